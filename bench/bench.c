@@ -268,9 +268,12 @@ bool bench_gemm(bench_run *bench)
         cli_fail_status(bench->session, status);
         return false;
     }
+    char rate[48] = "";
+    if (yard.openblas_threads)
+        snprintf(rate, sizeof rate, " %.0f on %d threads", yard.openblas_gflops, yard.openblas_threads);
     bench_add(bench, "GEMM rate", yard.best_gflops, "GFLOP/s", NAN, false,
-              "%zu^3 float32: %s %.0f on %d threads, bochner (%s) %.0f on %d", yard.n, yard.library,
-              yard.openblas_gflops, yard.openblas_threads, yard.isa, yard.own_gflops, yard.own_threads);
+              "%zu^3 float32: %s%s, bochner (%s) %.0f on %d threads", yard.n, yard.library, rate, yard.isa,
+              yard.own_gflops, yard.own_threads);
     return true;
 }
 

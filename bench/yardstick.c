@@ -1,8 +1,8 @@
 /* The yardsticks of bench/yardstick.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <cblas.h>
 #include "yardstick.h"
+#include "openblas.h"
 #ifdef BOCHNER_HAVE_XSMM
 #include <libxsmm.h>
 #endif
@@ -40,43 +40,62 @@ static void fill(size_t count, uint64_t stream, float *x)
     for (size_t i = 0; i < count; i++) x[i] = (float)(bo_rng_uniform(&rng) - 0.5);
 }
 
+/* theirs: NULL to measure our GEMM alone. */
 static bo_status time_gemm(bo_context *context, size_t n, int repeats, const float *a, const float *b, float *c,
-                           bo_yardstick *out)
+                           const bo_openblas *theirs, bo_yardstick *out)
 {
-    double theirs[MOST_REPEATS], ours[MOST_REPEATS], operations = 2e-9 * (double)n * (double)n * (double)n;
-    int size = (int)n;
+    double their_rates[MOST_REPEATS] = {0}, rates[MOST_REPEATS], operations = 2e-9 * (double)n * (double)n * (double)n;
+    const int size = (int)n, plain = BO_OPENBLAS_PLAIN;
     for (int r = -1; r < repeats; r++) { /* the first round is a warmup and is overwritten */
         int at = r < 0 ? 0 : r;
         double start = bo_seconds();
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size, size, size, 1.0f, a, size, b, size, 0.0f, c, size);
+        if (theirs)
+            theirs->sgemm(BO_OPENBLAS_ROW_MAJOR, plain, plain, size, size, size, 1, a, size, b, size, 0, c, size);
         double middle = bo_seconds();
         BO_TRY(bo_gemm(context, false, false, n, n, n, 1.0f, a, n, b, n, 0.0f, c, n));
         double end = bo_seconds();
-        theirs[at] = operations / (middle - start);
-        ours[at] = operations / (end - middle);
+        if (theirs) their_rates[at] = operations / (middle - start);
+        rates[at] = operations / (end - middle);
     }
-    out->openblas_gflops = median(theirs, repeats);
-    out->own_gflops = median(ours, repeats);
+    out->openblas_gflops = median(their_rates, repeats);
+    out->own_gflops = median(rates, repeats);
     out->best_gflops = out->openblas_gflops > out->own_gflops ? out->openblas_gflops : out->own_gflops;
     return BO_OK;
 }
 
-bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out)
+static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const bo_openblas *theirs, bo_yardstick *out)
 {
-    *out = (bo_yardstick){0};
     BO_TRY(check_repeats(context, &repeats));
     if (n == 0) n = 2048;
     if (n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, expected at most 32768", n);
     float *room = bo_alloc(context, 3 * n * n, sizeof *room, "the yardstick's matrices");
     if (!room) return BO_MEMORY;
     fill(2 * n * n, bo_rng_stream("yardstick", 0), room);
-    bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, out);
+    bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, theirs, out);
     bo_free(room);
-    out->library = openblas_get_config();
     out->isa = bo_context_isa(context);
-    out->openblas_threads = openblas_get_num_threads();
     out->own_threads = bo_context_threads(context);
     out->n = n;
+    return status;
+}
+
+bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out)
+{
+    *out = (bo_yardstick){0};
+    const bo_openblas *theirs = bo_openblas_load(&out->library);
+    BO_TRY(measure_gemm(context, n, repeats, theirs, out));
+    if (theirs) {
+        out->library = theirs->config();
+        out->openblas_threads = theirs->threads();
+    }
+    return BO_OK;
+}
+
+bo_status bo_yardstick_own_gemm(bo_context *context, size_t n, int repeats, double *gflops)
+{
+    bo_yardstick yardstick = {0};
+    bo_status status = measure_gemm(context, n, repeats, NULL, &yardstick);
+    *gflops = yardstick.own_gflops;
     return status;
 }
 

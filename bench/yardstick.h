@@ -6,17 +6,22 @@
 #include <bochner/base.h>
 
 /* Large float32 products n x n x n on all cores, 2 n³ operations each. Rates are medians over the repeats; OpenBLAS and
- * our own GEMM alternate. OpenBLAS uses its own number of threads, our GEMM that of the context. */
+ * our own GEMM alternate. OpenBLAS uses its own number of threads, our GEMM that of the context. Without OpenBLAS our
+ * GEMM is measured alone. */
 typedef struct bo_yardstick {
-    double openblas_gflops, own_gflops, best_gflops;
-    const char *library; /* OpenBLAS and the core type it was chosen for; a string that lives as long as the program */
+    double openblas_gflops; /* 0 without OpenBLAS */
+    double own_gflops, best_gflops;
+    const char *library; /* OpenBLAS and the core type it was chosen for, or why it is missing; lives as long as the
+                            program */
     const char *isa;     /* instruction set of our own kernels */
-    int openblas_threads, own_threads;
+    int openblas_threads, own_threads; /* openblas_threads: 0 without OpenBLAS */
     size_t n;
 } bo_yardstick;
 
 /* n = 0 means 2048; repeats = 0 means 5 (at most 99). */
 bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out);
+/* Measures our own GEMM alone; never loads OpenBLAS. */
+bo_status bo_yardstick_own_gemm(bo_context *context, size_t n, int repeats, double *gflops);
 
 /* a[i] = b[i] + s c[i] on all threads, over three arrays of `bytes` bytes in total (0: 1 GiB); counts 3 numbers moved
  * per i. Returns the median over the repeats. */

@@ -2,7 +2,6 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
-pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
@@ -14,10 +13,14 @@ target_include_directories(bochner_parts SYSTEM INTERFACE ${RANDOM123_INCLUDE_DI
 set(BOCHNER_HAVE_XSMM FALSE)
 if(BOCHNER_XSMM)
   pkg_check_modules(XSMM IMPORTED_TARGET libxsmm)
-  set(BOCHNER_HAVE_XSMM ${XSMM_FOUND})
+  find_library(XSMM_NO_BLAS xsmmnoblas HINTS ${XSMM_LIBRARY_DIRS}) # replaces the BLAS that LIBXSMM refers to
+  mark_as_advanced(XSMM_NO_BLAS)
+  if(XSMM_FOUND AND XSMM_NO_BLAS)
+    set(BOCHNER_HAVE_XSMM TRUE)
+  endif()
 endif()
-target_link_libraries(bochner_parts INTERFACE PkgConfig::OPENBLAS PkgConfig::CJSON PkgConfig::PCRE2
-                      PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads m)
+target_link_libraries(bochner_parts INTERFACE PkgConfig::CJSON PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB
+                      Threads::Threads m)
 
 set(BOCHNER_HAVE_MPI FALSE)
 if(BOCHNER_MPI)
@@ -26,6 +29,5 @@ if(BOCHNER_MPI)
 endif()
 
 # The same libraries as plain names, for programs that link the installed static library: they need the packages, but
-# not these CMake targets. (Not `Requires.private: openblas`: its static flags name a Fortran library that is often not
-# in the search path.)
-set(BOCHNER_PART_NAMES openblas cjson pcre2-8 utf8proc z pthread m)
+# not these CMake targets.
+set(BOCHNER_PART_NAMES cjson pcre2-8 utf8proc z pthread m)

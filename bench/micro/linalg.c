@@ -1,10 +1,11 @@
-/* Rates of GEMM, Gram and Cholesky relative to sgemm of OpenBLAS. The measurements alternate within one run, so that
- * other load on the host affects all of them.
+/* Rates of GEMM, Gram and Cholesky relative to sgemm of OpenBLAS, and times of eigenvectors and singular vectors
+ * relative to its dsyevd and dgesdd. The measurements alternate within one run, so that other load on the host affects
+ * all of them. OpenBLAS may take a virtual CPU for an old one: OPENBLAS_CORETYPE (ZEN, SKYLAKEX, HASWELL) corrects it.
  * Usage: bench_linalg [n] [repeats] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cblas.h>
+#include "../openblas.h"
 #include "../../src/base/base.h"
 #include "../../src/base/rng.h"
 #include "../../src/kernels/kernels.h"
@@ -35,63 +36,170 @@ static double ticked(double *clock)
     return elapsed;
 }
 
+typedef struct operands {
+    bo_context *context;
+    const bo_openblas *theirs; /* NULL: not installed */
+    size_t n;
+    float *a, *b, *c;
+    double *g, *h;
+    int8_t *q;
+} operands;
+
+/* ---- products and factorizations --------------------------------------------------------------------------------- */
+
+static bo_status run_products(const operands *o, int at, series *all)
+{
+    size_t n = o->n;
+    int m = (int)n, s = 0;
+    const int plain = BO_OPENBLAS_PLAIN;
+    double clock = bo_seconds();
+    if (o->theirs)
+        o->theirs->sgemm(BO_OPENBLAS_ROW_MAJOR, plain, plain, m, m, m, 1.0f, o->a, m, o->b, m, 0.0f, o->c, m);
+    all[s++].seconds[at] = ticked(&clock);
+    BO_TRY(bo_gemm(o->context, false, false, n, n, n, 1.0f, o->a, n, o->b, n, 0.0f, o->c, n));
+    all[s++].seconds[at] = ticked(&clock);
+    BO_TRY(bo_gram(o->context, n, n, o->a, n, o->g, n, false));
+    all[s++].seconds[at] = ticked(&clock);
+    BO_TRY(bo_gram8(o->context, n, n, o->q, n, 0x1p-20, o->g, n));
+    all[s++].seconds[at] = ticked(&clock);
+    BO_TRY(bo_gram(o->context, n, n, o->a, n, o->g, n, true));
+    all[s++].seconds[at] = ticked(&clock);
+    memcpy(o->h, o->g, n * n * sizeof *o->h);
+    for (size_t i = 0; i < n; i++) o->h[i * n + i] += (double)n;
+    clock = bo_seconds();
+    BO_TRY(bo_cholesky(o->context, n, o->h, n, NULL));
+    all[s++].seconds[at] = ticked(&clock);
+    BO_TRY(bo_solve_lower(o->context, n, n, o->h, n, o->g, n));
+    all[s++].seconds[at] = ticked(&clock);
+    memset(o->g, 0, n * n * sizeof *o->g);
+    return BO_OK;
+}
+
+static bo_status compare_products(const operands *o, int repeats)
+{
+    double size = (double)o->n, cube = size * size * size;
+    series all[] = {
+        {.name = "sgemm OpenBLAS", .flops = 2 * cube},
+        {.name = "bo_gemm", .flops = 2 * cube},
+        {.name = "bo_gram", .flops = cube},
+        {.name = "bo_gram8", .flops = cube},
+        {.name = "bo_gram precise", .flops = cube},
+        {.name = "bo_cholesky", .flops = cube / 3},
+        {.name = "bo_solve_lower", .flops = cube},
+    };
+    for (int r = -1; r < repeats; r++) BO_TRY(run_products(o, r < 0 ? 0 : r, all)); /* the first round is a warmup */
+    double yardstick = rate(&all[o->theirs ? 0 : 1], repeats);
+    for (size_t s = o->theirs ? 0 : 1; s < sizeof all / sizeof *all; s++) {
+        double gflops = rate(&all[s], repeats);
+        printf("%-18s %8.1f GFLOP/s  %6.3f of %s\n", all[s].name, gflops, gflops / yardstick,
+               o->theirs ? "sgemm" : "bo_gemm");
+    }
+    return BO_OK;
+}
+
+/* ---- eigenvectors and singular vectors --------------------------------------------------------------------------- */
+
+/* g: a random matrix; h: a copy of it, which is overwritten. */
+static void renew(const operands *o)
+{
+    memcpy(o->h, o->g, o->n * o->n * sizeof *o->h);
+}
+
+static bool run_dsyevd(const operands *o, double *room, int *integers)
+{
+    const int n = (int)o->n, room_size = 1 + 6 * n + 2 * n * n, integers_size = 3 + 5 * n;
+    int info;
+    o->theirs->dsyevd("V", "L", &n, o->h, &n, room, room + n, &room_size, integers, &integers_size, &info, 1, 1);
+    return info == 0;
+}
+
+static bool run_dgesdd(const operands *o, double *room, int *integers)
+{
+    const int n = (int)o->n, room_size = 4 * n * n + 70 * n;
+    const size_t square = o->n * o->n;
+    int info;
+    o->theirs->dgesdd("S", &n, &n, o->h, &n, room, room + n, &n, room + n + square, &n, room + n + 2 * square,
+                      &room_size, integers, &info, 1);
+    return info == 0;
+}
+
+static bo_status run_vectors(const operands *o, int at, series *all, double *room, int *integers)
+{
+    size_t n = o->n;
+    renew(o);
+    double clock = bo_seconds();
+    if (o->theirs && !run_dsyevd(o, room, integers)) return bo_fail(o->context, BO_NUMERIC, "dsyevd failed");
+    all[0].seconds[at] = ticked(&clock);
+    renew(o);
+    clock = bo_seconds();
+    BO_TRY(bo_eigen(o->context, n, o->h, n, room));
+    all[1].seconds[at] = ticked(&clock);
+    renew(o);
+    clock = bo_seconds();
+    if (o->theirs && !run_dgesdd(o, room, integers)) return bo_fail(o->context, BO_NUMERIC, "dgesdd failed");
+    all[2].seconds[at] = ticked(&clock);
+    renew(o);
+    clock = bo_seconds();
+    BO_TRY(bo_svd(o->context, n, n, o->h, room + n, room, room + n + n * n));
+    all[3].seconds[at] = ticked(&clock);
+    renew(o);
+    clock = bo_seconds();
+    BO_TRY(bo_haar(o->context, n, n, o->h, n));
+    all[4].seconds[at] = ticked(&clock);
+    return BO_OK;
+}
+
+static bo_status compare_vectors(const operands *o, int repeats)
+{
+    series all[] = {{.name = "dsyevd OpenBLAS"},
+                    {.name = "bo_eigen"},
+                    {.name = "dgesdd OpenBLAS"},
+                    {.name = "bo_svd"},
+                    {.name = "bo_haar"}};
+    enum { COUNT = sizeof all / sizeof *all };
+    double seconds[COUNT], *room = bo_alloc_raw(o->context, 6 * o->n + 80, o->n * sizeof *room, "work space");
+    int *integers = bo_alloc_raw(o->context, 8 * o->n + 3, sizeof *integers, "work space");
+    bo_status status = room && integers ? BO_OK : BO_MEMORY;
+    for (int r = -1; r < repeats && status == BO_OK; r++) status = run_vectors(o, r < 0 ? 0 : r, all, room, integers);
+    bo_free(room);
+    bo_free(integers);
+    for (size_t s = 0; s < COUNT && status == BO_OK; s++) {
+        bool their = s == 0 || s == 2;
+        all[s].flops = 1e9;
+        seconds[s] = 1 / rate(&all[s], repeats);
+        if (their && !o->theirs) continue;
+        printf("%-18s %8.4f s", all[s].name, seconds[s]);
+        if (!their && s > 0 && s < 4 && o->theirs)
+            printf("        %6.3f times as fast as %s", seconds[s - 1] / seconds[s], all[s - 1].name);
+        putchar('\n');
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     size_t n = argc > 1 ? (size_t)atoi(argv[1]) : 2048;
     int repeats = argc > 2 ? atoi(argv[2]) : 7;
-    if (n < 1 || repeats < 1 || repeats > 64) return 2;
-    bo_context *context;
-    if (bo_context_create(NULL, &context) != BO_OK) return 1;
-    float *a = malloc(n * n * sizeof *a), *b = malloc(n * n * sizeof *b), *c = calloc(n * n, sizeof *c);
-    double *g = calloc(n * n, sizeof *g), *h = calloc(n * n, sizeof *h);
-    int8_t *q = malloc(n * n);
+    const char *reason;
+    operands o = {.n = n, .theirs = bo_openblas_load(&reason)};
+    if (n < 1 || n > 16384 || repeats < 1 || repeats > 64) return 2;
+    if (bo_context_create(NULL, &o.context) != BO_OK) return 1;
+    o.a = malloc(n * n * sizeof *o.a), o.b = malloc(n * n * sizeof *o.b), o.c = calloc(n * n, sizeof *o.c);
+    o.g = calloc(n * n, sizeof *o.g), o.h = calloc(n * n, sizeof *o.h), o.q = malloc(n * n);
     bo_rng rng = bo_rng_make(1, 1);
-    for (size_t i = 0; i < n * n; i++) a[i] = (float)bo_rng_uniform(&rng) - 0.5f, b[i] = a[i];
-    bo_context_kernels(context)->quantize(n * n, 254.0f, a, q);
-    double size = (double)n;
-    series all[] = {
-        {.name = "sgemm OpenBLAS", .flops = 2 * size * size * size},
-        {.name = "bo_gemm", .flops = 2 * size * size * size},
-        {.name = "bo_gram", .flops = size * (size + 1) * size},
-        {.name = "bo_gram8", .flops = size * (size + 1) * size},
-        {.name = "bo_gram precise", .flops = size * (size + 1) * size},
-        {.name = "bo_cholesky", .flops = size * size * size / 3},
-        {.name = "bo_solve_lower", .flops = size * size * size},
-    };
-    for (int r = -1; r < repeats; r++) { /* the first round is a warmup and is overwritten */
-        int at = r < 0 ? 0 : r, s = 0, m = (int)n;
-        double clock = bo_seconds();
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, m, m, 1.0f, a, m, b, m, 0.0f, c, m);
-        all[s++].seconds[at] = ticked(&clock);
-        bo_status status = bo_gemm(context, false, false, n, n, n, 1.0f, a, n, b, n, 0.0f, c, n);
-        all[s++].seconds[at] = ticked(&clock);
-        if (status == BO_OK) status = bo_gram(context, n, n, a, n, g, n, false);
-        all[s++].seconds[at] = ticked(&clock);
-        if (status == BO_OK) status = bo_gram8(context, n, n, q, n, 0x1p-20, g, n);
-        all[s++].seconds[at] = ticked(&clock);
-        if (status == BO_OK) status = bo_gram(context, n, n, a, n, g, n, true);
-        all[s++].seconds[at] = ticked(&clock);
-        memcpy(h, g, n * n * sizeof *h);
-        for (size_t i = 0; i < n; i++) h[i * n + i] += size;
-        clock = bo_seconds();
-        if (status == BO_OK) status = bo_cholesky(context, n, h, n, NULL);
-        all[s++].seconds[at] = ticked(&clock);
-        if (status == BO_OK) status = bo_solve_lower(context, n, n, h, n, g, n);
-        all[s++].seconds[at] = ticked(&clock);
-        memset(g, 0, n * n * sizeof *g);
-        if (status != BO_OK) {
-            fprintf(stderr, "%s\n", bo_context_error(context));
-            return 1;
-        }
+    for (size_t i = 0; i < n * n; i++) o.a[i] = (float)bo_rng_uniform(&rng) - 0.5f, o.b[i] = o.a[i];
+    bo_context_kernels(o.context)->quantize(n * n, 254.0f, o.a, o.q);
+    printf("n = %zu, %d threads, %s, ", n, bo_context_threads(o.context), bo_context_isa(o.context));
+    if (o.theirs) {
+        printf("OpenBLAS %s with %d threads\n", o.theirs->core(), o.theirs->threads());
+    } else {
+        printf("%s\n", reason);
     }
-    double yardstick = rate(&all[0], repeats);
-    printf("n = %zu, %d threads, %s, OpenBLAS %s with %d threads\n", n, bo_context_threads(context),
-           bo_context_isa(context), openblas_get_corename(), openblas_get_num_threads());
-    for (size_t s = 0; s < sizeof all / sizeof *all; s++) {
-        double gflops = rate(&all[s], repeats);
-        printf("%-18s %8.1f GFLOP/s  %6.3f of sgemm\n", all[s].name, gflops, gflops / yardstick);
-    }
-    free(a), free(b), free(c), free(g), free(h), free(q);
-    bo_context_destroy(context);
-    return 0;
+    bo_status status = compare_products(&o, repeats);
+    for (size_t i = 0; i < n * n; i++) o.g[i] = (double)o.a[i];
+    if (status == BO_OK) status = compare_vectors(&o, repeats);
+    if (status != BO_OK) fprintf(stderr, "%s\n", bo_context_error(o.context));
+    free(o.a), free(o.b), free(o.c), free(o.g), free(o.h), free(o.q);
+    bo_context_destroy(o.context);
+    return status == BO_OK ? 0 : 1;
 }

@@ -77,13 +77,12 @@ static bool fits(cli_train_job *job)
 bool cli_train_plan(cli_train_job *job)
 {
     bo_context *context = job->session->context;
-    bo_yardstick yardstick = {0};
     bo_trainer_desc desc = job->desc;
     if (!desc.steps && !(desc.minutes > 0)) desc.steps = 1;
     bo_status status = bo_trainer_estimate(context, &desc, &job->plan);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
-    job->gemm = bo_yardstick_gemm(context, 768, 3, &yardstick) == BO_OK ? yardstick.best_gflops : NAN;
+    if (bo_yardstick_own_gemm(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
     job->kind->say_plan(job);
     return true;
 }
@@ -101,11 +100,10 @@ static void speed_words(const cli_train_job *job, const bo_training_report *r, c
 static void measure_again(cli_train_job *job, double gflops)
 {
     enum { MOST = 3 };
-    bo_yardstick yardstick = {0};
+    double again;
     if (!(gflops > job->gemm) || job->measured_again == MOST) return;
     job->measured_again++;
-    if (bo_yardstick_gemm(job->session->context, 768, 3, &yardstick) == BO_OK)
-        job->gemm = fmax(job->gemm, yardstick.best_gflops);
+    if (bo_yardstick_own_gemm(job->session->context, 768, 3, &again) == BO_OK) job->gemm = fmax(job->gemm, again);
 }
 
 bool cli_train_progress(void *user, const bo_training_report *r)

@@ -57,11 +57,10 @@
  * function and the compute kernels chosen for this CPU. Functions that take a const object may run in several threads
  * at once, each with its own context. A function that takes an object without const needs exclusive access to it. Apart
  * from contexts and objects, the library has one piece of state: each thread of a pool stores the context whose task it
- * is running. OpenBLAS has its own state.
+ * is running.
  *
  * **Determinism.** Results do not depend on the number of threads: the same seed gives the same bits on the same kind
- * of CPU. Eigenvalues, singular values and QR are computed by OpenBLAS, which has its own threads
- * (OPENBLAS_NUM_THREADS).
+ * of CPU.
  */
 #ifndef BOCHNER_BASE_H
 #define BOCHNER_BASE_H
@@ -165,7 +164,7 @@ typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double
 /** An allocator for objects and work space: for all memory that grows with the data.
  *
  * Both functions may be called from several threads at once. Some libraries allocate outside of it: cJSON while a
- * header or a schema is read or written, PCRE2 and utf8proc in tokenizers, OpenBLAS for its work space.
+ * header or a schema is read or written, PCRE2 and utf8proc in tokenizers.
  */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes); /**< returns memory aligned to 64 bytes, or NULL */

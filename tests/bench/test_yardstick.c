@@ -1,5 +1,6 @@
 /* The yardsticks give results and refuse invalid arguments. The speed of the host is not tested. */
 #include "testing.h"
+#include <sys/resource.h>
 #include "bench/yardstick.h"
 
 static void gemm_reports_both(void **state)
@@ -8,13 +9,37 @@ static void gemm_reports_both(void **state)
     bo_context *context = test_context(2);
     bo_yardstick yardstick;
     assert_ok(context, bo_yardstick_gemm(context, 96, 3, &yardstick));
-    assert_true(yardstick.openblas_gflops > 0 && yardstick.own_gflops > 0);
+    const bool compared = yardstick.openblas_threads > 0;
+    assert_true(yardstick.own_gflops > 0 && (yardstick.openblas_gflops > 0) == compared);
     assert_true(yardstick.best_gflops == fmax(yardstick.openblas_gflops, yardstick.own_gflops));
     assert_non_null(strstr(yardstick.library, "OpenBLAS"));
-    assert_true(yardstick.openblas_threads >= 1 && yardstick.own_threads == 2 && yardstick.n == 96);
+    assert_true(yardstick.own_threads == 2 && yardstick.n == 96);
+    double own;
+    assert_ok(context, bo_yardstick_own_gemm(context, 96, 3, &own));
+    assert_true(own > 0);
     assert_fails(context, BO_INVALID, "100 repeats", bo_yardstick_gemm(context, 96, 100, &yardstick));
     assert_fails(context, BO_INVALID, "99999", bo_yardstick_gemm(context, 99999, 1, &yardstick));
     bo_context_destroy(context);
+}
+
+/* OpenBLAS would try a failing allocation again without end, so it is not loaded under a limit. Runs first, because
+ * the library stays loaded. */
+static void not_under_a_limit(void **state)
+{
+    (void)state;
+    struct rlimit before, limited;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limited = before;
+    limited.rlim_cur = (rlim_t)1 << 46;
+    if (setrlimit(RLIMIT_AS, &limited) != 0) skip();
+    bo_context *context = test_context(1);
+    bo_yardstick yardstick;
+    assert_ok(context, bo_yardstick_gemm(context, 96, 1, &yardstick));
+    assert_true(yardstick.openblas_threads == 0 && yardstick.openblas_gflops == 0);
+    assert_true(yardstick.best_gflops == yardstick.own_gflops && yardstick.own_gflops > 0);
+    assert_non_null(strstr(yardstick.library, "limit of the address space"));
+    bo_context_destroy(context);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 }
 
 static void others_answer(void **state)
@@ -34,6 +59,7 @@ static void others_answer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_reports_both), cmocka_unit_test(others_answer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(not_under_a_limit), cmocka_unit_test(gemm_reports_both),
+                                       cmocka_unit_test(others_answer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
