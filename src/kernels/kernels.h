@@ -81,6 +81,10 @@ typedef struct bo_micro_f64 {
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 } bo_micro_f64;
 
+typedef struct bo_rotation {
+    double c, s;
+} bo_rotation;
+
 enum { BO_RANDOM_GROUP = 64 };
 
 /* Activations. Φ is the normal distribution function, σ(x) = 1 / (1 + exp(-x)). */
@@ -225,6 +229,9 @@ typedef struct bo_kernels {
     void (*combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *w, double *z);
     void (*dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y,
                            const double *w, double *z);
+    /* Rotates rows i and i + 1 of x (n doubles each, stride ldx) for i = 0, …, count - 1, in this order: (p, q) becomes
+     * (c p + s q, c q - s p). */
+    void (*rotate_rows64)(size_t count, size_t n, const bo_rotation *rotations, double *x, size_t ldx);
     /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). The
      * arrays must not overlap. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);

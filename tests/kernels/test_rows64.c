@@ -54,8 +54,32 @@ static void passes_are_as_defined(void **state)
     (void)state;
 }
 
+static void rotations_are_as_defined(void **state)
+{
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= WIDEST; n++)
+            for (size_t count = 0; count < MOST_ROWS; count++) {
+                operands o = make(), expected = make();
+                bo_rotation rotations[MOST_ROWS];
+                for (size_t i = 0; i < MOST_ROWS; i++)
+                    rotations[i] = (bo_rotation){cos((double)i + 1), sin((double)i + 1)};
+                for (size_t i = 0; i < count; i++)
+                    for (size_t j = 0; j < n; j++) {
+                        double *p = &expected.a[i * STRIDE + j], *q = p + STRIDE, before = *p;
+                        *p = rotations[i].c * before + rotations[i].s * *q;
+                        *q = rotations[i].c * *q - rotations[i].s * before;
+                    }
+                table->rotate_rows64(count, n, rotations, o.a, STRIDE);
+                compare(&o, &expected);
+            }
+    }
+    (void)state;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(passes_are_as_defined)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(passes_are_as_defined),
+                                       cmocka_unit_test(rotations_are_as_defined)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

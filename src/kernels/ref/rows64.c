@@ -22,3 +22,15 @@ void bo_ref_dots_combine64(size_t rows, size_t n, const double *a, size_t lda, c
     bo_ref_dots64(rows, n, a, lda, x, y);
     bo_ref_combine64(rows, n, a, lda, w, z);
 }
+
+void bo_ref_rotate_rows64(size_t count, size_t n, const bo_rotation *rotations, double *x, size_t ldx)
+{
+    for (size_t i = 0; i < count; i++, x += ldx) {
+        double c = rotations[i].c, s = rotations[i].s;
+        for (size_t j = 0; j < n; j++) {
+            double p = x[j], q = x[ldx + j];
+            x[j] = c * p + s * q;
+            x[ldx + j] = c * q - s * p;
+        }
+    }
+}

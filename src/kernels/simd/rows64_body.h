@@ -63,3 +63,37 @@ void ISA(dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, con
 {
     pass_rows(true, true, rows, n, a, lda, x, y, w, z);
 }
+
+/* The row that the next rotation changes again stays in registers. */
+static inline __attribute__((always_inline)) void rotate_tile64(size_t vectors, size_t count,
+                                                                const bo_rotation *rotations, double *x, size_t ldx)
+{
+    wide p[GROUP];
+    _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++) p[v] = *(const wide *)(x + WIDE * v);
+    for (size_t i = 0; i < count; i++, x += ldx) {
+        double c = rotations[i].c, s = rotations[i].s;
+        _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++)
+        {
+            wide q = *(const wide *)(x + ldx + WIDE * v);
+            *(wide *)(x + WIDE * v) = c * p[v] + s * q;
+            p[v] = c * q - s * p[v];
+        }
+    }
+    _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++) * (wide *)(x + WIDE * v) = p[v];
+}
+
+void ISA(rotate_rows64)(size_t count, size_t n, const bo_rotation *rotations, double *x, size_t ldx)
+{
+    size_t j = 0;
+    for (; j + GROUP * WIDE <= n; j += GROUP * WIDE) rotate_tile64(GROUP, count, rotations, x + j, ldx);
+    for (; j + WIDE <= n; j += WIDE) rotate_tile64(1, count, rotations, x + j, ldx);
+    for (; j < n; j++) {
+        double p = x[j], *to = x + j;
+        for (size_t i = 0; i < count; i++, to += ldx) {
+            double c = rotations[i].c, s = rotations[i].s, q = to[ldx];
+            *to = c * p + s * q;
+            p = c * q - s * p;
+        }
+        *to = p;
+    }
+}
