@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include "../kernels/kernels.h"
 #include "bidiagonal.h"
 
 enum {
@@ -15,11 +16,6 @@ enum {
     MOST_SWEEPS = 60,         /* per singular value; two are usual */
 };
 
-/* A rotation of rows i and i + 1: (x, y) becomes (c x + s y, c y - s x). */
-typedef struct rotation {
-    double c, s;
-} rotation;
-
 typedef struct sweep {
     size_t low, high; /* rotations of rows low … high */
 } sweep;
@@ -27,36 +23,38 @@ typedef struct sweep {
 /* Rotation i of sweep k is at [k * n + i]. */
 typedef struct iteration {
     bo_context *context;
+    const bo_kernels *kernels;
     size_t n;
     double *d, *e, *ut, *vt;
     size_t count;
     sweep sweeps[SWEEPS];
-    rotation *left, *right;
+    bo_rotation *left, *right;
+    double *strips; /* n x COLUMNS per worker */
 } iteration;
 
 /* ---- rotations of the vectors ------------------------------------------------------------------------------------ */
 
-static void rotate(size_t n, size_t width, const rotation *rotations, sweep range, double *x)
+/* Copies `width` columns of n rows. */
+static void copy(size_t n, size_t width, const double *from, size_t from_stride, double *to, size_t to_stride)
 {
-    for (size_t i = range.low; i < range.high; i++) {
-        double c = rotations[i].c, s = rotations[i].s, *restrict p = x + i * n, *restrict q = p + n;
-        for (size_t j = 0; j < width; j++) {
-            double a = p[j], b = q[j];
-            p[j] = c * a + s * b;
-            q[j] = c * b - s * a;
-        }
-    }
+    for (size_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, width * sizeof *to);
 }
 
+/* Works on a copy: rows that are a power of two apart share a cache set and would evict each other. */
 static void rotate_task(void *arg, size_t index, int worker)
 {
-    (void)worker;
     const iteration *t = arg;
-    size_t strips = bo_ceil_div(t->n, COLUMNS), first = index % strips * COLUMNS, width = bo_min(COLUMNS, t->n - first);
+    size_t n = t->n, strips = bo_ceil_div(n, COLUMNS), first = index % strips * COLUMNS;
+    size_t width = bo_min(COLUMNS, n - first);
     bool left = index < strips;
+    double *vectors = (left ? t->ut : t->vt) + first, *strip = t->strips + (size_t)worker * n * COLUMNS;
+    copy(n, width, vectors, n, strip, COLUMNS);
     for (size_t k = 0; k < t->count; k++) {
-        rotate(t->n, width, (left ? t->left : t->right) + k * t->n, t->sweeps[k], (left ? t->ut : t->vt) + first);
+        sweep range = t->sweeps[k];
+        const bo_rotation *rotations = (left ? t->left : t->right) + k * n + range.low;
+        t->kernels->rotate_rows64(range.high - range.low, width, rotations, strip + range.low * COLUMNS, COLUMNS);
     }
+    copy(n, width, strip, COLUMNS, vectors, n);
 }
 
 static void rotate_vectors(iteration *t)
@@ -68,22 +66,22 @@ static void rotate_vectors(iteration *t)
 /* ---- sweeps ------------------------------------------------------------------------------------------------------ */
 
 /* Returns the rotation that turns (f, g) into (*r, 0). */
-static rotation annihilate(double f, double g, double *r)
+static bo_rotation annihilate(double f, double g, double *r)
 {
     if (g == 0) {
         *r = f;
-        return (rotation){1, 0};
+        return (bo_rotation){1, 0};
     }
     double square = f * f + g * g;
     *r = square > 0x1p-900 ? sqrt(square) : hypot(f, g);
-    return (rotation){f / *r, g / *r};
+    return (bo_rotation){f / *r, g / *r};
 }
 
 /* The QR step without a shift, which keeps small singular values accurate and moves a zero to the end. */
-static void sweep_plain(iteration *t, sweep range, rotation *left, rotation *right)
+static void sweep_plain(iteration *t, sweep range, bo_rotation *left, bo_rotation *right)
 {
     double *d = t->d, *e = t->e, r;
-    rotation now = {1, 0}, before = {1, 0};
+    bo_rotation now = {1, 0}, before = {1, 0};
     for (size_t i = range.low; i < range.high; i++) {
         now = right[i] = annihilate(d[i] * now.c, e[i], &r);
         if (i > range.low) e[i - 1] = before.s * r;
@@ -94,12 +92,12 @@ static void sweep_plain(iteration *t, sweep range, rotation *left, rotation *rig
     e[range.high - 1] = last * before.s;
 }
 
-static void sweep_shifted(iteration *t, sweep range, double shift, rotation *left, rotation *right)
+static void sweep_shifted(iteration *t, sweep range, double shift, bo_rotation *left, bo_rotation *right)
 {
     double *d = t->d, *e = t->e, r;
     double f = (fabs(d[range.low]) - shift) * (copysign(1, d[range.low]) + shift / d[range.low]), g = e[range.low];
     for (size_t i = range.low; i < range.high; i++) {
-        rotation now = right[i] = annihilate(f, g, &r);
+        bo_rotation now = right[i] = annihilate(f, g, &r);
         if (i > range.low) e[i - 1] = r;
         f = now.c * d[i] + now.s * e[i];
         e[i] = now.c * e[i] - now.s * d[i];
@@ -134,7 +132,7 @@ static double smaller_value(double f, double g, double h)
 static void run_sweep(iteration *t, sweep range)
 {
     if (t->count == SWEEPS) rotate_vectors(t);
-    rotation *left = t->left + t->count * t->n, *right = t->right + t->count * t->n;
+    bo_rotation *left = t->left + t->count * t->n, *right = t->right + t->count * t->n;
     size_t high = range.high;
     double shift = smaller_value(t->d[high - 1], t->e[high - 1], t->d[high]), first = fabs(t->d[range.low]);
     t->sweeps[t->count++] = range;
@@ -178,20 +176,25 @@ static void set_unit(size_t n, double *x)
 
 bo_status bo_bidiagonal_svd(bo_context *context, size_t n, double *d, double *e, double *ut, double *vt)
 {
-    iteration t = {.context = context, .n = n, .d = d, .e = e, .ut = ut, .vt = vt};
+    iteration t = {
+        .context = context, .kernels = bo_context_kernels(context), .n = n, .d = d, .e = e, .ut = ut, .vt = vt};
     t.left = bo_alloc_raw(context, 2 * SWEEPS, n * sizeof *t.left, "singular vectors");
-    if (!t.left) return BO_MEMORY;
-    t.right = t.left + SWEEPS * n;
-    set_unit(n, ut);
-    set_unit(n, vt);
-    bo_status status = BO_OK;
-    if (!iterate(&t))
+    t.strips =
+        bo_alloc_raw(context, (size_t)bo_context_threads(context) * COLUMNS, n * sizeof(double), "singular vectors");
+    bo_status status = t.left && t.strips ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) {
+        t.right = t.left + SWEEPS * n;
+        set_unit(n, ut);
+        set_unit(n, vt);
+    }
+    if (status == BO_OK && !iterate(&t))
         status = bo_fail(context, BO_NUMERIC, "singular values of a %zu x %zu matrix did not converge", n, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && status == BO_OK; i++) {
         if (d[i] >= 0) continue;
         d[i] = -d[i];
         for (size_t j = 0; j < n; j++) vt[i * n + j] = -vt[i * n + j];
     }
     bo_free(t.left);
+    bo_free(t.strips);
     return status;
 }
