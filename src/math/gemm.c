@@ -77,8 +77,9 @@ typedef struct product64 {
 
 size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k)
 {
-    product64 product = {.n = n};
-    return room64(context, m, k, 1, &product) * sizeof(double);
+    product64 product = {.n = n}, narrow = {.n = bo_min(n, bo_context_kernels(context)->gemm64.nr - 1)};
+    size_t direct = room64(context, m, k, 1, &product);
+    return bo_max(direct, room64(context, m, k, 1, &narrow)) * sizeof(double); /* the narrow one may be transposed */
 }
 
 void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,

@@ -34,7 +34,7 @@ typedef struct bo_gemm_product {
 size_t bo_gemm_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
                 size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc, void *room);
-/* The same for bo_gemm64. */
+/* The same for bo_gemm64; the memory also serves smaller n. */
 size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
                   size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *room);
