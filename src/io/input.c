@@ -16,6 +16,7 @@ const bo_limits bo_limits_config = {.bytes = 16 * MIB, .whole = true};
 const bo_limits bo_limits_tokenizer = {.bytes = 256 * MIB, .whole = true};
 const bo_limits bo_limits_network = {.bytes = 256 * MIB, .whole = true};
 const bo_limits bo_limits_record = {.bytes = MIB, .whole = true};
+const bo_limits bo_limits_metrics = {.bytes = 4 * GIB, .whole = true};
 const bo_limits bo_limits_calibration = {.bytes = MIB, .whole = true};
 const bo_limits bo_limits_result = {.bytes = 64 * MIB, .whole = true};
 const bo_limits bo_limits_weights = {.bytes = UINT64_MAX, .whole = true};

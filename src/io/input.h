@@ -23,7 +23,8 @@ extern const bo_limits bo_limits_text;        /* corpora and labeled texts */
 extern const bo_limits bo_limits_config;      /* config.json, adapter_config.json, tokenizer_config.json */
 extern const bo_limits bo_limits_tokenizer;   /* tokenizer.json */
 extern const bo_limits bo_limits_network;     /* network.json, which contains a schema */
-extern const bo_limits bo_limits_record;      /* training.json and other records of a run */
+extern const bo_limits bo_limits_record;      /* training.json */
+extern const bo_limits bo_limits_metrics;     /* metrics.jsonl, which has a line per report of a run */
 extern const bo_limits bo_limits_calibration; /* calibration files of plans */
 extern const bo_limits bo_limits_result;      /* results of experiments */
 extern const bo_limits bo_limits_weights;     /* safetensors: mapped, of any size */

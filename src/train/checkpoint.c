@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../base/trace.h"
-#include "../io/bytes.h"
 #include "../io/output.h"
 #include "../io/tensors.h"
 #include "../kernels/kernels.h"
@@ -122,11 +121,6 @@ static bo_status link_file(bo_context *context, const char *from, const char *to
         rename(beside, to) == 0 ? BO_OK : failed(context, to, "cannot be renamed from its temporary name");
     unlink(beside); /* rename keeps both names if they were the same file already */
     return status;
-}
-
-bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length)
-{
-    return bo_bytes_text(context, path, &bo_limits_record, out, length);
 }
 
 static bo_status lock_folder(bo_context *context, const char *folder, int *out)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "../io/bytes.h"
 #include "../io/json.h"
 #include "train.h"
 
@@ -254,7 +255,7 @@ bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const c
     char path[BO_TRAIN_PATH], *text;
     size_t length;
     BO_TRY(bo_train_join(context, folder, "training.json", path));
-    BO_TRY(bo_train_read_text(context, path, &text, &length));
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_record, &text, &length));
     bo_status status = bo_json_check(context, path, text, length);
     if (status == BO_OK) status = bo_train_record_parse(context, trainer, path, text, length);
     bo_free(text);
@@ -337,7 +338,7 @@ bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer)
     size_t length, kept = 0;
     BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
     if (access(path, F_OK) != 0) return BO_OK;
-    BO_TRY(bo_train_read_text(context, path, &text, &length));
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_metrics, &text, &length));
     for (char *line = text; line < text + length;) {
         const char *end = line + strcspn(line, "\n");
         if (end == text + length || !stays(line, end, trainer->now.step)) break;

@@ -87,8 +87,6 @@ enum { BO_TRAIN_PATH = 4096 };
 
 /* checkpoint.c: file system functions; errors contain the path. */
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
-/* freed with bo_free */
-bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length);
 
 /* run_file.c: training.json. */
 bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder);

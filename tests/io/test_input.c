@@ -237,6 +237,7 @@ static void documented(void **state)
                 {"\n| `tokenizer.json` ", &bo_limits_tokenizer},
                 {"\n| `network.json` ", &bo_limits_network},
                 {"\n| `training.json` ", &bo_limits_record},
+                {"\n| `metrics.jsonl` ", &bo_limits_metrics},
                 {"\n| calibration ", &bo_limits_calibration},
                 {"\n| result ", &bo_limits_result}};
     char path[1024], expected[128];

@@ -120,6 +120,27 @@ static void remains_are_swept(void **state)
     bo_model_destroy(found);
 }
 
+/* A long run has more lines than fit into a megabyte: it resumes, and lines of completed steps stay. */
+static void long_metrics_stay(void **state)
+{
+    enum { LINES = 40000 };
+    runs *r = *state;
+    bo_model *model = rich_model(r, "softmax");
+    bo_trainer_desc desc = rich(r, model, "long", BO_OPTIMIZER_ADAMW);
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
+    FILE *metrics = fopen(runs_path(r, "long/metrics.jsonl"), "w");
+    for (int i = 0; i < LINES; i++) fputs("{\"step\": 8, \"steps\": 12, \"loss\": 1.25}\n", metrics);
+    fputs("{\"step\": 9", metrics);
+    fclose(metrics);
+    desc = rich(r, model, "long", BO_OPTIMIZER_ADAMW);
+    desc.resume = true;
+    bo_trainer *trainer;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_int_equal(runs_lines(r, "long/metrics.jsonl"), LINES);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
 /* The folder contains models: last and best load, and the average if there is one. */
 static void folder_is_a_model(void **state)
 {
@@ -343,6 +364,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_optimizer_resumes, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(calibrated_attention_resumes, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(remains_are_swept, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(long_metrics_stay, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(folder_is_a_model, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(evaluations_are_made_up_for, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(older_checkpoints_help, runs_setup, runs_teardown),
