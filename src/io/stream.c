@@ -193,9 +193,6 @@ bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, schema, out);
     bo_source source;
-    if (!schema)
-        return bo_fail(context, BO_INVALID,
-                       "bo_stream_open: expected a schema, found NULL; create one with bo_schema_fit");
     BO_TRY(bo_source_open(context, desc, schema->column_count, false, &source));
     return bo_stream_create(context, desc, schema, &source, out);
 }
@@ -440,7 +437,7 @@ static void count_vanished(bo_stream *stream, const unsigned char *raw, size_t r
             if (from == SIZE_MAX || x[r * schema->dim + schema->columns[i].first] != 0) continue;
             double value;
             bo_convert_f64(&reader->array, raw + (r * reader->columns + from) * reader->array.item, 1, &value);
-            stream->vanished += value != 0;
+            stream->vanished += fabs(value) > 0; /* NaN: a missing value that was replaced by 0 */
         }
 }
 

@@ -117,6 +117,31 @@ static void all_formats(void **state)
     free_tables(&t);
 }
 
+/* Only numbers that are too small for float32 are reported as lost, not missing values that are replaced by 0. */
+static void lost_numbers(void **state)
+{
+    test_folder *f = *state;
+    enum { LINES = 5 };
+    double table[LINES][2] = {{0, 1}, {NAN, 2}, {0, 3}, {1e-60, 4}, {0, 5}};
+    float x[LINES][2];
+    size_t rows;
+    const char *path = test_path(f, "lost.npy");
+    assert_ok(f->context, bo_npy_save_f64(f->context, path, LINES, 2, &table[0][0]));
+    const bo_data_desc desc = {.path = path, .no_target = true, .impute = BO_IMPUTE_MEDIAN};
+    bo_schema *schema;
+    bo_stream *stream;
+    assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
+    assert_ok(f->context, bo_stream_open(f->context, &desc, schema, &stream));
+    f->warnings = 0;
+    do assert_ok(f->context, bo_stream_next(f->context, stream, LINES, &x[0][0], NULL, &rows));
+    while (rows > 0);
+    assert_true(x[1][0] == 0);
+    assert_int_equal(f->warnings, 1);
+    assert_non_null(strstr(f->last_log, ": 1 number is too small for float32"));
+    bo_stream_close(stream);
+    bo_schema_destroy(schema);
+}
+
 static void parts_cover(void **state)
 {
     test_folder *f = *state;
@@ -249,6 +274,7 @@ static void standard_input(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_formats), cmocka_unit_test(parts_cover),
-                                       cmocka_unit_test(samples), cmocka_unit_test(standard_input)};
+                                       cmocka_unit_test(samples), cmocka_unit_test(lost_numbers),
+                                       cmocka_unit_test(standard_input)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
