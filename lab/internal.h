@@ -98,8 +98,9 @@ bo_status lab_result_finish(bo_context *context, bo_lab_result *result);
 enum { LAB_ROW_NAME = 32 };
 const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
 
-/* Parses the text of a result file; `where` starts the error messages. */
+/* Writes the text of a result file, without its checksum. */
 void lab_result_text(const bo_lab_result *result, bo_json_text *out);
+/* Parses it; `where` starts the error messages. */
 bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length,
                            bo_lab_result **out);
 

@@ -52,6 +52,8 @@ uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint6
     return bo_rng_bits(&rng);
 }
 
+static const double SMALL = 0x1p24; /* bytes for which the memory limit is not queried, because that reads files */
+
 /* Refuses maps that fit into memory one by one but not together, before any is drawn. */
 static bo_status check_maps(bo_context *context, const bo_attention_desc *desc)
 {
@@ -62,7 +64,7 @@ static bo_status check_maps(bo_context *context, const bo_attention_desc *desc)
     if (maps == 1) return BO_OK; /* bo_features_create checks it */
     map.sampling = BO_SAMPLING_DRAWN;
     BO_TRY(bo_features_estimate(context, &map, &bytes));
-    if ((double)maps * (double)bytes < 0x1p24) return BO_OK;
+    if ((double)maps * (double)bytes < SMALL) return BO_OK;
     snprintf(what, sizeof what, "attention: a set of %zu maps of %zu features", maps, map.features);
     return bo_check_memory(context, what, (double)maps * (double)bytes, bo_process_memory(),
                            "use fewer features or one draw for all heads");
@@ -116,8 +118,9 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
                        attention->count, d->value_dim, attention->held);
     char what[128];
     snprintf(what, sizeof what, "attention: a sum of %.0f x %zu numbers for each key head", rows, d->value_dim);
-    BO_TRY(bo_check_memory(context, what, sums * sizeof(float), bo_process_memory(),
-                           "use fewer features or a smaller dimension"));
+    if (sums * sizeof(float) >= SMALL)
+        BO_TRY(bo_check_memory(context, what, sums * sizeof(float), bo_process_memory(),
+                               "use fewer features or a smaller dimension"));
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (memory) attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
     if (attention->held) attention->kept_bytes = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim);

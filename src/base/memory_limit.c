@@ -19,8 +19,11 @@ static bool read_text(const char *path, char text[TEXT_ROOM])
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
     size_t length = 0;
-    for (ssize_t got = 1; got > 0 && length<TEXT_ROOM - 1; length += got> 0 ? (size_t)got : 0)
+    ssize_t got;
+    do {
         got = read(file, text + length, TEXT_ROOM - 1 - length);
+        if (got > 0) length += (size_t)got;
+    } while (got > 0 && length < TEXT_ROOM - 1);
     close(file);
     text[length] = 0;
     return length > 0;

@@ -122,9 +122,8 @@ static bo_status read_sparse(bo_context *context, bo_data *data, bo_stream *stre
     return BO_OK;
 }
 
-/* Whether a table is worth to be read as sparse rows: fewer than a quarter of its numbers are there, if they were
- * counted. */
-static bool is_worth(const bo_schema *schema)
+/* True if sparse rows take less memory: fewer than a quarter of the numbers are stored, as far as they were counted. */
+static bool is_worthwhile(const bo_schema *schema)
 {
     return 4.0 * (double)schema->numbers < (double)schema->rows * (double)schema->dim;
 }
@@ -151,7 +150,7 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
     data->dim = data->schema->dim;
     data->targets = bo_stream_has_target(stream) ? data->schema->targets : 0;
     data->classes = bo_schema_classes(data->schema);
-    const bool sparse = desc->sparse && bo_stream_is_sparse(stream) && (schema || is_worth(data->schema));
+    const bool sparse = desc->sparse && bo_stream_is_sparse(stream) && (schema || is_worthwhile(data->schema));
     status = sparse ? read_sparse(context, data, stream) : read_all(context, data, stream, expected);
     bo_stream_close(stream);
     return status;

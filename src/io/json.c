@@ -61,6 +61,8 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
 
 static const char MARK[] = "{\n  \"checksum\": \"" BO_CHECKSUM_VERSION;
 enum { DIGITS_AT = sizeof MARK - 1, SEALED_BYTES = DIGITS_AT + BO_CHECKSUM_DIGITS };
+_Static_assert(sizeof BO_JSON_SEALED - 1 == SEALED_BYTES + 2,
+               "BO_JSON_SEALED is the mark, the digits, a quote and a comma");
 
 static void find_digits(const char *text, size_t length, char digits[BO_CHECKSUM_DIGITS])
 {

@@ -173,7 +173,7 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
 
 size_t bo_number_format(double value, char *out, size_t size)
 {
-    if ((size > 0 && !out)) return 0;
+    if (size > 0 && !out) return 0;
     char text[BO_NUMBER_TEXT];
     for (int digits = 15; digits <= 17; ++digits) {
         double back;

@@ -217,14 +217,15 @@ bo_status bo_output_write(bo_context *context, bo_output *output, const void *da
     return BO_OK;
 }
 
-/* Flushes the folder that contains `path`. */
+/* Flushes the folder that contains `path`, which may end with slashes. */
 static void flush_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
     char folder[4096] = ".";
-    if (slash) {
-        size_t length = slash == path ? 1 : (size_t)(slash - path);
-        if (length >= sizeof folder) return;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    if (length >= sizeof folder) return;
+    if (length > 0) {
         memcpy(folder, path, length);
         folder[length] = 0;
     }

@@ -27,8 +27,7 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
     return BO_OK;
 }
 
-/* Writes the name of a column, or of its category k, behind `text`, at most `room` bytes; returns its length with the
- * terminating zero. */
+/* Writes the name of a column, or of its category k, to `text`, at most `room` bytes; returns its length with the NUL. */
 static size_t write_name(const bo_schema *schema, size_t i, size_t k, char *text, size_t room)
 {
     const bo_column *column = &schema->columns[i];

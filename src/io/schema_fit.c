@@ -433,7 +433,7 @@ bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, out);
     bo_source source;
-    if (desc && bo_data_is_standard_input(desc))
+    if (bo_data_is_standard_input(desc))
         return bo_fail(context, BO_UNSUPPORTED,
                        "standard input can be read only once, but a schema needs a separate pass; use a file");
     BO_TRY(bo_source_open(context, desc, 0, false, &source));

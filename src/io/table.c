@@ -42,7 +42,7 @@ static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_d
         if (i) one.sparse = files[0]->sparse != NULL;
         BO_TRY(bo_data_load(context, &one, i ? files[0]->schema : NULL, &files[i]));
         if (!files[i]->sparse != !files[0]->sparse)
-            return bo_fail(context, BO_FORMAT, "%s: expected libsvm text, as the first file", bo_data_name(&one));
+            return bo_fail(context, BO_FORMAT, "%s: expected libsvm text, as in the first file", bo_data_name(&one));
         if (!files[i]->y && files[0]->schema->targets)
             return bo_fail(context, BO_FORMAT, "%s: expected the target column '%s', found none", bo_data_name(&one),
                            bo_schema_target(files[0]->schema, 0));

@@ -215,7 +215,7 @@ const char *bo_model_preset_name(size_t index)
 bool bo_model_preset(const char *name, bo_model_desc *desc)
 {
     if (!name || !desc) return false;
-    for (size_t i = 0; desc && i < PRESETS; i++) {
+    for (size_t i = 0; i < PRESETS; i++) {
         if (!bo_same_name(name, presets[i].name)) continue;
         desc->layers = presets[i].layers;
         desc->width = presets[i].width;

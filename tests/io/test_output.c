@@ -5,6 +5,15 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+/* Replaces that of the C library: remembers the last folder. */
+static struct stat flushed;
+int fsync(int fd)
+{
+    struct stat about;
+    if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) flushed = about;
+    return 0;
+}
+
 static void assert_content(const char *path, const char *text)
 {
     char bytes[256] = {0};
@@ -33,6 +42,22 @@ static void replaced_whole(void **state)
     assert_content(path, "new");
     assert_int_equal(test_files_left(f), 1);
     unlink(path);
+}
+
+/* The name of a new folder is flushed, however the path ends. */
+static void new_folders(void **state)
+{
+    test_folder *f = *state;
+    static const char *const names[] = {"new", "new/", "new///"};
+    struct stat parent;
+    assert_int_equal(stat(f->path, &parent), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = test_path(f, names[i]);
+        flushed = (struct stat){0};
+        assert_ok(f->context, bo_output_folder(f->context, path));
+        assert_true(flushed.st_ino == parent.st_ino && flushed.st_dev == parent.st_dev);
+        assert_int_equal(rmdir(path), 0);
+    }
 }
 
 /* A temporary file that a killed process has left is removed; one that is being written is not. */
@@ -193,6 +218,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(replaced_whole),  cmocka_unit_test(stale_parts),
                                        cmocka_unit_test(modes_and_links), cmocka_unit_test(full_disk),
                                        cmocka_unit_test(refused),         cmocka_unit_test(npy_layout),
-                                       cmocka_unit_test(memory)};
+                                       cmocka_unit_test(memory),          cmocka_unit_test(new_folders)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
