@@ -5,44 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-enum { MOST_JSON = 1 << 20, MOST_METRICS = 1 << 28 };
-
-/* Only a regular file of at most `most` bytes: a pipe would wait for a writer, a device may be endless. On failure errno
- * is set. */
-static FILE *open_file(const char *folder, const char *name, off_t most)
+/* A file or folder that does not exist is not an error. */
+static bool is_missing(const char *path)
 {
-    char path[4096];
-    struct stat info;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (stat(path, &info) != 0) return NULL;
-    if (S_ISREG(info.st_mode) && info.st_size <= most) return fopen(path, "rb");
-    errno = S_ISREG(info.st_mode) ? EFBIG : EINVAL;
-    return NULL;
-}
-
-/* A file that does not exist is not an error. */
-static void warn_unread(cli_session *session, const char *folder, const char *name)
-{
-    if (errno == ENOENT || errno == ENOTDIR) return;
-    cli_warn(session, "%s/%s: ignored, because it cannot be read: %s", folder, name, strerror(errno));
+    return access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 cJSON *cli_read_json(cli_session *session, const char *folder, const char *name)
 {
+    enum { MOST = 1 << 20 };
+    char path[4096];
+    void *text = NULL;
+    size_t length = 0;
     cJSON *json = NULL;
-    errno = 0;
-    FILE *file = open_file(folder, name, MOST_JSON);
-    char *text = file ? cli_allocate(MOST_JSON + 1, 1, "a JSON file") : NULL;
-    if (file) text[fread(text, 1, MOST_JSON, file)] = 0;
-    if (!file || ferror(file))
-        warn_unread(session, folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (is_missing(path)) return NULL;
+    if (bo_file_load(session->context, path, MOST, &text, &length) != BO_OK)
+        cli_warn(session, "%s is ignored, because it cannot be read: %s", name, bo_context_error(session->context));
+    else if (!bo_json_intact(text, length))
+        cli_warn(session, "%s is ignored, because it is damaged or was edited: its checksum does not match", path);
     else
-        json = cJSON_Parse(text);
-    if (file) fclose(file);
-    free(text);
+        json = cJSON_ParseWithLength(text, length);
+    bo_free(text);
     return json;
 }
 
@@ -90,7 +78,8 @@ bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
     if (read_record(session, folder, out)) return true;
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     DIR *directory = opendir(path);
-    if (!directory) warn_unread(session, folder, "checkpoints");
+    if (!directory && !is_missing(path))
+        cli_warn(session, "%s is ignored, because it cannot be read: %s", path, strerror(errno));
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (strncmp(entry->d_name, "step-", 5) != 0 || strstr(entry->d_name, ".part")) continue;
         snprintf(path, sizeof path, "%s/checkpoints/%s", folder, entry->d_name);
@@ -140,12 +129,25 @@ static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
     m->points[m->count++] = point;
 }
 
+/* Only a regular file of bounded size: a pipe would wait for a writer, a device may be endless. On failure errno is set. */
+static FILE *open_metrics(const char *folder)
+{
+    enum { MOST = 1 << 28 };
+    char path[4096];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    if (stat(path, &info) != 0) return NULL;
+    if (S_ISREG(info.st_mode) && info.st_size <= MOST) return fopen(path, "rb");
+    errno = S_ISREG(info.st_mode) ? EFBIG : EINVAL;
+    return NULL;
+}
+
 bool cli_run_read(const char *folder, cli_run_metrics *out)
 {
     char *line = NULL;
     size_t size = 0, room = 0;
     *out = (cli_run_metrics){.count = 0};
-    FILE *file = open_file(folder, "metrics.jsonl", MOST_METRICS);
+    FILE *file = open_metrics(folder);
     if (!file) return false;
     while (getline(&line, &size, file) > 0) {
         cJSON *json = cJSON_Parse(line);

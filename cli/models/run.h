@@ -5,8 +5,8 @@
 #include "../common/cli.h"
 #include <cjson/cJSON.h>
 
-/* A JSON file of at most 1 MiB; NULL: no such file, or, after a warning, it cannot be read, or it is not JSON. Freed with
- * cJSON_Delete. */
+/* A JSON file of at most 1 MiB. NULL if there is no such file, if it is not JSON, or, after a warning, if it cannot be read
+ * or its checksum does not match. Freed with cJSON_Delete. */
 cJSON *cli_read_json(cli_session *session, const char *folder, const char *name);
 double cli_json_number(const cJSON *json, const char *name); /* NAN: there is none */
 

@@ -121,6 +121,10 @@ for file in metrics.jsonl train.json training.json; do
     [ $? -lt 2 ] || complain "compare waits for the pipe $file"
     rm -r pipe
 done
+cp -r gate damaged
+sed 's/"data"/"date"/' gate/train.json >damaged/train.json
+succeeds "$BOCHNER" compare damaged
+grep -q "damaged/train.json is ignored, because it is damaged" err || complain "a damaged train.json: $(cat err)"
 cp -r gate pipe
 rm pipe/metrics.jsonl
 mkdir pipe/metrics.jsonl
