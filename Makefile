@@ -115,6 +115,7 @@ dist: ## make the source archive build/bochner-VERSION.tar.gz, reproducibly
 distcheck: dist ## unpack the archive, build it and run its quick tests
 	@scripts/distcheck $(BUILD)
 
+soak: MINUTES = 30
 soak: ## training, kill -9 and resuming, evaluation and generation in a loop, with memory and open files watched; MINUTES=30
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/soak $(BUILD) $(MINUTES)

@@ -6,7 +6,8 @@
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop. All within a second are one request: timeout sends
  * its signal to the process and to the process group. A later SIGINT, SIGTERM or SIGHUP ends the program at once, and
- * so do five seconds in which the work does not stop. A SIGHUP that was ignored, as by nohup, stays ignored. In a parallel job SIGTERM ends the rank. */
+ * so do five seconds in which the work does not stop. A SIGHUP that was ignored, as by nohup, stays ignored. In a
+ * parallel job SIGTERM ends the rank. */
 void cli_signals_handle(const cli_ranks *ranks);
 /* For work that stops between steps and then saves: it may take any time. In a parallel job, where ranks agree to stop, a
  * signal of mpirun requests the stop instead of ending the rank at once. */

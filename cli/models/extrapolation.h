@@ -4,9 +4,9 @@
 
 #include "../common/cli.h"
 
-/* Prints nothing if the tokens are within the context of training, or if more are refused. Otherwise a warning if the loss is known to suffer:
- * attention that keeps all keys, or absolute positions; a line of the report for other models with positions. Returns true
- * if something was printed. */
+/* Prints nothing if the tokens are within the context of training, or if more are refused. Otherwise it prints a warning if
+ * the loss is known to suffer (attention that keeps all keys, or absolute positions), and a line of the report for other
+ * models with positions. Returns true if something was printed. */
 bool cli_say_extrapolation(cli_session *session, const bo_model_desc *desc, uint64_t tokens);
 
 #endif

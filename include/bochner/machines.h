@@ -151,8 +151,9 @@ BO_API void bo_data_get_samples(const bo_data *data, bo_samples *out);
  * @param samples    the rows; not needed after the call
  * @param[out] out   the machine; release it with bo_machine_destroy()
  * @return BO_OK; BO_MEMORY, before any work, if the fit needs more memory than `desc->memory`; BO_INVALID if an input,
- *     target or weight is not finite, or a class is out of range (the message has the row); BO_UNSUPPORTED if loss, solver, precision and features do not fit together; BO_NUMERIC if the system
- *     cannot be solved (the message suggests a λ)
+ *     target or weight is not finite, or a class is out of range (the message has the row); BO_UNSUPPORTED if loss,
+ *     solver, precision and features do not fit together; BO_NUMERIC if the system cannot be solved (the message
+ *     suggests a λ)
  */
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                 bo_machine **out);
