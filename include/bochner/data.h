@@ -318,7 +318,7 @@ BO_API int bo_output_descriptor(const bo_output *output);
 /** Completes the file: flushes it, gives it its name and flushes the folder.
  *
  * @param context   the context
- * @param output    the output, which is released in any case
+ * @param output    the output, which is released, also if writing fails; a refused call (NULL) releases nothing
  * @return BO_OK; BO_IO if the file cannot be written; then the old file is left, or none
  */
 BO_API bo_status bo_output_commit(bo_context *context, bo_output *output);
