@@ -267,7 +267,7 @@ static void given_options_survive_a_file(void **state)
     cli_config_print(file, &usage, &o, &common);
     fclose(file);
     int count;
-    assert_true(cli_config_read("test", path, &count, &words));
+    assert_int_equal(cli_config_read("test", path, &count, &words), CLI_PARSED);
     unlink(path);
     cli_arguments arguments = {0};
     cli_set_initial(&usage, &again);
