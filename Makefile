@@ -160,7 +160,7 @@ analyze: ## run clang-tidy and cppcheck over src, cli, lab and bench; check spel
 	    -Iinclude src cli lab bench
 	run-clang-tidy -p $(BUILD) -quiet -j $(JOBS) '^$(CURDIR)/(src|cli|lab|bench)/' >$(BUILD)/tidy.log 2>&1 || \
 	    { grep -A3 -E 'warning:|error:' $(BUILD)/tidy.log; exit 1; }
-	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md Makefile docs include src cli lab bench tests scripts cmake examples | \
+	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile docs include src cli lab bench tests scripts cmake examples | \
 	    grep -zvE '^tests/(data|fuzz/corpus)/|\.(svg|npy|gz|safetensors)$$|^tests/house/codespell.txt$$' | \
 	    xargs -0 codespell -q 3 -I tests/house/codespell.txt
 	BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_docs.sh

@@ -51,7 +51,7 @@ stems='normal|optim|parametr|initial|recogn|organ|minim|maxim|regular|summar|vec
 stems="$stems|standard|orthogonal|penal|general|symmetr|final|special|random|synchron"
 british="($stems)is(e|es|ed|er|ers|ing|ation|ations)([^a-z]|$)|behaviour|colour|neighbour|centre|favour|labell|modell"
 british="$british|cancelled|honour|learnt|licence|analyse[^s]|towards"
-find README.md CHANGELOG.md CONTRIBUTING.md Makefile CMakeLists.txt src lab bench cli include tests docs cmake scripts examples -type f |
+find README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile CMakeLists.txt src lab bench cli include tests docs cmake scripts examples -type f |
     grep -vE '^tests/(data|fuzz/corpus)/|^tests/house/(test_names.sh|codespell.txt)|\.(svg|pyc|safetensors)$' | LC_ALL=C sort | xargs grep -nEi "$british" | grep -vE -e "$allowed" >"$BOCHNER_BUILD/spelling.out" || true
 [ -s "$BOCHNER_BUILD/spelling.out" ] &&
     { echo "British spelling:" >&2; head -20 "$BOCHNER_BUILD/spelling.out" >&2; failed=1; }

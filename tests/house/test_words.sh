@@ -25,7 +25,7 @@ failed=0
 while IFS='|' read -r line; do
     phrase=${line%|*}
     instead=${line##*|}
-    find README.md CHANGELOG.md CONTRIBUTING.md Makefile docs include src cli lab bench examples scripts cmake -type f \
+    find README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile docs include src cli lab bench examples scripts cmake -type f \
         ! -name '*.svg' ! -name '*.png' ! -name '*.json' ! -name '*.pyc' -exec grep -nEiI -e "$phrase" {} + >"$found" || true
     [ -s "$found" ] || continue
     echo "write \"$instead\" in place of \"$phrase\":" >&2
