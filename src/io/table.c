@@ -353,17 +353,23 @@ static bo_status sample_files(bo_context *context, const bo_table_desc *desc, co
 
 enum { SAMPLE_BLOCK = 1024 };
 
-/* Reservoir sampling in one pass over the training rows: held-out rows must not influence γ or the scaling. */
+/* The place of a row in a sample of `want` rows, by reservoir sampling; `want` or more: it is not taken. */
+static uint64_t place_in_sample(const bo_table_desc *desc, uint64_t row, size_t want)
+{
+    const uint64_t seed = desc->split.seed ^ 0x73616d706c65u;
+    return row < want ? row : bo_hash(seed, row) % (row + 1);
+}
+
+/* One pass over the training rows: held-out rows must not influence γ or the scaling. */
 static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, float *block_x, double *block_y,
                              float *x, double *y, size_t *sampled)
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
-    const uint64_t seed = table->desc.split.seed ^ 0x73616d706c65u;
     uint64_t row = 0;
     for (size_t count = 1; count > 0;) {
         BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, block_x, block_y, &count));
         for (size_t i = 0; i < count; i++, row++) {
-            const uint64_t at = row < want ? row : bo_hash(seed, row) % (row + 1);
+            const uint64_t at = place_in_sample(&table->desc, row, want);
             if (at >= want) continue;
             memcpy(x + at * dim, block_x + i * dim, dim * sizeof *x);
             memcpy(y + at * targets, block_y + i * targets, targets * sizeof *y);
@@ -410,11 +416,10 @@ typedef struct reservoir {
 static bo_status fill_reservoir(bo_context *context, bo_table *table, reservoir *r)
 {
     const size_t targets = table->schema->targets;
-    const uint64_t seed = table->desc.split.seed ^ 0x73616d706c65u;
     for (bo_sparse x = {.rows = 1}; x.rows > 0;) {
         BO_TRY(bo_table_next_sparse(context, table, SAMPLE_BLOCK, &x, r->block_y));
         for (size_t i = 0; i < x.rows; i++, r->seen++) {
-            const size_t at = r->seen < r->want ? r->seen : (size_t)(bo_hash(seed, r->seen) % (r->seen + 1));
+            const size_t at = (size_t)place_in_sample(&table->desc, r->seen, r->want);
             if (at >= r->want) continue;
             r->slot[at] = r->taken->rows.rows;
             BO_TRY(bo_sparse_append(context, r->taken, &x, i));
