@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -80,4 +81,17 @@ bo_status bo_input_open(bo_context *context, const char *path, const bo_limits *
     close(*descriptor);
     *descriptor = -1;
     return status;
+}
+
+/* No room in the address space is not a fault of the file: a run that resumes must not take an older checkpoint for it. */
+bo_status bo_input_map(bo_context *context, const char *path, int descriptor, size_t size, void **out)
+{
+    *out = NULL;
+    if (size == 0) return BO_OK;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (bytes == MAP_FAILED)
+        return bo_fail(context, errno == ENOMEM ? BO_MEMORY : BO_IO, "%s: cannot be mapped into memory: %s", path,
+                       strerror(errno));
+    *out = bytes;
+    return BO_OK;
 }

@@ -14,12 +14,11 @@ static bo_status map_file(bo_context *context, const bo_bytes *bytes, bo_mapping
     const char *path = bo_bytes_path(bytes);
     if (fstat(file, &about) != 0)
         return bo_fail(context, BO_IO, "%s: cannot get its status: %s", path, strerror(errno));
-    if (about.st_size == 0) return BO_OK;
-    void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED)
-        return bo_fail(context, BO_IO, "%s: cannot be mapped into memory: %s", path, strerror(errno));
-    *out = (bo_mapping){
-        .data = data, .size = (size_t)about.st_size, .mapped = true, .device = about.st_dev, .inode = about.st_ino};
+    void *data;
+    BO_TRY(bo_input_map(context, path, file, (size_t)about.st_size, &data));
+    if (data)
+        *out = (bo_mapping){
+            .data = data, .size = (size_t)about.st_size, .mapped = true, .device = about.st_dev, .inode = about.st_ino};
     return BO_OK;
 }
 

@@ -1,6 +1,4 @@
 /* safetensors files: u64 header length, JSON header, data. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,20 +294,15 @@ static bo_status map_file(bo_context *context, bo_tensors *file)
 {
     struct stat about;
     int fd;
+    void *mapping;
     BO_TRY(bo_input_open(context, file->path, &bo_limits_weights, &fd, &about));
-    bo_status status = BO_OK;
-    if (about.st_size > 0) {
-        void *mapping = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (mapping == MAP_FAILED) {
-            status = bo_fail(context, BO_IO, "%s: cannot be mapped into memory: %s", file->path, strerror(errno));
-        } else {
-            file->bytes = mapping;
-            file->size = (size_t)about.st_size;
-            file->mapped = true;
-        }
-    }
+    const bo_status status = bo_input_map(context, file->path, fd, (size_t)about.st_size, &mapping);
     close(fd);
-    return status;
+    if (!mapping) return status;
+    file->bytes = mapping;
+    file->size = (size_t)about.st_size;
+    file->mapped = true;
+    return BO_OK;
 }
 
 /* The file of this path, or with `data` the bytes that have this name in messages. */

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 static const bo_limits SMALL = {.bytes = 1000, .whole = true}, STREAM = {.bytes = 1000, .streams = true, .whole = true};
 
@@ -223,6 +225,30 @@ static void many_values(void **state)
     assert_ok(f->context, parse_zeros(f, 2 * BO_JSON_VALUES, true));
 }
 
+/* A file for which there is no room in the address space is reported as a lack of memory, not as a fault of the file. */
+static void no_address_space(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_text(f, "large", "");
+    assert_int_equal(truncate(path, (off_t)1 << 34), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {(rlim_t)1 << 33, (rlim_t)1 << 33};
+        bo_tensors *tensors;
+        bo_mapping text;
+        setrlimit(RLIMIT_AS, &limit);
+        if (bo_tensors_open(f->context, path, &tensors) != BO_MEMORY) _exit(1);
+        if (bo_mapping_open(f->context, path, &text) != BO_MEMORY) _exit(2);
+        _exit(strstr(bo_context_error(f->context), "large: cannot be mapped into memory") ? 0 : 3);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they map terabytes */
+    assert_int_equal(status, 0);
+#endif
+    unlink(path);
+}
+
 /* The page of limits states them. */
 static void documented(void **state)
 {
@@ -264,10 +290,17 @@ static void documented(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds),         cmocka_unit_test(sizes),        cmocka_unit_test(compressed),
-        cmocka_unit_test(ratio),         cmocka_unit_test(growing),      cmocka_unit_test(late_pipes),
-        cmocka_unit_test(endless_pipes), cmocka_unit_test(loaded_files), cmocka_unit_test(many_values),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(compressed),
+        cmocka_unit_test(ratio),
+        cmocka_unit_test(growing),
+        cmocka_unit_test(late_pipes),
+        cmocka_unit_test(endless_pipes),
+        cmocka_unit_test(loaded_files),
+        cmocka_unit_test(many_values),
         cmocka_unit_test(documented),
+        cmocka_unit_test(no_address_space),
     };
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
