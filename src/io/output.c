@@ -223,7 +223,8 @@ static void flush_folder(const char *path)
     char folder[4096] = ".";
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
-    while (length > 0 && path[length - 1] != '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--; /* the name */
+    while (length > 1 && path[length - 1] == '/') length--;
     if (length >= sizeof folder) return;
     if (length > 0) {
         memcpy(folder, path, length);
