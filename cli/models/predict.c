@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { BLOCK = 4096, BLOCK_NUMBERS = 1 << 24 }; /* rows of a block, and numbers at most */
+enum { BLOCK = 4096, BLOCK_NUMBERS = 1 << 24 }; /* rows of a block, and numbers of a dense one at most */
 
 typedef struct predict_options {
     cli_given was_given;
@@ -242,9 +242,12 @@ static bool allocate(predict_job *job)
 {
     const bo_fit_report *report = job->report;
     size_t outputs = report->classes ? report->classes : report->outputs;
-    job->block = BLOCK_NUMBERS / report->dim + 1 < BLOCK ? BLOCK_NUMBERS / report->dim + 1 : BLOCK;
-    if (!bo_stream_is_sparse(job->stream))
+    job->block = BLOCK;
+    if (!bo_stream_is_sparse(job->stream)) {
+        const size_t most = BLOCK_NUMBERS / report->dim + 1;
+        if (job->block > most) job->block = most;
         job->x = cli_allocate(job->block * report->dim, sizeof(float), "a block of rows");
+    }
     if (job->has_target) {
         job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
         if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
