@@ -49,8 +49,8 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
             snprintf(text + length, sizeof text - (size_t)length, " The map is exact; the difference is rounding.");
     else if (isfinite(accuracy->predicted_rms) && isfinite(accuracy->ratio))
         length += compare_draws(text + length, sizeof text - (size_t)length, accuracy, draw);
-    if (share > 1 && accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) &&
-        accuracy->predicted_rms > 0)
+    if (share > 1 && accuracy->features_for_1pct > 0 && accuracy->features_for_1pct < 1e15 &&
+        accuracy->predicted_rms > 0) /* more features than can be counted are no advice */
         snprintf(text + length, sizeof text - (size_t)length,
                  " A relative error of 1%% needs about %s independent features.",
                  cli_count((size_t)ceil(accuracy->features_for_1pct)).s);
