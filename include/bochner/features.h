@@ -256,7 +256,7 @@ BO_API bo_status bo_features_apply(bo_context *context, const bo_features *featu
  * @param x          the rows
  * @param[out] z     features, x->rows x features
  * @param ldz        floats between two rows of z
- * @return BO_OK; BO_INVALID if x has not `dim` columns
+ * @return BO_OK; BO_INVALID if x has not `dim` columns, or if its offsets or columns do not ascend
  */
 BO_API bo_status bo_features_apply_sparse(bo_context *context, const bo_features *features, const bo_sparse *x,
                                           float *z, size_t ldz);

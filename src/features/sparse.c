@@ -75,7 +75,6 @@ bo_status bo_features_apply_sparse(bo_context *context, const bo_features *featu
                                    size_t ldz)
 {
     BO_REQUIRE(context, features, x, z);
-    BO_REQUIRE_IF(context, x->rows > 0, x->start, x->column, x->value);
     BO_SPAN(context, "features", "features of sparse rows");
     if (x->dim != features->desc.dim)
         return bo_fail(context, BO_INVALID, "applying features: expected sparse rows of %zu columns, found %zu",
@@ -83,6 +82,7 @@ bo_status bo_features_apply_sparse(bo_context *context, const bo_features *featu
     if (ldz < features->desc.features)
         return bo_fail(context, BO_INVALID, "applying features: ldz must be at least features = %zu, found %zu",
                        features->desc.features, ldz);
+    BO_TRY(bo_sparse_check(context, x));
     if (x->rows == 0) return BO_OK;
     bool by_projection =
         features->w && features->function->fast && bo_kernel_find(features->desc.kernel)->shift_invariant;

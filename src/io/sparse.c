@@ -5,6 +5,24 @@
 #include <string.h>
 #include "../base/base.h"
 
+bo_status bo_sparse_check(bo_context *context, const bo_sparse *rows)
+{
+    if (rows->rows > 0 && !rows->start) return bo_fail(context, BO_INVALID, "sparse rows: 'start' is NULL");
+    for (size_t i = 0; i < rows->rows; i++) {
+        const size_t begin = rows->start[i], end = rows->start[i + 1];
+        if (begin > end)
+            return bo_fail(context, BO_INVALID, "row %zu: expected ascending offsets, found %zu after %zu", i, end,
+                           begin);
+        if (begin < end && (!rows->column || !rows->value))
+            return bo_fail(context, BO_INVALID, "sparse rows: '%s' is NULL", rows->column ? "value" : "column");
+        for (size_t k = begin; k < end; k++)
+            if (rows->column[k] >= rows->dim || (k > begin && rows->column[k] <= rows->column[k - 1]))
+                return bo_fail(context, BO_INVALID, "row %zu: expected ascending columns below %zu, found column %u", i,
+                               rows->dim, (unsigned)rows->column[k]);
+    }
+    return BO_OK;
+}
+
 bo_status bo_sparse_create(bo_context *context, size_t dim, bo_sparse_block **out)
 {
     enum { ROWS = 64, NUMBERS = 1024 };

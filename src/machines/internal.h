@@ -23,8 +23,8 @@ typedef struct bo_inputs {
     bo_sparse sparse;
 } bo_inputs;
 
-/* Checks rows [first, first + rows): finite numbers, and ascending columns of sparse rows. */
-bo_status bo_inputs_are_valid(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim);
+/* BO_INVALID if a number of the rows [first, first + rows) is not finite. */
+bo_status bo_inputs_check_finite(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim);
 /* Rows [first, first + rows) of the samples. */
 bo_inputs bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows);
 static inline bo_inputs bo_inputs_slice(const bo_inputs *inputs, size_t first, size_t rows)

@@ -261,7 +261,7 @@ bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machi
                              "primal or dual",
                        bo_solver_name(machine->report.solver));
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
-    BO_TRY(bo_inputs_are_valid(context, inputs, 0, rows, machine->report.dim));
+    BO_TRY(bo_inputs_check_finite(context, inputs, 0, rows, machine->report.dim));
     workspace space;
     bo_status status = prepare(context, machine, std != NULL, block_rows(machine, inputs), &space);
     for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {
@@ -288,8 +288,7 @@ static bo_status dense_inputs(bo_context *context, const bo_machine *machine, si
 static bo_status sparse_inputs(bo_context *context, const bo_machine *machine, const bo_sparse *x, bo_inputs *out)
 {
     *out = (bo_inputs){.rows = x->rows, .sparse = *x};
-    BO_REQUIRE_IF(context, x->rows > 0, x->start, x->column, x->value);
-    if (x->dim == machine->report.dim) return BO_OK;
+    if (x->dim == machine->report.dim) return bo_sparse_check(context, x);
     return bo_fail(context, BO_INVALID, "expected sparse rows with %zu columns, as in the fit, found %zu",
                    machine->report.dim, x->dim);
 }

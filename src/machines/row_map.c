@@ -295,6 +295,7 @@ static bo_status project_expanded(bo_context *context, const bo_row_map *row_map
 {
     enum { NUMBERS = BO_SIZE(1 << 22, 64) };
     size_t dim = x->dim, block = NUMBERS / dim + 1;
+    if (block > x->rows) block = x->rows;
     float *dense = bo_alloc_raw(context, block * dim, sizeof *dense, "a block of inputs");
     bo_status status = dense ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < x->rows; first += block) {

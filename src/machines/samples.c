@@ -27,7 +27,7 @@ bo_samples bo_samples_slice(const bo_samples *samples, size_t first, size_t rows
     return slice;
 }
 
-bo_status bo_inputs_are_valid(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim)
+bo_status bo_inputs_check_finite(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim)
 {
     for (size_t i = first; i < first + rows; i++) {
         const bool dense = inputs->x != NULL;
@@ -35,9 +35,6 @@ bo_status bo_inputs_are_valid(bo_context *context, const bo_inputs *inputs, size
         for (size_t k = begin; k < end; k++) {
             const float value = dense ? inputs->x[i * inputs->ldx + k] : inputs->sparse.value[k];
             const size_t column = dense ? k : inputs->sparse.column[k];
-            if (column >= dim || (!dense && k > begin && column <= inputs->sparse.column[k - 1]))
-                return bo_fail(context, BO_INVALID, "row %zu: expected ascending columns below %zu, found column %zu",
-                               i, dim, column);
             if (!isfinite(value))
                 return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i,
                                column, (double)value);
@@ -48,7 +45,7 @@ bo_status bo_inputs_are_valid(bo_context *context, const bo_inputs *inputs, size
 
 static bo_status check_row(bo_context *context, const bo_samples *samples, const bo_inputs *inputs, size_t i)
 {
-    BO_TRY(bo_inputs_are_valid(context, inputs, i, 1, samples->dim));
+    BO_TRY(bo_inputs_check_finite(context, inputs, i, 1, samples->dim));
     for (size_t t = 0; samples->y && t < samples->targets; t++) {
         double y = samples->y[i * samples->targets + t];
         if (!isfinite(y)) return bo_fail(context, BO_INVALID, "row %zu: expected a finite target, found %g", i, y);
@@ -79,12 +76,10 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
     if (samples->classes == 1) return bo_fail(context, BO_INVALID, "expected at least 2 classes, found 1");
     if (samples->x && samples->sparse)
         return bo_fail(context, BO_INVALID, "expected either dense or sparse inputs, found both");
-    if (samples->sparse)
-        BO_REQUIRE_IF(context, samples->rows > 0, samples->sparse->start, samples->sparse->column,
-                      samples->sparse->value);
     if (samples->sparse && (samples->sparse->rows != samples->rows || samples->sparse->dim != samples->dim))
         return bo_fail(context, BO_INVALID, "expected sparse inputs of %zu rows x %zu columns, found %zu x %zu",
                        samples->rows, samples->dim, samples->sparse->rows, samples->sparse->dim);
+    if (samples->sparse) BO_TRY(bo_sparse_check(context, samples->sparse));
     const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
     for (size_t i = 0; i < samples->rows; i++) BO_TRY(check_row(context, samples, &inputs, i));
     return BO_OK;

@@ -200,6 +200,34 @@ static void test_refusals(void **state)
     bo_context_destroy(context);
 }
 
+/* Rows of a caller that would be read outside of their arrays. */
+static void test_malformed_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t start[3];
+        uint32_t column[2];
+        const char *words;
+    } cases[] = {{{0, 2, 1}, {0, 1}, "row 1: expected ascending offsets, found 1 after 2"},
+                 {{0, 1, 2}, {0, 3}, "row 1: expected ascending columns below 3, found column 3"},
+                 {{0, 2, 2}, {1, 1}, "row 0: expected ascending columns below 3, found column 1"}};
+    bo_context *context = test_context(1);
+    const bo_features_desc desc = {.dim = 3, .features = 4, .gamma = 0.5, .sparse = true};
+    static const float value[2] = {1, 2};
+    float z[8];
+    bo_features *map;
+    assert_ok(context, bo_features_create(context, &desc, &map));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bo_sparse x = {2, 3, cases[i].start, cases[i].column, value};
+        assert_fails(context, BO_INVALID, cases[i].words, bo_features_apply_sparse(context, map, &x, z, 4));
+    }
+    static const size_t none[3] = {0, 0, 0};
+    const bo_sparse empty = {2, 3, none, NULL, NULL};
+    assert_ok(context, bo_features_apply_sparse(context, map, &empty, z, 4));
+    bo_features_destroy(map);
+    bo_context_destroy(context);
+}
+
 static bo_status fit_and_predict(void *what)
 {
     injection *i = what;
@@ -235,8 +263,9 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_to_dense), cmocka_unit_test(test_wide),          cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_equal_to_dense), cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_stream),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_malformed_rows),
     };
     return cmocka_run_group_tests_name("machines.sparse", tests, NULL, NULL);
 }
