@@ -19,6 +19,7 @@ typedef struct fit_size {
     double map, drawing;                 /* bytes of the feature map, and those that its creation needs beside it */
     bool search;                         /* γ or λ are searched */
     bool classes;
+    bo_memory_bound limit; /* queried once, so that all choices are consistent */
 } fit_size;
 
 /* ---- memory ------------------------------------------------------------------------------------------------ */
@@ -97,9 +98,9 @@ static double memory_of(bo_solver solver, const fit_size *s)
 }
 
 /* The features of all rows, if they fit, and 22 vectors of L-BFGS. */
-static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
+static double logistic_memory(const fit_size *s)
 {
-    double all = 4 * s->rows * s->features, limit = 0.5 * (double)bo_fit_memory(desc).bytes;
+    double all = 4 * s->rows * s->features, limit = 0.5 * (double)s->limit.bytes;
     return (all <= limit ? all : 0) + 176 * (s->features + 1) * s->outputs +
            rows_copied(s, fmin(s->rows, fmax(4000, s->rows / 4)));
 }
@@ -108,7 +109,7 @@ static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
 
 static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, const fit_size *s, bo_solver *out)
 {
-    double limit = (double)bo_fit_memory(desc).bytes;
+    double limit = (double)s->limit.bytes;
     if (desc->solver != BO_SOLVER_AUTO) {
         *out = desc->solver;
         return "requested by the user";
@@ -135,8 +136,7 @@ static bo_loss choose_loss(const bo_machine_desc *desc, const fit_size *s)
     if (desc->loss != BO_LOSS_AUTO) return desc->loss;
     choose_solver(desc, BO_LOSS_RIDGE, s, &solver);
     bool logistic = desc->task == BO_TASK_CLASSIFICATION && solver == BO_SOLVER_PRIMAL && desc->noise == 0 &&
-                    desc->dropout == 0 &&
-                    memory_of(solver, s) + logistic_memory(desc, s) <= (double)bo_fit_memory(desc).bytes;
+                    desc->dropout == 0 && memory_of(solver, s) + logistic_memory(s) <= (double)s->limit.bytes;
     return logistic ? BO_LOSS_LOGISTIC : BO_LOSS_RIDGE;
 }
 
@@ -195,7 +195,8 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
                       .map = (double)bytes,
                       .drawing = drawing_bytes(&resolved) * (double)bo_frequencies_of(&resolved) * (double)dim,
                       .search = !(desc->features.gamma > 0) || !(desc->lambda > 0),
-                      .classes = desc->task == BO_TASK_CLASSIFICATION};
+                      .classes = desc->task == BO_TASK_CLASSIFICATION,
+                      .limit = bo_fit_memory(desc)};
     return BO_OK;
 }
 
@@ -208,7 +209,7 @@ static bo_status check_memory(bo_context *context, const bo_machine_desc *desc, 
     if (shape->rows)
         snprintf(what + length, sizeof what - (size_t)length, " to %zu rows of %zu columns", shape->rows, shape->dim);
     bool by_rows = !desc->stream_rows && 4 * rows_copied(size, size->rows) > bytes;
-    return bo_check_memory(context, what, bytes, bo_fit_memory(desc),
+    return bo_check_memory(context, what, bytes, size->limit,
                            by_rows ? "use a stream (--stream)" : "use fewer features");
 }
 
@@ -234,7 +235,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     found.operations = operations_of(desc, found.solver, &size);
     found.seconds = found.operations / (operations_per_second * bo_context_threads(context));
     double total = memory_of(found.solver, &size);
-    if (found.loss == BO_LOSS_LOGISTIC) total += logistic_memory(desc, &size);
+    if (found.loss == BO_LOSS_LOGISTIC) total += logistic_memory(&size);
     BO_TRY(check_memory(context, desc, shape, &size, total));
     found.bytes = (size_t)total;
     *out = found;
