@@ -88,6 +88,12 @@ static void deaf(void)
     wait_until(now() + 60);
 }
 
+static void deaf_to_limits(void)
+{
+    raise(SIGXCPU);
+    wait_until(now() + 60);
+}
+
 static void saving(void)
 {
     cli_signals_between_steps(false);
@@ -95,12 +101,13 @@ static void saving(void)
     wait_until(now() + 5.5);
 }
 
-enum { TWICE, LATER, LIMITS, DEAF, SAVING, CHILDREN };
+enum { TWICE, LATER, LIMITS, DEAF, DEAF_TO_LIMITS, SAVING, CHILDREN };
 
 /* They run at the same time. */
 static int begin_all(void **state)
 {
-    static child children[CHILDREN] = {{.run = twice}, {.run = later}, {.run = limits}, {.run = deaf}, {.run = saving}};
+    static child children[CHILDREN] = {{.run = twice}, {.run = later},          {.run = limits},
+                                       {.run = deaf},  {.run = deaf_to_limits}, {.run = saving}};
     for (size_t i = 0; i < CHILDREN; i++) begin(&children[i]);
     *state = children;
     return 0;
@@ -119,6 +126,7 @@ static void five_seconds(void **state)
     const child *children = *state;
     const double seconds = assert_ended_by(&children[DEAF], SIGHUP);
     assert_true(seconds > 4 && seconds < 50);
+    assert_noted(&children[DEAF_TO_LIMITS], 128 + SIGXCPU); /* without a core file */
     assert_noted(&children[SAVING], SIGTERM);
 }
 
