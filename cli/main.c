@@ -123,8 +123,7 @@ static void overview(FILE *out)
     }
     fputs("\n", out);
     cli_print_wrapped(out, "bochner help COMMAND shows examples and the most common options of a command.", 0);
-    cli_print_wrapped(
-        out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N stopped by signal N (130: Ctrl-C).", 0);
+    cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N: ended by signal N.", 0);
     cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 

@@ -32,6 +32,7 @@ typedef struct judge {
     double least;        /* lower bound of λ */
     double narrowest;    /* lower bound of γ */
     bool by_probability; /* classes, final λ: score by the log loss of left-out rows */
+    int tried;           /* values of λ */
     bool cautious;       /* regression, final λ: prefer the larger of equally good λ */
     bo_loo loo;
     bo_fit_problem problem; /* samples: the probe */
@@ -88,6 +89,7 @@ static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double 
 
 static bo_status judge_lambda(judge *j, double lambda, double *error)
 {
+    BO_TRY(bo_progress(j->context, "choosing lambda", ++j->tried, 0));
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
     assert(j->moments.features == bo_features_describe(j->problem.row_map.phi)->features);
     const bo_fit_problem *problem = &j->problem;

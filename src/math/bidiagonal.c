@@ -9,6 +9,7 @@
 #include <string.h>
 #include "../kernels/kernels.h"
 #include "linalg.h"
+#include "progress.h"
 #include "reflect.h"
 
 enum {
@@ -108,11 +109,12 @@ static void reduce_row(reduction *r, size_t i, size_t q)
     scale(n - first, b->right_tau[i], x + first);
 }
 
-static void reduce(reduction *r)
+static bo_status reduce(reduction *r)
 {
     const bo_bidiagonal *b = r->b;
     size_t n = b->n;
     for (size_t first = 0; first < n; first += BLOCK) {
+        BO_TRY(bo_factorization_progress(r->context, "computing singular vectors", n, first));
         size_t count = bo_min(BLOCK, n - first), next = first + count;
         for (size_t q = 0; q < count; q++) {
             reduce_column(r, first + q, q);
@@ -121,6 +123,7 @@ static void reduce(reduction *r)
         bo_gemm64_in(r->context, true, false, n - next, n - next, 2 * count, -1, r->down + next, n, r->across + next, n,
                      1, b->a + next * n + next, n, r->room);
     }
+    return BO_OK;
 }
 
 bo_status bo_bidiagonalize(bo_context *context, const bo_bidiagonal *b)
@@ -131,7 +134,7 @@ bo_status bo_bidiagonalize(bo_context *context, const bo_bidiagonal *b)
     bo_status status = r.down && r.room ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         r.across = r.down + 2 * BLOCK * b->n;
-        reduce(&r);
+        status = reduce(&r);
     }
     bo_free(r.down);
     bo_free(r.room);

@@ -10,6 +10,7 @@
 #include "panel.h"
 #include "../kernels/kernels.h"
 #include "linalg.h"
+#include "progress.h"
 #include "upper.h"
 
 /* The layout of the triangle in memory. Every case is solved as W X = X with W lower triangular and rows in ascending
@@ -353,6 +354,7 @@ static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, si
 {
     size_t step = bo_substitution_rows(context);
     for (size_t p = 0; p < n; p += step) {
+        BO_TRY(bo_factorization_progress(context, "factorizing", n, p));
         size_t rows = bo_min(step, n - p), rest = n - p - rows;
         double *diagonal = a + p * lda + p, *right = diagonal + rows;
         size_t bad = factor_block(rows, diagonal, lda);

@@ -8,6 +8,7 @@
 #include "../kernels/kernels.h"
 #include "reflect.h"
 #include "linalg.h"
+#include "progress.h"
 #include "tridiagonal.h"
 
 enum {
@@ -127,9 +128,10 @@ static void reduce_row(reduction *r, size_t row, size_t q, double *d, double *e,
     memcpy(r->swapped + (2 * q + 1) * r->n + first, v + first, bytes);
 }
 
-static void reduce(reduction *r, double *d, double *e, double *tau)
+static bo_status reduce(reduction *r, double *d, double *e, double *tau)
 {
     for (size_t row = 0; row < r->n; row += BLOCK) {
+        BO_TRY(bo_factorization_progress(r->context, "computing eigenvectors", r->n, row));
         size_t count = bo_min(BLOCK, r->n - row), next = row + count;
         for (size_t q = 0; q < count; q++) reduce_row(r, row + q, q, d, e, tau);
         if (next < r->n) {
@@ -137,6 +139,7 @@ static void reduce(reduction *r, double *d, double *e, double *tau)
                             r->a + next * r->lda + next, r->lda, r->room);
         }
     }
+    return BO_OK;
 }
 
 bo_status bo_tridiagonalize(bo_context *context, size_t n, double *a, size_t lda, double *d, double *e, double *tau)
@@ -148,7 +151,7 @@ bo_status bo_tridiagonalize(bo_context *context, size_t n, double *a, size_t lda
     if (status == BO_OK) {
         r.swapped = r.pairs + 2 * BLOCK * n;
         r.sums = r.swapped + 2 * BLOCK * n;
-        reduce(&r, d, e, tau);
+        status = reduce(&r, d, e, tau);
     }
     bo_free(r.pairs);
     bo_free(r.room);
