@@ -3,7 +3,6 @@
  * A sweep chases a bulge down a range of rows by rotations of neighboring columns and rows. The numbers of a sweep do
  * not depend on the vectors, so the rotations of many sweeps are collected, and then each task applies all of them to
  * some columns of the vectors, which stay in its cache. */
-#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -13,8 +12,12 @@
 enum {
     SWEEPS = BO_SIZE(64, 3),  /* collected at most */
     COLUMNS = BO_SIZE(32, 4), /* columns of the vectors per task */
-    MOST_SWEEPS = 60,         /* per singular value; two are usual */
+    MOST_SWEEPS = 60,         /* for n values: 60 n in all; two per value are usual */
 };
+
+/* Numbers up to this multiple of the largest one are set to zero. A sweep changes all numbers by rounding errors of a few
+ * units of 2^-53, so the couplings of equal singular values need not become smaller than that. */
+static const double negligible = 8 * DBL_EPSILON;
 
 typedef struct sweep {
     size_t low, high; /* rotations of rows low … high */
@@ -26,6 +29,7 @@ typedef struct iteration {
     const bo_kernels *kernels;
     size_t n;
     double *d, *e, *ut, *vt;
+    double least; /* smaller numbers are negligible */
     size_t count;
     sweep sweeps[SWEEPS];
     bo_rotation *left, *right;
@@ -129,14 +133,31 @@ static double smaller_value(double f, double g, double h)
     return 2 * (small / (sqrt(1 + as * as) + sqrt(1 + at * at))) * au;
 }
 
+/* Sets negligible numbers on the diagonal to zero. True: there was one. A shifted sweep would stop at a zero, because its
+ * bulge vanishes; the plain one moves the zero to the end of the range. */
+static bool has_zero(iteration *t, sweep range)
+{
+    bool found = false;
+    for (size_t i = range.low; i <= range.high; i++) {
+        if (fabs(t->d[i]) > t->least) continue;
+        t->d[i] = 0;
+        found = true;
+    }
+    return found;
+}
+
 static void run_sweep(iteration *t, sweep range)
 {
     if (t->count == SWEEPS) rotate_vectors(t);
     bo_rotation *left = t->left + t->count * t->n, *right = t->right + t->count * t->n;
     size_t high = range.high;
-    double shift = smaller_value(t->d[high - 1], t->e[high - 1], t->d[high]), first = fabs(t->d[range.low]);
     t->sweeps[t->count++] = range;
-    if (first > 0 && (shift / first) * (shift / first) >= DBL_EPSILON) {
+    if (has_zero(t, range)) {
+        sweep_plain(t, range, left, right);
+        return;
+    }
+    double shift = smaller_value(t->d[high - 1], t->e[high - 1], t->d[high]), first = fabs(t->d[range.low]);
+    if ((shift / first) * (shift / first) >= DBL_EPSILON) {
         sweep_shifted(t, range, shift, left, right);
     } else {
         sweep_plain(t, range, left, right);
@@ -144,11 +165,11 @@ static void run_sweep(iteration *t, sweep range)
 }
 
 /* Finds the last range of rows with couplings that are not negligible. False: there is none. */
-static bool find_range(const iteration *t, double negligible, size_t *end, sweep *range)
+static bool find_range(const iteration *t, size_t *end, sweep *range)
 {
-    while (*end > 0 && fabs(t->e[*end - 1]) <= negligible) t->e[--*end] = 0;
+    while (*end > 0 && fabs(t->e[*end - 1]) <= t->least) t->e[--*end] = 0;
     range->high = range->low = *end;
-    while (range->low > 0 && fabs(t->e[range->low - 1]) > negligible) range->low--;
+    while (range->low > 0 && fabs(t->e[range->low - 1]) > t->least) range->low--;
     return *end > 0;
 }
 
@@ -156,10 +177,11 @@ static bool iterate(iteration *t)
 {
     double largest = 0;
     for (size_t i = 0; i < t->n; i++) largest = fmax(largest, fmax(fabs(t->d[i]), i + 1 < t->n ? fabs(t->e[i]) : 0));
+    t->least = negligible * largest;
     sweep range;
-    size_t end = t->n - 1, left = MOST_SWEEPS * t->n;
-    while (find_range(t, DBL_EPSILON / 2 * largest, &end, &range)) {
-        if (left-- == 0) return false;
+    size_t end = t->n - 1, remaining = MOST_SWEEPS * t->n;
+    while (find_range(t, &end, &range)) {
+        if (remaining-- == 0) return false;
         run_sweep(t, range);
     }
     rotate_vectors(t);

@@ -96,10 +96,11 @@ bo_status bo_ridge_readout(bo_context *context, const bo_readout *readout, float
 
 /* Eigendecomposition of a symmetric matrix given by its UPPER triangle. Afterwards row i of A is the eigenvector of
  * values[i]; values are ascending. Errors are small multiples of the rounding error relative to the norm of A. Needs
- * about 2 n² numbers of memory. BO_NUMERIC: A is not finite, or an eigenvalue is too large for a double. */
+ * about 2 n² numbers of memory. BO_NUMERIC: A is not finite, an eigenvalue is too large for a double, or the iteration does
+ * not converge. */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
 /* Singular value decomposition: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k = min(m, n) and
- * values descending. Accuracy and errors as for bo_eigen. */
+ * values descending. Accuracy and errors as for bo_eigen. Needs about 5 k² numbers of memory, and 2 m n more if m > n. */
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);
 
 /* Computes the first `rows` rows of a Haar-distributed Q (n x n) from a Gaussian matrix (rows x n) in `a`, which is

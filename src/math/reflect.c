@@ -24,7 +24,12 @@ static double norm(const bo_kernels *kernels, size_t n, const double *x)
 
 double bo_reflector(const bo_context *context, size_t n, double *x, double *tau)
 {
+    const double small = 0x1p-960, up = 0x1p+600;
     double rest = norm(bo_context_kernels(context), n - 1, x + 1), first = x[0];
+    if (rest > 0 && rest < small && fabs(first) < small) { /* subnormal numbers have few digits */
+        for (size_t i = 0; i < n; i++) x[i] *= up;
+        return bo_reflector(context, n, x, tau) / up;
+    }
     x[0] = 1;
     *tau = 0;
     if (rest == 0) return first;

@@ -1,7 +1,6 @@
 /* Singular values and vectors of any matrix. A wide matrix X = L Q is reduced to the square L, this to a bidiagonal
  * matrix; its singular vectors are multiplied by the reflectors of both steps. A tall matrix is transposed. Vectors are
  * rows throughout. */
-#include <stdlib.h>
 #include <string.h>
 #include "../base/trace.h"
 #include "bidiagonal.h"
@@ -115,7 +114,7 @@ bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, 
 {
     const size_t k = bo_min(m, n), l = bo_max(m, n);
     if (k == 0) return BO_OK;
-    BO_SPAN(context, "machine", "singular vectors");
+    BO_SPAN(context, "math", "singular vectors");
     double largest = 0;
     for (size_t i = 0; i < m; i++) {
         if (!bo_largest(n, a + i * n, &largest))

@@ -101,6 +101,75 @@ static void of_special_matrices(void **state)
     bo_context_destroy(context);
 }
 
+/* Q of an n x n Gaussian matrix. */
+static double *orthogonal(bo_context *context, size_t n, uint64_t seed)
+{
+    double *q = test_doubles(n * n, seed);
+    assert_ok(context, bo_haar(context, n, n, q, n));
+    return q;
+}
+
+/* Equal singular values: the numbers beside the diagonal stay at the size of rounding errors. */
+static void of_clustered_values(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t n = 3; n < 90; n += n < 20 ? 1 : 13) {
+        double *q = orthogonal(context, n, n), *p = orthogonal(context, n, n + 1000);
+        double *levels = calloc(n * n, sizeof *levels), *projector = calloc(n * n, sizeof *projector);
+        double *near_unit = test_doubles(n * n, n), *cosines = malloc(n * n * sizeof *cosines);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) {
+                for (size_t e = 0; e < n; e++) {
+                    levels[i * n + j] += q[i * n + e] * (e % 2 ? 1 : 2) * p[e * n + j];
+                    if (e < n / 2) projector[i * n + j] += q[e * n + i] * q[e * n + j];
+                }
+                near_unit[i * n + j] = 1e-14 * near_unit[i * n + j] + (i == j);
+                cosines[i * n + j] =
+                    sqrt((j == 0 ? 1.0 : 2.0) / (double)n) * cos(acos(-1) * ((double)i + 0.5) * (double)j / (double)n);
+            }
+        double *values = check(context, n, n, q);
+        for (size_t i = 0; i < n; i++) assert_close(values[i], 1, 1e-13);
+        free(values), free(q), free(p);
+        accept(context, n, n, levels), accept(context, n, n, projector), accept(context, n, n, near_unit);
+        accept(context, n, n, cosines);
+    }
+    bo_context_destroy(context);
+}
+
+/* Bidiagonal matrices of small integers: zeros at any place of the diagonal. */
+static void of_zeros_on_the_diagonal(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_rng rng = bo_rng_make(1, 3);
+    for (size_t trial = 0; trial < 300; trial++) {
+        const size_t n = 2 + trial % 30;
+        double *a = calloc(n * n, sizeof *a);
+        for (size_t i = 0; i < n; i++) {
+            a[i * n + i] = (double)bo_rng_below(&rng, 5) - 2;
+            if (i + 1 < n) a[i * n + i + 1] = (double)bo_rng_below(&rng, 5) - 2;
+        }
+        accept(context, n, n, a);
+    }
+    const double known[] = {1, 1, 0, 0, 0, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0, 2}; /* values 3, 2, √2, 0 */
+    double *values = check(context, 4, 4, known);
+    const double expected[] = {3, 2, sqrt(2), 0};
+    for (size_t i = 0; i < 4; i++) assert_close(values[i], expected[i], 1e-14);
+    free(values);
+    bo_context_destroy(context);
+}
+
+/* A column whose numbers below the diagonal are all subnormal. */
+static void of_subnormal_parts(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const double x = 3 * 0x1p-1074, a[] = {1, 0, 0, 0, x, x, 0, x, -x};
+    free(check(context, 3, 3, a));
+    bo_context_destroy(context);
+}
+
 /* A power of two changes only exponents, so the vectors have the same bits. */
 static void of_extreme_entries(void **state)
 {
@@ -161,6 +230,9 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_any_shape),
                                        cmocka_unit_test(of_any_rank),
                                        cmocka_unit_test(of_special_matrices),
+                                       cmocka_unit_test(of_clustered_values),
+                                       cmocka_unit_test(of_zeros_on_the_diagonal),
+                                       cmocka_unit_test(of_subnormal_parts),
                                        cmocka_unit_test(of_extreme_entries),
                                        cmocka_unit_test(bits_do_not_depend_on_threads),
                                        cmocka_unit_test(what_cannot_be)};
