@@ -84,14 +84,14 @@ static void solve_pair(double a, double b, double c, double d, double *real, dou
     imaginary[0] = imaginary[1] = 0;
 }
 
-/* Returns the first row of the last block whose subdiagonal is not negligible. */
+/* Returns the first row of the last block whose subdiagonal is not negligible, compared with its neighbors or with the
+ * largest number of the matrix, which is about 1. */
 static size_t block_begin(size_t n, const double *h, size_t high)
 {
     size_t low = high;
     for (; low > 0; low--) {
         const double *corner = h + (low - 1) * n + low - 1;
-        if (fabs(corner[n]) <= DBL_EPSILON / 2 * (fabs(corner[0]) + fabs(corner[n + 1])) || fabs(corner[n]) < DBL_MIN)
-            break;
+        if (fabs(corner[n]) <= DBL_EPSILON / 2 * fmax(fabs(corner[0]) + fabs(corner[n + 1]), 1)) break;
     }
     return low;
 }
@@ -112,10 +112,11 @@ static bool iterate(const bo_context *context, size_t n, double *h, double *real
             if (++steps > MOST_STEPS) return false;
             const double *first = corner - n - 1;
             double sum = first[0] + first[n + 1], product = first[0] * first[n + 1] - first[1] * first[n];
-            if (steps % EXCEPTION == 0) { /* other shifts, in case these lead around in a circle */
-                double size = fabs(first[n]) + fabs(first[-1]);
-                sum = 1.5 * size;
-                product = size * size;
+            if (steps % EXCEPTION ==
+                0) { /* the shifts of LAPACK's dlahqr, in case the usual ones lead around in a circle */
+                double size = fabs(first[n]) + fabs(first[-1]), center = *corner + 0.75 * size;
+                sum = 2 * center;
+                product = center * center + 0.4375 * size * size;
             }
             francis_step(context, n, h, low, high, sum, product);
             continue;
@@ -142,5 +143,8 @@ bo_status lab_eigenvalues(bo_context *context, size_t n, double *a, double *real
     if (!found) return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge", n, n);
     bo_scale_by(n, exponent, real);
     bo_scale_by(n, exponent, imaginary);
+    double most = 0;
+    if (!bo_largest(n, real, &most) || !bo_largest(n, imaginary, &most))
+        return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix exceed the largest number", n, n);
     return BO_OK;
 }

@@ -75,6 +75,35 @@ static void of_similar_matrices(void **state)
     bo_context_destroy(context);
 }
 
+/* Blocks of very different sizes, and small integers with many equal eigenvalues. */
+static void of_hard_matrices(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    enum { N = 8 };
+    double real[N], imaginary[N], a[N * N];
+    bo_rng rng = bo_rng_make(2, 1);
+    for (size_t trial = 0; trial < 20; trial++) {
+        for (size_t i = 0; i < 5; i++)
+            for (size_t j = 0; j < 5; j++) a[i * 5 + j] = i < 4 && j < 4 ? 1e-165 * bo_rng_normal(&rng) : i == j;
+        assert_ok(context, lab_eigenvalues(context, 5, a, real, imaginary));
+    }
+    for (size_t trial = 0; trial < 20000; trial++) {
+        const size_t n = 3 + trial % 6;
+        double trace = 0;
+        for (size_t i = 0; i < n * n; i++) a[i] = bo_rng_below(&rng, 2) ? 0 : (double)bo_rng_below(&rng, 3) - 1;
+        for (size_t i = 0; i < n; i++) trace += a[i * n + i];
+        assert_ok(context, lab_eigenvalues(context, n, a, real, imaginary));
+        for (size_t i = 0; i < n; i++) trace -= real[i];
+        assert_close(trace, 0, 1e-12);
+    }
+    double known[] = {1, 0, 0, 0, -1, 0, 0, 0, 0, 1, 1, -1, -1, -1, -1, 1, -1, 0, 0, 0, 0, 1, 0, 0, 0};
+    assert_ok(context, lab_eigenvalues(context, 5, known, real, imaginary));
+    for (size_t i = 0; i < N * N; i++) a[i] = 1e308;
+    assert_fails(context, BO_NUMERIC, "largest number", lab_eigenvalues(context, N, a, real, imaginary));
+    bo_context_destroy(context);
+}
+
 static void not_of_nan(void **state)
 {
     (void)state;
@@ -87,6 +116,7 @@ static void not_of_nan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_small_matrices), cmocka_unit_test(of_a_permutation),
-                                       cmocka_unit_test(of_similar_matrices), cmocka_unit_test(not_of_nan)};
+                                       cmocka_unit_test(of_similar_matrices), cmocka_unit_test(of_hard_matrices),
+                                       cmocka_unit_test(not_of_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
