@@ -1,8 +1,10 @@
 /* Metrics of predictions: sums over rows, and the figures computed from them. */
 #include "metrics.h"
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include "../base/base.h"
+#include "scaling.h"
 
 void bo_metrics_destroy(bo_metrics *metrics)
 {
@@ -193,11 +195,15 @@ double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target)
 
 double bo_metrics_rmse(const bo_metrics *metrics)
 {
-    if (!metrics) return NAN;
+    if (!metrics || metrics->desc.targets == 0 || metrics->rows == 0) return NAN;
     double sum = 0;
-    int exponent = metrics->desc.targets ? metrics->sums[0].exponent : 0;
-    for (size_t t = 1; t < metrics->desc.targets; t++)
-        if (metrics->sums[t].exponent > exponent) exponent = metrics->sums[t].exponent;
+    int exponent = INT_MIN; /* of the largest error */
+    for (size_t t = 0; t < metrics->desc.targets; t++) {
+        const bo_target_sums *sums = &metrics->sums[t];
+        int size = sums->exponent + bo_exponent(sums->squared_error) / 2;
+        if (sums->squared_error != 0 && size > exponent) exponent = size;
+    }
+    if (exponent == INT_MIN) return 0;
     for (size_t t = 0; t < metrics->desc.targets; t++)
         sum += ldexp(metrics->sums[t].squared_error, 2 * (metrics->sums[t].exponent - exponent));
     return ldexp(sqrt(sum / ((double)metrics->rows * (double)metrics->desc.targets)), exponent);

@@ -215,6 +215,12 @@ static void test_extreme_units(void **state)
         if (e < 0) usual_rmse = bo_metrics_rmse(metrics), usual_r2 = bo_metrics_r2(metrics);
         assert_true(usual_rmse > 0.05 && usual_rmse < 0.2 && usual_r2 > 0.9 && usual_r2 < 1);
         assert_true(ldexp(bo_metrics_rmse(metrics), -exponent) == usual_rmse && bo_metrics_r2(metrics) == usual_r2);
+        bo_metrics *mixed; /* errors of 0 and of very small numbers */
+        assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 2}, &mixed));
+        const double truth[] = {1, 0}, near[] = {1, ldexp(1, -700)};
+        assert_ok(context, bo_metrics_add(context, mixed, 1, truth, near, NULL));
+        assert_close(ldexp(bo_metrics_rmse(mixed), 700), sqrt(0.5), 1e-15);
+        bo_metrics_destroy(mixed);
         const double y = ldexp(1, exponent + 700 > 1000 ? 1000 : exponent + 700), other[] = {y, 0}, zero[] = {0, 0};
         assert_ok(context, bo_metrics_add(context, metrics, 1, other, zero, NULL)); /* a much larger error */
         assert_close(bo_metrics_target_rmse(metrics, 0) / (y / sqrt(FEW + 1)), 1, exponent < 500 ? 1e-9 : 1);
