@@ -5,7 +5,7 @@
 #include "internal.h"
 #include "sparse.h"
 
-enum { FREQUENCIES = BO_SIZE(16, 2), EXPANDED = BO_SIZE(1 << 22, 64) };
+enum { FREQUENCIES = BO_SIZE(16, 2) };
 
 typedef struct sparse_job {
     const bo_features *features;
@@ -55,20 +55,17 @@ static bo_status apply_numbers(bo_context *context, const bo_features *f, const 
     return BO_OK;
 }
 
-/* Copies a few rows at a time. */
-static bo_status apply_expanded(bo_context *context, const bo_features *f, const bo_sparse *x, float *z, size_t ldz)
+typedef struct dense_job {
+    const bo_features *features;
+    float *z;
+    size_t ldz;
+} dense_job;
+
+static bo_status apply_dense(bo_context *context, void *arg, size_t first, size_t count, const float *x)
 {
-    size_t dim = x->dim, block = EXPANDED / dim + 1;
-    if (block > x->rows) block = x->rows;
-    float *dense = bo_alloc_raw(context, block * dim, sizeof *dense, "a block of sparse rows");
-    bo_status status = dense ? BO_OK : BO_MEMORY;
-    for (size_t first = 0; status == BO_OK && first < x->rows; first += block) {
-        size_t rows = x->rows - first < block ? x->rows - first : block;
-        for (size_t r = 0; r < rows; r++) bo_sparse_expand(x, first + r, dense + r * dim);
-        status = bo_features_apply(context, f, rows, dense, dim, z + first * ldz, ldz);
-    }
-    bo_free(dense);
-    return status;
+    const dense_job *job = arg;
+    return bo_features_apply(context, job->features, count, x, job->features->desc.dim, job->z + first * job->ldz,
+                             job->ldz);
 }
 
 bo_status bo_features_apply_sparse(bo_context *context, const bo_features *features, const bo_sparse *x, float *z,
@@ -86,7 +83,9 @@ bo_status bo_features_apply_sparse(bo_context *context, const bo_features *featu
     if (x->rows == 0) return BO_OK;
     bool by_projection =
         features->w && features->function->fast && bo_kernel_find(features->desc.kernel)->shift_invariant;
-    return by_projection ? apply_numbers(context, features, x, z, ldz) : apply_expanded(context, features, x, z, ldz);
+    if (by_projection) return apply_numbers(context, features, x, z, ldz);
+    dense_job job = {features, z, ldz};
+    return bo_sparse_expand_blocks(context, x, apply_dense, &job);
 }
 
 /* ---- kernel matrix ----------------------------------------------------------------------------------------------- */

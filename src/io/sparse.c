@@ -121,6 +121,32 @@ void bo_sparse_expand(const bo_sparse *rows, size_t row, float *x)
     for (size_t k = rows->start[row]; k < rows->start[row + 1]; k++) x[rows->column[k]] = rows->value[k];
 }
 
+/* Rows of a block of bo_sparse_expand_blocks. */
+static size_t expanded_rows(size_t rows, size_t dim)
+{
+    enum { NUMBERS = BO_SIZE(1 << 22, 64) };
+    return bo_min(rows, NUMBERS / bo_max(dim, 1) + 1);
+}
+
+double bo_expanded_bytes(size_t rows, size_t dim)
+{
+    return (double)expanded_rows(rows, dim) * (double)dim * sizeof(float);
+}
+
+bo_status bo_sparse_expand_blocks(bo_context *context, const bo_sparse *rows, bo_dense_rows_fn use, void *arg)
+{
+    size_t dim = rows->dim, block = expanded_rows(rows->rows, dim);
+    float *x = bo_alloc_raw(context, block * dim, sizeof *x, "a block of sparse rows");
+    bo_status status = x ? BO_OK : BO_MEMORY;
+    for (size_t first = 0; status == BO_OK && first < rows->rows; first += block) {
+        size_t count = bo_min(block, rows->rows - first);
+        for (size_t r = 0; r < count; r++) bo_sparse_expand(rows, first + r, x + r * dim);
+        status = use(context, arg, first, count, x);
+    }
+    bo_free(x);
+    return status;
+}
+
 /* Merges the two rows, whose columns ascend. */
 bo_sparse_pair bo_sparse_compare(const bo_sparse *rows, size_t a, size_t b, const float *length_scales, double gamma)
 {

@@ -42,6 +42,13 @@ static inline bo_sparse bo_sparse_slice(const bo_sparse *rows, size_t first, siz
 /* Writes a row in dense form: dim floats. */
 void bo_sparse_expand(const bo_sparse *rows, size_t row, float *x);
 
+/* Receives rows [first, first + count) in dense form: count x dim. */
+typedef bo_status (*bo_dense_rows_fn)(bo_context *context, void *arg, size_t first, size_t count, const float *x);
+/* Calls `use` for blocks of rows in dense form, at most bo_expanded_bytes at a time. */
+bo_status bo_sparse_expand_blocks(bo_context *context, const bo_sparse *rows, bo_dense_rows_fn use, void *arg);
+/* Bytes of a block: 16 MiB, or one row. */
+double bo_expanded_bytes(size_t rows, size_t dim);
+
 /* What kernels of differences need of two rows a and b; each column is divided by its length scale. */
 typedef struct bo_sparse_pair {
     double square, sum; /* |a - b|², |a - b|₁ */

@@ -7,7 +7,7 @@
 
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
 {
-    if (desc->memory) return (bo_memory_bound){desc->memory, "the limit given with --memory, in C .memory"};
+    if (desc->memory) return (bo_memory_bound){desc->memory, "set by --memory, in C by .memory"};
     return bo_usual_memory();
 }
 
@@ -174,6 +174,21 @@ static double drawing_bytes(const bo_features_desc *resolved)
     return !resolved->sparse ? 4 : resolved->draw == BO_DRAW_IID ? 0 : 8;
 }
 
+/* Bytes for drawing the map of a fit. Fewer of the columns of sparse rows may vary than have numbers, and then the draw may
+ * be one that needs more memory. */
+static bo_status size_of_drawing(bo_context *context, const bo_features_desc *map, const bo_machine_desc *desc,
+                                 const bo_features_desc *resolved, double *bytes)
+{
+    *bytes = drawing_bytes(resolved) * (double)bo_frequencies_of(resolved) * (double)map->dim;
+    if (!map->sparse || map->dim < BO_WIDE_COLUMNS) return BO_OK;
+    bo_features_desc narrow = *map, other;
+    narrow.dim = BO_WIDE_COLUMNS - 1;
+    narrow.draw = bo_fitting_map(desc, narrow.dim).draw;
+    BO_TRY(bo_features_resolve(context, &narrow, &other));
+    *bytes = fmax(*bytes, drawing_bytes(&other) * (double)bo_frequencies_of(&other) * (double)narrow.dim);
+    return BO_OK;
+}
+
 /* The sizes of a fit with these rows. The map is that of the fit, without what depends on the data. */
 static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape, fit_size *out)
 {
@@ -185,6 +200,8 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
     BO_TRY(bo_features_resolve(context, &map, &resolved));
     size_t bytes = 0;
     BO_TRY(bo_features_estimate(context, &map, &bytes));
+    double drawing;
+    BO_TRY(size_of_drawing(context, &map, desc, &resolved, &drawing));
     double rows = shape->rows ? (double)shape->rows : 2;
     *out = (fit_size){.rows = rows,
                       .dim = (double)dim,
@@ -193,7 +210,7 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
                       .outputs = shape->outputs ? (double)shape->outputs : 1,
                       .row = shape->nonzeros ? 8 * (double)shape->nonzeros / rows + 8 : 4 * (double)dim,
                       .map = (double)bytes,
-                      .drawing = drawing_bytes(&resolved) * (double)bo_frequencies_of(&resolved) * (double)dim,
+                      .drawing = drawing,
                       .search = !(desc->features.gamma > 0) || !(desc->lambda > 0),
                       .classes = desc->task == BO_TASK_CLASSIFICATION,
                       .limit = bo_fit_memory(desc)};

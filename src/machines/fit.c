@@ -74,7 +74,7 @@ static bo_fit_shape shape_of(const bo_samples *samples)
     return (bo_fit_shape){.rows = samples->rows,
                           .dim = samples->dim,
                           .outputs = samples->classes ? samples->classes : samples->targets,
-                          .nonzeros = samples->sparse ? bo_sparse_numbers(samples->sparse) : 0};
+                          .nonzeros = samples->sparse ? bo_max(1, bo_sparse_numbers(samples->sparse)) : 0};
 }
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
@@ -100,11 +100,11 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     map.seed = desc->seed;
     /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about half
      * that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
-    enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096, WIDE = 16384 };
+    enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096 };
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
         map.draw = BO_DRAW_SOBOL;
     /* a few thousand independent frequencies in so many dimensions are nearly orthogonal */
-    if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim >= WIDE)
+    if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim >= BO_WIDE_COLUMNS)
         map.draw = BO_DRAW_IID;
     bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
     bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;

@@ -13,7 +13,7 @@
 #include "../base/rng.h"
 #include "../io/sparse.h"
 
-/* ---- scaling ------------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------------- */
 
 /* Rows of inputs, dense or sparse. */
 typedef struct bo_inputs {
@@ -32,6 +32,8 @@ static inline bo_inputs bo_inputs_slice(const bo_inputs *inputs, size_t first, s
     if (!inputs->x) return (bo_inputs){.rows = rows, .sparse = bo_sparse_slice(&inputs->sparse, first, rows)};
     return (bo_inputs){.rows = rows, .x = inputs->x + first * inputs->ldx, .ldx = inputs->ldx};
 }
+
+/* ---- scaling ------------------------------------------------------------------------------------------- */
 
 /* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column.
  *
@@ -329,6 +331,8 @@ struct bo_fitting {
 };
 
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
+/* From this number of columns on, frequencies are drawn independently. */
+enum { BO_WIDE_COLUMNS = 16384 };
 /* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 

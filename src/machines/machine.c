@@ -166,12 +166,21 @@ static size_t block_rows(const bo_machine *machine, const bo_inputs *inputs)
     return rows && rows < most ? rows : most;
 }
 
+/* Bytes of the scaled inputs of a block, in dense form unless sparse rows are projected as they are. */
+static double input_bytes(const bo_machine *machine, const bo_inputs *inputs, size_t rows)
+{
+    const double dense = 4 * (double)rows * (double)machine->scaler.kept;
+    if (inputs->x) return dense;
+    return machine->scaler.place ? 0 : 2 * bo_expanded_bytes(rows, machine->scaler.dim);
+}
+
 /* Refuses standard deviations whose matrices do not fit into memory, before any work. */
-static bo_status check_memory(bo_context *context, const bo_machine *machine, size_t rows, bool deviations)
+static bo_status check_memory(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, size_t rows,
+                              bool deviations)
 {
     enum { SMALL = 1 << 24 };
     double features = (double)machine->report.features, n = (double)machine->train_rows;
-    double bytes = (double)rows * (4 * (double)machine->scaler.kept + 12 * features);
+    double bytes = input_bytes(machine, inputs, rows) + 12 * (double)rows * features;
     if (deviations && machine->uncertainty == BO_UNCERTAINTY_PRIMAL) bytes += 8 * features * (features + (double)rows);
     if (deviations && machine->uncertainty == BO_UNCERTAINTY_DUAL)
         bytes += 8 * (n * (n + features + (double)rows) + features * (double)rows);
@@ -181,11 +190,13 @@ static bo_status check_memory(bo_context *context, const bo_machine *machine, si
                            deviations ? "predict without standard deviations" : "use a machine with fewer features");
 }
 
-static bo_status prepare(bo_context *context, const bo_machine *machine, bool deviations, size_t rows, workspace *space)
+static bo_status prepare(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, bool deviations,
+                         workspace *space)
 {
+    const size_t rows = block_rows(machine, inputs);
     size_t features = machine->report.features, n = machine->train_rows;
     *space = (workspace){.rows = rows};
-    BO_TRY(check_memory(context, machine, rows, deviations));
+    BO_TRY(check_memory(context, machine, inputs, rows, deviations));
     space->z = bo_alloc_raw(context, rows * features, sizeof(float), "a block of features");
     if (!space->z) return BO_MEMORY;
     if (!deviations) return BO_OK;
@@ -263,7 +274,7 @@ bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machi
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(bo_inputs_check_finite(context, inputs, 0, rows, machine->report.dim));
     workspace space;
-    bo_status status = prepare(context, machine, std != NULL, block_rows(machine, inputs), &space);
+    bo_status status = prepare(context, machine, inputs, std != NULL, &space);
     for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {
         const size_t count = rows - first < space.rows ? rows - first : space.rows;
         const bo_inputs block = bo_inputs_slice(inputs, first, count);

@@ -88,6 +88,8 @@ static const double widest_deviation = 1e37;
 static bo_status set_factors(bo_context *context, const bo_samples *samples, const double *mean, double *variance,
                              bo_scaler *out)
 {
+    /* kernels of products depend on constant columns; sparse rows have kernels of differences, which do not */
+    const bool keeps_all = out->kind == BO_SCALING_NONE && !samples->sparse;
     double total = 0;
     size_t varying = 0;
     for (size_t j = 0; j < out->dim; j++) {
@@ -102,8 +104,9 @@ static bo_status set_factors(bo_context *context, const bo_samples *samples, con
                        "expected input columns that vary, found only constant columns in %zu training rows",
                        samples->rows);
     for (size_t j = 0; j < out->dim; j++) {
-        double scale = out->kind == BO_SCALING_NONE     ? 1
+        double scale = keeps_all                        ? 1
                        : variance[j] == 0               ? 0
+                       : out->kind == BO_SCALING_NONE   ? 1
                        : out->kind == BO_SCALING_COMMON ? sqrt((double)out->dim / total)
                                                         : 1 / sqrt(variance[j]);
         out->factor[j] = (float)scale;
@@ -114,7 +117,7 @@ static bo_status set_factors(bo_context *context, const bo_samples *samples, con
                 "found %g; multiply the column by a constant",
                 j, 1 / widest_deviation, widest_deviation, sqrt(variance[j]));
     }
-    if (varying < out->dim)
+    if (varying < out->dim && !keeps_all)
         bo_log(context, BO_LOG_INFO, "ignoring %zu of %zu input columns that are constant", out->dim - varying,
                out->dim);
     return BO_OK;
@@ -289,23 +292,17 @@ static bo_status project_sparse(bo_context *context, const bo_row_map *row_map, 
     return status;
 }
 
-/* Sparse rows for a machine that was fitted to dense rows: a few at a time. */
-static bo_status project_expanded(bo_context *context, const bo_row_map *row_map, const bo_sparse *x, float *z,
-                                  size_t ldz)
+typedef struct dense_job {
+    const bo_row_map *row_map;
+    float *z;
+    size_t ldz;
+} dense_job;
+
+static bo_status project_dense(bo_context *context, void *arg, size_t first, size_t count, const float *x)
 {
-    enum { NUMBERS = BO_SIZE(1 << 22, 64) };
-    size_t dim = x->dim, block = NUMBERS / dim + 1;
-    if (block > x->rows) block = x->rows;
-    float *dense = bo_alloc_raw(context, block * dim, sizeof *dense, "a block of inputs");
-    bo_status status = dense ? BO_OK : BO_MEMORY;
-    for (size_t first = 0; status == BO_OK && first < x->rows; first += block) {
-        size_t rows = x->rows - first < block ? x->rows - first : block;
-        for (size_t r = 0; r < rows; r++) bo_sparse_expand(x, first + r, dense + r * dim);
-        const bo_inputs inputs = {.rows = rows, .x = dense, .ldx = dim};
-        status = bo_row_map_project(context, row_map, &inputs, z + first * ldz, ldz);
-    }
-    bo_free(dense);
-    return status;
+    const dense_job *job = arg;
+    const bo_inputs inputs = {.rows = count, .x = x, .ldx = job->row_map->scaler->dim};
+    return bo_row_map_project(context, job->row_map, &inputs, job->z + first * job->ldz, job->ldz);
 }
 
 bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
@@ -313,7 +310,10 @@ bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, con
 {
     const bo_scaler *scaler = row_map->scaler;
     assert(!scaler || scaler->kept == bo_features_describe(row_map->phi)->dim);
-    if (!inputs->x && scaler && !scaler->place) return project_expanded(context, row_map, &inputs->sparse, z, ldz);
+    if (!inputs->x && scaler && !scaler->place) { /* the machine was fitted to dense rows */
+        dense_job job = {row_map, z, ldz};
+        return bo_sparse_expand_blocks(context, &inputs->sparse, project_dense, &job);
+    }
     if (!inputs->x) return project_sparse(context, row_map, &inputs->sparse, z, ldz);
     if (!scaler) return bo_features_apply(context, row_map->phi, inputs->rows, inputs->x, inputs->ldx, z, ldz);
     float *scaled = bo_alloc_raw(context, inputs->rows * scaler->kept, sizeof *scaled, "a block of inputs");

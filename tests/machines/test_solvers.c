@@ -245,7 +245,7 @@ static void test_too_large(void **state)
     bo_samples train = oracle_regression(400, DIM, 1, 0.3, 1);
     bo_machine_desc desc = {.memory = 1024};
     const size_t calls = c.calls;
-    assert_fails(context, BO_MEMORY, "but the limit is 1.0 kB (the limit given with --memory",
+    assert_fails(context, BO_MEMORY, "but the limit is 1.0 kB (set by --memory",
                  bo_machine_fit(context, &desc, &train, &machine));
     assert_fails(context, BO_MEMORY, "400 rows of 3 columns", bo_fitting_create(context, &desc, &train, &fitting));
     desc = (bo_machine_desc){.features = {.features = (size_t)4e9}};

@@ -107,9 +107,8 @@ static void test_equal_to_dense(void **state)
 }
 
 /* Columns that do not occur have no frequencies: memory as for the numbers that are there, and as planned. */
-static void test_wide(void **state)
+static void check_wide(bo_scaling scaling)
 {
-    (void)state;
     enum { WIDE = 1000000, FEW = 20, EACH = 30 };
     counting c = {0};
     bo_context *context = counting_context(&c, 2);
@@ -123,7 +122,7 @@ static void test_wide(void **state)
         y[i] = (double)(i % 7);
     }
     const bo_samples train = {.rows = FEW, .dim = WIDE, .targets = 1, .y = y, .sparse = &block->rows};
-    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION, .features = {.features = 1024}};
+    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION, .scaling = scaling, .features = {.features = 1024}};
     const bo_fit_shape shape = {.rows = FEW, .dim = WIDE, .outputs = 1, .nonzeros = FEW * EACH};
     bo_fit_cost cost;
     assert_ok(context, bo_machine_estimate(context, &desc, &shape, &cost));
@@ -137,6 +136,65 @@ static void test_wide(void **state)
     bo_sparse_destroy(&block->rows);
     bo_context_destroy(context);
     assert_true(c.live == 0);
+}
+
+static void test_wide(void **state)
+{
+    (void)state;
+    check_wide(BO_SCALING_AUTO);
+    check_wide(BO_SCALING_NONE);
+}
+
+/* Fewer columns vary than there are numbers: the estimate covers the draw that needs the most memory. */
+static void test_wide_estimate(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 16000, LINES = 82, EACH = 200 };
+    counting c = {0};
+    bo_context *context = counting_context(&c, 2);
+    bo_sparse_block *block;
+    double y[LINES];
+    assert_ok(context, bo_sparse_create(context, 20000, &block));
+    for (size_t i = 0; i < LINES; i++) {
+        assert_ok(context, bo_sparse_reserve(context, block, EACH));
+        for (size_t k = 0; k < EACH; k++) bo_sparse_put(block, k * 80 + i % 80, (float)(1 + (i + k) % 3));
+        bo_sparse_end_row(block);
+        y[i] = (double)(i % 7);
+    }
+    const bo_samples train = {.rows = LINES, .dim = 20000, .targets = 1, .y = y, .sparse = &block->rows};
+    const bo_machine_desc desc = {
+        .task = BO_TASK_REGRESSION, .features = {.features = 2048, .gamma = 0.1}, .lambda = 1};
+    const bo_fit_shape shape = {.rows = LINES, .dim = 20000, .outputs = 1, .nonzeros = LINES * EACH};
+    bo_fit_cost cost;
+    assert_ok(context, bo_machine_estimate(context, &desc, &shape, &cost));
+    bo_machine *machine = oracle_fit(context, &desc, &train);
+    if (c.peak > cost.bytes)
+        fail_msg("%.1f MB promised, %.1f MB taken", (double)cost.bytes / 1e6, (double)c.peak / 1e6);
+    assert_in_range(bo_features_describe(machine->phi)->dim, 1, COLUMNS);
+    bo_machine_destroy(machine);
+    bo_sparse_destroy(&block->rows);
+    bo_context_destroy(context);
+}
+
+/* Rows without numbers: the message is about the columns, not about memory. */
+static void test_no_numbers(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_sparse_block *block;
+    double y[40];
+    assert_ok(context, bo_sparse_create(context, 100000000, &block));
+    for (size_t i = 0; i < 40; i++) {
+        assert_ok(context, bo_sparse_reserve(context, block, 0));
+        bo_sparse_end_row(block);
+        y[i] = (double)i;
+    }
+    const bo_samples train = {.rows = 40, .dim = 100000000, .targets = 1, .y = y, .sparse = &block->rows};
+    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION, .features = {.features = 64}};
+    bo_machine *machine = NULL;
+    assert_fails(context, BO_INVALID, "only constant columns", bo_machine_fit(context, &desc, &train, &machine));
+    bo_sparse_destroy(&block->rows);
+    bo_context_destroy(context);
 }
 
 /* A stream of sparse blocks gives the machine of one block. */
@@ -264,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_to_dense), cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_wide_estimate),  cmocka_unit_test(test_no_numbers),
         cmocka_unit_test(test_stream),         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_malformed_rows),
     };
