@@ -376,7 +376,7 @@ static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, si
 
 bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size_t *pivot)
 {
-    BO_SPAN(context, "machine", "Cholesky");
+    BO_SPAN(context, "math", "Cholesky");
     size_t step = bo_substitution_rows(context);
     if (n <= step) return factor(context, n, a, lda, pivot, NULL, NULL); /* one block: no columns right of it */
     bo_substitution *substitution;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include "../kernels/kernels.h"
 #include "linalg.h"
+#include "scaling.h"
 #include "secular.h"
 #include "tridiagonal.h"
 
@@ -63,7 +64,7 @@ typedef struct merge {
 static double largest(size_t n, const double *x)
 {
     double most = 0;
-    for (size_t i = 0; i < n; i++) most = fabs(x[i]) > most ? fabs(x[i]) : most;
+    bo_largest(n, x, &most);
     return most;
 }
 

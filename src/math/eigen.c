@@ -1,6 +1,5 @@
 /* Eigenvectors of a symmetric matrix: reduction to tridiagonal form, divide and conquer, and the reflectors of the
  * reduction applied to the result. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -51,7 +50,7 @@ static bo_status scale_triangle(bo_context *context, size_t n, double *a, size_t
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values)
 {
     if (n == 0) return BO_OK;
-    BO_SPAN(context, "machine", "eigenvectors");
+    BO_SPAN(context, "math", "eigenvectors");
     int exponent = 0;
     double *scratch = bo_alloc_raw(context, n, 3 * sizeof *scratch, "eigenvectors");
     size_t *order = bo_alloc_raw(context, n, sizeof *order, "eigenvectors");
