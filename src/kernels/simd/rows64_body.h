@@ -4,9 +4,11 @@
 enum { WIDE = 8, GROUP = 4 };
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 
-static inline double sum_wide(wide x)
+/* By address: how a vector wider than a register is passed by value depends on compiler flags, of which clang warns. */
+static inline double sum_wide(const wide *x)
 {
-    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    const wide v = *x;
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
 }
 
 /* One pass over `rows` <= GROUP rows. dots: y is computed; adds: z is computed. */
@@ -35,7 +37,7 @@ static inline __attribute__((always_inline)) void pass_group(size_t rows, bool d
             if (dots) rest += a[r * lda + p] * x[p];
             if (adds) z[p] += w[r] * a[r * lda + p];
         }
-        if (dots) y[r] += sum_wide(sums[r]) + rest;
+        if (dots) y[r] += sum_wide(&sums[r]) + rest;
     }
 }
 
