@@ -422,6 +422,9 @@ static bo_status load_decoder(bo_loading *loading, const cJSON *decoder)
 
 /* ---- special tokens around a text -------------------------------------------------------------------------------- */
 
+/* Templates have one to three special tokens. Each text is copied with all of them, and each is looked up by name. */
+enum { MOST_FRAME = 64 };
+
 static bo_status frame_add(bo_loading *loading, size_t id, bool before)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
@@ -429,6 +432,10 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
     if (id >= tokenizer->vocab)
         return bo_fail(loading->context, BO_FORMAT, "%s: the template contains the id %zu; the vocabulary has %zu",
                        loading->where, id, tokenizer->vocab);
+    if (count == MOST_FRAME)
+        return bo_fail(loading->context, BO_UNSUPPORTED,
+                       "%s: the template adds at least %zu tokens to a text, expected at most %d", loading->where,
+                       count + 1, MOST_FRAME);
     int32_t *larger = bo_realloc(loading->context, tokenizer->frame, count + 1, sizeof *larger, "a template");
     if (!larger) return BO_MEMORY;
     larger[count] = (int32_t)id;
@@ -441,10 +448,14 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
 static bo_status read_template(bo_loading *loading, const cJSON *part)
 {
     const cJSON *known = cJSON_GetObjectItemCaseSensitive(part, "special_tokens"), *item, *id;
+    const cJSON *single = cJSON_GetObjectItemCaseSensitive(part, "single");
     bool before = true;
     if (loading->tokenizer->frame)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: two templates are not supported", loading->where);
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(part, "single"))
+    if (cJSON_GetArraySize(single) > MOST_FRAME + 1) /* the text is one of them */
+        return bo_fail(loading->context, BO_UNSUPPORTED, "%s: the template has %d items, expected at most %d",
+                       loading->where, cJSON_GetArraySize(single), MOST_FRAME + 1);
+    cJSON_ArrayForEach(item, single)
     {
         const cJSON *special = cJSON_GetObjectItemCaseSensitive(item, "SpecialToken");
         const char *name = bo_load_text(special, "id");

@@ -361,6 +361,55 @@ static void test_refusals(void **state)
     }
 }
 
+/* A template of `items` special tokens, each of which has `ids` ids, before a text. */
+static char *make_template(size_t items, size_t ids)
+{
+    char *json;
+    size_t size;
+    FILE *out = open_memstream(&json, &size);
+    fprintf(out, "{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    for (size_t i = 0; i < items; i++) fprintf(out, "{\"SpecialToken\": {\"id\": \"x\"}}, ");
+    fprintf(out, "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"x\": {\"ids\": [");
+    for (size_t i = 0; i < ids; i++) fprintf(out, i ? ", 0" : "0");
+    fprintf(out, "]}}}, " PLAIN "}");
+    fclose(out);
+    return json;
+}
+
+/* Small files must not add millions of tokens to each text: 3,000 items of 9,000 ids would be 27 million. */
+static void test_long_template(void **state)
+{
+    test_folder *f = *state;
+    static const struct {
+        size_t items, ids;
+        const char *words;
+    } cases[] = {
+        {1, 64, NULL},
+        {64, 1, NULL},
+        {64, 0, NULL},
+        {1, 65, "test: the template adds at least 65 tokens to a text, expected at most 64"},
+        {13, 5, "test: the template adds at least 65 tokens to a text, expected at most 64"},
+        {65, 0, "test: the template has 66 items, expected at most 65"},
+        {3000, 9000, "test: the template has 3001 items, expected at most 65"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bo_tokenizer *tokenizer;
+        char *json = make_template(cases[i].items, cases[i].ids);
+        const bo_status status = bo_tokenizer_parse(f->context, "test", json, strlen(json), &tokenizer);
+        free(json);
+        if (cases[i].words) {
+            assert_fails(f->context, BO_UNSUPPORTED, cases[i].words, status);
+            continue;
+        }
+        assert_ok(f->context, status);
+        bo_ids ids = {0};
+        assert_ok(f->context, bo_tokenizer_add_specials(f->context, tokenizer, &ids));
+        assert_int_equal(ids.count, cases[i].items * cases[i].ids);
+        bo_ids_free(&ids);
+        bo_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* (a+)+ on many a's without a match takes exponential time; it is stopped with an error. */
 static void test_explosion(void **state)
 {
@@ -412,10 +461,11 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviors), WITH_FOLDER(test_splitters),   WITH_FOLDER(test_normalizers),
-        WITH_FOLDER(test_decoders),  WITH_FOLDER(test_whole_words), WITH_FOLDER(test_llama),
-        WITH_FOLDER(test_seams),     WITH_FOLDER(test_added),       WITH_FOLDER(test_expressions),
-        WITH_FOLDER(test_refusals),  WITH_FOLDER(test_explosion),   WITH_FOLDER(test_missing),
+        WITH_FOLDER(test_behaviors),     WITH_FOLDER(test_splitters),   WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_decoders),      WITH_FOLDER(test_whole_words), WITH_FOLDER(test_llama),
+        WITH_FOLDER(test_seams),         WITH_FOLDER(test_added),       WITH_FOLDER(test_expressions),
+        WITH_FOLDER(test_refusals),      WITH_FOLDER(test_explosion),   WITH_FOLDER(test_missing),
+        WITH_FOLDER(test_long_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
