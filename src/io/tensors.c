@@ -42,6 +42,7 @@ struct bo_tensors {
     bool *copied;
     size_t count;
     bo_meta *meta;
+    const bo_meta **keys; /* meta, sorted by key */
     size_t meta_count;
 };
 
@@ -183,16 +184,29 @@ static bo_status check_places(bo_context *context, bo_tensors *file, const unsig
     return BO_OK;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return strcmp((*(const bo_meta *const *)a)->key, (*(const bo_meta *const *)b)->key);
+}
+
 static bo_status check_names(bo_context *context, bo_tensors *file)
 {
     qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
     for (size_t i = 1; i < file->count; ++i)
         if (strcmp(file->tensors[i - 1].name, file->tensors[i].name) == 0)
             return malformed(context, file, file->tensors[i].name, "occurs twice in the header");
-    for (size_t i = 0; i < file->meta_count; ++i)
-        for (size_t j = 0; j < i; ++j)
-            if (strcmp(file->meta[i].key, file->meta[j].key) == 0)
-                return bo_fail(context, BO_FORMAT, "%s: metadata '%.100s' occurs twice", file->path, file->meta[i].key);
+    return BO_OK;
+}
+
+static bo_status sort_keys(bo_context *context, bo_tensors *file)
+{
+    file->keys = bo_alloc(context, file->meta_count, sizeof *file->keys, "metadata");
+    if (!file->keys) return BO_MEMORY;
+    for (size_t i = 0; i < file->meta_count; ++i) file->keys[i] = &file->meta[i];
+    qsort(file->keys, file->meta_count, sizeof *file->keys, by_key);
+    for (size_t i = 1; i < file->meta_count; ++i)
+        if (strcmp(file->keys[i - 1]->key, file->keys[i]->key) == 0)
+            return bo_fail(context, BO_FORMAT, "%s: metadata '%.100s' occurs twice", file->path, file->keys[i]->key);
     return BO_OK;
 }
 
@@ -228,6 +242,7 @@ static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON 
     }
     BO_TRY(check_places(context, file, file->bytes + data_start));
     BO_TRY(check_names(context, file));
+    BO_TRY(sort_keys(context, file));
     return align_data(context, file);
 }
 
@@ -381,6 +396,7 @@ void bo_tensors_close(bo_tensors *file)
     bo_free(file->tensors);
     bo_free(file->copied);
     bo_free(file->meta);
+    bo_free(file->keys);
     bo_free(file->path);
     bo_free(file);
 }
@@ -405,9 +421,10 @@ const bo_file_tensor *bo_tensors_find(const bo_tensors *file, const char *name)
 
 const char *bo_tensors_meta(const bo_tensors *file, const char *key)
 {
-    for (size_t i = 0; i < file->meta_count; ++i)
-        if (strcmp(file->meta[i].key, key) == 0) return file->meta[i].value;
-    return NULL;
+    const bo_meta wanted = {.key = key}, *place = &wanted;
+    const bo_meta *const *found =
+        file->keys ? bsearch(&place, file->keys, file->meta_count, sizeof *file->keys, by_key) : NULL;
+    return found ? (*found)->value : NULL;
 }
 
 size_t bo_tensors_meta_count(const bo_tensors *file)
@@ -481,10 +498,26 @@ static bo_status check_tensor(bo_context *context, const char *path, const bo_fi
         !tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted) || wanted != tensor->bytes)
         return bo_fail(context, BO_INVALID, "%s: tensor '%s': %zu bytes do not match its dtype and shape", path,
                        tensor->name, tensor->bytes);
-    for (size_t i = 0; i < index; ++i)
-        if (strcmp(tensors[i].name, tensor->name) == 0)
-            return bo_fail(context, BO_INVALID, "%s: tensor '%s' occurs twice", path, tensor->name);
     return BO_OK;
+}
+
+static int by_name_of(const void *a, const void *b)
+{
+    return strcmp((*(const bo_file_tensor *const *)a)->name, (*(const bo_file_tensor *const *)b)->name);
+}
+
+static bo_status check_tensors(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) BO_TRY(check_tensor(context, path, tensors, i));
+    const bo_file_tensor **sorted = bo_alloc(context, count, sizeof *sorted, "the names of tensors");
+    bo_status status = sorted ? BO_OK : BO_MEMORY;
+    for (size_t i = 0; sorted && i < count; ++i) sorted[i] = &tensors[i];
+    if (sorted) qsort(sorted, count, sizeof *sorted, by_name_of);
+    for (size_t i = 1; status == BO_OK && i < count; ++i)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            status = bo_fail(context, BO_INVALID, "%s: tensor '%s' occurs twice", path, sorted[i]->name);
+    bo_free(sorted);
+    return status;
 }
 
 static void write_entry(bo_json_text *text, const bo_file_tensor *tensor, size_t begin)
@@ -565,7 +598,7 @@ bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const 
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors files are not supported on big-endian computers",
                        path);
-    for (size_t i = 0; i < count; ++i) BO_TRY(check_tensor(context, path, tensors, i));
+    BO_TRY(check_tensors(context, path, tensors, count));
     size_t *order = bo_alloc(context, count, sizeof *order, "the order of tensors");
     if (!order) return BO_MEMORY;
     order_by_width(tensors, count, order);
