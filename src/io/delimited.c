@@ -54,10 +54,15 @@ static bo_status refuse_duplicates(bo_context *context, const bo_reader *reader,
     return status;
 }
 
-static bo_status set_name(bo_context *context, bo_reader *reader, size_t column, const bo_reader_field *field)
+static bo_status set_name(bo_context *context, bo_reader *reader, size_t line, size_t column,
+                          const bo_reader_field *field)
 {
     char *name = field_string(context, &reader->strings, field);
     if (!name) return BO_MEMORY;
+    if (strlen(name) > BO_MAX_NAME)
+        return bo_fail(context, BO_FORMAT,
+                       "%s: line %zu, column %zu: the name of the column has %zu bytes, expected at most %d",
+                       bo_bytes_path(reader->bytes), line, column, strlen(name), BO_MAX_NAME);
     char unnamed[32];
     if (!*name) snprintf(unnamed, sizeof unnamed, "column %zu", column);
     reader->names[column] = bo_strdup(context, *name ? name : unnamed);
@@ -73,7 +78,7 @@ static bo_status read_header(bo_context *context, bo_reader *reader, const char 
         bo_reader_field field;
         if (!bo_field_next(reader->delimiter, &text, end, &field, &last))
             return bad_quote(context, reader, line, column);
-        BO_TRY(set_name(context, reader, column, &field));
+        BO_TRY(set_name(context, reader, line, column, &field));
     }
     return refuse_duplicates(context, reader, line);
 }

@@ -11,6 +11,7 @@
 enum {
     BO_MAX_COLUMNS = 1 << 22,  /* a wider table is taken as damaged */
     BO_MAX_RECORD = 1 << 28,   /* bytes of one line of text */
+    BO_MAX_NAME = 4096,        /* bytes of the name of a column, which is repeated for each of its categories */
     BO_BLOCK_CELLS = 1 << 17,  /* cells of one block of bo_reader_next: stays in cache */
     BO_RAW_BLOCK = 1 << 20,    /* bytes of one block of bo_reader_next_raw */
     BO_SAMPLE_BYTES = 1 << 16, /* initial size of the sample that detection examines */

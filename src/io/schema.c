@@ -324,6 +324,11 @@ static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *
     if (kind == 4) return malformed(context, "the kind of a column is invalid");
     column->kind = (bo_column_kind)kind;
     if (name && !cJSON_IsString(name)) return malformed(context, "the name of a column is invalid");
+    if (name && strlen(name->valuestring) > BO_MAX_NAME)
+        return bo_fail(
+            context, BO_FORMAT,
+            "the schema in the model is malformed: the name of column %zu has %zu bytes, expected at most %d",
+            (size_t)(column - schema->columns), strlen(name->valuestring), BO_MAX_NAME);
     if (!name != !schema->named) return malformed(context, "expected names for all columns or for none");
     if (name && !(column->name = bo_strdup(context, name->valuestring))) return BO_MEMORY;
     if (fill && (!cJSON_IsNumber(fill) || !isfinite(fill->valuedouble)))

@@ -401,6 +401,40 @@ static void json(void **state)
                  bo_schema_load_memory(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", 24, &copy));
 }
 
+/* A name is repeated for each category of its column: a name of a megabyte and 1000 categories would take a gigabyte. */
+static void long_names(void **state)
+{
+    test_folder *f = *state;
+    static const size_t lengths[] = {4096, 4097};
+    static const char schema[] =
+        "{\"version\":1,\"format\":\"csv\",\"task\":\"none\",\"impute\":\"none\",\"rows\":1,\"named\":true,"
+        "\"separate_labels\":false,\"targets\":[],\"classes\":[],\"columns\":[{\"kind\":\"number\",\"name\":\"a\"},"
+        "{\"kind\":\"category\",\"categories\":[\"u\",\"v\"],\"name\":\"%s\"}]}";
+    for (size_t i = 0; i < 2; ++i) {
+        char name[4098], text[8192];
+        memset(name, 'n', lengths[i]);
+        name[lengths[i]] = 0;
+        snprintf(text, sizeof text, "a,%s,y\n1,u,2.5\n2,v,3.5\n", name);
+        const bo_data_desc desc = {.bytes = text, .size = strlen(text), .categorical = "auto"};
+        bo_data *data;
+        const bo_status loaded = bo_data_load(f->context, &desc, NULL, &data);
+        if (lengths[i] > 4096)
+            assert_fails(f->context, BO_FORMAT,
+                         "line 1, column 1: the name of the column has 4097 bytes, expected at most 4096", loaded);
+        else
+            assert_ok(f->context, loaded);
+        bo_data_destroy(data);
+        bo_schema *copy;
+        snprintf(text, sizeof text, schema, name);
+        const bo_status copied = bo_schema_load_memory(f->context, text, strlen(text), &copy);
+        if (lengths[i] > 4096)
+            assert_fails(f->context, BO_FORMAT, "the name of column 1 has 4097 bytes, expected at most 4096", copied);
+        else
+            assert_ok(f->context, copied);
+        bo_schema_destroy(copy);
+    }
+}
+
 static bo_status load_and_copy(bo_context *context, const void *path)
 {
     bo_data_desc wanted = {.path = path, .categorical = "auto", .impute = BO_IMPUTE_MEDIAN};
@@ -436,6 +470,7 @@ int main(void)
                                        cmocka_unit_test(separate_labels),
                                        cmocka_unit_test(short_labels),
                                        cmocka_unit_test(json),
+                                       cmocka_unit_test(long_names),
                                        cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
