@@ -405,13 +405,27 @@ bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const 
     return sample_files(context, desc, schema, counts, want, x, y, sampled);
 }
 
-/* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. */
+/* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. It grows with the rows that
+ * are read, because their number is not known before and `want` may be far beyond it. */
 typedef struct reservoir {
-    size_t want, seen;
+    size_t want, seen, room;
     size_t *slot;
     bo_sparse_block *taken;
     double *block_y, *y; /* targets of a block of rows, and of the sample */
 } reservoir;
+
+static bo_status grow_reservoir(bo_context *context, size_t targets, reservoir *r)
+{
+    const size_t wanted = r->room ? 2 * r->room : SAMPLE_BLOCK, room = wanted < r->want ? wanted : r->want;
+    size_t *slot = bo_realloc(context, r->slot, room, sizeof *slot, "a sample of rows");
+    if (!slot) return BO_MEMORY;
+    r->slot = slot;
+    double *y = bo_realloc(context, r->y, room * targets, sizeof *y, "a sample of rows");
+    if (!y) return BO_MEMORY;
+    r->y = y;
+    r->room = room;
+    return BO_OK;
+}
 
 static bo_status fill_reservoir(bo_context *context, bo_table *table, reservoir *r)
 {
@@ -421,6 +435,8 @@ static bo_status fill_reservoir(bo_context *context, bo_table *table, reservoir 
         for (size_t i = 0; i < x.rows; i++, r->seen++) {
             const size_t at = (size_t)place_in_sample(&table->desc, r->seen, r->want);
             if (at >= r->want) continue;
+            if (at == r->room)
+                BO_TRY(grow_reservoir(context, targets, r)); /* the places of the first rows are in order */
             r->slot[at] = r->taken->rows.rows;
             BO_TRY(bo_sparse_append(context, r->taken, &x, i));
             memcpy(r->y + at * targets, r->block_y + i * targets, targets * sizeof *r->y);
@@ -434,10 +450,9 @@ static bo_status sample_sparse(bo_context *context, bo_table *table, size_t want
     const bo_schema *schema = table->schema;
     bo_sparse_block *chosen;
     r->want = want;
-    r->slot = bo_alloc(context, want, sizeof *r->slot, "a sample of rows");
     r->block_y = bo_alloc(context, SAMPLE_BLOCK * schema->targets, sizeof *r->block_y, "a block of rows");
-    r->y = bo_alloc(context, want * schema->targets, sizeof *r->y, "a sample of rows");
-    if (!r->slot || !r->block_y || !r->y) return BO_MEMORY;
+    if (!r->block_y) return BO_MEMORY;
+    BO_TRY(grow_reservoir(context, schema->targets, r));
     BO_TRY(bo_sparse_create(context, schema->dim, &r->taken));
     BO_TRY(fill_reservoir(context, table, r));
     *data = (bo_data){.rows = r->seen < want ? r->seen : want,

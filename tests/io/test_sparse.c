@@ -111,6 +111,12 @@ static void test_parts(void **state)
         for (size_t k = 0; k < i; k++) assert_true(sample->y[k] != sample->y[i]);
     }
     bo_data_destroy(sample);
+    /* a sample of more rows than there are has all of them, in order, and takes no more memory for them */
+    assert_ok(context, bo_table_sample_sparse(context, &desc, train[0]->schema, (size_t)1000000000000, &sample));
+    assert_int_equal(sample->rows, train[0]->rows);
+    assert_same_rows(sample->sparse, 0, train[0], 0, train[0]->rows);
+    assert_memory_equal(sample->y, train[0]->y, train[0]->rows * sizeof(double));
+    bo_data_destroy(sample);
     for (int s = 0; s < 2; s++) {
         bo_data_destroy(train[s]);
         bo_data_destroy(test[s]);
