@@ -39,8 +39,8 @@ static void default_release(void *user, void *block)
  * queried for smaller blocks, because that takes longer than their allocation. */
 static bool exceeds_memory(bo_context *context, size_t bytes, const char *what)
 {
-    return bytes >= LARGE &&
-           bo_check_memory(context, what, (double)bytes, bo_process_memory(), "out of memory") != BO_OK;
+    return bytes >= LARGE && bo_check_memory(context, what, (double)bytes, bo_process_memory(),
+                                             "use less data or smaller sizes, or raise the limit") != BO_OK;
 }
 
 static header *header_of(void *block)
