@@ -141,9 +141,11 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
  * other two in its metadata. */
 
 /* Files of a folder, and metadata keys of a single file. */
-#define CONFIG_NAME "config.json"
-static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = "tokenizer.json",
-                  CONFIG_SUM[] = BO_TENSORS_COMPANION(CONFIG_NAME);
+#define CONFIG_NAME    "config.json"
+#define TOKENIZER_NAME "tokenizer.json"
+static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = TOKENIZER_NAME,
+                  CONFIG_SUM[] = BO_TENSORS_COMPANION(CONFIG_NAME),
+                  TOKENIZER_SUM[] = BO_TENSORS_COMPANION(TOKENIZER_NAME);
 
 char *bo_model_path(bo_context *context, const char *folder, const char *name)
 {
@@ -171,14 +173,28 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     return status;
 }
 
-/* Adds the checksum of config.json as metadata. */
-static bo_status note_config(bo_context *context, const bo_model *model, bo_package *package)
+/* Computes the checksum of the tokenizer.json that a tokenizer was loaded from, or is saved as. */
+static bo_status sum_tokenizer(bo_context *context, const bo_tokenizer *tokenizer, char sum[BO_CHECKSUM_TEXT])
+{
+    void *text;
+    size_t size;
+    BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &text, &size));
+    bo_checksum_text(text, size, sum);
+    bo_free(text);
+    return BO_OK;
+}
+
+/* Adds the checksums of config.json and tokenizer.json as metadata. */
+static bo_status note_sums(bo_context *context, const bo_model *model, bo_package *package)
 {
     char *config, sum[BO_CHECKSUM_TEXT];
     BO_TRY(bo_config_write(context, model, &config));
     bo_checksum_text(config, strlen(config), sum);
     bo_free(config);
-    return bo_package_text(context, package, CONFIG_SUM, sum);
+    BO_TRY(bo_package_text(context, package, CONFIG_SUM, sum));
+    if (!model->tokenizer) return BO_OK;
+    BO_TRY(sum_tokenizer(context, model->tokenizer, sum));
+    return bo_package_text(context, package, TOKENIZER_SUM, sum);
 }
 
 /* Writes the tensors. image: includes the texts of the other files. */
@@ -187,7 +203,7 @@ static bo_status write_tensors(bo_context *context, const bo_model *model, bool 
     bo_package package = {0};
     bo_status status = bo_package_weights(context, model->weights, count_maps(model), 0, &package);
     if (status == BO_OK) status = pack_maps(context, model, &package);
-    if (status == BO_OK) status = (image ? note_texts : note_config)(context, model, &package);
+    if (status == BO_OK) status = (image ? note_texts : note_sums)(context, model, &package);
     if (status == BO_OK)
         status =
             bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
@@ -385,10 +401,12 @@ static bo_status has_tokenizer(bo_context *context, const origin *from, bool *ou
 }
 
 /* Loads the tokenizer. *out is NULL if there is none and none is needed: models of Bochner that were made without a
- * tokenizer, other models of any vocabulary. */
-static bo_status load_tokenizer(bo_context *context, const origin *from, const bo_config *config, bo_tokenizer **out)
+ * tokenizer, other models of any vocabulary. *same: it does not differ from the fingerprint in the configuration. */
+static bo_status load_tokenizer(bo_context *context, const origin *from, const bo_config *config, bo_tokenizer **out,
+                                bool *same)
 {
     bool there;
+    *same = true;
     BO_TRY(has_tokenizer(context, from, &there));
     if (!there && (config->no_tokenizer || config->family != BO_FAMILY_BOCHNER)) {
         bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is missing", from->name);
@@ -401,7 +419,8 @@ static bo_status load_tokenizer(bo_context *context, const origin *from, const b
     } else {
         BO_TRY(bo_tokenizer_load(context, from->name, out));
     }
-    if (config->knows_tokenizer && bo_tokenizer_fingerprint(*out) != config->tokenizer_fingerprint)
+    *same = !config->knows_tokenizer || bo_tokenizer_fingerprint(*out) == config->tokenizer_fingerprint;
+    if (!*same)
         bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the tokenizer that the model was created with",
                from->name);
     return BO_OK;
@@ -450,14 +469,30 @@ static bo_status read_tensors(bo_context *context, bo_model *model, bo_family fa
     return status;
 }
 
-/* Reads the tensors of a folder, whose config.json has this checksum. */
-static bo_status read_beside(bo_context *context, const origin *from, const char *sum, bo_family family,
-                             bo_model *model)
+/* Warns if the tokenizer is not the one that was written with the tensors. The fingerprint covers only what determines
+ * the ids of a text; the checksum covers special tokens around a text and decoding, too. */
+static bo_status compare_tokenizer(bo_context *context, const origin *from, const bo_tensors *file,
+                                   const bo_tokenizer *tokenizer)
+{
+    char sum[BO_CHECKSUM_TEXT];
+    if (!bo_tensors_meta(file, TOKENIZER_SUM)) return BO_OK;
+    BO_TRY(sum_tokenizer(context, tokenizer, sum));
+    char *path = bo_model_path(context, from->name, TOKENIZER);
+    if (!path) return BO_MEMORY;
+    bo_tensors_compare(context, file, TOKENIZER_SUM, path, sum);
+    bo_free(path);
+    return BO_OK;
+}
+
+/* Reads the tensors of a folder, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared. */
+static bo_status read_beside(bo_context *context, const origin *from, const char *sum, const bo_tokenizer *tokenizer,
+                             bo_family family, bo_model *model)
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, from->weights_path, &file));
     bo_tensors_compare(context, file, CONFIG_SUM, from->config_path, sum);
-    const bo_status status = bo_model_fill(context, model, family, file);
+    bo_status status = tokenizer ? compare_tokenizer(context, from, file, tokenizer) : BO_OK;
+    if (status == BO_OK) status = bo_model_fill(context, model, family, file);
     bo_tensors_close(file);
     return status;
 }
@@ -483,14 +518,15 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     bo_tokenizer *tokenizer = NULL;
     bo_model *model = NULL;
     char sum[BO_CHECKSUM_TEXT];
+    bool same;
     BO_TRY(read_config(context, from, &config, sum));
     bo_status status = config.custom ? find_custom(context, from, &config.desc.custom_mlp) : BO_OK;
-    if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer);
+    if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer, &same);
     if (status == BO_OK) status = build(context, from, &config, tokenizer, &model);
     bo_config_free(&config);
     if (status == BO_OK)
         status = from->image ? bo_model_fill(context, model, config.family, from->image)
-                             : read_beside(context, from, sum, config.family, model);
+                             : read_beside(context, from, sum, same ? tokenizer : NULL, config.family, model);
     if (status != BO_OK) {
         bo_model_destroy(model);
         bo_tokenizer_destroy(tokenizer);

@@ -124,6 +124,17 @@ static void test_redrawn(void **state)
     bo_model_destroy(model);
 }
 
+static char *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *bytes = malloc(4 << 20);
+    *size = fread(bytes, 1, 4 << 20, file);
+    bytes[*size] = 0;
+    fclose(file);
+    return bytes;
+}
+
 static void test_tokenizer(void **state)
 {
     test_folder *folder = *state;
@@ -146,18 +157,39 @@ static void test_tokenizer(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- inconsistent files ------------------------------------------------------------------------------------------ */
-
-static char *read_file(const char *path, size_t *size)
+/* The decoder is not part of the fingerprint of a tokenizer, but of the checksum of its file. */
+static void test_changed_tokenizer(void **state)
 {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    char *bytes = malloc(4 << 20);
-    *size = fread(bytes, 1, 4 << 20, file);
-    bytes[*size] = 0;
-    fclose(file);
-    return bytes;
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_tokenizer *bytes;
+    bo_model_desc desc = test_desc("linear");
+    bo_model *read;
+    size_t size;
+    desc.vocab = 0;
+    assert_ok(context, bo_tokenizer_create(context, &bytes));
+    bo_model *model = test_model(context, &desc, bytes);
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    char *text = read_file(test_path(folder, "tokenizer.json"), &size), *decoder = strstr(text, "\"decoder\":");
+    assert_non_null(decoder);
+    memcpy(decoder, "\"comment\"", 9); /* one that is ignored */
+    test_write(folder, "tokenizer.json", text, size);
+    free(text);
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_true(bo_tokenizer_fingerprint(bo_model_tokenizer(read)) == bo_tokenizer_fingerprint(bytes));
+    assert_int_equal(folder->warnings, 1);
+    assert_non_null(strstr(folder->last_log, "tokenizer.json: its checksum is not the one recorded in "));
+    bo_model_destroy(model);
+    /* saved again, it is the tokenizer of the new file */
+    assert_ok(context, bo_model_save(context, read, folder->path));
+    bo_model_destroy(read);
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_int_equal(folder->warnings, 1);
+    bo_model_destroy(read);
+    bo_tokenizer_destroy(bytes);
 }
+
+/* ---- inconsistent files ------------------------------------------------------------------------------------------ */
 
 /* Writes config.json with the first `old` replaced. */
 static void lie(test_folder *folder, const char *config, const char *old, const char *new)
@@ -308,6 +340,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_options, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_redrawn, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_tokenizer, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_changed_tokenizer, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_lies, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_cut, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_bfloat16, test_setup, test_teardown),
