@@ -4,20 +4,20 @@
 
 #include "cli.h"
 
-enum { CLI_SPOOLS = 16 };
+typedef struct cli_spool {
+    int file;
+    char name[32];
+} cli_spool;
 
-/* Unnamed temporary files, which are removed when they are closed or the process ends. {0}: none. */
+/* Temporary files without names, which are removed when they are closed or the process ends. {0}: none. */
 typedef struct cli_spools {
-    FILE *files[CLI_SPOOLS];
-    char names[CLI_SPOOLS][32];
+    cli_spool *items;
     size_t count;
 } cli_spools;
 
-/* Returns the path if it can be read again, otherwise the path of a copy, which is valid while `spools` is open;
- * NULL after a message. */
-const char *cli_spool(cli_session *session, cli_spools *spools, const char *path);
-/* Replaces all of `paths`. */
-bool cli_spool_all(cli_session *session, cli_spools *spools, const char **paths, size_t count);
+/* Replaces each of `paths` that can be read only once with the path of a copy, which is valid while `spools` is open.
+ * Otherwise there was a message. Call it once. */
+int cli_spool_all(cli_session *session, cli_spools *spools, const char **paths, size_t count);
 void cli_spools_close(cli_spools *spools);
 
 #endif

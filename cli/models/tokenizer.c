@@ -122,10 +122,10 @@ static int train_on_files(tokenizer_job *job)
 static int train(tokenizer_job *job)
 {
     cli_spools spools = {.count = 0};
-    int status = CLI_FAILED;
-    if (cli_can_write(job->session, job->options->out) &&
-        cli_spool_all(job->session, &spools, job->arguments->items + 1, job->arguments->count - 1))
-        status = train_on_files(job);
+    int status = cli_can_write(job->session, job->options->out) ? CLI_DONE : CLI_FAILED;
+    if (status == CLI_DONE)
+        status = cli_spool_all(job->session, &spools, job->arguments->items + 1, job->arguments->count - 1);
+    if (status == CLI_DONE) status = train_on_files(job);
     cli_spools_close(&spools);
     return status;
 }

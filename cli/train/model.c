@@ -222,7 +222,7 @@ bool cli_train_open_text(cli_train_job *job)
     size_t count;
     const char **paths = data_paths(job, &count);
     cli_spools spools = {.count = 0};
-    const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
+    const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count) == CLI_DONE) &&
                         open_tokenizer(job, paths, count) && job->weights->open_init(job) &&
                         job->kind->open_files(job, paths, count);
     cli_spools_close(&spools); /* a corpus, or texts, keep the data that they need */

@@ -847,6 +847,21 @@ BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, 
 BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
                                  const size_t *counts, size_t want, float *x, double *y, size_t *sampled);
 
+/** Copies a text that can be read only once, from standard input or a pipe, to a temporary file, so that it can be read
+ * several times.
+ *
+ * The file is in the folder TMPDIR (default: /tmp). It has no name and disappears when it is closed; the path of the
+ * copy is /dev/fd/N, where N is the descriptor. The copy is not decompressed.
+ *
+ * @param context            the context; its progress function is called while the text is awaited and copied
+ * @param path               the text; "-": standard input
+ * @param[out] descriptor    the temporary file, to be closed by the caller; -1 if the text is a regular file, which can
+ *     be read again
+ * @return BO_OK; BO_IO if the text cannot be read or copied, or is a device or a folder; BO_FORMAT if it is too large;
+ *     BO_UNSUPPORTED if it has the format of another program; BO_INVALID if it is empty; BO_CANCELED
+ */
+BO_API bo_status bo_file_spool(bo_context *context, const char *path, int *descriptor);
+
 #endif
 
 #ifdef __cplusplus

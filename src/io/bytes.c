@@ -25,6 +25,7 @@ struct bo_bytes {
     uint64_t made;
     int fd;
     bool owns_fd, regular, compressed;
+    bool spooled; /* `fd` is a temporary copy */
     const unsigned char *memory;
     uint64_t raw_size, raw_at;
     unsigned char *raw;
@@ -151,11 +152,17 @@ static bo_status write_all(bo_context *context, int fd, const char *name, const 
     return BO_OK;
 }
 
-/* Refuses what no table reader takes before it is copied: a device may never end. */
-static bo_status refuse_foreign(bo_context *context, const char *path, const unsigned char *data, size_t size)
+/* Refuses what no reader takes before it is copied: `data`, the first bytes, may be those of a device that never ends as
+ * standard input, or of another format. Texts may contain any bytes. */
+static bo_status refuse_foreign(bo_context *context, const bo_bytes *bytes, const unsigned char *data, size_t size)
 {
-    BO_TRY(bo_foreign_refuse(context, path, data, size, BO_READABLE_TABLES));
-    if (size < 4 || !memchr(data, 0, size)) return BO_OK;
+    const bool text = bytes->limits.whole;
+    const char *path = bytes->path;
+    struct stat about;
+    if (size == 0) return BO_OK;
+    BO_TRY(bo_input_check(context, path, &bytes->limits, bytes->fd, &about));
+    BO_TRY(bo_foreign_refuse(context, path, data, size, text ? BO_READABLE_TEXT : BO_READABLE_TABLES));
+    if (text || size < 4 || !memchr(data, 0, size)) return BO_OK;
     const bool gzip = data[0] == 0x1f && data[1] == 0x8b, npy = size >= 6 && memcmp(data, "\x93NUMPY", 6) == 0;
     const bool idx = data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14;
     return gzip || npy || idx ? BO_OK : bo_foreign_unknown(context, path, BO_READABLE_TABLES);
@@ -168,7 +175,9 @@ static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const 
     *total = 0;
     for (size_t got = 1; status == BO_OK && got > 0; *total += got) {
         status = read_raw(context, bytes, copy, BO_RAW_BYTES, &got);
-        if (status == BO_OK && *total == 0) status = refuse_foreign(context, bytes->path, copy, got);
+        if (status == BO_OK && *total == 0) status = refuse_foreign(context, bytes, copy, got);
+        if (status == BO_OK && got > bytes->limits.bytes - *total)
+            status = bo_input_too_large(context, bytes->path, bytes->limits.bytes + 1, true, bytes->limits.bytes);
         if (status == BO_OK) status = write_all(context, fd, bytes->path, folder, copy, got);
         if (status == BO_OK) status = bo_progress(context, "copying the input", (double)*total, 0);
     }
@@ -198,7 +207,7 @@ static bo_status spool_input(bo_context *context, bo_bytes *bytes)
     }
     if (bytes->owns_fd) close(bytes->fd);
     bytes->fd = fd;
-    bytes->owns_fd = bytes->regular = true;
+    bytes->owns_fd = bytes->regular = bytes->spooled = true;
     bytes->raw_at = 0;
     bytes->raw_size = total;
     return BO_OK;
@@ -429,5 +438,22 @@ bo_status bo_file_load(bo_context *context, const char *path, size_t most, void 
     char *text = NULL;
     const bo_status status = bo_bytes_text(context, path, &limits, &text, size);
     *bytes = text;
+    return status;
+}
+
+bo_status bo_file_spool(bo_context *context, const char *path, int *descriptor)
+{
+    if (descriptor) *descriptor = -1;
+    BO_REQUIRE(context, path, descriptor);
+    bo_bytes *bytes;
+    bo_status status = BO_OK;
+    BO_TRY(bo_bytes_open(context, path, &bo_limits_text, true, &bytes));
+    if (bytes->spooled && bytes->raw_size == 0)
+        status = bo_fail(context, BO_INVALID, "%s: contains no text", bytes->path);
+    if (bytes->spooled && status == BO_OK) {
+        *descriptor = bytes->fd;
+        bytes->owns_fd = false;
+    }
+    bo_bytes_close(bytes);
     return status;
 }

@@ -69,14 +69,20 @@ static bo_status check(bo_context *context, const char *path, const bo_limits *l
     return BO_OK;
 }
 
+bo_status bo_input_check(bo_context *context, const char *path, const bo_limits *limits, int descriptor,
+                         struct stat *about)
+{
+    return fstat(descriptor, about) == 0
+               ? check(context, path, limits, descriptor, about)
+               : bo_fail(context, BO_IO, "%s: cannot get its status: %s", path, strerror(errno));
+}
+
 bo_status bo_input_open(bo_context *context, const char *path, const bo_limits *limits, int *descriptor,
                         struct stat *about)
 {
     *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*descriptor < 0) return bo_fail(context, BO_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    bo_status status = fstat(*descriptor, about) == 0
-                           ? check(context, path, limits, *descriptor, about)
-                           : bo_fail(context, BO_IO, "%s: cannot get its status: %s", path, strerror(errno));
+    const bo_status status = bo_input_check(context, path, limits, *descriptor, about);
     if (status == BO_OK) return BO_OK;
     close(*descriptor);
     *descriptor = -1;

@@ -33,6 +33,9 @@ extern const bo_limits bo_limits_weights;     /* safetensors: mapped, of any siz
  * descriptor is non-blocking. */
 bo_status bo_input_open(bo_context *context, const char *path, const bo_limits *limits, int *descriptor,
                         struct stat *about);
+/* Checks the kind and the size of an open file. */
+bo_status bo_input_check(bo_context *context, const char *path, const bo_limits *limits, int descriptor,
+                         struct stat *about);
 /* Maps an open file of `size` bytes for reading; *out is released with munmap, NULL: the file is empty. */
 bo_status bo_input_map(bo_context *context, const char *path, int descriptor, size_t size, void **out);
 /* The error for an input of `found` bytes; `least`: of that many or more. */

@@ -27,4 +27,21 @@ done
 : >nothing
 "$BOCHNER" train --data - --out none $small <nothing >out 2>err && complain "nothing was learned from"
 grep -q "standard input: contains no text" err || complain "an empty input: $(cat err)"
+
+# The copy is a file in TMPDIR; a device is not copied.
+for command in "train --data - --out none $small" "tokenizer train - --vocab 280 --out none.json"; do
+    cat text.txt | TMPDIR=$PWD/missing "$BOCHNER" $command >out 2>err && complain "$command: TMPDIR was ignored"
+    grep -q "standard input: cannot create a temporary file for it in $PWD/missing" err || complain "TMPDIR: $(cat err)"
+    timeout 20 "$BOCHNER" $command </dev/zero >out 2>err && complain "$command: a device was copied"
+    grep -q "standard input: not a regular file or a pipe (it is a device)" err || complain "a device: $(cat err)"
+    # waiting for a pipe without a writer ends with Ctrl-C
+    "$BOCHNER" $(echo "$command" | sed 's/ - / pipe /') >out 2>err &
+    job=$!
+    sleep 1
+    kill -INT $job
+    wait $job
+    status=$?
+    [ $status -eq 130 ] || complain "$command: exit status $status after Ctrl-C"
+    grep -q "stopped on request" err || complain "$command: no message after Ctrl-C: $(cat err)"
+done
 finish

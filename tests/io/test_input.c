@@ -181,6 +181,43 @@ static void endless_pipes(void **state)
     pthread_join(writer, NULL);
 }
 
+/* bo_file_spool: a pipe becomes a file that can be read again; the limit holds for what is copied. */
+static void spooled_pipes(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_path(f, "spooled"), *file = test_text(f, "file", "text");
+    char copy[32] = "";
+    pthread_t writer;
+    int descriptor;
+    bo_bytes *bytes;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(pthread_create(&writer, NULL, i ? write_forever : write_late, (void *)(uintptr_t)path), 0);
+        alarm(20);
+        if (i)
+            assert_fails(f->context, BO_FORMAT, "spooled: at least 1,001 bytes, expected at most 1,000 bytes",
+                         bo_bytes_open(f->context, path, &STREAM, true, &bytes));
+        else
+            assert_ok(f->context, bo_file_spool(f->context, path, &descriptor));
+        alarm(0);
+        pthread_join(writer, NULL);
+    }
+    for (int i = 0; i < 2; ++i) assert_int_equal(pread(descriptor, copy, sizeof copy, 0), 15);
+    assert_string_equal(copy, "text text text ");
+    close(descriptor);
+    assert_ok(f->context, bo_file_spool(f->context, file, &descriptor));
+    assert_int_equal(descriptor, -1);
+    assert_fails(f->context, BO_IO, "not a regular file or a pipe (it is a folder)",
+                 bo_file_spool(f->context, f->path, &descriptor));
+    const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    char *kept = strdup(folder);
+    setenv("TMPDIR", "/nonexistent", 1);
+    assert_fails(f->context, BO_IO, "temporary file for it in /nonexistent",
+                 bo_file_spool(f->context, path, &descriptor));
+    setenv("TMPDIR", kept, 1);
+    free(kept);
+}
+
 /* bo_file_load: bytes as they are, from regular files. */
 static void loaded_files(void **state)
 {
@@ -290,17 +327,10 @@ static void documented(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(compressed),
-        cmocka_unit_test(ratio),
-        cmocka_unit_test(growing),
-        cmocka_unit_test(late_pipes),
-        cmocka_unit_test(endless_pipes),
-        cmocka_unit_test(loaded_files),
-        cmocka_unit_test(many_values),
-        cmocka_unit_test(documented),
-        cmocka_unit_test(no_address_space),
+        cmocka_unit_test(kinds),         cmocka_unit_test(sizes),         cmocka_unit_test(compressed),
+        cmocka_unit_test(ratio),         cmocka_unit_test(growing),       cmocka_unit_test(late_pipes),
+        cmocka_unit_test(endless_pipes), cmocka_unit_test(spooled_pipes), cmocka_unit_test(loaded_files),
+        cmocka_unit_test(many_values),   cmocka_unit_test(documented),    cmocka_unit_test(no_address_space),
     };
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
