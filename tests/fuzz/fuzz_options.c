@@ -1,11 +1,12 @@
 /* The command lines of all commands: parsed or refused, never run. The first byte selects the command; the words follow,
- * one per line. Options that were accepted are printed as JSON and read again. */
+ * one per line. Options that were accepted are printed as JSON, read from a file in memory and parsed again, and must be
+ * the same. */
 #include "fuzz.h"
 int bochner_main(int argc, char **argv);
 #define main bochner_main
 #include "cli/main.c"
 #undef main
-#include <cjson/cJSON.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MOST_WORDS = 64, OPTIONS_BYTES = 1 << 16 };
@@ -54,32 +55,69 @@ static cli_parsed parse(const cli_usage *usage, int count, char **words, void *o
     return parsed;
 }
 
-static void print(const cli_usage *usage, const void *options, const cli_common *common)
+static uint64_t first_options[OPTIONS_BYTES / sizeof(uint64_t)], again_options[OPTIONS_BYTES / sizeof(uint64_t)];
+
+/* To be freed. */
+static char *print(const cli_usage *usage, const void *options, const cli_common *common, size_t *length)
 {
     char *text;
-    size_t length;
-    FILE *file = open_memstream(&text, &length);
-    cli_config_print(file, usage, options, common);
-    fclose(file);
-    cJSON *json = cJSON_Parse(text);
-    if (!cJSON_IsObject(json)) abort();
-    cJSON_Delete(json);
+    FILE *file = open_memstream(&text, length);
+    if (!file || !cli_config_print(file, usage, options, common) || fclose(file) != 0) abort();
+    return text;
+}
+
+/* The path of a file in memory with this text. */
+static const char *in_memory(const char *text, size_t length)
+{
+    static int file = -1;
+    static char path[32];
+    if (file < 0 && (file = memfd_create("options", MFD_CLOEXEC)) < 0) abort();
+    if (ftruncate(file, 0) != 0 || pwrite(file, text, length, 0) != (ssize_t)length) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    return path;
+}
+
+/* JSON cannot represent other bytes. */
+static bool is_utf8(const char *text, size_t length)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < length && bytes > 0; i += bytes) bytes = bo_utf8_length(text + i, length - i);
+    return bytes > 0;
+}
+
+/* Options that were printed are read and parsed to the same options; with `exactly`, texts are the same, too. */
+static void read_again(const cli_usage *usage, const void *options, const cli_common *common, bool exactly)
+{
+    cli_common common_again = {0};
+    cli_arguments arguments = {0};
+    size_t length, length_again;
+    int count;
+    char **words, *text = print(usage, options, common, &length);
+    if (cli_config_read(usage->command, in_memory(text, length), &count, &words) != CLI_PARSED) abort();
+    memset(again_options, 0, sizeof again_options);
+    if (parse(usage, count, words, again_options, &common_again, &arguments) != CLI_PARSED) abort();
+    if (arguments.count > 0) abort();
+    char *again = print(usage, again_options, &common_again, &length_again);
+    if (exactly && (length != length_again || memcmp(text, again, length) != 0)) abort();
+    for (int i = 0; i < count; i++) free(words[i]);
+    free(words);
+    free(arguments.items);
+    free(again);
     free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static uint64_t options[OPTIONS_BYTES / sizeof(uint64_t)];
     char *text = malloc(size + 1), *words[MOST_WORDS];
     cli_common common = {0};
     cli_arguments arguments = {0};
     memcpy(text, data, size);
     text[size] = 0;
-    memset(options, 0, sizeof options);
+    memset(first_options, 0, sizeof first_options);
     const cli_usage *usage = usage_at(size ? data[0] : 0);
     const int count = size ? split(text + 1, words) : 0;
-    if (!asks_for_help(count, words) && parse(usage, count, words, options, &common, &arguments) == CLI_PARSED)
-        print(usage, options, &common);
+    if (!asks_for_help(count, words) && parse(usage, count, words, first_options, &common, &arguments) == CLI_PARSED)
+        read_again(usage, first_options, &common, !size || is_utf8((const char *)data + 1, size - 1));
     free(arguments.items);
     free(text);
     return 0;
