@@ -2,6 +2,9 @@
  * long, and not sixteen times, as it would if every entry were compared with all others. */
 #include "files.h"
 #include "io/tensors.h"
+#include "model/config.h"
+#include <bochner/network.h>
+#include <bochner/text.h>
 #include <time.h>
 
 /* A file with n entries of one kind, and the function that loads it. */
@@ -40,6 +43,212 @@ static void make_metadata(FILE *out, size_t n)
     fputs("}}", out);
 }
 
+/* ---- tokenizer.json ---------------------------------------------------------------------------------------------- */
+
+static bo_status load_tokenizer(bo_context *context, const char *bytes, size_t size)
+{
+    bo_tokenizer *tokenizer;
+    const bo_status status = bo_tokenizer_load_memory(context, bytes, size, &tokenizer);
+    bo_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+static void make_vocabulary(FILE *out, size_t n)
+{
+    fputs("{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s\"t%zu\":%zu", i ? "," : "", i, i);
+    fputs("}}}", out);
+}
+
+/* n tokens of digits, and each with a z. */
+static void make_merges(FILE *out, size_t n)
+{
+    fputs("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"z\":0", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, ",\"%zu\":%zu,\"%zuz\":%zu", i, 2 * i + 1, i, 2 * i + 2);
+    fputs("},\"merges\":[", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s[\"%zu\",\"z\"]", i ? "," : "", i);
+    fputs("]}}", out);
+}
+
+static void make_added_tokens(FILE *out, size_t n)
+{
+    fputs("{\"added_tokens\":[", out);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%s{\"id\":%zu,\"content\":\"<%zu>\",\"special\":true}", i ? "," : "", i + 1, i);
+    fputs("],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0}}}", out);
+}
+
+/* A template may use 64 special tokens of any number. */
+static void make_special_tokens(FILE *out, size_t n)
+{
+    fputs("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"special_tokens\":{", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s\"s%zu\":{\"ids\":[0]}", i ? "," : "", i);
+    fputs("},\"single\":[", out);
+    for (size_t i = 0; i < 64; i++) fprintf(out, "%s{\"SpecialToken\":{\"id\":\"s%zu\"}}", i ? "," : "", n - 1 - i);
+    fputs("]},\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0}}}", out);
+}
+
+/* ---- config.json and network.json -------------------------------------------------------------------------------- */
+
+static bo_status load_config(bo_context *context, const char *bytes, size_t size)
+{
+    bo_config config;
+    bo_model_desc resolved;
+    BO_TRY(bo_config_read(context, "test", bytes, size, &config));
+    const bo_status status = bo_model_resolve(context, &config.desc, NULL, &resolved);
+    bo_config_free(&config);
+    return status;
+}
+
+/* The configuration of a small classifier with n classes. */
+static void make_labels(FILE *out, size_t n)
+{
+    bo_context *context = test_context(1);
+    char **labels = malloc(n * sizeof *labels), *json;
+    for (size_t i = 0; i < n; i++) {
+        labels[i] = malloc(32);
+        snprintf(labels[i], 32, "label %zu", i);
+    }
+    bo_model_desc desc = {.layers = 1, .width = 4, .heads = 1, .context = 4, .vocab = 8, .hidden = 4};
+    bo_model *model;
+    desc.task = BO_MODEL_TASK_CLASSIFY, desc.classes = n, desc.labels = (const char *const *)labels;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_config_write(context, model, &json));
+    fputs(json, out);
+    bo_free(json);
+    bo_model_destroy(model);
+    for (size_t i = 0; i < n; i++) free(labels[i]);
+    free(labels);
+    bo_context_destroy(context);
+}
+
+/* Only the description: 4096 layers are the maximum, and a graph of so many takes a second to place in memory. */
+static bo_status load_network(bo_context *context, const char *bytes, size_t size)
+{
+    bo_network_needs needs = {0};
+    (void)size;
+    return bo_network_inspect(context, bytes, "test", &needs);
+}
+
+static void make_layers(FILE *out, size_t n)
+{
+    fputs("{\"input\":{\"kind\":\"array\"},\"loss\":\"mse\",\"layers\":[", out);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%s{\"name\":\"l%zu\",\"type\":\"linear\",\"width\":1}", i ? "," : "", i);
+    fputs("]}", out);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+static bo_status load_table(bo_context *context, const char *bytes, size_t size)
+{
+    const bo_data_desc desc = {.bytes = bytes, .size = size, .categorical = "auto", .task = BO_TASK_REGRESSION};
+    bo_data *data;
+    const bo_status status = bo_data_load(context, &desc, NULL, &data);
+    bo_data_destroy(data);
+    return status;
+}
+
+static bo_status load_sparse(bo_context *context, const char *bytes, size_t size)
+{
+    const bo_data_desc desc = {
+        .bytes = bytes, .size = size, .format = BO_FORMAT_LIBSVM, .sparse = true, .task = BO_TASK_REGRESSION};
+    bo_data *data;
+    const bo_status status = bo_data_load(context, &desc, NULL, &data);
+    bo_data_destroy(data);
+    return status;
+}
+
+static void make_columns(FILE *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fprintf(out, "%sc%zu", i ? "," : "", i);
+    for (size_t row = 0; row < 2; row++)
+        for (size_t i = 0; i < n; i++) fprintf(out, "%s%zu.5", i ? "," : "\n", i);
+    fputs("\n", out);
+}
+
+/* 200 categories, whatever n is: their one-hot columns have n x 200 numbers. */
+static void make_rows(FILE *out, size_t n)
+{
+    fputs("a,b,y\n", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%zu,word %zu,%zu.5\n", i, i % 200, i);
+}
+
+static bo_status load_categories(bo_context *context, const char *bytes, size_t size)
+{
+    const bo_data_desc desc = {.bytes = bytes, .size = size, .categorical = "auto", .task = BO_TASK_REGRESSION};
+    bo_schema *schema;
+    const bo_status status = bo_schema_fit(context, &desc, &schema);
+    bo_schema_destroy(schema);
+    return status;
+}
+
+static void make_categories(FILE *out, size_t n)
+{
+    fputs("a,y\n", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "word %zu,%zu.5\n", i, i);
+}
+
+static void make_pairs(FILE *out, size_t n)
+{
+    for (size_t row = 0; row < 2; row++) {
+        fprintf(out, "%zu.5", row);
+        for (size_t i = 0; i < n; i++) fprintf(out, " %zu:1.25", i + 1);
+        fputs("\n", out);
+    }
+}
+
+static void make_sparse_rows(FILE *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fprintf(out, "%zu.5 %zu:1 1000:2\n", i, 1 + i % 900);
+}
+
+/* A header of 8n bytes, most of them blanks, for an array of 8 rows. */
+static void make_npy(FILE *out, size_t n)
+{
+    static const char words[] = "{'descr': '<f8', 'fortran_order': False, 'shape': (8, 2), }";
+    const size_t length = 8 * n;
+    fwrite("\x93NUMPY\2", 1, 7, out);
+    fputc(0, out);
+    for (int i = 0; i < 4; i++) fputc((int)(length >> 8 * i & 255), out);
+    fprintf(out, "%-*s", (int)length, words);
+    for (int i = 0; i < 16; i++) fwrite(&(double){i + 0.5}, sizeof(double), 1, out);
+}
+
+/* ---- schemas ----------------------------------------------------------------------------------------------------- */
+
+static bo_status load_schema(bo_context *context, const char *bytes, size_t size)
+{
+    bo_schema *schema;
+    const bo_status status = bo_schema_load_memory(context, bytes, size, &schema);
+    bo_schema_destroy(schema);
+    return status;
+}
+
+static void start_schema(FILE *out, const char *task, bool named)
+{
+    fprintf(out,
+            "{\"version\":1,\"format\":\"csv\",\"impute\":\"none\",\"rows\":1,\"separate_labels\":false,\"classes\":[],"
+            "\"task\":\"%s\",\"named\":%s,",
+            task, named ? "true" : "false");
+}
+
+static void make_schema_columns(FILE *out, size_t n)
+{
+    start_schema(out, "none", true);
+    fputs("\"targets\":[],\"columns\":[", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s{\"kind\":\"number\",\"name\":\"c%zu\"}", i ? "," : "", i);
+    fputs("]}", out);
+}
+
+static void make_schema_categories(FILE *out, size_t n)
+{
+    start_schema(out, "none", false);
+    fputs("\"targets\":[],\"columns\":[{\"kind\":\"category\",\"categories\":[", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s\"word %zu\"", i ? "," : "", i);
+    fputs("]}]}", out);
+}
+
 /* ---- measurement ------------------------------------------------------------------------------------------------- */
 
 /* Other processes do not count in the time of the thread; the cache and the clock of the core do, hence the minimum. */
@@ -74,6 +283,20 @@ static void linear_time(void **state)
     static const loader loaders[] = {
         {"tensors of a safetensors file", 5000, make_tensors, load_tensors},
         {"metadata of a safetensors file", 10000, make_metadata, load_tensors},
+        {"vocabulary of a tokenizer.json", 10000, make_vocabulary, load_tokenizer},
+        {"merges of a tokenizer.json", 5000, make_merges, load_tokenizer},
+        {"added tokens of a tokenizer.json", 5000, make_added_tokens, load_tokenizer},
+        {"special tokens of a tokenizer.json", 5000, make_special_tokens, load_tokenizer},
+        {"labels of a config.json", 4000, make_labels, load_config},
+        {"layers of a network", 1000, make_layers, load_network},
+        {"columns of a CSV file", 10000, make_columns, load_table},
+        {"rows of a CSV file", 5000, make_rows, load_table},
+        {"categories of a CSV file", 10000, make_categories, load_categories},
+        {"pairs of a row of libsvm text", 10000, make_pairs, load_sparse},
+        {"rows of libsvm text", 10000, make_sparse_rows, load_sparse},
+        {"header of an .npy file", 10000, make_npy, load_table},
+        {"columns of a schema", 10000, make_schema_columns, load_schema},
+        {"categories of a schema", 10000, make_schema_categories, load_schema},
     };
     int slow = 0;
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
