@@ -13,18 +13,36 @@ enum { BO_STREAM_PART_ROWS = BO_SIZE(1024, 2) }; /* rows per block of a part if 
 
 /* ---- matching columns ---------------------------------------------------------------------------------- */
 
-static size_t find_column(const bo_reader *reader, const char *name)
+/* The places of the names of a file, sorted by name. NULL until a column is not where it was expected. */
+typedef struct name_order {
+    char ***places;
+} name_order;
+
+static int by_name(const void *a, const void *b)
 {
-    for (size_t i = 0; i < reader->columns; ++i)
-        if (strcmp(reader->names[i], name) == 0) return i;
-    return SIZE_MAX;
+    return strcmp(**(char **const *)a, **(char **const *)b);
 }
 
-/* Linear search is quadratic for wide files, so the position in the schema's order is tried first. */
-static size_t find_near(const bo_reader *reader, const char *name, size_t guess)
+static bo_status sort_names(bo_context *context, const bo_reader *reader, name_order *order)
 {
-    if (guess < reader->columns && strcmp(reader->names[guess], name) == 0) return guess;
-    return find_column(reader, name);
+    order->places = bo_alloc(context, reader->columns, sizeof *order->places, "the names of columns");
+    if (!order->places) return BO_MEMORY;
+    for (size_t i = 0; i < reader->columns; ++i) order->places[i] = &reader->names[i];
+    qsort(order->places, reader->columns, sizeof *order->places, by_name);
+    return BO_OK;
+}
+
+/* Finds the column of this name; SIZE_MAX: none. `guess` is tried first: most files have the order of the schema. */
+static bo_status find_column(bo_context *context, const bo_reader *reader, char *name, size_t guess, name_order *order,
+                             size_t *out)
+{
+    *out = guess;
+    if (guess < reader->columns && strcmp(reader->names[guess], name) == 0) return BO_OK;
+    if (!order->places) BO_TRY(sort_names(context, reader, order));
+    char **wanted = &name;
+    char ***found = bsearch(&wanted, order->places, reader->columns, sizeof *order->places, by_name);
+    *out = found ? (size_t)(*found - reader->names) : SIZE_MAX;
+    return BO_OK;
 }
 
 static void log_extras(bo_context *context, const bo_stream *stream, const bool *used)
@@ -43,13 +61,14 @@ static void log_extras(bo_context *context, const bo_stream *stream, const bool 
                bo_reader_path(reader), extras, extras == 1 ? "" : "s", names, extras > 3 ? ", …" : "");
 }
 
-static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *targets_found)
+static bo_status match_names(bo_context *context, bo_stream *stream, name_order *order, size_t *targets_found)
 {
     const bo_schema *schema = stream->schema;
     const bo_reader *reader = stream->source.data;
     for (size_t i = 0, guess = 0; i < schema->column_count; ++i) {
         const bo_column *column = &schema->columns[i];
-        size_t found = column->name ? find_near(reader, column->name, guess) : SIZE_MAX;
+        size_t found = SIZE_MAX;
+        if (column->name) BO_TRY(find_column(context, reader, column->name, guess, order, &found));
         if (found != SIZE_MAX) guess = found + 1;
         if (column->kind == BO_COLUMN_UNUSED) continue;
         if (column->kind == BO_COLUMN_TARGET) {
@@ -65,6 +84,14 @@ static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *t
         }
     }
     return BO_OK;
+}
+
+static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *targets_found)
+{
+    name_order order = {NULL};
+    const bo_status status = match_names(context, stream, &order, targets_found);
+    bo_free(order.places);
+    return status;
 }
 
 static bo_status match_by_place(bo_context *context, bo_stream *stream, size_t *targets_found)

@@ -167,6 +167,29 @@ static void make_columns(FILE *out, size_t n)
     fputs("\n", out);
 }
 
+/* Two files, separated by a form feed: the second one has the columns of the first in reverse order. */
+static void make_reversed(FILE *out, size_t n)
+{
+    make_columns(out, n);
+    fputs("\f", out);
+    for (size_t i = n; i-- > 0;) fprintf(out, "c%zu%s", i, i ? "," : "\n");
+    for (size_t i = n; i-- > 0;) fprintf(out, "%zu.5%s", i, i ? "," : "\n");
+}
+
+static bo_status load_reversed(bo_context *context, const char *bytes, size_t size)
+{
+    const char *second = (const char *)memchr(bytes, '\f', size) + 1;
+    const bo_data_desc first = {.bytes = bytes, .size = (size_t)(second - 1 - bytes), .task = BO_TASK_REGRESSION},
+                       again = {.bytes = second, .size = size - (size_t)(second - bytes), .task = BO_TASK_REGRESSION};
+    bo_schema *schema;
+    bo_data *data;
+    BO_TRY(bo_schema_fit(context, &first, &schema));
+    const bo_status status = bo_data_load(context, &again, schema, &data);
+    bo_data_destroy(data);
+    bo_schema_destroy(schema);
+    return status;
+}
+
 /* 200 categories, whatever n is: their one-hot columns have n x 200 numbers. */
 static void make_rows(FILE *out, size_t n)
 {
@@ -290,6 +313,7 @@ static void linear_time(void **state)
         {"labels of a config.json", 4000, make_labels, load_config},
         {"layers of a network", 1000, make_layers, load_network},
         {"columns of a CSV file", 10000, make_columns, load_table},
+        {"columns of a CSV file in another order", 10000, make_reversed, load_reversed},
         {"rows of a CSV file", 5000, make_rows, load_table},
         {"categories of a CSV file", 10000, make_categories, load_categories},
         {"pairs of a row of libsvm text", 10000, make_pairs, load_sparse},
