@@ -341,7 +341,8 @@ static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *
     return BO_OK;
 }
 
-static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema *schema)
+/* `seen` has a flag for each target. */
+static bo_status read_list(bo_context *context, const cJSON *array, bo_schema *schema, bool *seen)
 {
     const cJSON *item;
     size_t at = 0, targets = 0;
@@ -353,15 +354,22 @@ static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema
         BO_TRY(read_column(context, item, schema, column));
         if (count > 1 && !is_plain(column)) return malformed(context, "a repeated column is invalid");
         if (column->kind == BO_COLUMN_TARGET) {
-            for (size_t i = 0; i < at; ++i)
-                if (schema->columns[i].kind == BO_COLUMN_TARGET && schema->columns[i].first == column->first)
-                    return malformed(context, "a target occurs twice");
+            if (seen[column->first]) return malformed(context, "a target occurs twice");
+            seen[column->first] = true;
             ++targets;
         }
         at += count;
     }
     if (!schema->separate_labels && targets != schema->targets) return malformed(context, "a target has no column");
     return BO_OK;
+}
+
+static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema *schema)
+{
+    bool *seen = bo_alloc(context, schema->targets, sizeof *seen, "targets of a schema");
+    const bo_status status = seen ? read_list(context, array, schema, seen) : BO_MEMORY;
+    bo_free(seen);
+    return status;
 }
 
 static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema *schema)

@@ -272,6 +272,15 @@ static void make_schema_categories(FILE *out, size_t n)
     fputs("]}]}", out);
 }
 
+static void make_schema_targets(FILE *out, size_t n)
+{
+    start_schema(out, "regression", false);
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s\"y%zu\"", i ? "," : "\"targets\":[", i);
+    fputs("],\"columns\":[{\"kind\":\"number\"}", out);
+    for (size_t i = 0; i < n; i++) fprintf(out, ",{\"kind\":\"target\",\"target\":%zu}", i);
+    fputs("]}", out);
+}
+
 /* ---- measurement ------------------------------------------------------------------------------------------------- */
 
 /* Other processes do not count in the time of the thread; the cache and the clock of the core do, hence the minimum. */
@@ -321,6 +330,7 @@ static void linear_time(void **state)
         {"header of an .npy file", 10000, make_npy, load_table},
         {"columns of a schema", 10000, make_schema_columns, load_schema},
         {"categories of a schema", 10000, make_schema_categories, load_schema},
+        {"targets of a schema", 10000, make_schema_targets, load_schema},
     };
     int slow = 0;
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
