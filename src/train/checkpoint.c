@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../base/trace.h"
+#include "../io/companions.h"
 #include "../io/output.h"
 #include "../io/tensors.h"
 #include "../kernels/kernels.h"
@@ -251,6 +252,16 @@ static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const 
                    (unsigned long long)trainer->now.step, (unsigned long long)done);
 }
 
+/* The last file of a task holds the weights, and the checksums of the other files. */
+static bo_status check_companions(bo_context *context, const bo_train_task *task, const char *folder)
+{
+    char path[BO_TRAIN_PATH];
+    const char *const *last = task->files;
+    while (last[1]) last++;
+    BO_TRY(bo_train_join(context, folder, *last, path));
+    return bo_companions_check(context, path);
+}
+
 /* Reads the files of write_files: with averaging, the model file holds the average and the optimizer file the
  * weights. */
 static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
@@ -437,6 +448,7 @@ static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t
     if (trainer->now.step != step)
         return bo_fail(context, BO_FORMAT, "%s/training.json: expected step %llu, found %llu", place,
                        (unsigned long long)step, (unsigned long long)trainer->now.step);
+    BO_TRY(check_companions(context, trainer->task, place)); /* they become the files of the run */
     return read_files(context, trainer, place);
 }
 

@@ -309,7 +309,7 @@ static void newest_checkpoint_is_verified(void **state)
     static const struct {
         const char *file;
         size_t every;
-    } files[] = {{"training.json", 5}, {"model.safetensors", 997}, {"optimizer.safetensors", 997}};
+    } files[] = {{"training.json", 5}, {"model.safetensors", 997}, {"optimizer.safetensors", 997}, {"config.json", 11}};
     runs *r = *state;
     bo_model *model = make_model(r);
     bo_trainer_desc desc = runs_trainer(r, model, "run");
@@ -324,12 +324,26 @@ static void newest_checkpoint_is_verified(void **state)
     assert_ok(l.context, bo_trainer_run(l.context, trainer));
     bo_trainer_destroy(trainer);
     desc.resume = true;
-    for (size_t f = 0; f < 3; f++) {
+    for (size_t f = 0; f < 4; f++) {
         char path[160];
         snprintf(path, sizeof path, "%.100s/checkpoints/step-8/%s", folder, files[f].file);
         for (size_t byte = 0; flip(path, byte); byte += files[f].every)
             restore_damaged(r, &l, &desc, files[f].file, byte);
     }
+    /* A missing companion counts as damage. */
+    strcpy(folder, runs_path(r, "run/checkpoints/step-8/config.json"));
+    assert_int_equal(rename(folder, runs_path(r, "config.json")), 0);
+    strcpy(folder, runs_path(r, "run"));
+    l.warnings = 0;
+    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+    bo_trainer_destroy(trainer);
+    assert_int_equal(l.warnings, 1);
+    assert_non_null(strstr(l.last, "step-8/config.json: the file is missing"));
+    strcpy(folder, runs_path(r, "run/checkpoints/step-8.damaged"));
+    assert_int_equal(rename(folder, runs_path(r, "run/checkpoints/step-8")), 0);
+    strcpy(folder, runs_path(r, "config.json"));
+    assert_int_equal(rename(folder, runs_path(r, "run/checkpoints/step-8/config.json")), 0);
+    strcpy(folder, runs_path(r, "run"));
     /* If no checkpoint is intact, the message says so, and nothing is changed. */
     flip(runs_path(r, "run/checkpoints/step-8/model.safetensors"), 500);
     flip(runs_path(r, "run/checkpoints/step-4/optimizer.safetensors"), 500);
