@@ -325,26 +325,50 @@ bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer)
     return status;
 }
 
-/* True if the line belongs to a completed step. A partial line does not. */
-static bool stays(const char *line, const char *end, uint64_t done)
+typedef enum line_kind { LINE_DONE, LINE_LATER, LINE_UNREADABLE } line_kind;
+
+/* Classifies the line [line, end) by its step. */
+static line_kind classify(const char *line, const char *end, uint64_t done)
 {
     const size_t length = sizeof FIRST - 1;
-    return *end == '\n' && strncmp(line, FIRST, length) == 0 && strtoull(line + length, NULL, 10) <= done;
+    if ((size_t)(end - line) < length + 2 || memcmp(line, FIRST, length) != 0 || end[-1] != '}' || line[length] < '0' ||
+        line[length] > '9')
+        return LINE_UNREADABLE;
+    return strtoull(line + length, NULL, 10) <= done ? LINE_DONE : LINE_LATER;
+}
+
+/* Removes the lines of later steps from the text and returns its new length. Lines after the last completed step go as
+ * well, whatever they hold: a power failure may tear them. *unreadable is the number of the first line that holds no
+ * report, 0 if there is none. */
+static size_t cut(char *text, size_t length, uint64_t done, size_t *unreadable)
+{
+    size_t number = 0, kept = 0, last = 0;
+    *unreadable = 0;
+    for (char *line = text, *end; (end = memchr(line, '\n', (size_t)(text + length - line))); line = end + 1) {
+        const size_t size = (size_t)(end + 1 - line);
+        const line_kind kind = classify(line, end, done);
+        number++;
+        if (kind == LINE_UNREADABLE && !*unreadable) *unreadable = number;
+        if (kind == LINE_LATER) continue;
+        memmove(text + kept, line, size);
+        kept += size;
+        if (kind == LINE_DONE) last = kept;
+    }
+    return last;
 }
 
 bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer)
 {
     char path[BO_TRAIN_PATH], *text;
-    size_t length, kept = 0;
+    size_t length, unreadable;
     BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
     if (access(path, F_OK) != 0) return BO_OK;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_metrics, &text, &length));
-    for (char *line = text; line < text + length;) {
-        const char *end = line + strcspn(line, "\n");
-        if (end == text + length || !stays(line, end, trainer->now.step)) break;
-        kept = (size_t)(end + 1 - text);
-        line = text + kept;
-    }
+    const size_t kept = cut(text, length, trainer->now.step, &unreadable);
+    if (unreadable)
+        bo_log(context, BO_LOG_WARNING,
+               "%s: line %zu is damaged and not a report; the other lines up to step %llu stay", path, unreadable,
+               (unsigned long long)trainer->now.step);
     const bo_status status = kept < length ? bo_file_save(context, path, text, kept) : BO_OK;
     bo_free(text);
     return status;

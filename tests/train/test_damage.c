@@ -359,6 +359,43 @@ static void newest_checkpoint_is_verified(void **state)
     bo_context_destroy(l.context);
 }
 
+/* Damaged lines of metrics.jsonl do not take other lines with them. */
+static void damaged_metrics_stay(void **state)
+{
+    static const char lines[] = "{\"step\": 1, \"loss\": 3}\n[\"step\": 2, \"loss\": 2}\n{\"step\": 9, \"loss\": 1}\n"
+                                "{\"step\": 3, \"loss\": 2}\n{\"step\": 4, \"loss\": 1}\n",
+                      kept[] = "{\"step\": 1, \"loss\": 3}\n[\"step\": 2, \"loss\": 2}\n"
+                               "{\"step\": 3, \"loss\": 2}\n{\"step\": 4, \"loss\": 1}\n";
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    char folder[160], found[1000];
+    bo_trainer *trainer;
+    listener l;
+    listen(&l);
+    strcpy(folder, desc.folder);
+    desc.folder = folder;
+    desc.steps = 4;
+    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+    assert_ok(l.context, bo_trainer_run(l.context, trainer));
+    bo_trainer_destroy(trainer);
+    desc.resume = true;
+    FILE *file = fopen(runs_path(r, "run/metrics.jsonl"), "wb");
+    fputs(lines, file);
+    fwrite("{\"step\": 5\0\0\0\0{\"step\": 6}\n{\"st", 1, 31, file); /* torn by a power failure */
+    fclose(file);
+    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+    bo_trainer_destroy(trainer);
+    assert_int_equal(l.warnings, 1);
+    assert_non_null(strstr(l.last, "run/metrics.jsonl: line 2 is damaged"));
+    file = fopen(runs_path(r, "run/metrics.jsonl"), "rb");
+    found[fread(found, 1, sizeof found - 1, file)] = 0;
+    fclose(file);
+    assert_string_equal(found, kept);
+    bo_model_destroy(model);
+    bo_context_destroy(l.context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +405,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_bases, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(damaged_metrics_stay, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
