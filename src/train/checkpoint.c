@@ -452,16 +452,51 @@ static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t
     return read_files(context, trainer, place);
 }
 
+/* True if a file cannot be read because of the medium, is not a file, or is missing although it is required. Other errors
+ * (too many open files, no permission, a server that does not answer) say nothing about the file. */
+static bool is_lost(const char *path, bool required)
+{
+    char block[1 << 14];
+    struct stat about;
+    ssize_t got = 1;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return errno == EIO || (required && (errno == ENOENT || errno == ENOTDIR));
+    bool lost = fstat(file, &about) == 0 && !S_ISREG(about.st_mode);
+    while (!lost && got > 0) {
+        got = read(file, block, sizeof block);
+        lost = got < 0 && errno == EIO;
+    }
+    close(file);
+    return lost;
+}
+
+/* A checkpoint whose reading failed with BO_IO: true if it is damaged. */
+static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint64_t step)
+{
+    static const char *const own[] = {"training.json", "optimizer.safetensors"};
+    char place[BO_TRAIN_PATH], path[BO_TRAIN_PATH];
+    bool lost = false;
+    if (place_of(context, trainer, step, "", place) != BO_OK) return false;
+    for (size_t i = 0; i < 2 && !lost; i++)
+        lost = bo_train_join(context, place, own[i], path) == BO_OK && is_lost(path, true);
+    /* the weights come last; other files may be missing if no checksum of them is recorded */
+    for (const char *const *file = trainer->task->files; *file && !lost; file++)
+        lost = bo_train_join(context, place, *file, path) == BO_OK && is_lost(path, !file[1]);
+    return lost;
+}
+
 /* Restores the newest intact checkpoint. *left counts it and the older ones, which remain. If none is intact, the error
- * is that of the newest, and nothing has been changed. */
+ * is that of the newest, and nothing has been changed. An error that does not mean damage ends the search: with the next
+ * attempt the same checkpoint may be readable. */
 static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
 {
     char words[1024];
     bo_status first = BO_OK;
     const size_t count = *left;
     for (; *left; --*left) {
-        const bo_status status = restore_from(context, trainer, steps[*left - 1]);
-        if (status != BO_FORMAT && status != BO_IO) return status;
+        const uint64_t step = steps[*left - 1];
+        const bo_status status = restore_from(context, trainer, step);
+        if (status != BO_FORMAT && !(status == BO_IO && has_lost_files(context, trainer, step))) return status;
         if (first == BO_OK) snprintf(words, sizeof words, "%s", bo_context_error(context));
         if (first == BO_OK) first = status;
         if (*left > 1)
@@ -471,13 +506,17 @@ static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const 
     return bo_fail(context, first, count > 1 ? "%s; none of the %zu checkpoints can be read" : "%s", words, count);
 }
 
-/* Renames a damaged checkpoint, because the run will write that step again; its files may still be useful. */
+/* Renames a damaged checkpoint, because the run will write that step again; its files may still be useful, and so may
+ * those of an earlier one of the same step. */
 static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint64_t step)
 {
-    char place[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
+    char place[BO_TRAIN_PATH], away[BO_TRAIN_PATH], ending[32] = ".damaged";
     BO_TRY(place_of(context, trainer, step, "", place));
-    BO_TRY(place_of(context, trainer, step, ".damaged", away));
-    BO_TRY(remove_folder(context, away));
+    BO_TRY(place_of(context, trainer, step, ending, away));
+    for (unsigned i = 2; access(away, F_OK) == 0; i++) {
+        snprintf(ending, sizeof ending, ".damaged-%u", i);
+        BO_TRY(place_of(context, trainer, step, ending, away));
+    }
     return rename_folder(context, place, away);
 }
 

@@ -359,6 +359,44 @@ static void newest_checkpoint_is_verified(void **state)
     bo_context_destroy(l.context);
 }
 
+/* Errors that do not mean damage end with an error: the checkpoint stays. Folders set aside stay as well. */
+static void other_errors_are_no_damage(void **state)
+{
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    char folder[160], record[160];
+    bo_trainer *trainer;
+    listener l;
+    listen(&l);
+    strcpy(folder, desc.folder);
+    desc.folder = folder;
+    desc.steps = 8;
+    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+    assert_ok(l.context, bo_trainer_run(l.context, trainer));
+    bo_trainer_destroy(trainer);
+    desc.resume = true;
+    /* a loop of links: ELOOP, neither missing nor unreadable */
+    strcpy(record, runs_path(r, "run/checkpoints/step-8/training.json"));
+    assert_int_equal(rename(record, runs_path(r, "training.json")), 0);
+    assert_int_equal(symlink("training.json", record), 0);
+    assert_fails(l.context, BO_IO, "step-8/training.json", bo_trainer_create(l.context, &desc, &trainer));
+    assert_int_equal(l.warnings, 0);
+    assert_true(runs_exists(r, "run/checkpoints/step-8") && !runs_exists(r, "run/checkpoints/step-8.damaged"));
+    /* a missing file is damage */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(unlink(record), 0);
+        assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+        assert_int_equal(l.warnings, i + 1);
+        assert_ok(l.context, bo_trainer_run(l.context, trainer));
+        bo_trainer_destroy(trainer);
+    }
+    assert_true(runs_exists(r, "run/checkpoints/step-8.damaged") && runs_exists(r, "run/checkpoints/step-8.damaged-2"));
+    assert_true(runs_exists(r, "run/checkpoints/step-8/training.json"));
+    bo_model_destroy(model);
+    bo_context_destroy(l.context);
+}
+
 /* Damaged lines of metrics.jsonl do not take other lines with them. */
 static void damaged_metrics_stay(void **state)
 {
@@ -405,6 +443,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_bases, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(other_errors_are_no_damage, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_metrics_stay, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
