@@ -64,8 +64,11 @@ typedef struct cli_session {
     cli_ranks ranks;
     bo_context *context;
     cli_progress progress;
-    bool terse;      /* notes of the library are not printed */
-    size_t answered; /* lines and rows that were written to standard output */
+    bool terse;       /* notes of the library are not printed */
+    size_t answered;  /* lines and rows that were written to standard output */
+    size_t generated; /* tokens whose text was written to standard output */
+    size_t files;     /* files and folders that were written … */
+    char names[1024]; /* … and their names, separated by commas */
 } cli_session;
 
 /* Returns false after a message. Signals request long work to stop (signals.h). */
@@ -82,6 +85,9 @@ void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /*
 int cli_fail(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 int cli_fail_status(cli_session *session, bo_status status);
 int cli_wrong_use(const char *command, const char *format, ...) BO_PRINTF(2, 3);
+
+/* Records a file or folder for the message of a later stop if `status`, that of writing it, is BO_OK. Returns `status`. */
+bo_status cli_wrote(cli_session *session, const char *path, bo_status status);
 
 /* Checks before the work that a file can be written there. Returns false after a message. */
 bool cli_can_write(cli_session *session, const char *path);

@@ -118,7 +118,8 @@ bool cli_output_commit(cli_session *session, cli_output *output)
     if (output->npy && (fseek(output->file, 0, SEEK_SET) != 0 || !write_header(output))) return failed(session, output);
     if (!cli_output_check(session, output)) return false;
     if (!close_file(output)) return failed(session, output);
-    const bo_status status = output->whole ? bo_output_commit(session->context, output->whole) : BO_OK;
+    const bo_status status =
+        output->whole ? cli_wrote(session, output->path, bo_output_commit(session->context, output->whole)) : BO_OK;
     *output = (cli_output){0};
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;

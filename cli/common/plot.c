@@ -396,6 +396,7 @@ int cli_picture(cli_session *session, const char *path, const char *note, cli_dr
     case CLI_NOT_WRITTEN:
         return cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
     case CLI_DRAWN:
+        cli_wrote(session, path, BO_OK);
         cli_say(session, "Picture     %s%s", path, note);
         break;
     }

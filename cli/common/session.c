@@ -159,15 +159,34 @@ int cli_fail(cli_session *session, const char *format, ...)
     return CLI_FAILED;
 }
 
+bo_status cli_wrote(cli_session *session, const char *path, bo_status status)
+{
+    const size_t used = strlen(session->names);
+    if (status != BO_OK) return status;
+    snprintf(session->names + used, sizeof session->names - used, "%s%s", session->files ? ", " : "", path);
+    session->files++;
+    return BO_OK;
+}
+
+/* Says what remains of work that was stopped: files, and what standard output has received. */
+static void say_stopped(cli_session *session)
+{
+    const size_t count = session->answered ? session->answered : session->generated;
+    char after[64] = "", files[sizeof session->names + 64] = "";
+    if (count)
+        snprintf(after, sizeof after, " after %s %s%s", cli_count(count).s, session->answered ? "answer" : "token",
+                 count == 1 ? "" : "s");
+    if (session->files)
+        snprintf(files, sizeof files, "; %s %s written", session->names, session->files == 1 ? "was" : "were");
+    else if (!count)
+        snprintf(files, sizeof files, "; %s was written", cli_streams_used() ? "no file" : "nothing");
+    cli_fail(session, "stopped on request%s%s", after, files);
+}
+
 int cli_fail_status(cli_session *session, bo_status status)
 {
     if (status == BO_CANCELED) {
-        if (!cli_signal()) return CLI_INTERRUPTED; /* standard output was lost, which is reported at the end */
-        if (session->answered)
-            cli_fail(session, "stopped on request after %s answer%s", cli_count(session->answered).s,
-                     session->answered == 1 ? "" : "s");
-        else
-            cli_fail(session, "stopped on request; nothing was written");
+        if (cli_signal()) say_stopped(session); /* otherwise standard output was lost, which is reported at the end */
         return CLI_INTERRUPTED;
     }
     const char *words = bo_context_error(session->context);

@@ -38,8 +38,16 @@ void cli_streams_tell(void)
     fflush(stderr);
 }
 
+static atomic_bool used; /* standard output was not empty when it was flushed */
+
+bool cli_streams_used(void)
+{
+    return used || __fpending(stdout) > 0 || isatty(STDOUT_FILENO);
+}
+
 bool cli_streams_flush(void)
 {
+    if (__fpending(stdout) > 0) used = true;
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
     cli_streams_lost(errno);

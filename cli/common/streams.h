@@ -12,6 +12,8 @@ void cli_streams_open(void);
 void cli_streams_tell(void);
 /* Flushes standard output. Returns false if something that was printed is lost. */
 bool cli_streams_flush(void);
+/* True if something may have been printed: a terminal shows each line at once, without being flushed. */
+bool cli_streams_used(void);
 void cli_streams_lost(int error); /* a write failed with this errno */
 /* Ends a command that returned `status`: flushes standard output and reports if that fails. Returns the exit status of the
  * program. A program stopped by a signal ends by this signal, as a shell expects; a parallel job is left to mpirun. If

@@ -149,6 +149,7 @@ static bool make(generate_job *job)
         const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
         more = cli_text_stream_add(&job->stream, piece, bytes);
         job->made++;
+        if (job->stream.out) job->session->generated++;
         if (!more) job->reason = "stop";
         const bool read = o->save || (more && job->made < job->tokens);
         if (read && bo_session_room(job->reader) == 0) {
@@ -215,7 +216,9 @@ static bool finish(generate_job *job)
                  cli_count(bo_session_tokens(job->reader)).s);
     if (!job->extrapolates)
         cli_say_extrapolation(job->session, bo_model_describe(job->model), bo_session_tokens(job->reader));
-    if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
+    if (o->save &&
+        !ok(job, cli_wrote(job->session, o->save, bo_session_save(job->session->context, job->reader, o->save))))
+        return false;
     if (job->made == 0) return true;
     cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
             cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);

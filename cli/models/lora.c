@@ -23,14 +23,14 @@ static bo_status merge(lora_job *job)
     bo_context *context = job->session->context;
     bo_status status = bo_model_load_adapted(context, job->from, &job->model);
     if (status == BO_OK) status = bo_model_merge(context, job->model);
-    return status == BO_OK ? bo_model_save(context, job->model, job->out) : status;
+    return status == BO_OK ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, job->out)) : status;
 }
 
 static bo_status unmerge(lora_job *job)
 {
     bo_context *context = job->session->context;
     bo_status status = bo_model_load_unmerged(context, job->from, &job->model);
-    return status == BO_OK ? bo_model_save(context, job->model, job->out) : status;
+    return status == BO_OK ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, job->out)) : status;
 }
 
 static void report(const lora_job *job, const char *word)

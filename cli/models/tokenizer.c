@@ -101,7 +101,8 @@ static int train_on_files(tokenizer_job *job)
     int status = failed(job, bo_tokenizer_train(context, &desc, paths, files, &job->tokenizer));
     if (status != CLI_DONE) return status;
     const double seconds = cli_now() - start;
-    if ((status = failed(job, bo_tokenizer_save(context, job->tokenizer, o->out))) != CLI_DONE) return status;
+    status = failed(job, cli_wrote(job->session, o->out, bo_tokenizer_save(context, job->tokenizer, o->out)));
+    if (status != CLI_DONE) return status;
     const bo_corpus_desc corpus = {.paths = paths, .path_count = files, .tokenizer = job->tokenizer};
     if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
     cli_progress_clear(&job->session->progress);

@@ -50,7 +50,8 @@ static bool open_machine(cli_plan_job *job)
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
     if (!ok(job, bo_plan_machine_calibrate(context, &desc, &job->machine))) return false;
-    return !o->calibration || ok(job, bo_plan_machine_save(context, job->machine, o->calibration));
+    return !o->calibration || ok(job, cli_wrote(job->session, o->calibration,
+                                                bo_plan_machine_save(context, job->machine, o->calibration)));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */

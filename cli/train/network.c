@@ -348,7 +348,8 @@ static int solve(cli_train_job *job)
     const double seconds = cli_now() - start;
     if (status == BO_OK && job->held_out)
         status = bo_network_evaluate(context, job->network, job->held_out, BO_SPLIT_VALID, &found);
-    if (status == BO_OK) status = bo_network_save(context, job->network, job->options->out);
+    if (status == BO_OK)
+        status = cli_wrote(job->session, job->options->out, bo_network_save(context, job->network, job->options->out));
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_readout : print_readout)(job, &found, seconds);

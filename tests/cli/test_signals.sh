@@ -77,6 +77,22 @@ status=$?
 
 kill $writer
 
+# What remains is named: the model of a fit whose test is stopped, and the text that was generated.
+house 100000 6 >test.csv
+"$BOCHNER" fit house.csv --features 20000 --threads 1 --gamma 0.3 --lambda 0.1 --out saved.model --test test.csv --quiet >out 2>err &
+job=$!
+wait_for . saved.model $job
+kill -TERM $job
+wait $job 2>/dev/null
+grep -q "stopped on request; saved.model was written" err || complain "a stopped test: $(cat err)"
+[ -e saved.model ] || complain "a stopped test lost its model"
+"$BOCHNER" generate model --tokens 100000000 --quiet >out 2>err &
+job=$!
+wait_for . out $job
+kill -TERM $job
+wait $job 2>/dev/null
+grep -q "stopped on request after [0-9,]* tokens$" err || complain "a stopped text: $(cat err)"
+
 # A shell ends its loop if a process ended by SIGINT, but not if it exited with status 130.
 if command -v python3 >/dev/null; then
     python3 -c 'import subprocess, sys, time, signal
