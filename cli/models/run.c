@@ -71,6 +71,14 @@ static bool read_record(cli_session *session, const char *folder, cli_run_record
     return !isnan(out->step);
 }
 
+/* "step-120". Checkpoints that are partly written or were set aside as damaged have an ending. */
+static bool is_checkpoint(const char *name)
+{
+    static const char start[] = "step-";
+    const char *digits = name + strlen(start);
+    return strncmp(name, start, strlen(start)) == 0 && *digits && digits[strspn(digits, "0123456789")] == 0;
+}
+
 bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
 {
     char path[4096];
@@ -81,7 +89,7 @@ bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
     if (!directory && !is_missing(path))
         cli_warn(session, "%s is ignored, because it cannot be read: %s", path, strerror(errno));
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (strncmp(entry->d_name, "step-", 5) != 0 || strstr(entry->d_name, ".part")) continue;
+        if (!is_checkpoint(entry->d_name)) continue;
         snprintf(path, sizeof path, "%s/checkpoints/%s", folder, entry->d_name);
         if (read_record(session, path, &found) && !(found.step <= out->step)) *out = found;
     }

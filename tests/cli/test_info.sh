@@ -22,6 +22,10 @@ expect "step" "$(field out step)" == 20
 expect "loss" "$(field out valid_loss)" ">" 0
 succeeds "$BOCHNER" info gate/checkpoints/step-10 --json
 expect "step of a checkpoint" "$(field out step)" == 10
+mv gate/checkpoints/step-20 gate/checkpoints/step-20.damaged # as train --resume sets it aside
+succeeds "$BOCHNER" info gate --json
+expect "step beside a damaged checkpoint" "$(field out step)" == 10
+mv gate/checkpoints/step-20.damaged gate/checkpoints/step-20
 succeeds "$BOCHNER" info gate/best --json # this folder has no step
 [ "$(field out step)" = null ] || complain "the best model claims a step"
 
