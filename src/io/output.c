@@ -217,42 +217,63 @@ bo_status bo_output_write(bo_context *context, bo_output *output, const void *da
     return BO_OK;
 }
 
-/* Flushes the folder that contains `path`, which may end with slashes. */
-static void flush_folder(const char *path)
+/* ---- flushing ------------------------------------------------------------------------------------------------------ */
+
+bo_status bo_output_flush(bo_context *context, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int error = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0) close(fd);
+    if (error == EINVAL || error == ENOTSUP || error == EACCES) error = 0;
+    return error ? bo_fail(context, BO_IO, "%s: cannot be flushed to disk: %s", path, strerror(error)) : BO_OK;
+}
+
+bo_status bo_output_flush_name(bo_context *context, const char *path)
 {
     char folder[4096] = ".";
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     while (length > 0 && path[length - 1] != '/') length--; /* the name */
     while (length > 1 && path[length - 1] == '/') length--;
-    if (length >= sizeof folder) return;
+    if (length >= sizeof folder) return bo_fail(context, BO_INVALID, "the path %.80s… is too long", path);
     if (length > 0) {
         memcpy(folder, path, length);
         folder[length] = 0;
     }
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    fsync(fd); /* best effort: the file itself is flushed, and some file systems refuse this for folders */
-    close(fd);
+    return bo_output_flush(context, folder);
+}
+
+/* ---- the end of an output ------------------------------------------------------------------------------------------ */
+
+static bo_status commit_memory(bo_context *context, bo_output *output)
+{
+    BO_TRY(bo_output_reserve(context, output, output->room ? 0 : 1)); /* an empty output is a valid block */
+    *output->bytes = output->memory;
+    *output->size = output->used;
+    output->memory = NULL;
+    return BO_OK;
+}
+
+/* Flushes the file and gives it its name. Afterwards the temporary name may be that of another output. */
+static bo_status commit_file(bo_context *context, bo_output *output)
+{
+    if (fsync(output->fd) != 0) return failed(context, output, "writing failed", errno);
+    if (rename(output->temporary, output->path) != 0)
+        return failed(context, output, "cannot be renamed from its temporary name", errno);
+    bo_free(output->temporary);
+    output->temporary = NULL;
+    const bo_status status = bo_output_flush_name(context, output->path);
+    if (status == BO_OK) return BO_OK;
+    return bo_fail(context, status, "%s: the file was written, but its name may not be on disk: %s", output->path,
+                   bo_context_error(context));
 }
 
 bo_status bo_output_commit(bo_context *context, bo_output *output)
 {
     BO_REQUIRE(context, output);
-    bo_status status = BO_OK;
-    if (output->bytes) {
-        status = bo_output_reserve(context, output, output->room ? 0 : 1); /* an empty output is a valid block */
-        if (status == BO_OK) {
-            *output->bytes = output->memory;
-            *output->size = output->used;
-            output->memory = NULL;
-        }
-    } else if (output->temporary) {
-        if (fsync(output->fd) != 0) status = failed(context, output, "writing failed", errno);
-        if (status == BO_OK && rename(output->temporary, output->path) != 0)
-            status = failed(context, output, "cannot be renamed from its temporary name", errno);
-        if (status == BO_OK) flush_folder(output->path);
-    }
+    const bo_status status = output->bytes       ? commit_memory(context, output)
+                             : output->temporary ? commit_file(context, output)
+                                                 : BO_OK;
     if (status != BO_OK)
         bo_output_abandon(output);
     else
@@ -270,12 +291,10 @@ bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status sta
 bo_status bo_output_folder(bo_context *context, const char *path)
 {
     struct stat about;
-    if (mkdir(path, 0777) == 0) {
-        flush_folder(path);
-        return BO_OK;
-    }
-    const int error = errno;
-    if (error == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return BO_OK;
+    const int error = mkdir(path, 0777) == 0 ? 0 : errno;
+    /* an existing folder may have been created by a program that was killed before it flushed the name */
+    if (!error || (error == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)))
+        return bo_output_flush_name(context, path);
     return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", path,
                    strerror(error == EEXIST ? ENOTDIR : error));
 }

@@ -30,26 +30,6 @@ bo_status bo_train_join(bo_context *context, const char *folder, const char *nam
     return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
 }
 
-/* Flushes a file or a folder. Some file systems reject this for folders, and a folder may not be readable. */
-static bo_status flush(bo_context *context, const char *path)
-{
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return errno == EACCES ? BO_OK : failed(context, path, "cannot be opened");
-    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
-    const bo_status status = done ? BO_OK : failed(context, path, "cannot be flushed to disk");
-    close(file);
-    return status;
-}
-
-/* Flushes the folder that contains `path`, and with it the name. */
-static bo_status flush_name(bo_context *context, const char *path)
-{
-    char folder[BO_TRAIN_PATH] = ".";
-    const char *slash = strrchr(path, '/');
-    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    return flush(context, folder);
-}
-
 /* Creates a folder and its parents. */
 static bo_status make_folders(bo_context *context, const char *path)
 {
@@ -83,7 +63,7 @@ static bo_status remove_folder(bo_context *context, const char *path)
 static bo_status rename_folder(bo_context *context, const char *from, const char *to)
 {
     if (rename(from, to) != 0) return failed(context, to, "cannot be renamed from its temporary name");
-    return flush_name(context, to);
+    return bo_output_flush_name(context, to);
 }
 
 /* Copies the bytes as they are; bo_bytes would decompress gzip. */
@@ -288,7 +268,7 @@ static bo_status show(bo_context *context, const bo_train_task *task, const char
         BO_TRY(bo_train_join(context, to, *file, target));
         if (access(source, F_OK) == 0) BO_TRY(link_file(context, source, target));
     }
-    return flush(context, to);
+    return bo_output_flush(context, to);
 }
 
 static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
@@ -325,7 +305,7 @@ static bo_status write_files(bo_context *context, bo_trainer *trainer, const cha
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     if (status == BO_OK) status = back;
     if (status == BO_OK) status = bo_train_record_write(context, trainer, folder);
-    return status == BO_OK ? flush(context, folder) : status;
+    return status == BO_OK ? bo_output_flush(context, folder) : status;
 }
 
 /* The lines up to this step must not be lost once the checkpoint exists, because the step is not computed again. */
@@ -334,8 +314,8 @@ static bo_status flush_metrics(bo_context *context, const bo_trainer *trainer)
     char path[BO_TRAIN_PATH];
     BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
     if (access(path, F_OK) != 0) return BO_OK;
-    BO_TRY(flush(context, path));
-    return flush_name(context, path);
+    BO_TRY(bo_output_flush(context, path));
+    return bo_output_flush_name(context, path);
 }
 
 static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)

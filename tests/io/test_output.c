@@ -2,16 +2,20 @@
 #include "files.h"
 #include "io/output.h"
 #include "io/tensors.h"
+#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
 
-/* Replaces that of the C library: remembers the last folder. */
+/* Replaces that of the C library: remembers the last folder, and fails for folders if `refusal` is not 0. */
 static struct stat flushed;
+static int refusal;
 int fsync(int fd)
 {
     struct stat about;
-    if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) flushed = about;
-    return 0;
+    if (fstat(fd, &about) != 0 || !S_ISDIR(about.st_mode)) return 0;
+    flushed = about;
+    errno = refusal;
+    return refusal ? -1 : 0;
 }
 
 static void assert_content(const char *path, const char *text)
@@ -54,6 +58,9 @@ static void new_folders(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = test_path(f, names[i]);
         flushed = (struct stat){0};
+        assert_ok(f->context, bo_output_folder(f->context, path));
+        assert_true(flushed.st_ino == parent.st_ino && flushed.st_dev == parent.st_dev);
+        flushed = (struct stat){0}; /* the name of an existing one may not be on disk yet */
         assert_ok(f->context, bo_output_folder(f->context, path));
         assert_true(flushed.st_ino == parent.st_ino && flushed.st_dev == parent.st_dev);
         assert_int_equal(rmdir(path), 0);
@@ -213,11 +220,33 @@ static void npy_layout(void **state)
     }
 }
 
+/* A name that cannot be flushed is reported, unless the file system does not support it. */
+static void unflushed_names(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_path(f, "a.txt");
+    static const int accepted[] = {EINVAL, ENOTSUP, EACCES};
+    for (size_t i = 0; i < 3; i++) {
+        refusal = accepted[i];
+        assert_ok(f->context, bo_file_save(f->context, path, "old", 3));
+    }
+    refusal = EIO;
+    assert_fails(f->context, BO_IO, "a.txt: the file was written, but its name may not be on disk",
+                 bo_file_save(f->context, path, "new", 3));
+    assert_content(path, "new");
+    assert_int_equal(test_files_left(f), 1);
+    unlink(path);
+    path = test_path(f, "new");
+    assert_fails(f->context, BO_IO, "cannot be flushed to disk", bo_output_folder(f->context, path));
+    refusal = 0;
+    assert_int_equal(rmdir(path), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replaced_whole),  cmocka_unit_test(stale_parts),
-                                       cmocka_unit_test(modes_and_links), cmocka_unit_test(full_disk),
-                                       cmocka_unit_test(refused),         cmocka_unit_test(npy_layout),
-                                       cmocka_unit_test(memory),          cmocka_unit_test(new_folders)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replaced_whole), cmocka_unit_test(stale_parts), cmocka_unit_test(modes_and_links),
+        cmocka_unit_test(full_disk),      cmocka_unit_test(refused),     cmocka_unit_test(npy_layout),
+        cmocka_unit_test(memory),         cmocka_unit_test(new_folders), cmocka_unit_test(unflushed_names)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
