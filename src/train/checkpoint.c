@@ -18,6 +18,8 @@
 /* ====================================================================================================================
  * Folders and files of a run. A file appears atomically: it is written under a temporary name, flushed and renamed. */
 
+static const char RENAMING[] = "cannot be renamed from its temporary name";
+
 static bo_status failed(bo_context *context, const char *path, const char *what)
 {
     return bo_fail(context, BO_IO, "%s: %s: %s", path, what, strerror(errno));
@@ -62,7 +64,7 @@ static bo_status remove_folder(bo_context *context, const char *path)
 /* Renames a folder and flushes its parent. */
 static bo_status rename_folder(bo_context *context, const char *from, const char *to)
 {
-    if (rename(from, to) != 0) return failed(context, to, "cannot be renamed from its temporary name");
+    if (rename(from, to) != 0) return failed(context, to, RENAMING);
     return bo_output_flush_name(context, to);
 }
 
@@ -98,8 +100,7 @@ static bo_status link_file(bo_context *context, const char *from, const char *to
     snprintf(beside, sizeof beside, "%s.link", to);
     unlink(beside); /* left by a run that was killed */
     if (link(from, beside) != 0) return errno == ENOENT ? failed(context, from, "is missing") : copy(context, from, to);
-    const bo_status status =
-        rename(beside, to) == 0 ? BO_OK : failed(context, to, "cannot be renamed from its temporary name");
+    const bo_status status = rename(beside, to) == 0 ? BO_OK : failed(context, to, RENAMING);
     unlink(beside); /* rename keeps both names if they were the same file already */
     return status;
 }
@@ -318,6 +319,15 @@ static bo_status flush_metrics(bo_context *context, const bo_trainer *trainer)
     return bo_output_flush_name(context, path);
 }
 
+/* Flushes the name of a checkpoint that is complete. */
+static bo_status flush_checkpoint(bo_context *context, const char *place, uint64_t step)
+{
+    const bo_status status = bo_output_flush_name(context, place);
+    if (status == BO_OK) return BO_OK;
+    return bo_fail(context, status, "the checkpoint of step %llu was written, but its name may not be on disk: %s",
+                   (unsigned long long)step, bo_context_error(context));
+}
+
 static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
 {
     char beside[BO_TRAIN_PATH], place[BO_TRAIN_PATH];
@@ -325,11 +335,11 @@ static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
     BO_TRY(place_of(context, trainer, step, ".part", beside));
     BO_TRY(place_of(context, trainer, step, "", place));
     BO_TRY(remove_folder(context, beside));
-    BO_TRY(bo_output_folder(context, beside));
-    bo_status status = write_files(context, trainer, beside);
+    bo_status status = bo_output_folder(context, beside);
+    if (status == BO_OK) status = write_files(context, trainer, beside);
     if (status == BO_OK) status = flush_metrics(context, trainer);
-    if (status == BO_OK) status = rename_folder(context, beside, place);
-    if (status == BO_OK) return BO_OK;
+    if (status == BO_OK && rename(beside, place) != 0) status = failed(context, place, RENAMING);
+    if (status == BO_OK) return flush_checkpoint(context, place, step);
     char words[1024], last[BO_TRAIN_PATH];
     snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may replace the error message */
     remove_folder(context, beside);

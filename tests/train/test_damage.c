@@ -8,6 +8,19 @@
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>
+#include <errno.h>
+
+/* Replaces that of the C library: fails for the folder `unflushable` as soon as another path exists. */
+static char unflushable[160], as_soon_as[160];
+int fsync(int fd)
+{
+    struct stat about, folder;
+    if (fstat(fd, &about) != 0 || stat(unflushable, &folder) != 0 || about.st_ino != folder.st_ino ||
+        about.st_dev != folder.st_dev || access(as_soon_as, F_OK) != 0)
+        return 0;
+    errno = EIO;
+    return -1;
+}
 
 /* A context that counts warnings and keeps the last one. */
 typedef struct listener {
@@ -359,6 +372,28 @@ static void newest_checkpoint_is_verified(void **state)
     bo_context_destroy(l.context);
 }
 
+/* The checkpoint of step 4 is complete, but its name cannot be flushed: the message does not deny it. */
+static void unflushed_checkpoint(void **state)
+{
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    char folder[160];
+    bo_trainer *trainer;
+    strcpy(folder, desc.folder);
+    desc.folder = folder;
+    desc.steps = 4;
+    snprintf(unflushable, sizeof unflushable, "%.100s/checkpoints", folder);
+    snprintf(as_soon_as, sizeof as_soon_as, "%.100s/step-4", unflushable);
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_IO, "the checkpoint of step 4 was written, but its name may not be on disk",
+                 bo_trainer_run(r->context, trainer));
+    unflushable[0] = 0;
+    assert_true(runs_exists(r, "run/checkpoints/step-4/training.json"));
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
 /* Errors that do not mean damage end with an error: the checkpoint stays. Folders set aside stay as well. */
 static void other_errors_are_no_damage(void **state)
 {
@@ -443,6 +478,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_bases, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(unflushed_checkpoint, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_errors_are_no_damage, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_metrics_stay, runs_setup, runs_teardown),
     };
