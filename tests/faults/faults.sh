@@ -47,6 +47,13 @@ others() {
     done
 }
 
+# lost: the files of the folder `start` that are not in the folder `here`.
+lost() {
+    (cd start && find . -type f) | while read -r file; do
+        [ -f "here/$file" ] || echo "$file"
+    done
+}
+
 # same_CHECK: after a success. kept_CHECK: after a failure.
 same_files() {
     left=$(others new)
@@ -63,6 +70,8 @@ timeless() {
 kept_files() {
     left=$(others start new)
     [ -z "$left" ] || complain "$about: neither old nor new: $left"
+    left=$(lost)
+    [ -z "$left" ] || complain "$about: lost: $left"
 }
 
 # Files of training contain times, which depend on the order of the threads.
