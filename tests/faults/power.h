@@ -7,7 +7,7 @@
 #include "train/runs.h"
 #include "train/train.h"
 
-enum { POWER_STATES = 1 << 16 };
+enum { POWER_STATES = 1 << 16, POWER_STEPS = 5 };
 
 /* A state of the disk after a crash, and the step from which the run resumed. */
 typedef struct power_state {
@@ -19,6 +19,7 @@ typedef struct power_trial {
     bo_context *context; /* with one thread: the work is too small for more */
     bo_model *expected;  /* after the uninterrupted run */
     size_t lines;        /* of its metrics */
+    size_t damaged;      /* operations before the newest checkpoint was damaged; 0: it was not */
     power_state *seen;
     size_t states, cases;
 } power_trial;
@@ -40,7 +41,7 @@ static bo_trainer_desc power_desc(runs *r, bo_model *model, const char *folder)
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     desc.folder = folder;
     desc.batch = 1;
-    desc.steps = 5;
+    desc.steps = POWER_STEPS;
     desc.eval_every = 2;
     desc.checkpoint_every = 2;
     desc.eval_tokens = 20;
@@ -48,10 +49,35 @@ static bo_trainer_desc power_desc(runs *r, bo_model *model, const char *folder)
     return desc;
 }
 
-static void power_record(power_trial *t)
+static void power_train(power_trial *t, bo_trainer_desc desc, bool resume)
 {
-    char root[DISK_PATH], folder[2 * DISK_PATH];
     bo_trainer *trainer;
+    desc.resume = resume;
+    assert_ok(t->context, bo_trainer_create(t->context, &desc, &trainer));
+    assert_ok(t->context, bo_trainer_run(t->context, trainer));
+    bo_trainer_destroy(trainer);
+}
+
+/* Appends a byte to training.json of the newest checkpoint, and flushes it. */
+static void power_damage(power_trial *t, const char *folder)
+{
+    char path[3 * DISK_PATH];
+    snprintf(path, sizeof path, "%s/checkpoints/step-%d/training.json", folder, POWER_STEPS);
+    t->damaged = disk.count;
+    const int file = open(path, O_WRONLY | O_APPEND);
+    if (file < 0 || write(file, " ", 1) != 1 || fsync(file) != 0 || close(file) != 0) abort();
+}
+
+static uint64_t power_complete(const power_trial *t, size_t count);
+
+/* Records a run. With `fallback`, its newest checkpoint is damaged at the end and the run is resumed: the last step is
+ * computed again from the checkpoint before it. */
+static void power_record(power_trial *t, bool fallback)
+{
+    enum {
+        LEAST = 200
+    }; /* a run of 328 operations was recorded when this was written; far fewer mean a hook is lost */
+    char root[DISK_PATH], folder[2 * DISK_PATH];
     snprintf(root, sizeof root, "%s", runs_path(t->r, "whole"));
     snprintf(folder, sizeof folder, "%s/new/run", root);
     disk_flushes = false;
@@ -60,25 +86,33 @@ static void power_record(power_trial *t)
     t->expected = power_model(t);
     const bo_trainer_desc desc = power_desc(t->r, t->expected, folder);
     disk_watch(root);
-    assert_ok(t->context, bo_trainer_create(t->context, &desc, &trainer));
-    assert_ok(t->context, bo_trainer_run(t->context, trainer));
+    power_train(t, desc, false);
+    assert_true(disk.count >= LEAST);
+    assert_int_equal(power_complete(t, disk.count), POWER_STEPS);
+    if (fallback) {
+        power_damage(t, folder);
+        assert_int_equal(power_complete(t, disk.count), POWER_STEPS - 1);
+        power_train(t, desc, true);
+        assert_true(disk.count >= t->damaged + LEAST / 5);
+        assert_int_equal(power_complete(t, disk.count), POWER_STEPS);
+    }
     disk_stop();
-    bo_trainer_destroy(trainer);
     t->lines = runs_lines(t->r, "whole/new/run/metrics.jsonl");
     t->seen = calloc(POWER_STATES, sizeof *t->seen);
 }
 
 /* The newest checkpoint that was complete after the first `count` operations: its folder has its final name, and the
  * folder of checkpoints was flushed afterwards. 0: none. */
-static uint64_t power_complete(size_t count)
+static uint64_t power_complete(const power_trial *t, size_t count)
 {
     uint64_t step = 0;
     for (size_t i = 0; i < count; i++) {
         const disk_operation *named = &disk.operations[i];
         if (named->kind != DISK_NAME || strncmp(named->name, "step-", 5) != 0 || strchr(named->name, '.')) continue;
+        const uint64_t found = strtoull(named->name + 5, NULL, 10);
+        if (t->damaged && i < t->damaged && t->damaged < count && found == POWER_STEPS) continue;
         for (size_t j = i + 1; j < count; j++)
-            if (disk.operations[j].kind == DISK_FLUSH && disk.operations[j].object == named->folder)
-                step = strtoull(named->name + 5, NULL, 10);
+            if (disk.operations[j].kind == DISK_FLUSH && disk.operations[j].object == named->folder) step = found;
     }
     return step;
 }
@@ -138,7 +172,7 @@ static void power_clear(power_trial *t)
 static void power_fail(power_trial *t, size_t count, const unsigned *fate)
 {
     static disk_state state;
-    const uint64_t least = power_complete(count);
+    const uint64_t least = power_complete(t, count);
     disk_crash(count, fate, &state);
     const uint64_t hash = disk_restore(&state, 0, NULL, 1);
     power_state *seen = &t->seen[hash % POWER_STATES];
