@@ -50,10 +50,11 @@ static void on_stop(int number)
     }
 }
 
-/* The work did not check for the request. */
+/* The work did not check for the request. The alarm may have been set just before the work began to save. */
 static void on_alarm(int number)
 {
     (void)number;
+    if (saves) return;
     tell("bochner: stopped on request\n");
     if (requested == SIGXCPU) _exit(128 + SIGXCPU); /* its default action leaves a core file */
     handle(requested, SIG_DFL);
@@ -88,9 +89,14 @@ void cli_signals_handle(const cli_ranks *ranks)
     handle(SIGXFSZ, SIG_IGN);
 }
 
-void cli_signals_between_steps(bool parallel)
+void cli_signals_saving(void)
 {
     saves = true;
+    alarm(0);
+}
+
+void cli_signals_between_steps(bool parallel)
+{
     if (!parallel) return;
     handle(SIGUSR1, on_stop); /* which mpirun forwards */
     handle(SIGTERM, on_ranks_end);

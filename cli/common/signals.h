@@ -9,8 +9,10 @@
  * so do five seconds in which the work does not stop. A SIGHUP that was ignored, as by nohup, stays ignored. In a
  * parallel job SIGTERM ends the rank. */
 void cli_signals_handle(const cli_ranks *ranks);
-/* For work that stops between steps and then saves: it may take any time. In a parallel job, where ranks agree to stop, a
- * signal of mpirun requests the stop instead of ending the rank at once. */
+/* From now on the work saves its results after a request: it may take any time. */
+void cli_signals_saving(void);
+/* For work that stops between steps. In a parallel job, where ranks agree to stop, a signal of mpirun requests the stop
+ * instead of ending the rank at once. */
 void cli_signals_between_steps(bool parallel);
 /* Nothing checks for a request any more: the next signal ends the program, unless one has already arrived. */
 void cli_signals_default(void);

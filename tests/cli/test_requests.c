@@ -96,18 +96,36 @@ static void deaf_to_limits(void)
 
 static void saving(void)
 {
-    cli_signals_between_steps(false);
+    cli_signals_saving();
     raise(SIGTERM);
     wait_until(now() + 5.5);
 }
 
-enum { TWICE, LATER, LIMITS, DEAF, DEAF_TO_LIMITS, SAVING, CHILDREN };
+/* The request arrives before the work that saves. */
+static void saving_later(void)
+{
+    cli_signals_between_steps(false);
+    raise(SIGTERM);
+    cli_signals_saving();
+    wait_until(now() + 5.5);
+}
+
+/* Steps have not begun. */
+static void loading(void)
+{
+    cli_signals_between_steps(false);
+    raise(SIGTERM);
+    wait_until(now() + 60);
+}
+
+enum { TWICE, LATER, LIMITS, DEAF, DEAF_TO_LIMITS, SAVING, SAVING_LATER, LOADING, CHILDREN };
 
 /* They run at the same time. */
 static int begin_all(void **state)
 {
-    static child children[CHILDREN] = {{.run = twice}, {.run = later},          {.run = limits},
-                                       {.run = deaf},  {.run = deaf_to_limits}, {.run = saving}};
+    static child children[CHILDREN] = {{.run = twice},        {.run = later},          {.run = limits},
+                                       {.run = deaf},         {.run = deaf_to_limits}, {.run = saving},
+                                       {.run = saving_later}, {.run = loading}};
     for (size_t i = 0; i < CHILDREN; i++) begin(&children[i]);
     *state = children;
     return 0;
@@ -128,6 +146,8 @@ static void five_seconds(void **state)
     assert_true(seconds > 4 && seconds < 50);
     assert_noted(&children[DEAF_TO_LIMITS], 128 + SIGXCPU); /* without a core file */
     assert_noted(&children[SAVING], SIGTERM);
+    assert_noted(&children[SAVING_LATER], SIGTERM);
+    assert_ended_by(&children[LOADING], SIGTERM);
 }
 
 int main(void)
