@@ -1,5 +1,6 @@
 #include "signals.h"
 #include "streams.h"
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ static void tell(const char *words)
 }
 
 /* SIGXCPU is repeated for every second beyond the limit. */
-static void on_stop(int number)
+static void note(int number)
 {
     enum { SECOND = 1000000000, GRACE = 5 };
     int64_t first = 0;
@@ -50,15 +51,32 @@ static void on_stop(int number)
     }
 }
 
-/* The work did not check for the request. The alarm may have been set just before the work began to save. */
+/* Handlers that return restore errno, which the interrupted code may be about to read. */
+static void on_stop(int number)
+{
+    const int error = errno;
+    note(number);
+    errno = error;
+}
+
+/* The default action of SIGXCPU leaves a core file. */
+static void on_limit(int number)
+{
+    _exit(128 + number);
+}
+
+/* The work did not check for the request. The alarm may have been set just before the work began to save, or come from
+ * another process. */
 static void on_alarm(int number)
 {
+    const int error = errno;
     (void)number;
-    if (saves) return;
+    if (!requested || saves) return;
     tell("bochner: stopped on request\n");
-    if (requested == SIGXCPU) _exit(128 + SIGXCPU); /* its default action leaves a core file */
+    if (requested == SIGXCPU) on_limit(SIGXCPU);
     handle(requested, SIG_DFL);
     raise(requested);
+    errno = error;
 }
 
 /* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. Temporary
@@ -72,8 +90,10 @@ static void on_rank_ended(int number)
 /* mpirun also sends this signal when it is interrupted, and ends all ranks a second later. */
 static void on_ranks_end(int number)
 {
+    const int error = errno;
     if (!silent) tell("bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n");
-    on_stop(number);
+    note(number);
+    errno = error;
 }
 
 void cli_signals_handle(const cli_ranks *ranks)
@@ -104,9 +124,12 @@ void cli_signals_between_steps(bool parallel)
 
 void cli_signals_default(void)
 {
+    struct sigaction old;
     if (cli_signal()) return; /* the message and the output are still to be written */
     handle(SIGINT, SIG_DFL);
     handle(SIGTERM, SIG_DFL);
+    handle(SIGXCPU, on_limit);
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(SIGHUP, SIG_DFL);
 }
 
 int cli_signal(void)

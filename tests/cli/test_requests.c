@@ -2,6 +2,7 @@
  * process, and so do five seconds in which nothing stops. */
 #include "testing.h"
 #include "cli/common/signals.h"
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -118,14 +119,58 @@ static void loading(void)
     wait_until(now() + 60);
 }
 
-enum { TWICE, LATER, LIMITS, DEAF, DEAF_TO_LIMITS, SAVING, SAVING_LATER, LOADING, CHILDREN };
+/* Nothing was requested. */
+static void stray_alarm(void)
+{
+    errno = EDOM;
+    raise(SIGALRM);
+    raise(SIGINT);
+    if (errno != EDOM) _exit(98);
+}
+
+/* The session is closed. */
+static void hung_up(void)
+{
+    cli_signals_default();
+    raise(SIGHUP);
+}
+
+static void limited(void)
+{
+    cli_signals_default();
+    raise(SIGXCPU);
+}
+
+static void ignoring(void)
+{
+    signal(SIGHUP, SIG_IGN);
+    cli_signals_default();
+    raise(SIGHUP);
+}
+
+enum {
+    STRAY_ALARM,
+    HUNG_UP,
+    LIMITED,
+    IGNORING,
+    TWICE,
+    LATER,
+    LIMITS,
+    DEAF,
+    DEAF_TO_LIMITS,
+    SAVING,
+    SAVING_LATER,
+    LOADING,
+    CHILDREN
+};
 
 /* They run at the same time. */
 static int begin_all(void **state)
 {
-    static child children[CHILDREN] = {{.run = twice},        {.run = later},          {.run = limits},
-                                       {.run = deaf},         {.run = deaf_to_limits}, {.run = saving},
-                                       {.run = saving_later}, {.run = loading}};
+    static child children[CHILDREN] = {{.run = stray_alarm}, {.run = hung_up},      {.run = limited},
+                                       {.run = ignoring},    {.run = twice},        {.run = later},
+                                       {.run = limits},      {.run = deaf},         {.run = deaf_to_limits},
+                                       {.run = saving},      {.run = saving_later}, {.run = loading}};
     for (size_t i = 0; i < CHILDREN; i++) begin(&children[i]);
     *state = children;
     return 0;
@@ -137,6 +182,15 @@ static void repeated(void **state)
     assert_noted(&children[TWICE], SIGTERM);
     assert_ended_by(&children[LATER], SIGINT);
     assert_noted(&children[LIMITS], SIGXCPU);
+}
+
+static void without_request(void **state)
+{
+    const child *children = *state;
+    assert_noted(&children[STRAY_ALARM], SIGINT);
+    assert_ended_by(&children[HUNG_UP], SIGHUP);
+    assert_noted(&children[LIMITED], 128 + SIGXCPU); /* without a core file */
+    assert_noted(&children[IGNORING], 99);
 }
 
 static void five_seconds(void **state)
@@ -152,6 +206,7 @@ static void five_seconds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(repeated), cmocka_unit_test(five_seconds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(without_request), cmocka_unit_test(repeated),
+                                       cmocka_unit_test(five_seconds)};
     return cmocka_run_group_tests(tests, begin_all, NULL);
 }
