@@ -128,13 +128,12 @@ cli_parsed cli_config_read(const char *command, const char *path, int *count, ch
     *count = 0;
     *words = NULL;
     if (!text) return CLI_UNREADABLE;
-    bool fine = true;
-    if (!bo_json_intact(text, length))
-        fine =
-            wrong(command, path,
-                  "the file is damaged or was edited: its checksum does not match; use a copy of the file, or delete "
-                  "its member \"checksum\" to keep what you edited");
-    if (fine) fine = take(command, path, text, &list);
+    const bool intact = bo_json_intact(text, length);
+    if (!intact)
+        wrong(command, path,
+              "the file is damaged or was edited: its checksum does not match; use a copy of the file, or delete its "
+              "member \"checksum\" to keep what you edited");
+    const bool fine = intact && take(command, path, text, &list);
     bo_free(text);
     if (fine) {
         *count = list.count;
@@ -143,7 +142,7 @@ cli_parsed cli_config_read(const char *command, const char *path, int *count, ch
     }
     for (int i = 0; i < list.count; i++) free(list.items[i]);
     free(list.items);
-    return CLI_WRONG;
+    return intact ? CLI_WRONG : CLI_UNREADABLE;
 }
 
 /* ---- into a file --------------------------------------------------------------------------------------------- */

@@ -171,7 +171,7 @@ typedef struct cli_arguments {
     size_t count;
 } cli_arguments;
 
-/* CLI_UNREADABLE: a file of options cannot be read, which is not wrong use. */
+/* CLI_UNREADABLE: a file of options cannot be read or is damaged, which is not wrong use. */
 typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG, CLI_UNREADABLE } cli_parsed;
 
 /* Sets the initial values of the rows, then the values of the command line. `options` is zero except for members

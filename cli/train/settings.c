@@ -55,12 +55,14 @@ static void begin(cli_train_words *words)
     words->common = (cli_common){0};
 }
 
-/* The options the run was started with; --resume is not among them. */
+/* The options the run was started with; --resume is not among them. The program wrote them: if they cannot be parsed, the
+ * file is damaged, and the command line is not wrong. */
 static cli_parsed parse_kept(cli_train_words *words, const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, KEPT);
-    return access(path, F_OK) != 0 ? CLI_PARSED : parse_file(words, 0, path);
+    const cli_parsed parsed = access(path, F_OK) != 0 ? CLI_PARSED : parse_file(words, 0, path);
+    return parsed == CLI_WRONG ? CLI_UNREADABLE : parsed;
 }
 
 static void set_length(cli_train_options *o, size_t steps, bool steps_given, double minutes, bool minutes_given)

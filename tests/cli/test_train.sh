@@ -61,7 +61,14 @@ fails 1 "run|already holds a run|resume" "$BOCHNER" train --data text.txt --out 
 # Options of a run that changed on disk are refused; without the checksum they are an edited file.
 cp run/train.json kept.json
 sed -i 's/"batch": 4/"batch": 5/' run/train.json
-fails 2 "train.json|damaged|checksum" "$BOCHNER" train --resume --out run --quiet
+fails 1 "train.json|damaged|checksum" "$BOCHNER" train --resume --out run --quiet
+fails 1 "train.json|damaged|checksum" "$BOCHNER" train --config run/train.json --out other --quiet
+for text in '{' '{"nonsense": 3}' '[]'; do
+    echo "$text" >run/train.json
+    fails 1 "train.json" "$BOCHNER" train --resume --out run --quiet
+done
+cp kept.json run/train.json
+sed -i 's/"batch": 4/"batch": 5/' run/train.json
 sed -i '/"checksum"/d' run/train.json
 fails 1 "different batch|expected 4|found 5" "$BOCHNER" train --resume --out run --quiet
 cp kept.json run/train.json
