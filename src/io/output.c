@@ -288,6 +288,15 @@ bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status sta
     return status;
 }
 
+bo_status bo_output_finish_all(bo_context *context, bo_output *const *outputs, size_t count, bo_status status)
+{
+    for (size_t i = 0; i < count && status == BO_OK; i++)
+        if (outputs[i]->temporary && fsync(outputs[i]->fd) != 0)
+            status = failed(context, outputs[i], "writing failed", errno);
+    for (size_t i = 0; i < count; i++) status = bo_output_finish(context, outputs[i], status);
+    return status;
+}
+
 bo_status bo_output_folder(bo_context *context, const char *path)
 {
     struct stat about;

@@ -12,6 +12,9 @@ const char *bo_output_path(const bo_output *output); /* for messages; "memory" f
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size);
 /* Commits if `status` is BO_OK; otherwise abandons the output and returns `status`. */
 bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status status);
+/* The same for files that belong together: all are on disk before the first one gets its name. They get their names in
+ * this order. */
+bo_status bo_output_finish_all(bo_context *context, bo_output *const *outputs, size_t count, bo_status status);
 /* Flushes a file or a folder to disk; bo_output_flush_name flushes the folder that contains the path, and with it the
  * name. File systems that do not support this for folders, and folders that may not be read, are not errors. */
 bo_status bo_output_flush(bo_context *context, const char *path);

@@ -124,16 +124,21 @@ static bo_status describe(bo_context *context, const bo_network *network, bo_jso
     return text->failed ? BO_MEMORY : BO_OK;
 }
 
+/* Both files are complete before one of them gets its name. The weights hold the checksum of the description, so that a
+ * load detects a folder in which only one of them was replaced. */
 static bo_status write_files(bo_context *context, const bo_network *network, const char *folder,
                              const bo_json_text *description)
 {
     char path[PATH];
-    bo_output *output;
+    bo_output *files[2];
     BO_TRY(path_in(context, folder, DESCRIPTION, path));
-    BO_TRY(bo_file_save(context, path, description->bytes, description->length));
-    BO_TRY(path_in(context, folder, WEIGHTS, path));
-    BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output, write_weights(context, network, description, true, output));
+    BO_TRY(bo_output_open(context, path, &files[0]));
+    bo_status status = bo_output_write(context, files[0], description->bytes, description->length);
+    if (status == BO_OK) status = path_in(context, folder, WEIGHTS, path);
+    if (status == BO_OK) status = bo_output_open(context, path, &files[1]);
+    if (status != BO_OK) return bo_output_finish(context, files[0], status);
+    status = write_weights(context, network, description, true, files[1]);
+    return bo_output_finish_all(context, files, 2, status);
 }
 
 bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder)

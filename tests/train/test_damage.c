@@ -1,6 +1,7 @@
 /* Damaged files: a flipped bit or a truncation of any file that the library writes is reported, and a run continues from an
  * older checkpoint. */
 #include "runs.h"
+#include "network/network.h"
 #include "tape/graph.h"
 #include <bochner/features.h>
 #include <bochner/lora.h>
@@ -9,6 +10,8 @@
 #include <bochner/network.h>
 #include <bochner/optim.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 /* Replaces that of the C library: fails for the folder `unflushable` as soon as another path exists. */
 static char unflushable[160], as_soon_as[160];
@@ -252,6 +255,49 @@ static void texts_beside_tensors(void **state)
     bo_context_destroy(l.context);
 }
 
+static size_t size_of(const char *path)
+{
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    return (size_t)about.st_size;
+}
+
+/* A save that fails after the description was written leaves the old folder. */
+static void folders_are_replaced_whole(void **state)
+{
+    runs *r = *state;
+    bo_network *network = make_network(r), *found;
+    char folder[160], description[160], before[4096] = "", after[4096] = "";
+    struct rlimit limit, old;
+    listener l;
+    listen(&l);
+    strcpy(folder, runs_path(r, "network"));
+    snprintf(description, sizeof description, "%.100s/network.json", folder);
+    assert_ok(l.context, bo_network_save(l.context, network, folder));
+    FILE *file = fopen(description, "rb");
+    assert_true(fread(before, 1, sizeof before - 1, file) > 0);
+    fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    limit = old;
+    limit.rlim_cur = size_of(runs_path(r, "network/model.safetensors")) - 1;
+    assert_true(limit.rlim_cur > size_of(description) + 10);
+    network->seed += 1000; /* another description */
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const bo_status status = bo_network_save(l.context, network, folder);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(status, BO_IO);
+    file = fopen(description, "rb");
+    assert_true(fread(after, 1, sizeof after - 1, file) > 0);
+    fclose(file);
+    assert_string_equal(before, after);
+    assert_ok(l.context, bo_network_load(l.context, folder, &found));
+    assert_int_equal(l.warnings, 0);
+    bo_network_destroy(found);
+    bo_network_destroy(network);
+    bo_context_destroy(l.context);
+}
+
 /* α of an adapter is in its configuration only. */
 static void alpha_of_adapters(void **state)
 {
@@ -475,6 +521,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(maps_and_machines, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(models_and_states, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(texts_beside_tensors, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(folders_are_replaced_whole, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_bases, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
