@@ -1,5 +1,7 @@
 #include "plot.h"
 #include "output.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +359,16 @@ static FILE *open_tool(const char *tool, const char *output)
     return pipe;
 }
 
+/* Without this, a power failure after the rename could leave an empty picture in the place of the old one. */
+static bool flush(const char *path)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
+    close(file);
+    return done;
+}
+
 cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what)
 {
     return cli_picture_through("gnuplot", path, draw, what);
@@ -375,11 +387,12 @@ cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn dr
         ended = pclose(pipe);
         if (!sent && ended == 0) ended = 1 << 8; /* it drew a part */
     }
-    const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127                ? CLI_NO_TOOL
-                            : access(temporary, F_OK) != 0                               ? CLI_NOT_WRITTEN
-                            : ended != 0                                                 ? CLI_NOT_DRAWN
-                            : !is_whole(path, temporary) || rename(temporary, path) != 0 ? CLI_NOT_WRITTEN
-                                                                                         : CLI_DRAWN;
+    const bool whole = ended == 0 && is_whole(path, temporary) && flush(temporary);
+    const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127 ? CLI_NO_TOOL
+                            : access(temporary, F_OK) != 0                ? CLI_NOT_WRITTEN
+                            : ended != 0                                  ? CLI_NOT_DRAWN
+                            : !whole || rename(temporary, path) != 0      ? CLI_NOT_WRITTEN
+                                                                          : CLI_DRAWN;
     unlink(temporary); /* does not exist any more if it was renamed */
     free(temporary);
     return drawn;
