@@ -233,13 +233,19 @@ static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const 
                    (unsigned long long)trainer->now.step, (unsigned long long)done);
 }
 
-/* The last file of a task holds the weights, and the checksums of the other files. */
+/* The last file of a task. */
+static const char *weights_of(const bo_train_task *task)
+{
+    const char *const *last = task->files;
+    while (last[1]) last++;
+    return *last;
+}
+
+/* The file of the weights holds the checksums of the other files. */
 static bo_status check_companions(bo_context *context, const bo_train_task *task, const char *folder)
 {
     char path[BO_TRAIN_PATH];
-    const char *const *last = task->files;
-    while (last[1]) last++;
-    BO_TRY(bo_train_join(context, folder, *last, path));
+    BO_TRY(bo_train_join(context, folder, weights_of(task), path));
     return bo_companions_check(context, path);
 }
 
@@ -510,12 +516,56 @@ static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint6
     return rename_folder(context, place, away);
 }
 
+/* True if both folders hold the same weights: two names of one file, or a copy, which has the same checksum. */
+static bool share_weights(bo_context *context, const bo_train_task *task, const char *a, const char *b)
+{
+    char left[BO_TRAIN_PATH], right[BO_TRAIN_PATH], start[2][64] = {{0}};
+    struct stat one, other;
+    if (bo_train_join(context, a, weights_of(task), left) != BO_OK ||
+        bo_train_join(context, b, weights_of(task), right) != BO_OK || stat(left, &one) != 0 ||
+        stat(right, &other) != 0)
+        return false;
+    if (one.st_ino == other.st_ino && one.st_dev == other.st_dev) return true;
+    for (int i = 0; i < 2; i++) { /* the header begins with the checksum */
+        const int file = open(i ? right : left, O_RDONLY | O_CLOEXEC);
+        const ssize_t got = file < 0 ? -1 : read(file, start[i], sizeof start[i]);
+        if (file >= 0) close(file);
+        if (got != sizeof start[i]) return false;
+    }
+    return memcmp(start[0], start[1], sizeof start[0]) == 0;
+}
+
+/* The checkpoints from `left` on are damaged. If best/ holds the files of one of them, they may be damaged as well, and
+ * their step is not done: they are replaced by those of the best step so far if its checkpoint exists. */
+static bo_status repair_best(bo_context *context, const bo_trainer *trainer, const uint64_t *steps, size_t left,
+                             size_t count)
+{
+    char best[BO_TRAIN_PATH], place[BO_TRAIN_PATH];
+    size_t stale = left;
+    BO_TRY(bo_train_join(context, trainer->folder, "best", best));
+    for (; stale < count; stale++) {
+        BO_TRY(place_of(context, trainer, steps[stale], "", place));
+        if (share_weights(context, trainer->task, best, place)) break;
+    }
+    if (stale == count) return BO_OK;
+    for (size_t i = 0; i < left; i++) {
+        if (isnan(trainer->now.best_loss) || steps[i] != trainer->now.best_step) continue;
+        BO_TRY(place_of(context, trainer, steps[i], "", place));
+        return show(context, trainer->task, place, best);
+    }
+    bo_log(context, BO_LOG_WARNING,
+           "%s: this is the model of step %llu, whose checkpoint is damaged; it stays until the run finds a better one",
+           best, (unsigned long long)steps[stale]);
+    return BO_OK;
+}
+
 static bo_status restore(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t count)
 {
     size_t left = count;
     if (count) BO_TRY(restore_newest(context, trainer, steps, &left));
     if (count) trainer->saved = steps[left - 1];
     if (!bo_train_first(trainer)) return BO_OK;
+    BO_TRY(repair_best(context, trainer, steps, left, count));
     for (size_t i = left; i < count; i++) BO_TRY(set_aside(context, trainer, steps[i]));
     BO_TRY(bo_train_metrics_cut(context, trainer));
     return count ? show_newest(context, trainer) : BO_OK; /* the run was killed before it did this */

@@ -3,6 +3,7 @@
 #include "runs.h"
 #include "network/network.h"
 #include "tape/graph.h"
+#include "train/train.h"
 #include <bochner/features.h>
 #include <bochner/lora.h>
 #include <bochner/machines.h>
@@ -478,6 +479,46 @@ static void other_errors_are_no_damage(void **state)
     bo_context_destroy(l.context);
 }
 
+/* best/ holds the files of the newest checkpoint, which is damaged: it gets those of the best step so far, or a warning
+ * tells that it does not match. */
+static void best_follows_a_fallback(void **state)
+{
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    char folder[160], best[160], place[160];
+    struct stat one, other;
+    bo_trainer *trainer;
+    listener l;
+    listen(&l);
+    strcpy(folder, desc.folder);
+    desc.folder = folder;
+    desc.steps = 8;
+    strcpy(best, runs_path(r, "run/best/model.safetensors"));
+    strcpy(place, runs_path(r, "run/checkpoints/step-4/model.safetensors"));
+    for (int evaluated = 1; evaluated >= 0; evaluated--) {
+        desc.resume = false;
+        desc.eval_every = evaluated ? 4 : 8;
+        desc.checkpoint_every = 4;
+        nftw(folder, runs_remove, 8, FTW_DEPTH | FTW_PHYS);
+        assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+        assert_ok(l.context, bo_trainer_run(l.context, trainer));
+        assert_int_equal(trainer->now.best_step, 8);
+        bo_trainer_destroy(trainer);
+        flip(runs_path(r, "run/checkpoints/step-8/model.safetensors"), 5000);
+        desc.resume = true;
+        l.warnings = 0;
+        assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+        bo_trainer_destroy(trainer);
+        assert_int_equal(l.warnings, evaluated ? 1 : 2);
+        assert_true(evaluated || strstr(l.last, "run/best: this is the model of step 8"));
+        assert_true(stat(best, &one) == 0 && stat(place, &other) == 0);
+        assert_int_equal(one.st_ino == other.st_ino, evaluated);
+    }
+    bo_model_destroy(model);
+    bo_context_destroy(l.context);
+}
+
 /* Damaged lines of metrics.jsonl do not take other lines with them. */
 static void damaged_metrics_stay(void **state)
 {
@@ -527,6 +568,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(unflushed_checkpoint, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_errors_are_no_damage, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(best_follows_a_fallback, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damaged_metrics_stay, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
