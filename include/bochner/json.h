@@ -43,10 +43,13 @@ BO_API size_t bo_number_format(double value, char *out, size_t size);
  */
 BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
 
+/** The value of the member `checksum` before bo_json_seal() fills it in. */
+#define BO_JSON_UNSEALED "v1:0000000000000000"
+
 /** Fills in the checksum of a JSON object.
  *
- * The text must start with `{`, a newline, and `  "checksum": "v1:0000000000000000"`. The digits are replaced by the
- * checksum of all other bytes (docs/reference/files.md).
+ * The text must start with `{`, a newline, and the member `  "checksum": "v1:0000000000000000"` (#BO_JSON_UNSEALED). The
+ * digits are replaced by the checksum of all other bytes (docs/reference/files.md).
  *
  * @param[in,out] text   the text of the object
  * @param length         the length of the text
@@ -61,6 +64,16 @@ BO_API bool bo_json_seal(char *text, size_t length);
  * @return false if the text has a checksum and it does not match; true if it matches or there is none
  */
 BO_API bool bo_json_intact(const char *text, size_t length);
+
+/** Verifies the checksum of a file and reports damage.
+ *
+ * @param context   the context
+ * @param where     the name of the file, for the message
+ * @param text      the text of a JSON object
+ * @param length    the length of the text
+ * @return BO_OK if bo_json_intact(); otherwise BO_FORMAT, with a message that tells what to do
+ */
+BO_API bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length);
 
 #endif
 

@@ -90,6 +90,8 @@ bool bo_json_intact(const char *text, size_t length)
 
 bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length)
 {
+    BO_REQUIRE(context, where);
+    BO_REQUIRE_IF(context, length > 0, text);
     if (bo_json_intact(text, length)) return BO_OK;
     return bo_fail(context, BO_FORMAT,
                    "%s: the file is damaged or was edited: its checksum does not match; use a copy of the file, or "

@@ -3,6 +3,7 @@
 #define BO_IO_JSON_H
 
 #include "../base/base.h"
+#include <bochner/json.h>
 #include <cjson/cJSON.h>
 
 /* The maximum number of values of a text: this many, and one per BO_JSON_VALUE_BYTES. A value takes 64 bytes of memory or
@@ -13,8 +14,6 @@ enum { BO_JSON_VALUES = 1 << 20, BO_JSON_VALUE_BYTES = 8 };
  * `where`. Freed with cJSON_Delete. */
 bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth,
                         cJSON **out);
-/* BO_FORMAT if the text has a checksum that does not match (bo_json_intact). */
-bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length);
 /* True if a string contains an escaped NUL, at which cJSON would end the string. */
 bool bo_json_has_nul(const char *text, size_t length);
 /* A whole number below 2^53. */
@@ -31,7 +30,7 @@ typedef struct bo_json_text {
 } bo_json_text;
 
 /* The start of an object with a checksum, which bo_json_seal fills in. The next member begins with a newline. */
-#define BO_JSON_SEALED "{\n  \"checksum\": \"v1:0000000000000000\","
+#define BO_JSON_SEALED "{\n  \"checksum\": \"" BO_JSON_UNSEALED "\","
 
 void bo_json_raw(bo_json_text *text, const char *raw);
 void bo_json_string(bo_json_text *text, const char *string); /* quoted and escaped */
