@@ -227,12 +227,16 @@ typedef struct bo_decoder_step {
     size_t start, stop;    /* STRIP */
 } bo_decoder_step;
 
-/* `fused`: later decoders apply to the whole text. */
+/* `fused`: later decoders apply to the whole text. `written` counts the bytes that Replace decoders have written, which
+ * may be at most MOST_GROWTH times the size of the file and SPARE_BYTES: each of them may lengthen what the one before it
+ * has written. */
+enum { MOST_GROWTH = 64, SPARE_BYTES = 1 << 20 };
 typedef struct bo_decoding {
     bo_loading *loading;
     bo_decoder_step steps[BO_MOST_STEPS];
     size_t count;
     bool fused;
+    size_t written;
 } bo_decoding;
 
 static bo_status add_step(bo_decoding *decoding, bo_decoder_step step)
@@ -315,16 +319,28 @@ static bo_status read_decoder(bo_decoding *decoding, const cJSON *part)
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-static bo_status replace(bo_context *context, const bo_decoder_step *step, const bo_buffer *text, bo_buffer *to)
+static bo_status append_replaced(bo_decoding *decoding, bo_buffer *to, const char *bytes, size_t length)
+{
+    const bo_loading *loading = decoding->loading;
+    const size_t most = MOST_GROWTH * loading->tokenizer->source_bytes + SPARE_BYTES;
+    decoding->written += length;
+    if (decoding->written > most)
+        return bo_fail(loading->context, BO_UNSUPPORTED,
+                       "%s: the decoders write at least %zu bytes for the texts of the tokens, expected at most %zu",
+                       loading->where, decoding->written, most);
+    return bo_buffer_append(loading->context, to, bytes, length);
+}
+
+static bo_status replace(bo_decoding *decoding, const bo_decoder_step *step, const bo_buffer *text, bo_buffer *to)
 {
     const char *at = text->bytes, *end = at + text->length, *found;
     const size_t from = strlen(step->from), content = strlen(step->to);
     while (at < end && (found = memmem(at, (size_t)(end - at), step->from, from))) {
-        BO_TRY(bo_buffer_append(context, to, at, (size_t)(found - at)));
-        BO_TRY(bo_buffer_append(context, to, step->to, content));
+        BO_TRY(append_replaced(decoding, to, at, (size_t)(found - at)));
+        BO_TRY(append_replaced(decoding, to, step->to, content));
         at = found + from;
     }
-    return at < end ? bo_buffer_append(context, to, at, (size_t)(end - at)) : BO_OK;
+    return at < end ? append_replaced(decoding, to, at, (size_t)(end - at)) : BO_OK;
 }
 
 /* "<0x0A>" */
@@ -350,13 +366,14 @@ void bo_strip_ends(const char *content, size_t start, size_t stop, const char **
 }
 
 /* Applies one step to *text and writes `to`. Text that contains other characters than byte letters is unchanged. */
-static bo_status decode(bo_context *context, const bo_decoder_step *step, const bo_buffer *text, bo_buffer *to)
+static bo_status decode(bo_decoding *decoding, const bo_decoder_step *step, const bo_buffer *text, bo_buffer *to)
 {
+    bo_context *context = decoding->loading->context;
     const char *bytes = text->bytes;
     size_t length = text->length;
     char byte;
     to->length = 0;
-    if (step->kind == BO_DECODE_REPLACE) return replace(context, step, text, to);
+    if (step->kind == BO_DECODE_REPLACE) return replace(decoding, step, text, to);
     if (step->kind == BO_DECODE_BYTE && read_byte(bytes, length, &byte)) return bo_buffer_append(context, to, &byte, 1);
     if (step->kind == BO_DECODE_STRIP) bo_strip_ends(step->from, step->start, step->stop, &bytes, &length);
     BO_TRY(bo_buffer_append(context, to, bytes, length));
@@ -380,7 +397,7 @@ static bo_status decode_token(bo_decoding *decoding, size_t id, bool plain, bo_b
     work[0].length = 0;
     BO_TRY(bo_buffer_append(context, &work[0], text, length));
     for (size_t i = 0; i < decoding->count && !plain; ++i, now = !now)
-        BO_TRY(decode(context, &decoding->steps[i], &work[now], &work[!now]));
+        BO_TRY(decode(decoding, &decoding->steps[i], &work[now], &work[!now]));
     return bo_buffer_append(context, pieces, work[now].bytes, work[now].length);
 }
 

@@ -410,6 +410,31 @@ static void test_long_template(void **state)
     }
 }
 
+/* Each of 16 decoders makes ten letters of one: a file of 1 KB would make 10^16 bytes. */
+static void test_growing_texts(void **state)
+{
+    test_folder *f = *state;
+    for (size_t decoders = 5; decoders <= 16; decoders += 11) {
+        char *json;
+        size_t size;
+        bo_tokenizer *tokenizer;
+        FILE *out = open_memstream(&json, &size);
+        fprintf(out, "{\"decoder\": {\"type\": \"Sequence\", \"decoders\": [");
+        for (size_t i = 0; i < decoders; i++)
+            fprintf(out, "%s{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaaaa\"}",
+                    i ? ", " : "");
+        fprintf(out, "]}, " PLAIN "}");
+        fclose(out);
+        const bo_status status = bo_tokenizer_parse(f->context, "test", json, size, &tokenizer);
+        free(json);
+        if (decoders > 5)
+            assert_fails(f->context, BO_UNSUPPORTED, "test: the decoders write at least ", status);
+        else
+            assert_ok(f->context, status);
+        bo_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* (a+)+ on many a's without a match takes exponential time; it is stopped with an error. */
 static void test_explosion(void **state)
 {
@@ -461,11 +486,11 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviors),     WITH_FOLDER(test_splitters),   WITH_FOLDER(test_normalizers),
-        WITH_FOLDER(test_decoders),      WITH_FOLDER(test_whole_words), WITH_FOLDER(test_llama),
-        WITH_FOLDER(test_seams),         WITH_FOLDER(test_added),       WITH_FOLDER(test_expressions),
-        WITH_FOLDER(test_refusals),      WITH_FOLDER(test_explosion),   WITH_FOLDER(test_missing),
-        WITH_FOLDER(test_long_template),
+        WITH_FOLDER(test_behaviors),     WITH_FOLDER(test_splitters),     WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_decoders),      WITH_FOLDER(test_whole_words),   WITH_FOLDER(test_llama),
+        WITH_FOLDER(test_seams),         WITH_FOLDER(test_added),         WITH_FOLDER(test_expressions),
+        WITH_FOLDER(test_refusals),      WITH_FOLDER(test_explosion),     WITH_FOLDER(test_missing),
+        WITH_FOLDER(test_long_template), WITH_FOLDER(test_growing_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
