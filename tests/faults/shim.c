@@ -26,9 +26,8 @@
 #define CALLS(X)                                                                                                       \
     X(read)                                                                                                            \
     X(pread)                                                                                                           \
-    X(write)                                                                                                           \
-    X(pwrite) X(fsync) X(fdatasync) X(rename) X(link) X(open) X(mkdir) X(mmap) X(ftruncate) X(close) X(pthread_create) \
-        X(fopen) X(fdopen) X(fread) X(fwrite) X(fflush) X(fclose) X(opendir)
+    X(write) X(pwrite) X(fsync) X(fdatasync) X(rename) X(link) X(open) X(mkdir) X(mmap) X(ftruncate) X(close)          \
+        X(pthread_create) X(fopen) X(fdopen) X(fread) X(fwrite) X(fflush) X(fclose) X(opendir)
 #define NUMBER(name) NUMBER_##name,
 #define NAME(name)   #name,
 enum { CALLS(NUMBER) COUNT };
