@@ -712,8 +712,9 @@ typedef struct bo_data_block {
     /** Numbers, rows x columns. NAN for a missing value (empty, NA, NaN, null or ? in text; NaN in binary formats) and
      * for text. */
     const double *cells;
-    /** Text, rows x columns: the string of a cell that is text, NULL for numbers and missing values. NULL if the block
-     * has no text. */
+    /** Text, rows x columns: the string of a cell that is text, or of a number that is spelled like a code (leading
+     * zeros, as in 007, or more than 15 digits); NULL for other numbers and missing values. NULL if the block has no
+     * text. */
     const char *const *text;
     size_t first_row;     /**< index of the first row, from 0 */
     const size_t *lines;  /**< line of each row in the file; NULL for binary formats */

@@ -92,7 +92,8 @@ bo_status bo_categories_add(bo_context *context, bo_categories *set, double numb
 bo_status bo_categories_add_label(bo_context *context, bo_categories *set, const char *label)
 {
     double number;
-    bool numeric = bo_cell_read(label, label + strlen(label), &number) == BO_CELL_NUMBER;
+    const char *end = label + strlen(label);
+    bool numeric = bo_cell_read(label, end, &number) == BO_CELL_NUMBER && !bo_is_code(label, end);
     return bo_categories_add(context, set, numeric ? number : 0, numeric ? NULL : label);
 }
 

@@ -163,7 +163,8 @@ static bo_status put_field(bo_context *context, bo_reader *reader, const bo_read
                            size_t row, size_t column)
 {
     double *cell = &reader->cells[row * reader->columns + column];
-    if (bo_cell_read(field->text, field->end, cell) != BO_CELL_TEXT) return BO_OK;
+    if (bo_cell_read(field->text, field->end, cell) != BO_CELL_TEXT && !bo_is_code(field->text, field->end))
+        return BO_OK;
     return put_text(context, reader, field, line, row, column);
 }
 
@@ -182,7 +183,7 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
         while (at < end && *at == ' ') ++at;
         if (delimiter == ' ')
             while (at < end && (*at == ' ' || *at == '\t')) ++at;
-        if (bo_number_read(at, end, &stop, &cells[column])) {
+        if (bo_number_read(at, end, &stop, &cells[column]) && !bo_is_code(at, stop)) {
             while (stop < end && *stop == ' ') ++stop;
             if (delimiter == ' ') {
                 if (stop == end || stop[-1] == ' ' || *stop == '\t') {

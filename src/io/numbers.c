@@ -171,6 +171,18 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
     return BO_CELL_TEXT;
 }
 
+bool bo_is_code(const char *text, const char *end)
+{
+    enum { EXACT = 15 }; /* decimal digits that a double always holds */
+    while (text < end && (*text == ' ' || *text == '\t')) ++text;
+    while (text < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) --end;
+    const size_t length = (size_t)(end - text);
+    if (length < 2 || (*text != '0' && length <= EXACT)) return false;
+    for (; text < end; ++text)
+        if (!is_digit(*text)) return false;
+    return true;
+}
+
 size_t bo_number_format(double value, char *out, size_t size)
 {
     if (size > 0 && !out) return 0;

@@ -16,6 +16,9 @@ typedef enum bo_cell_kind { BO_CELL_NUMBER, BO_CELL_MISSING, BO_CELL_TEXT } bo_c
 bool bo_number_read(const char *text, const char *end, const char **stop, double *value);
 /* Reads a whole cell, ignoring blanks around it: a number (also inf), missing (empty, NA, NaN, null, ?), or text. */
 bo_cell_kind bo_cell_read(const char *text, const char *end, double *value);
+/* True if the digits are a code whose spelling matters when it is a label: leading zeros (a ZIP code 01234), or more digits
+ * than a double holds. Blanks around them are ignored. */
+bool bo_is_code(const char *text, const char *end);
 float bo_half_to_float(uint16_t half);
 
 #endif

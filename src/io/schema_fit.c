@@ -35,12 +35,14 @@ static bo_status too_many(bo_context *context, const char *place, const char *wh
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
-/* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. */
+/* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. A text with a
+ * finite value is a code (bo_is_code): a class by its text, a number by its value. */
 static bo_status observe_target(bo_context *context, bo_schema *schema, const bo_reader *reader, size_t row,
                                 size_t line, size_t column, double value, const char *text)
 {
     char place[BO_PLACE_TEXT];
-    if (schema->task == BO_TASK_REGRESSION && text)
+    const bool code = text && isfinite(value);
+    if (schema->task == BO_TASK_REGRESSION && text && !code)
         return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'",
                        bo_place(reader, row, line, column, place), text);
     if (!text && isnan(value))
@@ -50,7 +52,7 @@ static bo_status observe_target(bo_context *context, bo_schema *schema, const bo
         return bo_fail(context, BO_FORMAT, "%s: expected a finite target, found an infinite value",
                        bo_place(reader, row, line, column, place));
     if (schema->task == BO_TASK_REGRESSION) return BO_OK;
-    if (schema->task == BO_TASK_AUTO && text) schema->task = BO_TASK_CLASSIFICATION;
+    if (schema->task == BO_TASK_AUTO && text && !code) schema->task = BO_TASK_CLASSIFICATION;
     bo_status status = BO_OK;
     if (schema->task == BO_TASK_CLASSIFICATION || value == floor(value))
         status = bo_categories_add(context, &schema->classes, value, text);
@@ -166,6 +168,7 @@ static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader
     char place[BO_PLACE_TEXT];
     bo_column *column = &fit->schema->columns[index];
     bo_collector *collector = &fit->collectors[index];
+    if (column->kind == BO_COLUMN_NUMBER && isfinite(value)) text = NULL; /* a code */
     if (!text && !isfinite(value)) {
         if (isinf(value))
             return bo_fail(context, BO_FORMAT, "%s: expected a finite number, found an infinite value",

@@ -53,8 +53,8 @@ static bo_status read_split(bo_context *context, const bo_reader *reader, const 
     *out = BO_SPLIT_NONE;
     if (text && strcmp(text, "none") == 0) return BO_OK;
     if (text && bo_split_parse(text, out)) return BO_OK;
-    if (!text && value == -1) return BO_OK;
-    if (!text && value >= 0 && value < BO_SPLIT_COUNT && value == floor(value)) {
+    if (value == -1) return BO_OK;
+    if (value >= 0 && value < BO_SPLIT_COUNT && value == floor(value)) {
         *out = (bo_split)value;
         return BO_OK;
     }

@@ -262,6 +262,13 @@ static bo_status refuse_number(bo_context *context, const bo_reader *reader, siz
     return bo_fail(context, BO_FORMAT, "%s: expected a number in the range of float32, found %g", place, value);
 }
 
+/* The label of a cell. A code that did not occur in training may have been a number there. */
+static size_t find_label(const bo_categories *set, double value, const char *text)
+{
+    const size_t found = bo_categories_find(set, value, text);
+    return found == SIZE_MAX && text && isfinite(value) ? bo_categories_find(set, value, NULL) : found;
+}
+
 static bo_status put_target(bo_context *context, const bo_stream *stream, const bo_reader *reader, size_t row,
                             size_t line, size_t column, double value, const char *text, double *y)
 {
@@ -271,7 +278,7 @@ static bo_status put_target(bo_context *context, const bo_stream *stream, const 
         return bo_fail(context, BO_FORMAT, "%s: expected a finite target, found %s value",
                        bo_place(reader, row, line, column, place), isnan(value) ? "a missing" : "an infinite");
     if (schema->task == BO_TASK_CLASSIFICATION) {
-        size_t found = bo_categories_find(&schema->classes, value, text);
+        size_t found = find_label(&schema->classes, value, text);
         *y = (double)found;
         if (found != SIZE_MAX) return BO_OK;
         if (text)
@@ -280,7 +287,7 @@ static bo_status put_target(bo_context *context, const bo_stream *stream, const 
         return bo_fail(context, BO_FORMAT, "%s: expected a class of the training data, found %.15g",
                        bo_place(reader, row, line, column, place), value);
     }
-    if (text)
+    if (text && !isfinite(value))
         return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'",
                        bo_place(reader, row, line, column, place), text);
     *y = value;
@@ -300,7 +307,7 @@ static bo_status put_category(bo_context *context, bo_stream *stream, const bo_c
                        "%s: expected a value, found a missing value, and the model was fitted without imputation",
                        place);
     }
-    size_t found = bo_categories_find(&column->categories, value, text);
+    size_t found = find_label(&column->categories, value, text);
     if (found == SIZE_MAX)
         ++stream->unseen;
     else
@@ -329,7 +336,7 @@ static bo_status put_row(bo_context *context, bo_stream *stream, const bo_data_b
                                 text, x));
             continue;
         }
-        if (text)
+        if (text && !isfinite(value))
             return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'",
                            bo_place(reader, row, line, from, place), text);
         if (isnan(value)) value = column->fill;

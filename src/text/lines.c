@@ -99,7 +99,8 @@ static bo_status find_class(bo_context *context, bo_categories *classes, bool cl
     memcpy(label, field->text, field->bytes);
     label[field->bytes] = 0;
     double number = 0;
-    const bool numeric = bo_cell_read(label, label + field->bytes, &number) == BO_CELL_NUMBER;
+    const char *end = label + field->bytes;
+    const bool numeric = bo_cell_read(label, end, &number) == BO_CELL_NUMBER && !bo_is_code(label, end);
     const char *text = numeric ? NULL : label;
     size_t found = bo_categories_find(classes, number, text);
     if (found == SIZE_MAX) {

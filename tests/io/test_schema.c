@@ -16,6 +16,40 @@ static void refuse(test_folder *f, const bo_data_desc *desc, const bo_schema *sc
     assert_null(data);
 }
 
+/* Digits with leading zeros, or more than a double holds, are labels by their spelling and numbers by their value. */
+static void codes(void **state)
+{
+    test_folder *f = *state;
+    const char *text = "zip,id,y\n007,9007199254740993,a\n7,9007199254740992,b\n007,9007199254740993,a\n\"7\",5,a\n";
+    bo_data_desc desc = {.path = test_text(f, "codes.csv", text), .categorical = "zip,id"};
+    bo_data *data = load(f, &desc, NULL), *other;
+    assert_int_equal(data->dim, 2 + 3);
+    assert_string_equal(bo_schema_input(data->schema, 0), "zip=007");
+    assert_string_equal(bo_schema_input(data->schema, 1), "zip=7");
+    const float first[] = {1, 0}, second[] = {0, 1};
+    assert_memory_equal(data->x, first, sizeof first);
+    assert_memory_equal(data->x + data->dim, second, sizeof second);
+    assert_memory_equal(data->x + 3 * data->dim, second, sizeof second);
+    bo_data_desc again = {.path = test_text(f, "codes2.csv", "zip,id,y\n07,5,a\n007,5,b\n"), .categorical = "zip,id"};
+    other = load(f, &again, data->schema); /* an unknown code may be a number of the training data */
+    assert_memory_equal(other->x, second, sizeof second);
+    assert_memory_equal(other->x + other->dim, first, sizeof first);
+    bo_data_destroy(other);
+    bo_data_destroy(data);
+    desc.categorical = NULL;
+    desc.target = "zip";
+    desc.task = BO_TASK_REGRESSION;
+    desc.path = test_text(f, "codes3.csv", "x,zip\n0012,007\n00,8\n");
+    data = load(f, &desc, NULL); /* as numbers */
+    assert_true(data->x[0] == 12 && data->x[1] == 0 && data->y[0] == 7 && data->y[1] == 8);
+    bo_data_destroy(data);
+    desc.task = BO_TASK_AUTO;
+    data = load(f, &desc, NULL); /* few whole numbers: classes */
+    assert_int_equal(data->classes, 2);
+    assert_string_equal(bo_schema_class(data->schema, 0), "007");
+    bo_data_destroy(data);
+}
+
 static void numbers_and_targets(void **state)
 {
     test_folder *f = *state;
@@ -460,7 +494,8 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_and_targets),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(codes),
+                                       cmocka_unit_test(numbers_and_targets),
                                        cmocka_unit_test(tasks),
                                        cmocka_unit_test(gaps),
                                        cmocka_unit_test(sampled_median),
