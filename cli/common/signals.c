@@ -30,6 +30,13 @@ static void handle(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
+/* A shell starts background jobs of a script with SIGINT ignored, and nohup ignores SIGHUP: that remains so. */
+static void handle_unless_ignored(int number, void (*handler)(int))
+{
+    struct sigaction old;
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(number, handler);
+}
+
 static void tell(const char *words)
 {
     const ssize_t ignored = write(STDERR_FILENO, words, strlen(words));
@@ -98,13 +105,12 @@ static void on_ranks_end(int number)
 
 void cli_signals_handle(const cli_ranks *ranks)
 {
-    struct sigaction old;
-    handle(SIGINT, on_stop);
-    handle(SIGTERM, ranks->size > 1 ? on_rank_ended : on_stop);
+    handle_unless_ignored(SIGINT, on_stop);
+    handle_unless_ignored(SIGTERM, ranks->size > 1 ? on_rank_ended : on_stop);
     silent = ranks->rank > 1;
     handle(SIGXCPU, on_stop);
     handle(SIGALRM, on_alarm);
-    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(SIGHUP, on_stop);
+    handle_unless_ignored(SIGHUP, on_stop);
     handle(SIGPIPE, SIG_IGN); /* a closed pipe and a file beyond its size limit are failed writes */
     handle(SIGXFSZ, SIG_IGN);
 }
@@ -124,12 +130,11 @@ void cli_signals_between_steps(bool parallel)
 
 void cli_signals_default(void)
 {
-    struct sigaction old;
     if (cli_signal()) return; /* the message and the output are still to be written */
-    handle(SIGINT, SIG_DFL);
-    handle(SIGTERM, SIG_DFL);
+    handle_unless_ignored(SIGINT, SIG_DFL);
+    handle_unless_ignored(SIGTERM, SIG_DFL);
+    handle_unless_ignored(SIGHUP, SIG_DFL);
     handle(SIGXCPU, on_limit);
-    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(SIGHUP, SIG_DFL);
 }
 
 int cli_signal(void)

@@ -42,6 +42,11 @@ fails() {
     done
 }
 
+# attended COMMAND... &: a background job that Ctrl-C stops. A shell without job control starts others with SIGINT ignored.
+attended() {
+    exec env --default-signal=INT "$@"
+}
+
 # field FILE NAME: the number or text of a field in the JSON output of the program, which has one field per line.
 field() {
     awk -v name="\"$2\":" '{ at = index($0, name) } at { v = substr($0, at + length(name)); sub(/^ +/, "", v); sub(/,$/, "", v);

@@ -7,7 +7,7 @@ awk 'BEGIN { srand(1); for (i = 0; i < 80000; i++) { for (j = 0; j < 20; j++) pr
 interrupt() {
     name=$1
     shift
-    "$BOCHNER" fit long.csv --features 6000 --threads 1 --task regression --out stopped.model "$@" >out 2>err &
+    attended "$BOCHNER" fit long.csv --features 6000 --threads 1 --task regression --out stopped.model "$@" >out 2>err &
     job=$!
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
         sleep 0.2
@@ -26,7 +26,6 @@ interrupt() {
     [ -s out ] && complain "$name: printed results though it was stopped"
     ls | grep -q stopped && complain "$name: left $(ls | grep stopped)"
 }
-# A shell without job control starts background jobs with SIGINT ignored; the program handles SIGINT nevertheless.
 interrupt "in memory" --gamma 0.1 --lambda 1
 interrupt "searching"
 interrupt "streaming" --stream --gamma 0.1 --lambda 1
@@ -44,7 +43,7 @@ status=$?
 # Attention stops too and writes nothing.
 head -20000 long.csv >tokens.csv
 succeeds "$BOCHNER" features tokens.csv --kernel polynomial --degree 1 --gamma 1 --out tokens.npy --quiet
-"$BOCHNER" attention --q tokens.npy --k tokens.npy --v tokens.npy --kind softmax --threads 1 --out stopped.npy >out 2>err &
+attended "$BOCHNER" attention --q tokens.npy --k tokens.npy --v tokens.npy --kind softmax --threads 1 --out stopped.npy >out 2>err &
 job=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     grep -q '^Plan' err && break

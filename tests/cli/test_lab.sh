@@ -166,7 +166,7 @@ fails 1 "--images text.txt|not a folder" "$BOCHNER" lab run gnn --quick --images
 fails 1 "--images nothing|expected a file train-images-idx3-ubyte" "$BOCHNER" lab run gnn --quick --images nothing
 
 # ---- Ctrl-C keeps completed results ----------------------------------------------------------------------------------
-"$BOCHNER" lab run gnn rope --quick --seeds 8 --out stopped >out 2>err &
+attended "$BOCHNER" lab run gnn rope --quick --seeds 8 --out stopped >out 2>err &
 pid=$!
 for _ in $(seq 600); do
     [ -s stopped/gnn.json ] && break

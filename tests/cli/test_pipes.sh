@@ -35,7 +35,7 @@ for command in "train --data - --out none $small" "tokenizer train - --vocab 280
     timeout 20 "$BOCHNER" $command </dev/zero >out 2>err && complain "$command: a device was copied"
     grep -q "standard input: not a regular file or a pipe (it is a device)" err || complain "a device: $(cat err)"
     # waiting for a pipe without a writer ends with Ctrl-C
-    "$BOCHNER" $(echo "$command" | sed 's/ - / pipe /') >out 2>err &
+    attended "$BOCHNER" $(echo "$command" | sed 's/ - / pipe /') >out 2>err &
     job=$!
     sleep 1
     kill -INT $job

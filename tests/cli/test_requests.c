@@ -208,5 +208,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(without_request), cmocka_unit_test(repeated),
                                        cmocka_unit_test(five_seconds)};
+    signal(SIGINT, SIG_DFL); /* it may be ignored where the tests run */
     return cmocka_run_group_tests(tests, begin_all, NULL);
 }

@@ -24,7 +24,7 @@ wait_for() {
 stopped() {
     signal=$1 expected=$2 words=$3
     shift 3
-    "$@" >out 2>err &
+    attended "$@" >out 2>err &
     job=$!
     wait_for "^Plan\|^Step\|^standard" err $job || complain "SIG$signal: nothing to stop: $*: $(head -c 300 err)"
     sleep 0.1
@@ -52,16 +52,18 @@ for signal in HUP:129 INT:130 TERM:143 XCPU:152; do
 done
 stopped HUP 129 "stopped" "$BOCHNER" mup transfer --data text.txt --widths 32,64 --context 32 --batch 4 --steps 40 --threads 1
 
-# nohup: SIGHUP stays ignored.
-(
-    trap '' HUP
-    exec $fit --features 512 --gamma 0.1 --lambda 1 >out 2>err
-) &
-job=$!
-wait_for "^Plan" err $job
-kill -HUP $job 2>/dev/null
-wait $job || complain "an ignored SIGHUP ends a fit with status $?"
-rm -f stopped.model
+# Signals that were ignored stay ignored: SIGHUP by nohup, SIGINT in background jobs of a script.
+for signal in HUP INT; do
+    (
+        trap '' $signal
+        exec $fit --features 512 --gamma 0.1 --lambda 1 >out 2>err
+    ) &
+    job=$!
+    wait_for "^Plan" err $job
+    kill -$signal $job 2>/dev/null
+    wait $job || complain "an ignored SIG$signal ends a fit with status $?"
+    rm -f stopped.model
+done
 
 mkfifo pipe
 # A command that waits for input stops too.

@@ -68,7 +68,7 @@ fi
 mkfifo lines
 stopped() {
     : >out
-    "$BOCHNER" "$@" <lines >out 2>err &
+    attended "$BOCHNER" "$@" <lines >out 2>err &
     job=$!
     exec 3>lines
     echo zwei >&3

@@ -40,7 +40,7 @@ mkdir folder
 fails 1 "cannot write the trace folder|directory" env BOCHNER_TRACE=folder "$BOCHNER" info model
 
 # After Ctrl-C the file is complete and contains the steps up to that point.
-BOCHNER_TRACE=stopped.json "$BOCHNER" train --data text.txt --out stopped $small --steps 1000000 --quiet >out 2>err &
+attended BOCHNER_TRACE=stopped.json "$BOCHNER" train --data text.txt --out stopped $small --steps 1000000 --quiet >out 2>err &
 run=$!
 for _ in $(seq 200); do
     [ -d stopped/checkpoints ] || grep -q '"step"' stopped.json 2>/dev/null && break

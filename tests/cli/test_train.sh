@@ -126,7 +126,7 @@ fails 1 "nowhere" "$BOCHNER" eval nowhere --data text.txt
 fails 1 "step|not finite" "$BOCHNER" train --data text.txt --out nan $small --optim sgd --lr 1e38 --clip -1 --steps 50 --quiet
 
 # Stopped with Ctrl-C: the current step is saved, and the command to resume is printed.
-"$BOCHNER" train --data text.txt --out stopped $small --steps 100000 >out 2>err &
+attended "$BOCHNER" train --data text.txt --out stopped $small --steps 100000 >out 2>err &
 job=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sleep 0.2

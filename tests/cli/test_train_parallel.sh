@@ -79,7 +79,7 @@ grep -q "^bochner train: rank 1: .*text.txt" err || complain "the rank without t
 # shellcheck disable=SC2086
 for signal in INT USR1; do
     rm -rf stopped
-    "$MPIEXEC" -n 2 --oversubscribe "$BOCHNER" train $model --steps 1000000 --eval-every 1000000 --out stopped >out 2>err &
+    attended "$MPIEXEC" -n 2 --oversubscribe "$BOCHNER" train $model --steps 1000000 --eval-every 1000000 --out stopped >out 2>err &
     job=$!
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         [ -s stopped/metrics.jsonl ] || [ -d stopped/checkpoints ] && break
