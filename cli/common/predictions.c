@@ -133,7 +133,7 @@ bool cli_answers_row(cli_answers *answers, size_t class_index, const double *num
     if (label) put_text(answers, label);
     for (size_t i = 0; i < answers->numbers; i++) {
         if (label || i) fputc(separator_of(answers), answers->output.file);
-        fprintf(answers->output.file, "%.9g", numbers[i]);
+        fprintf(answers->output.file, answers->classes ? "%.9g" : "%.15g", numbers[i]); /* targets may be far from 0 */
     }
     fputc('\n', answers->output.file);
     return true;

@@ -33,6 +33,7 @@ typedef struct cli_fit_job {
     bo_data *test;           /* in memory: held-out rows, or the test file */
     bo_schema *schema;       /* streaming: owned; otherwise NULL */
     const bo_sparse *sample; /* streaming of sparse rows: the sample, while it is used */
+    size_t rows, read;       /* streaming: rows of all files; those that the last pass over the training rows read */
     float *length_scales;
     bo_machine *machine;
     bo_metrics *metrics; /* NULL: no test */

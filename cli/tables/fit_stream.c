@@ -131,7 +131,20 @@ static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected
     bo_table_close(table);
     free(x);
     free(y);
+    job->read = done;
     return status;
+}
+
+/* Every pass must read the same rows; with several ranks each reads a part of them. */
+static bool check_unchanged(cli_fit_job *job, size_t rows)
+{
+    if (job->session->ranks.size > 1 || rows == job->rows) return true;
+    cli_fail(
+        job->session,
+        "%s%s changed while the fit read the rows: expected %zu rows as before, found %zu; fit again when no program "
+        "writes to the data",
+        job->source.paths[0], job->source.files > 1 ? " or another file" : "", job->rows, rows);
+    return false;
 }
 
 static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
@@ -149,7 +162,7 @@ static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
     if (status == BO_OK && session->ranks.rank == 0)
         status = bo_fitting_finish(session->context, fitting, &job->machine);
     bo_fitting_destroy(fitting);
-    return !failed(job, status);
+    return !failed(job, status) && (job->options->holdout > 0 || check_unchanged(job, job->read));
 }
 
 /* ---- the test ------------------------------------------------------------------------------------------ */
@@ -214,6 +227,7 @@ static bool pass_test(cli_fit_job *job)
     free(x);
     free(y);
     if (failed(job, status)) return false;
+    if (!job->options->test && !check_unchanged(job, job->read + done)) return false;
     if (done > 0) return true;
     cli_fail(session, "%s: expected rows to test with, found none",
              job->options->test ? job->options->test : job->source.paths[0]);
@@ -239,6 +253,7 @@ bool cli_fit_stream(cli_fit_job *job)
     size_t all = 0;
     for (size_t i = 0; i < job->source.files; i++) all += counts[i];
     if (!cli_ranks_broadcast(&session->ranks, &all, sizeof all)) ok = false;
+    job->rows = all;
     double learned = (double)all * (1 - job->options->holdout);
     job->desc.stream_rows = (size_t)learned;
     sample chosen = {0};

@@ -62,4 +62,25 @@ for threads in 1 2 3; do
     "$BOCHNER" predict threads.model test.csv --std --quiet --threads $threads >threads$threads.csv
 done
 cmp -s threads1.csv threads2.csv && cmp -s threads1.csv threads3.csv || complain "the number of threads changes the result"
+
+# A file that changes between two passes: the process is stopped after its plan, and continues with fewer rows.
+house 20000 14 >shrinking.csv
+"$BOCHNER" fit shrinking.csv --stream --features 64 --gamma 0.1 --lambda 1 --holdout 0.2 --threads 1 >out 2>err &
+job=$!
+for _ in $(seq 400); do
+    grep -q '^Plan' err && kill -STOP $job 2>/dev/null && break
+    sleep 0.01
+done
+head -5000 shrinking.csv >fewer.csv
+cp fewer.csv shrinking.csv
+kill -CONT $job 2>/dev/null
+wait $job && complain "rows that vanish between two passes are not noticed: $(tail -5 out)"
+grep -q "shrinking.csv" err || complain "a file that changes: $(cat err)"
+
+# Predictions have enough digits for targets far from 0.
+awk 'BEGIN { srand(1); for (i = 0; i < 300; i++) { x = rand(); printf "%.4f,%.6f\n", x, 1700000000 + 10 * x } }' >times.csv
+succeeds "$BOCHNER" fit times.csv --task regression --features 64 --out times.model
+succeeds "$BOCHNER" predict times.model times.csv --quiet --out predicted.csv
+tail -n +2 predicted.csv | paste -d, times.csv - | awk -F, '{ e = $3 - $2; s += e * e } END { print sqrt(s / NR) }' >error
+expect "the error of times" "$(cat error)" '<' 0.2
 finish
