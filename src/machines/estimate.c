@@ -174,12 +174,24 @@ static double drawing_bytes(const bo_features_desc *resolved)
     return !resolved->sparse ? 4 : resolved->draw == BO_DRAW_IID ? 0 : 8;
 }
 
+/* Bytes for choosing the frequencies of a data-dependent map: bo_features_select with the rows that a fit keeps. */
+static double choosing_bytes(const bo_machine_desc *desc, const bo_features_desc *resolved, double rows)
+{
+    const double frequencies = (double)bo_frequencies_of(resolved), dim = (double)resolved->dim;
+    const double candidates = desc->features.candidates ? (double)desc->features.candidates : 8 * frequencies;
+    const double columns = candidates * (double)resolved->features / frequencies;
+    const double kept = fmin(rows, BO_KEPT_ROWS_OF_CLASSES), side = fmin(kept, columns);
+    if (desc->features.sampling == BO_SAMPLING_OPTIMAL) return candidates * (12 * dim + 8 * kept) + 8 * kept * dim;
+    return 4 * candidates * dim + 8 * (kept * (columns + dim) + columns) + 16 * side * side;
+}
+
 /* Bytes for drawing the map of a fit. Fewer of the columns of sparse rows may vary than have numbers, and then the draw may
  * be one that needs more memory. */
 static bo_status size_of_drawing(bo_context *context, const bo_features_desc *map, const bo_machine_desc *desc,
-                                 const bo_features_desc *resolved, double *bytes)
+                                 const bo_features_desc *resolved, double rows, double *bytes)
 {
     *bytes = drawing_bytes(resolved) * (double)bo_frequencies_of(resolved) * (double)map->dim;
+    if (desc->features.sampling != BO_SAMPLING_DRAWN) *bytes += choosing_bytes(desc, resolved, rows);
     if (!map->sparse || map->dim < BO_WIDE_COLUMNS) return BO_OK;
     bo_features_desc narrow = *map, other;
     narrow.dim = BO_WIDE_COLUMNS - 1;
@@ -200,9 +212,8 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
     BO_TRY(bo_features_resolve(context, &map, &resolved));
     size_t bytes = 0;
     BO_TRY(bo_features_estimate(context, &map, &bytes));
-    double drawing;
-    BO_TRY(size_of_drawing(context, &map, desc, &resolved, &drawing));
-    double rows = shape->rows ? (double)shape->rows : 2;
+    double drawing, rows = shape->rows ? (double)shape->rows : 2;
+    BO_TRY(size_of_drawing(context, &map, desc, &resolved, rows, &drawing));
     *out = (fit_size){.rows = rows,
                       .dim = (double)dim,
                       .columns = shape->dim ? (double)shape->dim : 1,

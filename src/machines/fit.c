@@ -79,7 +79,7 @@ static bo_fit_shape shape_of(const bo_samples *samples)
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
 
-enum { KEPT_ROWS = 1024, KEPT_ROWS_OF_CLASSES = 2048, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
+enum { KEPT_ROWS = 1024, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
 
 void bo_fitting_destroy(bo_fitting *fitting)
 {
@@ -202,7 +202,7 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     fitting->desc = *desc;
     bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map;
-    size_t kept = samples->classes && desc->lambda == 0 ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
+    size_t kept = samples->classes && desc->lambda == 0 ? BO_KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
     if (status == BO_OK) status = map_of(context, fitting, &map);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);

@@ -333,6 +333,8 @@ struct bo_fitting {
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 /* From this number of columns on, frequencies are drawn independently. */
 enum { BO_WIDE_COLUMNS = 16384 };
+/* Rows that a fit of classes keeps at most for data-dependent maps, validation and calibration; regressions keep fewer. */
+enum { BO_KEPT_ROWS_OF_CLASSES = 2048 };
 /* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 
