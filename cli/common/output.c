@@ -40,6 +40,21 @@ static bool failed(cli_session *session, cli_output *output)
     return false;
 }
 
+/* The output that is open, of which a command has one at a time. cli_allocate may end the program before it is closed. */
+static cli_output *open_output;
+
+static void abandon_open(void)
+{
+    if (open_output) cli_output_abandon(open_output);
+}
+
+static void remember(cli_output *output)
+{
+    static bool registered;
+    if (!registered) registered = atexit(abandon_open) == 0;
+    open_output = output;
+}
+
 bool cli_output_text(cli_session *session, cli_output *output, const char *path)
 {
     *output = (cli_output){.file = stdout, .path = path};
@@ -47,6 +62,7 @@ bool cli_output_text(cli_session *session, cli_output *output, const char *path)
     output->file = NULL;
     const bo_status status = bo_output_open(session->context, path, &output->whole);
     if (status != BO_OK) return cli_fail_status(session, status), false;
+    remember(output);
     errno = 0;
     const int copy = fcntl(bo_output_descriptor(output->whole), F_DUPFD_CLOEXEC, 0);
     output->file = copy < 0 ? NULL : fdopen(copy, "wb");
@@ -121,6 +137,7 @@ bool cli_output_commit(cli_session *session, cli_output *output)
     const bo_status status =
         output->whole ? cli_wrote(session, output->path, bo_output_commit(session->context, output->whole)) : BO_OK;
     *output = (cli_output){0};
+    open_output = NULL;
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
 }
@@ -130,4 +147,5 @@ void cli_output_abandon(cli_output *output)
     close_file(output);
     bo_output_abandon(output->whole);
     *output = (cli_output){0};
+    open_output = NULL;
 }

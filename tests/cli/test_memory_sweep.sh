@@ -20,7 +20,10 @@ ends() {
 # sweep COMMAND...: from the smallest limit under which the program loads, in steps up to the first success.
 sweep() {
     for more in $steps; do
-        rm -rf s.run && ends $((least + more)) "$@" && return
+        rm -rf s.run
+        ends $((least + more)) "$@" && return
+        left=$(find . -name '*.part')
+        [ -z "$left" ] || complain "ulimit -v $((least + more)): left $left: $*"
     done
     complain "no success up to ulimit -v $((least + more)): $*: $(tail -c 200 err)"
 }
