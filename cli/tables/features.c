@@ -116,9 +116,10 @@ static bool open_data(features_job *job)
     bo_context *context = job->session->context;
     if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job)) return false;
     if (failed(job, bo_stream_open(context, &job->data, job->schema, &job->stream))) return false;
-    job->sample = cli_allocate(SAMPLE * bo_schema_inputs(job->schema), sizeof(float), "a sample of the rows");
-    return !failed(job, bo_stream_sample(context, job->stream, SAMPLE, job->session->common.seed, job->sample, NULL,
-                                         &job->sampled));
+    const size_t rows = bo_schema_rows(job->schema), most = rows && rows < SAMPLE ? rows : SAMPLE;
+    job->sample = cli_allocate(most * bo_schema_inputs(job->schema), sizeof(float), "a sample of the rows");
+    return !failed(
+        job, bo_stream_sample(context, job->stream, most, job->session->common.seed, job->sample, NULL, &job->sampled));
 }
 
 static bool make_map(features_job *job)
