@@ -21,15 +21,23 @@ static bool is_noncharacter(const char *letter)
 
 /* In double quotes gnuplot interprets quotes, backslashes and backquotes, which are written as octal numbers, and in the
  * label of a tic also %, which formats its position. Single quotes cannot hold a text that starts with one. Labels come
- * from files: control characters become blanks, and bytes and characters that an SVG file must not contain become ?.
- * `limit`: of letters. */
+ * from files: control characters become blanks, and bytes and characters that an SVG file must not contain become ?. An
+ * SVG file must not contain ]]> either: an invisible space (U+200B) precedes the >.
+ * `limit`: of letters; of a longer text the middle is left out, because names often differ at their ends. */
 static void quoted(FILE *pipe, const char *text, size_t limit, bool tic)
 {
+    const char *start = text;
+    size_t letters = 0;
+    for (const char *p = text; *p; letters++) p += bo_utf8_length(p, 4) ? bo_utf8_length(p, 4) : 1;
+    const size_t left_out = letters > limit ? letters - limit + 1 : 0, head = limit / 2;
     fputc('"', pipe);
-    for (size_t bytes; limit && *text; text += bytes, limit--) {
+    for (size_t bytes, at = 0; *text; text += bytes, at++) {
         const size_t length = bo_utf8_length(text, 4);
         const unsigned char first = (unsigned char)*text;
         bytes = length ? length : 1;
+        if (left_out && at == head) fputs("…", pipe);
+        if (left_out && at >= head && at < head + left_out) continue;
+        if (first == '>' && text >= start + 2 && text[-1] == ']' && text[-2] == ']') fputs("\xe2\x80\x8b", pipe);
         if (!length || (length == 3 && is_noncharacter(text)))
             fputc('?', pipe);
         else if (first < 0x20 || first == 0x7f)
