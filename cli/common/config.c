@@ -89,7 +89,7 @@ static bool add_member(word_list *list, const cJSON *member)
 static bool take(const char *command, const char *path, const char *text, word_list *list)
 {
     char *quoted = quote_long_numbers(text);
-    cJSON *json = cJSON_Parse(quoted);
+    cJSON *json = cJSON_ParseWithOpts(quoted, NULL, true);
     free(quoted);
     bool fine = cJSON_IsObject(json);
     if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");

@@ -156,12 +156,14 @@ static bool wrong_value(const cli_usage *usage, const cli_option *row, const cha
 static bool set_count(const cli_usage *usage, const cli_option *row, const char *text, size_t *out)
 {
     char expected[128];
-    if (row->high > 0)
-        snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", row->low, row->high);
-    else
-        snprintf(expected, sizeof expected, "a whole number of at least %.0f", row->low);
     uint64_t value;
     const char *rest;
+    if (row->high > 0)
+        snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", row->low, row->high);
+    else if (strlen(text) > 18 && !text[strspn(text, "0123456789")]) /* too large */
+        snprintf(expected, sizeof expected, "a whole number from %.0f to %zu", row->low, SIZE_MAX - 1);
+    else
+        snprintf(expected, sizeof expected, "a whole number of at least %.0f", row->low);
     if (!parse_count(text, &value, &rest) || *rest || (double)value < row->low ||
         (row->high > 0 && (double)value > row->high) || value >= SIZE_MAX)
         return wrong_value(usage, row, expected, text);
@@ -239,7 +241,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
     case CLI_SEED: {
         const char *rest;
         return (parse_count(text, at, &rest) && !*rest) ||
-               wrong_value(usage, row, "a whole number of at least 0", text);
+               wrong_value(usage, row, "a whole number from 0 to 18446744073709551615", text);
     }
     default:
         return false;

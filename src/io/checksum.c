@@ -159,19 +159,21 @@ static void hash_piece(void *arg, size_t index, int worker)
     w->hashes[index] = hash_of(w->bytes + start, rest < PIECE ? rest : PIECE);
 }
 
-void bo_checksum_find(bo_context *context, const void *bytes, size_t size, size_t place,
-                      char digits[BO_CHECKSUM_DIGITS])
+bo_status bo_checksum_find(bo_context *context, const void *bytes, size_t size, size_t place,
+                           char digits[BO_CHECKSUM_DIGITS])
 {
     bo_checksum sum;
     wave w = {.bytes = (const char *)bytes + place + BO_CHECKSUM_DIGITS};
     bo_checksum_start(&sum, bytes, place);
     for (size_t left = size - place - BO_CHECKSUM_DIGITS; left > 0; left -= w.size, w.bytes += w.size) {
+        BO_TRY(bo_progress(context, "verifying the checksum", (double)(size - left), (double)size));
         w.size = left < (size_t)WAVE * PIECE ? left : (size_t)WAVE * PIECE;
         const size_t pieces = (w.size + PIECE - 1) / PIECE;
         bo_parallel(context, pieces, hash_piece, &w);
         for (size_t i = 0; i < pieces; ++i) add_hash(&sum.whole, w.hashes[i]);
     }
     write_digits(&sum.whole, digits);
+    return BO_OK;
 }
 
 void bo_checksum_text(const char *text, size_t length, char out[BO_CHECKSUM_TEXT])

@@ -33,8 +33,9 @@ void bo_checksum_start(bo_checksum *sum, const void *before, size_t size); /* th
 void bo_checksum_add(bo_checksum *sum, const void *bytes, size_t size);    /* bytes after the digits */
 void bo_checksum_end(bo_checksum *sum, char digits[BO_CHECKSUM_DIGITS]);
 
-/* The checksum of a file in memory with its digits at `place`; uses all threads of the context. */
-void bo_checksum_find(bo_context *context, const void *bytes, size_t size, size_t place,
+/* The checksum of a file in memory with its digits at `place`; uses all threads of the context. Fails only if the caller
+ * requests a stop. */
+bo_status bo_checksum_find(bo_context *context, const void *bytes, size_t size, size_t place,
                       char digits[BO_CHECKSUM_DIGITS]);
 
 /* A checksum in a file: its version, and its digits. */

@@ -106,11 +106,15 @@ static int create(const char *name)
 static bo_status open_beside(bo_context *context, bo_output *output, const struct stat *old)
 {
     enum { WRITERS = 1000 }; /* of the same file at the same time */
-    size_t room = strlen(output->path) + 40;
+    /* a name may have 255 bytes; the temporary name of a longer one starts with a part of it */
+    enum { SUFFIX = sizeof ".bochner-1000.part", NAME = 255 - SUFFIX };
+    const char *slash = strrchr(output->path, '/');
+    const size_t folder = slash ? (size_t)(slash + 1 - output->path) : 0;
+    const size_t kept = folder + bo_min(strlen(output->path + folder), NAME), room = kept + SUFFIX + 1;
     output->temporary = bo_alloc(context, room, 1, "a file name");
     if (!output->temporary) return BO_MEMORY;
     for (unsigned i = 0; i < WRITERS; ++i) {
-        snprintf(output->temporary, room, "%s.bochner-%u.part", output->path, i);
+        snprintf(output->temporary, room, "%.*s.bochner-%u.part", (int)kept, output->path, i);
         output->fd = create(output->temporary);
         if (output->fd >= 0 || errno != EEXIST) break;
     }

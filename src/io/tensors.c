@@ -256,7 +256,7 @@ static bo_status check_sum(bo_context *context, const bo_tensors *file)
 {
     char found[BO_CHECKSUM_DIGITS];
     if (!has_checksum(file->bytes, file->size)) return BO_OK;
-    bo_checksum_find(context, file->bytes, file->size, DIGITS_AT, found);
+    BO_TRY(bo_checksum_find(context, file->bytes, file->size, DIGITS_AT, found));
     if (memcmp(found, file->bytes + DIGITS_AT, sizeof found) == 0) return BO_OK;
     return bo_fail(
         context, BO_FORMAT,

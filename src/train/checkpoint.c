@@ -124,7 +124,7 @@ static bo_status lock_folder(bo_context *context, const char *folder, int *out)
 static bool parse_step(const char *name, uint64_t *step)
 {
     char *end;
-    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return false;
+    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9' || (name[5] == '0' && name[6])) return false;
     errno = 0;
     *step = strtoull(name + 5, &end, 10);
     return *end == 0 && errno == 0;
