@@ -16,7 +16,8 @@ typedef struct bo_adapter_config {
     uint64_t digest; /* digest of the weights of the base, if known */
 } bo_adapter_config;
 
-bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, const char *path);
+/* Writes adapter_config.json. */
+bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, bo_output *output);
 /* Parses the text of adapter_config.json. Error messages start with `where`. */
 bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
                                   bo_adapter_config *out);
@@ -32,10 +33,10 @@ static inline size_t bo_adapter_ranks(const bo_lora *lora)
 
 /* adapter_model.safetensors: the values of the adapters and of the layers that are trained in full. The model that
  * reads them has these adapters already. */
-bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path);
+bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output *output);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
 bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file); /* the same for an open file */
 /* base.safetensors: the original weights of these layers. */
-bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path);
+bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, bo_output *output);
 
 #endif

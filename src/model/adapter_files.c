@@ -68,7 +68,7 @@ static void add_targets(bo_json_text *text, bo_weights *weights)
     bo_json_raw(text, "]");
 }
 
-bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, const char *path)
+bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, bo_output *output)
 {
     const bo_adapter *adapter = model->adapter;
     const size_t ranks = bo_adapter_ranks(&adapter->lora);
@@ -92,7 +92,7 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, co
     }
     bo_json_raw(&text, ",\n  \"lora_dropout\": 0,\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
                        "  \"inference_mode\": true\n}\n");
-    const bo_status status = text.failed ? BO_MEMORY : bo_file_save(context, path, text.bytes, text.length);
+    const bo_status status = text.failed ? BO_MEMORY : bo_output_write(context, output, text.bytes, text.length);
     bo_free(text.bytes);
     return status;
 }
@@ -368,7 +368,7 @@ static bo_status fill_package(bo_context *context, bo_weights *weights, package 
     return add_whole(context, p, weights, at);
 }
 
-bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path)
+bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output *output)
 {
     bo_weights *weights = adapter_weights(model);
     const bo_lora *lora = &model->adapter->lora;
@@ -383,7 +383,7 @@ bo_status bo_adapter_write(bo_context *context, const bo_model *model, const cha
     bo_status status = make_package(context, weights, &p);
     if (status == BO_OK) status = fill_package(context, weights, &p);
     if (status == BO_OK)
-        status = bo_tensors_write(context, path, p.tensors, p.count, metas, sizeof metas / sizeof *metas);
+        status = bo_tensors_write_output(context, output, p.tensors, p.count, metas, sizeof metas / sizeof *metas);
     free_package(&p);
     return status;
 }
@@ -540,7 +540,7 @@ static bo_status fill_base(bo_context *context, const bo_adapter *adapter, bo_we
     return BO_OK;
 }
 
-bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path)
+bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, bo_output *output)
 {
     bo_weights *weights = adapter_weights(model);
     size_t floats = bo_adapter_whole_numbers(weights);
@@ -552,7 +552,7 @@ bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, cons
         bo_alloc(context, count_sites(weights) + count_whole(weights), sizeof *p.tensors, "weights of the base");
     p.host = bo_alloc_raw(context, floats, sizeof *p.host, "weights of the base");
     bo_status status = p.tensors && p.host ? fill_base(context, model->adapter, weights, &p) : BO_MEMORY;
-    if (status == BO_OK) status = bo_tensors_write(context, path, p.tensors, p.count, NULL, 0);
+    if (status == BO_OK) status = bo_tensors_write_output(context, output, p.tensors, p.count, NULL, 0);
     free_package(&p);
     return status;
 }

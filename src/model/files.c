@@ -1,5 +1,6 @@
 /* A model as a folder or as one file, including its random features. */
 #include <bochner/data.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,44 +212,64 @@ static bo_status write_tensors(bo_context *context, const bo_model *model, bool 
     return status;
 }
 
-static bo_status write_weights(bo_context *context, const bo_model *model, const char *path)
+static bo_status write_weights(bo_context *context, const bo_model *model, bo_output *output)
 {
-    bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output, write_tensors(context, model, false, output));
+    return write_tensors(context, model, false, output);
 }
 
-static bo_status write_config(bo_context *context, const bo_model *model, const char *path)
+static bo_status write_config(bo_context *context, const bo_model *model, bo_output *output)
 {
     char *json;
     BO_TRY(bo_config_write(context, model, &json));
-    bo_status status = bo_file_save(context, path, json, strlen(json));
+    bo_status status = bo_output_write(context, output, json, strlen(json));
     bo_free(json);
     return status;
 }
 
-static bo_status write_tokenizer(bo_context *context, const bo_model *model, const char *path)
+static bo_status write_tokenizer(bo_context *context, const bo_model *model, bo_output *output)
 {
-    return model->tokenizer ? bo_tokenizer_save(context, model->tokenizer, path) : BO_OK;
+    void *text;
+    size_t size;
+    BO_TRY(bo_tokenizer_save_memory(context, model->tokenizer, &text, &size));
+    bo_status status = bo_output_write(context, output, text, size);
+    bo_free(text);
+    return status;
 }
 
 /* A file of a folder, and the function that writes it. */
 typedef struct piece {
     const char *name;
-    bo_status (*write)(bo_context *, const bo_model *, const char *);
+    bo_status (*write)(bo_context *, const bo_model *, bo_output *);
 } piece;
 
+static bo_status write_piece(bo_context *context, const bo_model *model, const char *folder, const piece *file,
+                             bo_output **out)
+{
+    char *path = bo_model_path(context, folder, file->name);
+    if (!path) return BO_MEMORY;
+    bo_status status = bo_output_open(context, path, out);
+    bo_free(path);
+    BO_TRY(status);
+    status = file->write(context, model, *out);
+    return status == BO_OK ? BO_OK : bo_output_finish(context, *out, status);
+}
+
+/* All files are complete before one of them gets its name. The weights, which are the last, hold the checksums of the other
+ * files, so that a load detects a folder in which only some files were replaced. */
 static bo_status write_pieces(bo_context *context, const bo_model *model, const char *folder, const piece *files,
                               size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        char *path = bo_model_path(context, folder, files[i].name);
-        if (!path) return BO_MEMORY;
-        bo_status status = files[i].write(context, model, path);
-        bo_free(path);
-        if (status != BO_OK) return status;
+    enum { MOST = 4 };
+    bo_output *outputs[MOST];
+    size_t written = 0;
+    bo_status status = BO_OK;
+    assert(count <= MOST);
+    for (size_t i = 0; i < count && status == BO_OK; i++) {
+        if (files[i].write == write_tokenizer && !model->tokenizer) continue;
+        status = write_piece(context, model, folder, &files[i], &outputs[written]);
+        written += status == BO_OK;
     }
-    return BO_OK;
+    return bo_output_finish_all(context, outputs, written, status);
 }
 
 /* Writes the adapter of a merged model and the original weights that it changed. */
