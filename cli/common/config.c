@@ -194,7 +194,7 @@ static void print_given(cli_json *json, const cli_option *rows, const void *opti
 
 static void print_options(FILE *out, const cli_usage *usage, const void *options, const cli_common *common)
 {
-    cli_json json = {.out = out};
+    cli_json json = {.out = out, .bytes = true};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, CHECKSUM, BO_JSON_UNSEALED);
     for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)

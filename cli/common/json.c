@@ -3,11 +3,23 @@
 #include <bochner/json.h>
 #include <math.h>
 
+static void put_bytes(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c < 0x20)
+            fprintf(out, "\\u%04x", c);
+        else
+            fprintf(out, c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+}
+
 static void put_quoted(const cli_json *json, const char *text)
 {
     char piece[256];
     fputc('"', json->out);
-    while (*text) {
+    if (json->bytes) put_bytes(json->out, text);
+    while (*text && !json->bytes) {
         const size_t length = bo_json_escape(&text, piece, sizeof piece);
         fwrite(piece, 1, length, json->out);
     }

@@ -19,7 +19,8 @@ enum { CLI_JSON_DEPTH = 16 };
  * nested deeper are replaced by null. */
 typedef struct cli_json {
     FILE *out;
-    bool line; /* objects on one line too: JSON lines */
+    bool line;  /* objects on one line too: JSON lines */
+    bool bytes; /* text that is not UTF-8, such as a file name, is written as it is */
     int depth;
     int left_out;               /* levels open beyond CLI_JSON_DEPTH */
     bool some[CLI_JSON_DEPTH];  /* the level already has an item */

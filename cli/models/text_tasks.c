@@ -109,9 +109,10 @@ static bool read_more(cli_session *session, line_buffer *buffer)
         buffer->capacity = capacity;
     }
     const ssize_t count = read(STDIN_FILENO, buffer->text + buffer->length, PIECE);
+    const int error = errno;
     if (cli_interrupted()) return cli_fail_status(session, BO_CANCELED), false;
-    if (count < 0 && errno == EINTR) return true;
-    if (count < 0) return cli_fail(session, "standard input: %s", strerror(errno)), false;
+    if (count < 0 && error == EINTR) return true;
+    if (count < 0) return cli_fail(session, "standard input: %s", strerror(error)), false;
     buffer->another = memchr(buffer->text + buffer->length, '\n', (size_t)count) != NULL;
     buffer->length += (size_t)count;
     buffer->ended = count == 0;

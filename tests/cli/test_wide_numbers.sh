@@ -47,4 +47,8 @@ cmp -s neighbor/model.safetensors text-9007199254740993/model.safetensors && com
 
 # Counts: an interval of evaluations that never comes.
 resumes count --data text.txt $small --eval-every 18446744073709551614
+# File names that are not UTF-8.
+latin=$(printf 't\344xt.txt')
+cp text.txt "$latin"
+resumes latin --data "$latin" $small
 finish
