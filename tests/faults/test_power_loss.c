@@ -1,11 +1,15 @@
-/* The power fails during a training run: a sample of the moments and of what survives. */
+/* The power fails during a training run: every moment, and a sample of what survives. test_long_power_loss.c tries more. */
 #include "faults/power.h"
+
+#ifndef SUBSETS
+enum { EACH_OPERATION = false, SUBSETS = 1 }; /* what survives: every single operation or all but it; random subsets */
+#endif
 
 static void run_resumes_after_power_loss(void **state)
 {
     power_trial t = {.r = *state};
     power_record(&t, false);
-    for (size_t count = 0; count <= disk.count; count++) power_fail_at(&t, count, false, 1);
+    for (size_t count = 0; count <= disk.count; count++) power_fail_at(&t, count, EACH_OPERATION, SUBSETS);
     power_finish(&t);
 }
 
@@ -14,7 +18,7 @@ static void fallback_survives_power_loss(void **state)
 {
     power_trial t = {.r = *state};
     power_record(&t, true);
-    for (size_t count = t.damaged; count <= disk.count; count++) power_fail_at(&t, count, false, 1);
+    for (size_t count = t.damaged; count <= disk.count; count++) power_fail_at(&t, count, EACH_OPERATION, SUBSETS);
     power_finish(&t);
 }
 
