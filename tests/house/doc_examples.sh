@@ -13,6 +13,13 @@ failed=0
 export EXAMPLE_FILES="$work/files" HOME="$work/home"
 PATH=$docs/bin:$PATH
 mkdir "$HOME" "$EXAMPLE_FILES"
+if [ -n "${SANITIZE:-}" ]; then # programs that link the library need its sanitizers
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexec "%s" -fsanitize=%s "$@"\n' "$(command -v "$CC")" "$SANITIZE" >"$work/bin/cc"
+    chmod +x "$work/bin/cc"
+    PATH=$work/bin:$PATH CC=$work/bin/cc
+    export CC
+fi
 (cd "$EXAMPLE_FILES" && sh "$docs/files.sh") || { echo "the files of the examples could not be made" >&2; exit 1; }
 
 # split_page NAME: commands to run in $work/commands, commands that are not run in $work/exempt, both at their line numbers;
