@@ -178,9 +178,14 @@ bool bo_is_code(const char *text, const char *end)
     while (text < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) --end;
     const size_t length = (size_t)(end - text);
     if (length < 2 || (*text != '0' && length <= EXACT)) return false;
-    for (; text < end; ++text)
-        if (!is_digit(*text)) return false;
-    return true;
+    for (const char *p = text; p < end; ++p)
+        if (!is_digit(*p)) return false;
+    if (*text == '0') return true;
+    const char *stop;
+    double value;
+    char again[BO_NUMBER_TEXT];
+    return !bo_number_read(text, end, &stop, &value) || bo_number_format(value, again, sizeof again) != length ||
+           memcmp(again, text, length) != 0;
 }
 
 size_t bo_number_format(double value, char *out, size_t size)

@@ -17,7 +17,7 @@ bool bo_number_read(const char *text, const char *end, const char **stop, double
 /* Reads a whole cell, ignoring blanks around it: a number (also inf), missing (empty, NA, NaN, null, ?), or text. */
 bo_cell_kind bo_cell_read(const char *text, const char *end, double *value);
 /* True if the digits are a code whose spelling matters when it is a label: leading zeros (a ZIP code 01234), or more digits
- * than a double holds. Blanks around them are ignored. */
+ * than a double holds, so that bo_number_format would not write them. Blanks around them are ignored. */
 bool bo_is_code(const char *text, const char *end);
 float bo_half_to_float(uint16_t half);
 

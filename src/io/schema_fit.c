@@ -125,7 +125,10 @@ static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
 static bo_status observe_number(bo_context *context, const bo_data_desc *desc, bo_collector *collector, double value)
 {
     ++collector->numbers;
-    if (desc->impute == BO_IMPUTE_MEAN) collector->mean += (value - collector->mean) / (double)collector->numbers;
+    if (desc->impute == BO_IMPUTE_MEAN) {
+        const double count = (double)collector->numbers, difference = value - collector->mean; /* which may overflow */
+        collector->mean += isfinite(difference) ? difference / count : value / count - collector->mean / count;
+    }
     if (desc->impute != BO_IMPUTE_MEDIAN) return BO_OK;
     if (desc->sample_rows && collector->kept == desc->sample_rows) {
         uint64_t place = bo_rng_below(&collector->rng, collector->numbers);
