@@ -40,7 +40,7 @@ static bool failed(cli_session *session, cli_output *output)
     return false;
 }
 
-/* The output that is open, of which a command has one at a time. cli_allocate may end the program before it is closed. */
+/* The file that was opened last and is still open. cli_allocate may end the program before it is closed. */
 static cli_output *open_output;
 
 static void abandon_open(void)
@@ -53,6 +53,11 @@ static void remember(cli_output *output)
     static bool registered;
     if (!registered) registered = atexit(abandon_open) == 0;
     open_output = output;
+}
+
+static void forget(const cli_output *output)
+{
+    if (open_output == output) open_output = NULL;
 }
 
 bool cli_output_text(cli_session *session, cli_output *output, const char *path)
@@ -137,7 +142,7 @@ bool cli_output_commit(cli_session *session, cli_output *output)
     const bo_status status =
         output->whole ? cli_wrote(session, output->path, bo_output_commit(session->context, output->whole)) : BO_OK;
     *output = (cli_output){0};
-    open_output = NULL;
+    forget(output);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
 }
@@ -147,5 +152,5 @@ void cli_output_abandon(cli_output *output)
     close_file(output);
     bo_output_abandon(output->whole);
     *output = (cli_output){0};
-    open_output = NULL;
+    forget(output);
 }
