@@ -47,6 +47,16 @@ static void listen(listener *l)
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1, .log = hear, .user = l}, &l->context), BO_OK);
 }
 
+/* Runs to the end; later runs of the descriptor resume. */
+static void complete(const listener *l, bo_trainer_desc *desc)
+{
+    bo_trainer *trainer;
+    assert_ok(l->context, bo_trainer_create(l->context, desc, &trainer));
+    assert_ok(l->context, bo_trainer_run(l->context, trainer));
+    bo_trainer_destroy(trainer);
+    desc->resume = true;
+}
+
 /* ---- files in memory --------------------------------------------------------------------------------------------- */
 
 typedef bo_status load_fn(bo_context *context, void *what, const void *bytes, size_t size);
@@ -380,10 +390,7 @@ static void newest_checkpoint_is_verified(void **state)
     desc.folder = folder;
     desc.steps = 8;
     bo_trainer *trainer;
-    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
-    assert_ok(l.context, bo_trainer_run(l.context, trainer));
-    bo_trainer_destroy(trainer);
-    desc.resume = true;
+    complete(&l, &desc);
     for (size_t f = 0; f < 4; f++) {
         char path[160];
         snprintf(path, sizeof path, "%.100s/checkpoints/step-8/%s", folder, files[f].file);
@@ -454,10 +461,7 @@ static void other_errors_are_no_damage(void **state)
     strcpy(folder, desc.folder);
     desc.folder = folder;
     desc.steps = 8;
-    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
-    assert_ok(l.context, bo_trainer_run(l.context, trainer));
-    bo_trainer_destroy(trainer);
-    desc.resume = true;
+    complete(&l, &desc);
     /* a loop of links: ELOOP, neither missing nor unreadable */
     strcpy(record, runs_path(r, "run/checkpoints/step-8/training.json"));
     assert_int_equal(rename(record, runs_path(r, "training.json")), 0);
@@ -536,10 +540,7 @@ static void damaged_metrics_stay(void **state)
     strcpy(folder, desc.folder);
     desc.folder = folder;
     desc.steps = 4;
-    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
-    assert_ok(l.context, bo_trainer_run(l.context, trainer));
-    bo_trainer_destroy(trainer);
-    desc.resume = true;
+    complete(&l, &desc);
     FILE *file = fopen(runs_path(r, "run/metrics.jsonl"), "wb");
     fputs(lines, file);
     fwrite("{\"step\": 5\0\0\0\0{\"step\": 6}\n{\"st", 1, 31, file); /* torn by a power failure */
