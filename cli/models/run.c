@@ -71,12 +71,14 @@ static bool read_record(cli_session *session, const char *folder, cli_run_record
     return !isnan(out->step);
 }
 
-/* "step-120". Checkpoints that are partly written or were set aside as damaged have an ending. */
+/* "step-120", as the trainer names them. Checkpoints that are partly written or were set aside as damaged have an
+ * ending. */
 static bool is_checkpoint(const char *name)
 {
     static const char start[] = "step-";
     const char *digits = name + strlen(start);
-    return strncmp(name, start, strlen(start)) == 0 && *digits && digits[strspn(digits, "0123456789")] == 0;
+    if (strncmp(name, start, strlen(start)) != 0 || !*digits || (*digits == '0' && digits[1])) return false;
+    return digits[strspn(digits, "0123456789")] == 0;
 }
 
 bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)

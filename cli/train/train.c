@@ -167,7 +167,7 @@ static int run(cli_train_job *job)
     if (status != BO_OK) return failed(job, status);
     if (first && !job->resumed && !cli_train_keep(session, job->words)) return CLI_FAILED;
     session->progress.only = "training";
-    cli_signals_saving(); /* until here nothing was worth a wait */
+    cli_signals_saving(); /* before, there was nothing to save */
     status = bo_trainer_run(session->context, job->trainer);
     cli_progress_clear(&session->progress);
     if (status != BO_OK) return failed(job, status);

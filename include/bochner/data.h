@@ -713,7 +713,7 @@ typedef struct bo_data_block {
      * for text. */
     const double *cells;
     /** Text, rows x columns: the string of a cell that is text, or of a number that is spelled like a code (leading
-     * zeros, as in 007, or more than 15 digits); NULL for other numbers and missing values. NULL if the block has no
+     * zeros, as in 007, or more digits than a double holds); NULL for other numbers and missing values. NULL if the block has no
      * text. */
     const char *const *text;
     size_t first_row;     /**< index of the first row, from 0 */

@@ -112,8 +112,8 @@ static bool iterate(const bo_context *context, size_t n, double *h, double *real
             if (++steps > MOST_STEPS) return false;
             const double *first = corner - n - 1;
             double sum = first[0] + first[n + 1], product = first[0] * first[n + 1] - first[1] * first[n];
-            if (steps % EXCEPTION ==
-                0) { /* the shifts of LAPACK's dlahqr, in case the usual ones lead around in a circle */
+            /* sometimes the shifts of LAPACK's dlahqr, in case the usual ones lead around in a circle */
+            if (steps % EXCEPTION == 0) {
                 double size = fabs(first[n]) + fabs(first[-1]), center = *corner + 0.75 * size;
                 sum = 2 * center;
                 product = center * center + 0.4375 * size * size;

@@ -36,7 +36,7 @@ void bo_checksum_end(bo_checksum *sum, char digits[BO_CHECKSUM_DIGITS]);
 /* The checksum of a file in memory with its digits at `place`; uses all threads of the context. Fails only if the caller
  * requests a stop. */
 bo_status bo_checksum_find(bo_context *context, const void *bytes, size_t size, size_t place,
-                      char digits[BO_CHECKSUM_DIGITS]);
+                           char digits[BO_CHECKSUM_DIGITS]);
 
 /* A checksum in a file: its version, and its digits. */
 enum { BO_CHECKSUM_TEXT = 3 + BO_CHECKSUM_DIGITS + 1 };

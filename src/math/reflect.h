@@ -6,7 +6,8 @@
 #include "../base/base.h"
 
 /* Computes H with H x = (beta, 0, 0, …) and overwrites x (n >= 1 numbers) with v. Returns beta. H is
- * orthogonal to the precision of double for numbers of any size, also subnormal ones. If x[1], x[2], … are zero, τ = 0 and H = I. */
+ * orthogonal to the precision of double for numbers of any size, also subnormal ones. If x[1], x[2], … are zero, τ = 0
+ * and H = I. */
 double bo_reflector(const bo_context *context, size_t n, double *x, double *tau);
 
 /* Applies a block of reflectors to rows by matrix products: Q = H_0 H_1 … H_{k-1} = I - Vᵀ T V with the vectors as rows

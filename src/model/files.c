@@ -254,8 +254,8 @@ static bo_status write_piece(bo_context *context, const bo_model *model, const c
     return status == BO_OK ? BO_OK : bo_output_finish(context, *out, status);
 }
 
-/* All files are complete before one of them gets its name. The weights, which are the last, hold the checksums of the other
- * files, so that a load detects a folder in which only some files were replaced. */
+/* All files are complete before one of them gets its name. model.safetensors is the last and holds the checksums of the
+ * other files, so that a load detects a folder in which only some files were replaced. */
 static bo_status write_pieces(bo_context *context, const bo_model *model, const char *folder, const piece *files,
                               size_t count)
 {
