@@ -42,6 +42,7 @@ if [ -z "$SANITIZE" ]; then
     sweep "$BOCHNER" fit train.csv --features 256 --solver cg --gamma 1 --lambda 1 --out s.model
     sweep "$BOCHNER" predict swept.model train.csv --std --out s.csv
     sweep "$BOCHNER" features train.csv --features 64 --out s.npy --error
+    sweep "$BOCHNER" features train.csv --features 512 --out t.npy # a large block is allocated while the file is open
     sweep "$BOCHNER" info swept.model
     sweep "$BOCHNER" attention --q s.npy --k s.npy --v s.npy --kind favor --compare --out o.npy
     sweep "$BOCHNER" train --data text.txt --out s.run $tiny --steps 2 --quiet
