@@ -33,7 +33,8 @@ static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
 /* Returns the rows that progress is counted in: queries, and keys if they are processed before or without queries. */
 static size_t watched(const bo_call *call, size_t times)
 {
-    bool apart = call->shape->no_queries || (!call->attention->desc.causal && call->attention->count);
+    bool keeps = call->attention->traits & BO_TRAIT_CAPACITY;
+    bool apart = call->shape->no_queries || (!call->attention->desc.causal && !keeps);
     return times * (call->queries_total + (apart ? call->keys_total : 0)) * call->attention->desc.key_heads;
 }
 

@@ -362,7 +362,7 @@ static bo_token_operations operations(const bo_attention *attention)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
     double within = BO_WITHIN_CHUNK * (dim + values);
-    return (bo_token_operations){2 * dim * values + within, 4 * dim * values + within};
+    return (bo_token_operations){.query = 2 * dim * values + within, .key = 4 * dim * values + within};
 }
 
 /* ---- stability --------------------------------------------------------------------------------------------------- */

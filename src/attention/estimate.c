@@ -79,7 +79,8 @@ size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t quer
     size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
     bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
     bo_attention_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
-    if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;
+    if (attention->engine->tape_states)
+        geometry.tape_states = (attention->desc.causal ? tokens / geometry.plan.segment : 0) + sequences;
     bo_tape_at(attention, &geometry, NULL, &bytes);
     return bytes;
 }
@@ -178,7 +179,7 @@ static double operations(const bo_attention *attention, const bo_sequence *seque
         double pairs = queries * (d->causal ? (keys + 1) / 2 : keys);
         if (d->window && window < keys) pairs = queries * window - window * (window - 1) / 2;
         if (keeps) sum += heads * pairs * 2 * (double)(d->dim + d->value_dim);
-        sum += heads * (queries * token.query + keys * token.key);
+        sum += heads * (queries * token.query + keys * token.key + token.sequence);
     }
     return sum;
 }

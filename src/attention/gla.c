@@ -338,7 +338,7 @@ static size_t memory(const bo_attention *attention)
 static bo_token_operations operations(const bo_attention *attention)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
-    return (bo_token_operations){2 * dim * values + BO_WITHIN_CHUNK * (dim + values), 2 * dim * values};
+    return (bo_token_operations){.query = 2 * dim * values + BO_WITHIN_CHUNK * (dim + values), .key = 2 * dim * values};
 }
 
 const bo_engine bo_engine_gla = {

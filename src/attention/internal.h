@@ -152,6 +152,7 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
 enum { BO_WITHIN_CHUNK = 65 };
 typedef struct bo_token_operations {
     double query, key; /* per query, per key */
+    double sequence;   /* once per sequence */
 } bo_token_operations;
 
 /* An engine computes one key head (with its group of query heads) of one sequence, on the calling thread, in scratch

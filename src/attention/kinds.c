@@ -18,7 +18,7 @@ enum {
     /* explicit keys only */
     KEYS = T(SCALE) | T(WINDOW) | T(CAPACITY) | T(CROSS),
     /* a matrix that is not a sum of features */
-    MATRIX_MEMORY = T(MEMORY) | T(CAUSAL) | T(UNIT) | T(CROSS),
+    MATRIX_MEMORY = T(MEMORY) | T(UNIT) | T(CROSS),
 };
 
 /* In cross attention HYBRID uses only the features of its past. */
@@ -72,11 +72,11 @@ static const bo_kind kinds[BO_ATTENTION_COUNT] = {
     [BO_ATTENTION_POWER] = {.name = "power", .engine = &bo_engine_exact, .traits = KEYS | T(POWER)},
     [BO_ATTENTION_GLA] = {.name = "gla",
                           .engine = &bo_engine_gla,
-                          .traits = MATRIX_MEMORY | T(SCALE) | T(CHANNELS),
+                          .traits = MATRIX_MEMORY | T(CAUSAL) | T(SCALE) | T(CHANNELS),
                           .no_gate = "its own gates, one per channel"},
     [BO_ATTENTION_DELTA] = {.name = "delta",
                             .engine = &bo_engine_delta,
-                            .traits = MATRIX_MEMORY | T(SCALE) | T(GATE_DECAY) | T(BETA)},
+                            .traits = MATRIX_MEMORY | T(CAUSAL) | T(SCALE) | T(GATE_DECAY) | T(BETA)},
     [BO_ATTENTION_RIDGE] = {.name = "ridge",
                             .engine = &bo_engine_ridge,
                             .traits = MATRIX_MEMORY | T(GATE_DECAY) | T(BETA) | T(LAMBDA) | T(ITERATIONS),
@@ -90,7 +90,6 @@ const bo_kind *bo_kind_of(bo_attention_kind kind)
     unsigned forms = row->traits & (T(MEMORY) | T(CAPACITY) | T(FEATURES));
     assert(row->name && row->engine && forms && !(forms & (forms - 1)));
     assert(!row->resolve_map == !(row->traits & T(FEATURES)));
-    assert(!(row->traits & T(MEMORY)) || row->traits & T(CAUSAL));
     assert(!(row->traits & row->learned_traits) && !row->no_scale == !!(row->traits & T(SCALE)));
     assert(!row->cross_kind == !!(row->traits & T(CROSS)));
     (void)forms;
@@ -276,7 +275,7 @@ static const preset presets[] = {
      .normalizer = BO_NORMALIZER_NONE,
      .causal = true,
      .unit = true},
-    {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normalizer = BO_NORMALIZER_NONE, .causal = true},
+    {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normalizer = BO_NORMALIZER_NONE},
     {.name = "gated-ridge",
      .kind = BO_ATTENTION_RIDGE,
      .gate = BO_GATE_DECAY,

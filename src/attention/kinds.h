@@ -9,7 +9,7 @@
 #include "internal.h"
 
 /* Invariants: name and engine are set; resolve_map is set exactly for kinds with FEATURES; a kind has exactly one of
- * MEMORY, CAPACITY and FEATURES; MEMORY implies CAUSAL; learned_traits and traits are disjoint; cross_kind is set if
+ * MEMORY, CAPACITY and FEATURES; learned_traits and traits are disjoint; cross_kind is set if
  * CROSS is not in traits; no_scale is set if SCALE is not. */
 typedef struct bo_kind {
     const char *name;

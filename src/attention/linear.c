@@ -197,7 +197,7 @@ bo_token_operations bo_linear_operations(const bo_attention *attention)
          closed = bo_features_closed(attention->features[0]);
     double map = (drawn ? 2 * (double)d->features.dim * features : 0) + (d->rank ? 2 * (double)d->rank * dim : 0);
     double scores = d->causal ? BO_WITHIN_CHUNK * ((closed ? dim : features) + values) : 0;
-    return (bo_token_operations){map + 2 * features * values + scores, map + 2 * features * values};
+    return (bo_token_operations){.query = map + 2 * features * values + scores, .key = map + 2 * features * values};
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */

@@ -5,8 +5,6 @@
 #include "linear.h"
 #include "ridge.h"
 
-/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static size_t factor_floats(const bo_attention_desc *d)
@@ -43,14 +41,43 @@ void bo_ridge_begin(bo_attention_ridge *work, const float *memory)
     bo_ridge_refit(work);
 }
 
+/* Returns the Λ that the factor was computed for. */
+static float *fitted_lambda(const bo_attention_ridge *work)
+{
+    return work->memory + sums_floats(&work->attention->desc) + factor_floats(&work->attention->desc);
+}
+
+static void fit_factor(bo_attention_ridge *work)
+{
+    bo_ridge_factor_fit(bo_ridge_factor_of(work), work->value_dim, &work->exact, work->kernels, work->lambda);
+    memcpy(fitted_lambda(work), work->lambda, work->dim * sizeof *work->lambda);
+}
+
 void bo_ridge_refit(bo_attention_ridge *work)
 {
-    if (work->gated) return;
-    float *fitted = work->memory + sums_floats(&work->attention->desc) + factor_floats(&work->attention->desc);
-    if (memcmp(fitted, work->lambda, work->dim * sizeof *fitted) == 0) return;
+    if (work->gated || memcmp(fitted_lambda(work), work->lambda, work->dim * sizeof *work->lambda) == 0) return;
     bo_ridge_exact_load(&work->exact, work->memory, bo_ridge_h(work));
-    bo_ridge_factor_fit(bo_ridge_factor_of(work), work->value_dim, &work->exact, work->kernels, work->lambda);
-    memcpy(fitted, work->lambda, work->dim * sizeof *fitted);
+    fit_factor(work);
+}
+
+void bo_ridge_fit(bo_attention_ridge *work)
+{
+    const bo_ridge_exact *exact = &work->exact;
+    size_t dim = work->dim, values = work->value_dim;
+    float *h = bo_ridge_h(work);
+    memset(work->memory, 0, bo_ridge_memory(work->attention) * sizeof *work->memory);
+    for (size_t i = 0; i < dim; i++) {
+        const double *row = exact->sums + i * exact->width;
+        for (size_t j = 0; j < values; j++) work->memory[i * values + j] = (float)row[dim + j];
+        for (size_t j = i; j < dim; j++) h[i * dim + j] = h[j * dim + i] = (float)row[j];
+    }
+    fit_factor(work);
+}
+
+bool bo_ridge_finite(const bo_attention_ridge *work)
+{
+    return work->kernels->finite(work->dim * work->value_dim, work->memory) &&
+           work->kernels->finite(work->dim * work->dim, bo_ridge_h(work));
 }
 
 /* ---- work memory ------------------------------------------------------------------------------------------------- */
@@ -276,6 +303,11 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     bo_carver forward = {0};
     out->chunk = choose_chunk(&attention->desc);
     out->segment = bo_segment(out->chunk, bo_max(bo_max(longest_queries, longest_keys), 1));
+    if (!attention->desc.causal) {
+        out->forward_bytes = bo_ridge_pool_bytes(attention, out, false);
+        out->backward_bytes = bo_ridge_pool_bytes(attention, out, true);
+        return;
+    }
     bo_ridge_make(attention, NULL, 0, out->chunk, attention->group, &forward);
     out->forward_bytes = forward.bytes;
     out->backward_bytes = bo_ridge_backward_bytes(attention, out);
@@ -289,7 +321,7 @@ static size_t memory_gradient(const bo_attention *attention)
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* Combines sums and maxima, which do not depend on the order in which tasks report. */
-static void report(bo_solves *to, const bo_solves *from)
+void bo_ridge_report(bo_solves *to, const bo_solves *from)
 {
     if (!to) return;
     __atomic_fetch_add(&to->systems, from->systems, __ATOMIC_RELAXED);
@@ -347,7 +379,7 @@ static void iterate_chunk(bo_attention_ridge *work, const outputs *out)
 }
 
 /* Without a gate, the factor absorbs the chunk's keys while it solves for queries; here there are no queries. */
-static void take_chunk(bo_attention_ridge *work)
+void bo_ridge_take(bo_attention_ridge *work)
 {
     bo_ridge_block block = work->block;
     block.sides = 0;
@@ -400,7 +432,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
                    bo_ridge_memory(attention) * sizeof(float));
         if (!bo_ridge_keys(work, &at, first, rows)) return false;
         if (call->shape->no_queries) {
-            take_chunk(work);
+            bo_ridge_take(work);
             continue;
         }
         for (size_t g = 0; g < attention->group; g++) {
@@ -415,27 +447,31 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
     return true;
 }
 
-static bool sums_finite(const bo_attention_ridge *work)
-{
-    return work->kernels->finite(work->dim * work->value_dim, work->memory) &&
-           work->kernels->finite(work->dim * work->dim, bo_ridge_h(work));
-}
-
 static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {.at = scratch};
+    if (!attention->desc.causal) {
+        bo_ridge_pool_forward(call, sequence, key_head, scratch);
+        return;
+    }
     bo_attention_ridge work = bo_ridge_make(attention, call->in, key_head, call->plan.chunk, attention->group, &carver);
     void *initial = call->initial ? (void *)call->initial[sequence] : NULL;
     bo_ridge_begin(&work, initial ? bo_state_memory(attention, initial, key_head) : NULL);
-    if (!forward_rows(call, sequence, key_head, &work) || !sums_finite(&work)) {
+    if (!forward_rows(call, sequence, key_head, &work) || !bo_ridge_finite(&work)) {
         bo_note_stop(call);
         return;
     }
     if (call->final && call->sequences[sequence].keys) /* a state that was only read does not change */
         memcpy(bo_state_memory(attention, call->final[sequence], key_head), work.memory,
                bo_ridge_memory(attention) * sizeof(float));
-    report(call->in->solves, &work.solves);
+    bo_ridge_report(call->in->solves, &work.solves);
+}
+
+static void backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
+{
+    (call->attention->desc.causal ? bo_ridge_backward : bo_ridge_pool_backward)(call, sequence, key_head, parameters,
+                                                                                scratch);
 }
 
 /* ---- step -------------------------------------------------------------------------------------------------------- */
@@ -486,9 +522,9 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
             finite = finite && bo_ridge_queries(&work, g, q, 0);
         }
         outputs to = {out + head * d->value_dim, d->value_dim, d->value_dim};
-        if (!finite || !run_chunk(&work, &to) || !sums_finite(&work)) atomic_store(not_finite, true);
+        if (!finite || !run_chunk(&work, &to) || !bo_ridge_finite(&work)) atomic_store(not_finite, true);
     }
-    report(in->solves, &work.solves);
+    bo_ridge_report(in->solves, &work.solves);
 }
 
 /* H */
@@ -497,17 +533,23 @@ static size_t memory_second(const bo_attention *attention)
     return attention->desc.dim * attention->desc.dim;
 }
 
-/* two triangular systems, Gᵀx; k vᵀ, k kᵀ, the update of the factor */
+/* Causal: two triangular systems, Gᵀx; k vᵀ, k kᵀ, the update of the factor. Otherwise: Wᵀq; k vᵀ, half of k kᵀ; the
+ * factor and two triangular systems for each column of W. */
 static bo_token_operations operations(const bo_attention *attention)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
-    return (bo_token_operations){2 * dim * dim + 2 * dim * values, 2 * dim * values + 4 * dim * dim};
+    if (attention->desc.causal)
+        return (bo_token_operations){.query = 2 * dim * dim + 2 * dim * values,
+                                     .key = 2 * dim * values + 4 * dim * dim};
+    return (bo_token_operations){.query = 2 * dim * values,
+                                 .key = 2 * dim * values + dim * dim,
+                                 .sequence = dim * dim * dim / 3 + 2 * dim * dim * values};
 }
 
 const bo_engine bo_engine_ridge = {
     .plan = plan,
     .forward = forward,
-    .backward = bo_ridge_backward,
+    .backward = backward,
     .tape_states = bo_segment_states,
     .memory = bo_ridge_memory,
     .memory_gradient = memory_gradient,

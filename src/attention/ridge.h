@@ -1,5 +1,8 @@
 /* Ridge attention (arXiv 2506.05233), computed in chunks of tokens: o_t = G_tᵀ x_t, (H_t + Λ) x_t = q_t.
  *
+ * If it is not causal, all queries read the same G and H, and o = Wᵀq with W = (H + Λ)⁻¹ G: ridge_pool.c. What follows
+ * is the causal form.
+ *
  * Given x it is linear attention: G and H together are the sums S of keys k and values [v, k] weighted by β. Let b_i be
  * the sum of the log gates of the chunk's tokens up to i, and G, H the sums before the chunk. Then
  *
@@ -31,6 +34,7 @@ typedef struct bo_ridge_factor {
 /* The sums in double, and work memory. */
 typedef struct bo_ridge_exact {
     size_t dim, values, width;
+    double rounding;       /* relative rounding errors of the sums */
     double *sums;          /* [H, G]: dim x width */
     double *token, *zeros; /* [k, v] of a token; zeros: width numbers each */
     double *side, *x;      /* right-hand side and solution of a system: dim */
@@ -48,6 +52,12 @@ void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_e
 void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from);
 /* Replaces x by (H + Λ)⁻¹ x. */
 void bo_ridge_factor_solve(bo_ridge_factor factor, double *x);
+/* The same for the columns of x (dim x columns); spare: dim numbers. */
+void bo_ridge_factor_solve_columns(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x,
+                                   double *spare);
+/* Computes W = U⁻¹T (dim x columns) of the first columns of the tail: (H + Λ)⁻¹ G. */
+void bo_ridge_factor_weights(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *w,
+                             double *spare);
 
 /* Some tokens √β [k, v] (overwritten), and `sides` right-hand sides [q, 0] per token, which become [0, -Tᵀ U⁻ᵀ q] with
  * the factor after that token. */
@@ -112,6 +122,10 @@ bo_ridge_factor bo_ridge_factor_of(const bo_attention_ridge *work);
 void bo_ridge_begin(bo_attention_ridge *work, const float *memory);
 /* Recomputes the factor if there is none or if it is for another Λ. */
 void bo_ridge_refit(bo_attention_ridge *work);
+/* Sets G, H and the factor from the sums in `exact`, of which H needs only its upper triangle. */
+void bo_ridge_fit(bo_attention_ridge *work);
+/* True if G and H are finite. */
+bool bo_ridge_finite(const bo_attention_ridge *work);
 
 /* Loads the chunk [first, first + rows): its keys (none if k is NULL), and the queries of one head of the group. False:
  * some number is not finite. */
@@ -119,6 +133,8 @@ bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t fir
 bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t first);
 /* Adds the chunk's keys to G and H (the factor already contains them). */
 void bo_ridge_absorb(bo_attention_ridge *work);
+/* Adds the chunk's keys to all of the memory; there are no queries. */
+void bo_ridge_take(bo_attention_ridge *work);
 
 /* One of the sums as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j)
  * c_j. */
@@ -158,7 +174,14 @@ void bo_ridge_direct_output(const bo_attention_ridge *work, float *out);
 
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 
+/* Adds the counts of a task to those of the call (NULL: not requested). */
+void bo_ridge_report(bo_solves *to, const bo_solves *from);
 size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);
 void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+
+/* The same functions if the attention is not causal. */
+size_t bo_ridge_pool_bytes(const bo_attention *attention, const bo_attention_cost *plan, bool backward);
+void bo_ridge_pool_forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch);
+void bo_ridge_pool_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
 #endif

@@ -93,7 +93,7 @@ static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const
     return definite;
 }
 
-/* Rounding to float32 changes H, as a quadratic form, by at most dim 2^-24 of its diagonal. If that made H + Λ
+/* Rounding changes H, as a quadratic form, by at most dim times the rounding error of its diagonal. If that made H + Λ
  * indefinite, the same amount is added back. */
 void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const bo_kernels *kernels,
                          const float *lambda)
@@ -102,7 +102,7 @@ void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_e
     do {
         begin_rows(factor, values, exact, lambda, raise);
         if (factorize(factor, exact, kernels, lambda)) return;
-        raise = raise > 0 ? 4 * raise : (double)factor.dim * 0x1p-24;
+        raise = raise > 0 ? 4 * raise : (double)factor.dim * exact->rounding;
     } while (raise < 1);
 }
 
@@ -134,6 +134,39 @@ void bo_ridge_factor_solve(bo_ridge_factor factor, double *x)
         for (size_t j = i + 1; j < factor.dim; j++) x[i] -= row[j] * x[j];
         x[i] /= row[i];
     }
+}
+
+/* Replaces x (dim x columns) by U⁻¹x, row by row from the last; spare is used for a row of -U. */
+static void substitute_back(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x, double *spare)
+{
+    size_t dim = factor.dim;
+    for (size_t i = dim; i-- > 0;) {
+        const double *row = row_at(factor, i);
+        double *to = x + i * columns;
+        for (size_t j = i + 1; j < dim; j++) spare[j] = -row[j];
+        kernels->combine64(dim - i - 1, columns, to + columns, columns, spare + i + 1, to);
+        for (size_t c = 0; c < columns; c++) to[c] /= row[i];
+    }
+}
+
+void bo_ridge_factor_solve_columns(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x,
+                                   double *spare)
+{
+    for (size_t i = 0; i < factor.dim; i++) {
+        double *to = x + i * columns;
+        for (size_t j = 0; j < i; j++) spare[j] = -row_at(factor, j)[i];
+        kernels->combine64(i, columns, x, columns, spare, to);
+        for (size_t c = 0; c < columns; c++) to[c] /= row_at(factor, i)[i];
+    }
+    substitute_back(factor, kernels, columns, x, spare);
+}
+
+void bo_ridge_factor_weights(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *w,
+                             double *spare)
+{
+    for (size_t i = 0; i < factor.dim; i++)
+        memcpy(w + i * columns, row_at(factor, i) + factor.dim, columns * sizeof *w);
+    substitute_back(factor, kernels, columns, w, spare);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -314,7 +347,7 @@ void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, flo
 
 bo_ridge_exact bo_ridge_exact_make(size_t dim, size_t values, bo_carver *carver)
 {
-    bo_ridge_exact exact = {.dim = dim, .values = values, .width = bo_ridge_width(dim, values)};
+    bo_ridge_exact exact = {.dim = dim, .values = values, .width = bo_ridge_width(dim, values), .rounding = 0x1p-24};
     exact.sums = bo_carve(carver, dim * exact.width, sizeof(double));
     exact.token = bo_carve(carver, exact.width, sizeof(double));
     exact.zeros = bo_carve(carver, exact.width, sizeof(double));

@@ -42,6 +42,19 @@ void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, siz
  * also write below it. The work memory has bo_gemm64_bytes(context, n, n, k) bytes. */
 void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
                      double *c, size_t ldc, void *room);
+/* C (m x n) = op(A) op(B), or C += op(A) op(B) if `add`, in double on the calling thread: for tasks. op(A) and op(B) are
+ * packed whole, which suits matrices of some hundred rows and columns. upper: elements below the diagonal may be left
+ * out. The work memory is aligned to 64 bytes and also serves smaller products; nothing is allocated. */
+typedef struct bo_product64 {
+    bool ta, tb, upper, add;
+    size_t m, n, k;
+    const double *a, *b;
+    size_t lda, ldb;
+    double *c;
+    size_t ldc;
+} bo_product64;
+size_t bo_product64_bytes(const struct bo_kernels *kernels, size_t m, size_t n, size_t k);
+void bo_product64_run(const struct bo_kernels *kernels, const bo_product64 *product, void *room);
 /* Several products; A is packed once. The size of the work memory depends only on n and stored of the products. */
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products);
 void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,

@@ -48,7 +48,8 @@ static inline memory_head judge_memory_make(judge_head *j, const trial *t, const
 {
     const bo_attention_desc *d = t->d;
     size_t keys = t->keys[j->sequence];
-    memory_head h = {.desc = d, .group = j->group, .queries = j->queries, .keys = keys, .asks = t->desc.across};
+    memory_head h = {.desc = d, .group = j->group, .queries = j->queries, .keys = keys};
+    h.asks = t->desc.across || !d->causal;
     h.q = judge_queries(j, t, t->array[Q], d->dim);
     h.dout = judge_queries(j, t, t->gradient[OUT], d->value_dim);
     h.k = judge_rows(j, t, K), h.v = judge_rows(j, t, V);

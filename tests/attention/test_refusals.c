@@ -99,7 +99,7 @@ static const bad_desc bad_descs[] = {
     /* GLA, DELTA and RIDGE */
     {BO_INVALID, "gla", "causal", {.kind = BO_ATTENTION_GLA, GOOD}},
     {BO_INVALID, "delta", "causal", {.kind = BO_ATTENTION_DELTA, GOOD}},
-    {BO_INVALID, "ridge", "causal", {.kind = BO_ATTENTION_RIDGE, GOOD}},
+    {BO_INVALID, "gate decay", "causal", {.kind = BO_ATTENTION_RIDGE, GOOD, .gate = BO_GATE_DECAY}},
     {BO_INVALID, "gla", "decay", GLA_(GOOD, .gate = BO_GATE_DECAY)},
     {BO_INVALID, "delta", "convex", DELTA_(GOOD, .gate = BO_GATE_CONVEX)},
     {BO_INVALID, "ridge", "fixed", RIDGE_(GOOD, .gate = BO_GATE_FIXED)},
