@@ -5,13 +5,15 @@
 
 # memory KIND Q K V HEADS KEY_HEADS N D GATES COLUMNS BETAS: reference in double precision for o = s S'q of gla and
 # delta and o = G'(H + L)^-1 q of ridge, with one gate per key (COLUMNS 1) or per column of the key (COLUMNS D). GATES
-# may be a list of decays, one per key head; BETAS "-" means 1. UNIT=1: x / (|x| + 1e-3). RIDGE: the ridge.
+# may be a list of decays, one per key head; BETAS "-" means 1. UNIT=1: x / (|x| + 1e-3). RIDGE: the ridge. POOL=M: the
+# queries see all of M keys.
 UNIT=0
 RIDGE=1
+POOL=
 memory() {
     { numbers "$2" "$8"; numbers "$3" "$8"; numbers "$4" "$8"; [ ! -e "$9" ] || numbers "$9" "${10}"; [ "${11}" = - ] || numbers "${11}" 1; } |
         awk -v kind="$1" -v H="$5" -v HK="$6" -v N="$7" -v D="$8" -v list="$([ -e "$9" ] || echo "$9")" -v columns="${10}" \
-            -v betas="${11}" -v unit=$UNIT -v ridge=$RIDGE '
+            -v betas="${11}" -v unit=$UNIT -v ridge=$RIDGE -v pool="$POOL" '
         { for (j = 1; j <= NF; j++) x[NR, j] = $j }
         function normalize(row,   j, n) { for (j = 1; j <= D; j++) n += x[row, j] ^ 2
             for (j = 1; j <= D; j++) x[row, j] /= sqrt(n) + 1e-3 }
@@ -20,20 +22,25 @@ memory() {
             for (l = 1; l <= D; l++) for (i = l + 1; i <= D; i++) { f = a[i, l] / a[l, l]; y[i] -= f * y[l]
                 for (j = l; j <= D; j++) a[i, j] -= f * a[l, j] }
             for (i = D; i >= 1; i--) { for (j = i + 1; j <= D; j++) y[i] -= a[i, j] * y[j]; y[i] /= a[i, i] } }
-        END { keys = H * N; values = keys + HK * N; gates = values + HK * N; after = gates + (list == "" ? HK * N : 0)
+        function absorb(k, v, g, b,   i, j, w) {
+            for (i = 1; i <= D; i++) { w = list != "" ? decay[kh + 1] : x[g, columns == 1 ? 1 : i]
+                for (j = 1; j <= D; j++) { s[i, j] *= w; h[i, j] = w * h[i, j] + b * x[k, i] * x[k, j] } }
+            for (j = 1; j <= D; j++) { e[j] = x[v, j]
+                if (kind == "delta") for (i = 1; i <= D; i++) e[j] -= s[i, j] * x[k, i] }
+            for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) s[i, j] += b * x[k, i] * e[j] }
+        function answer(row,   i, j, o) {
+            if (kind == "ridge") solve(row); else for (i = 1; i <= D; i++) y[i] = x[row, i]
+            for (j = 1; j <= D; j++) { o = 0; for (i = 1; i <= D; i++) o += s[i, j] * y[i]; printf "%.9g\n", scale * o } }
+        END { M = pool == "" ? N : pool
+            keys = H * N; values = keys + HK * M; gates = values + HK * M; after = gates + (list == "" ? HK * M : 0)
             split(list, decay, ","); scale = kind == "ridge" ? 1 : 1 / sqrt(D)
             if (unit) for (i = 1; i <= values; i++) normalize(i)
             for (head = 0; head < H; head++) { kh = int(head / (H / HK))
                 for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) { s[i, j] = 0; h[i, j] = 0 }
-                for (t = 1; t <= N; t++) { k = keys + kh * N + t; v = values + kh * N + t; g = gates + kh * N + t
-                    b = betas == "-" ? 1 : x[after + kh * N + t, 1]
-                    for (i = 1; i <= D; i++) { w = list != "" ? decay[kh + 1] : x[g, columns == 1 ? 1 : i]
-                        for (j = 1; j <= D; j++) { s[i, j] *= w; h[i, j] = w * h[i, j] + b * x[k, i] * x[k, j] } }
-                    for (j = 1; j <= D; j++) { e[j] = x[v, j]
-                        if (kind == "delta") for (i = 1; i <= D; i++) e[j] -= s[i, j] * x[k, i] }
-                    for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) s[i, j] += b * x[k, i] * e[j]
-                    if (kind == "ridge") solve(head * N + t); else for (i = 1; i <= D; i++) y[i] = x[head * N + t, i]
-                    for (j = 1; j <= D; j++) { o = 0; for (i = 1; i <= D; i++) o += s[i, j] * y[i]; printf "%.9g\n", scale * o } } } }'
+                for (t = 1; t <= M; t++) { at = kh * M + t
+                    absorb(keys + at, values + at, gates + at, betas == "-" ? 1 : x[after + at, 1])
+                    if (pool == "") answer(head * N + t) }
+                for (t = 1; pool != "" && t <= N; t++) answer(head * N + t) } }'
 }
 
 piece normal "2, 37, 5" 0 >Q.npy
@@ -111,7 +118,7 @@ done
     attend $grouped --kind delta --out O.npy
     memory delta Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy delta
     compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--no-unit changes nothing"
-    attend $grouped --kind ridge --unit --out O2.npy
+    attend $grouped --kind ridge --causal --unit --out O2.npy
     memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O2.npy "ridge, unit norms"
     attend $grouped --kind delta --beta B.npy --out O.npy
     memory delta Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "delta, beta"
@@ -120,12 +127,12 @@ done
     attend $grouped --kind delta --gate G.npy --beta B.npy --out O2.npy
     cmp -s O.npy O2.npy || complain "delta with a gate is not gated-delta"
     UNIT=0
-    attend $grouped --kind ridge --out O.npy
-    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy ridge
+    attend $grouped --kind ridge --causal --out O.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy "ridge, causal"
     grep -q "^Solves .*solved directly" out || complain "no report of the solves: $(cat out)"
     RIDGE=0.25
-    attend $grouped --kind ridge --lambda 0.25 --beta B.npy --out O.npy
-    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "ridge, lambda, beta"
+    attend $grouped --kind ridge --causal --lambda 0.25 --beta B.npy --out O.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "ridge, causal, lambda, beta"
     attend $grouped --kind gated-ridge --lambda 0.25 --gate G.npy --beta B.npy --out O.npy
     memory ridge Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 B.npy | agrees O.npy "gated-ridge, lambda, beta"
     for words in "^Solves .*148 systems" "mean iterations per system" "largest residual" "systems solved directly"; do
@@ -142,6 +149,26 @@ done
     expect "residual with a vanishing ridge" "$(field out largest_residual)" '>' 1e-5
     grep -q "warning: the largest residual .* outputs may be wrong (use a larger --lambda)" err ||
         complain "no warning of residuals: $(cat err)"
+    # without --causal every query sees all keys: as many as there are queries, fewer, and fewer than dimensions
+    RIDGE=1
+    POOL=37
+    attend $grouped --kind ridge --causal --out O2.npy
+    attend $grouped --kind ridge --out O.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy "ridge of one pool"
+    compare "$(distance O2.npy O.npy)" '>' 0.1 || complain "--causal changes nothing"
+    grep -q "^Solves .*10 systems" out || complain "no report of the solves of a pool: $(cat out)"
+    grep -q ", causal" err && complain "ridge without --causal is reported as causal: $(cat err)"
+    for POOL in 20 3; do
+        piece normal "2, $POOL, 5" 400 >K2.npy
+        piece normal "2, $POOL, 5" 800 >V2.npy
+        piece gates "2, $POOL" 50 >B2.npy
+        RIDGE=0.25
+        attend --q Q4.npy --k K2.npy --v V2.npy --kind ridge --lambda 0.25 --beta B2.npy --out O.npy
+        memory ridge Q4.npy K2.npy V2.npy 4 2 37 5 1,1 1 B2.npy | agrees O.npy "ridge of $POOL other keys"
+        attend --q Q4.npy --k K2.npy --v V2.npy --kind ridge --plan --json
+        [ "$(field out causal)" = false ] || complain "the plan of a pool is causal: $(cat out)"
+    done
+    POOL=
     attend $grouped --kind delta --compare
     grep -q "against the exact kernel *no closed form" out || complain "delta has a closed form: $(cat out)"
 }
@@ -297,6 +324,8 @@ piece normal "2, 5" 0 >lambda.npy
         wrong "retention has fixed gates|--kind linear --map identity --normalizer none --causal --$gate" $arrays --kind retention --$gate G.npy
     done
     wrong "gates require --causal" $arrays --kind linear --decay 0.5
+    wrong "gates require --causal" $arrays --kind ridge --gate G.npy
+    refused "the same number of tokens" --q Q4.npy --k K2.npy --v V2.npy --kind ridge --causal
     for lambda in 0 -1; do
         wrong "--lambda: expected a number above 0, found $lambda" $arrays --kind ridge --lambda $lambda
     done
