@@ -24,25 +24,27 @@ typedef struct member {
     bo_gate gate;
     bool drawn; /* the number of features is an option */
     size_t dim; /* dimension of queries, keys and values; 0: ATTENTION_DIM */
+    bool all;   /* not causal: every query sees all keys */
 } member;
 
 static const member family[] = {
-    {"linear (elu)", "linear", NAN, BO_GATE_NONE, false, 0},
-    {"retention", "retention", NAN, BO_GATE_FIXED, false, 0},
-    {"favor", "favor", NAN, BO_GATE_NONE, true, 0},
-    {"favor, decay gate", "favor", NAN, BO_GATE_DECAY, true, 0},
-    {"poly, degree 2", "poly", 0.5, BO_GATE_NONE, false, 0},
-    {"poly, degree 2, width 32", "poly", 0.5, BO_GATE_NONE, false, 32},
-    {"poly, degree 2, width 16", "poly", 0.5, BO_GATE_NONE, false, 16},
-    {"taylor", "taylor", 0.5, BO_GATE_NONE, false, 0},
-    {"hedgehog", "hedgehog", NAN, BO_GATE_NONE, false, 0},
-    {"t2r", "t2r", NAN, BO_GATE_NONE, false, 0},
-    {"power, degree 2", "power", NAN, BO_GATE_NONE, false, 0},
-    {"gla", "gla", 0.5, BO_GATE_NONE, false, 0},
-    {"delta", "delta", 0.5, BO_GATE_NONE, false, 0},
-    {"gated-delta", "gated-delta", 0.5, BO_GATE_DECAY, false, 0},
-    {"ridge", "ridge", NAN, BO_GATE_NONE, false, 0},
-    {"gated-ridge", "gated-ridge", NAN, BO_GATE_DECAY, false, 0},
+    {"linear (elu)", "linear", NAN, BO_GATE_NONE, false, 0, false},
+    {"retention", "retention", NAN, BO_GATE_FIXED, false, 0, false},
+    {"favor", "favor", NAN, BO_GATE_NONE, true, 0, false},
+    {"favor, decay gate", "favor", NAN, BO_GATE_DECAY, true, 0, false},
+    {"poly, degree 2", "poly", 0.5, BO_GATE_NONE, false, 0, false},
+    {"poly, degree 2, width 32", "poly", 0.5, BO_GATE_NONE, false, 32, false},
+    {"poly, degree 2, width 16", "poly", 0.5, BO_GATE_NONE, false, 16, false},
+    {"taylor", "taylor", 0.5, BO_GATE_NONE, false, 0, false},
+    {"hedgehog", "hedgehog", NAN, BO_GATE_NONE, false, 0, false},
+    {"t2r", "t2r", NAN, BO_GATE_NONE, false, 0, false},
+    {"power, degree 2", "power", NAN, BO_GATE_NONE, false, 0, false},
+    {"gla", "gla", 0.5, BO_GATE_NONE, false, 0, false},
+    {"delta", "delta", 0.5, BO_GATE_NONE, false, 0, false},
+    {"gated-delta", "gated-delta", 0.5, BO_GATE_DECAY, false, 0, false},
+    {"ridge", "ridge", NAN, BO_GATE_NONE, false, 0, false},
+    {"ridge, not causal", "ridge", NAN, BO_GATE_NONE, false, 0, true},
+    {"gated-ridge", "gated-ridge", NAN, BO_GATE_DECAY, false, 0, false},
 };
 
 static bo_attention_desc describe(const attention_bench *bench, const member *of)
@@ -50,9 +52,12 @@ static bo_attention_desc describe(const attention_bench *bench, const member *of
     bo_attention_desc desc = attention_favor(bench, of->drawn ? bench->options->features.items[0] : 0);
     bo_attention_preset(of->preset, &desc);
     desc.gate = of->gate;
+    desc.causal = !of->all;
     if (of->dim) desc.dim = desc.value_dim = of->dim;
     return desc;
 }
+
+/* ---- one kind ---------------------------------------------------------------------------------------------------- */
 
 /* Measures the forward pass, or forward and backward together. The backward pass counts twice the operations of the
  * forward pass. */
@@ -101,13 +106,45 @@ static bool measure_step(attention_bench *bench, const member *of)
     return ok;
 }
 
+/* ---- ridge attention of one pool --------------------------------------------------------------------------------- */
+
+enum { POOLS = 3 };
+
+/* Times ridge attention that is not causal, the causal form, and softmax attention of all keys, in alternation. */
+static bool measure_pool(attention_bench *bench, bool gradients)
+{
+    static const char *const names[POOLS] = {"ridge, not causal", "ridge, causal", "softmax, not causal"};
+    const size_t tokens = family_tokens(bench);
+    attention_case cases[POOLS] = {0};
+    attention_work works[POOLS];
+    double seconds[POOLS], ratios[POOLS];
+    bool ok = true;
+    for (size_t i = 0; i < POOLS; i++) {
+        bo_attention_desc desc = attention_favor(bench, 0);
+        bo_attention_preset(i < 2 ? "ridge" : "softmax", &desc);
+        desc.causal = i == 1;
+        ok = ok && attention_case_open(bench, bench->context, &desc, tokens, gradients, &cases[i]);
+        works[i] =
+            (attention_work){bench->context, gradients ? attention_case_both : attention_case_forward, &cases[i], 0};
+    }
+    ok = ok && attention_time(bench, works, POOLS, seconds, ratios);
+    for (size_t i = 0; i < POOLS; i++) attention_case_close(&cases[i]);
+    for (size_t i = 1; ok && i < POOLS; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s / %s, forward%s", names[i], names[0], gradients ? " + backward" : "");
+        bench_add(bench->run, name, ratios[i], "", NAN, false, "N = %zu: %.4g us and %.4g us per token", tokens,
+                  1e6 * seconds[i] / (double)tokens, 1e6 * seconds[0] / (double)tokens);
+    }
+    return ok;
+}
+
 bool attention_family_part(attention_bench *bench)
 {
     for (size_t i = 0; i < CLI_COUNT_OF(family); i++)
         if (!measure_pass(bench, &family[i], false) || !measure_pass(bench, &family[i], true) ||
-            !measure_step(bench, &family[i]))
+            (!family[i].all && !measure_step(bench, &family[i])))
             return false;
-    return true;
+    return measure_pool(bench, false) && measure_pool(bench, true);
 }
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */

@@ -33,12 +33,14 @@
  * With a gate g_t in (0, 1] (causal kinds with features), a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
  * input weight 1 - g_j (RFA-Gate) or 1.
  *
- * Recurrent memories are causal and have no denominator (S_0 = G_0 = H_0 = 0; β_t = 1 and g_t = 1 by default):
+ * Recurrent memories have no denominator and are causal, except RIDGE (S_0 = G_0 = H_0 = 0; β_t = 1 and g_t = 1 by
+ * default):
  *
  *     GLA      o_t = s S_tᵀ q_t,  S_t = diag(g_t) S_{t-1} + k_t v_tᵀ,  one gate per channel (2312.06635)
  *     DELTA    o_t = s S_tᵀ q_t,  S_t = g_t S_{t-1} + β_t k_t (v_t - (g_t S_{t-1})ᵀ k_t)ᵀ  (2406.06484, 2412.06464)
  *     RIDGE    o_t = G_tᵀ (H_t + Λ)⁻¹ q_t,  H_t = g_t H_{t-1} + β_t k_t k_tᵀ,  G_t = g_t G_{t-1} + β_t k_t v_tᵀ: ridge
- *              regression of the values on the keys so far (2506.05233)
+ *              regression of the values on the keys so far (2506.05233); if not causal, on all keys, without a gate:
+ *              o_i = Wᵀq_i,  W = (H + Λ)⁻¹ G,  H = Σ_j β_j k_j k_jᵀ,  G = Σ_j β_j k_j v_jᵀ
  *
  * Nothing overflows: exponential features are stored relative to a running maximum, which is part of the state. Causal
  * attention is exactly causal: a change of token t does not change any bit of an output before t. Results do not depend
@@ -225,7 +227,9 @@ typedef struct bo_attention_shape {
  *
  * Residuals are recomputed from the solution. With a gate they cover all systems. Without a gate nothing is iterated: a
  * factor of H + Λ gives the solution, and residuals cover the last query of every chunk and every step, with the H of
- * the state. They show how far H and its factor have drifted apart.
+ * the state. They show how far H and its factor have drifted apart. If the attention is not causal, a forward pass
+ * solves for the columns of W, (H + Λ) w = g, value_dim systems for each key head of a sequence; the residuals of all
+ * of them are relative to g.
  */
 typedef struct bo_solves {
     uint64_t systems;        /**< number of systems solved */

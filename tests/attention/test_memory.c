@@ -179,16 +179,16 @@ static void plans_tell_what_calls_take(void **state)
     }
 }
 
-/* Operations per token and head, by the table of docs/reference/attention.md. */
-static void check_operations(bo_context *context, bo_attention_desc desc, double each)
+/* Operations per token and head, and once per sequence and head, by the table of docs/reference/attention.md. */
+static void check_operations(bo_context *context, bo_attention_desc desc, double each, double once)
 {
-    desc.heads = 2, desc.dim = 8, desc.value_dim = 6, desc.causal = true;
+    desc.heads = 2, desc.dim = 8, desc.value_dim = 6;
     bo_attention_shape shape = {.sequences = 3, .tokens = 1000};
     bo_attention_cost plan;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
-    assert_close(plan.operations, 3000.0 * 2 * each, 0.5);
+    assert_close(plan.operations, 3000.0 * 2 * each + 3 * 2 * once, 0.5);
     bo_attention_destroy(attention);
 }
 
@@ -198,16 +198,22 @@ static void plans_count_operations(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_GLA}, 4 * 8 * 6 + 65 * (8 + 6));
-    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_DELTA}, 6 * 8 * 6 + 130 * (8 + 6));
-    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_RIDGE}, 4 * 8 * 6 + 6 * 8 * 8);
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_GLA, .causal = true}, 4 * 8 * 6 + 65 * (8 + 6),
+                     0);
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_DELTA, .causal = true},
+                     6 * 8 * 6 + 130 * (8 + 6), 0);
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_RIDGE, .causal = true}, 4 * 8 * 6 + 6 * 8 * 8,
+                     0);
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_RIDGE}, 4 * 8 * 6 + 8 * 8,
+                     8 * 8 * 8 / 3.0 + 2 * 8 * 8 * 6);
     bo_attention_desc retention = {.kind = BO_ATTENTION_LINEAR,
+                                   .causal = true,
                                    .gate = BO_GATE_FIXED,
                                    .normalizer = BO_NORMALIZER_NONE,
                                    .features.kernel = BO_KERNEL_LINEAR};
-    check_operations(context, retention, 4 * 8 * 6 + 65 * (8 + 6));
-    bo_attention_desc poly = {.kind = BO_ATTENTION_LINEAR, .features.kernel = BO_KERNEL_POLYNOMIAL};
-    check_operations(context, poly, 4 * 45 * 6 + 65 * (8 + 6));
+    check_operations(context, retention, 4 * 8 * 6 + 65 * (8 + 6), 0);
+    bo_attention_desc poly = {.kind = BO_ATTENTION_LINEAR, .causal = true, .features.kernel = BO_KERNEL_POLYNOMIAL};
+    check_operations(context, poly, 4 * 45 * 6 + 65 * (8 + 6), 0);
     bo_attention_desc favor = {
         .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .value_dim = 32, .causal = true, .features.features = 128};
     bo_attention_desc exact = {.kind = BO_ATTENTION_SOFTMAX, .heads = 8, .dim = 64, .causal = true};

@@ -56,6 +56,12 @@ for kind in "linear (elu)" retention favor "favor, decay gate" "poly, degree 2" 
         expect "$kind, $pass" "$(figure "$kind, $pass" value)" '>' 0
     done
 done
+for pass in "forward" "forward + backward"; do
+    expect "ridge of a pool, $pass" "$(figure "ridge, not causal, $pass / small-GEMM" value)" '>' 0
+    for other in "ridge, causal" "softmax, not causal"; do
+        expect "$other, $pass" "$(figure "$other / ridge, not causal, $pass" value)" '>' 0
+    done
+done
 # Linear attention with the identity map: products with the sums, and the same count as favor without features.
 detail=$(tr '{' '\n' <out | grep -F '"retention, forward / small-GEMM"' | sed 's/.*"detail": "N = 64: //; s/ms, //; s/of //')
 near "operations of retention a token" "$(echo "$detail" | awk '{ print $1 * $2 / 64 }')" "$(echo "$detail" | awk '{ print $5 }')"
