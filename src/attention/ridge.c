@@ -137,8 +137,7 @@ bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attenti
 
 /* ---- loading rows ------------------------------------------------------------------------------------------------ */
 
-/* Copies rows after the transform, contiguously. False: some number is not finite. */
-static bool take_rows(const bo_attention_ridge *work, bo_role role, size_t rows, bo_rows from, float *to)
+bool bo_ridge_rows(const bo_attention_ridge *work, bo_role role, size_t rows, bo_rows from, float *to)
 {
     size_t dim = work->dim, ld;
     if (!bo_rows_finite(work->kernels, rows, dim, from.at, from.stride)) return false;
@@ -173,7 +172,7 @@ bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t fir
     work->rows = rows;
     work->keys = k.at ? rows : 0;
     if (k.at &&
-        !(take_rows(work, BO_OF_KEYS, rows, k, work->k) && bo_rows_finite(kernels, rows, values, v.at, v.stride)))
+        !(bo_ridge_rows(work, BO_OF_KEYS, rows, k, work->k) && bo_rows_finite(kernels, rows, values, v.at, v.stride)))
         return false;
     for (size_t j = 0; j < work->keys; j++) {
         work->beta[j] = beta.at ? beta.at[j * beta.stride] : 1;
@@ -188,8 +187,8 @@ bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t fir
 
 bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t first)
 {
-    return take_rows(work, BO_OF_QUERIES, work->rows, bo_rows_from(q, first),
-                     work->q + member * work->chunk * work->dim);
+    return bo_ridge_rows(work, BO_OF_QUERIES, work->rows, bo_rows_from(q, first),
+                         work->q + member * work->chunk * work->dim);
 }
 
 /* Computes M = exp(b_T) M + Σ_j exp(b_T - b_j) k_j c_jᵀ; c is multiplied by the weights in place. */

@@ -127,6 +127,8 @@ void bo_ridge_fit(bo_attention_ridge *work);
 /* True if G and H are finite. */
 bool bo_ridge_finite(const bo_attention_ridge *work);
 
+/* Copies rows after the transform, contiguously. False: some number is not finite. */
+bool bo_ridge_rows(const bo_attention_ridge *work, bo_role role, size_t rows, bo_rows from, float *to);
 /* Loads the chunk [first, first + rows): its keys (none if k is NULL), and the queries of one head of the group. False:
  * some number is not finite. */
 bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t first, size_t rows);

@@ -77,14 +77,11 @@ static pool_work pool_begin(const bo_call *call, size_t sequence, size_t key_hea
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Writes rows of floats, each times its factor (NULL: 1), as doubles. */
-static void widen(size_t rows, size_t width, const float *from, size_t stride, const float *factors, double *to,
-                  size_t ldt)
+/* Writes rows of floats as doubles. */
+static void widen(size_t rows, size_t width, const float *from, size_t stride, double *to, size_t ldt)
 {
-    for (size_t i = 0; i < rows; i++) {
-        double factor = factors ? (double)factors[i] : 1;
-        for (size_t j = 0; j < width; j++) to[i * ldt + j] = factor * (double)from[i * stride + j];
-    }
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++) to[i * ldt + j] = (double)from[i * stride + j];
 }
 
 static void narrow(size_t rows, size_t width, const double *from, float *to, size_t stride)
@@ -105,30 +102,45 @@ static bo_rows query_rows(const pool_work *work, const float *array, size_t widt
 static bool take_queries(pool_work *work, size_t member, size_t first, size_t rows)
 {
     bo_attention_ridge *ridge = &work->ridge;
-    const float *q = ridge->q + member * ridge->chunk * ridge->dim;
-    ridge->rows = rows;
-    ridge->keys = 0;
-    if (!bo_ridge_queries(ridge, member, query_rows(work, work->call->in->q, ridge->dim, member), first)) return false;
-    widen(rows, ridge->dim, q, ridge->dim, NULL, work->rows, ridge->dim);
+    bo_rows q = bo_rows_from(query_rows(work, work->call->in->q, ridge->dim, member), first);
+    if (!bo_ridge_rows(ridge, BO_OF_QUERIES, rows, q, ridge->q)) return false;
+    widen(rows, ridge->dim, ridge->q, ridge->dim, work->rows, ridge->dim);
+    return true;
+}
+
+/* Loads the chunk of keys and values that starts at `first`: k to work->rows, v and k to work->pairs, starting at the
+ * given columns. False: some number is not finite. */
+static bool take_keys(pool_work *work, const bo_token_rows *at, size_t first, size_t rows, size_t of_v, size_t of_k)
+{
+    bo_attention_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    bo_rows v = bo_rows_from(at->v, first), beta = bo_rows_from(at->beta, first);
+    if (!bo_ridge_rows(ridge, BO_OF_KEYS, rows, bo_rows_from(at->k, first), ridge->k) ||
+        !bo_rows_finite(ridge->kernels, rows, values, v.at, v.stride))
+        return false;
+    for (size_t j = 0; j < rows; j++) ridge->beta[j] = beta.at ? beta.at[j * beta.stride] : 1;
+    widen(rows, dim, ridge->k, dim, work->rows, dim);
+    widen(rows, dim, ridge->k, dim, work->pairs + of_k, work->wide);
+    widen(rows, values, v.at, v.stride, work->pairs + of_v, work->wide);
     return true;
 }
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* Adds the chunk's keys to the sums. */
-static void sum_chunk(pool_work *work)
+/* Adds a chunk to the sums. */
+static bool sum_chunk(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
     bo_attention_ridge *ridge = &work->ridge;
-    size_t dim = ridge->dim, values = ridge->value_dim, keys = ridge->keys;
-    widen(keys, dim, ridge->k, dim, ridge->beta, work->rows, dim);
-    widen(keys, dim, ridge->k, dim, NULL, work->pairs, work->wide);
-    widen(keys, values, ridge->v, values, NULL, work->pairs + dim, work->wide);
+    size_t dim = ridge->dim;
+    if (!take_keys(work, at, first, rows, dim, 0)) return false;
+    for (size_t j = 0; j < rows; j++)
+        for (size_t i = 0; i < dim; i++) work->rows[j * dim + i] *= (double)ridge->beta[j];
     bo_product64 product = {.ta = true,
                             .upper = true,
                             .add = true,
                             .m = dim,
                             .n = work->wide,
-                            .k = keys,
+                            .k = rows,
                             .a = work->rows,
                             .lda = dim,
                             .b = work->pairs,
@@ -136,24 +148,27 @@ static void sum_chunk(pool_work *work)
                             .c = ridge->exact.sums,
                             .ldc = ridge->exact.width};
     bo_product64_run(ridge->kernels, &product, work->room);
+    return true;
 }
 
-static void take_chunk(pool_work *work)
+/* Updates the factor with a chunk. */
+static bool rotate_chunk(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
+    if (!bo_ridge_keys(&work->ridge, at, first, rows)) return false;
     bo_ridge_take(&work->ridge);
+    return true;
 }
 
-/* Loads the keys chunk by chunk, and passes each chunk to `use`. False: canceled, or some number is not finite. */
-static bool each_chunk(pool_work *work, bool counted, void (*use)(pool_work *work))
+/* Passes the keys to `use`, chunk by chunk. False: canceled, or some number is not finite. */
+static bool each_chunk(pool_work *work, bool counted,
+                       bool (*use)(pool_work *work, const bo_token_rows *at, size_t first, size_t rows))
 {
     const bo_call *call = work->call;
     bo_token_rows at = bo_token_rows_at(call, work->sequence, work->key_head);
     size_t keys = call->sequences[work->sequence].keys, chunk = work->ridge.chunk;
     for (size_t first = 0; first < keys; first += chunk) {
         size_t rows = bo_min(chunk, keys - first);
-        if (bo_pass_stops(call->watch, counted ? rows : 0)) return false;
-        if (!bo_ridge_keys(&work->ridge, &at, first, rows)) return false;
-        use(work);
+        if (bo_pass_stops(call->watch, counted ? rows : 0) || !use(work, &at, first, rows)) return false;
     }
     return true;
 }
@@ -189,7 +204,7 @@ static bool gather(pool_work *work)
     }
     ridge->exact.rounding = 0x1p-24;
     bo_ridge_begin(ridge, initial ? bo_state_memory(call->attention, initial, work->key_head) : NULL);
-    return each_chunk(work, !anew, take_chunk);
+    return each_chunk(work, !anew, rotate_chunk);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -287,7 +302,7 @@ static bool back_queries(pool_work *work, size_t member, size_t first, size_t ro
             dout = bo_rows_from(query_rows(work, call->dout, values, member), first);
     if (!take_queries(work, member, first, rows) || !bo_rows_finite(ridge->kernels, rows, values, dout.at, dout.stride))
         return false;
-    widen(rows, values, dout.at, dout.stride, NULL, work->pairs, values);
+    widen(rows, values, dout.at, dout.stride, work->pairs, values);
     bo_product64 sum = {.ta = true,
                         .add = true,
                         .m = dim,
@@ -362,16 +377,13 @@ static bool back_all_queries(pool_work *work, float *parameters)
     return true;
 }
 
-/* Computes u and w of the chunk's keys. */
-static void pull_keys(pool_work *work)
+/* Computes u and w of a chunk of keys. */
+static void pull_keys(pool_work *work, size_t rows)
 {
-    bo_attention_ridge *ridge = &work->ridge;
-    size_t dim = ridge->dim, values = ridge->value_dim, wide = work->wide, keys = ridge->keys;
-    widen(keys, dim, ridge->k, dim, NULL, work->rows, dim);
-    widen(keys, values, ridge->v, values, NULL, work->pairs, wide);
-    widen(keys, dim, ridge->k, dim, NULL, work->pairs + values, wide);
+    const bo_kernels *kernels = work->ridge.kernels;
+    size_t dim = work->ridge.dim, wide = work->wide;
     bo_product64 u = {.tb = true,
-                      .m = keys,
+                      .m = rows,
                       .n = dim,
                       .k = wide,
                       .a = work->pairs,
@@ -380,7 +392,7 @@ static void pull_keys(pool_work *work)
                       .ldb = wide,
                       .c = work->u,
                       .ldc = dim};
-    bo_product64 w = {.m = keys,
+    bo_product64 w = {.m = rows,
                       .n = wide,
                       .k = dim,
                       .a = work->rows,
@@ -389,12 +401,12 @@ static void pull_keys(pool_work *work)
                       .ldb = wide,
                       .c = work->products,
                       .ldc = wide};
-    bo_product64_run(ridge->kernels, &u, work->room);
-    bo_product64_run(ridge->kernels, &w, work->room);
+    bo_product64_run(kernels, &u, work->room);
+    bo_product64_run(kernels, &w, work->room);
 }
 
-/* Computes the gradients of the chunk's keys from u and w. */
-static void give_keys(pool_work *work, size_t first)
+/* Computes the gradients of a chunk of keys from u and w. */
+static void give_keys(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
     const bo_call *call = work->call;
     const bo_attention_desc *d = &call->attention->desc;
@@ -404,7 +416,7 @@ static void give_keys(pool_work *work, size_t first)
     bo_rows dk = bo_rows_from(bo_rows_at(call, to->k, d->key_heads, dim, true, sequence, head), first);
     bo_rows dv = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, values, true, sequence, head), first);
     bo_rows dbeta = bo_rows_from(bo_rows_at(call, to->beta, d->key_heads, 1, true, sequence, head), first);
-    for (size_t j = 0; j < ridge->keys; j++) {
+    for (size_t j = 0; j < rows; j++) {
         const double *u = work->u + j * dim, *w = work->products + j * work->wide, *k = work->rows + j * dim;
         double beta = (double)ridge->beta[j], along = 0;
         for (size_t i = 0; i < dim; i++) {
@@ -414,23 +426,17 @@ static void give_keys(pool_work *work, size_t first)
         if (dbeta.at) dbeta.at[j * dbeta.stride] = (float)along;
         for (size_t i = 0; dv.at && i < values; i++) dv.at[j * dv.stride + i] = (float)(beta * w[i]);
     }
-    bo_rows k = bo_rows_from(bo_token_rows_at(call, sequence, head).k, first);
+    bo_rows k = bo_rows_from(at->k, first);
     if (dk.at)
-        bo_row_transform_backward(&ridge->transform, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->slope, dk.at,
-                                  dk.stride, NULL);
+        bo_row_transform_backward(&ridge->transform, BO_OF_KEYS, rows, k.at, k.stride, work->slope, dk.at, dk.stride,
+                                  NULL);
 }
 
-static bool back_all_keys(pool_work *work)
+static bool back_chunk(pool_work *work, const bo_token_rows *at, size_t first, size_t rows)
 {
-    const bo_call *call = work->call;
-    bo_token_rows at = bo_token_rows_at(call, work->sequence, work->key_head);
-    size_t keys = call->sequences[work->sequence].keys, chunk = work->ridge.chunk;
-    for (size_t first = 0; first < keys; first += chunk) {
-        size_t rows = bo_min(chunk, keys - first);
-        if (bo_pass_stops(call->watch, rows) || !bo_ridge_keys(&work->ridge, &at, first, rows)) return false;
-        pull_keys(work);
-        give_keys(work, first);
-    }
+    if (!take_keys(work, at, first, rows, 0, work->ridge.value_dim)) return false;
+    pull_keys(work, rows);
+    give_keys(work, at, first, rows);
     return true;
 }
 
@@ -467,6 +473,6 @@ void bo_ridge_pool_backward(const bo_call *call, size_t sequence, size_t key_hea
 {
     pool_work work = pool_begin(call, sequence, key_head, true, scratch);
     begin_gradient(&work);
-    if (!back_all_queries(&work, parameters) || !back_all_keys(&work)) bo_note_stop(call);
+    if (!back_all_queries(&work, parameters) || !each_chunk(&work, true, back_chunk)) bo_note_stop(call);
     give_initial(&work);
 }
