@@ -1,7 +1,8 @@
-/* ridge-attention: a memory that is refitted at every token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ,
- * G_t = g G_{t-1} + k_t v_tᵀ. */
+/* ridge-attention: queries that share one pool of keys and values (ridge_pool.c), and a memory that is refitted at every
+ * token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ, G_t = g G_{t-1} + k_t v_tᵀ. */
 #include "../../src/math/linalg.h"
 #include "../statistics.h"
+#include "ridge_pool.h"
 #include "ridge_time.h"
 #include "../tools/numbers.h"
 #include <bochner/attention.h>
@@ -59,6 +60,32 @@ static const bo_lab_claim claims[] = {
      .number = "exponent of |difference| / |refit| as a power of t, from token 512 on, for the library",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25},
+    {.name = "pool",
+     .statement = "n queries on one pool of n pairs (rows of A and B): the ridge attention of the library without a "
+                  "causal mask gives W*ᵀq with W* = (λI + AᵀA)⁻¹AᵀB.",
+     .number = "largest |difference| / |refit in float64| of the outputs, float32, n = 8 to 4,096, d = 64",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-6,
+     .source = "course notes, ridge attention; outputs are rounded to float32, 6e-8 of each number"},
+    {.name = "pool-length",
+     .statement = "For n > d the cost of one pool is linear in n.",
+     .number = "exponent of the time as a power of n, n up to 16,384, d = 64",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.85,
+     .upper = 1.15,
+     .source = "course notes, ridge attention: O(nd²) + O(d³), which is O(nd²) if n > d"},
+    {.name = "pool-square",
+     .statement = "For n > d the cost of one pool is at most quadratic in d.",
+     .number = "exponent of the time as a power of d, d = 32 to 256, n = 1,024",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 2.4,
+     .source = "course notes, ridge attention: O(nd²) if n > d; 2.4 as for the cost per token"},
+    {.name = "pool-cube",
+     .statement = "For one pair, the cost is at most cubic in d.",
+     .number = "exponent of the time as a power of d, d = 32 to 256, n = 1",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 3.2,
+     .source = "course notes, ridge attention: O(d³) for the inverse"},
 };
 
 static const bo_lab_table tables[] = {
@@ -78,6 +105,18 @@ static const bo_lab_table tables[] = {
     {.name = "time",
      .title = "Time per token",
      .rows = "d, dimension of keys and values",
+     .values = "microseconds",
+     .log_x = true,
+     .log_y = true},
+    {.name = "pool",
+     .title = "One pool: distance from a refit",
+     .rows = "n, number of queries and of pairs",
+     .values = "|difference| / |refit| of the outputs",
+     .log_x = true,
+     .log_y = true},
+    {.name = "pool-time",
+     .title = "One pool: time per query",
+     .rows = "n, number of queries and of pairs",
      .values = "microseconds",
      .log_x = true,
      .log_y = true},
@@ -335,23 +374,26 @@ static bo_status measure(lab_run *run)
     BO_TRY(measure_plain(run, &engine));
     BO_TRY(measure_decay(run, &engine));
     lab_claim(run, "engine", engine);
-    return lab_ridge_time(run);
+    BO_TRY(lab_ridge_time(run));
+    return lab_ridge_pool(run);
 }
 
 const lab_experiment lab_ridge_attention = {
     {.name = "ridge-attention",
      .group = LAB_ARCHITECTURES,
-     .title = "Attention as ridge regression, refitted at every token",
-     .claim = "Ridge regression of the values on the keys so far can be updated in O(d²) per token, and the update is "
-              "exact if nothing decays. With decay and a constant Λ, a rank-1 update solves a different problem.",
-     .source = "Sherman and Morrison 1950; MesaNet, arXiv 2506.05233",
+     .title = "Attention as ridge regression, of one pool and refitted at every token",
+     .claim = "Ridge regression of the values on the keys of one pool answers n queries in O(nd²) + O(d³). On the keys "
+              "so far it can be updated in O(d²) per token, and the update is exact if nothing decays. With decay and "
+              "a constant Λ, a rank-1 update solves a different problem.",
+     .source = "course notes, ridge attention; Sherman and Morrison 1950; MesaNet, arXiv 2506.05233",
      .method =
          "Keys and queries are directions of an anisotropic normal distribution in 24 dimensions. Values (dimension "
          "16) are a linear function of the key plus noise; λ = 1/4. After each token, outputs are compared with a "
          "refit in float64, which factors H + Λ again. 131,072 tokens are processed without decay and 1,024 with g = "
          "0.98; errors are root mean squares over up to 64 tokens before each power of 2. Compared are rank-1 updates "
          "of (H + Λ)⁻¹ in float64 and in float32, and the ridge attention of the library. Times are those of one "
-         "thread, the minimum of nine batches.",
+         "thread, the minimum of nine batches. Pools have keys and queries from N(0, I/d), values from N(0, I) and as "
+         "many queries as pairs.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

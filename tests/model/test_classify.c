@@ -117,6 +117,8 @@ static void test_texts_of_any_length(void **state)
         {"rfa-gate", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, true, 0},
         {"favor", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, true, true, 0},
         {"delta", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, true, true, 0},
+        {"ridge", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
+        {"ridge", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, false, 0},
         {"ssm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
         {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, true, true, 0},
         {"conv", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, true, true, 0},
@@ -198,8 +200,8 @@ static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling,
 
 static void test_both_sides_are_seen(void **state)
 {
-    static const char *const kinds[] = {"softmax", "rfa", "favor", "rfa-gate", "hybrid", "gla", "ssm", "gru"};
-    enum { BOTH_WAYS = 3 };
+    static const char *const kinds[] = {"softmax", "rfa", "favor", "ridge", "rfa-gate", "hybrid", "gla", "ssm", "gru"};
+    enum { BOTH_WAYS = 4 };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (int silent = -1; silent < LAYERS; silent++) {
             /* layer 0 reads forward, layer 1 backward */

@@ -104,9 +104,10 @@ static void test_directions(void **state)
         const char *kind;
         bool causal; /* by definition of the kind */
         bo_attention_kind cross;
-    } cases[] = {{"softmax", false, BO_ATTENTION_SOFTMAX}, {"rfa", false, BO_ATTENTION_RFA},
-                 {"rfa-gate", true, BO_ATTENTION_RFA},     {"hybrid", true, BO_ATTENTION_FAVOR},
-                 {"delta", true, BO_ATTENTION_DELTA},      {"gru", true, BO_ATTENTION_SOFTMAX}};
+    } cases[] = {{"softmax", false, BO_ATTENTION_SOFTMAX},  {"rfa", false, BO_ATTENTION_RFA},
+                 {"rfa-gate", true, BO_ATTENTION_RFA},      {"hybrid", true, BO_ATTENTION_FAVOR},
+                 {"delta", true, BO_ATTENTION_DELTA},       {"ridge", false, BO_ATTENTION_RIDGE},
+                 {"gated-ridge", true, BO_ATTENTION_RIDGE}, {"gru", true, BO_ATTENTION_SOFTMAX}};
     test_folder *folder = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_TASK_CLASSIFY), forward = desc;
@@ -129,6 +130,8 @@ static void test_directions(void **state)
         assert_int_equal(d->cross_attention.gate, BO_GATE_NONE);
         assert_int_equal(d->encoder_layers, LAYERS);
         if (encoder) assert_int_equal(bo_attention_describe(encoder)->causal, cases[i].causal);
+        if (cases[i].cross == BO_ATTENTION_RIDGE) /* the whole source is one pool, also if the layers have a gate */
+            assert_false(bo_attention_describe(model->attentions[bo_model_place(d, BO_MODEL_PART_CROSS)])->causal);
         bo_model_destroy(model);
     }
 }

@@ -61,7 +61,7 @@ static void check_together(bo_context *context, const bo_model *model, const bo_
 static void any_number_together(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"softmax", "rfa", "gru"};
+    static const char *const kinds[] = {"softmax", "rfa", "ridge", "gru"};
     bo_context *context = test_context(2);
     bo_tokenizer *tokenizer;
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));

@@ -30,8 +30,8 @@ static bo_training_score train(runs *r, bo_model_task task, const char *kind, ui
 /* The probability of 90% correct answers by chance for 48 examples is (48 choose 44) / 2^48 … < 1e-9. */
 static void labels_are_learned(void **state)
 {
-    static const char *const kinds[] = {"softmax", "rfa-gate", "ssm"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const kinds[] = {"softmax", "rfa-gate", "ridge", "ssm"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const bo_training_score score = train(*state, BO_MODEL_TASK_CLASSIFY, kinds[i], 100);
         assert_string_equal(score.name, "accuracy");
         assert_int_equal(score.count, EXAMPLES / 5);
@@ -49,8 +49,8 @@ static void matches_are_learned(void **state)
  * lengths only has about 4. */
 static void translations_are_learned(void **state)
 {
-    static const char *const kinds[] = {"rfa", "gru"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const kinds[] = {"rfa", "ridge", "gru"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const bo_training_score score = train(*state, BO_MODEL_TASK_TRANSLATE, kinds[i], 200);
         assert_string_equal(score.name, "perplexity");
         if (!(score.metric < 1.6)) fail_msg("%s: perplexity %g", kinds[i], score.metric);
