@@ -27,6 +27,7 @@ static const watch_case cases[] = {
     {"gla", {.kind = BO_ATTENTION_GLA, .causal = true, .chunk = 1}, MOST / 2},
     {"delta", {.kind = BO_ATTENTION_DELTA, .causal = true, .unit = true, .chunk = 1}, MOST / 2},
     {"ridge", {.kind = BO_ATTENTION_RIDGE, .causal = true}, MOST},
+    {"ridge, both ways", {.kind = BO_ATTENTION_RIDGE, .chunk = 1}, MOST},
     {"gated ridge", {.kind = BO_ATTENTION_RIDGE, .causal = true, .gate = BO_GATE_DECAY}, MOST / 4},
 };
 
