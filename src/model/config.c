@@ -279,7 +279,16 @@ static bo_status read_task(bo_context *context, const char *where, const cJSON *
 /* ====================================================================================================================
  * config.json of Bochner's models: the model under the member names of Hugging Face, attention in a separate object. */
 
-enum { FORMAT = 1, DEPTH = 16 };
+enum { FORMAT = 2, DEPTH = 16 };
+
+/* Returns the format of a model's file: 1, or 2 if its encoder has a memory that is not causal (ridge attention). In
+ * format 1 such an encoder read forward and backward in turn, with the same weights. */
+static size_t format_of(const bo_model_desc *d)
+{
+    const bo_model_part part = d->task == BO_MODEL_TASK_TRANSLATE ? BO_MODEL_PART_ENCODER : BO_MODEL_PART_LAYERS;
+    const bool memory = bo_model_attends(d, part) && bo_attention_has(&d->attention, BO_TRAIT_MEMORY);
+    return memory && !bo_model_is_causal(d, part) ? 2 : 1;
+}
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -513,7 +522,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     bo_json_raw(&text, "{\n  \"architectures\": [");
     bo_json_string(&text, architecture_of(model->desc.task));
     bo_json_raw(&text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
-    bo_json_whole(&text, FORMAT);
+    bo_json_whole(&text, format_of(&model->desc));
     bo_json_raw(&text, ",\n  \"bochner_version\": ");
     bo_json_string(&text, bo_version());
     bo_json_raw(&text, ",\n  \"dtype\": \"float32\",");
@@ -609,6 +618,11 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_task(context, where, json, out));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
+    if (format < format_of(&out->desc))
+        return bo_fail(context, BO_VERSION,
+                       "%s: the model has format %zu, in which layers with attention %s read forward and backward in "
+                       "turn; this version attends to the whole text at once: train the model again",
+                       where, format, bo_attention_kind_name(out->desc.attention.kind));
     out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;

@@ -235,7 +235,7 @@ static void test_lies(void **state)
         {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1", "true or false, found 1", BO_FORMAT},
         {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "found bert", BO_UNSUPPORTED},
         {"\"model_type\"", "\"model\"", "\"model_type\" is missing", BO_FORMAT},
-        {"\"bochner_format\": 1", "\"bochner_format\": 2", "reads formats up to 1", BO_VERSION},
+        {"\"bochner_format\": 1", "\"bochner_format\": 3", "reads formats up to 2", BO_VERSION},
         {"\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": -1", "norm_epsilon must be", BO_FORMAT},
         {"\"dropout\": 0", "\"dropout\": 1", "dropout must be in [0, 1)", BO_FORMAT},
         {"\"attention\": {", "\"attention\": 3, \"other\": {", "should be a JSON object", BO_FORMAT},

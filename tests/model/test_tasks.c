@@ -290,6 +290,33 @@ static void test_lies(void **state)
     tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
 }
 
+/* In files of format 1, encoders with ridge attention read in alternating directions. Other files have format 1. */
+static void test_earlier_encoders(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    const bo_model_desc descs[] = {labeler_desc("ridge", BO_MODEL_TASK_CLASSIFY), translator("ridge"),
+                                   labeler_desc("gated-ridge", BO_MODEL_TASK_CLASSIFY), test_desc("ridge")};
+    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
+        bo_model *model, *read;
+        char *config, *format;
+        assert_ok(context, bo_model_create(context, &descs[i], NULL, &model));
+        assert_ok(context, bo_model_save(context, model, folder->path));
+        assert_ok(context, bo_config_write(context, model, &config));
+        assert_ok(context, bo_model_load(context, folder->path, &read));
+        bo_model_destroy(read);
+        format = strstr(config, "\"bochner_format\": ") + strlen("\"bochner_format\": ");
+        assert_true(*format == (i < 2 ? '2' : '1'));
+        *format = '1';
+        test_text(folder, "config.json", config);
+        if (i < 2)
+            assert_fails(context, BO_VERSION, "ridge read forward and backward",
+                         bo_model_load(context, folder->path, &read));
+        bo_free(config);
+        bo_model_destroy(model);
+    }
+}
+
 /* ---- other models ------------------------------------------------------------------------------------------------ */
 
 static bool same_weight(bo_context *context, const bo_model *a, const bo_model *b, const char *name)
@@ -409,16 +436,9 @@ static void test_other_forms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_refused),
-        TEST(test_directions),
-        TEST(test_windows_alternate),
-        TEST(test_vocabulary_of_translators),
-        TEST(test_trips),
-        TEST(test_lies),
-        TEST(test_lies_about_sizes),
-        TEST(test_adopted),
-        TEST(test_fingerprints),
-        TEST(test_other_forms),
+        TEST(test_refused), TEST(test_directions),   TEST(test_windows_alternate), TEST(test_vocabulary_of_translators),
+        TEST(test_trips),   TEST(test_lies),         TEST(test_lies_about_sizes),  TEST(test_earlier_encoders),
+        TEST(test_adopted), TEST(test_fingerprints), TEST(test_other_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
