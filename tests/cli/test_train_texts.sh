@@ -43,6 +43,23 @@ fails 1 "different pooling|max" "$BOCHNER" train --resume --out labels --pooling
 sed 's/^good/fine/' labels.tsv >renamed.tsv
 fails 1 "different texts" "$BOCHNER" train --resume --out labels --data renamed.tsv --quiet
 
+# Ridge attention without a causal mask, every text one pool: the loss falls, for any number of threads; --forward makes it
+# causal. A translator has it in the encoder, in the decoder and between them.
+plain="--layers 1 --width 16 --heads 2 --batch 2 --pack 64 --optim adamw --lr 0.02 --attention ridge"
+for threads in 1 2; do
+    succeeds "$BOCHNER" train --task classify --data labels.tsv --out ridge$threads $plain --steps 60 --eval-every 20 --threads $threads --json
+    expect "accuracy of ridge attention" "$(field out valid_accuracy)" ">" 0.9
+done
+cmp -s ridge1/model.safetensors ridge2/model.safetensors || complain "another number of threads gives another model of ridge attention"
+sed -n 's/.*"steps": 60, "loss": \([0-9.e+-]*\).*/\1/p' ridge1/metrics.jsonl >losses
+expect "the loss of ridge attention" "$(tail -n 1 losses)" "<" "$(awk 'NR == 1 { print $1 / 2 }' losses)"
+succeeds "$BOCHNER" eval ridge1 --data labels.tsv
+succeeds "$BOCHNER" train --task classify --data labels.tsv --out ridge-forward $plain --steps 2 --forward --quiet
+cmp -s ridge1/config.json ridge-forward/config.json && complain "--forward changes nothing"
+succeeds "$BOCHNER" train --task translate --data translate.tsv --out ridge-translate $plain --steps 20 --cross-attention ridge
+succeeds "$BOCHNER" generate ridge-translate --prompt abc --quiet
+fails 1 "no gate" "$BOCHNER" train --task translate --data translate.tsv --out no $plain --cross-attention gated-ridge
+
 # Standard input and gzip; a test file; longer texts are truncated and counted.
 succeeds "$BOCHNER" train --task classify --data - --out piped $small --steps 3 --quiet <labels.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --valid other.tsv --out valid $small --steps 3 --context 4
