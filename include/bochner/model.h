@@ -105,8 +105,8 @@ typedef struct bo_custom_layer {
 /** Describes a model. Zero means the default, except in layers, width, heads and context.
  *
  * Encoders (all layers of CLASSIFY and MATCH, the encoder of TRANSLATE) read in both directions: attention is not
- * causal. A mixer or kind of attention that is always causal (gates, memories, SSM, RNN, …) reads forward in layers 0,
- * 2, … and backward in the others.
+ * causal. A mixer or kind of attention that is always causal (gates, GLA, DELTA, SSM, RNN, …) reads forward in layers
+ * 0, 2, … and backward in the others.
  *
  * TRANSLATE: if the tokenizer has no end token (bo_tokenizer_end()), the vocabulary has one id more than the tokenizer,
  * which serves as the end token. The end token starts and ends a target and ends a source. */
