@@ -275,13 +275,41 @@ static void packed_factor_multiplies(void **state)
     }
 }
 
+/* bo_product64 with each pair of transposes, and once for the upper triangle only. */
+static void check_product64(bo_context *context, const size_t *size, bool ta, bool tb, bool add)
+{
+    size_t m = size[0], n = size[1], k = size[2], lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
+    const struct bo_kernels *kernels = bo_context_kernels(context);
+    double *a = test_doubles(lda * (ta ? k : m), 4), *b = test_doubles(ldb * (tb ? n : k), 5), alpha = 1, beta = add;
+    double *c = test_doubles(ldc * m, 6), *before = test_doubles(ldc * m, 6), *upper = test_doubles(ldc * m, 6);
+    void *room = aligned_alloc(64, bo_product64_bytes(kernels, m, n, k) + 64);
+    bo_product64 what = {.ta = ta, .tb = tb, .add = add, .m = m, .n = n, .k = k, .a = a, .lda = lda};
+    what.b = b, what.ldb = ldb, what.c = c, what.ldc = ldc;
+    bo_product64_run(kernels, &what, room);
+    CHECK_GEMM(0x1p-53);
+    what.upper = true, what.c = upper;
+    bo_product64_run(kernels, &what, room);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = i; j < n; j++) assert_memory_equal(upper + i * ldc + j, c + i * ldc + j, sizeof *c);
+    free(a), free(b), free(c), free(before), free(upper), free(room);
+}
+
+static void small_products_match_naive_loops(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(context, 1)
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int way = 0; way < 8; way++) check_product64(context, sizes[s], way & 1, way & 2, way & 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_match_naive_loops),    cmocka_unit_test(degenerate_sizes_only_scale),
-        cmocka_unit_test(super_blocks_are_joined),       cmocka_unit_test(bits_do_not_depend_on_threads),
-        cmocka_unit_test(packed_factor_multiplies),      cmocka_unit_test(products_share_a_factor),
-        cmocka_unit_test(symmetric_products_are_halved), cmocka_unit_test(room_serves_fewer_rows_and_shorter_sums),
+        cmocka_unit_test(products_match_naive_loops),       cmocka_unit_test(degenerate_sizes_only_scale),
+        cmocka_unit_test(super_blocks_are_joined),          cmocka_unit_test(bits_do_not_depend_on_threads),
+        cmocka_unit_test(packed_factor_multiplies),         cmocka_unit_test(products_share_a_factor),
+        cmocka_unit_test(symmetric_products_are_halved),    cmocka_unit_test(room_serves_fewer_rows_and_shorter_sums),
+        cmocka_unit_test(small_products_match_naive_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
