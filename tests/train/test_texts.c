@@ -46,7 +46,7 @@ static void matches_are_learned(void **state)
 }
 
 /* With 4 letters and the end token, a perplexity below 1.6 means that most are read from the source: a model of the
- * lengths only has about 4. Ridge attention has no softmax to select a token of the source, and learns more slowly. */
+ * lengths only has about 4. With ridge attention the same steps reach a higher perplexity. */
 static void translations_are_learned(void **state)
 {
     static const struct {
