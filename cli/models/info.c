@@ -153,6 +153,8 @@ static void print_task(const bo_model_desc *d)
         printf(": %zu encoder layers, %zu decoder layers; %s", d->encoder_layers, d->layers,
                d->cross == BO_CROSS_SUMMARY ? "summary of the source" : "cross-attention ");
         if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->cross_attention, words));
+        if (d->mixer == BO_MIXER_ATTENTION)
+            printf("; encoder attention %s", cli_attention_summary(&d->encoder_attention, words));
     } else {
         printf(": %s classes (", cli_count(d->classes).s);
         print_labels(d);
@@ -253,6 +255,9 @@ static void json_task(cli_json *json, const bo_model_desc *d)
         cli_json_add_text(json, "cross", bo_cross_name(d->cross));
         cli_json_add_text(json, "cross_attention", attends ? bo_attention_name(&d->cross_attention) : NULL);
         cli_json_add_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
+        cli_json_add_text(json, "encoder_attention",
+                          d->mixer == BO_MIXER_ATTENTION ? bo_attention_name(&d->encoder_attention) : NULL);
+        cli_json_add_count(json, "encoder_features", d->encoder_attention.features.features);
     }
 }
 

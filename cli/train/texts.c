@@ -27,11 +27,20 @@ const cli_option cli_train_texts_rows[] = {
         "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed size"),
     COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
           .high = 1 << 12, .otherwise = "the value of --layers"),
+    CHOICE("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,
+           "for translate: attention in the encoder", .find = bo_attention_preset_find,
+           .otherwise = "the value of --attention"),
+    COUNT("encoder-features", "D", cli_train_texts_options, encoder_features,
+          "for translate: number of features in the encoder", .low = 1, .high = 1 << 24,
+          .otherwise = "the value of --features"),
     CHOICE("cross", "HOW", cli_train_texts_options, cross, bo_cross_name,
            "for translate: connection from the source to the decoder", .otherwise = "attention"),
     CHOICE("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
            "for translate: attention from the decoder to the source", .find = bo_attention_preset_find,
            .otherwise = "the value of --attention"),
+    COUNT("cross-features", "D", cli_train_texts_options, cross_features,
+          "for translate: number of features in the attention from the decoder to the source", .low = 1,
+          .high = 1 << 24, .otherwise = "the value of --features"),
     REAL("smoothing", "E", cli_train_texts_options, smoothing, "label smoothing", .high = 0.9,
          .otherwise = "0; for translate 0.1"),
     END_OF_OPTIONS,
@@ -50,10 +59,13 @@ static const char *label_option(const cli_train_texts_options *t)
 
 static const char *translation_option(const cli_train_texts_options *t)
 {
-    return CLI_GIVEN(t, encoder_layers)    ? "encoder-layers"
-           : CLI_GIVEN(t, cross)           ? "cross"
-           : CLI_GIVEN(t, cross_attention) ? "cross-attention"
-                                           : NULL;
+    return CLI_GIVEN(t, encoder_layers)      ? "encoder-layers"
+           : CLI_GIVEN(t, encoder_attention) ? "encoder-attention"
+           : CLI_GIVEN(t, encoder_features)  ? "encoder-features"
+           : CLI_GIVEN(t, cross)             ? "cross"
+           : CLI_GIVEN(t, cross_attention)   ? "cross-attention"
+           : CLI_GIVEN(t, cross_features)    ? "cross-features"
+                                             : NULL;
 }
 
 static int not_label(const char *option)
@@ -64,6 +76,32 @@ static int not_label(const char *option)
 static int not_translation(const char *option)
 {
     return cli_wrong_use("train", "--%s needs --task translate", option);
+}
+
+/* --encoder-features and --cross-features apply to kinds with random features only. */
+static int check_features(const cli_train_options *o, const char *part, bool given, const unsigned *kind)
+{
+    const cli_attention_options decoder = cli_train_attention(o, &cli_train_texts);
+    const char *name = cli_attention_kind_choice(kind ? *kind : decoder.kind);
+    bo_attention_desc a = {0};
+    if (!given || (bo_attention_preset(name, &a) && bo_attention_has(&a, BO_TRAIT_DRAWS))) return CLI_DONE;
+    return cli_wrong_use("train", "--%s-features needs an attention with random features there, found %s", part, name);
+}
+
+static int check_parts(const cli_train_options *o)
+{
+    const cli_train_texts_options *t = &o->texts;
+    const bool encoder = CLI_GIVEN(t, encoder_attention), cross = CLI_GIVEN(t, cross_attention);
+    if (t->cross == BO_CROSS_SUMMARY && (cross || CLI_GIVEN(t, cross_features)))
+        return cli_wrong_use("train", "--cross-%s has no effect with --cross summary; leave one of them out",
+                             cross ? "attention" : "features");
+    if (cli_train_other_mixer(o) && (encoder || CLI_GIVEN(t, encoder_features)))
+        return cli_wrong_use("train", "--encoder-%s needs --mixer attention; the encoder has the mixer %s",
+                             encoder ? "attention" : "features", bo_mixer_name(o->mixer));
+    const int status =
+        check_features(o, "encoder", CLI_GIVEN(t, encoder_features), encoder ? &t->encoder_attention : NULL);
+    if (status != CLI_DONE) return status;
+    return check_features(o, "cross", CLI_GIVEN(t, cross_features), cross ? &t->cross_attention : NULL);
 }
 
 static int check(const cli_train_words *words)
@@ -77,8 +115,8 @@ static int check(const cli_train_words *words)
     if (language)
         return cli_wrong_use("train", "--%s is an option of language models; leave it out with --task %s", language,
                              bo_model_task_name(t->task));
-    if (t->cross == BO_CROSS_SUMMARY && CLI_GIVEN(t, cross_attention))
-        return cli_wrong_use("train", "--cross-attention has no effect with --cross summary; leave one of them out");
+    const int status = check_parts(o);
+    if (status != CLI_DONE) return status;
     if (t->forward && t->pooling == BO_POOLING_FIRST)
         return cli_wrong_use(
             "train", "--pooling first cannot be used with --forward: the first token does not see the tokens after it");
@@ -217,19 +255,40 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
 
 /* ---- model and run ----------------------------------------------------------------------------------------------- */
 
-static void describe_cross(const cli_train_options *o, bo_model_desc *d)
+/* The attention of the encoder, or cross attention: `kind` (NULL: that of the decoder) with the other options of
+ * attention. */
+static bo_attention_desc other_attention(const cli_train_job *job, const bo_model_desc *d, const unsigned *kind)
 {
-    const cli_train_texts_options *t = &o->texts;
+    cli_attention_options other = cli_train_attention(job->options, job->kind);
+    if (kind) other.kind = *kind;
+    bo_attention_desc a = cli_attention_numbered(&other, 0);
+    if (!kind && CLI_GIVEN(job->options, gate)) a.gate = job->options->gate;
+    a.heads = d->heads; /* softmax is all zero, which would mean the attention of the decoder */
+    a.causal = false;
+    return a;
+}
+
+static void describe_encoder(const cli_train_job *job, bo_model_desc *d)
+{
+    const cli_train_texts_options *t = &job->options->texts;
+    const bool named = CLI_GIVEN(t, encoder_attention);
     if (t->encoder_layers) d->encoder_layers = t->encoder_layers;
+    if (named || CLI_GIVEN(t, encoder_features))
+        d->encoder_attention = other_attention(job, d, named ? &t->encoder_attention : NULL);
+    if (t->encoder_features) d->encoder_attention.features.features = t->encoder_features;
+}
+
+static void describe_cross(const cli_train_job *job, bo_model_desc *d)
+{
+    const cli_train_texts_options *t = &job->options->texts;
+    const bool named = CLI_GIVEN(t, cross_attention);
+    bo_attention_desc *a = &d->cross_attention;
     if (CLI_GIVEN(t, cross)) d->cross = t->cross;
-    if (!CLI_GIVEN(t, cross_attention)) return;
-    cli_attention_options other = o->attention;
-    other.kind = t->cross_attention;
-    CLI_SET_GIVEN(&other, kind, true);
-    d->cross_attention = cli_attention_numbered(&other, 0);
-    d->cross_attention.heads = d->heads; /* softmax is all zero, which would mean the attention of the mixer */
-    d->cross_attention.window = 0;       /* only the mixer has a window */
-    d->cross_attention.causal = false;
+    if (!named && !CLI_GIVEN(t, cross_features)) return;
+    *a = other_attention(job, d, named ? &t->cross_attention : NULL);
+    a->window = 0; /* only the mixer has a window */
+    if (!named) a->gate = BO_GATE_NONE;
+    if (t->cross_features) a->features.features = t->cross_features;
 }
 
 static void describe_model(const cli_train_job *job, bo_model_desc *d)
@@ -247,13 +306,16 @@ static void describe_model(const cli_train_job *job, bo_model_desc *d)
         d->forward = none.forward;
         d->encoder_layers = none.encoder_layers;
         d->cross = none.cross;
-        d->cross_attention = none.cross_attention;
     }
+    if (!kept || CLI_GIVEN(&o->attention, kind)) /* defaults follow --attention */
+        d->encoder_attention = d->cross_attention = (bo_attention_desc){0};
     if (d->task == BO_MODEL_TASK_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
         d->vocab = 0; /* the model adds the end token */
     if (CLI_GIVEN(t, pooling)) d->pooling = t->pooling;
     d->forward |= t->forward;
-    if (d->task == BO_MODEL_TASK_TRANSLATE) describe_cross(o, d);
+    if (d->task != BO_MODEL_TASK_TRANSLATE) return;
+    describe_encoder(job, d);
+    describe_cross(job, d);
 }
 
 static void describe(cli_train_job *job)

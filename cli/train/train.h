@@ -20,7 +20,8 @@ typedef struct cli_train_texts_options {
     size_t pack, encoder_layers;
     bo_pooling pooling;
     bo_cross cross;
-    unsigned cross_attention; /* cli_attention_kind_choice */
+    unsigned encoder_attention, cross_attention; /* cli_attention_kind_choice */
+    size_t encoder_features, cross_features;
     bool forward;
     double smoothing;
 } cli_train_texts_options;

@@ -166,6 +166,10 @@ typedef struct bo_model_desc {
     /** TRANSLATE: cross attention. heads, dim and similar fields are filled in. All zero: `attention` without its
      * causal parts (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
     bo_attention_desc cross_attention;
+    /** TRANSLATE: the attention of the encoder, if the mixer is attention. heads, dim and similar fields are filled in.
+     * All zero: `attention`. If its kind differs from that of `attention`, query_norm and output_norm are AUTO in the
+     * encoder. */
+    bo_attention_desc encoder_attention;
     uint64_t reserved[4]; /**< must be zero */
 } bo_model_desc;
 

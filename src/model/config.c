@@ -286,7 +286,7 @@ enum { FORMAT = 2, DEPTH = 16 };
 static size_t format_of(const bo_model_desc *d)
 {
     const bo_model_part part = d->task == BO_MODEL_TASK_TRANSLATE ? BO_MODEL_PART_ENCODER : BO_MODEL_PART_LAYERS;
-    const bool memory = bo_model_attends(d, part) && bo_attention_has(&d->attention, BO_TRAIT_MEMORY);
+    const bool memory = bo_model_attends(d, part) && bo_attention_has(bo_model_kind(d, part), BO_TRAIT_MEMORY);
     return memory && !bo_model_is_causal(d, part) ? 2 : 1;
 }
 
@@ -490,13 +490,21 @@ static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
 /* Returns the offset from the fields of `attention` to those of the part's attention in bo_model_desc. */
 static size_t shift_of(bo_model_part part)
 {
-    return part == BO_MODEL_PART_CROSS ? offsetof(bo_model_desc, cross_attention) - offsetof(bo_model_desc, attention)
-                                       : 0;
+    static const size_t fields[] = {offsetof(bo_model_desc, attention), offsetof(bo_model_desc, cross_attention),
+                                    offsetof(bo_model_desc, encoder_attention)};
+    return fields[part] - fields[BO_MODEL_PART_LAYERS];
 }
 
 static const char *name_of(bo_model_part part)
 {
-    return part == BO_MODEL_PART_CROSS ? "cross_attention" : "attention";
+    static const char *const names[] = {"attention", "cross_attention", "encoder_attention"};
+    return names[part];
+}
+
+/* Earlier versions of Bochner did not write the attention of the encoder, which was that of the decoder. */
+static bool has_encoder(const bo_model_desc *desc)
+{
+    return bo_model_kind(desc, BO_MODEL_PART_ENCODER) == &desc->encoder_attention;
 }
 
 static void write_attention(bo_json_text *text, const bo_model *model, bo_model_part part)
@@ -541,6 +549,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     write_task(&text, &model->desc);
     write_attention(&text, model, BO_MODEL_PART_LAYERS);
     write_attention(&text, model, BO_MODEL_PART_CROSS);
+    if (has_encoder(&model->desc)) write_attention(&text, model, BO_MODEL_PART_ENCODER);
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
     return text.failed ? BO_MEMORY : BO_OK;
@@ -593,8 +602,9 @@ static bo_status read_attention(bo_context *context, const char *where, const cJ
     snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(part));
     BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
                                  desc));
-    /* marks cross attention as given, also if it is softmax attention */
+    /* marks it as given, also if it is softmax attention */
     if (part == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads;
+    if (part == BO_MODEL_PART_ENCODER) out->encoder_attention.heads = out->heads;
     if (!features) return BO_OK;
     snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(part));
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);
@@ -618,11 +628,14 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_task(context, where, json, out));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
+    if (has_encoder(&out->desc) && cJSON_HasObjectItem(json, name_of(BO_MODEL_PART_ENCODER)))
+        BO_TRY(read_attention(context, where, json, BO_MODEL_PART_ENCODER, &out->desc));
     if (format < format_of(&out->desc))
-        return bo_fail(context, BO_VERSION,
-                       "%s: the model has format %zu, in which layers with attention %s read forward and backward in "
-                       "turn; this version attends to the whole text at once: train the model again",
-                       where, format, bo_attention_kind_name(out->desc.attention.kind));
+        return bo_fail(
+            context, BO_VERSION,
+            "%s: the model has format %zu, in which encoders with ridge attention read forward and backward in "
+            "turn; this version attends to the whole text at once: train the model again",
+            where, format);
     out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;

@@ -40,18 +40,24 @@ static bool looks_back(const bo_attention_desc *a)
     return a->gate != BO_GATE_NONE || a->window || bo_attention_has(a, BO_TRAIT_CAUSAL);
 }
 
+const bo_attention_desc *bo_model_kind(const bo_model_desc *d, bo_model_part part)
+{
+    if (part == BO_MODEL_PART_CROSS) return &d->cross_attention;
+    const bool separate = d->task == BO_MODEL_TASK_TRANSLATE && d->mixer == BO_MIXER_ATTENTION;
+    return part == BO_MODEL_PART_ENCODER && separate ? &d->encoder_attention : &d->attention;
+}
+
 bool bo_model_is_causal(const bo_model_desc *d, bo_model_part part)
 {
-    if (part == BO_MODEL_PART_CROSS) return looks_back(&d->cross_attention);
-    const bool encodes = labels(d->task) || part == BO_MODEL_PART_ENCODER;
-    return !encodes || (labels(d->task) && d->forward) || looks_back(&d->attention);
+    const bool encodes = labels(d->task) || part != BO_MODEL_PART_LAYERS;
+    return !encodes || (labels(d->task) && d->forward) || looks_back(bo_model_kind(d, part));
 }
 
 /* A summary is the output of the last token, which depends on the whole source only if every layer reads forward. */
 bool bo_model_alternates(const bo_model_desc *d)
 {
     if (d->task == BO_MODEL_TASK_LANGUAGE || d->cross == BO_CROSS_SUMMARY || d->forward) return false;
-    return !bo_nn_mixer_attends(d->mixer) || looks_back(&d->attention);
+    return !bo_nn_mixer_attends(d->mixer) || looks_back(bo_model_kind(d, BO_MODEL_PART_ENCODER));
 }
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
@@ -146,11 +152,19 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
-/* ---- cross attention --------------------------------------------------------------------------------------------- */
+/* ---- attention of the encoder, and cross attention --------------------------------------------------------------- */
 
 static bool is_given(const bo_attention_desc *a)
 {
     return a->kind || a->heads || a->dim || a->scale > 0 || a->capacity || a->chunk;
+}
+
+static bo_status resolve_encoder(bo_context *context, bo_model_desc *d)
+{
+    bo_attention_desc *a = &d->encoder_attention;
+    const bool used = bo_model_kind(d, BO_MODEL_PART_ENCODER) == a;
+    if (!used || !is_given(a)) *a = used ? d->attention : (bo_attention_desc){0};
+    return used ? bo_model_resolve_attention(context, d, BO_MODEL_PART_ENCODER, a) : BO_OK;
 }
 
 static bo_attention_desc usual_cross(const bo_model_desc *d)
@@ -191,7 +205,7 @@ bo_model_part bo_model_part_of(const bo_model_desc *d, size_t place)
 
 bo_attention_desc bo_model_attention_of(const bo_model_desc *d, bo_model_part part)
 {
-    bo_attention_desc a = part == BO_MODEL_PART_CROSS ? d->cross_attention : d->attention;
+    bo_attention_desc a = *bo_model_kind(d, part);
     a.causal = bo_model_is_causal(d, part);
     return a;
 }
@@ -437,6 +451,7 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     BO_TRY(resolve_numbers(context, &d));
     BO_TRY(resolve_parametrization(context, &d));
     if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
+    BO_TRY(resolve_encoder(context, &d));
     BO_TRY(resolve_cross(context, &d));
     *out = d;
     return BO_OK;

@@ -25,6 +25,8 @@ void bo_labels_free(char **labels, size_t classes); /* accepts NULL */
 bo_model_part bo_model_part_of(const bo_model_desc *desc, size_t place);
 /* True if the layers of the part have attention. */
 bool bo_model_attends(const bo_model_desc *desc, bo_model_part part);
+/* Returns the field of the descriptor with the attention of a part. */
+const bo_attention_desc *bo_model_kind(const bo_model_desc *desc, bo_model_part part);
 /* Returns the attention of a part of a resolved descriptor, without its seed. */
 bo_attention_desc bo_model_attention_of(const bo_model_desc *desc, bo_model_part part);
 bool bo_model_is_causal(const bo_model_desc *desc,
@@ -43,8 +45,8 @@ void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
 /* Returns the layer with this number (bo_model_place) and this attention (NULL: another mixer), without the tokens and
  * sequences, which depend on the graph. */
 bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, const bo_attention *attention);
-/* Likewise for the cross attention of layer `layer`. Queries and keys are normalized as its kind requires, for every
- * mixer. */
+/* Likewise for the cross attention of layer `layer`. Queries, keys and outputs are normalized as its kind requires, for
+ * every mixer. */
 bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 /* The state of a layer: its size in bytes, that size rounded up to a multiple of 64, and its initialization to an empty
  * state. */

@@ -73,6 +73,8 @@ static void describe_attentions(bo_model *model)
     describe_attention(model->attentions[0], &d->attention);
     if (bo_model_attends(d, BO_MODEL_PART_CROSS))
         describe_attention(model->attentions[bo_model_place(d, BO_MODEL_PART_CROSS)], &d->cross_attention);
+    if (bo_model_kind(d, BO_MODEL_PART_ENCODER) == &d->encoder_attention)
+        describe_attention(model->attentions[bo_model_place(d, BO_MODEL_PART_ENCODER)], &d->encoder_attention);
 }
 
 /* Recording a graph declares the weights. */
@@ -199,6 +201,19 @@ static uint64_t hash_mixer(uint64_t hash, const bo_model_desc *d)
     return d->mixer == BO_MIXER_ATTENTION ? hash : hash_bytes(hash, words, sizeof words);
 }
 
+/* Leaves the hash unchanged if the encoder has the attention of the decoder, so that existing files stay valid. */
+static uint64_t hash_encoder(uint64_t hash, const bo_model_desc *d)
+{
+    const bo_attention_desc *a = bo_model_kind(d, BO_MODEL_PART_ENCODER), *b = &d->attention;
+    const uint64_t words[] = {a->kind, a->gate, a->normalizer, a->window, a->unit};
+    const double numbers[] = {a->scale, a->clamp, a->power, a->temperature};
+    const uint64_t other_words[] = {b->kind, b->gate, b->normalizer, b->window, b->unit};
+    const double other_numbers[] = {b->scale, b->clamp, b->power, b->temperature};
+    if (memcmp(words, other_words, sizeof words) == 0 && memcmp(numbers, other_numbers, sizeof numbers) == 0)
+        return hash;
+    return hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
+}
+
 /* Leaves the hash of language models unchanged, so that existing files stay valid. */
 static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
 {
@@ -208,6 +223,7 @@ static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
     const double numbers[] = {a->scale, a->clamp, a->power, a->temperature};
     if (d->task == BO_MODEL_TASK_LANGUAGE) return hash;
     hash = hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
+    hash = hash_encoder(hash, d);
     for (size_t i = 0; d->labels && i < d->classes; i++)
         hash = hash_bytes(hash, d->labels[i], strlen(d->labels[i]) + 1);
     return hash;

@@ -84,6 +84,15 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
+/* query_norm, output_norm and sigma are those of the kind `attention`. Another kind has its own norms; only HYBRID
+ * starts at another sigma by default. */
+static void follow_kind(const bo_model_desc *d, const bo_attention_desc *kind, bo_attention_layer *layer)
+{
+    layer->query_norm = bo_query_norm(kind) == BO_CHOICE_YES;
+    layer->output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
+    if (bo_attention_has(&d->attention, BO_TRAIT_MIX) != bo_attention_has(kind, BO_TRAIT_MIX)) layer->sigma = 1;
+}
+
 static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
     return (bo_attention_layer){.attention = attention,
@@ -102,8 +111,11 @@ static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number,
 
 bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
+    const bo_attention_desc *kind = bo_model_kind(d, bo_model_part_of(d, number));
+    bo_attention_layer attends = attention_layer(d, number, attention);
+    if (attention && kind->kind != d->attention.kind) follow_kind(d, kind, &attends);
     return (bo_mixer_layer){.kind = d->mixer,
-                            .attention = attention_layer(d, number, attention),
+                            .attention = attends,
                             .width = d->width,
                             .heads = d->heads,
                             .context = bo_model_positions(d),
@@ -119,12 +131,9 @@ bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_at
 
 bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, const bo_attention *attention)
 {
-    const bo_attention_desc *kind = &d->cross_attention;
     bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_MODEL_PART_CROSS) + layer, attention);
     desc.positions = BO_POSITIONS_NONE;
-    desc.query_norm = bo_query_norm(kind) == BO_CHOICE_YES;
-    desc.output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
-    if (kind->kind != d->attention.kind) desc.sigma = 1;
+    follow_kind(d, &d->cross_attention, &desc);
     return desc;
 }
 
