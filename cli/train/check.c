@@ -34,10 +34,10 @@ const cli_option *cli_train_attention_given(const cli_train_options *o, const ch
     return row ? row : cli_train_given(cli_train_attention_rows, o, except);
 }
 
-/* The first attention option that was given, except --calibrate-every; NULL if none was. */
+/* The first attention option that was given, except those of training; NULL if none was. */
 static const char *attention_option(const cli_train_options *o)
 {
-    static const char *const except[] = {"calibrate-every", NULL};
+    static const char *const except[] = {"calibrate-every", "redraw", NULL};
     const cli_option *row = cli_train_attention_given(o, except);
     return row ? row->name : NULL;
 }

@@ -151,6 +151,9 @@ const cli_option cli_train_attention_rows[] = {
                  .otherwise = "by --attention"),
     COUNT("calibrate-every", "N", cli_train_options, calibrate_every,
           "steps between recalibrations of the frequencies to the data", .low = 1, .otherwise = "only at the start"),
+    COUNT("redraw", "STEPS", cli_train_options, redraw,
+          "steps after which the random frequencies are drawn anew from the same distribution", .low = 1,
+          .otherwise = "never"),
     END_OF_OPTIONS,
 };
 

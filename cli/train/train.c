@@ -83,6 +83,7 @@ void cli_train_describe_run(cli_train_job *job)
         .freeze = o->freeze,
         .seed = job->session->common.seed,
         .calibrate_every = o->calibrate_every,
+        .redraw_every = o->redraw,
         .ranks = job->ranks.size > 1 ? &job->ranks : NULL,
         .report = cli_train_progress,
         .user = job,

@@ -78,7 +78,7 @@ typedef struct cli_train_options {
     double minutes;
     bool checkpointing;
     bo_storage activations;
-    size_t calibrate_every;
+    size_t calibrate_every, redraw;
     const char *out, *config, *plot;
     bool resume;
     size_t eval_every, eval_tokens, checkpoint_every, keep, patience;

@@ -110,7 +110,10 @@ typedef struct bo_trainer_desc {
     const bo_collective *ranks; /**< data-parallel job, in which rank 0 writes; NULL: a single process */
     bo_report_fn report;        /**< receives the reports, or NULL */
     void *user;                 /**< passed to `report` */
-    uint64_t reserved[4];       /**< must be zero */
+    /** Steps after which the random frequencies of attention are drawn anew, from the seed and the number of the step;
+     * 0: never. The model ends with the last draw. */
+    uint64_t redraw_every;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_trainer_desc;
 
 /** A trainer. */

@@ -208,6 +208,11 @@ bool bo_attention_is_ready(const bo_attention *attention)
     return attention->ready;
 }
 
+bool bo_attention_is_random(const bo_attention *attention)
+{
+    return attention->features && bo_features_random(attention->features[0]);
+}
+
 const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head)
 {
     if (!attention) return NULL;

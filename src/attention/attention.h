@@ -19,6 +19,8 @@ static inline size_t bo_gate_width(const bo_attention_desc *desc)
 bo_attention_kind bo_attention_cross_kind(const bo_attention_desc *desc);
 /* True if the attention is calibrated or needs no calibration. */
 bool bo_attention_is_ready(const bo_attention *attention);
+/* True if bo_attention_redraw changes its features. */
+bool bo_attention_is_random(const bo_attention *attention);
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 

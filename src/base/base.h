@@ -14,7 +14,9 @@ bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...
 
 /* Checks that the reserved words of the public struct `name` are zero. BO_INVALID: the struct was not initialized, or
  * the program was compiled for a later version that has fields which this library does not know. */
-bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_t reserved[4]);
+bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *reserved, size_t count);
+#define bo_check_reserved(context, name, reserved)                                                                     \
+    bo_check_zeros(context, name, reserved, sizeof(reserved) / sizeof *(reserved))
 
 /* Clears the error message. A caller's function that fails without a message can then be told from one that set a
  * message. */

@@ -160,9 +160,11 @@ bo_status bo_refuse_null(bo_context *context, const char *function, const char *
     return bo_fail(context, BO_INVALID, "%s: argument '%.*s' is NULL", function, (int)strcspn(name, ","), name);
 }
 
-bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_t reserved[4])
+bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *reserved, size_t count)
 {
-    if (!(reserved[0] | reserved[1] | reserved[2] | reserved[3])) return BO_OK;
+    uint64_t bits = 0;
+    for (size_t i = 0; i < count; i++) bits |= reserved[i];
+    if (!bits) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
         "%s: its reserved words are not zero; initialize the struct with {0}, or use the version of the library that "

@@ -279,6 +279,11 @@ const float *bo_features_proposal(const bo_features *features)
     return features->proposal;
 }
 
+bool bo_features_random(const bo_features *features)
+{
+    return !features->function->exact;
+}
+
 bool bo_features_resampled(const bo_features *features)
 {
     return features->weights && (!features->proposal || features->chosen);

@@ -41,6 +41,8 @@ bo_status bo_features_propose(bo_context *context, bo_features *features, const 
 /* Returns R of its proposal (dim x dim), rounded to float. NULL: no proposal. */
 const float *bo_features_proposal(const bo_features *features);
 
+/* True if the map depends on the seed. */
+bool bo_features_random(const bo_features *features);
 /* True if its frequencies were chosen by data. */
 bool bo_features_resampled(const bo_features *features);
 /* True if sampling OPTIMAL leaves frequencies as drawn, because all have the same energy for all data. */

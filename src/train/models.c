@@ -1,4 +1,5 @@
-/* Code shared by the tasks of models: files, settings, sizes, data-aware frequencies. */
+/* Code shared by the tasks of models: files, settings, sizes, frequencies. */
+#include "../base/rng.h"
 #include "../base/trace.h"
 #include "../attention/attention.h"
 #include "models.h"
@@ -65,7 +66,7 @@ static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo
     return bo_graph_calibrate(context, task->graph, &pass, &calibrating);
 }
 
-bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uint64_t step)
+static bo_status calibrate(bo_context *context, bo_train_task *task, uint64_t step)
 {
     if (!any_wants(task, step)) return BO_OK;
     BO_SPAN(context, "train", "calibrate");
@@ -77,6 +78,54 @@ bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uin
     for (size_t i = 0; i < count; i++) bo_calibration_destroy(calibrations[i]);
     bo_free(calibrations);
     return status;
+}
+
+/* ====================================================================================================================
+ * Random frequencies that are drawn anew during training, as in Random Feature Attention (2103.02143). The draw is a
+ * function of (seed, step), so that ranks agree and a resumed run continues with the same draws. */
+
+static bool draws(const bo_attention *attention)
+{
+    return attention && bo_attention_is_random(attention);
+}
+
+/* Redrawing is impossible for frequencies that were chosen by data. */
+static bo_status check_redraw(bo_context *context, const bo_model *model)
+{
+    bool any = false;
+    if (model->adapter)
+        return bo_fail(context, BO_INVALID,
+                       "redraw: adapters cannot draw new frequencies; train without adapters or do not redraw");
+    for (size_t i = 0; i < places(model); i++) {
+        any |= draws(model->attentions[i]);
+        if (draws(model->attentions[i]) &&
+            bo_attention_describe(model->attentions[i])->features.sampling == BO_SAMPLING_OPTIMAL)
+            return bo_fail(context, BO_INVALID,
+                           "redraw: frequencies that are chosen by data (sampling optimal) cannot be redrawn without "
+                           "it; recalibrate them instead (calibrate_every)");
+    }
+    if (any) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "redraw: this model has no attention with random frequencies, such as rfa, favor or dark");
+}
+
+static bo_status redraw(bo_context *context, const bo_train_task *task, uint64_t step)
+{
+    const bo_model *model = task->desc->model;
+    bo_rng rng = bo_rng_make(task->desc->seed, bo_rng_stream("train.redraw", step));
+    const uint64_t draw = bo_rng_bits(&rng);
+    BO_SPAN(context, "train", "redraw");
+    for (size_t i = 0; i < places(model); i++)
+        if (draws(model->attentions[i])) BO_TRY(bo_attention_redraw(context, model->attentions[i], draw));
+    return BO_OK;
+}
+
+/* A new draw follows a calibration of the same step, from the distribution that it fitted. */
+bo_status bo_train_model_prepare(bo_context *context, bo_train_task *task, uint64_t step)
+{
+    const uint64_t every = task->desc->redraw_every;
+    BO_TRY(calibrate(context, task, step));
+    return every && step && step % every == 0 ? redraw(context, task, step) : BO_OK;
 }
 
 /* ====================================================================================================================
@@ -109,7 +158,7 @@ bo_status bo_train_model_check(bo_context *context, const bo_train_task *task)
         return bo_fail(
             context, BO_INVALID,
             "calibrate_every: adapters cannot draw new frequencies; train without adapters or set calibrate_every to 0");
-    return BO_OK;
+    return task->desc->redraw_every ? check_redraw(context, task->desc->model) : BO_OK;
 }
 
 double bo_train_model_row_bytes(const bo_train_task *task, size_t layers)
@@ -150,6 +199,8 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_word(text, "positions", bo_positions_name(d->positions));
     bo_train_setting_number(text, "dropout", d->dropout);
     if (model->adapter) adapter_settings(text, model->adapter);
-    if (!model_calibrates(model)) /* the fingerprint includes the frequencies */
+    /* omitted for the default, so that runs of earlier versions can be resumed */
+    if (task->desc->redraw_every) bo_train_setting_number(text, "redraw_every", (double)task->desc->redraw_every);
+    if (!model_calibrates(model) && !task->desc->redraw_every) /* the fingerprint includes the frequencies */
         bo_train_setting_code(text, "model", bo_model_fingerprint(model));
 }

@@ -1,4 +1,4 @@
-/* Code shared by the tasks of models: files, settings, sizes, data-aware frequencies. */
+/* Code shared by the tasks of models: files, settings, sizes, frequencies. */
 #ifndef BO_TRAIN_MODELS_H
 #define BO_TRAIN_MODELS_H
 
@@ -15,7 +15,7 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text);
 /* Approximate bytes of activations per row in `layers` layers. */
 double bo_train_model_row_bytes(const bo_train_task *task, size_t layers);
 
-/* Draws new frequencies for data-aware attention if they are due at this step. */
-bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uint64_t step);
+/* Calibrates data-aware attention and draws random frequencies anew, if they are due at this step. */
+bo_status bo_train_model_prepare(bo_context *context, bo_train_task *task, uint64_t step);
 
 #endif

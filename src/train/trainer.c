@@ -46,6 +46,8 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
     if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
         return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
                        bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "an unknown storage");
+    if (desc->redraw_every && desc->network)
+        return bo_fail(context, BO_INVALID, "redraw: expected a model with attention, found a network");
     const bo_collective *ranks = desc->ranks;
     if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))

@@ -108,6 +108,7 @@ static void prepare(runs *r, member *members, int size, const char *name)
     for (int i = 0; i < size; i++) {
         members[i] = (member){.r = r, .stop_at = UINT64_MAX, .desc = runs_trainer(r, NULL, NULL)};
         members[i].desc.eval_every = 4;
+        members[i].desc.redraw_every = 3;
         if (!name) continue;
         snprintf(members[i].folder, sizeof members[i].folder, "%s", runs_path(r, name));
         members[i].desc.folder = members[i].folder;
@@ -133,6 +134,7 @@ static void the_curve_is_the_same(void **state)
         for (int i = 0; i < size; i++) {
             assert_int_equal(ranks[i].status, BO_OK);
             assert_true(runs_same_weights(ranks[0].model, ranks[i].model));
+            assert_true(bo_model_fingerprint(ranks[i].model) == bo_model_fingerprint(alone.model)); /* frequencies */
         }
         for (int step = 0; step < 12; step++) assert_close(ranks[0].losses[step], alone.losses[step], 1e-4);
         assert_close(ranks[0].valid, alone.valid, 1e-4);

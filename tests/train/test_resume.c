@@ -45,7 +45,8 @@ static bo_status run_part(runs *r, bo_trainer_desc desc, uint64_t at)
 }
 
 /* A whole run and a run in parts of one kind; each part has a new model. */
-static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind, uint64_t calibrate_every)
+static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind, uint64_t calibrate_every,
+                         uint64_t redraw_every)
 {
     char whole[64], parted[64];
     snprintf(whole, sizeof whole, "whole-%s-%d", attention, (int)kind);
@@ -53,16 +54,19 @@ static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind,
     bo_model *expected = rich_model(r, attention), *found = NULL;
     bo_trainer_desc desc = rich(r, expected, whole, kind);
     desc.calibrate_every = calibrate_every;
+    desc.redraw_every = redraw_every;
     assert_ok(r->context, run_part(r, desc, UINT64_MAX));
     for (uint64_t at = 5; at <= 15; at += 5) {
         bo_model_destroy(found);
         found = rich_model(r, attention);
         desc = rich(r, found, parted, kind);
         desc.calibrate_every = calibrate_every;
+        desc.redraw_every = redraw_every;
         desc.resume = true;
         assert_int_equal(run_part(r, desc, at), at < 12 ? BO_CANCELED : BO_OK);
     }
     if (!runs_same_weights(expected, found)) fail_msg("%s, %s: the resumed run differs", attention, optimizers[kind]);
+    assert_true(bo_model_fingerprint(expected) == bo_model_fingerprint(found)); /* it includes the frequencies */
     snprintf(whole + strlen(whole), 20, "/metrics.jsonl");
     snprintf(parted + strlen(parted), 20, "/metrics.jsonl");
     assert_int_equal(runs_lines(r, whole), runs_lines(r, parted));
@@ -72,14 +76,23 @@ static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind,
 
 static void every_optimizer_resumes(void **state)
 {
-    for (int kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) compare_runs(*state, "rfa-gate", (bo_optimizer_kind)kind, 0);
+    for (int kind = 0; kind < BO_OPTIMIZER_COUNT; kind++)
+        compare_runs(*state, "rfa-gate", (bo_optimizer_kind)kind, 0, 0);
 }
 
 /* Frequencies drawn for data, once or repeatedly, are part of a run. */
 static void calibrated_attention_resumes(void **state)
 {
-    compare_runs(*state, "favor++", BO_OPTIMIZER_MUON, 0);
-    compare_runs(*state, "favor#", BO_OPTIMIZER_ADAMW, 4);
+    compare_runs(*state, "favor++", BO_OPTIMIZER_MUON, 0, 0);
+    compare_runs(*state, "favor#", BO_OPTIMIZER_ADAMW, 4, 0);
+}
+
+/* Redrawn frequencies are those of an uninterrupted run, also after steps at which a draw was due. */
+static void redrawn_attention_resumes(void **state)
+{
+    compare_runs(*state, "rfa-gate", BO_OPTIMIZER_SGD, 0, 5);
+    compare_runs(*state, "dark", BO_OPTIMIZER_ADAMW, 0, 1);
+    compare_runs(*state, "favor#", BO_OPTIMIZER_MUON, 4, 3);
 }
 
 static bo_status copy_file(runs *r, const char *from, const char *to)
@@ -363,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_optimizer_resumes, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(calibrated_attention_resumes, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(redrawn_attention_resumes, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(remains_are_swept, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(long_metrics_stay, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(folder_is_a_model, runs_setup, runs_teardown),
