@@ -105,6 +105,8 @@ bo_attention_desc cli_attention_named(const cli_attention_options *options);
 bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
 /* With the numbers of the options too: everything but the sizes, which come from arrays or a model. */
 bo_attention_desc cli_attention_numbered(const cli_attention_options *options, uint64_t seed);
+/* The options for another kind, without those that do not apply to it. */
+cli_attention_options cli_attention_as(const cli_attention_options *options, unsigned kind);
 /* The names of --map that the kind accepts: "trig or relu". */
 const char *cli_attention_map_words(const cli_attention_options *options, char *out, size_t room);
 /* CLI_DONE, or CLI_WRONG_USE after reporting options that exclude each other. */

@@ -37,6 +37,16 @@ static int check_belonging(const cli_attention_options *o)
     return CLI_DONE;
 }
 
+cli_attention_options cli_attention_as(const cli_attention_options *o, unsigned kind)
+{
+    cli_attention_options other = *o;
+    other.kind = kind;
+    CLI_SET_GIVEN(&other, kind, true);
+    for (const cli_option *row = NULL; (row = cli_next_given(cli_attention_layer_rows, &other, row));)
+        if (!is_placed(&other, row->traits)) cli_forget(row, &other);
+    return other;
+}
+
 /* ---- maps ----------------------------------------------------------------------------------------------- */
 
 /* Checks that the kind accepts the kernel of --map. */

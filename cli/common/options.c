@@ -42,6 +42,36 @@ const cli_option *cli_next_given(const cli_option *rows, const void *options, co
     return NULL;
 }
 
+static size_t bytes_of(cli_type type)
+{
+    switch (type) {
+    case CLI_FLAG:
+        return sizeof(bool);
+    case CLI_TEXT:
+        return sizeof(const char *);
+    case CLI_COUNT:
+    case CLI_BYTES:
+        return sizeof(size_t);
+    case CLI_REAL:
+    case CLI_REAL_OR_AUTO:
+        return sizeof(double);
+    case CLI_CHOICE:
+        return sizeof(unsigned);
+    case CLI_SEED:
+        return sizeof(uint64_t);
+    case CLI_LIST:
+        return sizeof(cli_list);
+    default:
+        return 0;
+    }
+}
+
+void cli_forget(const cli_option *row, void *options)
+{
+    memset((char *)options + row->at, 0, bytes_of(row->type));
+    cli_set_given_at(options, row->at, false);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------------------- */
 
 const char *cli_choice_name(const cli_option *row, unsigned value)

@@ -125,6 +125,8 @@ void cli_set_given_at(cli_given *given, size_t at, bool value);
 /* The next row after `after` (NULL: from the start) whose option was given; NULL: none. `options` is the struct of
  * the rows. */
 const cli_option *cli_next_given(const cli_option *rows, const void *options, const cli_option *after);
+/* Resets an option without .initial, as if it was not given. */
+void cli_forget(const cli_option *row, void *options);
 
 /* ---- commands ------------------------------------------------------------------------------------------------ */
 

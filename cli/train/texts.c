@@ -78,14 +78,26 @@ static int not_translation(const char *option)
     return cli_wrong_use("train", "--%s needs --task translate", option);
 }
 
-/* --encoder-features and --cross-features apply to kinds with random features only. */
-static int check_features(const cli_train_options *o, const char *part, bool given, const unsigned *kind)
+/* The attention of the encoder, or cross attention: `kind` (NULL: that of the decoder) with the options of the decoder
+ * that apply to it. */
+static cli_attention_options part_options(const cli_train_options *o, const unsigned *kind)
 {
     const cli_attention_options decoder = cli_train_attention(o, &cli_train_texts);
-    const char *name = cli_attention_kind_choice(kind ? *kind : decoder.kind);
-    bo_attention_desc a = {0};
-    if (!given || (bo_attention_preset(name, &a) && bo_attention_has(&a, BO_TRAIT_DRAWS))) return CLI_DONE;
-    return cli_wrong_use("train", "--%s-features needs an attention with random features there, found %s", part, name);
+    return cli_attention_as(&decoder, kind ? *kind : decoder.kind);
+}
+
+/* --encoder-features and --cross-features apply to kinds with random features only. */
+static int check_part(const cli_train_options *o, const char *part, bool features, const unsigned *kind)
+{
+    const cli_attention_options options = part_options(o, kind);
+    const bo_attention_desc a = cli_attention_named(&options);
+    if (features && !bo_attention_has(&a, BO_TRAIT_DRAWS))
+        return cli_wrong_use("train", "--%s-features needs an attention with random features there, found %s", part,
+                             cli_attention_kind_choice(options.kind));
+    if (features && o->init && !kind && !CLI_GIVEN(&o->attention, kind))
+        return cli_wrong_use("train", "--%s-features with --init needs --%s-attention KIND or --attention KIND", part,
+                             part);
+    return kind ? cli_attention_check_layer(&options) : CLI_DONE;
 }
 
 static int check_parts(const cli_train_options *o)
@@ -98,10 +110,9 @@ static int check_parts(const cli_train_options *o)
     if (cli_train_other_mixer(o) && (encoder || CLI_GIVEN(t, encoder_features)))
         return cli_wrong_use("train", "--encoder-%s needs --mixer attention; the encoder has the mixer %s",
                              encoder ? "attention" : "features", bo_mixer_name(o->mixer));
-    const int status =
-        check_features(o, "encoder", CLI_GIVEN(t, encoder_features), encoder ? &t->encoder_attention : NULL);
+    const int status = check_part(o, "encoder", CLI_GIVEN(t, encoder_features), encoder ? &t->encoder_attention : NULL);
     if (status != CLI_DONE) return status;
-    return check_features(o, "cross", CLI_GIVEN(t, cross_features), cross ? &t->cross_attention : NULL);
+    return check_part(o, "cross", CLI_GIVEN(t, cross_features), cross ? &t->cross_attention : NULL);
 }
 
 static int check(const cli_train_words *words)
@@ -255,13 +266,10 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
 
 /* ---- model and run ----------------------------------------------------------------------------------------------- */
 
-/* The attention of the encoder, or cross attention: `kind` (NULL: that of the decoder) with the other options of
- * attention. */
-static bo_attention_desc other_attention(const cli_train_job *job, const bo_model_desc *d, const unsigned *kind)
+static bo_attention_desc part_attention(const cli_train_job *job, const bo_model_desc *d, const unsigned *kind)
 {
-    cli_attention_options other = cli_train_attention(job->options, job->kind);
-    if (kind) other.kind = *kind;
-    bo_attention_desc a = cli_attention_numbered(&other, 0);
+    const cli_attention_options options = part_options(job->options, kind);
+    bo_attention_desc a = cli_attention_numbered(&options, 0);
     if (!kind && CLI_GIVEN(job->options, gate)) a.gate = job->options->gate;
     a.heads = d->heads; /* softmax is all zero, which would mean the attention of the decoder */
     a.causal = false;
@@ -274,7 +282,7 @@ static void describe_encoder(const cli_train_job *job, bo_model_desc *d)
     const bool named = CLI_GIVEN(t, encoder_attention);
     if (t->encoder_layers) d->encoder_layers = t->encoder_layers;
     if (named || CLI_GIVEN(t, encoder_features))
-        d->encoder_attention = other_attention(job, d, named ? &t->encoder_attention : NULL);
+        d->encoder_attention = part_attention(job, d, named ? &t->encoder_attention : NULL);
     if (t->encoder_features) d->encoder_attention.features.features = t->encoder_features;
 }
 
@@ -285,7 +293,7 @@ static void describe_cross(const cli_train_job *job, bo_model_desc *d)
     bo_attention_desc *a = &d->cross_attention;
     if (CLI_GIVEN(t, cross)) d->cross = t->cross;
     if (!named && !CLI_GIVEN(t, cross_features)) return;
-    *a = other_attention(job, d, named ? &t->cross_attention : NULL);
+    *a = part_attention(job, d, named ? &t->cross_attention : NULL);
     a->window = 0; /* only the mixer has a window */
     if (!named) a->gate = BO_GATE_NONE;
     if (t->cross_features) a->features.features = t->cross_features;
