@@ -8,7 +8,9 @@ static bool is_small(const bo_model_desc *d)
            d->hidden <= 256 && d->context <= 4096 && d->attention.features.features <= 256 &&
            d->attention.features.degree <= 3 && d->attention.window <= 4096 && d->attention.capacity <= 4096 &&
            d->encoder_layers <= 3 && d->cross_attention.features.features <= 256 &&
-           d->cross_attention.features.degree <= 3 && d->cross_attention.capacity <= 4096;
+           d->cross_attention.features.degree <= 3 && d->cross_attention.capacity <= 4096 &&
+           d->encoder_attention.features.features <= 256 && d->encoder_attention.features.degree <= 3 &&
+           d->encoder_attention.window <= 4096 && d->encoder_attention.capacity <= 4096;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -59,7 +59,9 @@ static bool is_refused(const char *kind, const char *cross_kind)
     return test_same_word(kind, "mlp") || desc.gate != BO_GATE_NONE || desc.kind == BO_ATTENTION_HYBRID;
 }
 
-static void check_kind(bo_context *context, const char *kind, bo_cross cross, const char *cross_kind)
+/* NULL: the encoder, or cross attention, has the attention of the decoder. */
+static void check_kind(bo_context *context, const char *kind, const char *encoder_kind, bo_cross cross,
+                       const char *cross_kind)
 {
     char name[96];
     pack p;
@@ -67,12 +69,16 @@ static void check_kind(bo_context *context, const char *kind, bo_cross cross, co
     pack_make(&p);
     desc.cross = cross;
     if (cross_kind) assert_true(bo_attention_preset(cross_kind, &desc.cross_attention));
+    if (encoder_kind) assert_true(bo_attention_preset(encoder_kind, &desc.encoder_attention));
+    desc.encoder_attention.heads = encoder_kind ? desc.heads : 0; /* softmax is all zero otherwise */
+    desc.cross_attention.heads = cross_kind ? desc.heads : 0;
     if (is_refused(kind, cross_kind)) {
         bo_model *none;
         assert_int_equal(bo_model_create(context, &desc, NULL, &none), BO_INVALID);
         return;
     }
-    snprintf(name, sizeof name, "%s, %s %s", kind, bo_cross_name(cross), cross_kind ? cross_kind : "");
+    snprintf(name, sizeof name, "%s, encoder %s, %s %s", kind, encoder_kind ? encoder_kind : "likewise",
+             bo_cross_name(cross), cross_kind ? cross_kind : "");
     bo_model *model = translator(context, &desc);
     check_steps(context, name, model, &p);
     bo_model_destroy(model);
@@ -83,8 +89,8 @@ static void of_every_mixer(void **state)
     (void)state;
     bo_context *context = test_context(2);
     for (size_t i = 0; test_kind(i); i++) {
-        check_kind(context, test_kind(i), BO_CROSS_ATTENTION, NULL);
-        check_kind(context, test_kind(i), BO_CROSS_SUMMARY, NULL);
+        check_kind(context, test_kind(i), NULL, BO_CROSS_ATTENTION, NULL);
+        check_kind(context, test_kind(i), NULL, BO_CROSS_SUMMARY, NULL);
     }
     bo_context_destroy(context);
 }
@@ -94,7 +100,25 @@ static void of_every_cross_attention(void **state)
     (void)state;
     bo_context *context = test_context(2);
     for (size_t i = 0; bo_attention_preset_name(i); i++)
-        check_kind(context, i % 2 ? "gru" : "softmax", BO_CROSS_ATTENTION, bo_attention_preset_name(i));
+        check_kind(context, i % 2 ? "gru" : "softmax", NULL, BO_CROSS_ATTENTION, bo_attention_preset_name(i));
+    bo_context_destroy(context);
+}
+
+/* Encoder, decoder and cross attention of different kinds: exact and linear, causal and not. */
+static void of_mixed_parts(void **state)
+{
+    (void)state;
+    static const char *const mixed[][3] = {
+        /* decoder, encoder, cross attention */
+        {"rfa", "softmax", NULL},       {"softmax", "rfa", NULL},       {"softmax", "rfa", "rfa"},
+        {"rfa", "softmax", "softmax"},  {"rfa-gate", "softmax", "rfa"}, {"softmax", "rfa-gate", "favor"},
+        {"delta", "hybrid", "softmax"}, {"favor", "gla", "delta"},      {"dark", "softmax", "rfa"},
+        {"softmax", "dark", NULL},
+    };
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
+        for (bo_cross cross = 0; cross < 2; cross++)
+            check_kind(context, mixed[i][0], mixed[i][1], cross, cross == BO_CROSS_ATTENTION ? mixed[i][2] : NULL);
     bo_context_destroy(context);
 }
 
@@ -378,11 +402,11 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_every_mixer),         cmocka_unit_test(of_every_cross_attention),
-        cmocka_unit_test(sizes_of_graphs),        cmocka_unit_test(many_sources),
-        cmocka_unit_test(lanes_become_others),    cmocka_unit_test(states_stay_small),
-        cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(graphs_stay_small),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(of_every_mixer),    cmocka_unit_test(of_every_cross_attention),
+        cmocka_unit_test(of_mixed_parts),    cmocka_unit_test(sizes_of_graphs),
+        cmocka_unit_test(many_sources),      cmocka_unit_test(lanes_become_others),
+        cmocka_unit_test(states_stay_small), cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(graphs_stay_small), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,42 @@ static void test_refused(void **state)
     desc = translator("rfa");
     desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX};
     assert_fails(folder->context, BO_INVALID, "no gate", bo_model_create(folder->context, &desc, NULL, &model));
+    desc = translator("rfa");
+    desc.encoder_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .window = 5};
+    assert_fails(folder->context, BO_INVALID, "window", bo_model_create(folder->context, &desc, NULL, &model));
+}
+
+static const bo_attention_desc *attention_of(const bo_model *model, bo_model_part part)
+{
+    return bo_attention_describe(model->attentions[bo_model_place(bo_model_describe(model), part)]);
+}
+
+/* Encoder, decoder and cross attention of different kinds. Cross attention follows the decoder; layers of the encoder
+ * alternate if the attention of the encoder is causal. */
+static void test_mixed_parts(void **state)
+{
+    static const struct {
+        const char *decoder, *encoder;
+        bool causal; /* the encoder's kind */
+        bo_attention_kind kinds[3];
+    } cases[] = {{"rfa", "softmax", false, {BO_ATTENTION_RFA, BO_ATTENTION_RFA, BO_ATTENTION_SOFTMAX}},
+                 {"softmax", "rfa", false, {BO_ATTENTION_SOFTMAX, BO_ATTENTION_SOFTMAX, BO_ATTENTION_RFA}},
+                 {"rfa-gate", "softmax", false, {BO_ATTENTION_RFA, BO_ATTENTION_RFA, BO_ATTENTION_SOFTMAX}},
+                 {"softmax", "rfa-gate", true, {BO_ATTENTION_SOFTMAX, BO_ATTENTION_SOFTMAX, BO_ATTENTION_RFA}}};
+    test_folder *folder = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bo_model_desc desc = translator(cases[i].decoder);
+        bo_model *model;
+        assert_true(bo_attention_preset(cases[i].encoder, &desc.encoder_attention));
+        desc.encoder_attention.heads = desc.heads;
+        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+        for (bo_model_part part = 0; part < 3; part++)
+            assert_int_equal(attention_of(model, part)->kind, cases[i].kinds[part]);
+        assert_true(attention_of(model, BO_MODEL_PART_LAYERS)->causal);
+        assert_int_equal(attention_of(model, BO_MODEL_PART_ENCODER)->causal, cases[i].causal);
+        assert_int_equal(bo_model_alternates(bo_model_describe(model)), cases[i].causal);
+        bo_model_destroy(model);
+    }
 }
 
 /* The direction of attention for each task. */
@@ -215,6 +251,11 @@ static void test_trips(void **state)
         pairs.cross = BO_CROSS_ATTENTION;
         pairs.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = pairs.heads};
         check_trip(*state, &pairs);
+        if (pairs.mixer != BO_MIXER_ATTENTION) continue;
+        const bool exact = pairs.attention.kind == BO_ATTENTION_SOFTMAX && !pairs.attention.window;
+        assert_true(bo_attention_preset(exact ? "rfa-gate" : "softmax", &pairs.encoder_attention));
+        pairs.encoder_attention.heads = pairs.heads;
+        check_trip(*state, &pairs);
     }
 }
 
@@ -257,6 +298,8 @@ static void test_lies_about_sizes(void **state)
     desc.cross_attention = desc.attention;
     desc.cross_attention.features.features = 8, desc.encoder_layers = 2;
     tell(*state, &desc, "\"cross_attention\"", 1, lies);
+    desc.encoder_attention = desc.cross_attention;
+    tell(*state, &desc, "\"encoder_attention\"", 1, lies);
     tell(*state, &desc, "", 1, others);
 }
 
@@ -310,11 +353,27 @@ static void test_earlier_encoders(void **state)
         *format = '1';
         test_text(folder, "config.json", config);
         if (i < 2)
-            assert_fails(context, BO_VERSION, "ridge read forward and backward",
+            assert_fails(context, BO_VERSION, "ridge attention read forward and backward",
                          bo_model_load(context, folder->path, &read));
         bo_free(config);
         bo_model_destroy(model);
     }
+}
+
+/* Earlier versions did not write the attention of the encoder, which was that of the decoder. */
+static void test_lies_about_parts(void **state)
+{
+    static const lie earlier[] = {{"\"encoder_attention\"", "\"unknown\"", ""}};
+    static const lie lies[] = {
+        {"\"encoder_attention\": {", "\"encoder_attention\": 3, \"other\": {", "\"encoder_attention\""},
+        {"\"kind\": \"softmax\"", "\"kind\": \"hardmax\"", "\"encoder_attention\""},
+        {"\"kind\": \"softmax\"", "\"kind\": \"rfa\"", "capacity"},
+        {"\"encoder_attention\"", "\"unknown\"", "model.encoder.layers.0"}, /* the encoder lacks weights of rfa */
+    };
+    bo_model_desc desc = translator("rfa");
+    tell(*state, &desc, "", 1, earlier);
+    desc.encoder_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = desc.heads};
+    tell(*state, &desc, "\"encoder_attention\"", sizeof lies / sizeof *lies, lies);
 }
 
 /* ---- other models ------------------------------------------------------------------------------------------------ */
@@ -378,6 +437,18 @@ static void read_forwards(bo_model_desc *d)
     d->forward = true;
 }
 
+/* The fingerprint changes with the attention of the encoder, but not if that of the decoder is written out. */
+static void test_fingerprints_of_parts(void **state)
+{
+    test_folder *folder = *state;
+    bo_model_desc desc = translator("rfa");
+    const uint64_t plain = fingerprint(folder->context, &desc);
+    desc.encoder_attention = desc.attention;
+    assert_true(plain == fingerprint(folder->context, &desc));
+    desc.encoder_attention.temperature = 2;
+    assert_true(plain != fingerprint(folder->context, &desc));
+}
+
 static void test_fingerprints(void **state)
 {
     static const change changes[] = {rename_label, pool_largest, read_forwards};
@@ -424,7 +495,7 @@ static void test_other_forms(void **state)
     bo_model_destroy(model);
     desc = translator("rfa");
     desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8, desc.heads = 2, desc.vocab = 0;
-    desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = 2};
+    desc.cross_attention = desc.encoder_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = 2};
     assert_ok(context, bo_model_widen(context, &desc, 32, &wide));
     assert_ok(context, bo_model_create(context, &wide, bytes, &model));
     bo_model_destroy(model);
@@ -436,9 +507,20 @@ static void test_other_forms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_refused), TEST(test_directions),   TEST(test_windows_alternate), TEST(test_vocabulary_of_translators),
-        TEST(test_trips),   TEST(test_lies),         TEST(test_lies_about_sizes),  TEST(test_earlier_encoders),
-        TEST(test_adopted), TEST(test_fingerprints), TEST(test_other_forms),
+        TEST(test_refused),
+        TEST(test_directions),
+        TEST(test_windows_alternate),
+        TEST(test_vocabulary_of_translators),
+        TEST(test_trips),
+        TEST(test_lies),
+        TEST(test_lies_about_sizes),
+        TEST(test_earlier_encoders),
+        TEST(test_adopted),
+        TEST(test_fingerprints),
+        TEST(test_other_forms),
+        TEST(test_mixed_parts),
+        TEST(test_lies_about_parts),
+        TEST(test_fingerprints_of_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,33 @@
 /* Losses and gradients of translators compared with a float64 interpreter of the same graph: several kinds of attention
- * within and across streams, recurrent models with attention and with a summary only, packed with padding; the same
+ * within and across streams, different kinds in encoder and decoder, recurrent models with attention and with a summary only, packed with padding; the same
  * bits with checkpoints and for any number of threads. */
 #include "gradients.h"
 #include "translators.h"
 
 typedef struct translator_case {
     const char *kind, *cross; /* cross NULL: the same kind; "summary": BO_CROSS_SUMMARY */
+    const char *encoder;      /* NULL: the same kind */
 } translator_case;
 
 static const translator_case cases[] = {
-    {"softmax", NULL}, {"rfa", NULL},       {"favor", NULL},    {"softmax", "delta"},   {"gla", "gla"},
-    {"gru", NULL},     {"gru", "summary"},  {"ssm", "favor"},   {"dark", NULL},         {"lstm", "rfa"},
-    {"t2r", NULL},     {"conv", "softmax"}, {"rfa-gate", NULL}, {"softmax", "summary"},
+    {"softmax", NULL, NULL},
+    {"rfa", NULL, NULL},
+    {"favor", NULL, NULL},
+    {"softmax", "delta", NULL},
+    {"gla", "gla", NULL},
+    {"gru", NULL, NULL},
+    {"gru", "summary", NULL},
+    {"ssm", "favor", NULL},
+    {"dark", NULL, NULL},
+    {"lstm", "rfa", NULL},
+    {"t2r", NULL, NULL},
+    {"conv", "softmax", NULL},
+    {"rfa-gate", NULL, NULL},
+    {"softmax", "summary", NULL},
+    {"rfa", "softmax", "softmax"},
+    {"softmax", NULL, "rfa"},
+    {"softmax", "rfa", "rfa-gate"},
+    {"delta", "favor", "dark"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -23,6 +39,8 @@ static bo_model_desc case_desc(size_t index)
     desc.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
     desc.untied = index % 4 == 1;
     desc.bias = index % 3 == 1;
+    if (cases[index].encoder) assert_true(bo_attention_preset(cases[index].encoder, &desc.encoder_attention));
+    desc.encoder_attention.heads = cases[index].encoder ? desc.heads : 0; /* softmax is all zero otherwise */
     if (!cases[index].cross) return desc;
     if (test_same_word(cases[index].cross, "summary")) {
         desc.cross = BO_CROSS_SUMMARY;
@@ -68,7 +86,9 @@ static void check(bo_context *context, size_t index)
     bo_model_desc desc = case_desc(index);
     bo_model *model = translator(context, &desc);
     bo_model_graph g = graph_of(context, model, &p, false, &pass);
-    snprintf(name, sizeof name, "%s with %s", cases[index].kind, cases[index].cross ? cases[index].cross : "its own");
+    snprintf(name, sizeof name, "%s with %s, encoder %s", cases[index].kind,
+             cases[index].cross ? cases[index].cross : "its own",
+             cases[index].encoder ? cases[index].encoder : "likewise");
     clear_gradients(model);
     assert_ok(context, bo_graph_run(context, g.graph, &pass));
     assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
