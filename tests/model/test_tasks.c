@@ -105,6 +105,37 @@ static const bo_attention_desc *attention_of(const bo_model *model, bo_model_par
     return bo_attention_describe(model->attentions[bo_model_place(bo_model_describe(model), part)]);
 }
 
+static bool in_encoder(const bo_weight *weight)
+{
+    return strncmp(weight->name, "model.encoder.", strlen("model.encoder.")) == 0;
+}
+
+static size_t count_weights(const bo_model *model, bool encoder)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bo_model_weights(model); i++) count += in_encoder(bo_model_weight(model, i)) == encoder;
+    return count;
+}
+
+static bool has_weight(const bo_model *model, const char *name)
+{
+    for (size_t i = 0; i < bo_model_weights(model); i++)
+        if (strcmp(bo_model_weight(model, i)->name, name) == 0) return true;
+    return false;
+}
+
+/* Encoder and decoder have the weights of translators of one kind. */
+static void check_weights(const bo_model *model, const bo_model *encoder, const bo_model *decoder)
+{
+    for (size_t i = 0; i < bo_model_weights(model); i++) {
+        const bo_weight *weight = bo_model_weight(model, i);
+        if (!has_weight(in_encoder(weight) ? encoder : decoder, weight->name))
+            fail_msg("%s is a weight of another kind", weight->name);
+    }
+    assert_int_equal(count_weights(model, true), count_weights(encoder, true));
+    assert_int_equal(count_weights(model, false), count_weights(decoder, false));
+}
+
 /* Encoder, decoder and cross attention of different kinds. Cross attention follows the decoder; layers of the encoder
  * alternate if the attention of the encoder is causal. */
 static void test_mixed_parts(void **state)
@@ -119,8 +150,10 @@ static void test_mixed_parts(void **state)
                  {"softmax", "rfa-gate", true, {BO_ATTENTION_SOFTMAX, BO_ATTENTION_SOFTMAX, BO_ATTENTION_RFA}}};
     test_folder *folder = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bo_model_desc desc = translator(cases[i].decoder);
-        bo_model *model;
+        bo_model_desc desc = translator(cases[i].decoder), other = translator(cases[i].encoder);
+        bo_model *model, *encoder, *decoder;
+        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &decoder));
+        assert_ok(folder->context, bo_model_create(folder->context, &other, NULL, &encoder));
         assert_true(bo_attention_preset(cases[i].encoder, &desc.encoder_attention));
         desc.encoder_attention.heads = desc.heads;
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
@@ -129,7 +162,10 @@ static void test_mixed_parts(void **state)
         assert_true(attention_of(model, BO_MODEL_PART_LAYERS)->causal);
         assert_int_equal(attention_of(model, BO_MODEL_PART_ENCODER)->causal, cases[i].causal);
         assert_int_equal(bo_model_alternates(bo_model_describe(model)), cases[i].causal);
+        check_weights(model, encoder, decoder);
         bo_model_destroy(model);
+        bo_model_destroy(encoder);
+        bo_model_destroy(decoder);
     }
 }
 
