@@ -116,7 +116,8 @@ static cli_run_point point_of(const cJSON *json, const cli_run_metrics *m)
     char metric[48], rate[48];
     snprintf(metric, sizeof metric, "valid_%s", m->metric);
     snprintf(rate, sizeof rate, "%s_per_second", m->unit);
-    return (cli_run_point){.step = cli_json_number(json, "step"),
+    const char *isa = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "isa"));
+    cli_run_point point = {.step = cli_json_number(json, "step"),
                            .steps = cli_json_number(json, "steps"),
                            .count = cli_json_number(json, m->unit),
                            .seconds = cli_json_number(json, "seconds"),
@@ -125,7 +126,10 @@ static cli_run_point point_of(const cJSON *json, const cli_run_metrics *m)
                            .valid_loss = cli_json_number(json, "valid_loss"),
                            .valid_metric = cli_json_number(json, metric),
                            .best_valid_loss = cli_json_number(json, "best_valid_loss"),
+                           .threads = cli_json_number(json, "threads"),
                            .evaluated = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "evaluated"))};
+    snprintf(point.isa, sizeof point.isa, "%s", isa ? isa : "");
+    return point;
 }
 
 static void add(cli_run_metrics *m, size_t *room, cli_run_point point)

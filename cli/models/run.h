@@ -23,6 +23,8 @@ bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
 typedef struct cli_run_point {
     double step, steps, count, seconds, rate; /* count and rate: tokens or examples, and per second */
     double loss, valid_loss, valid_metric, best_valid_loss;
+    double threads; /* NAN in files of earlier versions */
+    char isa[16];   /* "" in files of earlier versions */
     bool evaluated; /* at this step */
 } cli_run_point;
 

@@ -74,10 +74,33 @@ static int run(cli_plan_job *job)
     return CLI_DONE;
 }
 
+/* Options that fitted laws determine by the runs. */
+static int plan_fitted(const cli_plan_options *o, const cli_common *common, const cli_arguments *runs)
+{
+    if (o->fit && !runs->count) return cli_wrong_use("plan", "--fit: no runs; give folders of bochner train");
+    if (!o->fit && runs->count) return cli_wrong_use("plan", "found '%s'; runs need --fit", runs->items[0]);
+    if (runs->count + o->holdout.count > CLI_LIST_ROOM)
+        return cli_wrong_use("plan", "expected at most %d runs, found %zu", CLI_LIST_ROOM,
+                             runs->count + o->holdout.count);
+    if (!o->fit && o->loss_only) return cli_wrong_use("plan", "--loss-only needs --fit RUN...");
+    if (CLI_GIVEN(o, attention) || o->context || o->features || o->calibration || o->quick || o->data)
+        return cli_wrong_use("plan", "--fit and --law take context, attention, features, times and data from the runs");
+    if (!o->fit && !o->holdout.count && !(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
+        return cli_wrong_use("plan", "no budget; give --minutes M, or --params N and --tokens T");
+    cli_session session;
+    if (!cli_session_open(&session, "plan", common, false)) return CLI_FAILED;
+    const int status = cli_plan_fitted(&session, o, runs);
+    cli_session_close(&session);
+    return status;
+}
+
 static int plan(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const cli_plan_options *o = options;
-    if (arguments->count) return cli_wrong_use("plan", "expected options only, found '%s'", arguments->items[0]);
+    if (o->fit || o->law) return plan_fitted(o, common, arguments);
+    if (arguments->count)
+        return cli_wrong_use("plan", "expected options only, found '%s'; runs need --fit", arguments->items[0]);
+    if (o->holdout.count || o->loss_only) return cli_wrong_use("plan", "--holdout and --loss-only need --fit RUN...");
     if (!(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
         return cli_wrong_use("plan", "no budget; give --params N, --minutes M or --tokens T");
     if (o->minutes > 0 && o->tokens > 0) return cli_wrong_use("plan", "give --minutes or --tokens, not both");
@@ -114,6 +137,14 @@ static const cli_option rows[] = {
     TEXT("calibration", "FILE", cli_plan_options, calibration,
          "file with measurements of this host; read if it exists, otherwise written"),
     FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: takes seconds instead of a minute"),
+    SECTION("Laws of own runs"),
+    FLAG("fit", cli_plan_options, fit,
+         "fit a loss law and a time law to the runs that are given as arguments, folders of bochner train"),
+    TEXT("law", "FILE", cli_plan_options, law, "with --fit, write the laws to this file; otherwise plan with its laws"),
+    LIST("holdout", "RUN", cli_plan_options, holdout,
+         "predict this run and compare; it is not used for the fit; may be given several times"),
+    FLAG("loss-only", cli_plan_options, loss_only,
+         "with --fit, do not use times, so that runs of several hosts can be fitted"),
     SECTION("Command"),
     TEXT("data", "FILE", cli_plan_options, data, "text in the printed command", .otherwise = "text.txt"),
     TEXT("out", "DIR", cli_plan_options, out, "folder of the run in the printed command", .otherwise = "model"),
@@ -122,18 +153,23 @@ static const cli_option rows[] = {
 
 const cli_usage cli_plan_usage = {
     .command = "plan",
-    .synopsis = "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]",
+    .synopsis = "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]\n"
+                "--fit RUN... [--law FILE] [--holdout RUN] [--minutes M]\n"
+                "--law FILE --minutes M",
     .about =
         "Chooses the model size for a training budget. It times a dozen small models on this host, fits the cost of "
         "a layer, of a copied number and of an operation, and predicts steps, tokens, loss and memory for models "
         "of many shapes. It prints the best model, some alternatives, and the command that trains it. Losses are "
-        "for English text with one token per byte.",
+        "for English text with one token per byte. With --fit, the laws are fitted to own runs, with any attention, "
+        "mixer, MLP, tokenizer and text.",
     .examples = "  bochner plan --minutes 10 --quick --calibration host.json\n"
                 "  bochner plan --params 1e6 --calibration host.json\n"
-                "  bochner plan --tokens 2e7 --memory 2G --calibration host.json --json\n",
+                "  bochner plan --tokens 2e7 --memory 2G --calibration host.json --json\n"
+                "  bochner plan --fit runs/* --law law.json\n"
+                "  bochner plan --law law.json --minutes 10 --out story\n",
     .groups = {{rows, 0}},
-    .essential = {"minutes", "tokens", "params", "memory", "context", "attention", "calibration", "quick", "data",
-                  "out", "json"},
+    .essential = {"minutes", "tokens", "params", "memory", "context", "attention", "calibration", "quick", "fit", "law",
+                  "holdout", "data", "out", "json"},
 };
 
 int cli_plan(int argc, char **argv)

@@ -1,7 +1,5 @@
 /* The report of `bochner plan` as text and as JSON. */
-#include "../common/json.h"
 #include "plan.h"
-#include "../common/format.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +47,7 @@ static void say_machine(const cli_plan_job *job)
     printf("; error on left-out models %.1f%%\n", 100 * m->error);
 }
 
-/* "473 ± 142", "1.52 ± 0.13": the uncertainty has two digits. */
-static cli_word plus_minus(bo_plan_range range, double unit)
+cli_word cli_plan_plus_minus(bo_plan_range range, double unit)
 {
     cli_word word;
     const double half = unit * (range.high - range.low) / 2;
@@ -66,8 +63,9 @@ static void say_choices(const bo_plan *plan)
     for (size_t i = 0; i < plan->choice_count; i++) {
         const bo_plan_choice *c = &plan->choices[i];
         printf("%s %6zu %6zu %5zu %5zu %11s %17s %9.3g %17s %15s %8s\n", i ? " " : "*", c->shape.layers, c->shape.width,
-               c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, plus_minus(c->step, 1e3).s,
-               c->tokens, plus_minus(c->minutes, 1).s, plus_minus(c->loss, 1).s, cli_bytes((double)c->memory).s);
+               c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, cli_plan_plus_minus(c->step, 1e3).s,
+               c->tokens, cli_plan_plus_minus(c->minutes, 1).s, cli_plan_plus_minus(c->loss, 1).s,
+               cli_bytes((double)c->memory).s);
     }
     printf(
         "\n* Best model for the budget. Loss in nats per byte of English text, each byte read once. ±: 95%% interval.\n\n");
@@ -83,7 +81,7 @@ void cli_plan_print(const cli_plan_job *job)
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void range(cli_json *json, const char *key, bo_plan_range range)
+void cli_plan_json_range(cli_json *json, const char *key, bo_plan_range range)
 {
     cli_json_object(json, key);
     cli_json_add_number(json, "value", range.value);
@@ -129,7 +127,7 @@ static void machine(cli_json *json, const cli_plan_job *job)
     cli_json_end(json);
 }
 
-static void choice(cli_json *json, const bo_plan_choice *c)
+void cli_plan_json_choice(cli_json *json, const bo_plan_choice *c)
 {
     cli_json_object(json, NULL);
     shape(json, &c->shape);
@@ -138,9 +136,9 @@ static void choice(cli_json *json, const bo_plan_choice *c)
     cli_json_add_count(json, "steps", (size_t)c->steps);
     cli_json_add_count(json, "micro_batch", c->micro_batch);
     cli_json_add_count(json, "memory_bytes", c->memory);
-    range(json, "step_seconds", c->step);
-    range(json, "minutes", c->minutes);
-    range(json, "loss", c->loss);
+    cli_plan_json_range(json, "step_seconds", c->step);
+    cli_plan_json_range(json, "minutes", c->minutes);
+    cli_plan_json_range(json, "loss", c->loss);
     cli_json_end(json);
 }
 
@@ -172,7 +170,7 @@ void cli_plan_json(const cli_plan_job *job)
     machine(&json, job);
     law(&json, job->losses);
     cli_json_array(&json, "choices");
-    for (size_t i = 0; i < job->plan->choice_count; i++) choice(&json, &job->plan->choices[i]);
+    for (size_t i = 0; i < job->plan->choice_count; i++) cli_plan_json_choice(&json, &job->plan->choices[i]);
     cli_json_end(&json);
     cli_json_add_text(&json, "command", command);
     cli_json_end(&json);

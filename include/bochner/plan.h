@@ -304,7 +304,9 @@ typedef struct bo_plan_choice {
     size_t memory;         /**< memory in bytes, by bo_trainer_estimate() */
     bo_plan_range step;    /**< time per step, in seconds */
     bo_plan_range minutes; /**< training time, in minutes */
-    bo_plan_range loss;    /**< loss, in nats per token */
+    bo_plan_range loss;    /**< loss, in nats per token; of fitted laws in nats per byte */
+    size_t hidden;         /**< fitted laws: hidden width of the MLP; otherwise 0 */
+    double beyond;         /**< fitted laws: bo_plan_forecast.beyond; otherwise 0 */
 } bo_plan_choice;
 
 /** A plan. */
@@ -327,6 +329,159 @@ BO_API bo_status bo_plan_create(bo_context *context, const bo_plan_machine *mach
 
 /** Destroys a plan. @param plan  the plan, or NULL */
 BO_API void bo_plan_destroy(bo_plan *plan);
+
+/* ---- laws of the user's own runs --------------------------------------------------------------------------------- */
+
+/** Counts the quantities of a training step of any model: any attention, mixer, MLP and vocabulary.
+ *
+ * `attention` is 0, because `operations` includes it. `copies` counts the activations that are held for backward three
+ * times, the weights three times for each micro-batch, and the update of the optimizer.
+ *
+ * @param context   the context
+ * @param model     the model
+ * @param training  batch, micro_batch, optimizer, activations and checkpointing; other members are not used
+ * @param[out] out  the counts
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_plan_count_training(bo_context *context, const bo_model_desc *model,
+                                        const bo_trainer_desc *training, bo_plan_counts *out);
+
+/** What the runs of a law share. */
+typedef struct bo_plan_family {
+    const char *config;          /**< the text of config.json of one of the models; other shapes are derived from it */
+    const char *options;         /**< the file of options for bochner train --config, or NULL if there is none */
+    size_t batch;                /**< sequences per step */
+    size_t micro_batch;          /**< sequences computed at a time (default: as bo_trainer_desc) */
+    bo_optimizer_kind optimizer; /**< the optimizer */
+    bo_storage activations;      /**< storage of activations */
+    bool checkpointing;          /**< activation checkpointing */
+    double token_bytes;          /**< bytes per token (default: 1) */
+    const char *isa;             /**< the instruction set, or NULL if it is not known */
+    int threads;                 /**< number of threads; 0: not known */
+    uint64_t reserved[4];        /**< must be zero */
+} bo_plan_family;
+
+/** A finished run. */
+typedef struct bo_plan_observation {
+    const char *name;      /**< the name in reports */
+    bo_plan_counts counts; /**< bo_plan_count_training() */
+    double bytes;          /**< bytes of text trained on */
+    double loss;           /**< nats per byte on held-out text; NAN: not known, only the time is used */
+    double seconds;        /**< time per step; NAN: not known, only the loss is used */
+    uint64_t reserved[4];  /**< must be zero */
+} bo_plan_observation;
+
+/** Where the value of a parameter comes from. */
+typedef enum bo_plan_origin {
+    BO_PLAN_ORIGIN_FITTED = 0, /**< fitted to the runs */
+    BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of bo_plan_losses_default() */
+    BO_PLAN_ORIGIN_ABSENT = 2  /**< the runs do not differ in this quantity: the floor includes the term */
+} bo_plan_origin;
+
+/** Returns the name of an origin: "fitted", "stored" or "absent".
+ *
+ * @param origin  the origin
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_plan_origin_name(bo_plan_origin origin);
+
+/** A parameter of a law with its 90% interval. */
+typedef struct bo_plan_parameter {
+    const char *name;      /**< "floor", "size", "size_power", "data", "data_power", or bo_plan_term_name() */
+    bo_plan_origin origin; /**< where it comes from */
+    bo_plan_range range;   /**< value and interval */
+} bo_plan_parameter;
+
+/** A prediction for a run. Intervals hold 90% of new runs: they include the variation of single runs. */
+typedef struct bo_plan_forecast {
+    bo_plan_range loss; /**< nats per byte; NAN if the loss law has no term for the size and the size differs, or none
+                             for the data and the bytes differ */
+    bo_plan_range step; /**< seconds per step; NAN if no time was known */
+    double beyond;      /**< factor by which parameters or bytes lie outside the range of the runs; 1: inside */
+} bo_plan_forecast;
+
+/** The loss law and the time law of one family of models.
+ *
+ *     L = floor + size N^-size_power + data D^-data_power     N parameters, D bytes; 2203.15556
+ *     t = layers c1 + copies c2 + operations c3               seconds per step; 2406.18922
+ *
+ * The loss law minimizes the Huber loss of log(fitted / measured), the time law Σ (fitted / measured - 1)² over
+ * non-negative costs. Intervals come from a bootstrap of the residuals of runs. */
+typedef struct bo_plan_laws {
+    bo_plan_family family;                   /**< what the runs share; strings are copies */
+    const bo_plan_observation *observations; /**< the runs */
+    size_t count;                            /**< number of runs */
+    const bo_plan_parameter *loss;           /**< 5 parameters of the loss law; fitted ones in the units of N and D */
+    const bo_plan_parameter *costs;          /**< 3 costs: layers, copies, operations; ABSENT: not used, 0 */
+    double loss_error;                       /**< standard deviation of log(measured / fitted) over runs */
+    double step_error;                       /**< the same of the time per step; NAN if no time was known */
+    const bo_plan_forecast *left_out;        /**< `count` forecasts of each run by laws of the others; NAN: none */
+} bo_plan_laws;
+
+/** Fits a loss law and a time law to runs. The result depends on the arguments only.
+ *
+ * An exponent is fitted if the runs have three or more sizes (or amounts of data) that differ by 5% or more, and if
+ * there are more runs than parameters; otherwise it is that of bo_plan_losses_default(), and its uncertainty is
+ * included. A term is absent if the runs have one size (or one amount of data). The time law uses copies with two
+ * shapes, copies and operations with three, and all costs with four or more.
+ *
+ * @param context       the context
+ * @param family        what the runs share; copied
+ * @param observations  `count` runs; copied
+ * @param count         the number of runs, at most 64
+ * @param[out] out      the laws; release them with bo_plan_laws_destroy()
+ * @return BO_OK; BO_INVALID if the runs are too few or too similar; the message tells what is missing
+ */
+BO_API bo_status bo_plan_laws_fit(bo_context *context, const bo_plan_family *family,
+                                  const bo_plan_observation *observations, size_t count, bo_plan_laws **out);
+
+/** Destroys laws. @param laws  the laws, or NULL */
+BO_API void bo_plan_laws_destroy(bo_plan_laws *laws);
+
+/** Saves laws to a JSON file: the family and the runs.
+ *
+ * @param context  the context
+ * @param laws     the laws
+ * @param path     the file
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
+BO_API bo_status bo_plan_laws_save(bo_context *context, const bo_plan_laws *laws, const char *path);
+
+/** Loads laws from a JSON file of bo_plan_laws_save(). They are fitted again, with the same result.
+ *
+ * @param context   the context
+ * @param path      the file
+ * @param[out] out  the laws; release them with bo_plan_laws_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if a field is missing or out of range
+ */
+BO_API bo_status bo_plan_laws_load(bo_context *context, const char *path, bo_plan_laws **out);
+
+/** Predicts the loss and the time per step of a run.
+ *
+ * @param context   the context
+ * @param laws      the laws
+ * @param counts    bo_plan_count_training() of the model
+ * @param bytes     bytes of text to train on
+ * @param[out] out  the prediction
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, const bo_plan_counts *counts,
+                                      double bytes, bo_plan_forecast *out);
+
+/** Creates a plan by fitted laws: the widths, layers and steps with the lowest predicted loss.
+ *
+ * Batch and context are those of the runs. The candidates have from half the parameters of the smallest run to 16 times
+ * those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
+ *
+ * @param context   the context
+ * @param laws      the laws, with a time law
+ * @param budget    minutes, or parameters and tokens, or minutes and parameters; `memory`; context and features must be
+ *     0
+ * @param[out] out  the plan; release it with bo_plan_destroy()
+ * @return BO_OK; BO_INVALID if no model fits the budget or the laws have no term that the budget needs
+ */
+BO_API bo_status bo_plan_create_fitted(bo_context *context, const bo_plan_laws *laws, const bo_plan_budget *budget,
+                                       bo_plan **out);
 
 #endif
 

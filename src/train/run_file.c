@@ -264,7 +264,7 @@ bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const c
 
 /* ====================================================================================================================
  * metrics.jsonl: one line per report, with the names of bo_training_report; the metric and the unit have their own
- * names. */
+ * names. The number of threads and the instruction set are added, because times depend on them. */
 
 static const char FIRST[] = "{\"step\": "; /* start of every line, used to cut lines */
 
@@ -299,6 +299,9 @@ static void line_of(bo_json_text *text, const bo_training_report *r)
     add_named(text, r->unit, "_per_second", r->tokens_per_second);
     add(text, "gflops", r->gflops);
     add(text, "seconds_left", r->seconds_left);
+    add(text, "threads", bo_context_threads(text->context));
+    bo_json_raw(text, ", \"isa\": ");
+    bo_json_string(text, bo_context_isa(text->context));
     bo_json_raw(text, r->evaluated ? ", \"evaluated\": true}\n" : ", \"evaluated\": false}\n");
 }
 

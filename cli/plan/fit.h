@@ -1,0 +1,32 @@
+/* bochner plan --fit: runs of bochner train as observations of a law. */
+#ifndef CLI_PLAN_FIT_H
+#define CLI_PLAN_FIT_H
+
+#include "../models/run.h"
+#include "plan.h"
+
+/* A run with the properties that runs of one law share. */
+typedef struct cli_plan_run {
+    char *name;
+    cJSON *config, *options; /* config.json without members that depend on the shape; train.json, or NULL */
+    char *config_text;       /* config.json; freed with bo_free */
+    cli_run_record record;
+    char tokenizer[24];
+    size_t batch, micro_batch;
+    bo_optimizer_kind optimizer;
+    bo_storage activations;
+    bool checkpointing;
+    double token_bytes;
+    int threads; /* 0: not known */
+    char isa[16];
+    bo_plan_observation observation; /* its name is `name` */
+} cli_plan_run;
+
+/* False after a message: the folder is not a run of a language model, or it is damaged. */
+bool cli_plan_run_read(cli_session *session, const char *folder, cli_plan_run *out);
+void cli_plan_run_forget(cli_plan_run *run);
+
+/* False after a message that names both runs: they do not belong to one law. `timed`: times must be comparable. */
+bool cli_plan_run_matches(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, bool timed);
+
+#endif

@@ -1,0 +1,321 @@
+/* Reads the folders of runs for bochner plan --fit, and checks that they belong to one law. */
+#include "fit.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
+
+/* A run that was resumed may have repeated steps: the later lines are those of the weights that were kept. */
+static bool drop_repeated(cli_run_metrics *m)
+{
+    size_t kept = 0;
+    bool repeated = false;
+    for (size_t i = 0; i < m->count; i++) {
+        for (; kept > 0 && m->points[kept - 1].step >= m->points[i].step; kept--) repeated = true;
+        m->points[kept++] = m->points[i];
+    }
+    m->count = kept;
+    return repeated;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool same_machine(const cli_run_point *a, const cli_run_point *b)
+{
+    return (a->threads == b->threads || (isnan(a->threads) && isnan(b->threads))) && strcmp(a->isa, b->isa) == 0;
+}
+
+/* The median of tokens per second over the reports with the threads of the last one, without the first quarter. */
+static double median_rate(const cli_run_metrics *m, bool *changed)
+{
+    const cli_run_point *last = &m->points[m->count - 1];
+    double *rates = cli_allocate(m->count, sizeof *rates, "metrics");
+    size_t count = 0;
+    *changed = false;
+    for (size_t i = 0; i < m->count; i++) {
+        const bool same = same_machine(&m->points[i], last);
+        *changed |= !same;
+        if (same && i >= m->count / 4 && m->points[i].rate > 0 && isfinite(m->points[i].rate))
+            rates[count++] = m->points[i].rate;
+    }
+    qsort(rates, count, sizeof *rates, ascending);
+    const double median = count ? (rates[count / 2] + rates[(count - 1) / 2]) / 2 : NAN;
+    free(rates);
+    return median;
+}
+
+static bool read_metrics(cli_session *session, const char *folder, cli_run_metrics *out)
+{
+    struct stat info;
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        cli_fail(session, "%s: no such folder; expected a folder written by bochner train --out", folder);
+        return false;
+    }
+    errno = 0;
+    if (!cli_run_read(folder, out)) {
+        cli_fail(session, "%s/metrics.jsonl: %s; expected a folder written by bochner train --out", folder,
+                 errno == EINVAL ? "not a regular file" : strerror(errno));
+        return false;
+    }
+    if (out->count && strcmp(out->metric, "bits_per_byte") == 0) return true;
+    if (out->count)
+        cli_fail(session, "%s: expected a run of a language model, with valid_bits_per_byte in metrics.jsonl", folder);
+    else
+        cli_fail(session,
+                 "%s/metrics.jsonl: it has no readable lines; the run has not completed a step, or the file is "
+                 "damaged",
+                 folder);
+    cli_run_forget(out);
+    return false;
+}
+
+/* ---- what the runs share ----------------------------------------------------------------------------------------- */
+
+static const char *option_word(const cJSON *options, const char *name, const char *otherwise)
+{
+    const char *word = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(options, name));
+    return word ? word : otherwise;
+}
+
+/* Members of config.json that depend on the shape or the seed, or that files of other versions lack. */
+static void strip(cJSON *config)
+{
+    static const char *const names[] = {"hidden_size",
+                                        "num_hidden_layers",
+                                        "num_attention_heads",
+                                        "num_key_value_heads",
+                                        "intermediate_size",
+                                        "head_dim",
+                                        "seed",
+                                        "vocab_size",
+                                        "tokenizer_fingerprint",
+                                        "bochner_version",
+                                        "bochner_format",
+                                        "transformers_version"};
+    cJSON *attention = cJSON_GetObjectItemCaseSensitive(config, "attention");
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) cJSON_DeleteItemFromObjectCaseSensitive(config, names[i]);
+    cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(attention, "features"), "seed");
+    cJSON *map = cJSON_GetObjectItemCaseSensitive(config, "mlp_features");
+    cJSON_DeleteItemFromObjectCaseSensitive(map, "seed");
+    cJSON_DeleteItemFromObjectCaseSensitive(map, "features");
+}
+
+static bool read_config(cli_session *session, cli_plan_run *run)
+{
+    enum { MOST = 1 << 20 };
+    char path[4096];
+    void *text = NULL;
+    size_t size;
+    snprintf(path, sizeof path, "%s/config.json", run->name);
+    if (bo_file_load(session->context, path, MOST, &text, &size) != BO_OK) {
+        cli_fail_status(session, BO_IO);
+        return false;
+    }
+    run->config_text = text;
+    run->config = cJSON_ParseWithLength(text, size);
+    if (!cJSON_IsObject(run->config)) {
+        cli_fail(session, "%s: damaged: expected a JSON object", path);
+        return false;
+    }
+    snprintf(run->tokenizer, sizeof run->tokenizer, "%s", option_word(run->config, "tokenizer_fingerprint", ""));
+    strip(run->config);
+    return true;
+}
+
+static bool read_options(cli_session *session, cli_plan_run *run)
+{
+    run->options = cli_read_json(session, run->name, "train.json");
+    const char *optimizer = option_word(run->options, "optim", "muon");
+    const char *activations = option_word(run->options, "activations", "float32");
+    const double batch = cli_json_number(run->options, "batch"), micro = cli_json_number(run->options, "micro-batch");
+    run->batch = batch >= 1 && batch < 1e9 ? (size_t)batch : 16;
+    run->micro_batch = micro >= 1 && micro <= (double)run->batch ? (size_t)micro : 0;
+    run->checkpointing = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(run->options, "checkpointing"));
+    if (run->options && bo_optimizer_kind_parse(optimizer, &run->optimizer) &&
+        bo_storage_parse(activations, &run->activations))
+        return true;
+    cli_fail(session, "%s/train.json: %s; it holds the options of the run", run->name,
+             run->options ? "unknown optimizer or storage" : "missing or damaged");
+    return false;
+}
+
+/* Counts the step of the model, whose weights are read from the folder. */
+static bool count_step(cli_session *session, cli_plan_run *run)
+{
+    bo_model *model = NULL;
+    const bo_trainer_desc training = {.batch = run->batch,
+                                      .micro_batch = run->micro_batch,
+                                      .optimizer = {.kind = run->optimizer},
+                                      .activations = run->activations,
+                                      .checkpointing = run->checkpointing};
+    bo_status status = bo_model_load(session->context, run->name, &model);
+    if (status == BO_OK) {
+        bo_model_desc desc = *bo_model_describe(model);
+        status = bo_plan_count_training(session->context, &desc, &training, &run->observation.counts);
+    }
+    bo_model_destroy(model);
+    if (status != BO_OK) cli_fail_status(session, status);
+    return status == BO_OK;
+}
+
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
+
+/* The held-out loss at the end, in nats per byte. Under a schedule that decays, losses before the end are not those of
+ * a shorter run. */
+static double final_loss(cli_session *session, const cli_plan_run *run, const cli_run_point *last)
+{
+    const bool constant = strcmp(option_word(run->options, "schedule", "cosine"), "constant") == 0;
+    if (!isfinite(last->loss))
+        cli_warn(session, "%s: the run diverged: its loss at step %g is not a number; only its time is used", run->name,
+                 last->step);
+    else if (!isfinite(last->valid_metric) || !(last->valid_metric > 0))
+        cli_warn(session, "%s: the run has no held-out loss; only its time is used", run->name);
+    else if (last->step < last->steps && !constant)
+        cli_warn(session,
+                 "%s: the run is not finished (step %g of %g) and its learning rate decays; only its time is used",
+                 run->name, last->step, last->steps);
+    else
+        return last->valid_metric * log(2);
+    return NAN;
+}
+
+static bool fill(cli_session *session, const cli_run_metrics *m, cli_plan_run *run)
+{
+    const cli_run_point *last = &m->points[m->count - 1];
+    bool changed;
+    bo_plan_observation *o = &run->observation;
+    const double rate = median_rate(m, &changed);
+    if (changed)
+        cli_warn(session, "%s: the number of threads or the instruction set changed; the time is that of the last part",
+                 run->name);
+    run->threads = last->threads >= 1 && last->threads < 1e6 ? (int)last->threads : 0;
+    snprintf(run->isa, sizeof run->isa, "%s", last->isa);
+    run->token_bytes =
+        last->valid_metric > 0 && last->valid_loss > 0 ? last->valid_loss / (last->valid_metric * log(2)) : 1;
+    o->name = run->name;
+    o->loss = final_loss(session, run, last);
+    o->bytes = last->count * run->token_bytes;
+    o->seconds = o->counts.tokens / rate;
+    if (last->count > 0 && fabs(last->count / last->step / o->counts.tokens - 1) < 1e-6) return true;
+    cli_fail(session, "%s: metrics.jsonl and train.json differ: %g tokens per step, expected %g", run->name,
+             last->count / last->step, o->counts.tokens);
+    return false;
+}
+
+bool cli_plan_run_read(cli_session *session, const char *folder, cli_plan_run *out)
+{
+    cli_run_metrics metrics;
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/') length--;
+    *out = (cli_plan_run){.name = cli_allocate(length + 1, 1, "a name")};
+    memcpy(out->name, folder, length);
+    if (!read_metrics(session, out->name, &metrics)) return false;
+    if (drop_repeated(&metrics))
+        cli_warn(session, "%s: metrics.jsonl repeats steps, as after an interrupted run; the later lines are used",
+                 out->name);
+    cli_run_find(session, out->name, &out->record);
+    const bool read = read_config(session, out) && read_options(session, out) && count_step(session, out) &&
+                      fill(session, &metrics, out);
+    cli_run_forget(&metrics);
+    return read;
+}
+
+void cli_plan_run_forget(cli_plan_run *run)
+{
+    cJSON_Delete(run->config);
+    cJSON_Delete(run->options);
+    bo_free(run->config_text);
+    free(run->name);
+    *run = (cli_plan_run){.name = NULL};
+}
+
+/* ---- one law ----------------------------------------------------------------------------------------------------- */
+
+static bool differ(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, const char *what, const cJSON *x,
+                   const cJSON *y)
+{
+    char *first = x ? cJSON_PrintUnformatted(x) : NULL, *second = y ? cJSON_PrintUnformatted(y) : NULL;
+    cli_fail(session, "%s and %s do not belong to one law: %s is %.80s and %.80s; fit them separately", a->name,
+             b->name, what, first ? first : "the default", second ? second : "the default");
+    cJSON_free(first);
+    cJSON_free(second);
+    return false;
+}
+
+static bool same_config(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, a->config)
+    {
+        const cJSON *other = cJSON_GetObjectItemCaseSensitive(b->config, item->string);
+        if (!cJSON_Compare(item, other, true)) return differ(session, a, b, item->string, item, other);
+    }
+    cJSON_ArrayForEach(item, b->config) if (!cJSON_GetObjectItemCaseSensitive(a->config, item->string)) return differ(
+        session, a, b, item->string, NULL, item);
+    return true;
+}
+
+static bool same_options(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, const char *const *names,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const cJSON *x = cJSON_GetObjectItemCaseSensitive(a->options, names[i]),
+                    *y = cJSON_GetObjectItemCaseSensitive(b->options, names[i]);
+        char option[64];
+        snprintf(option, sizeof option, "--%s", names[i]);
+        if ((x || y) && !cJSON_Compare(x, y, true)) return differ(session, a, b, option, x, y);
+    }
+    return true;
+}
+
+/* Fingerprints of token ids are comparable if the tokenizers are equal; otherwise the names of the files decide. Losses
+ * and amounts of data are per byte, so runs with different tokenizers can share a law. */
+static bool same_data(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
+{
+    static const char *const names[] = {"data", "valid", "valid-fraction", "field", "separator"};
+    const cli_run_record *x = &a->record, *y = &b->record;
+    const bool known = x->train_data[0] && y->train_data[0] && x->valid_data[0] && y->valid_data[0];
+    if (strcmp(a->tokenizer, b->tokenizer) != 0 || !known)
+        return same_options(session, a, b, names, CLI_COUNT_OF(names));
+    if (strcmp(x->train_data, y->train_data) == 0 && strcmp(x->valid_data, y->valid_data) == 0) return true;
+    cli_fail(session,
+             "%s and %s do not belong to one law: their %s data differ; losses on different text are not "
+             "comparable",
+             a->name, b->name, strcmp(x->train_data, y->train_data) == 0 ? "validation" : "training");
+    return false;
+}
+
+static bool same_times(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
+{
+    if (a->threads == b->threads && strcmp(a->isa, b->isa) == 0) return true;
+    cli_fail(
+        session,
+        "%s and %s do not share a time law: %d threads with %s and %d threads with %s (0: not recorded); give runs "
+        "of one host, or --loss-only",
+        a->name, b->name, a->threads, a->isa[0] ? a->isa : "unknown instructions", b->threads,
+        b->isa[0] ? b->isa : "unknown instructions");
+    return false;
+}
+
+bool cli_plan_run_matches(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, bool timed)
+{
+    static const char *const options[] = {"optim",  "schedule", "average",     "eval-tokens", "documents",    "init",
+                                          "freeze", "lora",     "activations", "micro-batch", "checkpointing"};
+    if (!same_config(session, a, b) || !same_options(session, a, b, options, CLI_COUNT_OF(options)) ||
+        !same_data(session, a, b))
+        return false;
+    if (a->observation.counts.tokens != b->observation.counts.tokens) {
+        cli_fail(session,
+                 "%s and %s do not belong to one law: %g and %g tokens per step; the law has no term for the batch",
+                 a->name, b->name, a->observation.counts.tokens, b->observation.counts.tokens);
+        return false;
+    }
+    return !timed || same_times(session, a, b);
+}
