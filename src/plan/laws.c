@@ -113,7 +113,7 @@ static size_t losses_of(const bo_plan_laws *laws, size_t skip, bo_plan_scaling_p
 }
 
 /* Fits the law to simulated runs: those of the law, with drawn deviations. */
-static bo_status replicate_losses(bo_context *context, const bo_plan_scaling_point *points, size_t count, double delta,
+static bo_status replicate_losses(bo_context *context, const bo_plan_scaling_point *points, size_t count,
                                   const stored_powers *stored, bo_laws_block *block)
 {
     double logs[BO_PLAN_RUNS];
@@ -127,7 +127,7 @@ static bo_status replicate_losses(bo_context *context, const bo_plan_scaling_poi
         bo_plan_scaling_point simulated[BO_PLAN_RUNS];
         bo_plan_scaling_law start = block->law;
         const double scale = draw_scale(&set, &rng);
-        double wide = delta;
+        double delta = block->delta;
         BO_TRY(bo_progress(context, "fitting", (double)r / BO_PLAN_REPLICATES, 1));
         start.size_power = draw_power(start.size_power, stored->size_deviation, block->form.size, &rng);
         start.data_power = draw_power(start.data_power, stored->data_deviation, block->form.data, &rng);
@@ -136,8 +136,8 @@ static bo_status replicate_losses(bo_context *context, const bo_plan_scaling_poi
             simulated[i].loss =
                 bo_plan_scaling_at(&block->law, points[i].size, points[i].data) * exp(draw(&set, scale, &rng));
         }
-        if (set.deviation > 0) wide = delta * scale / set.deviation;
-        if (!bo_plan_scaling_fit(simulated, count, &block->form, &start, true, &wide, &to->law)) to->law = block->law;
+        if (set.deviation > 0) delta *= scale / set.deviation;
+        if (!bo_plan_scaling_fit(simulated, count, &block->form, &start, true, &delta, &to->law)) to->law = block->law;
         to->deviation = draw(&set, scale, &rng);
     }
     return BO_OK;
@@ -162,15 +162,14 @@ static bo_status fit_losses(bo_context *context, bo_laws_block *block)
 {
     bo_plan_scaling_point points[BO_PLAN_RUNS];
     stored_powers stored = {0};
-    double delta;
     const size_t count = losses_of(&block->laws, SIZE_MAX, points);
     BO_TRY(bo_plan_scaling_choose(context, points, count, &block->form));
     if (block->form.size == BO_PLAN_ORIGIN_STORED || block->form.data == BO_PLAN_ORIGIN_STORED)
         BO_TRY(read_stored(context, &stored));
     const bo_plan_scaling_law start = {.size_power = stored.size, .data_power = stored.data};
-    if (!bo_plan_scaling_fit(points, count, &block->form, &start, false, &delta, &block->law))
+    if (!bo_plan_scaling_fit(points, count, &block->form, &start, false, &block->delta, &block->law))
         return bo_fail(context, BO_NUMERIC, "%zu runs do not determine a loss law", count);
-    BO_TRY(replicate_losses(context, points, count, delta, &stored, block));
+    BO_TRY(replicate_losses(context, points, count, &stored, block));
     describe_losses(block);
     return BO_OK;
 }
@@ -345,11 +344,11 @@ static bo_plan_forecast leave_out(const bo_laws_block *block, size_t skip)
     bo_plan_scaling_form form;
     bo_plan_scaling_law law;
     step_rows rows;
-    double delta, costs[BO_PLAN_TERM_COUNT], terms[BO_PLAN_TERM_COUNT];
+    double delta = block->delta, costs[BO_PLAN_TERM_COUNT], terms[BO_PLAN_TERM_COUNT];
     const size_t count = losses_of(&block->laws, skip, points);
     if (isfinite(o->loss) && bo_plan_scaling_form_of(points, count, &form) &&
         law_covers(&form, &ranges, o->counts.parameters, o->bytes) &&
-        bo_plan_scaling_fit(points, count, &form, &block->law, false, &delta, &law))
+        bo_plan_scaling_fit(points, count, &form, &block->law, true, &delta, &law))
         out.loss.value = bo_plan_scaling_at(&law, o->counts.parameters, o->bytes);
     steps_of(&block->laws, skip, &rows);
     bo_plan_terms_of(&o->counts, terms);

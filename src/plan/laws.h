@@ -21,6 +21,7 @@ typedef struct bo_laws_block {
     bo_plan_parameter loss[BO_PLAN_LOSS_PARAMETERS], costs[BO_PLAN_COSTS];
     bo_plan_scaling_form form;
     bo_plan_scaling_law law;
+    double delta; /* Huber threshold of the loss law */
     double cost[BO_PLAN_TERM_COUNT];
     bool timed; /* there is a time law */
     bo_loss_replicate loss_replicates[BO_PLAN_REPLICATES];

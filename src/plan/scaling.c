@@ -9,6 +9,7 @@ static const double LOWEST = 0.05, HIGHEST = 1.5;
 /* Residuals of log L beyond this many standard deviations count linearly (95% efficiency for normal noise), but never
  * below the threshold of 2203.15556. */
 static const double HUBER = 1.345, LEAST_DELTA = 1e-3;
+enum { THRESHOLDS = 3 };
 static const double SAME = 0.05; /* sizes that differ by less count as one */
 
 double bo_plan_scaling_at(const bo_plan_scaling_law *law, double size, double data)
@@ -190,10 +191,12 @@ bool bo_plan_scaling_fit(const bo_plan_scaling_point *points, size_t count, cons
     *out = *start;
     if (near) return isfinite(descend(&p, 0.1, out));
     if (!isfinite(find(&p, start, out))) return false;
-    p.delta = *delta = threshold(&p, out);
-    bo_plan_scaling_law again = *out, other;
-    const double first = descend(&p, 0.1, &again);
-    const double second = find(&p, start, &other);
-    *out = first <= second ? again : other;
-    return isfinite(fmin(first, second));
+    /* An outlier widens the first threshold, so it is estimated again. */
+    for (size_t round = 0; round < THRESHOLDS; round++) {
+        p.delta = *delta = threshold(&p, out);
+        bo_plan_scaling_law other;
+        const double here = descend(&p, 0.1, out);
+        if (round == 0 && find(&p, start, &other) < here) *out = other;
+    }
+    return true;
 }
