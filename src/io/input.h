@@ -25,7 +25,7 @@ extern const bo_limits bo_limits_tokenizer;   /* tokenizer.json */
 extern const bo_limits bo_limits_network;     /* network.json, which contains a schema */
 extern const bo_limits bo_limits_record;      /* training.json */
 extern const bo_limits bo_limits_metrics;     /* metrics.jsonl, which has a line per report of a run */
-extern const bo_limits bo_limits_calibration; /* calibration files of plans */
+extern const bo_limits bo_limits_calibration; /* calibration and law files of plans */
 extern const bo_limits bo_limits_result;      /* results of experiments */
 extern const bo_limits bo_limits_weights;     /* safetensors: mapped, of any size */
 
