@@ -68,6 +68,7 @@ typedef struct objects {
     bo_trainer_desc trainer_desc;
     bo_trainer *trainer;
     bo_plan_losses *losses;
+    bo_plan_laws *laws;
     bo_widths_desc widths_desc;
     bo_widths *widths;
 } objects;
@@ -171,6 +172,14 @@ static inline void objects_make_models(objects *o)
     o->trainer_desc = (bo_trainer_desc){.model = o->used_model, .train = o->corpus, .valid = o->corpus, .steps = 2};
     assert_ok(c, bo_trainer_create(c, &o->trainer_desc, &o->trainer));
     assert_ok(c, bo_plan_losses_default(c, &o->losses));
+    bo_plan_observation runs[4];
+    for (size_t i = 0; i < 4; i++)
+        runs[i] = (bo_plan_observation){.name = "run",
+                                        .counts = {.parameters = 1e4, .layers = 1, .copies = 1e6, .operations = 1e8},
+                                        .bytes = 1e5 * (double)(1 << i),
+                                        .loss = 2 - 0.1 * (double)i,
+                                        .seconds = 0.01};
+    assert_ok(c, bo_plan_laws_fit(c, &(bo_plan_family){.config = "{}", .batch = 1}, runs, 4, &o->laws));
     o->widths_desc = (bo_widths_desc){.model = o->model_desc, .widths = widths, .width_count = 2, .steps = 1};
     assert_ok(c, bo_widths_measure(c, &o->widths_desc, &o->widths));
 }
@@ -203,6 +212,7 @@ static inline void objects_destroy(objects *o)
 {
     nftw(o->folder, objects_remove, 8, FTW_DEPTH | FTW_PHYS);
     bo_widths_destroy(o->widths);
+    bo_plan_laws_destroy(o->laws);
     bo_plan_losses_destroy(o->losses);
     bo_trainer_destroy(o->trainer);
     bo_network_destroy(o->network);

@@ -136,6 +136,7 @@ static void *object_of(const char *type)
                          OBJECT(trainer),
                          OBJECT(widths),
                          {"bo_plan_losses", made.losses},
+                         {"bo_plan_laws", made.laws},
                          {"FILE", made.file},
                          DESC(features_desc),
                          DESC(attention_desc),
@@ -360,7 +361,8 @@ static bool is_opaque(const char *type)
 /* A struct that callers fill in, not one that only the library makes. */
 static bool is_descriptor(const parameter *p)
 {
-    static const char *const results[] = {"bo_data", "bo_examples", "bo_plan_machine", "bo_plan_losses"};
+    static const char *const results[] = {"bo_data", "bo_examples", "bo_plan_machine", "bo_plan_losses",
+                                          "bo_plan_laws"};
     const char *type = pointed(p->type);
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         if (strcmp(type, results[i]) == 0) return false;

@@ -40,7 +40,7 @@ static void one_bad_run_hardly_matters(void **state)
     const bo_plan_counts counts = counts_of(4, 256);
     bo_plan_forecast far;
     assert_ok(context, bo_plan_forecast_run(context, laws, &counts, 2e7, &far));
-    assert_close(far.loss.value / true_loss(counts.parameters, 2e7), 1, 0.03); /* least squares: 0.07 off */
+    assert_close(far.loss.value / true_loss(counts.parameters, 2e7), 1, 0.03); /* least squares: 0.11 off */
     bo_plan_laws_destroy(laws);
     bo_context_destroy(context);
 }
