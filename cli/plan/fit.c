@@ -105,7 +105,7 @@ static void say_origins(const bo_plan_laws *laws)
         printf("The runs have one amount of data: the floor includes the data term, and the law holds for this amount "
                "only.\n");
     if (size == BO_PLAN_ORIGIN_STORED || data == BO_PLAN_ORIGIN_STORED)
-        printf("The runs do not determine %s%s%s: the default law supplies it; train runs of three or more %s.\n",
+        printf("The runs do not determine %s%s%s: from the default law; train runs of three or more %s.\n",
                size == BO_PLAN_ORIGIN_STORED ? "size_power" : "",
                size == data && size == BO_PLAN_ORIGIN_STORED ? " and " : "",
                data == BO_PLAN_ORIGIN_STORED ? "data_power" : "",
@@ -116,19 +116,16 @@ static void say_origins(const bo_plan_laws *laws)
 
 static cli_word percent(double predicted, double measured)
 {
-    cli_word word;
+    cli_word word = {"-"};
     const double e = 100 * (predicted / measured - 1);
-    snprintf(word.s, sizeof word.s, isfinite(e) ? "%+.1f%%" : "-", e);
+    if (isfinite(e)) snprintf(word.s, sizeof word.s, "%+.1f%%", e);
     return word;
 }
 
-static cli_word number(const char *format, double value)
+static cli_word number(double value, int digits)
 {
     cli_word word = {"-"};
-    if (isfinite(value)) {
-        const int digits = format[0] == '4' ? 4 : 3;
-        snprintf(word.s, sizeof word.s, "%.*f", digits, value);
-    }
+    if (isfinite(value)) snprintf(word.s, sizeof word.s, "%.*f", digits, value);
     return word;
 }
 
@@ -140,7 +137,7 @@ static void say_runs(const bo_plan_laws *laws)
         const bo_plan_observation *o = &laws->observations[i];
         const bo_plan_forecast *f = &laws->left_out[i];
         printf("  %-28s %10s %9.3g %8s %8s %10s %8s %8.3g\n", o->name, cli_count((size_t)o->counts.parameters).s,
-               o->bytes, number("4", o->loss).s, percent(f->loss.value, o->loss).s, number("3", 1e3 * o->seconds).s,
+               o->bytes, number(o->loss, 4).s, percent(f->loss.value, o->loss).s, number(1e3 * o->seconds, 3).s,
                percent(f->step.value, o->seconds).s, f->beyond);
     }
 }
@@ -181,10 +178,10 @@ static void say_holdout(const fit_job *job)
         if (bo_plan_forecast_run(job->session->context, job->laws, &o->counts, o->bytes, &f) != BO_OK) continue;
         printf("  %s: %s parameters, %.3g bytes, %.3g times beyond the fitted runs\n", o->name,
                cli_count((size_t)o->counts.parameters).s, o->bytes, f.beyond);
-        printf("    loss      predicted %s, measured %s, error %s\n", interval(f.loss, 1).s, number("4", o->loss).s,
+        printf("    loss      predicted %s, measured %s, error %s\n", interval(f.loss, 1).s, number(o->loss, 4).s,
                percent(f.loss.value, o->loss).s);
         printf("    step, ms  predicted %s, measured %s, error %s\n", interval(f.step, 1e3).s,
-               number("3", 1e3 * o->seconds).s, percent(f.step.value, o->seconds).s);
+               number(1e3 * o->seconds, 3).s, percent(f.step.value, o->seconds).s);
     }
 }
 

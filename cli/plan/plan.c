@@ -82,10 +82,11 @@ static int plan_fitted(const cli_plan_options *o, const cli_common *common, cons
     if (runs->count + o->holdout.count > CLI_LIST_ROOM)
         return cli_wrong_use("plan", "expected at most %d runs, found %zu", CLI_LIST_ROOM,
                              runs->count + o->holdout.count);
-    if (!o->fit && o->loss_only) return cli_wrong_use("plan", "--loss-only needs --fit RUN...");
+    if (!o->fit && (o->holdout.count || o->loss_only))
+        return cli_wrong_use("plan", "--holdout and --loss-only need --fit RUN...");
     if (CLI_GIVEN(o, attention) || o->context || o->features || o->calibration || o->quick || o->data)
         return cli_wrong_use("plan", "--fit and --law take context, attention, features, times and data from the runs");
-    if (!o->fit && !o->holdout.count && !(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
+    if (!o->fit && !(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
         return cli_wrong_use("plan", "no budget; give --minutes M, or --params N and --tokens T");
     cli_session session;
     if (!cli_session_open(&session, "plan", common, false)) return CLI_FAILED;
@@ -142,7 +143,7 @@ static const cli_option rows[] = {
          "fit a loss law and a time law to the runs that are given as arguments, folders of bochner train"),
     TEXT("law", "FILE", cli_plan_options, law, "with --fit, write the laws to this file; otherwise plan with its laws"),
     LIST("holdout", "RUN", cli_plan_options, holdout,
-         "predict this run and compare; it is not used for the fit; may be given several times"),
+         "with --fit, predict this run and compare; it is not used for the fit; may be given several times"),
     FLAG("loss-only", cli_plan_options, loss_only,
          "with --fit, do not use times, so that runs of several hosts can be fitted"),
     SECTION("Command"),

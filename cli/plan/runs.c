@@ -84,10 +84,16 @@ static const char *option_word(const cJSON *options, const char *name, const cha
     return word ? word : otherwise;
 }
 
-/* Members of config.json that depend on the shape or the seed, or that files of other versions lack. */
+static void delete_all(cJSON *object, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) cJSON_DeleteItemFromObjectCaseSensitive(object, names[i]);
+}
+
+/* Deletes members of config.json that depend on the shape or the seed, or that files of other versions lack. Options that
+ * set them otherwise are compared (cli_plan_run_matches). */
 static void strip(cJSON *config)
 {
-    static const char *const names[] = {"hidden_size",
+    static const char *const model[] = {"hidden_size",
                                         "num_hidden_layers",
                                         "num_attention_heads",
                                         "num_key_value_heads",
@@ -97,14 +103,14 @@ static void strip(cJSON *config)
                                         "vocab_size",
                                         "tokenizer_fingerprint",
                                         "bochner_version",
-                                        "bochner_format",
-                                        "transformers_version"};
-    cJSON *attention = cJSON_GetObjectItemCaseSensitive(config, "attention");
-    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) cJSON_DeleteItemFromObjectCaseSensitive(config, names[i]);
-    cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(attention, "features"), "seed");
-    cJSON *map = cJSON_GetObjectItemCaseSensitive(config, "mlp_features");
-    cJSON_DeleteItemFromObjectCaseSensitive(map, "seed");
-    cJSON_DeleteItemFromObjectCaseSensitive(map, "features");
+                                        "bochner_format"};
+    static const char *const attention[] = {"rank", "iterations", "scale"};
+    static const char *const map[] = {"seed", "features", "gamma"};
+    cJSON *kind = cJSON_GetObjectItemCaseSensitive(config, "attention");
+    delete_all(config, model, CLI_COUNT_OF(model));
+    delete_all(kind, attention, CLI_COUNT_OF(attention));
+    delete_all(cJSON_GetObjectItemCaseSensitive(kind, "features"), map, CLI_COUNT_OF(map));
+    delete_all(cJSON_GetObjectItemCaseSensitive(config, "mlp_features"), map, CLI_COUNT_OF(map));
 }
 
 static bool read_config(cli_session *session, cli_plan_run *run)
@@ -114,8 +120,9 @@ static bool read_config(cli_session *session, cli_plan_run *run)
     void *text = NULL;
     size_t size;
     snprintf(path, sizeof path, "%s/config.json", run->name);
-    if (bo_file_load(session->context, path, MOST, &text, &size) != BO_OK) {
-        cli_fail_status(session, BO_IO);
+    const bo_status status = bo_file_load(session->context, path, MOST, &text, &size);
+    if (status != BO_OK) {
+        cli_fail_status(session, status);
         return false;
     }
     run->config_text = text;
@@ -306,8 +313,9 @@ static bool same_times(cli_session *session, const cli_plan_run *a, const cli_pl
 
 bool cli_plan_run_matches(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, bool timed)
 {
-    static const char *const options[] = {"optim",  "schedule", "average",     "eval-tokens", "documents",    "init",
-                                          "freeze", "lora",     "activations", "micro-batch", "checkpointing"};
+    static const char *const options[] = {
+        "optim",       "schedule",    "average",       "eval-tokens", "documents", "init",       "freeze", "lora",
+        "activations", "micro-batch", "checkpointing", "features",    "rank",      "iterations", "scale",  "gamma"};
     if (!same_config(session, a, b) || !same_options(session, a, b, options, CLI_COUNT_OF(options)) ||
         !same_data(session, a, b))
         return false;

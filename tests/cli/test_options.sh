@@ -12,6 +12,12 @@ echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "targe
 cut -f1 german-english.tsv | head -20 >german.txt
 cut -f2 reviews.tsv | head -20 >new.txt
 trained classify reviews reviews.tsv --layers 1 --width 8 --steps 2
+for width in 16 32; do # the runs of the examples of plan --fit
+    for steps in 4 8; do
+        succeeds "$BOCHNER" train --data text.txt --out runs/$width-$steps --layers 1 --width $width --heads 1 --context 16 --batch 2 \
+            --steps $steps --quiet
+    done
+done
 
 # Every command has help on standard output, and every example in it works as printed (long runs are shortened).
 succeeds "$BOCHNER" --help

@@ -94,6 +94,17 @@ rm broken/metrics.jsonl
 fails 1 "broken/metrics.jsonl" "$BOCHNER" plan --fit a/* broken
 fails 1 "nowhere|folder" "$BOCHNER" plan --fit a/* nowhere
 
+# Maps whose size or bandwidth follows from the width do not separate runs; other tokenizers share a law per byte.
+for width in 16 32; do
+    for steps in 4 8; do
+        made "map/$width-$steps" --layers 1 --width $width --heads 1 --steps $steps --attention taylor --mlp random-features
+        made "words/$width-$steps" --layers 1 --width $width --heads 1 --steps $steps --attention softmax --vocab $((256 + width))
+    done
+done
+succeeds "$BOCHNER" plan --fit map/*
+succeeds "$BOCHNER" plan --fit words/* --json
+compare "$(grep -o '"bytes": [0-9.]*' out | head -1 | cut -d' ' -f2)" '>' 256 || complain "bytes are tokens: $(cat out)"
+
 # Damaged laws.
 fails 1 "nowhere.json" "$BOCHNER" plan --law nowhere.json --minutes 1
 sed 's/"batch": 4/"batch": 5/' law.json >damaged.json
@@ -101,5 +112,7 @@ fails 1 "damaged.json|checksum" "$BOCHNER" plan --law damaged.json --minutes 1
 fails 2 "no runs" "$BOCHNER" plan --fit
 fails 2 "need --fit" "$BOCHNER" plan a/16-20 --minutes 1
 fails 2 "no budget" "$BOCHNER" plan --law law.json
+fails 2 "--holdout and --loss-only need --fit" "$BOCHNER" plan --law law.json --minutes 1 --holdout large
+fails 2 "--holdout and --loss-only need --fit" "$BOCHNER" plan --minutes 1 --loss-only
 fails 2 "from the runs" "$BOCHNER" plan --law law.json --minutes 1 --attention rfa
 finish
