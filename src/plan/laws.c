@@ -70,14 +70,14 @@ typedef struct stored_powers {
     double size, data, size_deviation, data_deviation;
 } stored_powers;
 
-static double jackknife(const bo_plan_losses *losses, size_t offset)
+static double jackknife(const bo_plan_losses *losses, bool data)
 {
     double mean = 0, squares = 0;
     const double n = (double)losses->run_count;
     for (size_t i = 0; i < losses->run_count; i++)
-        mean += *(const double *)((const char *)&losses->without[i] + offset) / n;
+        mean += (data ? losses->without[i].data_power : losses->without[i].size_power) / n;
     for (size_t i = 0; i < losses->run_count; i++) {
-        const double e = *(const double *)((const char *)&losses->without[i] + offset) - mean;
+        const double e = (data ? losses->without[i].data_power : losses->without[i].size_power) - mean;
         squares += e * e;
     }
     return sqrt(squares * (n - 1) / n);
@@ -89,8 +89,8 @@ static bo_status read_stored(bo_context *context, stored_powers *out)
     BO_TRY(bo_plan_losses_default(context, &losses));
     *out = (stored_powers){.size = losses->law.size_power,
                            .data = losses->law.data_power,
-                           .size_deviation = jackknife(losses, offsetof(bo_plan_law, size_power)),
-                           .data_deviation = jackknife(losses, offsetof(bo_plan_law, data_power))};
+                           .size_deviation = jackknife(losses, false),
+                           .data_deviation = jackknife(losses, true)};
     bo_plan_losses_destroy(losses);
     return BO_OK;
 }

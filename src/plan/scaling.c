@@ -28,7 +28,7 @@ static int ascending(const void *a, const void *b)
 
 static size_t distinct(const bo_plan_scaling_point *points, size_t count, bool data)
 {
-    double values[BO_PLAN_RUNS];
+    double values[BO_PLAN_RUNS] = {0};
     size_t found = count ? 1 : 0;
     for (size_t i = 0; i < count; i++) values[i] = log(data ? points[i].data : points[i].size);
     qsort(values, count, sizeof *values, ascending);
@@ -175,7 +175,7 @@ static double find(const scaling_problem *p, const bo_plan_scaling_law *start, b
 /* The threshold from the median absolute residual of a least-squares fit. */
 static double threshold(const scaling_problem *p, const bo_plan_scaling_law *law)
 {
-    double e[BO_PLAN_RUNS];
+    double e[BO_PLAN_RUNS] = {0};
     const double n = (double)p->count, free = n - (double)bo_plan_scaling_freedom(p->form);
     for (size_t i = 0; i < p->count; i++)
         e[i] = fabs(log(bo_plan_scaling_at(law, p->points[i].size, p->points[i].data) / p->points[i].loss));
