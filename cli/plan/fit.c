@@ -174,7 +174,7 @@ static void say_holdout(const fit_job *job)
     printf("\nHeld-out runs, with 90%% intervals:\n");
     for (size_t i = job->fitted; i < job->count; i++) {
         const bo_plan_observation *o = &job->runs[i].observation;
-        bo_plan_forecast f;
+        bo_plan_forecast f = {.beyond = 1};
         if (bo_plan_forecast_run(job->session->context, job->laws, &o->counts, o->bytes, &f) != BO_OK) continue;
         printf("  %s: %s parameters, %.3g bytes, %.3g times beyond the fitted runs\n", o->name,
                cli_count((size_t)o->counts.parameters).s, o->bytes, f.beyond);
@@ -277,7 +277,7 @@ static void print_json(const fit_job *job)
     cli_json_end(&json);
     cli_json_array(&json, "held_out");
     for (size_t i = job->fitted; i < job->count; i++) {
-        bo_plan_forecast f;
+        bo_plan_forecast f = {.beyond = 1};
         const bo_plan_observation *o = &job->runs[i].observation;
         if (bo_plan_forecast_run(job->session->context, laws, &o->counts, o->bytes, &f) == BO_OK)
             json_run(&json, o, &f);
