@@ -25,7 +25,7 @@ typedef enum bo_mlp {
     BO_MLP_DEGREE_2 = 6,        /**< (W_1 x) ∘ (W_2 x), without activation function */
     BO_MLP_DEGREE_3 = 7,        /**< product of three linear maps of x */
     BO_MLP_DEGREE_4 = 8,        /**< product of four linear maps of x */
-    BO_MLP_DEGREE_E = 9,        /**< (W_1 x) ∘ (W_2 x) ∘ softplus(W_3 x)^(e - 2) */
+    BO_MLP_DEGREE_E = 9,        /**< u ∘ v ∘ (u² + v²)^((e - 2)/2) of two linear maps u, v of x */
     BO_MLP_QUADRATIC = 10,      /**< xᵀ W_o x for each output o */
     BO_MLP_CUSTOM = 100,        /**< a function of the caller (bo_custom_layer of model.h) */
 } bo_mlp;
@@ -42,7 +42,7 @@ typedef enum bo_mixer {
     BO_MIXER_DEGREE_2 = 7,  /**< (X W_1) ∘ (T X W_2), where T is a decaying mean */
     BO_MIXER_DEGREE_3 = 8,  /**< (X W_1 Xᵀ) X W_2, causal: linear attention without a normalizer */
     BO_MIXER_DEGREE_4 = 9,  /**< DEGREE_3 ∘ (X W_3) */
-    BO_MIXER_DEGREE_E = 10, /**< attention weights |q·k|^p with 2p + 1 = e */
+    BO_MIXER_DEGREE_E = 10, /**< u ∘ v ∘ (u² + v²)^((e - 2)/2) of the factors u, v of DEGREE_2 */
 } bo_mixer;
 
 /** The transition matrix of a state-space mixer; docs/reference/layers.md compares them. */

@@ -344,12 +344,12 @@ static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
     return check_size(context, "base_width", d->base_width, MOST_WIDTH);
 }
 
-/* A mixer of a given degree is one specific attention. Its queries and keys are not normalized; its outputs are
+/* A mixer of degree 3 or 4 is one specific attention. Its queries and keys are not normalized; its outputs are
  * normalized per head. */
 static void resolve_degree(bo_model_desc *d)
 {
     const size_t capacity = d->attention.capacity, chunk = d->attention.chunk;
-    bo_nn_mixer_attention(d->mixer, &d->attention);
+    d->attention = bo_nn_mixer_attention();
     d->attention.capacity = capacity;
     d->attention.chunk = chunk;
     if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = BO_CHOICE_NO;

@@ -27,9 +27,9 @@ static size_t default_hidden(const bo_model_desc *d)
     switch (d->mlp) {
     case BO_MLP_SWIGLU:
     case BO_MLP_DEGREE_2:
+    case BO_MLP_DEGREE_E:
         return rounded(8 * d->width / 3, 32);
     case BO_MLP_DEGREE_3:
-    case BO_MLP_DEGREE_E:
         return 2 * d->width;
     case BO_MLP_DEGREE_4:
         return rounded(8 * d->width / 5, 32);

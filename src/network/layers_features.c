@@ -82,20 +82,20 @@ static const bo_layer_field degree_fields[] = {
     {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
     {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
     {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias)},
+    {.name = "norm", .kind = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
 };
 
+/* σ(P_d(x)), where σ is the norm of products; without the norm, P_d(x). */
 static bo_value record_degree(bo_recorder *r)
 {
     const bo_layer_options *o = r->options;
     if (o->width.value % o->heads != 0)
         return bo_record_refuse(r, "%zu heads should divide its width of %zu", o->heads, o->width.value);
     r->shape.channels = o->width.value;
-    return bo_nn_degree_product(r->graph, r->layer->name, r->in[0],
-                                &(bo_mlp_layer){.kind = (bo_mlp)(BO_MLP_DEGREE_2 + o->kind),
-                                                .hidden = o->width.value,
-                                                .heads = o->heads,
-                                                .bias = o->bias,
-                                                .epsilon = 1e-6});
+    const bo_mlp_layer layer = {
+        .kind = (bo_mlp)(BO_MLP_DEGREE_2 + o->kind), .hidden = o->width.value, .heads = o->heads, .bias = o->bias};
+    if (!o->self) return bo_nn_degree_product(r->graph, r->layer->name, r->in[0], &layer);
+    return bo_nn_degree(r->graph, r->layer->name, r->in[0], &layer);
 }
 
 static const bo_layer_field quadratic_fields[] = {

@@ -231,23 +231,24 @@ static const bo_layer_field mixer_fields[] = {
     {.name = "size", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
     {.name = "rank", .kind = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
     {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
+    {.name = "output", .kind = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
 };
 
 static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
 {
     const bo_mixer kind = (bo_mixer)layer->options.kind;
-    bo_attention_desc desc;
+    bo_attention_desc desc = bo_nn_mixer_attention();
     if (!bo_nn_mixer_attends(kind)) return BO_OK;
-    bo_nn_mixer_attention(kind, &desc);
     BO_TRY(make_heads(context, layer, in, &desc));
     desc.features.seed = seed_of(layer, seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }
 
-/* x + mixer(rms(x)), causal, as in models. */
+/* x + mixer(rms(x)), causal, as in models. Without output, a mixer of degree d is its normalized product of x alone. */
 static bo_value record_mixer(bo_recorder *r)
 {
     const bo_layer_options *o = r->options;
+    const bool degree = o->kind >= BO_MIXER_DEGREE_2 && o->kind <= BO_MIXER_DEGREE_E;
     const size_t tokens = tokens_of(r), width = r->shapes[0].channels;
     if (o->kind == BO_MIXER_MLP && (double)o->heads * (double)tokens * (double)tokens > MOST_NUMBERS)
         return bo_record_refuse(r, "%zu matrices of %zu x %zu are too large", o->heads, tokens, tokens);
@@ -268,7 +269,11 @@ static bo_value record_mixer(bo_recorder *r)
                             .dropout = o->rate,
                             .layer = r->layer->number,
                             .tokens = tokens};
+    if (!o->self && !degree)
+        return bo_record_refuse(r, "\"output\": false needs a mixer of a degree, found %s", bo_mixer_name(layer.kind));
     if (r->layer->attention) layer.attention = attention_of(r);
+    if (degree) layer.attention.query_norm = false; /* norms of q and k would lower the degree by 2 */
+    if (!o->self) return bo_nn_mixer_degree(r->graph, r->layer->name, r->in[0], 0, &layer);
     return bo_nn_mixer(r->graph, r->layer->name, normed(r), r->in[0], 0, &layer);
 }
 

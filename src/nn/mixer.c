@@ -197,18 +197,16 @@ static size_t convolution_mixer_bytes(const bo_mixer_layer *desc)
  *   2   (X W_1) ∘ (T X W_2)            T: a learned, decaying mean per channel that does not depend on X
  *   3   (X W_q W_kᵀ Xᵀ) X W_v          linear attention without features and without a normalizer
  *   4   that, ∘ (X W_3)
- *   e   |X W_q W_kᵀ Xᵀ|^p X W_v        with 2p + 1 = e, weights divided by their sum
+ *   e   u ∘ v ∘ (u² + v²)^((e - 2)/2)  of the factors u, v of 2 (bo_nn_between); its state is that of 2
  * Each head has its own W. The output of each head is normalized; all are projected and added to the residual
- * stream. 3, 4 and e use the attention that bo_nn_mixer_attention describes. */
+ * stream. 3 and 4 use the attention that bo_nn_mixer_attention describes. */
 
-void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
+bo_attention_desc bo_nn_mixer_attention(void)
 {
-    *out = (bo_attention_desc){.kind = BO_ATTENTION_LINEAR,
+    return (bo_attention_desc){.kind = BO_ATTENTION_LINEAR,
                                .normalizer = BO_NORMALIZER_NONE,
                                .causal = true,
                                .features = {.kernel = BO_KERNEL_LINEAR}};
-    if (kind == BO_MIXER_DEGREE_E)
-        *out = (bo_attention_desc){.kind = BO_ATTENTION_POWER, .power = (BO_NN_E - 1) / 2, .causal = true};
 }
 
 enum { STATES = 4 }; /* number of decays that T mixes per channel */
@@ -224,44 +222,62 @@ static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
                           .source = desc->source};
 }
 
-static size_t degree_2_mixer_bytes(const bo_mixer_layer *desc)
+static size_t systems_bytes(const bo_mixer_layer *desc)
 {
     bo_ssm_layer systems = systems_of(desc);
     return bo_nn_ssm_state_bytes(&systems);
 }
 
-static bo_value degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                               const bo_mixer_layer *desc)
+/* Degrees 2 and e. T depends on the distance of tokens, so that positions are not needed. */
+static bo_value systems_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mixer_layer *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1"};
     bo_linear_layer inward = {.out = desc->width, .bias = desc->bias};
     bo_ssm_layer systems = systems_of(desc);
-    const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
     bo_value parts[2] = {0};
-    (void)positions; /* T depends on the distance of tokens */
     bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_layer[]){inward, inward}, parts);
     parts[1] = bo_nn_systems(graph, prefix, parts[1], &systems);
-    bo_value y = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
-    y = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, y,
-                   &(bo_norm_layer){.width = desc->width / heads, .epsilon = BO_NN_SOFT});
-    return bo_nn_output(
-        graph, bo_nn_join(prefix, ".out_proj").text, y, residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
+    if (desc->kind == BO_MIXER_DEGREE_E) return bo_nn_between(graph, parts);
+    return bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
 }
 
-/* Records degrees 3, 4 and e. */
+/* Degrees 3 and 4. */
+static bo_value attention_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                                  const bo_mixer_layer *desc)
+{
+    bo_value out = bo_nn_attend(graph, prefix, x, positions, &desc->attention);
+    if (desc->kind == BO_MIXER_DEGREE_3) return out;
+    bo_linear_layer factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
+    bo_value parts[2] = {out, bo_nn_linear(graph, bo_nn_join(prefix, ".f_proj").text, x, &factor)};
+    return bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
+}
+
+bo_value bo_nn_mixer_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                             const bo_mixer_layer *desc)
+{
+    if (bo_nn_mixer_attends(desc->kind)) return attention_product(graph, prefix, x, positions, desc);
+    return systems_product(graph, prefix, x, desc);
+}
+
+bo_value bo_nn_mixer_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                            const bo_mixer_layer *desc)
+{
+    const bool attends = bo_nn_mixer_attends(desc->kind);
+    const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
+    bo_value y = bo_nn_mixer_product(graph, prefix, x, positions, desc);
+    if (!attends) return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".norm").text, y, desc->width / heads);
+    if (!desc->attention.output_norm) return y;
+    return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".o_norm").text, y,
+                           bo_attention_describe(desc->attention.attention)->value_dim);
+}
+
 static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                              const bo_mixer_layer *desc)
 {
-    bo_attention_layer layer = desc->attention;
-    layer.epsilon = BO_NN_SOFT;
-    bo_value out = bo_nn_attend(graph, prefix, x, positions, &layer);
-    if (desc->kind == BO_MIXER_DEGREE_4) {
-        bo_linear_layer factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
-        bo_value parts[2] = {out, bo_nn_linear(graph, bo_nn_join(prefix, ".f_proj").text, x, &factor)};
-        out = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
-    }
-    return bo_nn_attended(graph, prefix, out, residual, &layer);
+    const char *suffix = bo_nn_mixer_attends(desc->kind) ? ".o_proj" : ".out_proj";
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, suffix).text, bo_nn_mixer_degree(graph, prefix, x, positions, desc), residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 /* ====================================================================================================================
@@ -286,10 +302,10 @@ static const struct {
     [BO_MIXER_GRU] = {recurrent_mixer, recurrent_mixer_bytes},
     [BO_MIXER_LSTM] = {recurrent_mixer, recurrent_mixer_bytes},
     [BO_MIXER_SSM] = {bo_nn_ssm_mixer, bo_nn_ssm_mixer_bytes},
-    [BO_MIXER_DEGREE_2] = {degree_2_mixer, degree_2_mixer_bytes},
+    [BO_MIXER_DEGREE_2] = {degree_mixer, systems_bytes},
     [BO_MIXER_DEGREE_3] = {degree_mixer, NULL},
     [BO_MIXER_DEGREE_4] = {degree_mixer, NULL},
-    [BO_MIXER_DEGREE_E] = {degree_mixer, NULL},
+    [BO_MIXER_DEGREE_E] = {degree_mixer, systems_bytes},
 };
 
 bool bo_nn_mixer_attends(bo_mixer kind)

@@ -47,33 +47,40 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
  * (BO_NN_SOFT): a product that happens to be small stays small, since enlarging it would enlarge its gradient in
  * every layer. */
 
-static bo_value norm(bo_graph *graph, const char *prefix, bo_value x, size_t width, double epsilon)
+bo_value bo_nn_soft_norm(bo_graph *graph, const char *prefix, bo_value y, size_t width)
 {
-    return bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, x, &(bo_norm_layer){.width = width, .epsilon = epsilon});
+    return bo_nn_norm(graph, prefix, y, &(bo_norm_layer){.width = width, .epsilon = BO_NN_SOFT});
 }
 
-/* P_d(x) = Π_k (W_k x), k = 1 … d. A degree between 2 and 3 has a third factor of degree e - 2: softplus(W_3 x)^(e -
- * 2), a real power of a positive number. */
+bo_value bo_nn_between(bo_graph *graph, const bo_value factors[2])
+{
+    const bo_product_attributes square = {.first = 2}, powers = {.first = 1, .second = 1, .third = (BO_NN_E - 2) / 2};
+    bo_value squares[2];
+    for (size_t i = 0; i < 2; i++) squares[i] = bo_graph_one(graph, BO_OPERATION_PRODUCT, &square, 1, &factors[i]);
+    bo_value sum = bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, squares);
+    return bo_graph_one(graph, BO_OPERATION_PRODUCT, &powers, 3, (bo_value[]){factors[0], factors[1], sum});
+}
+
 bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1", ".factors.2", ".factors.3"};
     const bool between = desc->kind == BO_MLP_DEGREE_E;
-    const size_t factors = between ? 3 : 2 + (size_t)(desc->kind - BO_MLP_DEGREE_2);
+    const size_t factors = between ? 2 : 2 + (size_t)(desc->kind - BO_MLP_DEGREE_2);
     bo_linear_layer inward = {.out = desc->hidden, .bias = desc->bias};
-    bo_product_attributes product = {0};
     bo_value parts[4] = {0};
     bo_nn_linears(graph, prefix, x, factors, suffixes, (bo_linear_layer[]){inward, inward, inward, inward}, parts);
-    if (between) {
-        parts[2] = bo_nn_unary(graph, parts[2], BO_UNARY_SOFTPLUS, 1, 0);
-        product.third = BO_NN_E - 2;
-    }
-    bo_value y = bo_graph_one(graph, BO_OPERATION_PRODUCT, &product, factors, parts);
-    return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), BO_NN_SOFT);
+    return between ? bo_nn_between(graph, parts) : bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, factors, parts);
+}
+
+bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc)
+{
+    bo_value y = bo_nn_degree_product(graph, prefix, x, desc);
+    return bo_nn_soft_norm(graph, bo_nn_join(prefix, ".norm").text, y, desc->hidden / (desc->heads ? desc->heads : 1));
 }
 
 static bo_value degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
-    bo_value y = bo_nn_degree_product(graph, prefix, x, desc);
+    bo_value y = bo_nn_degree(graph, prefix, x, desc);
     return bo_nn_output(
         graph, bo_nn_join(prefix, ".down_proj").text, y, residual,
         &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
@@ -90,7 +97,8 @@ static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_va
     if (in != bo_graph_columns(graph, x)) {
         x = bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x,
                          &(bo_linear_layer){.out = in, .bias = desc->bias});
-        x = norm(graph, prefix, x, in, desc->epsilon);
+        x = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, x,
+                       &(bo_norm_layer){.width = in, .epsilon = desc->epsilon});
     }
     bo_value y = bo_graph_one(graph, BO_OPERATION_QUADRATIC, NULL, 2, (bo_value[]){x, bo_graph_weight(graph, &forms)});
     y = bo_nn_dropout(graph, y, desc->dropout, bo_nn_stream(desc->layer, 1));

@@ -68,9 +68,16 @@ typedef struct bo_mixer_layer {
     bool source;                          /* see bo_attention_layer */
 } bo_mixer_layer;
 bool bo_nn_mixer_attends(bo_mixer kind); /* True if the kind uses a bo_attention. */
-/* Fills in the attention of DEGREE_3, _4 and _E, as far as the kind determines it. */
-void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out);
+/* Returns the attention of DEGREE_3 and DEGREE_4, as far as they determine it. */
+bo_attention_desc bo_nn_mixer_attention(void);
 size_t bo_nn_mixer_state_bytes(const bo_mixer_layer *desc);
+/* Records the product of a mixer DEGREE_d, without norm, projection and residual stream. Without biases, it scales as
+ * t^d if all tokens are multiplied by t. */
+bo_value bo_nn_mixer_product(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                             const bo_mixer_layer *desc);
+/* The same, normalized in each head. */
+bo_value bo_nn_mixer_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                            const bo_mixer_layer *desc);
 bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                      const bo_mixer_layer *desc);
 
@@ -85,8 +92,12 @@ typedef struct bo_recurrent_layer {
 } bo_recurrent_layer;
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc);
 
-/* Records the product of DEGREE_d, normalized, without the projection to the residual stream. */
+/* Records P_d(x) = Π_k W_k x of DEGREE_d: `prefix`.factors.0.weight … (hidden x columns). Without biases, the output
+ * scales as t^d if x is multiplied by t. */
 bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
+/* The same, followed by a norm: P_d / √(mean P_d² + 1) over each of `heads` groups of columns, times
+ * `prefix`.norm.weight. */
+bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
 
 /* Compares rows of u and v: gelu([u, v, u ∘ v, u - v] Wᵀ + b), `prefix`.weight (hidden x 4 columns) and .bias. */
 bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden);

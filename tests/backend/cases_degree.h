@@ -27,7 +27,7 @@ static inline void cases_scale(op_visitor visit, void *user)
 static inline void cases_product(op_visitor visit, void *user)
 {
     static const bo_product_attributes powers[] = {
-        {0, 0, 0, 0}, {1, 0, 1, 1}, {1, 1, 0.71828, 0}, {0.71828, 2, 0.5, 3}, {1, 0.25, 1, 1.5}};
+        {0, 0, 0, 0}, {1, 0, 1, 1}, {1, 1, 0.71828, 0}, {2, 0.71828, 0.5, 3}, {1, 0.25, 1, 1.5}};
     char name[128];
     for (size_t n = 0; n <= CASE_SIZES; n++)
         for (size_t p = 0; p < sizeof powers / sizeof *powers; p++)

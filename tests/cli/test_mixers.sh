@@ -34,6 +34,7 @@ fails 2 "--state-rank|closed" "$BOCHNER" train --out x --mixer ssm --state-rank 
 fails 2 "--kernel|conv" "$BOCHNER" train --out x --mixer rnn --kernel 4 $small
 fails 2 "--positions needs a mixer|queries and keys|lstm" "$BOCHNER" train --out x --mixer lstm --positions rope $small
 fails 2 "--key-heads needs a mixer" "$BOCHNER" train --out x --mixer ssm --key-heads 1 $small
+fails 2 "--positions needs a mixer" "$BOCHNER" train --out x --mixer degree-e --positions rope $small
 fails 2 "--hidden has no effect with --mlp none" "$BOCHNER" train --out x --mlp none --hidden 5 $small
 fails 2 "lsmt|did you mean lstm" "$BOCHNER" train --out x --mixer lsmt $small
 fails 2 "lowrank|did you mean low-rank" "$BOCHNER" train --out x --mixer ssm --ssm lowrank $small

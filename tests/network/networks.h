@@ -119,6 +119,12 @@ static const layer_case layer_cases[] = {
     {"random-features", ARRAY_INPUT, "{\"type\": \"random-features\", \"features\": 16}", 8, false},
     {"degree", ARRAY_INPUT, "{\"type\": \"degree\", \"degree\": 3, \"width\": 5}", 8, false},
     {"degree e", ARRAY_INPUT, "{\"type\": \"degree\", \"degree\": \"e\", \"width\": 5}", 8, false},
+    {"degree without norm", ARRAY_INPUT, "{\"type\": \"degree\", \"degree\": 4, \"width\": 5, \"norm\": false}", 8,
+     false},
+    {"mixers without output", SEQUENCE_INPUT,
+     "{\"type\": \"mixer\", \"kind\": \"degree-e\", \"output\": false}, {\"type\": \"mixer\", \"kind\": \"degree-3\", "
+     "\"heads\": 2, \"output\": false}, {\"type\": \"last\"}",
+     24, false},
     {"quadratic", ARRAY_INPUT, "{\"type\": \"quadratic\", \"width\": 3}", 8, false},
     {"mlps", ARRAY_INPUT,
      "{\"type\": \"mlp\", \"kind\": \"random-features\", \"hidden\": 12}, {\"type\": \"mlp\", \"kind\": \"degree-2\", "

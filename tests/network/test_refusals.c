@@ -86,6 +86,8 @@ static const refusal refusals[] = {
     {IMAGE(LAST), "the output should be one row per example, found 2 x 4 x 2: use flatten", 0},
     {IMAGE("{\"type\": \"attention\", \"heads\": 3}, {\"type\": \"flatten\"}, " LAST),
      "layer 1 (attention): 3 heads should divide the 1 channels", 0},
+    {IMAGE("{\"type\": \"mixer\", \"kind\": \"conv\", \"output\": false}, {\"type\": \"flatten\"}, " LAST),
+     "layer 1 (mixer): \"output\": false needs a mixer of a degree, found conv", 0},
     {WITH("{\"type\": \"graph\"}, " LAST), "needs the edges of a graph", 0},
     {WITH("{\"type\": \"linear\", \"width\": 3}"), "should have 2 columns, one for each class, found 3", 0},
     {WITH("{\"type\": \"random-features\", \"features\": 8, \"kernel\": \"custom\"}, " LAST), "\"kernel\" should be",

@@ -1,5 +1,5 @@
 /* y = Π f_i(a_i), f_i the identity or |·|^p: da_i = dy ∘ f_i'(a_i) ∘ Π_{j≠i} f_j(a_j), with f' = p f / a. Powers are
- * exp(p log|a|). */
+ * a², or exp(p log|a|). */
 #include "cpu.h"
 #include <string.h>
 #include "activate.h"
@@ -20,6 +20,10 @@ static const float *factor(const bo_cpu_block *block, size_t i, size_t first, si
     const float *a = (const float *)block->call->in[i].data + first;
     float power = power_of(block->call, i);
     if (power == 0) return a;
+    if (power == 2) {
+        block->kernels->product(count, a, a, false, room);
+        return room;
+    }
     block->kernels->log_size(count, power, a, room);
     block->kernels->exp_shift(count, room, 0, room);
     return room;
