@@ -10,6 +10,7 @@
     X(crossover)                                                                                                       \
     X(recall)                                                                                                          \
     X(degree)                                                                                                          \
+    X(degree_text)                                                                                                     \
     X(separation_rank)                                                                                                 \
     X(gd_stability)                                                                                                    \
     X(gd_best_rate)                                                                                                    \

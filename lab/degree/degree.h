@@ -1,39 +1,111 @@
-/* The parts of degree. Each measures some of its claims and tables for one seed. */
+/* What degree and degree-text share, and the parts of degree, each of which measures some of its claims and tables for
+ * one seed. */
 #ifndef BO_LAB_DEGREE_H
 #define BO_LAB_DEGREE_H
 
 #include "../experiment.h"
 
-/* ---- budgets ----------------------------------------------------------------------------------------------------- */
+/* ---- degrees and budgets ----------------------------------------------------------------------------------------- */
 
-enum { LAB_COUNTINGS = 3, LAB_INTEGERS = 3, LAB_MOST_LAYERS = 12 };
+/* The degrees in the order of their size. */
+enum { LAB_D2, LAB_DE, LAB_D3, LAB_D4, LAB_DEGREES };
+extern const char *const lab_degree_names[LAB_DEGREES]; /* "2", "e", "3", "4" */
 
-/* Budgets of matrices: 12, 24 and about 30 of them if a layer costs d - 1, d, d + 1 matrices (counting 0, 1, 2), or
- * half as many. */
-typedef enum lab_degree_budget { LAB_DEGREE_SMALL = 0, LAB_DEGREE_LARGE = 1 } lab_degree_budget;
-/* Number of layers of degree d = 2, 3, 4 (index d - 2) within a budget; for the last counting rounded to whole
- * layers. */
-size_t lab_degree_layers(lab_degree_budget budget, size_t counting, size_t index);
-/* Number of layers of degree e at a cost of e. */
-size_t lab_degree_between(lab_degree_budget budget);
-/* Index of the degree d that theory predicts to be best for this counting: the largest ln d / c(d). */
-size_t lab_degree_winner(size_t counting);
-extern const char *const lab_degree_countings[LAB_COUNTINGS]; /* rows of tables */
-extern const char *const lab_degree_names[LAB_INTEGERS + 1];  /* "2", "3", "4", "e" */
+/* The two forms of a layer. WRITTEN is σ(P_d(x)) with P_d a product of d linear maps and σ the norm of products, one
+ * layer after the other. OUTPUT has an output matrix W and a residual connection: x + W σ(P_d(x / rms(x))). */
+typedef enum lab_degree_form { LAB_WRITTEN, LAB_OUTPUT, LAB_FORMS } lab_degree_form;
+extern const char *const lab_degree_forms[LAB_FORMS]; /* "as written", "with output matrix" */
 
-typedef double lab_degree_numbers[LAB_INTEGERS][LAB_MOST_LAYERS + 1]; /* NAN: not needed */
-/* Results for every degree and number of layers that any counting needs. */
-typedef struct lab_degree_errors {
-    lab_degree_numbers error, steps; /* steps until the loss is below a threshold */
-} lab_degree_errors;
-/* Calls `train` once for each. */
-typedef bo_status (*lab_degree_train)(void *user, size_t index, size_t layers, double *error, double *steps);
-bo_status lab_degree_each(lab_degree_budget budget, lab_degree_train train, void *user, lab_degree_errors *out);
-/* ln of the smallest number of the other two divided by that of the predicted best: positive if it is best. */
-double lab_degree_margin(lab_degree_budget budget, lab_degree_numbers *numbers, size_t counting);
+/* Number of layers of a degree whose matrices are nearest to a budget of `matrices`. A layer has d of them, degree e
+ * has 2, and OUTPUT has one more. */
+size_t lab_degree_layers(lab_degree_form form, size_t degree, size_t matrices);
+
+/* A network of `width` columns, of which one layer has `more` additional columns, and its number of trained
+ * parameters, which must be affine in `more`. */
+typedef struct lab_degree_shape {
+    size_t width;
+    int more;
+} lab_degree_shape;
+typedef bo_status (*lab_degree_count)(void *user, lab_degree_shape shape, double *parameters);
+/* Sets `more` such that the number of parameters is nearest to `budget`; found: that number. */
+bo_status lab_degree_complete(lab_degree_count count, void *user, double budget, lab_degree_shape *shape,
+                              double *found);
+/* Finds the shape with the fewest additional columns, and a width near `width`, whose number of parameters differs from
+ * the budget by at most 0.5%, so that two degrees agree within 1%. Fails if there is none. */
+bo_status lab_degree_balance(lab_run *run, lab_degree_count count, void *user, size_t width, double budget,
+                             lab_degree_shape *out);
+
+/* Results of all degrees. */
+typedef struct lab_degree_results {
+    double error[LAB_DEGREES], steps[LAB_DEGREES], parameters[LAB_DEGREES];
+} lab_degree_results;
+/* ln of the smallest number of d = 2, 4 divided by that of d = 3, and of d = 2, 3, 4 divided by that of d = e: positive
+ * if degree 3, or e, has the smallest. */
+double lab_degree_margin_3(const double numbers[LAB_DEGREES]);
+double lab_degree_margin_e(const double numbers[LAB_DEGREES]);
+/* Largest relative difference of two numbers. */
+double lab_degree_spread(const double numbers[LAB_DEGREES]);
+/* Puts the numbers of all degrees into a row. */
+void lab_degree_put(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES]);
+
+/* ---- claims and tables of both experiments ----------------------------------------------------------------------- */
+
+#define LAB_NAVON "Attention is optimal building block (Navon 2021)"
+
+#define LAB_DEGREE_LAYERS                                                                                              \
+    "Layers as written are sigma(P_d(x)), where P_d(x) is a product of d linear maps of x and sigma is an RMS"         \
+    " norm, one after the other, without residual connections. Layers with output matrix are x + W n(P_d(x / "         \
+    "rms(x))), where n divides by sqrt(mean square + 1). Degree e is u v (u^2 + v^2)^((e - 2)/2) of two "              \
+    "linear maps, which scales as t^e if x is multiplied by t. It has two matrices, so that the budget favors"         \
+    " it: ln d / matrices is 0.35, 0.5, 0.37, 0.35 for d = 2, e, 3, 4 as written. (At a cost of e matrices "           \
+    "the theory predicts 0.368 for e and 0.366 for 3, a difference too small to measure.) "
+
+/* The claims about one comparison. A difference below the bound does not matter. */
+#define LAB_DEGREE_BEST(family, nets, measure, tasks, least, percent)                                                  \
+    {.name = family "-3",                                                                                              \
+     .statement = nets ", the " measure " of degree 3 is at least " percent " below those of degrees 2 and 4.",        \
+     .number = "ln(lowest " measure " of d = 2, 4 / " measure " of d = 3)" tasks,                                      \
+     .rule = BO_LAB_AT_LEAST,                                                                                          \
+     .bound = least,                                                                                                   \
+     .source = LAB_NAVON ", section 3.1"},                                                                             \
+    {                                                                                                                  \
+        .name = family "-e",                                                                                           \
+        .statement = nets ", the " measure " of degree e is at least " percent " below those of degrees 2, 3 and 4.",  \
+        .number = "ln(lowest " measure " of d = 2, 3, 4 / " measure " of d = e)" tasks, .rule = BO_LAB_AT_LEAST,       \
+        .bound = least, .source = LAB_NAVON ", conclusion 1.1"                                                         \
+    }
+
+/* The comparisons are fair. */
+#define LAB_DEGREE_FAIR                                                                                                \
+    {.name = "budget",                                                                                                 \
+     .statement = "Networks of all degrees have the same number of trained parameters within 1%.",                     \
+     .number = "largest relative difference of the parameters of two compared networks",                               \
+     .rule = BO_LAB_EACH_AT_MOST,                                                                                      \
+     .bound = 0.01},                                                                                                   \
+    {                                                                                                                  \
+        .name = "converged",                                                                                           \
+        .statement = "At least 90% of the trainings end because the held-out loss no longer improves.",                \
+        .number = "fraction of trainings that end before the largest number of steps", .rule = BO_LAB_AT_LEAST,        \
+        .bound = 0.9                                                                                                   \
+    }
+
+#define LAB_DEGREE_PARAMETERS                                                                                          \
+    {                                                                                                                  \
+        .name = "parameters", .title = "Trained parameters of the compared networks",                                  \
+        .rows = "network, task, form of the layers", .values = "parameters", .picture = BO_LAB_NO_PICTURE              \
+    }
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+/* What all comparisons of an experiment contribute to. */
+typedef struct lab_degree_totals {
+    double spread;           /* of parameters, the largest of all comparisons */
+    double trained, settled; /* trainings, and those that ended by the stopping rule */
+} lab_degree_totals;
+/* Records the claims of LAB_DEGREE_FAIR. */
+void lab_degree_fair(lab_run *run, const lab_degree_totals *totals);
 
 bo_status lab_degree_networks(lab_run *run); /* networks on vectors and on sequences */
-bo_status lab_degree_text(lab_run *run);     /* transformers on text, with and without activation functions */
 bo_status lab_degree_mixing(lab_run *run);   /* the token-mixing MLP as a polynomial of degree 2 */
 
 #endif

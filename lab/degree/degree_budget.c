@@ -1,51 +1,78 @@
+/* Budgets: how many layers of a degree they allow, and widths with equal numbers of trained parameters. */
 #include "degree.h"
 #include <math.h>
+#include <stdio.h>
 
-const char *const lab_degree_countings[LAB_COUNTINGS] = {"c = d - 1", "c = d", "c = d + 1"};
-const char *const lab_degree_names[LAB_INTEGERS + 1] = {"2", "3", "4", "e"};
+const char *const lab_degree_names[LAB_DEGREES] = {"2", "e", "3", "4"};
+const char *const lab_degree_forms[LAB_FORMS] = {"as written", "with output matrix"};
 
-static const size_t layers_of[2][LAB_COUNTINGS][LAB_INTEGERS] = {{{6, 3, 2}, {6, 4, 3}, {5, 4, 3}},
-                                                                 {{12, 6, 4}, {12, 8, 6}, {10, 8, 6}}};
-
-size_t lab_degree_layers(lab_degree_budget budget, size_t counting, size_t index)
+size_t lab_degree_layers(lab_degree_form form, size_t degree, size_t matrices)
 {
-    return layers_of[budget][counting][index];
+    static const size_t factors[LAB_DEGREES] = {2, 2, 3, 4};
+    const size_t cost = factors[degree] + (form == LAB_OUTPUT), layers = (matrices + cost / 2) / cost;
+    return layers ? layers : 1;
 }
 
-size_t lab_degree_between(lab_degree_budget budget)
-{
-    return (size_t)lround((double)(3 * layers_of[budget][1][1]) / exp(1));
-}
+static const double tolerance = 0.005; /* two degrees then differ by at most 1% */
 
-size_t lab_degree_winner(size_t counting)
+bo_status lab_degree_complete(lab_degree_count count, void *user, double budget, lab_degree_shape *shape, double *found)
 {
-    size_t best = 0;
-    double most = 0;
-    for (size_t i = 0; i < LAB_INTEGERS; i++) {
-        const double worth = log((double)(i + 2)) / (double)(i + 1 + counting);
-        if (worth > most) best = i, most = worth;
-    }
-    return best;
-}
-
-bo_status lab_degree_each(lab_degree_budget budget, lab_degree_train train, void *user, lab_degree_errors *out)
-{
-    for (size_t i = 0; i < LAB_INTEGERS; i++)
-        for (size_t l = 0; l <= LAB_MOST_LAYERS; l++) out->error[i][l] = out->steps[i][l] = NAN;
-    for (size_t c = 0; c < LAB_COUNTINGS; c++)
-        for (size_t i = 0; i < LAB_INTEGERS; i++) {
-            const size_t layers = lab_degree_layers(budget, c, i);
-            if (!isnan(out->error[i][layers])) continue;
-            BO_TRY(train(user, i, layers, &out->error[i][layers], &out->steps[i][layers]));
-        }
+    double one, two;
+    shape->more = 0;
+    BO_TRY(count(user, *shape, &one));
+    shape->more = 1;
+    BO_TRY(count(user, *shape, &two));
+    shape->more = (int)lround((budget - one) / (two - one));
+    *found = one + (two - one) * shape->more;
     return BO_OK;
 }
 
-double lab_degree_margin(lab_degree_budget budget, lab_degree_numbers *numbers, size_t counting)
+bo_status lab_degree_balance(lab_run *run, lab_degree_count count, void *user, size_t width, double budget,
+                             lab_degree_shape *out)
 {
-    const size_t winner = lab_degree_winner(counting);
-    double least = INFINITY;
-    for (size_t i = 0; i < LAB_INTEGERS; i++)
-        if (i != winner) least = fmin(least, (*numbers)[i][lab_degree_layers(budget, counting, i)]);
-    return log(least / (*numbers)[winner][lab_degree_layers(budget, counting, winner)]);
+    enum { LESS = 10, MORE = 6 };
+    double best = INFINITY;
+    for (size_t w = width - LESS; w <= width + MORE; w++) {
+        lab_degree_shape shape = {.width = w};
+        double found;
+        BO_TRY(lab_degree_complete(count, user, budget, &shape, &found));
+        const double size = fabs((double)shape.more);
+        if (fabs(found / budget - 1) > tolerance || size > (double)w / 2 || size >= best) continue;
+        best = size;
+        *out = shape;
+    }
+    if (isfinite(best)) return BO_OK;
+    return bo_fail(lab_context(run), BO_INVALID, "no width near %zu has %g parameters within 0.5%%", width, budget);
+}
+
+double lab_degree_margin_3(const double numbers[LAB_DEGREES])
+{
+    return log(fmin(numbers[LAB_D2], numbers[LAB_D4]) / numbers[LAB_D3]);
+}
+
+double lab_degree_margin_e(const double numbers[LAB_DEGREES])
+{
+    return log(fmin(fmin(numbers[LAB_D2], numbers[LAB_D3]), numbers[LAB_D4]) / numbers[LAB_DE]);
+}
+
+double lab_degree_spread(const double numbers[LAB_DEGREES])
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < LAB_DEGREES; i++) least = fmin(least, numbers[i]), most = fmax(most, numbers[i]);
+    return most / least - 1;
+}
+
+void lab_degree_put(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES])
+{
+    for (size_t i = 0; i < LAB_DEGREES; i++) {
+        char column[16];
+        snprintf(column, sizeof column, "d = %s", lab_degree_names[i]);
+        lab_cell(run, table, row, column, numbers[i]);
+    }
+}
+
+void lab_degree_fair(lab_run *run, const lab_degree_totals *totals)
+{
+    lab_claim(run, "budget", totals->spread);
+    lab_claim(run, "converged", totals->settled / totals->trained);
 }

@@ -1,58 +1,61 @@
-/* Networks T_d on tasks that need mixing. On vectors: a linear layer into WIDTH columns, L layers x + W
- * norm(P_d(rms(x))), and a linear output layer. On sequences of tokens: the same with layers that mix tokens by a
- * polynomial of degree d; the output is that of the last token. */
-#include "mixing_tasks.h"
+/* Networks T_d on tasks that need mixing, on vectors and on sequences of tokens: a linear layer, L layers of degree d in
+ * one of two forms, and a linear output layer. On sequences the layers mix tokens, and one more layer of the same form
+ * and degree acts on the last token. Its width, or that of the last layer on vectors, balances the number of
+ * parameters. */
+#include "../tools/converge.h"
 #include "degree.h"
-#include <bochner/train.h>
+#include "mixing_tasks.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { WIDTH = 16, BATCH = 64, RATES = 2 };
-
-/* Sizes are chosen so that some networks learn a task and others do not. Parity is taken of an even and of an odd
- * number of signs: a product of three factors is odd in x, like the second task and unlike the first. */
 typedef struct task_desc {
     const char *name;
     lab_mixing kind;
-    size_t places, quick_places;
+    size_t places, order; /* of lab_mixing_desc; quick runs have half as many places */
 } task_desc;
+
+/* Sums of parities have an even and an odd order: a product of three factors is odd in x, like the second task and
+ * unlike the first. */
 static const task_desc row_tasks[] = {{"polynomial", LAB_MIXING_POLYNOMIAL, 0, 0},
-                                      {"parity, even", LAB_MIXING_PARITY, 12, 4},
-                                      {"parity, odd", LAB_MIXING_PARITY, 13, 5},
-                                      {"permutations", LAB_MIXING_PERMUTATIONS, 5, 2}};
-static const task_desc token_tasks[] = {{"parity, even", LAB_MIXING_PARITY, 4, 2},
-                                        {"parity, odd", LAB_MIXING_PARITY, 5, 3},
-                                        {"permutations", LAB_MIXING_PERMUTATIONS, 3, 2}};
+                                      {"parities of 4", LAB_MIXING_PARITIES, 12, 4},
+                                      {"parities of 5", LAB_MIXING_PARITIES, 12, 5},
+                                      {"permutations", LAB_MIXING_PERMUTATIONS, 5, 0}};
+static const task_desc token_tasks[] = {{"parities of 3", LAB_MIXING_PARITIES, 8, 3},
+                                        {"parities of 4", LAB_MIXING_PARITIES, 8, 4},
+                                        {"permutations", LAB_MIXING_PERMUTATIONS, 3, 0}};
 
 /* Errors below 1% of guessing count as solved, because smaller differences do not reflect what a network can
  * express. */
 static const double solved = 0.01;
 
-/* A kind of network with its tasks and its tables and claims. */
+/* A kind of network with its tasks, its tables and its claims. */
 typedef struct family {
+    const char *name;
     const task_desc *tasks;
     size_t count;
     bool tokens;
-    lab_degree_budget budget;
-    uint64_t steps;
-    const char *errors, *speeds;       /* tables */
-    const char *claims[LAB_COUNTINGS]; /* for the predicted best degrees */
-    const char *between, *speed;       /* for degree e, and for the speed of degree 3; NULL: no claim */
-    double from, to;                   /* range of progress */
+    size_t width, batch, matrices[LAB_FORMS];
+    lab_patience stopping;
+    const char *errors, *steps;                        /* tables */
+    const char *best_3[LAB_FORMS], *best_e[LAB_FORMS]; /* claims */
+    const char *speed;                                 /* claim about WRITTEN; NULL: none */
+    double from, to;                                   /* range of progress */
 } family;
 
 typedef struct task {
     lab_run *run;
     const family *family;
     const task_desc *desc;
-    size_t places, heads;
+    lab_degree_totals *totals;
     lab_mixing_rows rows;
-    double *done; /* number of networks trained so far */
+    size_t places;
+    lab_degree_form form;
+    size_t degree;
+    double done; /* number of networks trained so far in the family */
 } task;
 
-/* ---- one network ------------------------------------------------------------------------------------------------- */
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
 
 typedef struct writer {
     char text[4096];
@@ -69,209 +72,222 @@ static void add(writer *w, const char *format, ...)
     va_end(arguments);
 }
 
-static void write_model(const task *t, const char *degree, size_t layers, writer *w)
+static void add_product(const task *t, size_t columns, writer *w)
 {
-    const bool tokens = t->family->tokens, classes = t->rows.examples->classes;
+    const char *degree = lab_degree_names[t->degree];
+    if (t->form == LAB_WRITTEN)
+        add(w, ", {\"type\": \"degree\", \"degree\": \"%s\", \"width\": %zu, \"norm\": false}, {\"type\": \"norm\"}",
+            degree, columns);
+    else
+        add(w, ", {\"type\": \"mlp\", \"kind\": \"degree-%s\", \"hidden\": %zu}", degree, columns);
+}
+
+static void add_mixer(const task *t, writer *w)
+{
+    add(w, ", {\"type\": \"mixer\", \"kind\": \"degree-%s\"", lab_degree_names[t->degree]);
+    add(w, t->form == LAB_WRITTEN ? ", \"output\": false}, {\"type\": \"norm\"}" : "}");
+}
+
+static void write_model(const task *t, lab_degree_shape shape, writer *w)
+{
+    const family *f = t->family;
+    const bool classes = t->rows.examples->classes;
+    const size_t layers = lab_degree_layers(t->form, t->degree, f->matrices[t->form]);
+    const size_t last = (size_t)((int)shape.width + shape.more);
     w->used = 0;
-    if (tokens)
+    if (f->tokens)
         add(w, "{\"input\": {\"kind\": \"sequence\", \"length\": %zu, \"channels\": %zu, ", t->places,
             t->rows.examples->dim / t->places);
     else
         add(w, "{\"input\": {\"kind\": \"array\", ");
-    add(w, "\"standardize\": false}, \"layers\": [{\"type\": \"linear\", \"width\": %d}", WIDTH);
-    if (tokens) add(w, ", {\"type\": \"positions\"}");
-    for (size_t l = 0; l < layers; l++)
-        if (tokens)
-            add(w, ", {\"type\": \"mixer\", \"kind\": \"degree-%s\", \"heads\": %zu}", degree, t->heads);
+    add(w, "\"standardize\": false}, \"layers\": [{\"type\": \"linear\", \"width\": %zu}", shape.width);
+    if (f->tokens) add(w, ", {\"type\": \"positions\", \"kind\": \"sinusoidal\"}");
+    for (size_t l = 0; l + !f->tokens < layers; l++)
+        if (f->tokens)
+            add_mixer(t, w);
         else
-            add(w, ", {\"type\": \"mlp\", \"kind\": \"degree-%s\", \"hidden\": %d, \"heads\": %zu}", degree, WIDTH,
-                t->heads);
-    if (tokens) add(w, ", {\"type\": \"norm\"}, {\"type\": \"last\"}");
+            add_product(t, shape.width, w);
+    if (f->tokens) add(w, ", {\"type\": \"last\"}");
+    add_product(t, last, w);
     add(w, ", {\"type\": \"linear\", \"width\": \"%s\"}], \"loss\": \"%s\"}", classes ? "classes" : "targets",
         classes ? "cross-entropy" : "mse");
 }
 
-static bo_status tell(const task *t, double part)
+static bo_status make_network(const task *t, lab_degree_shape shape, bo_network **out)
 {
-    enum { NETWORKS = 8 }; /* per task */
-    const double all = (double)(t->family->count * NETWORKS * RATES);
-    return lab_progress(t->run, t->family->from + (t->family->to - t->family->from) * (*t->done + part) / all);
+    writer model;
+    write_model(t, shape, &model);
+    if (model.used >= sizeof model.text)
+        return bo_fail(lab_context(t->run), BO_INVALID, "the description of a network is too long");
+    const bo_network_desc desc = {.model = model.text, .examples = t->rows.examples, .seed = lab_seed(t->run)};
+    return bo_network_create(lab_context(t->run), &desc, out);
 }
 
-/* Counts steps until the mean loss of about the last 20 is below half that of guessing. */
-static bo_status take_steps(task *t, bo_trainer *trainer, uint64_t steps, double threshold, double *reached)
+static bo_status count(void *user, lab_degree_shape shape, double *parameters)
 {
-    double recent = 1e9;
-    *reached = (double)steps;
-    for (uint64_t s = 0; s < steps; s++) {
-        double loss;
-        BO_TRY(bo_trainer_step(lab_context(t->run), trainer, &loss));
-        if (!isfinite(loss)) return BO_NUMERIC;
-        recent = s ? 0.95 * recent + 0.05 * loss : loss;
-        if (recent < threshold && *reached >= (double)steps) *reached = (double)(s + 1);
-        if (s % 16 == 0) BO_TRY(tell(t, (double)s / (double)steps));
-    }
+    bo_network *network;
+    BO_TRY(make_network(user, shape, &network));
+    *parameters = (double)bo_network_report(network)->parameters;
+    bo_network_destroy(network);
     return BO_OK;
 }
 
-/* Computes the held-out error: for numbers the unexplained fraction of the variance, for classes the cross-entropy
- * relative to that of guessing. */
-static bo_status score(task *t, bo_network *network, bo_trainer *trainer, uint64_t steps, double *error,
-                       double *reached)
+/* ---- one network ------------------------------------------------------------------------------------------------- */
+
+typedef struct training {
+    task *t;
+    bo_network *network;
+    double error; /* on the test rows at the lowest validation loss, relative to guessing */
+} training;
+
+static double guessing(const task *t)
 {
     const size_t classes = t->rows.examples->classes;
-    const double guessing = classes ? log((double)classes) : 1;
+    return classes ? log((double)classes) : 1;
+}
+
+static bo_status test(void *user)
+{
+    training *n = user;
     bo_network_evaluation found;
-    bo_status status = take_steps(t, trainer, steps, guessing / 2, reached);
-    if (status == BO_OK)
-        status = bo_network_evaluate(lab_context(t->run), network, t->rows.examples, BO_SPLIT_VALID, &found);
-    if (status == BO_NUMERIC) { /* divergence is a valid result */
-        *error = 1;
-        *reached = (double)steps;
-        return BO_OK;
-    }
-    if (status == BO_OK) *error = fmax(found.loss / guessing, solved);
+    const bo_status status =
+        bo_network_evaluate(lab_context(n->t->run), n->network, n->t->rows.examples, BO_SPLIT_TEST, &found);
+    if (status == BO_OK) n->error = fmax(found.loss / guessing(n->t), solved);
     return status;
 }
 
-static bo_status train_once(task *t, const char *model, double rate, double *error, double *reached)
+static bo_status tell(void *user, double part)
 {
-    const uint64_t steps = t->family->steps;
-    bo_network *network = NULL;
-    bo_trainer *trainer = NULL;
-    const bo_network_desc net = {.model = model, .examples = t->rows.examples, .seed = lab_seed(t->run)};
-    bo_status status = bo_network_create(lab_context(t->run), &net, &network);
-    const bo_trainer_desc desc = {.network = network,
+    const task *t = ((const training *)user)->t;
+    const family *f = t->family;
+    const double all = (double)(f->count * LAB_FORMS * LAB_DEGREES);
+    return lab_progress(t->run, f->from + (f->to - f->from) * (t->done + part) / all);
+}
+
+/* Steps are those until the lowest validation loss. */
+static bo_status train_network(task *t, double budget, lab_degree_results *out)
+{
+    training n = {.t = t, .error = 1};
+    lab_degree_shape shape = {0};
+    lab_converged stopped = {0};
+    lab_patience rule = t->family->stopping;
+    rule.solved = solved / 2 * guessing(t), rule.improved = test, rule.tell = tell, rule.user = &n;
+    BO_TRY(lab_degree_balance(t->run, count, t, t->family->width, budget, &shape));
+    BO_TRY(make_network(t, shape, &n.network));
+    const bo_trainer_desc desc = {.network = n.network,
                                   .examples = t->rows.examples,
-                                  .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = rate},
-                                  .batch = BATCH,
-                                  .steps = steps,
+                                  .held_out = t->rows.examples,
+                                  .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 2e-3},
+                                  .batch = t->family->batch,
                                   .seed = lab_seed(t->run)};
-    if (status == BO_OK) status = bo_trainer_create(lab_context(t->run), &desc, &trainer);
-    if (status == BO_OK) status = score(t, network, trainer, steps, error, reached);
-    bo_trainer_destroy(trainer);
-    bo_network_destroy(network);
-    *t->done += 1;
+    const bo_status status = lab_converge(t->run, &desc, &rule, &stopped);
+    out->parameters[t->degree] = (double)bo_network_report(n.network)->parameters;
+    out->error[t->degree] = n.error;
+    out->steps[t->degree] = (double)stopped.best;
+    bo_network_destroy(n.network);
+    t->done++;
+    t->totals->trained++;
+    t->totals->settled += stopped.settled;
     return status;
-}
-
-/* Returns the better of two learning rates: deep networks of high degree need the smaller one. */
-static bo_status train_network(task *t, const char *degree, size_t layers, double *error, double *reached)
-{
-    static const double rates[RATES] = {2e-3, 8e-3};
-    writer model;
-    write_model(t, degree, layers, &model);
-    if (model.used >= sizeof model.text)
-        return bo_fail(lab_context(t->run), BO_INVALID, "a description of %zu layers is too long", layers);
-    *error = *reached = INFINITY;
-    for (size_t r = 0; r < RATES; r++) {
-        double e = INFINITY, s = INFINITY;
-        BO_TRY(train_once(t, model.text, rates[r], &e, &s));
-        *error = fmin(*error, e);
-        *reached = fmin(*reached, s);
-    }
-    return BO_OK;
 }
 
 /* ---- all networks ------------------------------------------------------------------------------------------------ */
 
-static bo_status train_each(void *user, size_t index, size_t layers, double *error, double *steps)
-{
-    return train_network(user, lab_degree_names[index], layers, error, steps);
-}
-
-static void put(const task *t, size_t counting, const char *column, double error, double steps)
-{
-    char row[64];
-    snprintf(row, sizeof row, "%s, %s", t->desc->name, lab_degree_countings[counting]);
-    lab_cell(t->run, t->family->errors, row, column, error);
-    lab_cell(t->run, t->family->speeds, row, column, steps);
-}
-
-static void put_all(const task *t, const lab_degree_errors *errors)
-{
-    for (size_t c = 0; c < LAB_COUNTINGS; c++)
-        for (size_t i = 0; i < LAB_INTEGERS; i++) {
-            char column[16];
-            const size_t layers = lab_degree_layers(t->family->budget, c, i);
-            snprintf(column, sizeof column, "d = %s", lab_degree_names[i]);
-            put(t, c, column, errors->error[i][layers], errors->steps[i][layers]);
-        }
-}
-
 typedef struct margins {
-    double winners[LAB_COUNTINGS], between, speed;
+    double best_3[LAB_FORMS], best_e[LAB_FORMS], speed;
 } margins;
 
-/* For a cost of d matrices per layer: degree e with the number of layers nearest to the budget, and degree 3 with heads
- * of 4 columns. */
-static bo_status variants(task *t, const lab_degree_errors *errors, margins *sums)
+/* All degrees on one task in one form. */
+static bo_status compare(task *t, margins *sums)
 {
-    const lab_degree_budget budget = t->family->budget;
-    double error, steps, best = INFINITY;
-    BO_TRY(train_network(t, "e", lab_degree_between(budget), &error, &steps));
-    put(t, 1, "d = e", error, steps);
-    for (size_t i = 0; i < LAB_INTEGERS; i++) best = fmin(best, errors->error[i][lab_degree_layers(budget, 1, i)]);
-    sums->between += log(best / error);
-    t->heads = 4;
-    BO_TRY(train_network(t, "3", lab_degree_layers(budget, 1, 1), &error, &steps));
-    put(t, 1, "d = 3, 4 heads", error, steps);
+    const family *f = t->family;
+    lab_degree_results results;
+    char row[64], place[96];
+    double budget;
+    t->degree = LAB_D3;
+    BO_TRY(count(t, (lab_degree_shape){.width = f->width}, &budget));
+    for (t->degree = 0; t->degree < LAB_DEGREES; t->degree++) BO_TRY(train_network(t, budget, &results));
+    snprintf(row, sizeof row, "%s, %s", t->desc->name, lab_degree_forms[t->form]);
+    snprintf(place, sizeof place, "%s, %s", f->name, row);
+    lab_degree_put(t->run, f->errors, row, results.error);
+    lab_degree_put(t->run, f->steps, row, results.steps);
+    lab_degree_put(t->run, "parameters", place, results.parameters);
+    t->totals->spread = fmax(t->totals->spread, lab_degree_spread(results.parameters));
+    sums->best_3[t->form] += lab_degree_margin_3(results.error) / (double)f->count;
+    sums->best_e[t->form] += lab_degree_margin_e(results.error) / (double)f->count;
+    if (t->form == LAB_WRITTEN) sums->speed += lab_degree_margin_3(results.steps) / (double)f->count;
     return BO_OK;
 }
 
 static bo_status measure_task(task *t, margins *sums)
 {
-    lab_degree_errors errors;
-    const lab_degree_budget budget = t->family->budget;
-    BO_TRY(lab_degree_each(budget, train_each, t, &errors));
-    put_all(t, &errors);
-    for (size_t c = 0; c < LAB_COUNTINGS; c++) sums->winners[c] += lab_degree_margin(budget, &errors.error, c);
-    sums->speed += lab_degree_margin(budget, &errors.steps, 1);
-    return variants(t, &errors, sums);
+    const lab_mixing_desc desc = {
+        .kind = t->desc->kind, .places = t->places, .order = t->desc->order, .rows = lab_size(t->run, 25000, 1250)};
+    BO_TRY(lab_mixing_rows_open(t->run, &desc, &t->rows));
+    bo_status status = BO_OK;
+    for (t->form = LAB_WRITTEN; status == BO_OK && t->form < LAB_FORMS; t->form++) status = compare(t, sums);
+    lab_mixing_rows_close(&t->rows);
+    return status;
 }
 
-static bo_status measure_family(lab_run *run, const family *f)
+static bo_status measure_family(lab_run *run, const family *f, lab_degree_totals *totals)
 {
     margins sums = {0};
-    double done = 0;
-    const double count = (double)f->count;
+    task t = {.run = run, .family = f, .totals = totals};
     for (size_t i = 0; i < f->count; i++) {
-        const task_desc *desc = &f->tasks[i];
-        task t = {.run = run, .family = f, .desc = desc, .heads = 1, .done = &done};
-        t.places = lab_size(run, desc->places, desc->quick_places);
-        BO_TRY(lab_mixing_rows_open(run, desc->kind, t.places, lab_size(run, 25000, 1250), &t.rows));
-        const bo_status status = measure_task(&t, &sums);
-        lab_mixing_rows_close(&t.rows);
-        BO_TRY(status);
+        t.desc = &f->tasks[i];
+        t.places = lab_size(run, t.desc->places, (t.desc->places + 1) / 2);
+        if (t.places < t.desc->order) t.places = t.desc->order;
+        BO_TRY(measure_task(&t, &sums));
     }
-    for (size_t c = 0; c < LAB_COUNTINGS; c++) lab_claim(run, f->claims[c], sums.winners[c] / count);
-    if (f->between) lab_claim(run, f->between, sums.between / count);
-    if (f->speed) lab_claim(run, f->speed, sums.speed / count);
+    for (size_t form = 0; form < LAB_FORMS; form++) {
+        lab_claim(run, f->best_3[form], sums.best_3[form]);
+        lab_claim(run, f->best_e[form], sums.best_e[form]);
+    }
+    if (f->speed) lab_claim(run, f->speed, sums.speed);
     return BO_OK;
 }
 
 bo_status lab_degree_networks(lab_run *run)
 {
-    const family rows = {.tasks = row_tasks,
+    lab_degree_totals totals = {0};
+    const family rows = {.name = "vectors",
+                         .tasks = row_tasks,
                          .count = LAB_COUNT_OF(row_tasks),
-                         .budget = lab_quick(run) ? LAB_DEGREE_SMALL : LAB_DEGREE_LARGE,
-                         .steps = lab_size(run, 1500, 60),
+                         .width = 24,
+                         .batch = 64,
+                         .matrices = {12, 24},
+                         .stopping = {.every = lab_size(run, 250, 40),
+                                      .most = lab_size(run, 30000, 40),
+                                      .phases = 3,
+                                      .patience = 12,
+                                      .gain = 0.002},
                          .errors = "arrays",
-                         .speeds = "arrays-speed",
-                         .claims = {"arrays-2", "arrays-3", "arrays-4"},
-                         .between = "arrays-e",
+                         .steps = "arrays-steps",
+                         .best_3 = {"arrays-written-3", "arrays-output-3"},
+                         .best_e = {"arrays-written-e", "arrays-output-e"},
                          .speed = "arrays-speed",
-                         .to = 0.3};
-    const family sequences = {.tasks = token_tasks,
+                         .to = 0.5};
+    const family sequences = {.name = "tokens",
+                              .tasks = token_tasks,
                               .count = LAB_COUNT_OF(token_tasks),
                               .tokens = true,
-                              .budget = LAB_DEGREE_SMALL,
-                              .steps = lab_size(run, 700, 30),
+                              .width = 24,
+                              .batch = 32,
+                              .matrices = {12, 16},
+                              .stopping = {.every = lab_size(run, 125, 40),
+                                           .most = lab_size(run, 6000, 40),
+                                           .phases = 3,
+                                           .patience = 12,
+                                           .gain = 0.002},
                               .errors = "tokens",
-                              .speeds = "tokens-speed",
-                              .claims = {"tokens-2", "tokens-3", "tokens-4"},
-                              .from = 0.3,
-                              .to = 0.6};
-    BO_TRY(measure_family(run, &rows));
-    return measure_family(run, &sequences);
+                              .steps = "tokens-steps",
+                              .best_3 = {"tokens-written-3", "tokens-output-3"},
+                              .best_e = {"tokens-written-e", "tokens-output-e"},
+                              .from = 0.5,
+                              .to = 0.98};
+    BO_TRY(measure_family(run, &rows, &totals));
+    BO_TRY(measure_family(run, &sequences, &totals));
+    lab_degree_fair(run, &totals);
+    return BO_OK;
 }

@@ -53,6 +53,40 @@ static void parity_rows(bo_rng *rng, size_t places, size_t rows, float *x, doubl
     }
 }
 
+enum { TERMS = 24, MOST_PLACES = 64 };
+
+/* Draws `order` different places. */
+static void draw_set(bo_rng *rng, size_t places, size_t order, size_t *set)
+{
+    size_t all[MOST_PLACES];
+    for (size_t i = 0; i < places; i++) all[i] = i;
+    for (size_t i = 0; i < order; i++) {
+        const size_t j = i + (size_t)bo_rng_below(rng, places - i), kept = all[j];
+        all[j] = all[i];
+        set[i] = all[i] = kept;
+    }
+}
+
+static void parities_rows(bo_rng *rng, const lab_mixing_desc *desc, float *x, double *y)
+{
+    const size_t places = desc->places < MOST_PLACES ? desc->places : MOST_PLACES;
+    size_t sets[TERMS][MOST_PLACES];
+    double signs[TERMS];
+    for (size_t t = 0; t < TERMS; t++) {
+        draw_set(rng, places, desc->order, sets[t]);
+        signs[t] = bo_rng_below(rng, 2) ? 1 : -1;
+    }
+    for (size_t r = 0; r < desc->rows; r++) {
+        for (size_t i = 0; i < places; i++) x[r * places + i] = bo_rng_below(rng, 2) ? -1.0F : 1.0F;
+        y[r] = 0;
+        for (size_t t = 0; t < TERMS; t++) {
+            double product = signs[t];
+            for (size_t i = 0; i < desc->order; i++) product *= (double)x[r * places + sets[t][i]];
+            y[r] += product;
+        }
+    }
+}
+
 static void permutation_rows(bo_rng *rng, size_t places, size_t rows, float *x, double *y)
 {
     memset(x, 0, rows * places * LAB_PERMUTATIONS * sizeof *x);
@@ -67,37 +101,32 @@ static void permutation_rows(bo_rng *rng, size_t places, size_t rows, float *x, 
     }
 }
 
-static size_t default_places(lab_mixing kind, size_t places)
-{
-    return places ? places : kind == LAB_MIXING_PARITY ? 8 : 4;
-}
-
-static bo_status fill_rows(lab_run *run, lab_mixing kind, size_t places, bo_examples_arrays *arrays,
-                           lab_mixing_rows *out)
+static bo_status fill_rows(lab_run *run, const lab_mixing_desc *desc, bo_examples_arrays *arrays, lab_mixing_rows *out)
 {
     bo_rng rng = lab_rng(run, "lab.mixing.rows");
+    const lab_mixing kind = desc->kind;
     out->x = bo_alloc_raw(lab_context(run), arrays->rows * arrays->dim, sizeof *out->x, "examples");
     out->y = bo_alloc_raw(lab_context(run), arrays->rows, sizeof *out->y, "targets");
     if (!out->x || !out->y) return BO_MEMORY;
     if (kind == LAB_MIXING_POLYNOMIAL) BO_TRY(polynomial_rows(run, &rng, arrays->rows, out->x, out->y));
-    if (kind == LAB_MIXING_PARITY) parity_rows(&rng, places, arrays->rows, out->x, out->y);
-    if (kind == LAB_MIXING_PERMUTATIONS) permutation_rows(&rng, places, arrays->rows, out->x, out->y);
+    if (kind == LAB_MIXING_PARITY) parity_rows(&rng, desc->places, arrays->rows, out->x, out->y);
+    if (kind == LAB_MIXING_PERMUTATIONS) permutation_rows(&rng, desc->places, arrays->rows, out->x, out->y);
+    if (kind == LAB_MIXING_PARITIES) parities_rows(&rng, desc, out->x, out->y);
     arrays->x = out->x;
     arrays->y = out->y;
     BO_TRY(bo_examples_create(lab_context(run), arrays, &out->examples));
-    return bo_examples_split(lab_context(run), out->examples, 0.2, 0, lab_seed(run));
+    return bo_examples_split(lab_context(run), out->examples, 0.2, 0.2, lab_seed(run));
 }
 
-bo_status lab_mixing_rows_open(lab_run *run, lab_mixing kind, size_t places, size_t rows, lab_mixing_rows *out)
+bo_status lab_mixing_rows_open(lab_run *run, const lab_mixing_desc *desc, lab_mixing_rows *out)
 {
-    places = default_places(kind, places);
-    bo_examples_arrays arrays = {.rows = rows, .targets = 1};
-    arrays.dim = kind == LAB_MIXING_POLYNOMIAL ? 2 * HALF
-                 : kind == LAB_MIXING_PARITY   ? places
-                                               : places * LAB_PERMUTATIONS;
-    arrays.classes = kind == LAB_MIXING_POLYNOMIAL ? 0 : kind == LAB_MIXING_PARITY ? 2 : LAB_PERMUTATIONS;
+    static const size_t classes[LAB_MIXING_COUNT] = {
+        [LAB_MIXING_PARITY] = 2, [LAB_MIXING_PERMUTATIONS] = LAB_PERMUTATIONS};
+    bo_examples_arrays arrays = {.rows = desc->rows, .targets = 1, .classes = classes[desc->kind], .dim = desc->places};
+    if (desc->kind == LAB_MIXING_POLYNOMIAL) arrays.dim = 2 * HALF;
+    if (desc->kind == LAB_MIXING_PERMUTATIONS) arrays.dim *= LAB_PERMUTATIONS;
     *out = (lab_mixing_rows){0};
-    const bo_status status = fill_rows(run, kind, places, &arrays, out);
+    const bo_status status = fill_rows(run, desc, &arrays, out);
     if (status != BO_OK) lab_mixing_rows_close(out);
     return status;
 }

@@ -15,8 +15,18 @@ typedef enum lab_mixing {
     /* The product of `places` permutations of three elements, each given as one of six (one-hot): separation rank 6.
      * Six classes. */
     LAB_MIXING_PERMUTATIONS = 2,
-    LAB_MIXING_COUNT = 3
+    /* Σ_{r ≤ 24} ± Π_{i ∈ S_r} x_i of `places` signs, S_r random sets of `order` places: degree `order`. The target is
+     * a number. */
+    LAB_MIXING_PARITIES = 3,
+    LAB_MIXING_COUNT = 4
 } lab_mixing;
+
+typedef struct lab_mixing_desc {
+    lab_mixing kind;
+    size_t places; /* not for POLYNOMIAL */
+    size_t order;  /* for PARITIES, at most `places` */
+    size_t rows;
+} lab_mixing_desc;
 
 enum { LAB_PERMUTATIONS = 6 }; /* of three elements; 0 is the identity */
 /* Applies first b, then a: (a b)(i) = a(b(i)). */
@@ -25,13 +35,12 @@ int lab_permutations_compose(int a, int b);
 int lab_permutation_of(int p, int i);
 
 typedef struct lab_mixing_rows {
-    bo_examples *examples; /* the last fifth is held out (BO_SPLIT_VALID), the rest is for training */
+    bo_examples *examples; /* one fifth for validation, one for test, the rest for training */
     float *x;
     double *y;
 } lab_mixing_rows;
 
-/* places: 0 for the default (8 for parity, 4 for permutations). */
-bo_status lab_mixing_rows_open(lab_run *run, lab_mixing kind, size_t places, size_t rows, lab_mixing_rows *out);
+bo_status lab_mixing_rows_open(lab_run *run, const lab_mixing_desc *desc, lab_mixing_rows *out);
 void lab_mixing_rows_close(lab_mixing_rows *rows);
 
 #endif

@@ -33,10 +33,12 @@ static void test_parity(void **state)
     bo_context *context = test_context(1);
     place p;
     lab_mixing_rows rows;
-    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_PARITY, 5, 200, &rows));
+    assert_ok(context,
+              lab_mixing_rows_open(make_run(&p, context), &(lab_mixing_desc){LAB_MIXING_PARITY, 5, 0, 200}, &rows));
     assert_int_equal(rows.examples->dim, 5);
     assert_int_equal(rows.examples->classes, 2);
     assert_int_equal(bo_examples_rows(rows.examples, BO_SPLIT_VALID), 40);
+    assert_int_equal(bo_examples_rows(rows.examples, BO_SPLIT_TEST), 40);
     size_t odd = 0;
     for (size_t r = 0; r < 200; r++) {
         float product = 1;
@@ -56,7 +58,8 @@ static void test_products(void **state)
     bo_context *context = test_context(1);
     place p;
     lab_mixing_rows rows;
-    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_PERMUTATIONS, 3, 100, &rows));
+    assert_ok(context, lab_mixing_rows_open(make_run(&p, context),
+                                            &(lab_mixing_desc){LAB_MIXING_PERMUTATIONS, 3, 0, 100}, &rows));
     assert_int_equal(rows.examples->dim, 18);
     for (size_t r = 0; r < 100; r++)
         for (int thing = 0; thing < 3; thing++) {
@@ -79,7 +82,8 @@ static void test_polynomial(void **state)
     bo_context *context = test_context(1);
     place p;
     lab_mixing_rows rows;
-    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_POLYNOMIAL, 0, 300, &rows));
+    assert_ok(context,
+              lab_mixing_rows_open(make_run(&p, context), &(lab_mixing_desc){LAB_MIXING_POLYNOMIAL, 0, 0, 300}, &rows));
     assert_int_equal(rows.examples->dim, 12);
     assert_int_equal(rows.examples->classes, 0);
     for (size_t i = 0; i < 300 * 12; i++) assert_true(fabsf(rows.x[i]) <= 1);
@@ -87,9 +91,44 @@ static void test_polynomial(void **state)
     bo_context_destroy(context);
 }
 
+/* With all 2^8 rows of signs, a sum of 24 parities of 5 signs has a Walsh transform that is an integer on sets of 5, 0
+ * on all others, and whose sizes add up to at most 24. Rows are drawn, so copies of a row must agree. */
+static void test_parities(void **state)
+{
+    (void)state;
+    enum { SIGNS = 8, ORDER = 5, ROWS = 20000, ALL = 1 << SIGNS };
+    bo_context *context = test_context(1);
+    place p;
+    lab_mixing_rows rows;
+    double value[ALL];
+    double sizes = 0;
+    const lab_mixing_desc desc = {LAB_MIXING_PARITIES, SIGNS, ORDER, ROWS};
+    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), &desc, &rows));
+    for (size_t i = 0; i < ALL; i++) value[i] = NAN;
+    for (size_t r = 0; r < ROWS; r++) {
+        size_t code = 0;
+        for (size_t i = 0; i < SIGNS; i++) code |= (size_t)(rows.x[r * SIGNS + i] < 0) << i;
+        if (!isnan(value[code])) assert_close(rows.y[r], value[code], 0);
+        value[code] = rows.y[r];
+    }
+    for (unsigned set = 0; set < ALL; set++) {
+        double sum = 0;
+        for (unsigned code = 0; code < ALL; code++)
+            sum += __builtin_popcount(set & code) % 2 ? -value[code] : value[code];
+        sum /= ALL;
+        if (__builtin_popcount(set) != ORDER) assert_close(sum, 0, 1e-12);
+        assert_close(sum, round(sum), 1e-12);
+        sizes += fabs(sum);
+    }
+    assert_true(sizes > 0 && sizes <= 24);
+    lab_mixing_rows_close(&rows);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_permutations), cmocka_unit_test(test_parity),
-                                       cmocka_unit_test(test_products), cmocka_unit_test(test_polynomial)};
+                                       cmocka_unit_test(test_products), cmocka_unit_test(test_polynomial),
+                                       cmocka_unit_test(test_parities)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

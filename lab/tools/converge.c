@@ -1,0 +1,67 @@
+#include "converge.h"
+#include <math.h>
+
+static bo_status take_steps(lab_run *run, bo_trainer *trainer, const lab_patience *rule, lab_converged *out)
+{
+    const uint64_t end = out->steps + rule->every < rule->most ? out->steps + rule->every : rule->most;
+    while (out->steps < end) {
+        double loss;
+        BO_TRY(bo_trainer_step(lab_context(run), trainer, &loss));
+        if (!isfinite(loss)) return BO_NUMERIC;
+        out->steps++;
+    }
+    return rule->tell ? rule->tell(rule->user, (double)end / (double)rule->most) : BO_OK;
+}
+
+static bo_status evaluate(lab_run *run, bo_trainer *trainer, const lab_patience *rule, double *loss, lab_converged *out)
+{
+    bo_training_score score;
+    BO_TRY(bo_trainer_evaluate(lab_context(run), trainer, &score));
+    if (!isfinite(score.loss)) return BO_NUMERIC;
+    *loss = score.loss;
+    if (!(score.loss < out->loss)) return BO_OK;
+    out->loss = score.loss;
+    out->best = out->steps;
+    return rule->improved ? rule->improved(rule->user) : BO_OK;
+}
+
+static bool ends(const lab_patience *rule, const lab_converged *out)
+{
+    return out->steps >= rule->most || out->loss <= rule->solved;
+}
+
+static bo_status train_phase(lab_run *run, bo_trainer *trainer, const lab_patience *rule, lab_converged *out)
+{
+    double best = INFINITY;
+    for (size_t without = 0; without < rule->patience && !ends(rule, out); without++) {
+        double loss;
+        BO_TRY(take_steps(run, trainer, rule, out));
+        BO_TRY(evaluate(run, trainer, rule, &loss, out));
+        if (!(loss < (1 - rule->gain) * best)) continue;
+        best = loss;
+        without = 0;
+    }
+    return BO_OK;
+}
+
+bo_status lab_converge(lab_run *run, const bo_trainer_desc *desc, const lab_patience *rule, lab_converged *out)
+{
+    bo_trainer_desc phase = *desc;
+    bo_status status = BO_OK;
+    *out = (lab_converged){.loss = INFINITY};
+    phase.steps = rule->most;
+    phase.schedule = (bo_schedule){.kind = BO_SCHEDULE_CONSTANT};
+    for (size_t i = 0; status == BO_OK && i < rule->phases && !ends(rule, out); i++) {
+        bo_trainer *trainer;
+        BO_TRY(bo_trainer_create(lab_context(run), &phase, &trainer));
+        status = train_phase(run, trainer, rule, out);
+        bo_trainer_destroy(trainer);
+        phase.optimizer.rate /= 4;
+        phase.optimizer.other_rate /= 4;
+        phase.seed++;
+        phase.schedule.warmup = UINT64_MAX;
+    }
+    out->diverged = status == BO_NUMERIC;
+    out->settled = status == BO_OK && (out->steps < rule->most || out->loss <= rule->solved);
+    return out->diverged ? BO_OK : status;
+}
