@@ -15,16 +15,17 @@
     "same degree acts on the last token; degrees 2 and e mix tokens by decays that do not depend on the "              \
     "tokens, degrees 3 and 4 by linear attention. Tasks on vectors: a polynomial of degree 6 and separation "          \
     "rank 40 in 12 inputs, sums of 24 parities of 4 and of 5 out of 12 signs, and the product of 5 "                   \
-    "permutations of three elements. Tasks on sequences: sums of 24 parities of 3 and of 4 out of 8 signs, "           \
-    "and the product of 3 permutations. There are 15,000 rows for training, 5,000 for validation and 5,000 "           \
-    "for the error, which is divided by that of guessing; values below 1% count as 1%. AdamW starts at a "             \
-    "learning rate of 0.002, with batches of 64 rows (16 sequences). The validation loss is evaluated every "          \
-    "250 (125) steps. After 12 (10) evaluations without an improvement of 0.2% the rate is divided by 4, and "         \
-    "at the third (second) time training ends, at the latest after 30,000 (10,000) steps. The error is that "          \
-    "at the lowest validation loss. A degree is best if the lowest error of the others is larger: the mean "           \
-    "over tasks of the logarithm of the ratio is at least the bound. Token-mixing MLP: polynomials are fitted"         \
-    " to one output of a layer with random weights over three tokens of four normal numbers, with 6,000 "              \
-    "sequences for fitting and 6,000 for testing."
+    "permutations of three elements. Tasks on sequences: the polynomial, with 4 tokens of 3 inputs, sums of "          \
+    "24 parities of 3 out of 8 signs, and the product of 3 permutations. There are 15,000 rows for training, "         \
+    "5,000 for validation and 5,000 for the error, which is divided by that of guessing; values below 1% "             \
+    "count as 1%. AdamW starts at a learning rate of 0.002, with batches of 64 rows (32 sequences). The "              \
+    "validation loss is evaluated every 250 (125) steps. After 12 (10) evaluations without an improvement of "         \
+    "0.2% the rate is divided by 4, and at the third (second) time training ends, at the latest after 30,000 "         \
+    "(10,000) steps; on sequences, evaluations of the first 4,000 steps do not count. The error is that at "           \
+    "the lowest validation loss. A degree is best if the lowest error of the others is larger: the mean over "         \
+    "tasks of the logarithm of the ratio is at least the bound. Token-mixing MLP: polynomials are fitted to "          \
+    "one output of a layer with random weights over three tokens of four normal numbers, with 6,000 sequences"         \
+    " for fitting and 6,000 for testing."
 
 #define FOUR  ", mean over four tasks"
 #define THREE ", mean over three tasks"

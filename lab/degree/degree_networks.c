@@ -15,14 +15,14 @@ typedef struct task_desc {
     size_t places, order; /* of lab_mixing_desc; quick runs have half as many places */
 } task_desc;
 
-/* Sums of parities have an even and an odd order: a product of three factors is odd in x, like the second task and
- * unlike the first. */
+/* On vectors, sums of parities have an even and an odd order, because a product of three factors is odd in x. The
+ * inputs of the polynomial are 4 tokens of 3 numbers. */
 static const task_desc row_tasks[] = {{"polynomial", LAB_MIXING_POLYNOMIAL, 0, 0},
                                       {"parities of 4", LAB_MIXING_PARITIES, 12, 4},
                                       {"parities of 5", LAB_MIXING_PARITIES, 12, 5},
                                       {"permutations", LAB_MIXING_PERMUTATIONS, 5, 0}};
-static const task_desc token_tasks[] = {{"parities of 3", LAB_MIXING_PARITIES, 8, 3},
-                                        {"parities of 4", LAB_MIXING_PARITIES, 8, 4},
+static const task_desc token_tasks[] = {{"polynomial", LAB_MIXING_POLYNOMIAL, 4, 0},
+                                        {"parities of 3", LAB_MIXING_PARITIES, 8, 3},
                                         {"permutations", LAB_MIXING_PERMUTATIONS, 3, 0}};
 
 /* Errors below 1% of guessing count as solved, because smaller differences do not reflect what a network can
@@ -273,9 +273,10 @@ bo_status lab_degree_networks(lab_run *run)
                               .count = LAB_COUNT_OF(token_tasks),
                               .tokens = true,
                               .width = 24,
-                              .batch = 16,
+                              .batch = 32,
                               .matrices = {12, 16},
                               .stopping = {.every = lab_size(run, 125, 40),
+                                           .least = lab_size(run, 4000, 0),
                                            .most = lab_size(run, 10000, 40),
                                            .phases = 2,
                                            .patience = 10,

@@ -33,13 +33,14 @@ static bool ends(const lab_patience *rule, const lab_converged *out)
 static bo_status train_phase(lab_run *run, bo_trainer *trainer, const lab_patience *rule, lab_converged *out)
 {
     double best = INFINITY;
-    for (size_t without = 0; without < rule->patience && !ends(rule, out); without++) {
+    size_t without = 0; /* evaluations since the last improvement */
+    while (without < rule->patience && !ends(rule, out)) {
         double loss;
         BO_TRY(take_steps(run, trainer, rule, out));
         BO_TRY(evaluate(run, trainer, rule, &loss, out));
-        if (!(loss < (1 - rule->gain) * best)) continue;
-        best = loss;
-        without = 0;
+        const bool better = loss < (1 - rule->gain) * best;
+        if (better) best = loss;
+        without = better || out->steps <= rule->least ? 0 : without + 1;
     }
     return BO_OK;
 }

@@ -6,10 +6,11 @@
 #include <bochner/train.h>
 
 /* Training has several phases with a constant learning rate, a quarter of the one before. A phase ends after `patience`
- * evaluations without a relative improvement of `gain` over its best loss. Training ends after the last phase, when the loss is
+ * evaluations without a relative improvement of `gain` over its best loss; evaluations before step `least` do not count, because some tasks begin
+ * with a plateau. Training ends after the last phase, when the loss is
  * at most `solved`, or after `most` steps. */
 typedef struct lab_patience {
-    uint64_t every, most; /* steps between evaluations, and in total */
+    uint64_t every, least, most; /* steps between evaluations, and in total */
     size_t phases, patience;
     double gain, solved;
     /* Called after each evaluation with the lowest loss so far; may be NULL. */
