@@ -46,6 +46,9 @@ typedef struct bo_lab_claim {
     bo_lab_rule rule;
     double bound, upper; /* the effect size, in the unit of the number */
     const char *source;  /* source of this claim; NULL: that of the experiment */
+    /* The claim as it is written in one of the documents that the project started from: the document, its lines, and
+     * the quoted words. NULL: our own variation, such as a control, a consequence or a correction. */
+    const char *passage;
 } bo_lab_claim;
 
 typedef enum bo_lab_picture {

@@ -12,6 +12,7 @@
     X(degree)                                                                                                          \
     X(degree_text)                                                                                                     \
     X(separation_rank)                                                                                                 \
+    X(separation_growth)                                                                                               \
     X(gd_stability)                                                                                                    \
     X(gd_best_rate)                                                                                                    \
     X(sgd_interpolation)                                                                                               \

@@ -109,8 +109,6 @@ static bo_status by_degree(networks *n)
                 lab_point(n->run, "degree", "monomials", (double)power(degree, l),
                           lab_monomial_rank(power(degree, l), HALF));
             if (power(degree, l) == 16) same[degree] = rank;
-            if (degree == 3 && l == 2) /* six inputs, d_x = 6: the value of d^(L d_x) in the paper */
-                lab_claim(n->run, "document-rank", log((double)rank) / (2 * 6 * log(3)));
         }
     lab_claim(n->run, "proxy", fabs((double)same[2] - (double)same[4]));
     return BO_OK;
@@ -319,9 +317,8 @@ bo_status lab_separation_networks(lab_run *run)
     lab_claim(run, "monomials", (double)n.different / (double)n.compared);
     lab_note(
         run,
-        "For six inputs, d = 3 and L = 2, d^(L d_x) is 3^12 = 531,441; the exact rank is 70. A homogeneous polynomial "
-        "of degree D in n + n inputs has at most Σ_k min(C(k + n - 1, k), C(D - k + n - 1, D - k)) terms, which "
-        "random weights reach: of order D^n = d^(L n) for D much larger than n, and of order n^(D / 2) for n much "
-        "larger than D. The formula holds with d_x as the number of inputs on one side; wider layers add nothing.");
+        "A homogeneous polynomial of degree D in n + n inputs has at most Σ_k min(C(k + n - 1, k), C(D - k + n - 1, D - "
+        "k)) terms, which random weights reach: of order D^n = d^(L n) for D much larger than n, and of order n^(D / 2) "
+        "for n much larger than D. Wider layers add nothing.");
     return BO_OK;
 }

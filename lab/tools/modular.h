@@ -18,6 +18,12 @@ static inline uint32_t lab_mod_reduce(uint64_t x) /* for any x below 2⁶² + 2�
     return (uint32_t)(x >= LAB_PRIME ? x - LAB_PRIME : x);
 }
 
+/* Congruent to x and below 2³³ + 2³¹, for sums of products that are reduced once, at the end. */
+static inline uint64_t lab_mod_fold(uint64_t x)
+{
+    return (x & LAB_PRIME) + (x >> 31);
+}
+
 static inline uint32_t lab_mod_add(uint32_t a, uint32_t b)
 {
     const uint32_t sum = a + b;

@@ -89,6 +89,16 @@ void lab_polynomial_destroy(lab_polynomial *net)
     bo_free(net);
 }
 
+const lab_polynomial_desc *lab_polynomial_about(const lab_polynomial *net)
+{
+    return &net->desc;
+}
+
+const uint32_t *lab_polynomial_weights(const lab_polynomial *net)
+{
+    return net->exact;
+}
+
 static uint32_t network_exact(const void *user, const uint32_t *x)
 {
     const lab_polynomial *net = user;

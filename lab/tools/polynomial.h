@@ -9,7 +9,7 @@
  * inputs are `tokens` vectors of `width` numbers, and mean(X) is the mean over all tokens:
  *   d = 2   (X W₁) ∘ mean(X W₂)
  *   d = 3   (X W_q) ((X W_k)ᵀ X W_v)        linear attention without features and without a normalizer
- *   d = 4   the same, ∘ (X W₃)
+ *   d = 4   the same, ∘ mean(X W₃)
  * The output is a linear form of the last token. The degree is d^layers. */
 typedef struct lab_polynomial_desc {
     size_t degree, layers, width;
@@ -25,6 +25,9 @@ enum { LAB_DEGREES = 8 };
 bo_status lab_polynomial_create(bo_context *context, const lab_polynomial_desc *desc, bo_rng *rng,
                                 lab_polynomial **out);
 void lab_polynomial_destroy(lab_polynomial *net); /* NULL is allowed */
+const lab_polynomial_desc *lab_polynomial_about(const lab_polynomial *net);
+/* The residues: layer by layer W₁ … W_d (rows: outputs), then the output form. */
+const uint32_t *lab_polynomial_weights(const lab_polynomial *net);
 /* Split in the middle: the first half of the inputs (tokens), then the rest. */
 lab_function lab_polynomial_function(const lab_polynomial *net);
 

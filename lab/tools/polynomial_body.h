@@ -68,7 +68,10 @@ static const NUMBER *NAME(token_layer)(const lab_polynomial_desc *desc, const NU
         NAME(multiply_all)(all, y, parts[1]);
     } else {
         NAME(attend)(desc, parts[0], parts[1], parts[2], y);
-        if (desc->degree == 4) NAME(multiply_all)(all, y, parts[3]);
+        if (desc->degree == 4) {
+            NAME(sum_tokens)(desc, parts[3]);
+            NAME(multiply_all)(all, y, parts[3]);
+        }
     }
     memcpy(x, y, all * sizeof *y);
     return w;
