@@ -32,7 +32,7 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny test-arm64 docs api times run results lab fashion install uninstall dist distcheck \
+.PHONY: all check test test-long test-tiny test-arm64 docs api times verdicts run results lab fashion install uninstall dist distcheck \
         cover sanitize tsan fuzz soak bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -81,6 +81,9 @@ api: all ## refresh the table of functions in docs/reference/api.md and tests/ho
 
 times: ## refresh tests/times.txt from the last run of `make test` or `make test-long`: which tests are slow
 	@scripts/times $(BUILD)
+
+verdicts: all ## refresh tests/lab/verdicts.txt: the verdicts of the quick lab that make test-long expects (30 minutes on two cores)
+	@scripts/verdicts $(BUILD)
 
 run: ## train a language model with linear attention on English text for two minutes, evaluate it, generate text
 	@scripts/setup run

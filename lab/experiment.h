@@ -35,6 +35,13 @@ typedef struct lab_experiment {
 #define LAB_LEARNING      "Learning theory"
 #define LAB_ARCHITECTURES "Architectures"
 
+/* The documents that the project started from, for bo_lab_claim.passage. Lines are those of the text version. */
+#define LAB_DRAFT  "draft on random Fourier features (founding document 000), "
+#define LAB_NAVON  "Attention is optimal building block (founding document 001), "
+#define LAB_NOTES  "course notes (founding document 002), "
+#define LAB_REVIEW "review of Random Feature Attention (founding document 003), "
+#define LAB_PAPERS "abstracts of four papers (founding document 004), "
+
 /* ---- one measurement --------------------------------------------------------------------------------------------- */
 
 /* The context of this seed: one thread, unless the experiment is timed. */

@@ -227,6 +227,7 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     put_element(out, "<tr><td>", o->claim->statement, "");
     put_element(out, "<span class=\"what\">Measured: ", o->claim->number, "</span>");
+    if (o->claim->passage) put_element(out, "<span class=\"what\">As written: ", o->claim->passage, "</span>");
     if (o->claim->source) put_element(out, "<span class=\"what\">Source: ", o->claim->source, "</span>");
     fputs("</td><td data-label=\"Mean\">", out);
     put_number(out, o->mean);

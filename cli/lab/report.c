@@ -46,6 +46,64 @@ static void put_summary(FILE *out, const cli_lab_results *results)
     fprintf(out, "\nTotal: %s.\n", cli_lab_tally(results->verdicts).s);
 }
 
+/* ---- claims sorted by passage ------------------------------------------------------------------------------------ */
+
+/* Claims as they are written in the founding documents, with this verdict. */
+static void put_written(FILE *out, const cli_lab_results *results, const char *title, bo_lab_verdict verdict)
+{
+    fprintf(out, "\n### As written: %s\n\n| Experiment | Claim | Passage |\n|---|---|---|\n", title);
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        for (size_t k = 0; results->items[i] && k < e->claim_count; k++) {
+            const bo_lab_outcome o = bo_lab_result_claim(results->items[i], k);
+            if (!o.claim->passage || o.verdict != verdict) continue;
+            fprintf(out, "| [%s](#%s) | ", e->name, e->name);
+            put_text(out, o.claim->statement);
+            fputs(" | ", out);
+            put_text(out, o.claim->passage);
+            fputs(" |\n", out);
+        }
+    }
+}
+
+/* The other claims by name, one row per experiment. */
+static void put_own(FILE *out, const cli_lab_results *results)
+{
+    static const bo_lab_verdict verdicts[] = {BO_LAB_HELD, BO_LAB_FAILED, BO_LAB_INCONCLUSIVE};
+    fputs(
+        "\n### Our own variation\n\n"
+        "Claims that no founding document states: controls, consequences, corrections, and claims of other papers.\n\n"
+        "| Experiment | Held | Failed | Inconclusive |\n|---|---|---|---|\n",
+        out);
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        if (!results->items[i]) continue;
+        fprintf(out, "| [%s](#%s)", e->name, e->name);
+        for (size_t v = 0; v < sizeof verdicts / sizeof *verdicts; v++) {
+            const char *before = " | ";
+            for (size_t k = 0; k < e->claim_count; k++) {
+                const bo_lab_outcome o = bo_lab_result_claim(results->items[i], k);
+                if (o.claim->passage || o.verdict != verdicts[v]) continue;
+                fprintf(out, "%s%s", before, o.claim->name);
+                before = ", ";
+            }
+            if (before[1] == '|') fputs(" |", out);
+        }
+        fputs(" |\n", out);
+    }
+}
+
+static void put_sorted(FILE *out, const cli_lab_results *results)
+{
+    fputs("\n## Claims by what the founding documents say\n", out);
+    put_written(out, results, "holds", BO_LAB_HELD);
+    put_written(out, results, "does not hold", BO_LAB_FAILED);
+    put_written(out, results, "inconclusive", BO_LAB_INCONCLUSIVE);
+    put_own(out, results);
+}
+
+/* ---- experiments ------------------------------------------------------------------------------------------------- */
+
 static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     const char *kind = cli_lab_interval_kind(o, seeds);
@@ -94,6 +152,7 @@ static void put_markdown(FILE *out, const cli_lab_results *results)
 {
     const char *group = "";
     put_summary(out, results);
+    put_sorted(out, results);
     for (size_t i = 0; i < bo_lab_count(); i++) {
         if (!results->items[i]) continue;
         if (strcmp(group, bo_lab_at(i)->group) != 0) fprintf(out, "\n## %s\n", group = bo_lab_at(i)->group);

@@ -12,7 +12,9 @@ static const bo_lab_claim claims[] = {
      .number = "accuracy with the autoencoder selected on other labels minus accuracy with the autoencoder of lowest "
                "error",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.02},
+     .bound = 0.02,
+     .passage = LAB_NOTES "line 560: \"the one which produces lower validation loss not necessarily perform better on "
+                          "downstream task!\""},
     {.name = "reversals",
      .statement = "This is not an exception: of two autoencoders, the one with the lower error often gives the less "
                   "accurate classifier.",
@@ -25,7 +27,9 @@ static const bo_lab_claim claims[] = {
      .number = "accuracy from 100 labels when trained with noise minus accuracy when trained without; -1 if the error "
                "is not higher",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.01},
+     .bound = 0.01,
+     .passage = LAB_NOTES "line 562: \"Add noise or bottleneck smaller, loss ↑, but can produce more useful "
+                          "representation\""},
     {.name = "few-labels",
      .statement =
          "With few labels, a code of 32 numbers helps: the best of the three codes gives a more accurate classifier "
@@ -37,7 +41,8 @@ static const bo_lab_claim claims[] = {
      .statement = "A code helps most if labels are few: with 1000 labels the gain is smaller.",
      .number = "accuracy gain at 50 labels minus accuracy gain at 1000 labels",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.02},
+     .bound = 0.02,
+     .passage = LAB_NOTES "line 564: \"most useful when only having a few data samples for downstream task\""},
     {.name = "noise-in-use",
      .statement = "Noise is useful only in training: adding noise to the inputs at test time lowers the accuracy.",
      .number = "accuracy from 1000 labels with clean inputs minus accuracy with the noise of training",

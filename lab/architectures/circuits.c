@@ -10,19 +10,24 @@ static const bo_lab_claim claims[] = {
      .statement = "Concatenating heads and applying W_O equals the sum of the heads, each with its own columns of W_O.",
      .number = "largest difference between the two, divided by the largest output",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0x1p-17}, /* float32: about a hundred sums */
+     .bound = 0x1p-17,
+     .passage = LAB_NOTES "lines 777-783: \"H = W_O^H R^H = […] = Σ W_O^h r^h\""}, /* float32: about a hundred sums */
     {.name = "formula",
      .statement = "The output of a head is A X (W_O W_V)ᵀ, where A depends only on X W_Qᵀ W_K Xᵀ (with rotary "
                   "positions).",
      .number = "largest difference between the float32 output of the library and the formula in float64, divided by "
                "the largest output",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-4}, /* exponents of up to several tens, rounded to float32 */
+     .bound = 1e-4,
+     .passage = LAB_NOTES
+     "lines 797-805: \"S_ij = X_iᵀ(W_Qᵀ W_K)X_j\", \"h(X⁰) = W_O^h W_V X⁰ (A^h)ᵀ\""}, /* exponents of up to several tens, rounded to float32 */
     {.name = "column-space",
      .statement = "A head writes only into the column space of W_O W_V.",
      .number = "largest component of an output outside this space, relative to its norm",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-5},
+     .bound = 1e-5,
+     .passage =
+         LAB_NOTES "lines 809-811: \"Head can only write to a low-dim subspace of the d_model-dim residual stream\""},
     {.name = "other-space",
      .statement = "Control: most of the output of a head lies outside the space of another head.",
      .number = "mean component of an output outside the space of another head of the same layer, relative to its norm",

@@ -13,13 +13,17 @@ static const bo_lab_claim claims[] = {
                   "outputs for n inputs; F kernels over C channels in G groups have F K² C / G weights and F biases.",
      .number = "number of layers with a different shape or number of weights",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0},
+     .bound = 0,
+     .passage =
+         LAB_NOTES "lines 342-350: \"of weights: FK²C\", \"of bias: F\", \"W' = ⌊(W-K+2P)/S⌋ + 1\"; groups are ours"},
     {.name = "receptive-field",
      .statement = "An output depends on exactly 1 + Σ (K_l - 1) Π_{i<l} S_i inputs along an axis (its receptive "
                   "field).",
      .number = "number of inputs with zero gradient inside the receptive field or nonzero gradient outside",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0},
+     .bound = 0,
+     .passage = LAB_NOTES "line 360: \"L layers with kernel size of K, and stride is 1 […] receptive field size is L × "
+                          "(K-1) + 1\"; other strides are ours"},
     {.name = "effective-field",
      .statement = "The effective receptive field grows as the square root of the depth, while the receptive field "
                   "grows linearly: in a deep stack the gradient is concentrated in the middle of the field.",
@@ -36,14 +40,16 @@ static const bo_lab_claim claims[] = {
      .number = "exponent of the standard deviation as a power of m",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
-     .upper = 1.05},
+     .upper = 1.05,
+     .passage = LAB_NOTES "lines 376-380: \"Var(dw_ij) = m² σ_x² σ_y²\", \"∴ Std(dw_ij) = Θ(n)\""},
     {.name = "independent-size",
      .statement = "The constant in this law is 1: for inputs and gradients of standard deviation 1, the standard "
                   "deviation of the gradient is m.",
      .number = "measured standard deviation divided by m, mean over sizes",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
-     .upper = 1.03},
+     .upper = 1.03,
+     .passage = LAB_NOTES "line 378: \"Var(dw_ij) = m² σ_x² σ_y², where m = n - k + 1\""},
     {.name = "aligned",
      .statement =
          "Control: gradients that depend on the inputs add up. For the loss |y|²/2, whose gradient at the output is "
@@ -59,7 +65,9 @@ static const bo_lab_claim claims[] = {
          "each.",
      .number = "largest difference from this rule, for gradients of size 1",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-6},
+     .bound = 1e-6,
+     .passage = LAB_NOTES "lines 382-384: \"If max: only one of input pixel has gradient\", \"If average: distribute "
+                          "gradient evenly\""},
 };
 
 static const bo_lab_table tables[] = {

@@ -14,10 +14,12 @@ static const bo_lab_claim claims[] = {
          "walks of k steps from i to j.",
      .number = "number of entries that differ, k = 1 to 6",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0},
+     .bound = 0,
+     .passage =
+         LAB_NOTES "lines 438-440: \"the i-th output of j-th node at layer k, equals to the number of path from i "
+                   "to j who total distance is k\", where a path may visit a node twice"},
     {.name = "not-paths",
-     .statement = "Sums count walks and not paths, as the course notes state: most walks of 6 steps visit some node "
-                  "twice.",
+     .statement = "Control: walks are not paths that visit no node twice. Most walks of 6 steps visit some node twice.",
      .number = "number of walks of 6 steps divided by number of paths of 6 steps that visit no node twice",
      .rule = BO_LAB_AT_LEAST,
      .bound = 2,
@@ -28,14 +30,17 @@ static const bo_lab_claim claims[] = {
          "most k steps if every node has a self-loop.",
      .number = "number of entries that differ, k = 1 to 6",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0},
+     .bound = 0,
+     .passage = LAB_NOTES "line 444: \"If replace 'sum' func with 'max'. Then the i-th output of node j at layer k "
+                          "represents: if there's a path\""},
     {.name = "order",
      .statement =
          "Three message-passing layers with sum, mean or maximum, and a mean over all nodes after them, do not depend "
          "on the numbering of nodes or the order of neighbors.",
      .number = "largest |difference| / |output|, for nodes and for the graph",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-5},
+     .bound = 1e-5,
+     .passage = LAB_NOTES "lines 458-467: \"a function which satisfies permutation invariance is valid\""},
     {.name = "order-control",
      .statement = "Control: a recurrent layer that reads the nodes one after another depends on their order.",
      .number = "|difference| / |output|",

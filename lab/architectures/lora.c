@@ -10,12 +10,15 @@ static const bo_lab_claim claims[] = {
      .statement = "If A and B both start at zero, no gradient reaches either and both stay zero.",
      .number = "largest absolute entry of A and B after all steps",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0},
+     .bound = 0,
+     .passage = LAB_NOTES "line 767: \"If A, B are initialized to all zero ⇒ Zero gradient for A & B, No!\""},
     {.name = "both-random",
      .statement = "If both start at random (Xavier), the model changes before the first step.",
      .number = "change of the output at step 0, relative to the norm of the output",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.1},
+     .bound = 0.1,
+     .passage =
+         LAB_NOTES "line 769: \"if both Xavier initialized, AB ≠ 0, and feature of pretrained model is not used\""},
     {.name = "one-zero",
      .statement = "With A random and B zero, the model starts exactly unchanged.",
      .number = "change of the output at step 0, relative to the norm of the output",
@@ -51,7 +54,10 @@ static const bo_lab_claim claims[] = {
                "its best learning rate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1,
-     .source = "course notes, LoRA; LoRA-GA (arXiv 2407.05000)"},
+     .source = "course notes, LoRA; LoRA-GA (arXiv 2407.05000)",
+     .passage =
+         LAB_NOTES "lines 761-763: \"By aligning initializations to natural gradient directions, we are likely to "
+                   "be able to have more significant impacts faster\""},
 };
 
 static const bo_lab_table tables[] = {

@@ -12,6 +12,14 @@ static const bo_lab_claim claims[] = {
      .number = "sine of the largest angle between the column space of the decoder and that span, without weight decay",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
+    {.name = "stationary",
+     .statement = "W₂ = W₁ᵀ = U_k, the first k principal directions, satisfies the first-order condition (W₂W₁ - "
+                  "I)XXᵀW₁ᵀ = 0.",
+     .number = "|(W₂W₁ - I)XXᵀW₁ᵀ| / |XXᵀ|, for data in float32",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-7,
+     .passage = LAB_NOTES "lines 540-548: \"The first order condition states that […]. If W_2 = W_1ᵀ are the first k "
+                          "columns of U, then […] W_1 = U_kᵀ, W_2 = U_k\""},
     {.name = "not-orthogonal",
      .statement = "Control: without weight decay, its weights are not orthogonal.",
      .number = "|W₂ᵀW₂ - I| / √k",
@@ -22,7 +30,10 @@ static const bo_lab_claim claims[] = {
                   "orthonormal.",
      .number = "larger of |W₂ᵀW₂ - I| and |W₁W₁ᵀ - I|, divided by √k",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.05},
+     .bound = 0.05,
+     .passage =
+         LAB_NOTES "lines 568-576: \"inductive bias of: Forcing W_1, W_2 to be orthogonal\", \"W_1W_1ᵀ = I\"; the "
+                   "printed W_2W_2ᵀ = I is read as W_2ᵀW_2 = I"},
     {.name = "transpose",
      .statement = "With weight decay, the encoder is the transpose of the decoder.",
      .number = "|W₁ - W₂ᵀ| / |W₂| at λ = 0.03",
@@ -42,8 +53,7 @@ static const bo_lab_claim claims[] = {
      .bound = 0.95,
      .source = "Kunin et al. 2019, arXiv 1901.08168"},
     {.name = "units",
-     .statement = "With weight decay, every column of the decoder is a principal direction (W₂ = U_k, as in the "
-                  "course notes).",
+     .statement = "With weight decay, every column of the decoder is a principal direction, and not only their span.",
      .number = "largest |cosine| of a column with a principal direction, mean over the columns, at λ = 0.1",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.95},
@@ -216,10 +226,31 @@ static bo_status measure_data(lab_run *run, const lab_least_squares *data)
     return BO_OK;
 }
 
+/* |(UUᵀ - I) C U| / |C| with C = Σ x xᵀ and the first principal directions as columns of U. The other condition of the
+ * notes, Uᵀ(UUᵀ - I) C = 0, holds for any orthonormal U. */
+static double stationary(const lab_least_squares *data)
+{
+    double c[DIM * DIM] = {0}, rest = 0;
+    for (size_t r = 0; r < data->rows; r++)
+        for (size_t i = 0; i < DIM; i++)
+            for (size_t j = 0; j < DIM; j++) c[i * DIM + j] += data->x[r * DIM + i] * data->x[r * DIM + j];
+    for (size_t k = 0; k < UNITS; k++) {
+        double mapped[DIM], left[DIM];
+        for (size_t i = 0; i < DIM; i++) left[i] = mapped[i] = lab_dot(c + i * DIM, data->directions + k * DIM, DIM);
+        for (size_t u = 0; u < UNITS; u++) {
+            const double part = lab_dot(data->directions + u * DIM, mapped, DIM);
+            for (size_t i = 0; i < DIM; i++) left[i] -= part * data->directions[u * DIM + i];
+        }
+        rest += lab_dot(left, left, DIM);
+    }
+    return sqrt(rest) / lab_norm(c, DIM * DIM);
+}
+
 static bo_status measure(lab_run *run)
 {
     lab_least_squares data;
     BO_TRY(open_data(run, &data));
+    lab_claim(run, "stationary", stationary(&data));
     const bo_status status = measure_data(run, &data);
     lab_least_squares_close(&data);
     return status;

@@ -16,7 +16,8 @@ static const bo_lab_claim claims[] = {
                   "scratch.",
      .number = "largest |difference| / |refit| of the outputs, float64",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-9},
+     .bound = 1e-9,
+     .passage = LAB_NOTES "lines 657-661: \"a nice trick: Sherman-Morrison Formula\""},
     {.name = "engine",
      .statement =
          "The ridge attention of the library gives the same outputs as a refit, without decay (rotations of a factor "
@@ -29,7 +30,8 @@ static const bo_lab_claim claims[] = {
      .statement = "The cost per token is at most O(d²), for keys and values of dimension d.",
      .number = "exponent of the time per token as a power of d, d = 32 to 256",
      .rule = BO_LAB_AT_MOST,
-     .bound = 2.4},
+     .bound = 2.4,
+     .passage = LAB_NOTES "lines 657-661: \"if U, V are two d-dimension vector and M ∈ R^(d×d), O(d²)\""},
     {.name = "length",
      .statement = "The cost per token does not grow with the sequence length.",
      .number = "time per token after 20,000 tokens divided by time per token after one, d = 64",

@@ -14,7 +14,9 @@ static const bo_lab_claim claims[] = {
      .number = "measured ln|gradient| per step divided by ln ρ, mean over ρ = 0.8, 0.9, 1.1, 1.25",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
-     .upper = 1.05},
+     .upper = 1.05,
+     .passage = LAB_NOTES "lines 504-506: \"if the magnitude of the largest eigenvalue of W^h is much larger than 1, "
+                          "gradient explode; vice versa\""},
     {.name = "at-one",
      .statement = "At ρ = 1, the gradient neither grows nor vanishes.",
      .number = "|ln|gradient|| per step",

@@ -12,7 +12,8 @@ static const bo_lab_claim claims[] = {
      .number = "largest change of q·k / |q||k| when both move by up to 4000 positions",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5,
-     .source = "RoFormer (arXiv 2104.09864), course notes, lecture on RoPE"},
+     .source = "RoFormer (arXiv 2104.09864), course notes, lecture on RoPE",
+     .passage = LAB_NOTES "lines 703-707: \"RoPE(z_t, t) = e^(jtw) z_t, hence RoPE(x, m)ᵀ RoPE(y, n)\""},
     {.name = "closed-form",
      .statement =
          "This product is Re Σ exp(√-1 w_n (i - j)) z_n conj(y_n) with w_n = 10000^(-2(n - 1) / d), where pairs of "
@@ -42,7 +43,9 @@ static const bo_lab_claim claims[] = {
      .number = "held-out R² of the position by ridge regression from the best layer",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = "course notes, lecture on RoPE; Haviv et al. (arXiv 2203.16634)"},
+     .source = "course notes, lecture on RoPE; Haviv et al. (arXiv 2203.16634)",
+     .passage = LAB_NOTES "line 713: \"it might be possible for attention layer itself to learn to encode positional "
+                          "information\""},
     {.name = "both-ways",
      .statement =
          "Control: with the same weights but without the causal mask, so that order cannot be known, the hidden "
@@ -423,9 +426,11 @@ static bo_status measure(lab_run *run)
     lab_claim(run, "closed-form", error);
     BO_TRY(measure_scores(run, false, &change, &unused));
     lab_claim(run, "added", change);
-    lab_note(run,
-             "The course notes print w_n = 10000^-2 (n - 1)/d. The intended formula, measured here, is 10000^(-2(n - "
-             "1)/d); as printed, no pair would rotate by more than 1e-8 per position.");
+    lab_note(
+        run,
+        "The text version of the course notes (founding document 002, line 711) has w = 10000^-2 · (i - 1)/d, where "
+        "the exponent of the handwriting cannot be determined. Measured here is 10000^(-2(i - 1)/d), the formula of "
+        "RoFormer.");
     BO_TRY(lab_text_open(run, 0, &text));
     const bo_status status = measure_models(run, &text);
     lab_text_close(&text);

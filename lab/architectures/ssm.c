@@ -1,6 +1,7 @@
 /* ssm: recurrence and convolution, powers by doubling, and overflow. */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 #include "../../src/math/linalg.h"
 #include "../../src/nn/nn.h"
 #include "../tools/clock.h"
@@ -18,6 +19,16 @@ static const bo_lab_claim claims[] = {
                "float64",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
+    {.name = "delayed",
+     .statement =
+         "If the state receives the input one step later, x_(t+1) = A x_t + B u_t and y_t = C x_t + D u_t, the "
+         "kernel is (D, CB, CAB, CA²B, …).",
+     .number = "largest |recurrence - convolution| / largest |output|, float64, 8 states, 64 tokens",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-12,
+     .passage =
+         LAB_NOTES "lines 552-556 and 582-583: \"x_1 = Bu_0, x_2 = ABu_0 + Bu_1\", \"K = (0, CB, CAB, CA²B, …)\" and "
+                   "\"K = (D, CB, CAB, CA²B, …)\"; the former is the case D = 0"},
     {.name = "by-length",
      .statement =
          "The FFT needs O(log L) sequential steps and the recurrence L. On one thread, which executes all of them in "
@@ -40,7 +51,9 @@ static const bo_lab_claim claims[] = {
                   "steps.",
      .number = "largest relative difference from single steps, float64, L up to 1024",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-9},
+     .bound = 1e-9,
+     .passage = LAB_NOTES "lines 597-609: \"X^L = (X^(L/2), A^(L/2) X^(L/2))\", \"A^L = I + PPᵀ Σ [C(L, l) L^(l-1)]\", "
+                          "\"where L = ‖P‖²\" in the power"},
     {.name = "overflow",
      .statement = "A = I + PPᵀ overflows float32 in 1000 steps if |P|² exceeds 2^(128/1000) - 1 = 0.0928.",
      .number = "smallest |P|² that overflows",
@@ -407,6 +420,43 @@ static bo_status measure_bounded(lab_run *run)
     return BO_OK;
 }
 
+/* ---- a state that receives the input one step later -------------------------------------------------------------- */
+
+/* out = A v */
+static void apply(size_t n, const double *a, const double *v, double *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = lab_dot(a + i * n, v, n);
+}
+
+static void measure_delayed(lab_run *run)
+{
+    enum { SIZE = 8, LENGTH = 64 };
+    double a[SIZE * SIZE], b[SIZE], c[SIZE], d, u[LENGTH], kernel[LENGTH], x[SIZE] = {0}, next[SIZE];
+    double worst = 0, size = 0;
+    bo_rng rng = lab_rng(run, "lab.ssm.delayed");
+    for (size_t i = 0; i < SIZE * SIZE; i++) a[i] = 0.3 * bo_rng_normal(&rng); /* spectral radius about 0.85 */
+    for (size_t i = 0; i < SIZE; i++) b[i] = bo_rng_normal(&rng), c[i] = bo_rng_normal(&rng);
+    for (size_t t = 0; t < LENGTH; t++) u[t] = bo_rng_normal(&rng);
+    kernel[0] = d = bo_rng_normal(&rng);
+    double power[SIZE]; /* A^(t - 1) B */
+    memcpy(power, b, sizeof b);
+    for (size_t t = 1; t < LENGTH; t++) {
+        kernel[t] = lab_dot(c, power, SIZE);
+        apply(SIZE, a, power, next);
+        memcpy(power, next, sizeof next);
+    }
+    for (size_t t = 0; t < LENGTH; t++) {
+        const double y = lab_dot(c, x, SIZE) + d * u[t];
+        double sum = 0;
+        for (size_t l = 0; l <= t; l++) sum += kernel[l] * u[t - l];
+        worst = fmax(worst, fabs(y - sum));
+        size = fmax(size, fabs(y));
+        apply(SIZE, a, x, next);
+        for (size_t i = 0; i < SIZE; i++) x[i] = next[i] + b[i] * u[t];
+    }
+    lab_claim(run, "delayed", worst / size);
+}
+
 /* ---- form of the powers ------------------------------------------------------------------------------------------ */
 
 static bo_status measure_ranks(lab_run *run)
@@ -433,6 +483,7 @@ static bo_status measure_ranks(lab_run *run)
 static bo_status measure(lab_run *run)
 {
     BO_TRY(measure_forms(run));
+    measure_delayed(run);
     BO_TRY(measure_time(run));
     BO_TRY(measure_powers(run));
     measure_overflow(run);
@@ -450,8 +501,7 @@ const lab_experiment lab_ssm = {
      .method =
          "The state-space layers of the library with 16 channels are used as initialized, in both forms. Agreement: 8 "
          "states, 512 normal inputs and all three kinds of A, compared with a recurrence in float64 with the same "
-         "parameters (the kernel of the course notes starts with D or with 0, because their state receives the input "
-         "one step later). Time: CPU time of one thread for a forward and backward pass, the two forms measured "
+         "parameters, and in float64 for a state that receives the input one step later. Time: CPU time of one thread for a forward and backward pass, the two forms measured "
          "alternately, median of 9, for 256 to 16384 tokens of one sequence and for 4 to 256 states. Powers: a dense "
          "symmetric A with eigenvalues from 0.9 to 0.999, in float64. The overflow of I + PPᵀ is found by bisection "
          "on |P|². Ranks count singular values above 10⁻¹⁰ of the largest.",

@@ -9,11 +9,11 @@
 #define LEVINE "Levine et al. 2020 (arXiv 2006.12467)"
 
 #define EQUATION_1                                                                                                     \
-    "founding document 001 (Navon 2021), lines 13-17: \"as long as L > log_3 d_x: sep(y) = Θ(3^(L·d_x)), "           \
-    "where d_x is the layer width, and L is the depth\""
+    LAB_NAVON "lines 13-17: \"as long as L > log_3 d_x: sep(y) = Θ(3^(L·d_x)), "                                     \
+              "where d_x is the layer width, and L is the depth\""
 #define EQUATION_3                                                                                                     \
-    "founding document 001 (Navon 2021), lines 21-35: \"each from degree d then the obtained "                         \
-    "expressive power is sep(Y_L^d) = Θ(d^(L·d_x)) […] as long as L > log_d d_x\""
+    LAB_NAVON "lines 21-35: \"each from degree d then the obtained "                                                   \
+              "expressive power is sep(Y_L^d) = Θ(d^(L·d_x)) […] as long as L > log_d d_x\""
 
 #define CLAIM                                                                                                          \
     "The separation rank of L token-mixing layers of degree d and width d_x grows as d^(L d_x) once L > log_d d_x. "   \
@@ -79,11 +79,11 @@ static const bo_lab_claim claims[] = {
      .upper = 1.15,
      .passage = EQUATION_3},
     {.name = "logarithm",
-     .statement = "For L > log_d d_x and one token in each half, ln rank is at least half of L d_x ln d.",
-     .number = "smallest ln rank / (L d_x ln d)",
+     .statement = "For L > log_d d_x and one token in each half, ln rank is at least half of d_x (L - log_d d_x) ln d.",
+     .number = "smallest ln rank / (d_x (L ln d - ln d_x))",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 0.5,
-     .source = LEVINE ", which bounds the logarithm of the rank"},
+     .source = "the form of the lower bound of " LEVINE},
     {.name = "not-above",
      .statement = "With one token in each half, the rank does not exceed d^(L d_x).",
      .number = "largest ln rank / (L d_x ln d)",
@@ -96,12 +96,24 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 1},
     {.name = "budget",
-     .statement = "With 12 matrices of the same size and one token in each half, layers of degree 3 have a larger rank "
-                  "than layers of degree 2 and 4, as they do for sufficiently many matrices.",
-     .number = "smallest ln (rank of degree 3 / largest rank of degrees 2 and 4) over d_x = 1 and 2",
-     .rule = BO_LAB_EACH_AT_LEAST,
+     .statement = "A budget of 12 matrices is too small for the growth law to decide: with one token in each half, "
+                  "layers of degree 3 have a smaller rank than layers of degree 2 and 4.",
+     .number = "largest ln (rank of degree 3 / largest rank of degrees 2 and 4) over d_x = 1 and 2",
+     .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .source = NAVON ", section 1.2, at a finite budget"},
+     .source = LAB_NAVON "lines 35-53, which compare the growth for large budgets"},
+    {.name = "proxy",
+     .statement = "With one token in each half, the rank depends only on the total degree: layers of degree 2 and half "
+                  "as many layers of degree 4 have the same rank.",
+     .number = "largest |ln of the ratio of the ranks|, d_x = 1 to 3",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 0,
+     .source = LAB_NAVON "line 267, which suggests the degree as a proxy for the rank"},
+    {.name = "proxy-several",
+     .statement = "Control: with several tokens in each half, it does not depend on the total degree alone.",
+     .number = "rank of 2 layers of degree 4 divided by rank of 4 layers of degree 2, d_x = 2",
+     .rule = BO_LAB_EACH_AT_LEAST,
+     .bound = 2},
     {.name = "whole",
      .statement = "Control: the matrix of the whole function has the same rank.",
      .number = "number of networks with another rank, out of 6",
@@ -282,7 +294,7 @@ static void judge_width(growth *g)
     lab_claim(g->run, "width", sum);
 }
 
-/* ln rank / (L d_x ln d) for L > log_d d_x, one token in each half. */
+/* ln rank by d_x (L ln d - ln d_x) and by d_x L ln d, for L > log_d d_x and one token in each half. */
 static void judge_logarithm(growth *g)
 {
     double least = INFINITY, most = 0;
@@ -291,7 +303,7 @@ static void judge_logarithm(growth *g)
             for (size_t l = 1; l <= DEEPEST; l++) {
                 const double law = (double)l * log((double)d);
                 if (g->ln[0][d][n][l] == 0 || law <= log((double)n) + 1e-9) continue;
-                least = fmin(least, g->ln[0][d][n][l] / (law * (double)n));
+                least = fmin(least, g->ln[0][d][n][l] / ((law - log((double)n)) * (double)n));
                 most = fmax(most, g->ln[0][d][n][l] / (law * (double)n));
             }
     lab_claim(g->run, "logarithm", least);
@@ -318,6 +330,17 @@ static void judge_budget(growth *g)
              "for width 1, %zu for width 2 and %zu for width 3 (of the budgets 12, 24 and 36): the growth law hides a "
              "factor of about 2, because the linear transformer has only even degrees in the first half.",
              first[1], first[2], first[3]);
+}
+
+static void judge_proxy(growth *g)
+{
+    double most = 0;
+    for (size_t n = 1; n <= 3; n++)
+        for (size_t l = 1; 2 * l <= DEEPEST; l++)
+            if (g->ln[0][4][n][l] > 0 && g->ln[0][2][n][2 * l] > 0)
+                most = fmax(most, fabs(g->ln[0][4][n][l] - g->ln[0][2][n][2 * l]));
+    lab_claim(g->run, "proxy", most);
+    lab_claim(g->run, "proxy-several", exp(g->ln[1][4][2][2] - g->ln[1][2][2][4]));
 }
 
 /* ---- control ----------------------------------------------------------------------------------------------------- */
@@ -353,6 +376,7 @@ static bo_status measure_with(growth *g)
     judge_width(g);
     judge_logarithm(g);
     judge_budget(g);
+    judge_proxy(g);
     return BO_OK;
 }
 

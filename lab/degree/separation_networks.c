@@ -238,7 +238,6 @@ static bo_status by_tokens(networks *n)
                  {3, 2, 1, 16, false},  {3, 2, 2, 32, false}, {3, 2, 3, 100, true}, {3, 3, 1, 16, false},
                  {3, 3, 2, 100, false}, {3, 4, 1, 16, false}, {3, 4, 2, 640, true}};
     bo_context *context = lab_context(n->run);
-    size_t degree_4[2] = {0}; /* of two layers of degree 2, and of one of degree 4; three columns */
     for (size_t i = 0; i < LAB_COUNT_OF(cases); i++) {
         const lab_polynomial_desc desc = {cases[i].degree, cases[i].layers, cases[i].width, 4 * cases[i].width, 4};
         lab_polynomial *net;
@@ -252,10 +251,8 @@ static bo_status by_tokens(networks *n)
         BO_TRY(status);
         snprintf(column, sizeof column, "d = %zu, width %zu", desc.degree, desc.width);
         lab_point(n->run, "tokens", column, (double)desc.layers, (double)rank);
-        if (desc.width == 3 && power(desc.degree, desc.layers) == 4) degree_4[desc.degree == 4] = rank;
         BO_TRY(lab_progress(n->run, 0.3));
     }
-    lab_claim(n->run, "proxy-tokens", fabs((double)degree_4[0] - (double)degree_4[1]));
     return BO_OK;
 }
 

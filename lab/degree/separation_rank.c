@@ -37,7 +37,8 @@ static const bo_lab_claim claims[] = {
      .number = "number of networks of another degree, out of 18",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .source = NAVON ", section 6.2"},
+     .source = NAVON ", section 6.2",
+     .passage = LAB_NAVON "line 269: \"degree(T_p^d) = […] = d^p\""},
     {.name = "proxy",
      .statement = "The rank depends only on the total degree: four layers of degree 2 and two layers of degree 4 have "
                   "the same rank.",
@@ -73,14 +74,6 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 3,
      .source = NAVON ", section 1.2, which counts d"},
-    {.name = "proxy-tokens",
-     .statement =
-         "The rank of token-mixing layers also depends only on the total degree: two layers of degree 2 and one of "
-         "degree 4 have the same rank.",
-     .number = "difference of the ranks",
-     .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0,
-     .source = NAVON ", section 6.2"},
     {.name = "rounding",
      .statement = "Singular values in float64 also give the correct rank.",
      .number = "smallest numerical rank divided by exact rank",
@@ -107,14 +100,18 @@ static const bo_lab_claim claims[] = {
      .number = "fraction of them",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.9,
-     .source = NAVON ", section 5.1.2"},
+     .source = NAVON ", section 5.1.2",
+     .passage = LAB_NAVON "line 249: \"we can try to claim that almost all of the relevant polynomials are from high "
+                          "ε-sep-rank\""},
     {.name = "losses",
      .statement =
-         "The choice of distance changes it only by a constant factor, also for the function that is 1 if A = B.",
+         "The choice of distance changes it only by a factor that does not depend on the number of points, also for "
+         "the function that is 1 if A = B.",
      .number = "exponent of √d₂ / d₁ as a power of the grid size",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
-     .source = NAVON ", section 4.5"},
+     .source = LAB_NAVON "line 207: \"all the norms on R^n are equivalent\", which holds for a fixed number n of "
+                         "points; that the constants do not depend on n is our extension"},
     {.name = "losses-smooth",
      .statement = "For a polynomial of fixed degree, the choice of distance changes it only by a constant factor.",
      .number = "absolute exponent of √d₂ / d₁ as a power of the grid size",

@@ -17,7 +17,10 @@ static const bo_lab_claim claims[] = {
      .number = "largest minus smallest error of the five representations, divided by the predicted error, with "
                "optimal sampling",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.1},
+     .bound = 0.1,
+     .passage =
+         LAB_PAPERS "line 30: \"Under this policy all random features representations have the same approximation "
+                    "error\""},
     {.name = "as-drawn",
      .statement = "Control: with the standard sampling of each representation, the errors differ.",
      .number = "largest divided by smallest error of the five representations, with standard sampling",

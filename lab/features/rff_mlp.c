@@ -10,7 +10,8 @@ static const bo_lab_claim claims[] = {
      .statement = "The usual hidden size of 4 times the width is at least twice as large as necessary.",
      .number = "smallest hidden size / width whose held-out loss is within 0.02 nats of that at 4",
      .rule = BO_LAB_AT_MOST,
-     .bound = 2},
+     .bound = 2,
+     .source = LAB_DRAFT "line 9, a joke: \"its mearly 2x larger than it needs to be\"; this measure is ours"},
     {.name = "frozen",
      .statement = "A first layer with frozen random frequencies works as well as a trained one of the same size.",
      .number = "held-out loss of random features minus held-out loss of the MLP, both with hidden size 4 x width, in "
@@ -29,7 +30,8 @@ static const bo_lab_claim claims[] = {
          "increase of held-out loss from batches of 16 windows to batches of 1, for random features minus for the "
          "MLP, in nats per token",
      .rule = BO_LAB_AT_MOST,
-     .bound = -0.02},
+     .bound = -0.02,
+     .passage = LAB_DRAFT "lines 15-16: \"a tiny tweak to MLPs allow them to train with far smaller batch sizes\""},
     {.name = "smooth",
      .statement = "Control: MLPs learn a smooth function (frequency 1.5).",
      .number = "root mean square error of the better MLP divided by the standard deviation of the function",
@@ -40,7 +42,9 @@ static const bo_lab_claim claims[] = {
                   "of trained parameters.",
      .number = "error of random features divided by error of the better MLP with the same number of trained parameters",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.5},
+     .bound = 0.5,
+     .passage = LAB_DRAFT "lines 15-17: \"dramatically reduce the number of parameters required to learn complex "
+                          "functions\""},
     {.name = "function-batch",
      .statement = "Random features also halve the error on a complex function with a batch of one example.",
      .number = "error of random features divided by error of the better MLP with the same number of trained "

@@ -12,7 +12,8 @@ static const bo_lab_claim claims[] = {
      .number = "largest distance of the trained weights from this solution divided by its distance from least "
                "squares, over q",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.05},
+     .bound = 0.05,
+     .passage = LAB_NOTES "lines 416-420: \"L(w̃) = ‖y - X̃w̃‖² + λ‖w̃‖²\", \"X̃ = XΓ⁻¹\""},
     {.name = "scale-free",
      .statement = "Dropout alone is invariant to the scale of the columns, as if they were normalized first.",
      .number = "change of the predictions when the columns are multiplied by 1/8 to 8, relative to their root mean "
@@ -26,12 +27,13 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "is-batchnorm",
-     .statement = "Dropout is batch normalization (as the course notes put it): normalization alone gives the "
-                  "predictions of dropout.",
+     .statement = "Normalization alone, without the ridge penalty, gives the predictions of dropout.",
      .number = "distance between the predictions of normalization alone and of dropout divided by the distance "
                "between least squares and dropout",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.1},
+     .bound = 0.1,
+     .source = LAB_NOTES "line 420: \"dropout is actually BN (even include rescale!)\". Lines 410-420 derive "
+                         "normalized columns with a ridge penalty, so the sentence is probably not meant literally"},
     {.name = "variance-shift",
      .statement =
          "Dropout before batch normalization makes the running variance 1/(1 - q) times the variance in evaluation.",

@@ -10,7 +10,10 @@ static const bo_lab_claim claims[] = {
      .number = "mean loss over masks divided by this formula, at a random w, q = 0.5",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.98,
-     .upper = 1.02},
+     .upper = 1.02,
+     .passage =
+         LAB_NOTES "lines 406-416: \"L(w) = ‖y - pXw‖² + p(1-p)‖Γw‖²\", where Γ has \"the norm of the j-th column "
+                   "of the X\" on its diagonal; here with w divided by p"},
     {.name = "ridge",
      .statement = "Averaged over steps, training with dropout reaches the solution of this ridge regression.",
      .number = "largest distance from this solution divided by its distance from least squares, over q",

@@ -11,7 +11,8 @@ static const bo_lab_claim claims[] = {
      .statement = "If f is smooth, both estimators have the gradient as their mean.",
      .number = "larger of the two |mean estimate · gradient / |gradient|² - 1|, d = 16",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.05},
+     .bound = 0.05,
+     .passage = LAB_NOTES "lines 258-264: \"∇_μ F(μ) = E[((x - μ)/σ²) f(x)]\", \"∇_θ F(θ) = E_z[∇_θ g(z, θ)ᵀ ∇_x f]\""},
     {.name = "score",
      .statement = "For a sum of d terms, the variance of the score-function estimator per coordinate grows as d², "
                   "because it multiplies by all of f.",

@@ -11,7 +11,9 @@ static const bo_lab_claim claims[] = {
                   "contraction factor.",
      .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with two singular values",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0.02},
+     .bound = 0.02,
+     .passage = LAB_NOTES "lines 36-38: \"If we want fastest convergence speed? |1 - 2ησ_1²| = |1 - 2ησ_s²|, η' = "
+                          "1/(σ_1² + σ_s²)\""},
     {.name = "more-modes",
      .statement = "With any number of singular values, the learning rate 1/(σ_max² + σ_min²) has the smallest "
                   "worst-case contraction factor (the course notes leave this open).",

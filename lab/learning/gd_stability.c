@@ -10,7 +10,9 @@ static const bo_lab_claim claims[] = {
          "singular values.",
      .number = "largest |measured threshold · σ_max² - 1| over the problems",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 2e-3},
+     .bound = 2e-3,
+     .passage =
+         LAB_NOTES "lines 21 and 34: \"We need |1 - 2ησ²| < 1, ∴ η < 1/σ²\", \"η < min{1/σ_1², 1/σ_s²} = 1/σ_1²\""},
     {.name = "no-oscillation",
      .statement = "Below half the threshold, the error along the largest singular direction never changes sign.",
      .number = "largest fraction of steps with a sign change, at 0.05, 0.15, 0.3 and 0.45 of the threshold",
@@ -26,7 +28,8 @@ static const bo_lab_claim claims[] = {
      .statement = "One mode needs ln ε / ln |1 - 2ησ²| steps to reduce its error to the fraction ε.",
      .number = "largest |steps counted - steps predicted| over the rates, ε = 1e-3",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1},
+     .bound = 1,
+     .passage = LAB_NOTES "line 25: \"t > ln ε / ln(1 - 2ησ²)\""},
     {.name = "network-differs",
      .statement =
          "Control: for a network, the curvature at initialization does not give the threshold, because the curvature "

@@ -22,7 +22,9 @@ static const bo_lab_claim claims[] = {
                   "proportion to the ratio of the sides.",
      .number = "time with products on the larger side divided by time of the update, 1024 x 64, 5 cubic iterations",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 8},
+     .bound = 8,
+     .passage = LAB_NOTES "lines 294-296: \"if dout >> din, can we be faster? re-write: p(W) = ½(3I - WWᵀ)W = ½W(3I - "
+                          "WᵀW)\""},
     {.name = "cubic",
      .statement = "The cubic iteration brings all singular values to 1.",
      .number = "largest |s - 1| after 25 iterations, for s of at least 0.005 |G|",
@@ -35,17 +37,32 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "quintic-ends",
-     .statement = "The quintic iteration converges to UVᵀ, as the course notes state for P^n: with more iterations, "
-                  "singular values approach 1.",
+     .statement = "The quintic iteration of Muon does not converge to UVᵀ: its coefficients are chosen for speed, and "
+                  "with more iterations singular values stay away from 1.",
      .number = "largest |s - 1| after 25 iterations",
-     .rule = BO_LAB_AT_MOST,
+     .rule = BO_LAB_AT_LEAST,
      .bound = 0.01},
+    {.name = "cubic-limit",
+     .statement = "Iterating p(W) = ½(3I - WWᵀ)W ends at UVᵀ, where W = UΣVᵀ. (The singular values of W are between 0 "
+                  "and √3; the source does not restrict them.)",
+     .number = "|pⁿ(W) - UVᵀ| / |UVᵀ| after 40 iterations, float64, singular values from 0.01 to 1.7",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-9,
+     .passage = LAB_NOTES "lines 272 and 280: \"Pⁿ(G_t) = U Pⁿ(Σ) Vᵀ = UVᵀ\", \"p(W) = ½(3I - WWᵀ)W\""},
+    {.name = "cubic-outside",
+     .statement = "Control: with a singular value between √3 and √5, where p changes its sign, the limit is not UVᵀ.",
+     .number = "|pⁿ(W) - UVᵀ| / |UVᵀ| after 40 iterations, float64, singular values from 0.01 to 1.8",
+     .rule = BO_LAB_EACH_AT_LEAST,
+     .bound = 0.1},
     {.name = "scale",
      .statement = "Muon is invariant to the size of the gradients: gradients multiplied by 0.01, 100 or 10000 give "
                   "the same steps.",
      .number = "largest change of the weights after 5 steps, relative to their size",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-4},
+     .bound = 1e-4,
+     .passage =
+         LAB_NOTES "line 334: \"SignGD, Adam and Muon: global scale of raw gradients doesn't effect final update "
+                   "direction\""},
     {.name = "faster",
      .statement = "After the same number of steps, a small language model has a lower held-out loss with Muon than "
                   "with AdamW, each at its best learning rate.",
@@ -252,6 +269,50 @@ static bo_status measure_values(lab_run *run)
     return status;
 }
 
+/* w (ROWS x COLUMNS) becomes p(w) = ½(3I - wwᵀ)w. */
+static void cubic_step(double *w)
+{
+    double square[ROWS * ROWS], next[ROWS * COLUMNS] = {0};
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t j = 0; j < ROWS; j++)
+            square[i * ROWS + j] = (i == j ? 3 : 0) - lab_dot(w + i * COLUMNS, w + j * COLUMNS, COLUMNS);
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t j = 0; j < ROWS; j++)
+            for (size_t c = 0; c < COLUMNS; c++)
+                next[i * COLUMNS + c] += 0.5 * square[i * ROWS + j] * w[j * COLUMNS + c];
+    memcpy(w, next, sizeof next);
+}
+
+/* |pⁿ(W) - UVᵀ| / |UVᵀ| for singular values from 0.01 to `largest`. */
+static bo_status distance_from_limit(lab_run *run, double largest, double *out)
+{
+    enum { STEPS = 40, NUMBERS = ROWS * COLUMNS };
+    bo_rng rng = lab_rng(run, "lab.muon.limit");
+    double u[ROWS * ROWS], vt[NUMBERS], values[ROWS], w[NUMBERS] = {0}, limit[NUMBERS] = {0};
+    lab_geometric(largest, 0.01, ROWS, values);
+    BO_TRY(lab_orthonormal(lab_context(run), &rng, ROWS, ROWS, u));
+    BO_TRY(lab_orthonormal(lab_context(run), &rng, ROWS, COLUMNS, vt));
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t k = 0; k < ROWS; k++)
+            for (size_t c = 0; c < COLUMNS; c++) {
+                limit[i * COLUMNS + c] += u[i * ROWS + k] * vt[k * COLUMNS + c];
+                w[i * COLUMNS + c] += u[i * ROWS + k] * values[k] * vt[k * COLUMNS + c];
+            }
+    for (size_t t = 0; t < STEPS; t++) cubic_step(w);
+    *out = lab_distance(w, limit, NUMBERS) / lab_norm(limit, NUMBERS);
+    return BO_OK;
+}
+
+static bo_status measure_limit(lab_run *run)
+{
+    double inside, outside;
+    BO_TRY(distance_from_limit(run, 1.7, &inside));
+    BO_TRY(distance_from_limit(run, 1.8, &outside));
+    lab_claim(run, "cubic-limit", inside);
+    lab_claim(run, "cubic-outside", outside);
+    return BO_OK;
+}
+
 /* ---- size of gradients ------------------------------------------------------------------------------------------- */
 
 /* Computes the weights after 5 steps with Gaussian gradients of this size. */
@@ -357,6 +418,7 @@ static bo_status measure(lab_run *run)
 {
     BO_TRY(measure_costs(run));
     BO_TRY(measure_values(run));
+    BO_TRY(measure_limit(run));
     BO_TRY(measure_scale(run));
     return measure_training(run);
 }
@@ -372,7 +434,8 @@ const lab_experiment lab_muon = {
      .method =
          "Times are CPU times of one thread, medians of 7, for an update with 5 iterations. For comparison, 5 cubic "
          "iterations with the 1024 x 1024 product of a 1024 x 64 matrix are timed with the GEMM of the library. "
-         "Singular values: a 16 x 32 matrix with a geometric spectrum down to 0.005 of the Frobenius norm. Gradient "
+         "Singular values: a 16 x 32 matrix with a geometric spectrum down to 0.005 of the Frobenius norm. The limit "
+         "of the cubic iteration: 16 x 32 matrices with known U, V and singular values, without normalization. Gradient "
          "sizes: 5 steps with the same Gaussian gradients times 1, 0.01, 100 and 10000, without clipping. Training: a "
          "byte-level transformer with 2 layers of width 32, context 64, 8 sequences per step, 300 steps, each "
          "optimizer at 0.3, 1, 3 and 10 times its default learning rate (Muon 0.02, and 3e-3 for parameters that are "

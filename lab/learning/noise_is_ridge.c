@@ -12,7 +12,8 @@ static const bo_lab_claim claims[] = {
                   "= nσ².",
      .number = "largest distance from this solution divided by its distance from least squares without noise",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.05},
+     .bound = 0.05,
+     .passage = LAB_NOTES "lines 100-102: \"E[‖X̃w - y‖²] = ‖Xw - y‖² + mσ²‖w‖²\""},
     {.name = "factor-n",
      .statement = "The nearest ridge solution has λ = nσ², not σ².",
      .number = "nearest λ divided by nσ², σ = 0.5",
@@ -31,17 +32,22 @@ static const bo_lab_claim claims[] = {
      .bound = 0.97,
      .upper = 1.03},
     {.name = "step-notes",
-     .statement = "For the update w - η (w x̃ - y) x̃ with x̃ = x + noise, the mean is stable only below η = 1/(x² + "
-                  "σ²), as the course notes state.",
+     .statement =
+         "For the update w - η (w x̃ - y) x̃ with x̃ = x + noise, the mean of w is stable only for η below 1/(x² + σ²).",
      .number = "largest stable η times (x² + σ²)",
      .rule = BO_LAB_AT_MOST,
-     .bound = 1.05},
+     .bound = 1.05,
+     .passage =
+         LAB_NOTES "lines 106-114: \"W_(t+1) = W_t(1 - η(x² + 2xN_t + N_t²)) + ηy(x + N_t)\", \"∴ η should satisfy: "
+                   "|1 - η(x² + σ²)| < 1, 0 < η < 1/(x² + σ²)\". The second inequality is sufficient; read as "
+                   "the threshold, it is half of the one that the first gives"},
     {.name = "step",
      .statement = "The mean is stable up to η = 2/(x² + σ²), where |1 - η(x² + σ²)| = 1.",
      .number = "largest stable η times (x² + σ²)/2",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
-     .upper = 1.03},
+     .upper = 1.03,
+     .passage = LAB_NOTES "line 114: \"η should satisfy: |1 - η(x² + σ²)| < 1\""},
     {.name = "minibatch",
      .statement =
          "With batches of b examples, the mean error shrinks for every η below 2b/(β + (b - 1)λ₁), where β is the "

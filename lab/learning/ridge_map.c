@@ -13,12 +13,14 @@ static const bo_lab_claim claims[] = {
      .number = "largest difference of the predictions of the kernel machine from those of the conditional mean, "
                "relative to their root mean square",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-5},
+     .bound = 1e-5,
+     .passage = LAB_NOTES "lines 128-134: \"Ŵ = E[W|Y=y] = Xᵀ(XXᵀ + λI)⁻¹y\""},
     {.name = "map",
      .statement = "The posterior mode, found by gradient descent with weight decay, is the conditional mean.",
      .number = "distance from the conditional mean, relative to its norm",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-4},
+     .bound = 1e-4,
+     .passage = LAB_NOTES "lines 144-154: \"MAP(w | Y=y) = […] argmin λ‖w‖² + ‖Xw - y‖²\""},
     {.name = "sampled",
      .statement = "Samples of the prior, weighted by their likelihood, have this mean.",
      .number = "distance of their mean from ridge divided by the standard deviation of the prior, two weights and "

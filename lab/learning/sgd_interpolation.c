@@ -17,7 +17,8 @@ static const bo_lab_claim claims[] = {
                   "below C₁/C₂.",
      .number = "largest mean loss / bound over times and the steps η*/2, η*, 1.5 η*, 1.9 η*",
      .rule = BO_LAB_AT_MOST,
-     .bound = 1},
+     .bound = 1,
+     .passage = LAB_NOTES "lines 86-90: \"E(L(w_(t+1)) | w_t) […] ≤ (1 - C_1 η + C_2 η²) L(w_t)\", \"if η < C_1/C_2\""},
     {.name = "exact",
      .statement = "The mean loss follows the recursion of the second moments of the error.",
      .number = "mean loss divided by its exact expectation after 100 steps with η*",
@@ -25,11 +26,31 @@ static const bo_lab_claim claims[] = {
      .bound = 0.95,
      .upper = 1.05},
     {.name = "fastest",
-     .statement = "η* is the step of fastest convergence, as the course notes state (it minimizes the bound, which is "
+     .statement = "η* = C₁/2C₂ is the step of fastest convergence. (It minimizes the bound on the mean loss, which is "
                   "loose).",
      .number = "rate of convergence with the best of 0.5, 1, 1.5, 1.9, 3, 5, 8 times η* divided by the rate with η*",
      .rule = BO_LAB_AT_MOST,
-     .bound = 1.1},
+     .bound = 1.1,
+     .passage =
+         LAB_NOTES "line 92: \"To achieve fastest convergence, η* = C_1/2C_2\", read as the fastest convergence of "
+                   "the loss and not of its bound"},
+    {.name = "factor-update",
+     .statement =
+         "For the update w - η x xᵀw with one random example, E[A | w] = -(4/n) η |XᵀXw|², where A = 2 wᵀXᵀX Δw "
+         "is the part of the change of |Xw|² that is linear in the update Δw.",
+     .number = "-E[A | w] n / (η |XᵀXw|²)",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 3.9,
+     .upper = 4.1,
+     .passage =
+         LAB_NOTES "lines 71 and 79: \"w_(t+1) = w_t - η x_it x_itᵀ w_t\", \"E(A|w_t) = 2 w_tᵀXᵀX E[-η x_it x_itᵀ "
+                   "w_t | w_t] = -(4/n) η w_tᵀXᵀXXᵀX w_t\""},
+    {.name = "factor-gradient",
+     .statement = "With a step along the gradient of (xᵀw)², w - 2η x xᵀw, E[A | w] = -(4/n) η |XᵀXw|².",
+     .number = "-E[A | w] n / (η |XᵀXw|²)",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 3.9,
+     .upper = 4.1},
     {.name = "stalls",
      .statement = "Control: if no w fits every example, the loss stops falling.",
      .number = "excess loss in the last quarter divided by that in the previous quarter, step 0.1/mean |x|²",
@@ -96,6 +117,22 @@ static constants constants_of(const lab_least_squares *p)
 static double bound_of(const constants *c, double rate)
 {
     return 1 - c->c1 * rate + c->c2 * rate * rate;
+}
+
+/* -E[A | w] n / (η |XᵀXw|²) for the update w - `factor` η x xᵀw, with the mean over all examples, for a random w. */
+static double linear_factor(const lab_least_squares *p, bo_rng *rng, double factor)
+{
+    double w[DIM], mapped[DIM] = {0}, mean = 0; /* mapped: XᵀXw */
+    for (size_t j = 0; j < p->dim; j++) w[j] = bo_rng_normal(rng);
+    for (size_t i = 0; i < p->rows; i++) {
+        const double *x = p->x + i * p->dim, dot = lab_dot(x, w, p->dim);
+        for (size_t j = 0; j < p->dim; j++) mapped[j] += dot * x[j];
+    }
+    for (size_t i = 0; i < p->rows; i++) {
+        const double *x = p->x + i * p->dim;
+        mean += 2 * factor * lab_dot(mapped, x, p->dim) * lab_dot(x, w, p->dim) / (double)p->rows;
+    }
+    return mean * (double)p->rows / lab_dot(mapped, mapped, p->dim);
 }
 
 /* ---- a solution fits every example ------------------------------------------------------------------------------- */
@@ -167,6 +204,9 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
 {
     const lab_least_squares *p = r->problem;
     const constants c = constants_of(p);
+    bo_rng rng = lab_rng(run, "lab.sgd-interpolation.factor");
+    lab_claim(run, "factor-update", linear_factor(p, &rng, 1));
+    lab_claim(run, "factor-gradient", linear_factor(p, &rng, 2));
     const size_t steps = (size_t)ceil(log(1e-8) / log(bound_of(&c, c.best)));
     double worst = 0, fastest = 0, usual = NAN;
     for (size_t i = 0; i < FACTORS; i++) {

@@ -13,7 +13,9 @@ static const bo_lab_claim claims[] = {
      .number = "largest |decrease by the step of the library / (α/4) |g|*² - 1| over the norms; Muon with 30 cubic "
                "iterations",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-3},
+     .bound = 1e-3,
+     .passage =
+         LAB_NOTES "lines 166 and 180: \"Δθ* = -(α/2) g\", \"u = -(α/2)‖g‖_1 · sign(g)\"; the spectral norm is ours"},
     {.name = "search",
      .statement = "No step found by search gives a larger decrease.",
      .number = "largest decrease found divided by that of the library, over the norms",

@@ -8,14 +8,18 @@ static const bo_lab_claim claims[] = {
      .number = "prediction error from copies divided by prediction error from operations, for shapes not used in the "
                "fit",
      .rule = BO_LAB_AT_MOST,
-     .bound = 1},
+     .bound = 1,
+     .passage = LAB_PAPERS "line 23: \"popular time estimates based on FLOPs are poor estimates, and construct a more "
+                           "accurate proxy based on memory copies\""},
     {.name = "steps",
      .statement =
          "Four costs (layers, copies, operations, attention) predict the step times of shapes not used in the fit "
          "within 20%.",
      .number = "root mean square of predicted time / measured time - 1",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.2},
+     .bound = 0.2,
+     .passage = LAB_PAPERS "line 23: \"This allows us to accurately estimate the training speed of a transformer model "
+                           "from its hyperparameters\""},
     {.name = "wider",
      .statement = "With the same number of parameters, a step of the wider model takes less time (AdamW).",
      .number = "seconds per step with 8 layers divided by seconds per step with 2 layers of twice the width",
@@ -32,7 +36,9 @@ static const bo_lab_claim claims[] = {
      .number = "mean |predicted loss / measured loss - 1| over three models not used in the fit",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05,
-     .source = "Training Compute-Optimal Large Language Models (arXiv 2203.15556)"},
+     .source = "Training Compute-Optimal Large Language Models (arXiv 2203.15556)",
+     .passage = LAB_PAPERS "line 23: \"Combined with a scaling law curve like Chinchilla, this allows us to accurately "
+                           "predict the final loss of a model\""},
     {.name = "equivalence",
      .statement =
          "With the same number of parameters and tokens, the shape changes the loss by less than half as much as "
@@ -45,7 +51,10 @@ static const bo_lab_claim claims[] = {
      .statement = "In equal training time, the wider model reaches the lower held-out loss.",
      .number = "held-out loss with 8 layers minus held-out loss with 2 layers of twice the width, in nats per byte",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.01},
+     .bound = 0.01,
+     .passage =
+         LAB_PAPERS "line 23: \"models should be wider rather than deeper, as the benefits of speed outweigh the "
+                    "benefits of depth\""},
 };
 
 static const bo_lab_table tables[] = {

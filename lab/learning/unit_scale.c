@@ -34,34 +34,54 @@ static const bo_lab_claim claims[] = {
      .number = "exponent of the size of y as a power of the fan in",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.1,
-     .upper = 0.1},
+     .upper = 0.1,
+     .passage = LAB_NOTES "lines 203-205: \"W should be (1/√d_1) W_previous\""},
     {.name = "forward-notes",
-     .statement = "With the multiplier of the course notes, √(fan in), y has the size of x (the notes have the "
-                  "inverse).",
+     .statement = "With the multiplier √(fan in) instead of its inverse, y has the size of x.",
      .number = "exponent of the size of y as a power of the fan in",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.1,
      .upper = 0.1,
-     .source = "course notes, μP at unit scale: c = √(d in)"},
+     .source = LAB_NOTES "line 312: \"c = √din to set variance 1/din scaled\". Probably a slip of the pen or of the "
+                         "transcription: line 316 of the same derivation uses 1/√din"},
     {.name = "sign",
      .statement = "With the learning rate 1/√(fan in), sign steps change y by at most its size, at any width.",
      .number = "largest size of Δy over all fan ins, for the input of the step",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1},
+     .bound = 1,
+     .passage = LAB_NOTES "line 324: \"‖ΔW‖ ≤ α‖sign(g) sign(xᵀ)‖ = α√(din·dout) = √dout\", which gives α = 1/√din"},
     {.name = "sign-notes",
-     .statement =
-         "With the learning rate of the course notes, √(fan in), sign steps change y by at most its size (the notes "
-         "have the inverse).",
+     .statement = "With the learning rate √(fan in) instead of its inverse, sign steps change y by at most its size.",
      .number = "largest size of Δy over all fan ins, for the input of the step",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1,
-     .source = "course notes, μP at unit scale: α = √(d in)"},
+     .source = LAB_NOTES "line 324: \"α√(din·dout) = √dout ∴ α = √din\". Probably a slip of the pen or of the "
+                         "transcription: the equation before it gives α = 1/√din"},
+    {.name = "sign-size",
+     .statement =
+         "A sign step of size η for one example x with normal entries of variance 1 changes an output by y' with "
+         "E y'² = η² d², where d is the fan in.",
+     .number = "mean y'² / (η² d²) at the largest fan in (theory: 2/π)",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.95,
+     .upper = 1.05,
+     .passage =
+         LAB_NOTES "lines 186 and 216-218: \"entries of X are sampled i.i.d from unit Gaussian\", \"E(‖y'‖²_RMS) = "
+                   "[…] η² [E(Σ|x_i|)]² = η² d_1²\""},
+    {.name = "sign-scale",
+     .statement = "The size of this change is proportional to d.",
+     .number = "exponent of the size of y' as a power of the fan in",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.95,
+     .upper = 1.05,
+     .passage = LAB_NOTES "line 220: \"For Δy, y', scale is d_1 !!\""},
     {.name = "muon",
      .statement = "With the learning rate √(fan out), the change of y by a step of Muon does not depend on the shape: "
                   "|ΔW| ∝ √(fan out / fan in) with the factor 1/√(fan in) before W.",
      .number = "largest |exponent| of the size of Δy, as a power of the fan in and of the fan out",
      .rule = BO_LAB_AT_MOST,
-     .bound = 0.1},
+     .bound = 0.1,
+     .passage = LAB_NOTES "line 332: \"α ≤ √dout\""},
 };
 
 static const bo_lab_table tables[] = {
@@ -349,7 +369,7 @@ static const bo_optimizer_desc by_sign = {.kind = BO_OPTIMIZER_SIGN, .rate = 1, 
 
 static bo_status measure_signs(lab_run *run)
 {
-    double ins[SHAPES], sizes[SHAPES], notes_sizes[SHAPES], most = 0, notes_most = 0;
+    double ins[SHAPES], sizes[SHAPES], notes_sizes[SHAPES], changes[SHAPES], most = 0, notes_most = 0;
     for (size_t i = 0; i < SHAPES; i++) {
         const size_t in = (size_t)FIRST << i;
         const double root = ins[i] = sqrt((double)in);
@@ -362,6 +382,7 @@ static bo_status measure_signs(lab_run *run)
         BO_TRY(measure_step(run, &s, &notes));
         sizes[i] = many.y;
         notes_sizes[i] = notes.y;
+        changes[i] = one.own * root; /* without the factor before W */
         most = fmax(most, one.own / root);
         notes_most = fmax(notes_most, one.own * root);
         lab_point(run, "steps", "sign, one example, same", (double)in, one.own);
@@ -372,6 +393,8 @@ static bo_status measure_signs(lab_run *run)
     }
     lab_claim(run, "forward", lab_exponent(ins, sizes, SHAPES));
     lab_claim(run, "forward-notes", lab_exponent(ins, notes_sizes, SHAPES));
+    lab_claim(run, "sign-size", pow(changes[SHAPES - 1] / ins[SHAPES - 1], 2));
+    lab_claim(run, "sign-scale", lab_exponent(ins, changes, SHAPES));
     lab_claim(run, "sign", most);
     lab_claim(run, "sign-notes", notes_most);
     return BO_OK;

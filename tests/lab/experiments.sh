@@ -4,7 +4,7 @@
 # Claims that may have no number in a quick run, as experiment/claim.
 may_lack=""
 # Claims about every seed that are known to be false as stated in their source.
-refuted="batchnorm/mean-only separation-rank/proxy-tokens separation-rank/rounding
+refuted="separation-rank/rounding
     unit-scale/sign-notes"
 
 # group NAME PART PARTS: the names of every PARTS-th experiment of a group, starting at the PART-th.

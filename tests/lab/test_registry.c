@@ -27,6 +27,9 @@ static void check_claims(const bo_lab_experiment *e)
         REQUIRE(is_word(c->name), "a claim of %s has a strange name", e->name);
         REQUIRE(is_text(c->statement) && is_text(c->number), "%s, %s: no statement or number", e->name, c->name);
         REQUIRE(!c->source || is_text(c->source), "%s, %s: an empty source", e->name, c->name);
+        REQUIRE(!c->passage || strstr(c->passage, "founding document 00"), "%s, %s: a passage of no document", e->name,
+                c->name);
+        REQUIRE(!c->passage || strstr(c->passage, " line"), "%s, %s: a passage without lines", e->name, c->name);
         REQUIRE(bo_lab_rule_name(c->rule) && isfinite(c->bound), "%s, %s: a strange rule", e->name, c->name);
         REQUIRE(c->rule == BO_LAB_BETWEEN ? c->bound < c->upper && isfinite(c->upper) : c->upper == 0,
                 "%s, %s: strange bounds", e->name, c->name);
