@@ -82,8 +82,8 @@ api: all ## refresh the table of functions in docs/reference/api.md and tests/ho
 times: ## refresh tests/times.txt from the last run of `make test` or `make test-long`: which tests are slow
 	@scripts/times $(BUILD)
 
-verdicts: all ## refresh tests/lab/verdicts.txt: the verdicts of the quick lab that make test-long expects (30 minutes on two cores)
-	@scripts/verdicts $(BUILD)
+verdicts: all ## refresh tests/lab/verdicts.txt, the verdicts of the quick lab that make test-long expects; EXPERIMENTS="dark rfa" (default: all)
+	@scripts/verdicts $(BUILD) $(EXPERIMENTS)
 
 run: ## train a language model with linear attention on English text for two minutes, evaluate it, generate text
 	@scripts/setup run

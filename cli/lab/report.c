@@ -51,13 +51,13 @@ static void put_summary(FILE *out, const cli_lab_results *results)
 /* Claims as they are written in the founding documents, with this verdict. */
 static void put_written(FILE *out, const cli_lab_results *results, const char *title, bo_lab_verdict verdict)
 {
-    fprintf(out, "\n### As written: %s\n\n| Experiment | Claim | Passage |\n|---|---|---|\n", title);
+    fprintf(out, "\n### Claims as written: %s\n\n| Experiment | Claim | Passage |\n|---|---|---|\n", title);
     for (size_t i = 0; i < bo_lab_count(); i++) {
         const bo_lab_experiment *e = bo_lab_at(i);
         for (size_t k = 0; results->items[i] && k < e->claim_count; k++) {
             const bo_lab_outcome o = bo_lab_result_claim(results->items[i], k);
             if (!o.claim->passage || o.verdict != verdict) continue;
-            fprintf(out, "| [%s](#%s) | ", e->name, e->name);
+            fprintf(out, "| [%s](#%s), %s | ", e->name, e->name, o.claim->name);
             put_text(out, o.claim->statement);
             fputs(" | ", out);
             put_text(out, o.claim->passage);
@@ -71,7 +71,7 @@ static void put_own(FILE *out, const cli_lab_results *results)
 {
     static const bo_lab_verdict verdicts[] = {BO_LAB_HELD, BO_LAB_FAILED, BO_LAB_INCONCLUSIVE};
     fputs(
-        "\n### Our own variation\n\n"
+        "\n### Claims of our own\n\n"
         "Claims that no founding document states: controls, consequences, corrections, and claims of other papers.\n\n"
         "| Experiment | Held | Failed | Inconclusive |\n|---|---|---|---|\n",
         out);
@@ -96,8 +96,8 @@ static void put_own(FILE *out, const cli_lab_results *results)
 static void put_sorted(FILE *out, const cli_lab_results *results)
 {
     fputs("\n## Claims by what the founding documents say\n", out);
-    put_written(out, results, "holds", BO_LAB_HELD);
-    put_written(out, results, "does not hold", BO_LAB_FAILED);
+    put_written(out, results, "held", BO_LAB_HELD);
+    put_written(out, results, "failed", BO_LAB_FAILED);
     put_written(out, results, "inconclusive", BO_LAB_INCONCLUSIVE);
     put_own(out, results);
 }

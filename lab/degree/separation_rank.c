@@ -100,9 +100,8 @@ static const bo_lab_claim claims[] = {
      .number = "fraction of them",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.9,
-     .source = NAVON ", section 5.1.2",
-     .passage = LAB_NAVON "line 249: \"we can try to claim that almost all of the relevant polynomials are from high "
-                          "ε-sep-rank\""},
+     .source = LAB_NAVON "line 249: \"we can try to claim that almost all of the relevant polynomials are from high "
+                         "ε-sep-rank\"; ε, the rank and the polynomials are our choice"},
     {.name = "losses",
      .statement =
          "The choice of distance changes it only by a factor that does not depend on the number of points, also for "

@@ -27,7 +27,7 @@ static const bo_lab_claim claims[] = {
      .upper = 1.05},
     {.name = "fastest",
      .statement = "η* = C₁/2C₂ is the step of fastest convergence. (It minimizes the bound on the mean loss, which is "
-                  "loose).",
+                  "loose.)",
      .number = "rate of convergence with the best of 0.5, 1, 1.5, 1.9, 3, 5, 8 times η* divided by the rate with η*",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1,
