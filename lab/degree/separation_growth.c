@@ -19,19 +19,19 @@
     "The separation rank of L token-mixing layers of degree d and width d_x grows as d^(L d_x) once L > log_d d_x. "   \
     "This is a statement about growth: with each layer the rank is multiplied by d^d_x, up to a constant."
 
-#define METHOD                                                                                                            \
-    "Tokens are split in the middle. The output is a linear form of the last token after L layers without "               \
-    "normalization: (X W1) ∘ ΣX W2 for degree 2, (X Wq)(X Wk)ᵀ X Wv (the linear transformer) for degree 3, and the " \
-    "latter ∘ ΣX W3 for degree 4, where Σ is the sum over tokens. Equation 2 of the source, X Π (W_k Xᵀ), has "    \
-    "factors whose sizes do not fit for even degrees; these layers have its degree, its d matrices, and one factor "      \
-    "of the token itself. Weights and tokens are random residues modulo 2^31 - 1. The output depends on the tokens "      \
-    "only through s = Σ x, G = Σ x xᵀ and the last token; it is split into parts by the degree in the first half, "   \
-    "and the rank is the sum of the ranks of their matrices. Each matrix is larger than the largest possible rank "       \
-    "(the number of monomials of the part on either side), so the rank is that of the function, except with a "           \
-    "probability of less than 10⁻³ per network. The exponent of a layer is the growth of ln rank from L - 1 to L "     \
-    "layers divided by ln d; the law predicts d_x. It is judged at the largest depth of each network. All depths "        \
-    "that are judged exceed log_d d_x. Halves have one token, or d_x + 1 tokens, which is enough for s and G to take "    \
-    "all values."
+#define METHOD                                                                                                         \
+    "Tokens are split in the middle. The output is a linear form of the last token after L layers without "            \
+    "normalization: (X W1) ∘ ΣX W2 for degree 2, (X Wq)(X Wk)ᵀ X Wv (the linear transformer) for degree 3, and "  \
+    "the latter ∘ ΣX W3 for degree 4, where Σ is the sum over tokens. Equation 2 of the source, X Π (W_k Xᵀ), " \
+    "has factors whose sizes do not fit for even degrees; these layers have its degree, its d matrices, and "          \
+    "one factor of the token itself. Weights and tokens are random residues modulo 2^31 - 1. The output "              \
+    "depends on the tokens only through s = Σ x, G = Σ x xᵀ and the last token; it is split into parts by the "    \
+    "degree in the first half, and the rank is the sum of the ranks of their matrices. Each matrix is larger "         \
+    "than the largest possible rank (the number of monomials of the part on either side). A rank modulo the "          \
+    "prime is at most the rank for almost all weights, so a rank that reaches the largest possible one is "            \
+    "exact. The exponent of a layer is the growth of ln rank from L - 1 to L layers divided by ln d; the law "         \
+    "predicts d_x. It is judged at the largest depth of each network. All depths that are judged exceed log_d "        \
+    "d_x. Halves have one token, or d_x + 1 tokens, which is enough for s and G to take all values."
 
 static const bo_lab_claim claims[] = {
     {.name = "depth",
@@ -307,7 +307,7 @@ static void judge_logarithm(growth *g)
                 most = fmax(most, g->ln[0][d][n][l] / (law * (double)n));
             }
     lab_claim(g->run, "logarithm", least);
-    lab_claim(g->run, "not-above", round(most * 1e9) / 1e9);
+    lab_claim(g->run, "not-above", round(most * 1e9) / 1e9); /* logarithms of equal numbers may differ in rounding */
 }
 
 /* ---- budget ------------------------------------------------------------------------------------------------------ */

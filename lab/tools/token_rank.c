@@ -254,20 +254,32 @@ static void fill_entry(parts *p, size_t i, size_t j)
     }
 }
 
+static bo_status sum_ranks(bo_context *context, parts *p, size_t *rank)
+{
+    for (size_t i = 0; i < p->settings; i++) {
+        BO_TRY(bo_progress(context, "separation rank", (double)i, (double)p->settings));
+        for (size_t j = 0; j < p->settings; j++) fill_entry(p, i, j);
+    }
+    for (size_t k = 0; k < p->d.parts; k++) {
+        BO_TRY(bo_progress(context, "separation rank", (double)p->settings, (double)p->settings));
+        *rank += lab_mod_rank(p->matrices[k], p->sizes[k], p->sizes[k]);
+    }
+    return BO_OK;
+}
+
 bo_status lab_token_rank(bo_context *context, const lab_polynomial *net, bo_rng *rng, lab_token_ranks *out)
 {
     const lab_polynomial_desc *desc = lab_polynomial_about(net);
     parts p = {.net = net, .d = degrees_of(desc)};
+    *out = (lab_token_ranks){0};
     if (desc->width > WIDTH || desc->tokens < 2 || desc->tokens % 2)
         return bo_fail(context, BO_INVALID, "token network: unsupported width %zu or number of tokens %zu", desc->width,
                        desc->tokens);
-    *out = (lab_token_ranks){0, lab_token_most(desc)};
-    const bo_status status = open_parts(context, &p);
+    out->most = lab_token_most(desc);
+    bo_status status = open_parts(context, &p);
     if (status == BO_OK) {
         draw_settings(&p, rng);
-        for (size_t i = 0; i < p.settings; i++)
-            for (size_t j = 0; j < p.settings; j++) fill_entry(&p, i, j);
-        for (size_t k = 0; k < p.d.parts; k++) out->rank += lab_mod_rank(p.matrices[k], p.sizes[k], p.sizes[k]);
+        status = sum_ranks(context, &p, &out->rank);
     }
     close_parts(&p);
     return status;

@@ -24,7 +24,8 @@ uint32_t lab_token_output(const lab_polynomial *net, const lab_sums *sums, const
 
 /* rank: for the first half of the tokens and the rest. most: no polynomial with these degrees in the sums has a larger
  * rank, because a part of degree k has at most as many terms as there are monomials of its degree on either side; the
- * matrices are larger than this, so the rank is not limited by their size. tokens: at least 2, even. */
+ * matrices are larger than this, so the rank is not limited by their size. tokens: at least 2, even. Progress is
+ * reported to the callback of the context, which may cancel. */
 typedef struct lab_token_ranks {
     size_t rank;
     double most;
