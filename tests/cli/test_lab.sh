@@ -56,6 +56,12 @@ page=results/first/report.html
 for words in '<article id="scaled-dot">' '<article id="gnn">' 'bochner lab run scaled-dot --quick' 'Not run' 'claims held</b>' 'class="legend"' '</html>'; do
     grep -qF "$words" $page || complain "the page lacks $words"
 done
+# In Markdown, claims of the founding documents are sorted by verdict with their passages; the others are listed by name.
+awk '/^### / { part = $0 } part == "### Claims as written: held" && /^\| \[gnn\]\(#gnn\), walks \|.*lines 438-440:/ { written++ }
+    part == "### Claims of our own" && /^\| \[gnn\]\(#gnn\) \|.*blind/ { own++ }
+    part == "### Claims of our own" && /walks/ { own = 9 } END { exit !(written == 1 && own == 1) }' report.md ||
+    complain "the claims are not sorted: $(grep -n -e '^###' -e walks report.md | cut -c 1-120)"
+grep -qF 'As written: course notes (founding document 002), lines 438-440:' $page || complain "the page lacks the passage"
 grep -q -i -e '<script' -e 'src="http' -e 'href="http' $page && complain "the page has external references or scripts"
 command -v gnuplot >/dev/null && ! grep -q 'src="data:image/svg+xml;base64,' $page && complain "no plot on the page"
 command -v xmllint >/dev/null && xmllint --html --noout $page 2>&1 | grep -v -e 'Tag [a-z]* invalid' |
