@@ -60,7 +60,17 @@ typedef struct bo_graph_pass {
      * in layer i continue from states[i * sequences + s] and update it. NULL: every sequence starts with an empty
      * state. Operations on the source always start with an empty state. */
     void *const *states;
-    uint64_t reserved[4]; /**< must be zero */
+    /** For training on consecutive segments; with `states` only. If set, `states` stay unchanged, the updated states are
+     * written here, and the graph may have gradients. Every final state has its own memory. Attention within one stream
+     * supports this; other operations with a state refuse gradients. */
+    void *const *final_states;
+    /** With `final_states`: the gradients of the loss with respect to the final states, from the segment that follows;
+     * bo_attention_state_gradient_floats() floats each. NULL: zero, that is, the final states are constants. */
+    const float *const *final_gradients;
+    /** With `final_states`: receives the gradients with respect to `states`; one piece of memory for every state. NULL:
+     * not computed. */
+    float *const *state_gradients;
+    uint64_t reserved[1]; /**< must be zero */
 } bo_graph_pass;
 
 /* ---- the operations ---------------------------------------------------------------------------------------------- */

@@ -32,4 +32,7 @@ void bo_graph_storable(const bo_graph *graph, bool *which);
 bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating);
 
+/* Runs the operations before the first gradient. A loss that is computed with its gradient is not computed. */
+bo_status bo_graph_forward(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
+
 #endif

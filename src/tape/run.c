@@ -195,11 +195,17 @@ static bo_status run_watched(bo_context *context, const bo_graph *graph, const b
     return status;
 }
 
+static const bo_graph_pass plain = {0};
+
+static bo_status check(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass)
+{
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
+    return pass ? bo_check_reserved(context, "bo_graph_pass", pass->reserved) : BO_OK;
+}
+
 static bo_status run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const bo_calibrating *calibrating)
 {
-    static const bo_graph_pass plain = {0};
-    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
-    if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
+    BO_TRY(check(context, graph, pass));
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
     if (!pass) pass = &plain;
@@ -219,6 +225,14 @@ bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_grap
                              const bo_calibrating *calibrating)
 {
     return run(context, graph, pass, calibrating);
+}
+
+bo_status bo_graph_forward(bo_context *context, bo_graph *graph, const bo_graph_pass *pass)
+{
+    BO_TRY(check(context, graph, pass));
+    for (size_t i = 0; i < graph->steps.count && !bo_step_at(graph, i)->backward; i++)
+        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain, NULL));
+    return BO_OK;
 }
 
 /* ---- locating non-finite values ---------------------------------------------------------------------------------- */
@@ -256,7 +270,8 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
     make_call(graph, step, pass, &call);
-    call.again = !pass->states; /* the failed run had its side effects; which states it has updated is unknown */
+    /* the failed run had its side effects; which states it has updated in place is unknown */
+    call.again = !pass->states || pass->final_states;
     bo_status status = node->op->forward(context, &call);
     bool finite = status != BO_NUMERIC;
     if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);
@@ -271,9 +286,7 @@ bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pa
 {
     if (scope) *scope = NULL;
     BO_REQUIRE(context, graph, scope);
-    static const bo_graph_pass plain = {0};
-    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
-    if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
+    BO_TRY(check(context, graph, pass));
     BO_TRY(blame_given(context, graph, scope));
     for (size_t i = 0; !*scope && i < graph->steps.count; i++) {
         const bo_step *step = bo_step_at(graph, i);

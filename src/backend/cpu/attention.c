@@ -56,7 +56,7 @@ static bo_status shape_of(bo_context *context, const bo_op_call *call, bo_attent
     const bo_attention_attributes *a = call->attributes;
     bo_sequences sequences = sequences_of(call);
     bo_spans spans;
-    BO_TRY(bo_spans_of(context, call, &sequences, "attention", &spans));
+    BO_TRY(bo_spans_of_input(context, call, 0, &sequences, "attention", &spans));
     *out = (bo_attention_shape){.sequences = spans.count,
                                 .tokens = spans.tokens,
                                 .lengths = spans.lengths,
@@ -79,6 +79,19 @@ static void *const *states_of(const bo_op_call *call, const bo_attention_shape *
     bo_sequences sequences = sequences_of(call);
     if (!bo_spans_remember(call, &sequences)) return NULL;
     return call->pass->states + sequences.layer * shape->sequences;
+}
+
+/* The place of the layer's first sequence in the arrays of a pass on consecutive segments. */
+static size_t place_of(const bo_op_call *call, const bo_attention_shape *shape)
+{
+    return ((const bo_attention_attributes *)call->attributes)->layer * shape->sequences;
+}
+
+static bo_status check_segments(bo_context *context, const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    if (!bo_pass_segments(call->pass) || a->source || !a->cross) return BO_OK;
+    return bo_fail(context, BO_INVALID, "attention: a pass with final states does not support cross attention");
 }
 
 /* ---- inputs and gradients ---------------------------------------------------------------------------------------- */
@@ -166,15 +179,17 @@ static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo
     return bo_calibration_apply(context, seen, calibrating->attentions[a->layer], 0, NULL);
 }
 
-/* Within one stream, sequences continue from states and update them. Across streams, keys are read from the start or
- * not at all. */
+/* Within one stream, sequences continue from states and update them, or write the updated states elsewhere. Across
+ * streams, keys are read from the start or not at all. */
 static bo_status attend(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                         const bo_attention_inputs *in, void *const *states, bo_work *work)
 {
     const bo_attention_attributes *a = call->attributes;
+    const bool segments = states && bo_pass_segments(call->pass);
     void *const *initial = a->cross && !a->ask ? NULL : states, *const * final = a->ask ? NULL : states;
     float *out = call->out[0].data;
-    if (initial && is_step(call, shape))
+    if (segments) final = call->again ? NULL : call->pass->final_states + place_of(call, shape);
+    if (initial && !segments && is_step(call, shape))
         return bo_attention_step_in(context, a->attention, shape->sequences, in, states, out, work);
     return bo_attention_forward_in(context, a->attention, shape, in, (const void *const *)initial, final, out,
                                    call->saved, work);
@@ -186,12 +201,26 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     BO_TRY(shape_of(context, call, &shape));
+    BO_TRY(check_segments(context, call));
     bo_attention_room room = bo_attention_room_of(context, call, false, NULL);
     void *const *states = states_of(call, &shape);
     if (a->ask && !states)
         return bo_fail(context, BO_INVALID, "attention: without keys, states that have read a source are required");
     if (bo_attention_reads(call)) return bo_attention_read(context, call, &shape, &in, states, &room);
     return attend(context, call, &shape, &in, states, &room.work);
+}
+
+/* The gradients of inputs, and of the initial states if the pass wants them. */
+static bo_status attend_back(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
+                             const bo_attention_inputs *in, bo_attention_gradients *gradients, bo_work *work)
+{
+    const bo_attention_attributes *a = call->attributes;
+    void *const *states = states_of(call, shape);
+    const float *const *d_final = states ? call->pass->final_gradients : NULL;
+    if (states && call->pass->state_gradients) gradients->initial = call->pass->state_gradients + place_of(call, shape);
+    return bo_attention_backward_in(context, a->attention, shape, in, (const void *const *)states, call->out[0].data,
+                                    call->saved, call->dout[0], d_final ? d_final + place_of(call, shape) : NULL,
+                                    gradients, work);
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
@@ -202,15 +231,14 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bo_attention_inputs in = inputs_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;
     if (a->ask) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
-    BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
+    if (!bo_pass_segments(call->pass)) BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
     BO_TRY(shape_of(context, call, &shape));
     bo_attention_room room = bo_attention_room_of(context, call, true, NULL);
     bo_attention_gradients gradients = bo_attention_gradients_of(call, &room);
     if (bo_attention_reads(call))
         BO_TRY(bo_attention_read_back(context, call, &shape, &in, &gradients, &room));
     else
-        BO_TRY(bo_attention_backward_in(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
-                                        call->dout[0], NULL, &gradients, &room.work));
+        BO_TRY(attend_back(context, call, &shape, &in, &gradients, &room.work));
     add_gradients(context, call, &room);
     return BO_OK;
 }

@@ -46,6 +46,8 @@ bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t 
 bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
                       bo_spans *out)
 {
+    if (bo_pass_segments(call->pass) && !sequences->source)
+        return bo_fail(context, BO_INVALID, "%s: a pass with final states is supported by attention only", op);
     return bo_spans_of_input(context, call, 0, sequences, op, out);
 }
 

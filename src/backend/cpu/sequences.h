@@ -13,6 +13,7 @@ typedef struct bo_spans {
  * of the pass do not match the rows of input `input`, which is 0 except for inputs of another stream. */
 bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t input, const bo_sequences *sequences,
                             const char *op, bo_spans *out);
+/* The same for input 0 of an operation that updates states in place. Fails if the pass has final states. */
 bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
                       bo_spans *out);
 /* Returns the maximum number of sequences of a pass. */
@@ -21,6 +22,12 @@ size_t bo_spans_most(const bo_op_call *call, const bo_sequences *sequences);
 static inline size_t bo_span_length(const bo_spans *spans, size_t s)
 {
     return spans->lengths ? spans->lengths[s] : spans->tokens;
+}
+
+/* True if the pass is one of consecutive segments: it leaves its states unchanged and has final states. */
+static inline bool bo_pass_segments(const bo_graph_pass *pass)
+{
+    return pass && pass->states && pass->final_states;
 }
 
 /* True if the sequences continue from states of the pass and update them. */
