@@ -324,7 +324,8 @@ BO_API uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at);
 /** The batches of a training run: windows of `context` inputs and the token that follows each input.
  *
  * An epoch uses every window once, in an order that differs between epochs (a keyed permutation, computed and not
- * stored). Each epoch starts at another offset. `corpus`, `context` and `batch` have no default.
+ * stored). Each epoch starts at another offset. With lanes, an epoch uses the windows in the order of the text, except
+ * for less than one per lane at the end. `corpus`, `context` and `batch` have no default.
  */
 typedef struct bo_batches_desc {
     const bo_corpus *corpus; /**< the corpus */
@@ -334,7 +335,10 @@ typedef struct bo_batches_desc {
     size_t parts;            /**< number of parts (default: 1) */
     uint64_t seed;           /**< seed of the order */
     bool documents;          /**< runs end at the end of documents: see `lengths` of bo_batches_fill() */
-    uint64_t reserved[4];    /**< must be zero */
+    /** 0: windows in a random order. Otherwise the same number as `batch`: sequence i of a step continues sequence i of
+     * the step before it, from one end to the other of its part of the text (a lane). */
+    size_t lanes;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_batches_desc;
 
 /** Checks a descriptor.
@@ -366,6 +370,17 @@ BO_API bo_status bo_batches_check(bo_context *context, const bo_batches_desc *de
 BO_API bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first,
                                  size_t count, int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths,
                                  size_t *runs);
+
+/** Tells whether a sequence has nothing to continue: whether it does not follow the sequence of the same number in the
+ * step before. Without lanes, this is true of every sequence.
+ *
+ * @param desc       the batches
+ * @param step       the step, from 0
+ * @param sequence   the number of the sequence in the part of the step
+ * @return true if there is nothing to continue: without lanes, at the start of an epoch, and with `documents` at the
+ *     start of a document
+ */
+BO_API bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequence);
 
 /** Returns the number of windows per epoch.
  *

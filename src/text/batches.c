@@ -15,6 +15,26 @@ uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
     return tokens < 2 * context ? 1 : (tokens - context) / context;
 }
 
+/* Windows of a lane in an epoch. */
+static uint64_t lane_length(const bo_batches_desc *desc)
+{
+    return bo_batches_per_epoch(desc) / desc->lanes;
+}
+
+static bo_status check_lanes(bo_context *context, const bo_batches_desc *desc)
+{
+    const uint64_t windows = bo_batches_per_epoch(desc);
+    if (desc->lanes != desc->batch)
+        return bo_fail(context, BO_INVALID, "batches: expected as many lanes as sequences, %zu, found %zu", desc->batch,
+                       desc->lanes);
+    if (windows >= desc->lanes) return BO_OK;
+    return bo_fail(
+        context, BO_INVALID,
+        "batches: the corpus has %llu windows of %zu tokens, fewer than the %zu sequences that continue side "
+        "by side; use shorter windows or fewer sequences",
+        (unsigned long long)windows, desc->context, desc->lanes);
+}
+
 bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
 {
     BO_REQUIRE(context, desc);
@@ -37,16 +57,41 @@ bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
                        "the corpus has %llu tokens, fewer than the %zu that one sequence needs (a context of %zu and "
                        "the token after it)",
                        (unsigned long long)tokens, desc->context + 1, desc->context);
-    return BO_OK;
+    return desc->lanes ? check_lanes(context, desc) : BO_OK;
 }
 
-/* The first token of a sequence; sequences are numbered over all steps and parts. */
-static uint64_t window_start(const bo_batches_desc *desc, uint64_t windows, uint64_t sequence)
+/* The first token of a window of an epoch. */
+static uint64_t place_of(const bo_batches_desc *desc, uint64_t epoch, uint64_t window)
 {
-    const uint64_t epoch = sequence / windows;
+    const uint64_t windows = bo_batches_per_epoch(desc);
     const uint64_t places = bo_corpus_tokens(desc->corpus) - windows * desc->context; /* at least 1 */
     bo_rng rng = bo_rng_make(desc->seed, bo_rng_stream("text.offset", epoch));
-    return bo_rng_below(&rng, places) + desc->context * bo_permute(desc->seed, epoch, windows, sequence % windows);
+    return bo_rng_below(&rng, places) + desc->context * window;
+}
+
+/* The first token of a sequence of a step, numbered over all parts. */
+static uint64_t window_start(const bo_batches_desc *desc, uint64_t step, uint64_t sequence)
+{
+    if (desc->lanes) {
+        const uint64_t length = lane_length(desc);
+        return place_of(desc, step / length, sequence * length + step % length);
+    }
+    const uint64_t windows = bo_batches_per_epoch(desc), number = step * desc->batch + sequence;
+    const uint64_t epoch = number / windows;
+    return place_of(desc, epoch, bo_permute(desc->seed, epoch, windows, number % windows));
+}
+
+/* The number, over all parts, of a sequence of this part. */
+static uint64_t number_of(const bo_batches_desc *desc, size_t sequence)
+{
+    return desc->part * (desc->batch / (desc->parts ? desc->parts : 1)) + sequence;
+}
+
+bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequence)
+{
+    if (!desc || !desc->lanes || bo_batches_per_epoch(desc) < desc->lanes || step % lane_length(desc) == 0) return true;
+    const uint64_t start = window_start(desc, step, number_of(desc, sequence));
+    return desc->documents && bo_corpus_next_document(desc->corpus, start - 1) == start;
 }
 
 /* Finds the runs of the window that starts at `start`, at most `room` of them (the last takes the rest). Returns their
@@ -82,11 +127,9 @@ bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint
     if (lengths && *runs < count)
         return bo_fail(context, BO_INVALID, "batches: %zu sequences requested, but the buffer holds %zu runs", count,
                        *runs);
-    const uint64_t windows = bo_batches_per_epoch(desc);
-    const uint64_t base = step * desc->batch + desc->part * share + first;
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {
-        const uint64_t start = window_start(desc, windows, base + i);
+        const uint64_t start = window_start(desc, step, number_of(desc, first + i));
         BO_TRY(bo_corpus_read(context, desc->corpus, start, length, tokens + i * length));
         for (size_t t = 0; t + 1 < length; ++t) targets[i * length + t] = tokens[i * length + t + 1];
         BO_TRY(bo_corpus_read(context, desc->corpus, start + length, 1, targets + i * length + length - 1));

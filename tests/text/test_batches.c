@@ -141,6 +141,42 @@ static void test_parts(void **state)
     close_setting(&s);
 }
 
+/* With lanes, a sequence continues that of the step before until its epoch ends; an epoch uses no token twice; parts are
+ * those of the whole. */
+static void test_lanes(void **state)
+{
+    enum { LENGTH = 1003, CONTEXT = 8, BATCH = 6, EPOCHS = 3 };
+    static char text[LENGTH];
+    number_text(text, LENGTH);
+    setting s = open_setting(state, text, LENGTH, NULL);
+    bo_batches_desc desc = {.corpus = s.corpus, .context = CONTEXT, .batch = BATCH, .lanes = BATCH, .seed = 3};
+    const uint64_t length = bo_batches_per_epoch(&desc) / BATCH;
+    int32_t tokens[BATCH * CONTEXT], targets[BATCH * CONTEXT], last[BATCH], part[2][CONTEXT];
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        size_t taken[128 * 128] = {0}, used = 0;
+        for (uint64_t step = epoch * length; step < (epoch + 1) * length; step++) {
+            assert_ok(s.context, bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, NULL, NULL, NULL));
+            for (size_t lane = 0; lane < BATCH; lane++) {
+                const int32_t *own = tokens + lane * CONTEXT;
+                assert_true(bo_batches_begins(&desc, step, lane) == (step % length == 0));
+                if (step % length) assert_int_equal(own[0], last[lane]);
+                last[lane] = targets[lane * CONTEXT + CONTEXT - 1];
+                for (size_t i = 0; i + 1 < CONTEXT; i++) /* even bytes and their successors are numbers */
+                    if (own[i] >= 128) taken[(own[i] - 128) + 128 * own[i + 1]]++, used++;
+                bo_batches_desc share = desc;
+                share.part = lane / 2, share.parts = BATCH / 2;
+                assert_ok(s.context,
+                          bo_batches_fill(s.context, &share, step, lane % 2, 1, part[0], part[1], NULL, NULL, NULL));
+                assert_memory_equal(part[0], own, sizeof part[0]);
+                assert_true(bo_batches_begins(&share, step, lane % 2) == bo_batches_begins(&desc, step, lane));
+            }
+        }
+        assert_true(used > LENGTH / 3);
+        for (size_t i = 0; i < 128 * 128; i++) assert_in_range(taken[i], 0, 1);
+    }
+    close_setting(&s);
+}
+
 /* ---- documents --------------------------------------------------------------------------------------------------- */
 
 static void test_documents(void **state)
@@ -178,6 +214,29 @@ static void test_documents(void **state)
 
 /* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
+/* A lane begins anew where a document starts exactly at its window. */
+static void test_lanes_of_documents(void **state)
+{
+    enum { CONTEXT = 5, DOCUMENTS = 30 };
+    char text[8 * DOCUMENTS + 1];
+    for (int i = 0; i < DOCUMENTS; i++) snprintf(text + 8 * i, 9, "%c%c%c%c%c%c%c|", 'a', 'b', 'c', 'd', 'e', 'f', 'g');
+    setting s = open_setting(state, text, 8 * DOCUMENTS, "|");
+    bo_batches_desc desc = {
+        .corpus = s.corpus, .context = CONTEXT, .batch = 2, .lanes = 2, .seed = 5, .documents = true};
+    const uint64_t length = bo_batches_per_epoch(&desc) / 2;
+    size_t begun = 0;
+    for (uint64_t step = 0; step < 4 * length; step++)
+        for (size_t lane = 0; lane < 2; lane++) {
+            int32_t tokens[CONTEXT], targets[CONTEXT];
+            assert_ok(s.context, bo_batches_fill(s.context, &desc, step, lane, 1, tokens, targets, NULL, NULL, NULL));
+            const bool begins = bo_batches_begins(&desc, step, lane);
+            assert_true(begins == (tokens[0] == 'a' || step % length == 0));
+            begun += begins && step % length;
+        }
+    assert_true(begun > 0);
+    close_setting(&s);
+}
+
 static void test_refusals(void **state)
 {
     setting s = open_setting(state, "0123456789", 10, NULL);
@@ -195,6 +254,13 @@ static void test_refusals(void **state)
                  bo_batches_fill(s.context, &desc, 3, 0, 2, tokens, targets, NULL, lengths, &runs));
     assert_fails(s.context, BO_INVALID, "a step has 2",
                  bo_batches_fill(s.context, &desc, 3, 1, 2, tokens, targets, NULL, NULL, NULL));
+    desc.lanes = 1;
+    assert_fails(s.context, BO_INVALID, "as many lanes as sequences, 2, found 1", bo_batches_check(s.context, &desc));
+    desc.lanes = 2;
+    assert_fails(s.context, BO_INVALID, "1 windows of 9 tokens, fewer than the 2", bo_batches_check(s.context, &desc));
+    assert_true(bo_batches_begins(&desc, 1, 0));
+    desc.lanes = 0;
+    assert_true(bo_batches_begins(&desc, 1, 0));
     desc.parts = 3;
     assert_fails(s.context, BO_INVALID, "evenly", bo_batches_check(s.context, &desc));
     close_setting(&s);
@@ -204,9 +270,14 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_permutation), cmocka_unit_test(test_permutation_is_uniform),
-        WITH_FOLDER(test_epochs),           WITH_FOLDER(test_parts),
-        WITH_FOLDER(test_documents),        WITH_FOLDER(test_refusals),
+        cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_permutation_is_uniform),
+        WITH_FOLDER(test_epochs),
+        WITH_FOLDER(test_parts),
+        WITH_FOLDER(test_lanes),
+        WITH_FOLDER(test_documents),
+        WITH_FOLDER(test_lanes_of_documents),
+        WITH_FOLDER(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
