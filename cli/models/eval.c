@@ -14,6 +14,7 @@ typedef struct eval_options {
     cli_list data;
     const char *field, *separator;
     size_t context, tokens;
+    bool stateful;
     double last;
     bo_storage weights;
     size_t examples;
@@ -44,7 +45,11 @@ static const char *tokenization_name(unsigned index)
 /* The first given option that applies to language models only; NULL if there is none. */
 static const char *language_option(const eval_options *o)
 {
-    return o->field ? "field" : o->separator ? "separator" : CLI_GIVEN(o, tokens) ? "tokens" : NULL;
+    return o->field               ? "field"
+           : o->separator         ? "separator"
+           : o->stateful          ? "stateful"
+           : CLI_GIVEN(o, tokens) ? "tokens"
+                                  : NULL;
 }
 
 /* The same for options of classify and match only, and of translate only. */
@@ -90,17 +95,38 @@ static void print_language(const eval_job *job)
                cli_bytes((double)bo_model_bytes(job->model)).s);
 }
 
+/* Tokens to read. */
+static uint64_t tokens_of(const eval_job *job)
+{
+    const uint64_t all = bo_corpus_tokens(job->corpus), most = job->options->tokens;
+    return most && most < all ? most : all;
+}
+
+/* Tokens per window. With a carried state, the text is one window. */
+static uint64_t window_of(const eval_job *job)
+{
+    if (job->options->stateful) return tokens_of(job);
+    return job->options->context ? job->options->context : job->desc->context;
+}
+
+/* Tokens of the longest window: windows end with the text. */
+static uint64_t longest_window(const eval_job *job)
+{
+    const uint64_t window = window_of(job), read = tokens_of(job);
+    return window < read ? window : read;
+}
+
 static void json_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
-    const size_t context = job->options->context;
+    const uint64_t context = window_of(job);
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_number(&json, "loss", r->loss);
     cli_json_add_number(&json, "bits_per_byte", r->bits_per_byte);
     cli_json_add_number(&json, "perplexity", r->perplexity);
     cli_json_add_count(&json, "tokens", r->tokens);
-    cli_json_add_count(&json, "context", context ? context : job->desc->context);
+    cli_json_add_count(&json, "context", context);
     cli_json_add_count(&json, "trained_context", job->desc->context);
     cli_json_add_number(&json, "seconds", r->seconds);
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
@@ -108,15 +134,6 @@ static void json_language(const eval_job *job)
     cli_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
     cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
     cli_json_end(&json);
-}
-
-/* Tokens of the longest window: windows end with the text. */
-static uint64_t longest_window(const eval_job *job)
-{
-    const uint64_t window = job->options->context ? job->options->context : job->desc->context,
-                   all = bo_corpus_tokens(job->corpus), most = job->options->tokens;
-    const uint64_t read = most && most < all ? most : all;
-    return window < read ? window : read;
 }
 
 static bo_status evaluate_language(eval_job *job)
@@ -132,9 +149,9 @@ static bo_status evaluate_language(eval_job *job)
     const bo_status status = bo_corpus_open(context, &desc, &job->corpus);
     if (status != BO_OK) return status;
     cli_say(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
-            cli_count(o->context ? o->context : bo_model_describe(job->model)->context).s);
-    cli_say_extrapolation(job->session, job->desc, longest_window(job));
-    return bo_model_evaluate(context, job->model, job->corpus, o->context, o->tokens, &job->result);
+            cli_count((size_t)window_of(job)).s);
+    if (!o->stateful) cli_say_extrapolation(job->session, job->desc, longest_window(job));
+    return bo_model_evaluate(context, job->model, job->corpus, (size_t)window_of(job), o->tokens, &job->result);
 }
 
 static int eval_language(eval_job *job)
@@ -370,6 +387,7 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
     if (arguments->count != 1)
         return cli_wrong_use("eval", "expected one model folder, found %zu arguments", arguments->count);
     if (o->data.count == 0) return cli_wrong_use("eval", "no data; give --data FILE");
+    if (o->stateful && CLI_GIVEN(o, context)) return cli_wrong_use("eval", "give --stateful or --context, not both");
     const cli_network_use use = {.data = o->network, .folder = arguments->items[0], .path = o->data.items[0]};
     int checked = cli_network_use_check("eval", &use, text_option(o));
     if (checked == CLI_DONE) checked = check_plot(o);
@@ -407,6 +425,8 @@ static const cli_option rows[] = {
           "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
           "longer texts are truncated",
           .low = 1, .otherwise = "as in training"),
+    FLAG("stateful", eval_options, stateful,
+         "carry the state through the whole text, as in bochner train --stateful: the text is one window"),
     COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),
     CHOICE("weights", "HOW", eval_options, weights, bo_storage_name, "storage of the weights in memory",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),

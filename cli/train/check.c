@@ -125,6 +125,7 @@ int cli_train_check_model(const cli_train_options *o, const cli_train_kind *kind
 
 int cli_train_check_text(const cli_train_options *o, const cli_train_kind *kind)
 {
+    if (CLI_GIVEN(o, state_windows) && !o->stateful) return cli_wrong_use("train", "--state-windows needs --stateful");
     if (o->freeze && !o->init && !o->resume)
         return cli_wrong_use("train", "--freeze needs --init DIR, whose weights it freezes");
     return cli_train_check_model(o, kind);

@@ -85,7 +85,8 @@ static void say_text(const cli_train_job *job)
 static void say_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const size_t batch = r->batch ? r->batch : 16, context = bo_model_describe(job->model)->context;
+    const size_t batch = r->batch ? r->batch : 16, windows = r->state_windows > 1 ? r->state_windows : 1,
+                 context = bo_model_describe(job->model)->context * windows;
     char length[256] = "the steps left in the run";
     if (r->steps) {
         const double tokens = (double)r->steps * (double)(batch * context);

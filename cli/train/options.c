@@ -25,6 +25,13 @@ const cli_option cli_train_text_rows[] = {
     TEXT("separator", "WORD", cli_train_options, separator, "for text files: text that ends a document",
          .otherwise = "one document per file"),
     FLAG("documents", cli_train_options, documents, "reset state and positions at the start of each document"),
+    FLAG("stateful", cli_train_options, stateful,
+         "continue each sequence in the next step, from the state in which it ended: sequences are consecutive in the "
+         "text"),
+    COUNT("state-windows", "N", cli_train_options, state_windows,
+          "for --stateful: consecutive windows of --context tokens per step and sequence, through whose states the "
+          "gradient flows",
+          .low = 1, .high = 1024, .otherwise = "1: the gradient ends at the start of each window"),
     END_OF_OPTIONS,
 };
 

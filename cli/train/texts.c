@@ -120,7 +120,12 @@ static int check(const cli_train_words *words)
     const cli_train_options *o = &words->options;
     const cli_train_texts_options *t = &o->texts;
     const bool translates = t->task == BO_MODEL_TASK_TRANSLATE;
-    const char *language = o->field ? "field" : o->separator ? "separator" : o->documents ? "documents" : NULL;
+    const char *language = o->field                      ? "field"
+                           : o->separator                ? "separator"
+                           : o->documents                ? "documents"
+                           : o->stateful                 ? "stateful"
+                           : CLI_GIVEN(o, state_windows) ? "state-windows"
+                                                         : NULL;
     if (label_option(t) && translates) return not_label(label_option(t));
     if (translation_option(t) && !translates) return not_translation(translation_option(t));
     if (language)

@@ -80,6 +80,8 @@ void cli_train_describe_run(cli_train_job *job)
         .checkpointing = o->checkpointing,
         .activations = o->activations,
         .documents = o->documents,
+        .stateful = o->stateful,
+        .state_windows = o->state_windows,
         .freeze = o->freeze,
         .seed = job->session->common.seed,
         .calibrate_every = o->calibrate_every,

@@ -49,7 +49,8 @@ typedef struct cli_train_options {
     cli_list data;
     const char *valid, *field, *separator, *tokenizer;
     double valid_fraction;
-    bool documents;
+    bool documents, stateful;
+    size_t state_windows;
     unsigned preset; /* index of bo_model_preset_name */
     size_t layers, width, heads, key_heads, hidden, context, vocab;
     bo_mixer mixer;

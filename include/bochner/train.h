@@ -12,7 +12,8 @@
  *
  *     config.json, model.safetensors, tokenizer.json   the latest checkpoint; the folder can be loaded as a model
  *     best/                                            the checkpoint with the lowest validation loss
- *     checkpoints/step-…                               with optimizer.safetensors and training.json, for resuming
+ *     checkpoints/step-…                               with optimizer.safetensors, training.json and, for stateful
+ *                                                      runs, states.safetensors, for resuming
  *     metrics.jsonl                                    one line per report
  *
  * Checkpoints are written atomically: a file is complete or absent.
@@ -113,7 +114,13 @@ typedef struct bo_trainer_desc {
     /** Steps after which the random frequencies of attention are drawn anew, from the seed and the number of the step;
      * 0: never. The model ends with the last draw. */
     uint64_t redraw_every;
-    uint64_t reserved[3]; /**< must be zero */
+    /** Language models: consecutive windows per step and sequence, through whose states the gradient flows (default: 1:
+     * the gradient ends at the start of each window). More than 1 requires `stateful`. */
+    size_t state_windows;
+    /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
+     * which it ended. */
+    bool stateful;
+    uint64_t reserved[1]; /**< must be zero */
 } bo_trainer_desc;
 
 /** A trainer. */

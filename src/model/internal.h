@@ -48,12 +48,6 @@ bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, const bo
 /* Likewise for the cross attention of layer `layer`. Queries, keys and outputs are normalized as its kind requires, for
  * every mixer. */
 bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-/* The state of a layer: its size in bytes, that size rounded up to a multiple of 64, and its initialization to an empty
- * state. */
-size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
-                               const bo_attention *attention, void *state);
 /* Returns the number of rows of a table of learned positions. */
 size_t bo_model_positions(const bo_model_desc *desc);
 /* Returns the maximum tokens per sequence that learned positions or matrices allow; 0: no limit. */

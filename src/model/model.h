@@ -120,6 +120,12 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 /* Overwrites weights (and frequencies that were sampled from data) with those of a folder written for the same
  * descriptor. */
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder);
+/* The state of a layer: its size in bytes, that size rounded up to a multiple of 64, and its initialization to an empty
+ * state. */
+size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
+size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
+bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
+                               const bo_attention *attention, void *state);
 /* Returns a hash of shapes, attention and tokenizer, to check that a saved state or checkpoint fits the model. */
 uint64_t bo_model_fingerprint(const bo_model *model);
 /* Computes a hash of the values of all weights. It does not depend on the number of threads. It reads all weights. */

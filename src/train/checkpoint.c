@@ -249,6 +249,15 @@ static bo_status check_companions(bo_context *context, const bo_train_task *task
     return bo_companions_check(context, path);
 }
 
+/* After the model, whose frequencies states depend on. */
+static bo_status read_state(bo_context *context, bo_train_task *task, const char *folder)
+{
+    char path[BO_TRAIN_PATH];
+    if (!task->state_file) return BO_OK;
+    BO_TRY(bo_train_join(context, folder, task->state_file, path));
+    return task->methods->read_state(context, task, path);
+}
+
 /* Reads the files of write_files: with averaging, the model file holds the average and the optimizer file the
  * weights. */
 static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
@@ -258,6 +267,7 @@ static bo_status read_files(bo_context *context, bo_trainer *trainer, const char
     bo_optimizer_set_steps(trainer->optimizer, trainer->now.step);
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
     bo_status status = trainer->task->methods->read(context, trainer->task, folder);
+    if (status == BO_OK) status = read_state(context, trainer->task, folder);
     if (status == BO_OK) status = take_optimizer(context, trainer, path);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     return status == BO_OK ? back : status;
@@ -303,12 +313,21 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
                    (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));
 }
 
+static bo_status write_state(bo_context *context, bo_train_task *task, const char *folder)
+{
+    char path[BO_TRAIN_PATH];
+    if (!task->state_file) return BO_OK;
+    BO_TRY(bo_train_join(context, folder, task->state_file, path));
+    return task->methods->write_state(context, task, path);
+}
+
 /* With averaging, the visible model is the average, and the optimizer file holds the weights in its place. */
 static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
     bo_status status = trainer->task->methods->write(context, trainer->task, folder);
     if (status == BO_OK) status = write_optimizer(context, trainer, folder);
+    if (status == BO_OK) status = write_state(context, trainer->task, folder);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     if (status == BO_OK) status = back;
     if (status == BO_OK) status = bo_train_record_write(context, trainer, folder);
@@ -469,11 +488,11 @@ static bool is_lost(const char *path, bool required)
 /* A checkpoint whose reading failed with BO_IO: true if it is damaged. */
 static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint64_t step)
 {
-    static const char *const own[] = {"training.json", "optimizer.safetensors"};
+    const char *const own[] = {"training.json", "optimizer.safetensors", trainer->task->state_file};
     char place[BO_TRAIN_PATH], path[BO_TRAIN_PATH];
     bool lost = false;
     if (place_of(context, trainer, step, "", place) != BO_OK) return false;
-    for (size_t i = 0; i < 2 && !lost; i++)
+    for (size_t i = 0; i < 3 && own[i] && !lost; i++)
         lost = bo_train_join(context, place, own[i], path) == BO_OK && is_lost(path, true);
     /* the weights come last; other files may be missing if no checksum of them is recorded */
     for (const char *const *file = trainer->task->files; *file && !lost; file++)

@@ -2,6 +2,7 @@
  * model's context. */
 #include <assert.h>
 #include "models.h"
+#include "states.h"
 
 /* Buffers for the batch of one graph run, in host memory. */
 typedef struct language_batch {
@@ -15,6 +16,7 @@ typedef struct language_task {
     bo_train_task task;
     bo_model_graph graph;
     language_batch batch;
+    bo_train_states *states; /* NULL: not carried, or not created yet */
 } language_task;
 
 static const bo_model *model_of(const bo_train_task *task)
@@ -31,8 +33,77 @@ static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
                              .part = rank,
                              .parts = desc->ranks ? (size_t)desc->ranks->size : 1,
                              .seed = desc->seed,
-                             .documents = desc->documents};
+                             .documents = desc->documents,
+                             .lanes = desc->stateful ? desc->batch : 0};
 }
+
+/* ---- states of a stateful run ------------------------------------------------------------------------------------ */
+
+static size_t most_runs(const bo_trainer_desc *desc, size_t micro_batch)
+{
+    return desc->documents ? micro_batch * (1 + desc->model->desc.context / 16) : 0;
+}
+
+static bo_train_states_desc states_of(const bo_trainer_desc *desc, size_t micro_batch)
+{
+    return (bo_train_states_desc){.model = desc->model,
+                                  .lanes = desc->batch,
+                                  .windows = desc->state_windows > 1 ? desc->state_windows : 1,
+                                  .micro_batch = micro_batch,
+                                  .most_runs = most_runs(desc, micro_batch)};
+}
+
+static bo_status check_states(bo_context *context, const bo_trainer_desc *desc)
+{
+    enum { MOST = 1024 };
+    if (desc->state_windows > 1 && !desc->stateful)
+        return bo_fail(context, BO_INVALID, "state_windows: %zu windows per step need a stateful run",
+                       desc->state_windows);
+    if (desc->state_windows > MOST)
+        return bo_fail(context, BO_INVALID, "state_windows: expected at most %d, found %zu", MOST, desc->state_windows);
+    if (!desc->stateful) return BO_OK;
+    if (desc->ranks) return bo_fail(context, BO_INVALID, "stateful: expected 1 rank, found %d", desc->ranks->size);
+    return bo_train_states_check(context, desc->model);
+}
+
+/* Creates empty states if there are none. */
+static bo_status make_states(bo_context *context, language_task *own)
+{
+    const bo_train_states_desc desc = states_of(own->task.desc, own->task.desc->micro_batch);
+    return own->states ? BO_OK : bo_train_states_create(context, &desc, &own->states);
+}
+
+static bo_status prepare(bo_context *context, bo_train_task *task, uint64_t step)
+{
+    language_task *own = (language_task *)task;
+    if (!task->desc->stateful) return bo_train_model_prepare(context, task, step);
+    const bo_train_states_desc desc = states_of(task->desc, task->desc->micro_batch);
+    BO_TRY(make_states(context, own));
+    BO_TRY(bo_train_states_open(context, own->states, &desc));
+    BO_TRY(bo_train_model_prepare(context, task, step));
+    return task->redrawn ? bo_train_states_reset(context, own->states) : BO_OK;
+}
+
+static void advance(bo_train_task *task)
+{
+    if (task->desc->stateful) bo_train_states_advance(((language_task *)task)->states);
+}
+
+static bo_status write_state(bo_context *context, bo_train_task *task, const char *path)
+{
+    language_task *own = (language_task *)task;
+    BO_TRY(make_states(context, own));
+    return bo_train_states_write(context, own->states, path);
+}
+
+static bo_status read_state(bo_context *context, bo_train_task *task, const char *path)
+{
+    language_task *own = (language_task *)task;
+    BO_TRY(make_states(context, own));
+    return bo_train_states_read(context, own->states, path);
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
@@ -43,6 +114,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
                        bo_model_task_name(model_of(task)->desc.task),
                        model_of(task)->desc.task == BO_MODEL_TASK_TRANSLATE ? "translations" : "labels");
     BO_TRY(bo_train_model_check(context, task));
+    BO_TRY(check_states(context, task->desc));
     return bo_batches_check(context, &batches);
 }
 
@@ -71,7 +143,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
     const bo_model_graph_desc desc = {
         .rows = micro_batch * window,
         .tokens = window,
-        .most_sequences = task->desc->documents ? micro_batch * (1 + window / 16) : 0,
+        .most_sequences = most_runs(task->desc, micro_batch),
         .loss = true,
         .gradients = true,
         .checkpoint = task->desc->checkpointing,
@@ -93,6 +165,8 @@ static void close_graph(bo_train_task *task)
     bo_free(own->batch.positions);
     bo_free(own->batch.lengths);
     own->batch = (language_batch){0};
+    bo_train_states_destroy(own->states);
+    own->states = NULL;
 }
 
 static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
@@ -101,11 +175,16 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     const language_batch *batch = &own->batch;
     const bo_model_graph *graph = &own->graph;
     const bo_batches_desc batches = batches_of(task, place->rank);
+    const uint64_t step = place->step * task->windows + place->window; /* of the batches */
     size_t runs = batch->room;
     assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
-    BO_TRY(bo_batches_fill(context, &batches, place->step, place->first, place->count, batch->tokens, batch->targets,
+    BO_TRY(bo_batches_fill(context, &batches, step, place->first, place->count, batch->tokens, batch->targets,
                            batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
     if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;
+    if (own->states) {
+        const bo_train_segment segment = {&batches, step, place->window, place->first, runs, batch->lengths};
+        BO_TRY(bo_train_states_load(context, own->states, &segment, batch->positions, pass));
+    }
     BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, batch->tokens));
     if (graph->positions) BO_TRY(bo_graph_write(context, graph->graph, graph->positions, batch->positions));
     return bo_graph_write(context, graph->graph, graph->targets, batch->targets);
@@ -117,7 +196,10 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
 {
     bo_evaluation found;
     const bo_trainer_desc *desc = task->desc;
-    BO_TRY(bo_model_evaluate(context, desc->model, desc->valid, 0, desc->eval_tokens, &found));
+    /* with carried states, the text is one window */
+    const uint64_t all = bo_corpus_tokens(desc->valid), most = desc->eval_tokens;
+    const size_t window = desc->stateful ? (size_t)(most && most < all ? most : all) : 0;
+    BO_TRY(bo_model_evaluate(context, desc->model, desc->valid, window, most, &found));
     out->loss = found.loss;
     out->metric = found.bits_per_byte;
     out->count = found.tokens;
@@ -129,6 +211,10 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainin
     size_t session;
     BO_TRY(bo_session_estimate(context, model_of(task), NULL, &out->state_bytes, &session));
     out->all_bytes += session;
+    if (task->desc->stateful) {
+        const bo_train_states_desc states = states_of(task->desc, out->micro_batch);
+        out->all_bytes += bo_train_states_bytes(&states);
+    }
     return BO_OK;
 }
 
@@ -142,6 +228,8 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_code(text, "validation_corpus", desc->valid ? bo_corpus_fingerprint(desc->valid) : 0);
     bo_train_setting_number(text, "documents", desc->documents);
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
+    /* omitted for the default, so that runs of earlier versions can be resumed */
+    if (desc->stateful) bo_train_setting_number(text, "state_windows", (double)task->windows);
 }
 
 static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
@@ -160,10 +248,13 @@ static const bo_train_methods methods = {.subject = "model",
                                          .open = open_graph,
                                          .close = close_graph,
                                          .load = load,
-                                         .prepare = bo_train_model_prepare,
+                                         .prepare = prepare,
+                                         .advance = advance,
                                          .evaluate = evaluate,
                                          .write = bo_train_model_write,
                                          .read = bo_train_model_read,
+                                         .write_state = write_state,
+                                         .read_state = read_state,
                                          .settings = settings,
                                          .fingerprints = fingerprints,
                                          .plan = plan};
@@ -173,12 +264,15 @@ bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo
     if (!desc->model || !desc->train) return bo_fail(context, BO_INVALID, "training needs a model and a text");
     language_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
+    const size_t windows = desc->state_windows > 1 ? desc->state_windows : 1;
     own->task = (bo_train_task){.methods = &methods,
                                 .desc = desc,
                                 .weights = desc->model->weights,
                                 .metric = "bits_per_byte",
                                 .files = bo_train_model_files(desc->model),
-                                .units = desc->model->desc.context,
+                                .units = desc->model->desc.context * windows,
+                                .windows = windows,
+                                .state_file = desc->stateful ? BO_TRAIN_STATES_FILE : NULL,
                                 .evaluates = desc->valid != NULL};
     *out = &own->task;
     return BO_OK;

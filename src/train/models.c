@@ -63,6 +63,7 @@ static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo
     const bo_calibrating calibrating = {calibrations, task->desc->model->attentions};
     const bo_train_place first = {.step = step, .count = task->desc->micro_batch};
     BO_TRY(task->methods->load(context, task, &first, &pass));
+    pass.states = pass.final_states = NULL; /* those of other frequencies */
     return bo_graph_calibrate(context, task->graph, &pass, &calibrating);
 }
 
@@ -77,6 +78,7 @@ static bo_status calibrate(bo_context *context, bo_train_task *task, uint64_t st
     if (status == BO_OK) status = run(context, task, step, calibrations);
     for (size_t i = 0; i < count; i++) bo_calibration_destroy(calibrations[i]);
     bo_free(calibrations);
+    task->redrawn = true;
     return status;
 }
 
@@ -109,12 +111,13 @@ static bo_status check_redraw(bo_context *context, const bo_model *model)
                    "redraw: this model has no attention with random frequencies, such as rfa, favor or dark");
 }
 
-static bo_status redraw(bo_context *context, const bo_train_task *task, uint64_t step)
+static bo_status redraw(bo_context *context, bo_train_task *task, uint64_t step)
 {
     const bo_model *model = task->desc->model;
     bo_rng rng = bo_rng_make(task->desc->seed, bo_rng_stream("train.redraw", step));
     const uint64_t draw = bo_rng_bits(&rng);
     BO_SPAN(context, "train", "redraw");
+    task->redrawn = true;
     for (size_t i = 0; i < places(model); i++)
         if (draws(model->attentions[i])) BO_TRY(bo_attention_redraw(context, model->attentions[i], draw));
     return BO_OK;
@@ -124,6 +127,7 @@ static bo_status redraw(bo_context *context, const bo_train_task *task, uint64_t
 bo_status bo_train_model_prepare(bo_context *context, bo_train_task *task, uint64_t step)
 {
     const uint64_t every = task->desc->redraw_every;
+    task->redrawn = false;
     BO_TRY(calibrate(context, task, step));
     return every && step && step % every == 0 ? redraw(context, task, step) : BO_OK;
 }

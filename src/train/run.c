@@ -11,26 +11,32 @@
 
 /* ---- a micro-batch ----------------------------------------------------------------------------------------------- */
 
-/* Seed of dropout: different for every step, micro-batch and rank. */
-static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
+/* Runs of graphs with gradients in a step, on all ranks. */
+static double parts_of(const bo_trainer *trainer)
+{
+    return (double)(trainer->pieces * trainer->task->windows * bo_train_ranks(&trainer->desc));
+}
+
+/* Seed of dropout: different for every step, micro-batch, window and rank. */
+static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece, size_t window)
 {
     bo_rng rng = bo_rng_make(trainer->desc.seed, bo_rng_stream("train.pass", trainer->now.step));
-    rng.next = rank * trainer->pieces + piece;
+    rng.next = (rank * trainer->pieces + piece) * trainer->task->windows + window;
     return bo_rng_bits(&rng);
 }
 
-/* Writes micro-batch `piece` of this rank for step now.step into the graph. */
-static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_graph_pass *pass)
+/* Writes a window of micro-batch `piece` of this rank for step now.step into the graph. */
+static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, size_t window, bo_graph_pass *pass)
 {
     BO_SPAN(context, "train", "batch");
     const size_t micro = trainer->desc.micro_batch, rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
-    const bo_train_place place = {.step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro};
+    const bo_train_place place = {
+        .step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro, .window = window};
     bo_train_task *task = trainer->task;
-    *pass = (bo_graph_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
+    *pass = (bo_graph_pass){.training = true, .seed = pass_seed(trainer, rank, piece, window)};
     task->weight = 1;
     BO_TRY(task->methods->load(context, task, &place, pass));
-    bo_graph_set_loss_scale(task->graph,
-                            (float)(task->weight / (double)(trainer->pieces * bo_train_ranks(&trainer->desc))));
+    bo_graph_set_loss_scale(task->graph, (float)(task->weight / parts_of(trainer)));
     return BO_OK;
 }
 
@@ -59,17 +65,34 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_g
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t piece, double *loss)
+/* Reads a window that another one follows in the same step, to find its final states. */
+static bo_status read_window(bo_context *context, bo_trainer *trainer, size_t piece, size_t window)
+{
+    bo_graph_pass pass;
+    BO_TRY(load(context, trainer, piece, window, &pass));
+    const bo_status status = bo_graph_forward(context, trainer->task->graph, &pass);
+    return status == BO_NUMERIC ? not_finite(context, trainer, &pass, bo_context_error(context)) : status;
+}
+
+static bo_status add_window(bo_context *context, bo_trainer *trainer, size_t piece, size_t window, double *loss)
 {
     bo_graph_pass pass;
     float value = 0;
-    BO_TRY(load(context, trainer, piece, &pass));
+    BO_TRY(load(context, trainer, piece, window, &pass));
     const bo_status status = bo_graph_run(context, trainer->task->graph, &pass);
     if (status == BO_NUMERIC) return not_finite(context, trainer, &pass, bo_context_error(context));
     if (status != BO_OK) return status;
     BO_TRY(bo_graph_read(context, trainer->task->graph, trainer->task->loss, &value));
     if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
     *loss += trainer->task->weight * (double)value;
+    return BO_OK;
+}
+
+static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t piece, double *loss)
+{
+    const size_t windows = trainer->task->windows;
+    for (size_t i = 0; i + 1 < windows; i++) BO_TRY(read_window(context, trainer, piece, i));
+    for (size_t i = windows; i-- > 0;) BO_TRY(add_window(context, trainer, piece, i, loss));
     return BO_OK;
 }
 
@@ -90,7 +113,7 @@ static bo_status compute_gradients(bo_context *context, bo_trainer *trainer, dou
     BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
     BO_TRY(bo_train_sum_gradients(context, trainer));
     BO_TRY(bo_train_sum(context, trainer, loss, 1));
-    *loss /= (double)(trainer->pieces * bo_train_ranks(&trainer->desc));
+    *loss /= parts_of(trainer);
     return BO_OK;
 }
 
@@ -105,6 +128,7 @@ static bo_status take_step(bo_context *context, bo_trainer *trainer, double *los
     const bo_status status = bo_optimizer_step(context, trainer->optimizer, trainer->factor, &trainer->gradient_norm);
     if (status == BO_NUMERIC) return named(context, trainer, bo_context_error(context));
     if (status != BO_OK) return status;
+    if (trainer->task->methods->advance) trainer->task->methods->advance(trainer->task);
     now->step++;
     now->tokens += desc->batch * trainer->task->units;
     now->loss_sum += *loss;
@@ -175,7 +199,7 @@ static void fill_report(bo_trainer *trainer, bool evaluated)
     const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
     const double steps = (double)trainer->timed_steps;
     const double tokens = (double)(desc->batch * trainer->task->units);
-    const double operations = bo_graph_flops(trainer->task->graph) * (double)trainer->pieces;
+    const double operations = bo_graph_flops(trainer->task->graph) * (double)(trainer->pieces * trainer->task->windows);
     trainer->report = (bo_training_report){
         .step = now->step,
         .steps = now->steps,

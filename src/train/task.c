@@ -61,6 +61,7 @@ bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc,
                              : desc->texts ? bo_train_texts(context, desc, out)
                                            : bo_train_language(context, desc, out);
     assert(status != BO_OK || files_hold(*out));
+    if (status == BO_OK && !(*out)->windows) (*out)->windows = 1;
     return status;
 }
 

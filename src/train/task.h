@@ -19,10 +19,10 @@
 typedef struct bo_train_task bo_train_task;
 
 /* Items `first` … `first + count - 1` of the share of rank `rank` in the batch of a step. `count` is the
- * micro-batch. */
+ * micro-batch. An item has task->windows parts, of which part `window` is loaded. */
 typedef struct bo_train_place {
     uint64_t step;
-    size_t rank, first, count;
+    size_t rank, first, count, window;
 } bo_train_place;
 
 /* All functions are required except where noted. The descriptor (task->desc) belongs to the trainer: it is checked and
@@ -48,12 +48,17 @@ typedef struct bo_train_methods {
     bo_status (*load)(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass);
     /* Called before the gradients of a step, on every rank in the same way. NULL: nothing to do. */
     bo_status (*prepare)(bo_context *context, bo_train_task *task, uint64_t step);
+    /* Called after a step whose update was made. NULL: nothing to do. */
+    void (*advance)(bo_train_task *task);
     /* Evaluates on the held-out data; called if `evaluates` is true. */
     bo_status (*evaluate)(bo_context *context, bo_train_task *task, bo_training_score *out);
 
     /* Writes task->files into a folder, and reads the weights from them. */
     bo_status (*write)(bo_context *context, const bo_train_task *task, const char *folder);
     bo_status (*read)(bo_context *context, bo_train_task *task, const char *folder);
+    /* Writes and reads task->state_file, which holds what lasts from step to step besides weights. NULL: nothing. */
+    bo_status (*write_state)(bo_context *context, bo_train_task *task, const char *path);
+    bo_status (*read_state)(bo_context *context, bo_train_task *task, const char *path);
     /* Writes the settings that a resumed run must share, as members of training.json (bo_train_setting_…). */
     void (*settings)(const bo_train_task *task, bo_json_text *text);
     /* Computes the fingerprints that all ranks must share. */
@@ -76,7 +81,12 @@ struct bo_train_task {
     bo_graph *graph;
     bo_value loss; /* 1 x 1 */
     double weight; /* weight of the loaded micro-batch in the mean of the step; 1 if load does not set it */
-    bool *frozen;  /* trainable flags before bo_train_freeze; NULL: unchanged */
+    /* Parts of an item, each of which has a run of the graph; 0 means 1. The runs are made forward in order, and then
+     * with gradients in reverse, so that a part can use the states and their gradients of the parts beside it. */
+    size_t windows;
+    const char *state_file; /* an additional file of checkpoints; NULL: none */
+    bool redrawn;           /* prepare has replaced frequencies: earlier states cannot be used */
+    bool *frozen;           /* trainable flags before bo_train_freeze; NULL: unchanged */
 };
 
 /* Tasks. `desc` must outlive the task. Before check, only its pointers are read. */

@@ -48,6 +48,9 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
                        bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "an unknown storage");
     if (desc->redraw_every && desc->network)
         return bo_fail(context, BO_INVALID, "redraw: expected a model with attention, found a network");
+    if ((desc->stateful || desc->state_windows) && (desc->network || desc->texts))
+        return bo_fail(context, BO_INVALID, "stateful: expected a language model, found %s",
+                       desc->network ? "a network" : "a model of another task");
     const bo_collective *ranks = desc->ranks;
     if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
@@ -109,7 +112,7 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
     BO_TRY(task->methods->open(context, task, out->micro_batch));
     out->activation_bytes = bo_graph_bytes(task->graph);
-    out->operations = bo_graph_flops(task->graph) * (double)(desc->batch / out->micro_batch);
+    out->operations = bo_graph_flops(task->graph) * (double)(desc->batch / out->micro_batch * task->windows);
     out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes;
     return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
 }

@@ -182,7 +182,7 @@ static void test_failures(void **state)
     {                                                                                                                  \
         bo_context *c = t->context;                                                                                    \
         type d = {0};                                                                                                  \
-        d.reserved[w] = wrong;                                                                                         \
+        d.reserved[w % (sizeof d.reserved / sizeof *d.reserved)] = wrong;                                              \
         (void)c;                                                                                                       \
         __VA_ARGS__                                                                                                    \
     }

@@ -1,0 +1,347 @@
+/* States that are carried from step to step: their memory, the pointers of a pass, and their file. */
+#include <string.h>
+#include "../attention/attention.h"
+#include "../io/tensors.h"
+#include "states.h"
+
+/* Pieces of memory are consecutive, one per lane or run. A piece holds the states of all layers, or their gradients.
+ * Invariant: runs that neither begin nor end a window use `empty`, `spare` and `zeros`. */
+struct bo_train_states {
+    bo_train_states_desc desc;
+    size_t layers, runs; /* runs: the maximum number in a pass */
+    size_t *at;          /* start of each layer in the states of a lane; [layers]: their size */
+    size_t *slope_at;    /* the same for gradients, in floats */
+    size_t largest, largest_slope;
+    char *now, *next;               /* of all lanes: at the start and at the end of the step */
+    uint64_t *read_now, *read_next; /* tokens that a lane has read since it began */
+    char *between;                  /* of the lanes of a micro-batch, after each window but the last */
+    uint64_t *read_between;
+    char *empty;         /* one piece */
+    char *spare;         /* final states of runs that are not continued: one layer per run */
+    float *slopes[2];    /* gradients between windows, for a micro-batch */
+    float *spare_slopes; /* gradients of states that no run continues: one layer per run */
+    float *zeros;        /* one layer */
+    void **initial, **final;
+    float **initial_slopes;
+    const float **final_slopes;
+};
+
+/* ---- what can be carried ----------------------------------------------------------------------------------------- */
+
+static bo_status check_layer(bo_context *context, const bo_attention *attention)
+{
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    if (!bo_attention_has(d, BO_TRAIT_CAPACITY) || d->window) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "stateful: attention %s keeps all keys; a state of fixed size is required: give it a window, or use "
+                   "another attention",
+                   bo_attention_name(d));
+}
+
+bo_status bo_train_states_check(bo_context *context, const bo_model *model)
+{
+    const bo_model_desc *d = &model->desc;
+    if (d->positions == BO_POSITIONS_LEARNED)
+        return bo_fail(context, BO_INVALID,
+                       "stateful: positions continue from window to window, but the model has only %zu learned "
+                       "positions; use rope or none",
+                       d->context);
+    for (size_t i = 0; i < d->layers; i++) {
+        if (!model->attentions[i])
+            return bo_fail(context, BO_INVALID, "stateful: expected a model with attention, found mixer %s",
+                           bo_mixer_name(d->mixer));
+        BO_TRY(check_layer(context, model->attentions[i]));
+    }
+    return BO_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t state_room(const bo_model *model, size_t layer)
+{
+    return bo_layer_state_room(&model->desc, layer, model->attentions[layer]);
+}
+
+static size_t slope_room(const bo_model *model, size_t layer)
+{
+    return bo_attention_state_gradient_floats(model->attentions[layer]);
+}
+
+size_t bo_train_states_bytes(const bo_train_states_desc *d)
+{
+    size_t state = 0, slope = 0, largest = 0, largest_slope = 0;
+    const bool flows = d->windows > 1;
+    for (size_t i = 0; i < d->model->desc.layers; i++) {
+        state += state_room(d->model, i);
+        slope += slope_room(d->model, i);
+        largest = bo_max(largest, state_room(d->model, i));
+        largest_slope = bo_max(largest_slope, slope_room(d->model, i));
+    }
+    const size_t states = 2 * d->lanes + (d->windows - 1) * d->micro_batch + 1, extra = d->most_runs;
+    const size_t slopes = flows ? 2 * d->micro_batch * slope + (extra + 1) * largest_slope : 0;
+    return states * state + extra * largest + slopes * sizeof(float);
+}
+
+static bo_status place_layers(bo_context *context, bo_train_states *s)
+{
+    s->at = bo_alloc(context, s->layers + 1, sizeof *s->at, "places of states");
+    s->slope_at = bo_alloc(context, s->layers + 1, sizeof *s->slope_at, "places of states");
+    if (!s->at || !s->slope_at) return BO_MEMORY;
+    for (size_t i = 0; i < s->layers; i++) {
+        const size_t room = state_room(s->desc.model, i), slope = slope_room(s->desc.model, i);
+        s->at[i + 1] = s->at[i] + room;
+        s->slope_at[i + 1] = s->slope_at[i] + slope;
+        s->largest = bo_max(s->largest, room);
+        s->largest_slope = bo_max(s->largest_slope, slope);
+    }
+    return BO_OK;
+}
+
+/* What lasts from step to step. */
+static bo_status allocate_lanes(bo_context *context, bo_train_states *s)
+{
+    const size_t lanes = s->desc.lanes, room = s->at[s->layers];
+    s->now = bo_alloc(context, lanes, room, "states of a batch");
+    s->next = bo_alloc(context, lanes, room, "states of a batch");
+    s->empty = bo_alloc(context, 1, room, "an empty state");
+    s->read_now = bo_alloc(context, lanes, sizeof *s->read_now, "positions");
+    s->read_next = bo_alloc(context, lanes, sizeof *s->read_next, "positions");
+    return s->now && s->next && s->empty && s->read_now && s->read_next ? BO_OK : BO_MEMORY;
+}
+
+static bo_status build(bo_context *context, bo_train_states *s)
+{
+    BO_TRY(place_layers(context, s));
+    BO_TRY(allocate_lanes(context, s));
+    return bo_train_states_reset(context, s);
+}
+
+bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc *desc, bo_train_states **out)
+{
+    bo_train_states *s = bo_alloc(context, 1, sizeof *s, "states of a batch");
+    *out = NULL;
+    if (!s) return BO_MEMORY;
+    s->desc = *desc;
+    s->layers = desc->model->desc.layers;
+    const bo_status status = build(context, s);
+    if (status != BO_OK)
+        bo_train_states_destroy(s);
+    else
+        *out = s;
+    return status;
+}
+
+/* Sets *out to zeros, unless there are none. */
+static bool take(bo_context *context, size_t count, size_t size, const char *what, void *out)
+{
+    void *memory = count ? bo_alloc(context, count, size, what) : NULL;
+    memcpy(out, &memory, sizeof memory);
+    return memory || !count;
+}
+
+bo_status bo_train_states_open(bo_context *context, bo_train_states *s, const bo_train_states_desc *desc)
+{
+    static const char states[] = "states of a pass", slopes[] = "gradients of states";
+    if (s->initial) return BO_OK;
+    s->desc = *desc;
+    s->runs = desc->most_runs ? desc->most_runs : desc->micro_batch;
+    const size_t micro = desc->micro_batch, inner = (desc->windows - 1) * micro, extra = desc->most_runs;
+    const size_t slope = inner ? s->slope_at[s->layers] : 0, largest = inner ? s->largest_slope : 0;
+    const size_t pointers = s->layers * s->runs;
+    const bool all = take(context, inner, s->at[s->layers], states, &s->between) &&
+                     take(context, inner, sizeof *s->read_between, "positions", &s->read_between) &&
+                     take(context, extra, s->largest, states, &s->spare) &&
+                     take(context, micro * slope, sizeof(float), slopes, &s->slopes[0]) &&
+                     take(context, micro * slope, sizeof(float), slopes, &s->slopes[1]) &&
+                     take(context, extra * largest, sizeof(float), slopes, &s->spare_slopes) &&
+                     take(context, largest, sizeof(float), slopes, &s->zeros) &&
+                     take(context, pointers, sizeof *s->final, states, &s->final) &&
+                     take(context, pointers, sizeof *s->initial_slopes, states, &s->initial_slopes) &&
+                     take(context, pointers, sizeof *s->final_slopes, states, &s->final_slopes) &&
+                     take(context, pointers, sizeof *s->initial, states, &s->initial);
+    return all ? BO_OK : BO_MEMORY;
+}
+
+void bo_train_states_destroy(bo_train_states *s)
+{
+    if (!s) return;
+    void *const pieces[] = {s->at,           s->slope_at,     s->now,     s->next,  s->read_now,       s->read_next,
+                            s->between,      s->read_between, s->empty,   s->spare, s->slopes[0],      s->slopes[1],
+                            s->spare_slopes, s->zeros,        s->initial, s->final, s->initial_slopes, s->final_slopes};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) bo_free(pieces[i]);
+    bo_free(s);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+bo_status bo_train_states_reset(bo_context *context, bo_train_states *s)
+{
+    const bo_model *model = s->desc.model;
+    const size_t room = s->at[s->layers];
+    for (size_t i = 0; i < s->layers; i++)
+        BO_TRY(bo_layer_state_begin(context, &model->desc, i, model->attentions[i], s->empty + s->at[i]));
+    for (size_t lane = 0; lane < s->desc.lanes; lane++) memcpy(s->now + lane * room, s->empty, room);
+    memset(s->read_now, 0, s->desc.lanes * sizeof *s->read_now);
+    return BO_OK;
+}
+
+void bo_train_states_advance(bo_train_states *s)
+{
+    char *states = s->now;
+    uint64_t *read = s->read_now;
+    s->now = s->next, s->next = states;
+    s->read_now = s->read_next, s->read_next = read;
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+/* One lane in the pass of a segment; `lane` is its number in the micro-batch. NULL: the pass has no such gradient. */
+typedef struct lane_ends {
+    char *initial, *final;
+    uint64_t read, *read_final;
+    float *initial_slope;
+    const float *final_slope;
+} lane_ends;
+
+/* Where the lane ends after window `window` of the step; the start of the step for window -1. */
+static char *state_after(const bo_train_states *s, size_t window, size_t lane, size_t first, uint64_t **read)
+{
+    const size_t room = s->at[s->layers], inner = window * s->desc.micro_batch + lane;
+    const bool last = window + 1 == s->desc.windows;
+    if (window == SIZE_MAX) return *read = s->read_now + first + lane, s->now + (first + lane) * room;
+    if (last) return *read = s->read_next + first + lane, s->next + (first + lane) * room;
+    return *read = s->read_between + inner, s->between + inner * room;
+}
+
+static lane_ends ends_of(const bo_train_states *s, const bo_train_segment *segment, size_t lane)
+{
+    const size_t window = segment->window, first = segment->first, slope = s->slope_at[s->layers];
+    lane_ends out = {0};
+    uint64_t *read;
+    out.initial = state_after(s, window - 1, lane, first, &read);
+    out.final = state_after(s, window, lane, first, &out.read_final);
+    out.read = *read;
+    if (bo_batches_begins(segment->batches, segment->step, first + lane)) out.initial = s->empty, out.read = 0;
+    if (window > 0) out.initial_slope = s->slopes[window % 2] + lane * slope;
+    /* no gradient crosses the border to a window that starts with an empty state */
+    if (window + 1 < s->desc.windows)
+        out.final_slope = bo_batches_begins(segment->batches, segment->step + 1, first + lane)
+                              ? s->zeros
+                              : s->slopes[(window + 1) % 2] + lane * slope;
+    return out;
+}
+
+/* Sets the pointers of one run, of `runs` in the pass. */
+static void set_run(bo_train_states *s, size_t runs, size_t run, const lane_ends *ends, bool is_first, bool is_last)
+{
+    for (size_t i = 0; i < s->layers; i++) {
+        const size_t at = i * runs + run;
+        s->initial[at] = (is_first ? ends->initial : s->empty) + s->at[i];
+        s->final[at] = is_last ? ends->final + s->at[i] : s->spare + run * s->largest;
+        if (ends->initial_slope)
+            s->initial_slopes[at] =
+                is_first ? ends->initial_slope + s->slope_at[i] : s->spare_slopes + run * s->largest_slope;
+        if (ends->final_slope)
+            s->final_slopes[at] =
+                is_last && ends->final_slope != s->zeros ? ends->final_slope + s->slope_at[i] : s->zeros;
+    }
+}
+
+/* Sets the runs of a lane from `run` on and returns the run after them. */
+static size_t set_lane(bo_train_states *s, const bo_train_segment *segment, size_t runs, size_t run, size_t lane,
+                       int32_t *positions)
+{
+    const size_t context = segment->batches->context;
+    const lane_ends ends = ends_of(s, segment, lane);
+    uint64_t read = ends.read;
+    for (size_t done = 0; done < context; run++) {
+        const size_t length = segment->lengths ? segment->lengths[run] : context;
+        if (done) read = 0;
+        for (size_t i = 0; i < length; i++) positions[done + i] += (int32_t)read;
+        read += length;
+        set_run(s, runs, run, &ends, done == 0, done + length == context);
+        done += length;
+    }
+    *ends.read_final = read;
+    return run;
+}
+
+bo_status bo_train_states_load(bo_context *context, bo_train_states *s, const bo_train_segment *segment,
+                               int32_t *positions, bo_graph_pass *pass)
+{
+    const size_t tokens = segment->batches->context, runs = segment->lengths ? segment->runs : s->desc.micro_batch;
+    for (size_t lane = 0, run = 0; lane < s->desc.micro_batch; lane++) {
+        if (s->read_now[segment->first + lane] > INT32_MAX - 2 * s->desc.windows * tokens)
+            return bo_fail(context, BO_INVALID, "stateful: positions are limited to %d", INT32_MAX);
+        run = set_lane(s, segment, runs, run, lane, positions + lane * tokens);
+    }
+    pass->states = s->initial;
+    pass->final_states = s->final;
+    if (segment->window > 0) pass->state_gradients = s->initial_slopes;
+    if (segment->window + 1 < s->desc.windows) pass->final_gradients = s->final_slopes;
+    return BO_OK;
+}
+
+/* ---- file -------------------------------------------------------------------------------------------------------- */
+
+enum { FORMAT_VERSION = 1 };
+static const char format_name[] = "bochner.states";
+
+bo_status bo_train_states_write(bo_context *context, const bo_train_states *s, const char *path)
+{
+    const size_t lanes = s->desc.lanes, room = s->at[s->layers];
+    const bo_file_tensor tensors[] = {
+        {.name = "states", .dtype = BO_U8, .rank = 2, .shape = {lanes, room}, .data = s->now, .bytes = lanes * room},
+        {.name = "tokens",
+         .dtype = BO_I64,
+         .rank = 1,
+         .shape = {lanes},
+         .data = s->read_now,
+         .bytes = lanes * sizeof *s->read_now}};
+    char version[16];
+    snprintf(version, sizeof version, "%d", FORMAT_VERSION);
+    const bo_meta metas[] = {{"format", format_name}, {"format_version", version}};
+    return bo_tensors_write(context, path, tensors, 2, metas, 2);
+}
+
+static bo_status check_state(bo_context *context, const bo_train_states *s, const char *path, size_t lane, size_t layer)
+{
+    const void *state = s->now + lane * s->at[s->layers] + s->at[layer];
+    const bo_status status = bo_attention_state_check(context, s->desc.model->attentions[layer], state);
+    if (status != BO_INVALID && status != BO_VERSION) return status;
+    return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: %s", path, lane, layer, bo_context_error(context));
+}
+
+static bo_status read_from(bo_context *context, bo_train_states *s, const bo_tensors *file)
+{
+    const size_t lanes = s->desc.lanes, shape[2] = {lanes, s->at[s->layers]};
+    const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format"),
+               *version = bo_tensors_meta(file, "format_version");
+    const bo_file_tensor *states, *tokens;
+    if (!format || strcmp(format, format_name) != 0 || !version)
+        return bo_fail(context, BO_FORMAT, "%s: expected the states of a run, found %.60s", path,
+                       format ? format : "another safetensors file");
+    if (strcmp(version, "1") != 0)
+        return bo_fail(context, BO_VERSION, "%s: the states have format %.20s, but Bochner %s reads formats up to %d",
+                       path, version, bo_version(), FORMAT_VERSION);
+    BO_TRY(bo_tensors_require(context, file, "states", BO_U8, 2, shape, &states));
+    BO_TRY(bo_tensors_require(context, file, "tokens", BO_I64, 1, shape, &tokens));
+    memcpy(s->now, states->data, states->bytes);
+    memcpy(s->read_now, tokens->data, tokens->bytes);
+    for (size_t lane = 0; lane < lanes; lane++) {
+        if (s->read_now[lane] > INT32_MAX)
+            return bo_fail(context, BO_FORMAT, "%s: sequence %zu: expected at most %d tokens, found %llu", path, lane,
+                           INT32_MAX, (unsigned long long)s->read_now[lane]);
+        for (size_t i = 0; i < s->layers; i++) BO_TRY(check_state(context, s, path, lane, i));
+    }
+    return BO_OK;
+}
+
+bo_status bo_train_states_read(bo_context *context, bo_train_states *s, const char *path)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = read_from(context, s, file);
+    bo_tensors_close(file);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* States of a language model that are carried from one step to the next, one per sequence of a batch (a lane). They are
+ * those of sessions (model.h); a pass reads them and writes its final states elsewhere (bo_graph_pass), so that a step
+ * that fails, or is computed twice, finds them unchanged.
+ *
+ * A step has `windows` consecutive windows per lane. Their passes run in the order of the text first, to find the
+ * states in between, and then in reverse with gradients, each with the gradient of its final states from the pass
+ * before. The memory of activations is that of one window. */
+#ifndef BO_TRAIN_STATES_H
+#define BO_TRAIN_STATES_H
+
+#include "../model/model.h"
+#include "task.h"
+
+typedef struct bo_train_states bo_train_states;
+
+typedef struct bo_train_states_desc {
+    const bo_model *model;
+    size_t lanes, windows, micro_batch;
+    size_t most_runs; /* runs of documents in a micro-batch; 0: each window is one run */
+} bo_train_states_desc;
+
+/* One window of a micro-batch: window number `window` of the step, of the lanes first, first + 1, …. */
+typedef struct bo_train_segment {
+    const bo_batches_desc *batches;
+    uint64_t step; /* of the batches: windows are numbered over all steps */
+    size_t window, first;
+    size_t runs;           /* runs of documents … */
+    const size_t *lengths; /* … and their lengths; NULL: each window is one run */
+} bo_train_segment;
+
+/* Refuses models whose state cannot be carried, or has no gradient. */
+bo_status bo_train_states_check(bo_context *context, const bo_model *model);
+/* Bytes of all states and their gradients. */
+size_t bo_train_states_bytes(const bo_train_states_desc *desc);
+/* Creates empty states, with `model`, `lanes` and `windows` of the descriptor. */
+bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc *desc, bo_train_states **out);
+void bo_train_states_destroy(bo_train_states *states); /* accepts NULL */
+/* Allocates what passes need, before the first one: with `micro_batch` and `most_runs`. No effect if that was done. */
+bo_status bo_train_states_open(bo_context *context, bo_train_states *states, const bo_train_states_desc *desc);
+
+/* Forgets what all lanes have read. */
+bo_status bo_train_states_reset(bo_context *context, bo_train_states *states);
+/* Sets the states and gradients of a pass, and adds to the positions what a lane has read before. */
+bo_status bo_train_states_load(bo_context *context, bo_train_states *states, const bo_train_segment *segment,
+                               int32_t *positions, bo_graph_pass *pass);
+/* Ends a step: the final states of its last windows begin the next step. */
+void bo_train_states_advance(bo_train_states *states);
+
+#define BO_TRAIN_STATES_FILE "states.safetensors"
+bo_status bo_train_states_write(bo_context *context, const bo_train_states *states, const char *path);
+bo_status bo_train_states_read(bo_context *context, bo_train_states *states, const char *path);
+
+#endif
