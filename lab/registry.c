@@ -7,6 +7,7 @@
     X(rf_equivalence)                                                                                                  \
     X(dark)                                                                                                            \
     X(rfa)                                                                                                             \
+    X(rfa_training)                                                                                                    \
     X(crossover)                                                                                                       \
     X(recall)                                                                                                          \
     X(degree)                                                                                                          \

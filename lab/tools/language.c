@@ -114,6 +114,9 @@ bo_status lab_train(lab_run *run, bo_model *model, const lab_text *text, const l
                                   .steps = training->steps,
                                   .eval_tokens = training->eval_tokens ? training->eval_tokens : 16384,
                                   .freeze = training->freeze,
+                                  .stateful = training->stateful,
+                                  .state_windows = training->state_windows,
+                                  .redraw_every = training->redraw_every,
                                   .seed = lab_seed(run)};
     BO_TRY(bo_trainer_create(lab_context(run), &desc, &trainer));
     const bo_status status = train_and_score(run, trainer, training, out);

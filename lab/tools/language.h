@@ -34,6 +34,9 @@ typedef struct lab_training {
     uint64_t steps;
     uint64_t eval_tokens; /* 0: 16384 */
     const char *freeze;
+    bool stateful;
+    size_t state_windows;
+    uint64_t redraw_every;
     double from, to; /* fractions of the measurement done before and after, for progress; both 0: not reported */
     /* Receives the training loss of every step; may be NULL. */
     void (*watch)(void *user, uint64_t step, double loss);
