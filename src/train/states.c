@@ -131,12 +131,15 @@ bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc
     return status;
 }
 
-/* Sets *out to zeros, unless there are none. */
+/* Allocates zeros for the pointer at `out`, unless none are needed or an earlier call that failed has allocated them. */
 static bool take(bo_context *context, size_t count, size_t size, const char *what, void *out)
 {
-    void *memory = count ? bo_alloc(context, count, size, what) : NULL;
+    void *memory;
+    memcpy(&memory, out, sizeof memory);
+    if (memory || !count) return true;
+    memory = bo_alloc(context, count, size, what);
     memcpy(out, &memory, sizeof memory);
-    return memory || !count;
+    return memory != NULL;
 }
 
 bo_status bo_train_states_open(bo_context *context, bo_train_states *s, const bo_train_states_desc *desc)

@@ -35,9 +35,8 @@ static void inject(setting *s)
     counting_inject(&(injection){&s->counted, s->context, work, s, 60, 7, "the sequences of a call"});
 }
 
-static void every_allocation_may_fail(void **state)
+static void fail_everywhere(runs *r, bool stateful)
 {
-    runs *r = *state;
     setting s = {0};
     s.context = counting_context(&s.counted, 1);
     bo_model_desc desc = runs_desc("rfa-gate");
@@ -47,6 +46,8 @@ static void every_allocation_may_fail(void **state)
     s.desc = runs_trainer(r, model, NULL);
     s.desc.optimizer.average = 0.5;
     s.desc.documents = true;
+    s.desc.stateful = stateful;
+    s.desc.state_windows = stateful ? 2 : 0;
     assert_ok(s.context, work(&s)); /* the model has gradients from here on */
     inject(&s);
     bo_model_destroy(model);
@@ -54,17 +55,23 @@ static void every_allocation_may_fail(void **state)
     assert_true(s.counted.live == 0);
 }
 
-/* With a folder: the run is resumed again and again from the remaining files. */
-static void checkpoints_may_fail(void **state)
+static void every_allocation_may_fail(void **state)
 {
-    runs *r = *state;
+    fail_everywhere(*state, false);
+    fail_everywhere(*state, true);
+}
+
+/* With a folder: the run is resumed again and again from the remaining files. */
+static void fail_checkpoints(runs *r, const char *kind, bool stateful)
+{
     setting s = {0};
     s.context = counting_context(&s.counted, 1);
-    bo_model_desc desc = runs_desc("softmax");
+    bo_model_desc desc = runs_desc(kind);
     bo_model *model = NULL;
     desc.layers = 1;
     assert_ok(s.context, bo_model_create(s.context, &desc, r->tokenizer, &model));
-    s.desc = runs_trainer(r, model, "memory");
+    s.desc = runs_trainer(r, model, kind);
+    s.desc.stateful = stateful;
     s.desc.steps = 100000;
     s.desc.resume = true;
     assert_ok(s.context, work(&s));
@@ -74,9 +81,14 @@ static void checkpoints_may_fail(void **state)
     assert_true(s.counted.live == 0);
 }
 
-static void steps_allocate_nothing(void **state)
+static void checkpoints_may_fail(void **state)
 {
-    runs *r = *state;
+    fail_checkpoints(*state, "softmax", false);
+    fail_checkpoints(*state, "rfa", true);
+}
+
+static void count_in_steps(runs *r, bool stateful)
+{
     counting counted = {0};
     bo_context *context = counting_context(&counted, 2);
     bo_model_desc desc = runs_desc("rfa-gate");
@@ -86,6 +98,8 @@ static void steps_allocate_nothing(void **state)
     assert_ok(context, bo_model_create(context, &desc, r->tokenizer, &model));
     bo_trainer_desc run = runs_trainer(r, model, NULL);
     run.micro_batch = 2;
+    run.stateful = stateful;
+    run.state_windows = stateful ? 3 : 0;
     assert_ok(context, bo_trainer_create(context, &run, &trainer));
     assert_ok(context, bo_trainer_step(context, trainer, &loss));
     const size_t calls = counted.calls;
@@ -94,6 +108,12 @@ static void steps_allocate_nothing(void **state)
     bo_trainer_destroy(trainer);
     bo_model_destroy(model);
     bo_context_destroy(context);
+}
+
+static void steps_allocate_nothing(void **state)
+{
+    count_in_steps(*state, false);
+    count_in_steps(*state, true);
 }
 
 int main(void)
