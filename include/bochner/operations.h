@@ -62,10 +62,11 @@ typedef struct bo_graph_pass {
     void *const *states;
     /** For training on consecutive segments; with `states` only. If set, `states` stay unchanged, the updated states are
      * written here, and the graph may have gradients. Every final state has its own memory. Attention within one stream
-     * supports this; other operations with a state refuse gradients. */
+     * and recurrent layers support this; other operations with a state refuse the pass. */
     void *const *final_states;
-    /** With `final_states`: the gradients of the loss with respect to the final states, from the segment that follows;
-     * bo_attention_state_gradient_floats() floats each. NULL: zero, that is, the final states are constants. */
+    /** With `final_states`: the gradients of the loss with respect to the final states, from the segment that follows:
+     * bo_attention_state_gradient_floats() floats each, or for recurrent layers as many as the state has. NULL: zero,
+     * that is, the final states are constants. */
     const float *const *final_gradients;
     /** With `final_states`: receives the gradients with respect to `states`; one piece of memory for every state. NULL:
      * not computed. */

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "../attention/attention.h"
 #include "../io/tensors.h"
+#include "../kernels/kernels.h"
 #include "states.h"
 
 /* Pieces of memory are consecutive, one per lane or run. A piece holds the states of all layers, or their gradients.
@@ -28,8 +29,12 @@ struct bo_train_states {
 
 /* ---- what can be carried ----------------------------------------------------------------------------------------- */
 
-static bo_status check_layer(bo_context *context, const bo_attention *attention)
+static bo_status check_layer(bo_context *context, const bo_model_desc *model, const bo_attention *attention)
 {
+    if (!attention && model->mixer >= BO_MIXER_RNN && model->mixer <= BO_MIXER_LSTM) return BO_OK;
+    if (!attention)
+        return bo_fail(context, BO_INVALID, "stateful: expected attention or mixer rnn, gru or lstm, found mixer %s",
+                       bo_mixer_name(model->mixer));
     const bo_attention_desc *d = bo_attention_describe(attention);
     if (!bo_attention_has(d, BO_TRAIT_CAPACITY) || d->window) return BO_OK;
     return bo_fail(context, BO_INVALID,
@@ -46,12 +51,7 @@ bo_status bo_train_states_check(bo_context *context, const bo_model *model)
                        "stateful: positions continue from window to window, but the model has only %zu learned "
                        "positions; use rope or none",
                        d->context);
-    for (size_t i = 0; i < d->layers; i++) {
-        if (!model->attentions[i])
-            return bo_fail(context, BO_INVALID, "stateful: expected a model with attention, found mixer %s",
-                           bo_mixer_name(d->mixer));
-        BO_TRY(check_layer(context, model->attentions[i]));
-    }
+    for (size_t i = 0; i < d->layers; i++) BO_TRY(check_layer(context, d, model->attentions[i]));
     return BO_OK;
 }
 
@@ -62,9 +62,12 @@ static size_t state_room(const bo_model *model, size_t layer)
     return bo_layer_state_room(&model->desc, layer, model->attentions[layer]);
 }
 
+/* Floats of the gradient of a state. */
 static size_t slope_room(const bo_model *model, size_t layer)
 {
-    return bo_attention_state_gradient_floats(model->attentions[layer]);
+    const bo_attention *attention = model->attentions[layer];
+    if (attention) return bo_attention_state_gradient_floats(attention);
+    return bo_layer_state_bytes(&model->desc, layer, attention) / sizeof(float);
 }
 
 size_t bo_train_states_bytes(const bo_train_states_desc *d)
@@ -310,7 +313,11 @@ bo_status bo_train_states_write(bo_context *context, const bo_train_states *s, c
 static bo_status check_state(bo_context *context, const bo_train_states *s, const char *path, size_t lane, size_t layer)
 {
     const void *state = s->now + lane * s->at[s->layers] + s->at[layer];
-    const bo_status status = bo_attention_state_check(context, s->desc.model->attentions[layer], state);
+    const bo_attention *attention = s->desc.model->attentions[layer];
+    if (!attention && !bo_context_kernels(context)->finite(state_room(s->desc.model, layer) / sizeof(float), state))
+        return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: the state holds a number that is not finite",
+                       path, lane, layer);
+    const bo_status status = attention ? bo_attention_state_check(context, attention, state) : BO_OK;
     if (status != BO_INVALID && status != BO_VERSION) return status;
     return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: %s", path, lane, layer, bo_context_error(context));
 }

@@ -30,7 +30,7 @@ fails 2 "state-windows|--stateful" "$BOCHNER" train --data text.txt --out no $sm
 fails 2 "stateful|context" "$BOCHNER" eval run --data text.txt --stateful --context 16
 fails 2 "stateful|--task" "$BOCHNER" train --task classify --data text.txt --out no --stateful --steps 2
 fails 1 "stateful|keeps all keys|window" "$BOCHNER" train --data text.txt --out no $small --attention softmax --steps 2 --stateful --quiet
-fails 1 "stateful|mixer gru" "$BOCHNER" train --data text.txt --out no $small --mixer gru --steps 2 --stateful --quiet
+fails 1 "stateful|mixer conv" "$BOCHNER" train --data text.txt --out no $small --mixer conv --steps 2 --stateful --quiet
 fails 1 "redraw|no attention with random frequencies" "$BOCHNER" train --data text.txt --out no $small --attention softmax --steps 2 --redraw 1 --quiet
 fails 1 "redraw|no attention with random frequencies" "$BOCHNER" train --data text.txt --out no $small --mixer gru --steps 2 --redraw 1 --quiet
 finish

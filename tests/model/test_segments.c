@@ -17,12 +17,13 @@ static chain make_chain(bo_context *context, const bo_model *model)
     chain c;
     for (size_t i = 0; i < LAYERS * LANES; i++) {
         const bo_attention *attention = model->attentions[i / LANES];
-        const size_t floats = bo_attention_state_gradient_floats(attention);
+        const size_t bytes = bo_layer_state_bytes(&model->desc, i / LANES, attention);
+        const size_t floats = attention ? bo_attention_state_gradient_floats(attention) : bytes / sizeof(float);
         for (size_t s = 0; s <= MOST_SEGMENTS; s++) {
-            c.states[s][i] = malloc(bo_attention_state_bytes(attention));
+            c.states[s][i] = malloc(bytes);
             c.slopes[s][i] = calloc(floats, sizeof(float));
         }
-        assert_ok(context, bo_attention_state_init(context, attention, c.states[0][i]));
+        assert_ok(context, bo_layer_state_begin(context, &model->desc, i / LANES, attention, c.states[0][i]));
     }
     return c;
 }
@@ -123,51 +124,53 @@ static double distance(const bo_model *model, const float *a, const float *b)
     return sqrt(difference / norm);
 }
 
-static bool keeps_all_keys(const bo_model *model)
+/* The gradient without flow differs: the comparison can fail. */
+static void compare(bo_context *context, const bo_model *model, const char *name)
 {
-    const bo_attention_desc *d = bo_attention_describe(model->attentions[0]);
-    return bo_attention_has(d, BO_TRAIT_CAPACITY) && !d->window;
+    assert_ok(context, bo_weights_allocate(context, model->weights, true));
+    assert_ok(context, bo_weights_zero_gradients(context, model->weights));
+    const double expected = run_long(context, model);
+    float *whole = take_gradients(context, model);
+    for (size_t segments = 2; segments <= MOST_SEGMENTS; segments++) {
+        const double loss = run_segments(context, model, segments, true, segments == 3);
+        float *flowing = take_gradients(context, model);
+        const double cut_loss = run_segments(context, model, segments, false, false);
+        float *cut = take_gradients(context, model);
+        const double error = distance(model, flowing, whole), missing = distance(model, cut, whole);
+        if (!(error < 2e-4) || !(missing > 1e-3))
+            fail_msg("%s, %zu segments: error %g, without flow %g", name, segments, error, missing);
+        assert_close(loss, expected, 1e-5);
+        assert_close(cut_loss, expected, 1e-5);
+        free(flowing);
+        free(cut);
+    }
+    free(whole);
 }
 
-/* Every preset, softmax with a window. The gradient without flow differs: the comparison can fail. */
+/* Every attention, softmax with a window, and recurrent layers. */
 static void segments_are_a_long_window(void **state)
 {
     (void)state;
+    static const char *const recurrent[] = {"rnn", "gru", "lstm"};
     bo_context *context = test_context(2);
-    for (size_t k = 0; bo_attention_preset_name(k); k++) {
-        const char *name = bo_attention_preset_name(k);
+    size_t presets = 0;
+    while (bo_attention_preset_name(presets)) presets++;
+    for (size_t k = 0; k < presets + 3; k++) {
+        const char *name = k < presets ? bo_attention_preset_name(k) : recurrent[k - presets];
         bo_model_desc desc = test_desc(name);
-        if (bo_attention_has(&desc.attention, BO_TRAIT_CAPACITY)) desc.attention.window = 20;
+        if (k < presets && bo_attention_has(&desc.attention, BO_TRAIT_CAPACITY)) desc.attention.window = 20;
         bo_model *model = test_model(context, &desc, NULL);
-        assert_false(keeps_all_keys(model));
-        assert_ok(context, bo_weights_allocate(context, model->weights, true));
-        assert_ok(context, bo_weights_zero_gradients(context, model->weights));
-        const double expected = run_long(context, model);
-        float *whole = take_gradients(context, model);
-        for (size_t segments = 2; segments <= MOST_SEGMENTS; segments++) {
-            const double loss = run_segments(context, model, segments, true, segments == 3);
-            float *flowing = take_gradients(context, model);
-            const double cut_loss = run_segments(context, model, segments, false, false);
-            float *cut = take_gradients(context, model);
-            const double error = distance(model, flowing, whole), missing = distance(model, cut, whole);
-            if (!(error < 2e-4) || !(missing > 3e-3))
-                fail_msg("%s, %zu segments: error %g, without flow %g", name, segments, error, missing);
-            assert_close(loss, expected, 1e-5);
-            assert_close(cut_loss, expected, 1e-5);
-            free(flowing);
-            free(cut);
-        }
-        free(whole);
+        compare(context, model, name);
         bo_model_destroy(model);
     }
     bo_context_destroy(context);
 }
 
-/* Mixers without attention update states in place and refuse such a pass. */
+/* Other mixers update states in place and refuse such a pass. */
 static void other_mixers_refuse(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"gru", "ssm", "conv", "mlp"};
+    static const char *const kinds[] = {"ssm", "conv", "mlp"};
     bo_context *context = test_context(1);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const bo_model_desc desc = test_desc(kinds[k]);
@@ -179,7 +182,8 @@ static void other_mixers_refuse(void **state)
         for (size_t i = 0; i < LAYERS * LANES; i++) states[i] = bytes[i];
         const bo_graph_pass pass = {.states = states, .final_states = states};
         write_segment(context, &g, 0, LONG);
-        assert_fails(context, BO_INVALID, "a pass with final states is supported by attention only",
+        assert_fails(context, BO_INVALID,
+                     "a pass with final states is supported by attention and recurrent layers only",
                      bo_graph_run(context, g.graph, &pass));
         bo_model_graph_destroy(&g);
         bo_model_destroy(model);

@@ -86,7 +86,8 @@ static void compare_losses(runs *r, const char *kind, bool documents)
 
 static void losses_are_those_of_sessions(void **state)
 {
-    static const char *const kinds[] = {"rfa", "rfa-gate", "linear", "retention", "gla", "gated-delta", "hybrid"};
+    static const char *const kinds[] = {"rfa", "rfa-gate",    "linear", "retention",
+                                        "gla", "gated-delta", "hybrid", "lstm"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         compare_losses(*state, kinds[i], false);
         compare_losses(*state, kinds[i], true);
@@ -156,7 +157,7 @@ static double largest(const bo_model *a, const bo_model *b)
 static void two_windows_are_a_long_one(void **state)
 {
     runs *r = *state;
-    static const char *const kinds[] = {"rfa", "rfa-gate", "gla", "delta", "retention"};
+    static const char *const kinds[] = {"rfa", "rfa-gate", "gla", "delta", "retention", "gru", "lstm"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bo_model *whole = train_short(r, kinds[i], 2 * CONTEXT, 0), *two = train_short(r, kinds[i], CONTEXT, 2),
                  *initial = runs_model(r, kinds[i]);
@@ -214,6 +215,7 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
     static const setting settings[] = {{.kind = "rfa-gate", .windows = 1, .micro_batch = 4},
                                        {.kind = "rfa", .windows = 3, .micro_batch = 2, .documents = true},
                                        {.kind = "favor", .windows = 2, .micro_batch = 2, .redraw_every = 4},
+                                       {.kind = "lstm", .windows = 2, .micro_batch = 4},
                                        {.kind = "favor#", .windows = 1, .micro_batch = 2, .redraw_every = 3}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         char name[16];
@@ -264,7 +266,7 @@ static void what_cannot_be_carried_is_refused(void **state)
 {
     runs *r = *state;
     refuse(r, stateful(r, runs_model(r, "softmax"), NULL, 1), "keeps all keys");
-    refuse(r, stateful(r, runs_model(r, "gru"), NULL, 1), "expected a model with attention, found mixer gru");
+    refuse(r, stateful(r, runs_model(r, "ssm"), NULL, 1), "found mixer ssm");
     bo_model_desc learned = runs_desc("rfa");
     learned.positions = BO_POSITIONS_LEARNED;
     refuse(r, stateful(r, runs_model_of(r, &learned), NULL, 1), "learned positions");

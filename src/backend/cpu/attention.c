@@ -231,7 +231,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bo_attention_inputs in = inputs_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;
     if (a->ask) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
-    if (!bo_pass_segments(call->pass)) BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
+    BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
     BO_TRY(shape_of(context, call, &shape));
     bo_attention_room room = bo_attention_room_of(context, call, true, NULL);
     bo_attention_gradients gradients = bo_attention_gradients_of(call, &room);

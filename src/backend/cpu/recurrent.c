@@ -58,10 +58,11 @@ static size_t step_floats(const recurrent *r)
     return bo_padded(BLOCK * (2 * r->size + r->columns)) + zero_floats(r);
 }
 
-/* Backward: the gradient through U, the carried gradient, gradients of U h and of x, and h numbers. */
+/* Backward: the gradient through U, the carried gradient, gradients of U h and of x, h numbers, and the saved numbers
+ * of the token before the first. */
 static size_t back_floats(const recurrent *r)
 {
-    return bo_padded(BLOCK * (2 * r->size + r->columns) + r->columns) + bo_padded(r->size);
+    return bo_padded(BLOCK * (2 * r->size + r->columns) + r->columns) + bo_padded(r->size) + zero_floats(r);
 }
 
 /* True if din[0] can hold the gradients of U h + b: they equal those of x, and din[0] is not added to. */
@@ -184,7 +185,7 @@ static void recall(const recurrent *r, const block *b, const stepping *w)
 static void remember(const recurrent *r, const block *b, const stepping *w)
 {
     for (size_t i = 0; i < b->count && !r->call->again; i++) {
-        float *state = bo_span_state(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
+        float *state = bo_span_final(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
         if (!state) continue;
         memcpy(state, w->hidden + i * r->size, r->size * sizeof(float));
         if (r->cell->states > 1) memcpy(state + r->size, w->cell + i * r->size, r->size * sizeof(float));
@@ -230,7 +231,7 @@ static void forward_task(void *arg, size_t index, int worker)
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     recurrent r = recurrent_of(context, call);
-    BO_TRY(bo_spans_of(context, call, &r.attributes->sequences, "recurrent", &r.spans));
+    BO_TRY(bo_spans_of_input(context, call, 0, &r.attributes->sequences, "recurrent", &r.spans));
     float *rest = place(&r, step_floats(&r));
     if (longest(&r) > FEW_STEPS)
         r.packed = bo_packed_in(context, true, r.columns, r.size, call->in[1].data, r.size, rest);
@@ -259,6 +260,48 @@ static void keep_product(const recurrent *r, size_t row, const float *dproduct, 
     memcpy(r->before + row * r->size, hidden_before, r->size * sizeof(float));
 }
 
+/* Starts with the gradients of the final states: of h in `back`, for LSTM of c in `carry`. */
+static void begin_back(const recurrent *r, const block *b, float *back, float *carry)
+{
+    const size_t h = r->size;
+    memset(back, 0, BLOCK * h * sizeof *back);
+    memset(carry, 0, BLOCK * h * sizeof *carry);
+    for (size_t i = 0; i < b->count; i++) {
+        const float *slope = bo_span_final_gradient(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
+        if (!slope) continue;
+        memcpy(back + i * h, slope, h * sizeof *back);
+        if (r->cell->states > 1) memcpy(carry + i * h, slope + h, h * sizeof *carry);
+    }
+}
+
+/* Ends with those of the initial states. Without c, `carry` is the part of the gradient of h that does not come through
+ * U. */
+static void end_back(const recurrent *r, const block *b, const float *back, const float *carry)
+{
+    const size_t h = r->size;
+    for (size_t i = 0; i < b->count; i++) {
+        float *slope = bo_span_state_gradient(r->call, &r->attributes->sequences, &r->spans, b->index[i]);
+        if (!slope) continue;
+        memcpy(slope, back + i * h, h * sizeof *slope);
+        if (r->cell->states > 1)
+            memcpy(slope + h, carry + i * h, h * sizeof *slope);
+        else
+            r->kernels->axpy(h, 1.0f, carry + i * h, slope);
+    }
+}
+
+/* Sets h and the saved numbers before the first token of a sequence; c is the last of these. */
+static void before_first(const recurrent *r, size_t sequence, float *room, bo_cell_back *step)
+{
+    const float *state = bo_span_state(r->call, &r->attributes->sequences, &r->spans, sequence);
+    step->hidden_before = state ? state : r->zeros;
+    step->kept_before = r->zeros;
+    if (!state || r->cell->states == 1) return;
+    memset(room, 0, kept_floats(r) * sizeof *room);
+    memcpy(room + kept_floats(r) - r->size, state + r->size, r->size * sizeof *room);
+    step->kept_before = room;
+}
+
 /* Task: runs some sequences from their last token to their first. */
 static void backward_task(void *arg, size_t index, int worker)
 {
@@ -271,15 +314,18 @@ static void backward_task(void *arg, size_t index, int worker)
     float *back = r->work + index * back_floats(r), *carry = back + BLOCK * h, *dproduct = carry + BLOCK * h;
     float *dx = dproduct + BLOCK * r->columns;
     bo_cell_back step = {.kernels = r->kernels, .size = h, .work = dx + r->columns};
-    memset(back, 0, 2 * BLOCK * h * sizeof *back);
+    float *first = back + back_floats(r) - zero_floats(r);
+    const bool flows = bo_pass_segments(call->pass) && call->pass->state_gradients;
+    begin_back(r, &b, back, carry);
     for (size_t t = b.count ? b.length[0] : 0; t-- > 0;) {
         size_t m = active(&b, t);
         for (size_t i = 0; i < m; i++) {
             size_t row = b.first[i] + t;
             step.hidden = out + row * h;
-            step.hidden_before = t > 0 ? step.hidden - h : r->zeros;
+            step.hidden_before = step.hidden - (t > 0 ? h : 0);
             step.kept = saved + row * kept;
-            step.kept_before = t > 0 ? step.kept - kept : r->zeros;
+            step.kept_before = step.kept - (t > 0 ? kept : 0);
+            if (t == 0) before_first(r, b.index[i], first, &step);
             step.dout = dout + row * h;
             step.back = back + i * h;
             step.carry = carry + i * h;
@@ -289,8 +335,9 @@ static void backward_task(void *arg, size_t index, int worker)
             hand_back_x(r, row, step.dx);
             keep_product(r, row, step.dproduct, step.hidden_before);
         }
-        if (t > 0) bo_packed_multiply(r->packed, m, dproduct, r->columns, back, h);
+        if (t > 0 || flows) bo_packed_multiply(r->packed, m, dproduct, r->columns, back, h);
     }
+    if (flows) end_back(r, &b, back, carry);
 }
 
 /* Computes dU = Σ dproduct hᵀ over all tokens, and db, the sum of dproduct. */
@@ -308,7 +355,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     recurrent r = recurrent_of(context, call);
     if (bo_backward_is_zero(call)) return BO_OK;
     BO_TRY(bo_spans_begin_anew(context, call, &r.attributes->sequences, "recurrent"));
-    BO_TRY(bo_spans_of(context, call, &r.attributes->sequences, "recurrent", &r.spans));
+    BO_TRY(bo_spans_of_input(context, call, 0, &r.attributes->sequences, "recurrent", &r.spans));
     float *rest = place(&r, back_floats(&r));
     if (wants_weights(call)) {
         r.before = rest;

@@ -47,7 +47,8 @@ bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequ
                       bo_spans *out)
 {
     if (bo_pass_segments(call->pass) && !sequences->source)
-        return bo_fail(context, BO_INVALID, "%s: a pass with final states is supported by attention only", op);
+        return bo_fail(context, BO_INVALID,
+                       "%s: a pass with final states is supported by attention and recurrent layers only", op);
     return bo_spans_of_input(context, call, 0, sequences, op, out);
 }
 
@@ -62,10 +63,35 @@ void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const
     return (char *)call->pass->states[sequences->layer * spans->count + s] + sequences->offset;
 }
 
+/* The place of the state of sequence s in the arrays of a pass. */
+static size_t place_of(const bo_sequences *sequences, const bo_spans *spans, size_t s)
+{
+    return sequences->layer * spans->count + s;
+}
+
+void *bo_span_final(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
+{
+    if (!bo_pass_segments(call->pass) || sequences->source) return bo_span_state(call, sequences, spans, s);
+    return (char *)call->pass->final_states[place_of(sequences, spans, s)] + sequences->offset;
+}
+
+const float *bo_span_final_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans,
+                                    size_t s)
+{
+    if (!bo_pass_segments(call->pass) || sequences->source || !call->pass->final_gradients) return NULL;
+    return call->pass->final_gradients[place_of(sequences, spans, s)] + sequences->offset / sizeof(float);
+}
+
+float *bo_span_state_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
+{
+    if (!bo_pass_segments(call->pass) || sequences->source || !call->pass->state_gradients) return NULL;
+    return call->pass->state_gradients[place_of(sequences, spans, s)] + sequences->offset / sizeof(float);
+}
+
 bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
                               const char *op)
 {
-    if (bo_spans_remember(call, sequences))
+    if (bo_spans_remember(call, sequences) && !bo_pass_segments(call->pass))
         return bo_fail(context, BO_INVALID, "%s: a pass that continues from states has no gradients", op);
     return BO_OK;
 }

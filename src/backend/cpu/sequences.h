@@ -34,8 +34,15 @@ static inline bool bo_pass_segments(const bo_graph_pass *pass)
 bool bo_spans_remember(const bo_op_call *call, const bo_sequences *sequences);
 /* Returns the state that sequence s continues from; NULL: it starts without a state. */
 void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
+/* Returns where the updated state is written: the same place, or the final state of the pass. NULL: nowhere. */
+void *bo_span_final(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
+/* Returns the gradient of the final state (NULL: zero), and where that of the initial state is written (NULL: nowhere),
+ * for operations whose gradient of a state has the layout of the state. */
+const float *bo_span_final_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans,
+                                    size_t s);
+float *bo_span_state_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
 
-/* Fails with BO_INVALID if a gradient is requested for sequences that continue from states. */
+/* Fails with BO_INVALID if a gradient is requested for sequences that update states in place. */
 bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
                               const char *op);
 
