@@ -175,14 +175,14 @@ static void end_operation(bo_context *context, const bo_graph *graph, const bo_s
     bo_trace_end(context, &facts);
 }
 
-/* Runs with the times of the steps, for the trace or a profile. */
-static bo_status run_watched(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass,
+/* Runs the first `steps` steps with their times, for the trace or a profile. */
+static bo_status run_watched(bo_context *context, const bo_graph *graph, size_t steps, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating)
 {
     place at = {0};
     bo_status status = BO_OK;
     const bool traced = bo_trace_is_on(context);
-    for (size_t i = 0; status == BO_OK && i < graph->steps.count; i++) {
+    for (size_t i = 0; status == BO_OK && i < steps; i++) {
         const bo_step *step = bo_step_at(graph, i);
         if (traced) enter(context, graph, step, &at);
         if (traced) begin_operation(context, graph, step);
@@ -203,36 +203,36 @@ static bo_status check(bo_context *context, const bo_graph *graph, const bo_grap
     return pass ? bo_check_reserved(context, "bo_graph_pass", pass->reserved) : BO_OK;
 }
 
-static bo_status run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const bo_calibrating *calibrating)
+/* Runs the first `steps` steps. */
+static bo_status run(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass,
+                     const bo_calibrating *calibrating)
 {
     BO_TRY(check(context, graph, pass));
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
     if (!pass) pass = &plain;
-    if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, pass, calibrating);
-    for (size_t i = 0; i < graph->steps.count; i++)
-        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass, calibrating));
+    if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
+    for (size_t i = 0; i < steps; i++) BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass, calibrating));
     return BO_OK;
 }
 
 bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass)
 {
     BO_REQUIRE(context, graph);
-    return run(context, graph, pass, NULL);
+    return run(context, graph, graph->steps.count, pass, NULL);
 }
 
 bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating)
 {
-    return run(context, graph, pass, calibrating);
+    return run(context, graph, graph->steps.count, pass, calibrating);
 }
 
 bo_status bo_graph_forward(bo_context *context, bo_graph *graph, const bo_graph_pass *pass)
 {
-    BO_TRY(check(context, graph, pass));
-    for (size_t i = 0; i < graph->steps.count && !bo_step_at(graph, i)->backward; i++)
-        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain, NULL));
-    return BO_OK;
+    size_t steps = 0;
+    while (steps < graph->steps.count && !bo_step_at(graph, steps)->backward) steps++;
+    return run(context, graph, steps, pass, NULL);
 }
 
 /* ---- locating non-finite values ---------------------------------------------------------------------------------- */

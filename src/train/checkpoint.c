@@ -396,6 +396,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
     BO_SPAN(context, "train", "checkpoint");
     const bool new = trainer->saved != trainer->now.step;
     if (!trainer->folder) return BO_OK;
+    if (new && trainer->task->state_file) BO_TRY(trainer->task->methods->gather_state(context, trainer->task));
     if (!bo_train_first(trainer)) {
         trainer->saved = trainer->now.step; /* set on all ranks, because all of them decide by it what is due */
         return BO_OK;

@@ -46,8 +46,11 @@ static size_t most_runs(const bo_trainer_desc *desc, size_t micro_batch)
 
 static bo_train_states_desc states_of(const bo_trainer_desc *desc, size_t micro_batch)
 {
+    const size_t share = desc->batch / (desc->ranks ? (size_t)desc->ranks->size : 1);
     return (bo_train_states_desc){.model = desc->model,
                                   .lanes = desc->batch,
+                                  .first = desc->ranks ? (size_t)desc->ranks->rank * share : 0,
+                                  .share = share,
                                   .windows = desc->state_windows > 1 ? desc->state_windows : 1,
                                   .micro_batch = micro_batch,
                                   .most_runs = most_runs(desc, micro_batch)};
@@ -62,7 +65,6 @@ static bo_status check_states(bo_context *context, const bo_trainer_desc *desc)
     if (desc->state_windows > MOST)
         return bo_fail(context, BO_INVALID, "state_windows: expected at most %d, found %zu", MOST, desc->state_windows);
     if (!desc->stateful) return BO_OK;
-    if (desc->ranks) return bo_fail(context, BO_INVALID, "stateful: expected 1 rank, found %d", desc->ranks->size);
     return bo_train_states_check(context, desc->model);
 }
 
@@ -87,6 +89,13 @@ static bo_status prepare(bo_context *context, bo_train_task *task, uint64_t step
 static void advance(bo_train_task *task)
 {
     if (task->desc->stateful) bo_train_states_advance(((language_task *)task)->states);
+}
+
+static bo_status gather_state(bo_context *context, bo_train_task *task)
+{
+    language_task *own = (language_task *)task;
+    BO_TRY(make_states(context, own));
+    return task->desc->ranks ? bo_train_states_gather(context, own->states, task->desc->ranks) : BO_OK;
 }
 
 static bo_status write_state(bo_context *context, bo_train_task *task, const char *path)
@@ -253,6 +262,7 @@ static const bo_train_methods methods = {.subject = "model",
                                          .evaluate = evaluate,
                                          .write = bo_train_model_write,
                                          .read = bo_train_model_read,
+                                         .gather_state = gather_state,
                                          .write_state = write_state,
                                          .read_state = read_state,
                                          .settings = settings,

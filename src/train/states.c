@@ -213,9 +213,10 @@ typedef struct lane_ends {
 static char *state_after(const bo_train_states *s, size_t window, size_t lane, size_t first, uint64_t **read)
 {
     const size_t room = s->at[s->layers], inner = window * s->desc.micro_batch + lane;
+    const size_t of_all = s->desc.first + first + lane;
     const bool last = window + 1 == s->desc.windows;
-    if (window == SIZE_MAX) return *read = s->read_now + first + lane, s->now + (first + lane) * room;
-    if (last) return *read = s->read_next + first + lane, s->next + (first + lane) * room;
+    if (window == SIZE_MAX) return *read = s->read_now + of_all, s->now + of_all * room;
+    if (last) return *read = s->read_next + of_all, s->next + of_all * room;
     return *read = s->read_between + inner, s->between + inner * room;
 }
 
@@ -277,7 +278,7 @@ bo_status bo_train_states_load(bo_context *context, bo_train_states *s, const bo
 {
     const size_t tokens = segment->batches->context, runs = segment->lengths ? segment->runs : s->desc.micro_batch;
     for (size_t lane = 0, run = 0; lane < s->desc.micro_batch; lane++) {
-        if (s->read_now[segment->first + lane] > INT32_MAX - 2 * s->desc.windows * tokens)
+        if (s->read_now[s->desc.first + segment->first + lane] + s->desc.windows * tokens > INT32_MAX)
             return bo_fail(context, BO_INVALID, "stateful: positions are limited to %d", INT32_MAX);
         run = set_lane(s, segment, runs, run, lane, positions + lane * tokens);
     }
@@ -285,6 +286,44 @@ bo_status bo_train_states_load(bo_context *context, bo_train_states *s, const bo
     pass->final_states = s->final;
     if (segment->window > 0) pass->state_gradients = s->initial_slopes;
     if (segment->window + 1 < s->desc.windows) pass->final_gradients = s->final_slopes;
+    return BO_OK;
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+enum { EXCHANGE = BO_SIZE(1 << 12, 16) }; /* words exchanged at a time */
+
+/* Replaces bytes by those of the rank that owns them. Sums are exact: each word, as a double, is zero on all ranks but
+ * one. */
+static bo_status gather_bytes(bo_context *context, const bo_collective *ranks, bool own, char *bytes, size_t count)
+{
+    double values[EXCHANGE];
+    for (size_t at = 0, some; at < count; at += some * sizeof(uint32_t)) {
+        const size_t left = (count - at) / sizeof(uint32_t);
+        uint32_t word;
+        some = left < EXCHANGE ? left : EXCHANGE;
+        for (size_t i = 0; i < some; i++) {
+            memcpy(&word, bytes + at + i * sizeof word, sizeof word);
+            values[i] = own ? (double)word : 0;
+        }
+        if (ranks->sum(ranks->user, values, some) != BO_OK)
+            return bo_fail(context, BO_IO, "stateful: a sum over the ranks failed");
+        for (size_t i = 0; i < some; i++) {
+            word = (uint32_t)values[i];
+            memcpy(bytes + at + i * sizeof word, &word, sizeof word);
+        }
+    }
+    return BO_OK;
+}
+
+bo_status bo_train_states_gather(bo_context *context, bo_train_states *s, const bo_collective *ranks)
+{
+    const size_t room = s->at[s->layers], read = sizeof *s->read_now;
+    for (size_t lane = 0; lane < s->desc.lanes; lane++) {
+        const bool own = lane >= s->desc.first && lane < s->desc.first + s->desc.share;
+        BO_TRY(gather_bytes(context, ranks, own, s->now + lane * room, room));
+        BO_TRY(gather_bytes(context, ranks, own, (char *)&s->read_now[lane], read));
+    }
     return BO_OK;
 }
 

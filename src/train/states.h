@@ -15,11 +15,13 @@ typedef struct bo_train_states bo_train_states;
 
 typedef struct bo_train_states_desc {
     const bo_model *model;
-    size_t lanes, windows, micro_batch;
+    size_t lanes;        /* of all ranks */
+    size_t first, share; /* those of this rank */
+    size_t windows, micro_batch;
     size_t most_runs; /* runs of documents in a micro-batch; 0: each window is one run */
 } bo_train_states_desc;
 
-/* One window of a micro-batch: window number `window` of the step, of the lanes first, first + 1, …. */
+/* One window of a micro-batch: window number `window` of the step, of the lanes first, first + 1, … of this rank. */
 typedef struct bo_train_segment {
     const bo_batches_desc *batches;
     uint64_t step; /* of the batches: windows are numbered over all steps */
@@ -46,6 +48,8 @@ bo_status bo_train_states_load(bo_context *context, bo_train_states *states, con
 /* Ends a step: the final states of its last windows begin the next step. */
 void bo_train_states_advance(bo_train_states *states);
 
+/* Collects the states of the lanes of all ranks. */
+bo_status bo_train_states_gather(bo_context *context, bo_train_states *states, const bo_collective *ranks);
 #define BO_TRAIN_STATES_FILE "states.safetensors"
 bo_status bo_train_states_write(bo_context *context, const bo_train_states *states, const char *path);
 bo_status bo_train_states_read(bo_context *context, bo_train_states *states, const char *path);

@@ -56,7 +56,9 @@ typedef struct bo_train_methods {
     /* Writes task->files into a folder, and reads the weights from them. */
     bo_status (*write)(bo_context *context, const bo_train_task *task, const char *folder);
     bo_status (*read)(bo_context *context, bo_train_task *task, const char *folder);
-    /* Writes and reads task->state_file, which holds what lasts from step to step besides weights. NULL: nothing. */
+    /* Writes and reads task->state_file, which holds what lasts from step to step besides weights, and before writing
+     * collects it from all ranks, on every rank. Required if there is such a file. */
+    bo_status (*gather_state)(bo_context *context, bo_train_task *task);
     bo_status (*write_state)(bo_context *context, bo_train_task *task, const char *path);
     bo_status (*read_state)(bo_context *context, bo_train_task *task, const char *path);
     /* Writes the settings that a resumed run must share, as members of training.json (bo_train_setting_…). */

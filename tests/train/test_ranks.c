@@ -103,12 +103,14 @@ static void run_all(member *members, int size)
     pthread_barrier_destroy(&met.barrier);
 }
 
-static void prepare(runs *r, member *members, int size, const char *name)
+static void prepare(runs *r, member *members, int size, const char *name, bool stateful)
 {
     for (int i = 0; i < size; i++) {
         members[i] = (member){.r = r, .stop_at = UINT64_MAX, .desc = runs_trainer(r, NULL, NULL)};
         members[i].desc.eval_every = 4;
-        members[i].desc.redraw_every = 3;
+        members[i].desc.redraw_every = stateful ? 9 : 3;
+        members[i].desc.stateful = stateful;
+        members[i].desc.state_windows = stateful ? 2 : 0;
         if (!name) continue;
         snprintf(members[i].folder, sizeof members[i].folder, "%s", runs_path(r, name));
         members[i].desc.folder = members[i].folder;
@@ -121,15 +123,14 @@ static void destroy(member *members, int size)
 }
 
 /* The batch is the same; only the order of its sums differs. */
-static void the_curve_is_the_same(void **state)
+static void compare_curves(runs *r, bool stateful)
 {
-    runs *r = *state;
     member alone, ranks[MOST];
-    prepare(r, &alone, 1, NULL);
+    prepare(r, &alone, 1, NULL, stateful);
     run_all(&alone, 1);
     assert_int_equal(alone.status, BO_OK);
     for (int size = 2; size <= MOST; size += 2) {
-        prepare(r, ranks, size, NULL);
+        prepare(r, ranks, size, NULL, stateful);
         run_all(ranks, size);
         for (int i = 0; i < size; i++) {
             assert_int_equal(ranks[i].status, BO_OK);
@@ -143,15 +144,20 @@ static void the_curve_is_the_same(void **state)
     destroy(&alone, 1);
 }
 
-/* Rank 0 is asked to stop: all ranks stop at the same step; resumed, they have the bits of an uninterrupted run. */
-static void stopping_is_agreed(void **state)
+static void the_curve_is_the_same(void **state)
 {
-    runs *r = *state;
+    compare_curves(*state, false);
+    compare_curves(*state, true);
+}
+
+/* Rank 0 is asked to stop: all ranks stop at the same step; resumed, they have the bits of an uninterrupted run. */
+static void stop_and_resume(runs *r, const char *name, bool stateful)
+{
     member whole[2], parted[2];
-    prepare(r, whole, 2, NULL);
+    prepare(r, whole, 2, NULL, stateful);
     run_all(whole, 2);
     for (uint64_t at = 6; at <= 8; at += 2) { /* between two checkpoints, and at a checkpoint */
-        prepare(r, parted, 2, "ranks");
+        prepare(r, parted, 2, name, stateful);
         for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
         parted[0].stop_at = at;
         run_all(parted, 2);
@@ -159,7 +165,7 @@ static void stopping_is_agreed(void **state)
         assert_true(parted[0].steps == at && parted[1].steps == at);
         destroy(parted, 2);
     }
-    prepare(r, parted, 2, "ranks");
+    prepare(r, parted, 2, name, stateful);
     for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
     run_all(parted, 2);
     assert_true(parted[0].status == BO_OK && parted[1].status == BO_OK);
@@ -169,11 +175,17 @@ static void stopping_is_agreed(void **state)
     destroy(parted, 2);
 }
 
+static void stopping_is_agreed(void **state)
+{
+    stop_and_resume(*state, "ranks", false);
+    stop_and_resume(*state, "stateful", true);
+}
+
 /* One rank fails: the other does not wait forever. */
 static void failure_is_agreed(void **state)
 {
     member members[2];
-    prepare(*state, members, 2, NULL);
+    prepare(*state, members, 2, NULL, false);
     members[1].spoil = true;
     run_all(members, 2);
     assert_true(members[0].status != BO_OK && members[1].status == BO_NUMERIC);
@@ -184,11 +196,11 @@ static void failure_is_agreed(void **state)
 static void other_folders_are_refused(void **state)
 {
     member members[2];
-    prepare(*state, members, 2, "first");
+    prepare(*state, members, 2, "first", false);
     members[0].stop_at = 6;
     run_all(members, 2);
     destroy(members, 2);
-    prepare(*state, members, 2, "first");
+    prepare(*state, members, 2, "first", false);
     for (int i = 0; i < 2; i++) members[i].desc.resume = true;
     strcat(members[1].folder, "-elsewhere");
     run_all(members, 2);
@@ -200,7 +212,7 @@ static void other_folders_are_refused(void **state)
 static void failure_before_the_start_is_agreed(void **state)
 {
     member members[2];
-    prepare(*state, members, 2, NULL);
+    prepare(*state, members, 2, NULL, false);
     members[1].desc.freeze = "nothing";
     run_all(members, 2);
     assert_true(members[0].status == BO_IO && members[1].status == BO_INVALID);
@@ -210,7 +222,7 @@ static void failure_before_the_start_is_agreed(void **state)
 static void minutes_are_agreed(void **state)
 {
     member members[2];
-    prepare(*state, members, 2, NULL);
+    prepare(*state, members, 2, NULL, false);
     for (int i = 0; i < 2; i++) {
         members[i].desc.steps = 0;
         members[i].desc.minutes = 0.01;
