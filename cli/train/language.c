@@ -96,8 +96,9 @@ static void say_run(const cli_train_job *job)
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }
-    cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s; %s", length, batch, cli_count(context).s,
-            job->plan.micro_batch < batch ? " in several parts" : "", bo_optimizer_kind_name(r->optimizer.kind));
+    cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s%s; %s", length, batch, cli_count(context).s,
+            job->plan.micro_batch < batch ? " in several parts" : "", r->stateful ? ", states carried" : "",
+            bo_optimizer_kind_name(r->optimizer.kind));
 }
 
 static void say_plan(const cli_train_job *job)

@@ -1,7 +1,6 @@
 /* States that are carried from step to step: their memory, the pointers of a pass, and their file. */
 #include <string.h>
 #include "../attention/attention.h"
-#include "../io/tensors.h"
 #include "../kernels/kernels.h"
 #include "states.h"
 
@@ -361,7 +360,7 @@ static bo_status check_state(bo_context *context, const bo_train_states *s, cons
     return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: %s", path, lane, layer, bo_context_error(context));
 }
 
-static bo_status read_from(bo_context *context, bo_train_states *s, const bo_tensors *file)
+bo_status bo_train_states_take(bo_context *context, bo_train_states *s, const bo_tensors *file)
 {
     const size_t lanes = s->desc.lanes, shape[2] = {lanes, s->at[s->layers]};
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format"),
@@ -390,7 +389,7 @@ bo_status bo_train_states_read(bo_context *context, bo_train_states *s, const ch
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = read_from(context, s, file);
+    const bo_status status = bo_train_states_take(context, s, file);
     bo_tensors_close(file);
     return status;
 }

@@ -8,6 +8,7 @@
 #ifndef BO_TRAIN_STATES_H
 #define BO_TRAIN_STATES_H
 
+#include "../io/tensors.h"
 #include "../model/model.h"
 #include "task.h"
 
@@ -53,5 +54,7 @@ bo_status bo_train_states_gather(bo_context *context, bo_train_states *states, c
 #define BO_TRAIN_STATES_FILE "states.safetensors"
 bo_status bo_train_states_write(bo_context *context, const bo_train_states *states, const char *path);
 bo_status bo_train_states_read(bo_context *context, bo_train_states *states, const char *path);
+/* The same for an open file. */
+bo_status bo_train_states_take(bo_context *context, bo_train_states *states, const bo_tensors *file);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef BO_FUZZ_RUNS_H
 #define BO_FUZZ_RUNS_H
 
+#include "src/train/states.h"
 #include "src/base/base.h"
 #include <bochner/bochner.h>
 
@@ -32,6 +33,14 @@ static inline bo_status fuzz_run_open(bo_context *context, const char *folder, f
     const bo_trainer_desc desc = {
         .model = run->model, .train = run->corpus, .valid = run->corpus, .steps = 2, .folder = folder};
     return bo_trainer_create(context, &desc, &run->trainer);
+}
+
+/* Empty states of two sequences of the model of a run. */
+static inline bo_status fuzz_run_states(bo_context *context, fuzz_run *run, bo_train_states **out)
+{
+    BO_TRY(fuzz_run_model(context, run));
+    const bo_train_states_desc desc = {.model = run->model, .lanes = 2, .share = 2, .windows = 1, .micro_batch = 2};
+    return bo_train_states_create(context, &desc, out);
 }
 
 static inline void fuzz_run_close(fuzz_run *run)

@@ -222,6 +222,16 @@ static void write_run(seeds *s)
     }
 }
 
+static void write_states(seeds *s)
+{
+    fuzz_run run = {0};
+    bo_train_states *states;
+    require(s, fuzz_run_states(s->context, &run, &states));
+    require(s, bo_train_states_write(s->context, states, place(s, "states", "empty")));
+    bo_train_states_destroy(states);
+    fuzz_run_close(&run);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -243,6 +253,7 @@ int main(int argc, char **argv)
     write_models(&s);
     write_results(&s);
     write_run(&s);
+    write_states(&s);
     bo_context_destroy(s.context);
     return 0;
 }
