@@ -3,6 +3,7 @@
  * bits. */
 #include "runs.h"
 #include "model/session.h"
+#include "train/states.h"
 
 enum { CONTEXT = 16, LANES = 4 };
 
@@ -169,6 +170,46 @@ static void two_windows_are_a_long_one(void **state)
     }
 }
 
+/* The gradients that window 0 of a step gets from window 1, all of whose state gradients are 1. */
+static float flow(runs *r, bo_train_states *states, const bo_batches_desc *batches, uint64_t step)
+{
+    bo_graph_pass first = {0}, second = {0};
+    int32_t positions[CONTEXT] = {0};
+    const bo_train_segment one = {.batches = batches, .step = 2 * step},
+                           two = {.batches = batches, .step = 2 * step + 1, .window = 1};
+    assert_ok(r->context, bo_train_states_load(r->context, states, &two, positions, &second));
+    assert_true(second.state_gradients && !second.final_gradients);
+    second.state_gradients[0][0] = 1;
+    assert_ok(r->context, bo_train_states_load(r->context, states, &one, positions, &first));
+    assert_true(first.final_gradients && !first.state_gradients);
+    return first.final_gradients[0][0];
+}
+
+/* An epoch of three windows ends within the second step of two windows: no gradient crosses its end. */
+static void no_gradient_crosses_the_end_of_an_epoch(void **state)
+{
+    runs *r = *state;
+    char text[4 * CONTEXT + 1];
+    memset(text, 'a', 4 * CONTEXT);
+    text[4 * CONTEXT] = 0;
+    const bo_corpus_desc memory = {.memory = text, .memory_bytes = 4 * CONTEXT, .tokenizer = r->tokenizer};
+    bo_model *model = runs_model(r, "rfa");
+    bo_corpus *corpus;
+    bo_train_states *states;
+    assert_ok(r->context, bo_corpus_open(r->context, &memory, &corpus));
+    const bo_batches_desc batches = {.corpus = corpus, .context = CONTEXT, .batch = 1, .lanes = 1};
+    const bo_train_states_desc desc = {.model = model, .lanes = 1, .share = 1, .windows = 2, .micro_batch = 1};
+    assert_int_equal(bo_batches_per_epoch(&batches), 3);
+    assert_ok(r->context, bo_train_states_create(r->context, &desc, &states));
+    assert_ok(r->context, bo_train_states_open(r->context, states, &desc));
+    assert_true(flow(r, states, &batches, 0) == 1);
+    assert_true(flow(r, states, &batches, 1) == 0);
+    assert_true(flow(r, states, &batches, 2) == 1);
+    bo_train_states_destroy(states);
+    bo_corpus_close(corpus);
+    bo_model_destroy(model);
+}
+
 /* ---- the same bits ----------------------------------------------------------------------------------------------- */
 
 typedef struct setting {
@@ -284,6 +325,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(losses_are_those_of_sessions, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(validation_carries_the_state, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(two_windows_are_a_long_one, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(no_gradient_crosses_the_end_of_an_epoch, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(resumed_runs_and_threads_give_the_same_bits, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(lost_states_are_noticed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_carried_is_refused, runs_setup, runs_teardown),
