@@ -4,6 +4,7 @@
 #include "../common/output.h"
 #include "../common/paths.h"
 #include "length_scales.h"
+#include "maps.h"
 #include "accuracy_statement.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@ typedef struct features_options {
     bo_sampling sampling;
     bo_format format;
     bo_impute impute;
-    size_t features, degree, pairs;
-    double gamma, alpha;
+    bo_hidden_activation activation;
+    size_t features, degree, depth, pairs;
+    double gamma, alpha, weight_variance, bias_variance;
     bool error;
 } features_options;
 
@@ -137,13 +139,16 @@ static bool make_map(features_job *job)
                              .length_scales = job->length_scales,
                              .alpha = o->alpha,
                              .degree = (int)o->degree,
+                             .depth = (int)o->depth,
+                             .activation = o->activation,
+                             .weight_variance = o->weight_variance,
+                             .bias_variance = o->bias_variance,
                              .seed = job->session->common.seed,
                              .sample = job->sample,
                              .sample_rows = job->sampled,
                              .sample_stride = dim};
     bool self = o->function == BO_FUNCTION_SELFTENSOR; /* has r(r + 1)/2 features for some r */
-    bool exact = o->kernel >= BO_KERNEL_POLYNOMIAL && o->function != BO_FUNCTION_TENSORSKETCH && !self;
-    if (desc.features == 0 && !exact) desc.features = self ? 1035 : 1024;
+    if (desc.features == 0 && bo_features_needs_length(&desc)) desc.features = self ? 1035 : 1024;
     if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }
@@ -319,11 +324,11 @@ static int features(void *options, const cli_common *common, const cli_arguments
 static const cli_option rows[] = {
     SECTION("Feature map"),
     CHOICE("kernel", "K", features_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
-           .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
+           .without = CLI_KERNELS_WITHOUT, .initial = "rbf"),
     COUNT("features", "R", features_options, features, "number of random features; fixed for exact maps",
           .otherwise = "1024"),
     CHOICE("function", "F", features_options, function, bo_function_name, "function of the projections",
-           .without = ~0u << BO_FUNCTION_CUSTOM, .otherwise = "chosen by kernel"),
+           .without = CLI_MAPS_WITHOUT, .otherwise = "chosen by kernel"),
     CHOICE("draw", "D", features_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
     CHOICE("sampling", "S", features_options, sampling, bo_sampling_name,
@@ -335,6 +340,15 @@ static const cli_option rows[] = {
          .otherwise = "1"),
     COUNT("degree", "P", features_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
           .otherwise = "2"),
+    COUNT("depth", "L", features_options, depth, "hidden layers of the networks of infinite width of nngp and ntk",
+          .low = 1, .high = 16, .initial = "1"),
+    CHOICE("activation", "A", features_options, activation, bo_hidden_activation_name, "activation of these networks",
+           .initial = "relu"),
+    REAL("weight-variance", "X", features_options, weight_variance,
+         "variance of their weights, times the number of inputs of the layer", .low = 1e-6, .high = 1e6,
+         .initial = "2"),
+    REAL("bias-variance", "X", features_options, bias_variance, "variance of their biases", .high = 1e6,
+         .initial = "0.1"),
     TEXT("length-scales", "FILE", features_options, length_scales,
          "file with one positive number per column; each column is divided by its number"),
     SECTION("Data"),

@@ -3,6 +3,7 @@
 #include "../common/paths.h"
 #include "../common/plot.h"
 #include "length_scales.h"
+#include "maps.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,8 @@ static const char *solver_words(bo_solver solver)
         return "preconditioned conjugate gradients, without a Gram matrix";
     case BO_SOLVER_SGD:
         return "mini-batch gradient descent, step size from the spectrum";
+    case BO_SOLVER_ADAM:
+        return "Adam, rate and steps chosen on held-out rows";
     default:
         return "solver chosen by problem size";
     }
@@ -107,9 +110,13 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
                          : plan->searches_gamma                        ? "gamma chosen by search"
                          : plan->searches_lambda                       ? "lambda chosen by search"
                                                                        : "gamma and lambda given";
-    cli_say(job->session, "Plan        %s %s features, %s; %s%s", cli_count(plan->features).s,
-            bo_kernel_name(desc.features.kernel), chosen, solver_words(plan->solver),
-            job->options->stream ? ", rows read in blocks" : "");
+    const char *kernel = bo_kernel_name(desc.features.kernel);
+    if (plan->exact)
+        cli_say(job->session, "Plan        exact %s kernel of %s rows, %s; Cholesky factorization of the kernel matrix",
+                kernel, cli_count(plan->features).s, chosen);
+    else
+        cli_say(job->session, "Plan        %s %s features, %s; %s%s", cli_count(plan->features).s, kernel, chosen,
+                solver_words(plan->solver), job->options->stream ? ", rows read in blocks" : "");
     double seconds = plan->seconds / job->session->ranks.size;
     cli_say(job->session, "            up to %s of memory%s%s", cli_bytes((double)plan->bytes).s,
             seconds >= 2 ? ", about " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
@@ -258,6 +265,10 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
                      .gamma = o->gamma,
                      .alpha = o->alpha,
                      .degree = (int)o->degree,
+                     .depth = (int)o->depth,
+                     .activation = o->activation,
+                     .weight_variance = o->weight_variance,
+                     .bias_variance = o->bias_variance,
                      .seed = seed},
         .lambda = o->lambda,
         .no_intercept = o->no_intercept,
@@ -360,10 +371,13 @@ static const cli_option rows[] = {
           .initial = "10000"),
     SECTION("Features"),
     CHOICE("kernel", "K", cli_fit_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
-           .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
+           .without = CLI_KERNELS_WITHOUT, .initial = "rbf"),
     COUNT("features", "R", cli_fit_options, features, "number of random features", .otherwise = "4096"),
-    CHOICE("function", "F", cli_fit_options, function, bo_function_name, "function of the projections",
-           .without = ~0u << BO_FUNCTION_CUSTOM, .otherwise = "chosen by kernel"),
+    CHOICE(
+        "function", "F", cli_fit_options, function, bo_function_name,
+        "function of the projections; network: random networks for nngp and ntk; sections: no features, but the exact "
+        "kernel with all training rows",
+        .without = CLI_FUNCTIONS_WITHOUT, .otherwise = "chosen by kernel"),
     CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
     CHOICE("sampling", "S", cli_fit_options, sampling, bo_sampling_name,
@@ -375,6 +389,15 @@ static const cli_option rows[] = {
          .otherwise = "1"),
     COUNT("degree", "P", cli_fit_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
           .otherwise = "2"),
+    COUNT("depth", "L", cli_fit_options, depth, "hidden layers of the networks of infinite width of nngp and ntk",
+          .low = 1, .high = 16, .initial = "1"),
+    CHOICE("activation", "A", cli_fit_options, activation, bo_hidden_activation_name, "activation of these networks",
+           .initial = "relu"),
+    REAL("weight-variance", "X", cli_fit_options, weight_variance,
+         "variance of their weights, times the number of inputs of the layer", .low = 1e-6, .high = 1e6,
+         .initial = "2"),
+    REAL("bias-variance", "X", cli_fit_options, bias_variance, "variance of their biases", .high = 1e6,
+         .initial = "0.1"),
     TEXT("length-scales", "FILE", cli_fit_options, length_scales,
          "file with one positive number per column; each column is divided by its number after scaling"),
     CHOICE("scaling", "HOW", cli_fit_options, scaling, bo_scaling_name, "scaling of the inputs", .initial = "auto"),

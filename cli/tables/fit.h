@@ -19,8 +19,9 @@ typedef struct cli_fit_options {
     bo_function function;
     bo_draw draw;
     bo_sampling sampling;
-    size_t features, degree, memory, sample;
-    double gamma, lambda, alpha, noise, dropout, holdout;
+    bo_hidden_activation activation;
+    size_t features, degree, depth, memory, sample;
+    double gamma, lambda, alpha, weight_variance, bias_variance, noise, dropout, holdout;
     bool stream, no_intercept, balanced;
 } cli_fit_options;
 

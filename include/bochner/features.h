@@ -63,6 +63,18 @@ typedef struct bo_features bo_features;
  *     HEDGEHOG           φ(x)·φ(y), φ = softmax([√γ x, -√γ x])    none: defined by its features (2402.04347)
  *     RECTIFIER          γ Σ_j max(x_j, 0) max(y_j, 0)            none (exact)
  *     CUSTOM             defined by the features of the callback  N(0, I), applied to √γ x
+ *     NNGP               covariance of the outputs of a random    none: random networks
+ *                        network of infinite width
+ *     NTK                neural tangent kernel of that network    none: random networks
+ *
+ * **Networks of infinite width.** NNGP and NTK are the limits of fully connected networks with `depth` hidden layers, whose
+ * weights are drawn with variance σ_w² / (number of inputs of the layer) and whose biases are drawn with variance σ_b². The
+ * first layer reads √γ x, so that γ = 1/dim is the usual scale. With Σ⁰ = σ_b² + σ_w² γ x·y, F(Σ)(x, y) = E[act(u) act(v)]
+ * and F'(Σ)(x, y) = E[act'(u) act'(v)] for (u, v) normal with the covariance Σ at (x, x), (x, y), (y, y),
+ *
+ *     Σˡ = σ_b² + σ_w² F(Σˡ⁻¹),   Θ⁰ = Σ⁰,   Θˡ = Σˡ + σ_w² F'(Σˡ⁻¹) Θˡ⁻¹,   l = 1 … depth,
+ *
+ * NNGP is Σ and NTK is Θ at l = depth (1711.00165, 1806.07572, 1902.06720).
  */
 typedef enum bo_kernel {
     BO_KERNEL_RBF = 0,                /**< Gaussian */
@@ -81,7 +93,9 @@ typedef enum bo_kernel {
     BO_KERNEL_LINEAR = 13,            /**< inner product */
     BO_KERNEL_COSH = 14,              /**< sum of hyperbolic cosines */
     BO_KERNEL_HEDGEHOG = 15,          /**< softmax features */
-    BO_KERNEL_RECTIFIER = 16          /**< rectified features */
+    BO_KERNEL_RECTIFIER = 16,         /**< rectified features */
+    BO_KERNEL_NNGP = 17,              /**< random networks of infinite width */
+    BO_KERNEL_NTK = 18                /**< tangents of networks of infinite width */
 } bo_kernel;
 
 /** The function that gives the features. u = w·x; m is the number of frequencies.
@@ -104,8 +118,13 @@ typedef enum bo_kernel {
  *     EXPONENTIAL  [exp(√γ x), exp(-√γ x)]; features = 2 dim            COSH
  *     HEDGEHOG     softmax of [√γ x, -√γ x]; features = 2 dim           HEDGEHOG
  *     RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
+ *     NETWORK      the last hidden layer of a random network            NNGP
+ *                  some entries of the gradient of a random network     NTK
+ *     SECTIONS     k(x, s) for all training rows s: not a map of the    all kernels with a closed form, in kernel machines
+ *                  kernel, but that of exact kernel machines
  *
- * SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is of
+ * NETWORK is unbiased for `depth` 1; for deeper networks, the bias is of order 1 / features, and the error of order
+ * 1 / √features. SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is of
  * order 1/r. ELU, TAYLOR and the last four functions accept up to 2^22 columns. POLYNOMIAL, TENSORSKETCH and SELFTENSOR
  * have up to 2^22 features.
  */
@@ -127,8 +146,16 @@ typedef enum bo_function {
     BO_FUNCTION_IDENTITY = 13,    /**< the input */
     BO_FUNCTION_EXPONENTIAL = 14, /**< exponentials of the input */
     BO_FUNCTION_HEDGEHOG = 15,    /**< softmax of the input */
-    BO_FUNCTION_RECTIFIER = 16    /**< rectified input */
+    BO_FUNCTION_RECTIFIER = 16,   /**< rectified input */
+    BO_FUNCTION_NETWORK = 17,     /**< random network */
+    BO_FUNCTION_SECTIONS = 18     /**< kernel values with the training rows; made by bo_machine_fit() only */
 } bo_function;
+
+/** The activation of the networks of NNGP and NTK. */
+typedef enum bo_hidden_activation {
+    BO_HIDDEN_RELU = 0, /**< max(u, 0) */
+    BO_HIDDEN_ERF = 1   /**< erf(u) */
+} bo_hidden_activation;
 
 /** The dependence between frequencies.
  *
@@ -194,7 +221,7 @@ typedef struct bo_features_desc {
     bo_sampling sampling;       /**< the sampling (default: as drawn) */
     size_t dim;                 /**< number of columns of x; required */
     size_t features;            /**< length of φ(x); may be 0 only if the function determines it (exact maps) */
-    double gamma;               /**< γ of the kernel (default: 1) */
+    double gamma;               /**< γ of the kernel (default: 1; NNGP and NTK: 1/dim) */
     const float *length_scales; /**< `dim` positive numbers, copied; NULL: all 1 */
     double alpha;               /**< RATIONAL_QUADRATIC: α (default: 1) */
     int degree;                 /**< POLYNOMIAL kernel: degree (default: 2) */
@@ -212,7 +239,11 @@ typedef struct bo_features_desc {
     size_t custom_per_frequency;            /**< CUSTOM: features per frequency (default: 1) */
     /** The map is for sparse rows (bo_features_apply_sparse()): it takes half of the memory, and dense rows are slow. */
     bool sparse;
-    uint64_t reserved[4]; /**< must be zero */
+    int depth;                       /**< NNGP, NTK: number of hidden layers, 1 to 16 (default: 1) */
+    bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers (default: RELU) */
+    double weight_variance;          /**< NNGP, NTK: σ_w² (default: 2) */
+    double bias_variance;            /**< NNGP, NTK: σ_b² (default: 0, no biases) */
+    uint64_t reserved[4];            /**< must be zero */
 } bo_features_desc;
 
 /** Creates a feature map.
@@ -376,6 +407,21 @@ BO_API const char *bo_draw_name(bo_draw draw);
  */
 BO_API const char *bo_sampling_name(bo_sampling sampling);
 
+/** Returns the name of an activation, such as "relu".
+ *
+ * @param activation   the activation
+ * @return the name; NULL if the value is not in the enum
+ */
+BO_API const char *bo_hidden_activation_name(bo_hidden_activation activation);
+
+/** Finds an activation by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the activation; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_hidden_activation_parse(const char *name, bo_hidden_activation *out);
+
 /** Finds a kernel by its name. Case is ignored, and "_" equals "-".
  *
  * @param name       the name, or NULL
@@ -413,7 +459,7 @@ BO_API bool bo_sampling_parse(const char *name, bo_sampling *out);
 /** Computes the exact kernel matrix k(x_i, y_j).
  *
  * @param context   the context
- * @param desc      the map; its kernel, gamma, length scales, alpha, degree and dim are read
+ * @param desc      the map; its kernel, the parameters of the kernel, length scales and dim are read
  * @param rows_x    the number of rows of x
  * @param x         rows_x x dim
  * @param ldx       floats between two rows of x

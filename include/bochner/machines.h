@@ -68,9 +68,12 @@ typedef enum bo_loss {
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
     BO_SOLVER_PRIMAL = 1, /**< Cholesky factorization of the R x R Gram matrix, R the number of features */
-    BO_SOLVER_DUAL = 2,   /**< Cholesky factorization of the n x n kernel matrix ZZᵀ: for R > n */
-    BO_SOLVER_CG = 3,     /**< preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
-    BO_SOLVER_SGD = 4     /**< mini-batches of 256 rows, step size from the spectrum; as little memory as CG */
+    BO_SOLVER_DUAL = 2, /**< Cholesky factorization of the n x n kernel matrix: ZZᵀ for R > n, or exact (SECTIONS) */
+    BO_SOLVER_CG = 3,   /**< preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
+    BO_SOLVER_SGD = 4,  /**< mini-batches of 256 rows, step size from the spectrum; as little memory as CG */
+    /** Adam on the features, from zero, without λ: rate and number of steps are chosen on held-out rows, then all rows are
+     * fitted. With the features of NTK it is the Adam-like limit of infinite width (docs/reference/machines.md). */
+    BO_SOLVER_ADAM = 5
 } bo_solver;
 
 /** The scaling of the inputs. */
@@ -395,6 +398,7 @@ typedef struct bo_fit_cost {
     size_t bytes;           /**< maximum memory, including the rows */
     double operations;      /**< floating-point operations, including the search */
     double seconds;         /**< approximate seconds with the threads of this context on a recent processor */
+    bool exact;             /**< the exact kernel of the rows is used instead of features (function SECTIONS) */
     uint64_t reserved[4];   /**< must be zero */
 } bo_fit_cost;
 

@@ -100,27 +100,32 @@ static double largest(const double *factor, const float *x, size_t dim)
     return top;
 }
 
+void bo_pair_add(bo_pair *pair, bo_form form, double gamma, double x, double y, double difference, double top_x,
+                 double top_y)
+{
+    double a2, a = bo_lift(form, x, top_x, &a2), b2, b = bo_lift(form, y, top_y, &b2);
+    double g = gamma * difference;
+    pair->dot += form == BO_FORM_COSH ? 2 * cosh(a + b) : a * b + a2 * b2;
+    pair->sum_x += a + a2;
+    pair->sum_y += b + b2;
+    pair->norm_x += a * a;
+    pair->norm_y += b * b;
+    pair->plus2 += (a + b) * (a + b);
+    pair->quartic += a * a * b * b;
+    pair->distance2 += difference * difference;
+    pair->distance1 += fabs(difference);
+    pair->product *= 1 + g * g;
+    pair->product2 *= 1 + 4 * g * g;
+}
+
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y)
 {
     bo_form form = bo_kernel_find(desc->kernel)->form;
     bo_pair pair = {.product = 1, .product2 = 1};
     double top_x = largest(factor, x, desc->dim), top_y = largest(factor, y, desc->dim);
-    for (size_t j = 0; j < desc->dim; j++) {
-        double a2, a = bo_lift(form, (double)x[j] * factor[j], top_x, &a2);
-        double b2, b = bo_lift(form, (double)y[j] * factor[j], top_y, &b2);
-        double difference = ((double)x[j] - (double)y[j]) * factor[j], g = desc->gamma * difference;
-        pair.dot += form == BO_FORM_COSH ? 2 * cosh(a + b) : a * b + a2 * b2;
-        pair.sum_x += a + a2;
-        pair.sum_y += b + b2;
-        pair.norm_x += a * a;
-        pair.norm_y += b * b;
-        pair.plus2 += (a + b) * (a + b);
-        pair.quartic += a * a * b * b;
-        pair.distance2 += difference * difference;
-        pair.distance1 += fabs(difference);
-        pair.product *= 1 + g * g;
-        pair.product2 *= 1 + 4 * g * g;
-    }
+    for (size_t j = 0; j < desc->dim; j++)
+        bo_pair_add(&pair, form, desc->gamma, (double)x[j] * factor[j], (double)y[j] * factor[j],
+                    ((double)x[j] - (double)y[j]) * factor[j], top_x, top_y);
     return pair;
 }
 

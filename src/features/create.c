@@ -35,6 +35,7 @@ void bo_features_destroy(bo_features *features)
     bo_free(features->hadamard.norms);
     bo_sketch_destroy(features->sketch);
     bo_selftensor_destroy(features->selftensor);
+    bo_random_network_destroy(features->network);
     bo_free(features->runs);
     bo_free(features);
 }
@@ -191,6 +192,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
 {
     if (features->proposal) BO_TRY(bo_proposal_prepare(context, features));
     if (features->selftensor) bo_selftensor_finish(features);
+    if (features->network) BO_TRY(bo_random_network_finish(context, features));
     if (features->function->exponential && (features->oprf_a != 0 || features->weights))
         BO_TRY(pack_with_offsets(context, features));
     else if (features->w && !features->desc.sparse)
@@ -278,6 +280,7 @@ bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc
         total +=
             (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float)) + bo_fft_memory(resolved.features);
     if (resolved.function == BO_FUNCTION_SELFTENSOR) total += 2 * bo_selftensor_count(&resolved) * sizeof(float);
+    if (resolved.function == BO_FUNCTION_NETWORK) total += bo_random_network_bytes(&resolved);
     *bytes = total;
     return BO_OK;
 }

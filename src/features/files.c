@@ -6,14 +6,27 @@
 #include "../io/json.h"
 #include "internal.h"
 #include "files.h"
+#include "sections.h"
 
 enum { FORMAT = 1 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* The members that only networks of infinite width have; empty for other kernels. */
+static void network_to_json(const bo_features_desc *desc, char *json, size_t size)
+{
+    json[0] = 0;
+    if (!bo_kernel_of_networks(desc->kernel)) return;
+    snprintf(json, size,
+             ", \"depth\": %d, \"activation\": \"%s\", \"weight_variance\": %.17g, \"bias_variance\": %.17g",
+             desc->depth, bo_hidden_activation_name(desc->activation), desc->weight_variance, desc->bias_variance);
+}
+
 static char *descriptor_to_json(bo_context *context, const bo_features_desc *desc)
 {
     enum { SIZE = 1024 };
+    char network[192];
+    network_to_json(desc, network, sizeof network);
     char *json = bo_alloc(context, SIZE, 1, "the descriptor of features as JSON");
     if (!json) return NULL;
     /* the seed is text: JSON numbers have 53 bits */
@@ -21,11 +34,11 @@ static char *descriptor_to_json(bo_context *context, const bo_features_desc *des
         json, SIZE,
         "{\"format\": %d, \"kernel\": \"%s\", \"function\": \"%s\", \"draw\": \"%s\", \"sampling\": \"%s\", "
         "\"dim\": %zu, \"features\": %zu, \"gamma\": %.17g, \"alpha\": %.17g, \"degree\": %d, \"pair_norm\": %.17g, "
-        "\"seed\": \"%llu\", \"candidates\": %zu, \"leverage_lambda\": %.17g%s}",
+        "\"seed\": \"%llu\", \"candidates\": %zu, \"leverage_lambda\": %.17g%s%s}",
         FORMAT, bo_kernel_name(desc->kernel), bo_function_name(desc->function), bo_draw_name(desc->draw),
         bo_sampling_name(desc->sampling), desc->dim, desc->features, desc->gamma, desc->alpha, desc->degree,
         desc->pair_norm, (unsigned long long)desc->seed, desc->candidates, desc->leverage_lambda,
-        desc->sparse ? ", \"sparse\": true" : "");
+        desc->sparse ? ", \"sparse\": true" : "", network);
     return json;
 }
 
@@ -66,6 +79,9 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_file_te
         add_tensor(tensors, &n, "features.sketch_hashes", BO_I32, degree, dim + 1, bo_sketch_hashes(f->sketch));
         add_tensor(tensors, &n, "features.sketch_signs", BO_F32, degree, dim + 1, bo_sketch_signs(f->sketch));
     }
+    if (f->network)
+        add_tensor(tensors, &n, "features.network", BO_F32, bo_random_network_count(&f->desc), 0,
+                   bo_random_network_matrices(f->network));
     if (f->selftensor)
         add_tensor(tensors, &n, "features.selftensor", BO_F32, bo_selftensor_count(&f->desc), 0,
                    bo_selftensor_matrices(f->selftensor));
@@ -168,6 +184,16 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
         complain(r, "seed", "a whole number below 2^64 as text");
 }
 
+static void read_network(json_reader *r, bo_features_desc *desc)
+{
+    if (!bo_kernel_of_networks(desc->kernel)) return;
+    desc->depth = (int)read_whole(r, "depth", 1, BO_DEEPEST);
+    desc->weight_variance = read_number(r, "weight_variance", 0, INFINITY);
+    desc->bias_variance = read_number(r, "bias_variance", 0, INFINITY);
+    if (!bo_hidden_activation_parse(read_text(r, "activation"), &desc->activation))
+        complain(r, "activation", "the name of an activation");
+}
+
 static bo_status descriptor_from_json(bo_context *context, const char *path, const char *json, bo_features_desc *desc)
 {
     size_t length = strlen(json);
@@ -180,6 +206,7 @@ static bo_status descriptor_from_json(bo_context *context, const char *path, con
                            "%s: the feature map has format version %.0f; this library reads versions up to %d", path,
                            format, FORMAT);
     if (r.status == BO_OK) read_descriptor(&r, desc);
+    if (r.status == BO_OK) read_network(&r, desc);
     cJSON_Delete(root);
     return r.status;
 }
@@ -208,6 +235,10 @@ static bo_status check_claims(bo_context *context, const bo_tensors *file, const
     if (desc->function == BO_FUNCTION_SELFTENSOR) {
         const size_t count = bo_selftensor_count(desc);
         return bo_tensors_require(context, file, "features.selftensor", BO_F32, 1, &count, &unused);
+    }
+    if (desc->function == BO_FUNCTION_NETWORK) {
+        const size_t count = bo_random_network_count(desc);
+        return bo_tensors_require(context, file, "features.network", BO_F32, 1, &count, &unused);
     }
     if (m && desc->draw == BO_DRAW_HADAMARD) {
         hadamard_shape(desc, &blocks, &padded);
@@ -288,6 +319,17 @@ static bo_status read_selftensor(bo_context *context, const bo_tensors *file, bo
     return check_finite(context, file, "features.selftensor", matrices, count, false);
 }
 
+static bo_status read_network_matrices(bo_context *context, const bo_tensors *file, bo_features *f)
+{
+    const size_t count = bo_random_network_count(&f->desc);
+    const bo_file_tensor *tensor = NULL;
+    BO_TRY(bo_tensors_require(context, file, "features.network", BO_F32, 1, &count, &tensor));
+    BO_TRY(bo_random_network_create(context, &f->desc, &f->network));
+    float *matrices = bo_random_network_matrices(f->network);
+    memcpy(matrices, tensor->data, count * sizeof(float));
+    return check_finite(context, file, "features.network", matrices, count, false);
+}
+
 static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_features *f)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
@@ -307,6 +349,7 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
         BO_TRY(read_array(context, file, "features.bias", BO_F32, m, 0, false, &f->bias));
     BO_TRY(check_finite(context, file, "features.bias", f->bias, m, false));
     if (f->desc.function == BO_FUNCTION_SELFTENSOR) return read_selftensor(context, file, f);
+    if (f->desc.function == BO_FUNCTION_NETWORK) return read_network_matrices(context, file, f);
     return f->desc.function == BO_FUNCTION_TENSORSKETCH ? read_sketch(context, file, f) : BO_OK;
 }
 
@@ -317,7 +360,8 @@ static bo_status resolve_loaded(bo_context *context, const char *path, const bo_
 {
     bo_features_desc drawn = *read;
     drawn.sampling = BO_SAMPLING_DRAWN;
-    bo_status status = bo_features_resolve(context, &drawn, resolved);
+    bo_status status = drawn.function == BO_FUNCTION_SECTIONS ? bo_sections_resolve(context, &drawn, resolved)
+                                                              : bo_features_resolve(context, &drawn, resolved);
     if (status == BO_INVALID || status == BO_UNSUPPORTED)
         return bo_fail(context, BO_FORMAT, "%s: invalid feature map: %s", path, bo_context_error(context));
     resolved->sampling = read->sampling;

@@ -31,6 +31,12 @@ uint64_t bo_features_fingerprint(const bo_features *f)
         hash = hash_bytes(hash, bo_sketch_hashes(f->sketch), entries * sizeof(int32_t));
         hash = hash_bytes(hash, bo_sketch_signs(f->sketch), entries * sizeof(float));
     }
+    if (bo_kernel_of_networks(d->kernel)) {
+        const double shape[] = {d->depth, d->activation, d->weight_variance, d->bias_variance};
+        hash = hash_bytes(hash, shape, sizeof shape);
+    }
+    if (f->network)
+        hash = hash_bytes(hash, bo_random_network_matrices(f->network), bo_random_network_count(d) * sizeof(float));
     if (f->selftensor)
         hash = hash_bytes(hash, bo_selftensor_matrices(f->selftensor), bo_selftensor_count(d) * sizeof(float));
     return hash;

@@ -36,6 +36,7 @@ typedef enum bo_form {
     BO_FORM_L1,       /* distance1 */
     BO_FORM_PRODUCT,  /* product */
     BO_FORM_COSH,     /* dot, which is Σ 2 cosh(t_j + t'_j) for this form */
+    BO_FORM_BOTH,     /* dot, norm_x, norm_y, distance2 */
     BO_FORM_NONE,     /* no closed form */
     /* kernels defined by their features: rows are lifted first (bo_lift), dot and the sums are those of the lifted
      * rows */
@@ -82,6 +83,13 @@ double bo_value_polynomial(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_taylor(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_nngp(const bo_features_desc *desc, const bo_pair *pair); /* networks.c */
+double bo_value_ntk(const bo_features_desc *desc, const bo_pair *pair);
+
+static inline bool bo_kernel_of_networks(bo_kernel kernel)
+{
+    return kernel == BO_KERNEL_NNGP || kernel == BO_KERNEL_NTK;
+}
 
 /* Lifts a coordinate t of a row with max |t| = top. `other` receives its second column if the form has one, else 0.
  * Forms without a lift return t. */
@@ -91,6 +99,10 @@ static inline size_t bo_lifted_columns(bo_form form, size_t dim)
     return form == BO_FORM_SIGNS ? 2 * dim : dim;
 }
 
+/* Adds a coordinate of two scaled rows, given with its difference and the largest absolute values of the rows, to the
+ * quantities of the pair. The products start at 1. */
+void bo_pair_add(bo_pair *pair, bo_form form, double gamma, double x, double y, double difference, double top_x,
+                 double top_y);
 /* Computes all quantities of a pair of raw rows. */
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y);
 double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair);
@@ -182,7 +194,7 @@ typedef struct bo_function_definition {
 extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
     bo_function_hyperbolic, bo_function_oprf, bo_function_relu, bo_function_elu, bo_function_polynomial,
     bo_function_tensorsketch, bo_function_taylor, bo_function_custom, bo_function_identity, bo_function_exponential,
-    bo_function_hedgehog, bo_function_rectifier, bo_function_selftensor;
+    bo_function_hedgehog, bo_function_rectifier, bo_function_selftensor, bo_function_network, bo_function_sections;
 
 #define BO_KERNEL_BIT(kernel) (1u << (kernel))
 enum {
@@ -209,8 +221,9 @@ typedef struct bo_hadamard {
     float *norms;          /* one per frequency */
 } bo_hadamard;
 
-typedef struct bo_sketch bo_sketch;         /* functions/tensorsketch.c */
-typedef struct bo_selftensor bo_selftensor; /* functions/selftensor.c */
+typedef struct bo_sketch bo_sketch;                 /* functions/tensorsketch.c */
+typedef struct bo_selftensor bo_selftensor;         /* functions/selftensor.c */
+typedef struct bo_random_network bo_random_network; /* functions/network.c */
 
 /* Factors of products without repeats: bo_kernels.triangle. */
 typedef struct bo_factors {
@@ -227,6 +240,9 @@ typedef struct bo_polynomial_run {
 /* Maximum columns and features of maps without frequencies. A file has no arrays that confirm these sizes, so they are
  * limited to tens of megabytes. */
 enum { BO_EXACT_MOST = 1 << 22 };
+
+/* Maximum number of hidden layers of nngp and ntk. */
+enum { BO_DEEPEST = 16 };
 
 /* Rows per task: a block of z stays in the second-level cache. */
 enum { BO_BLOCK_ROWS = BO_SIZE(64, 4) };
@@ -262,6 +278,7 @@ struct bo_features {
     bo_hadamard hadamard;
     bo_sketch *sketch;
     bo_selftensor *selftensor;
+    bo_random_network *network;
     bo_polynomial_run *runs; /* for POLYNOMIAL */
 };
 
@@ -313,5 +330,13 @@ bo_status bo_selftensor_create(bo_context *context, const bo_features_desc *desc
 void bo_selftensor_destroy(bo_selftensor *selftensor);
 float *bo_selftensor_matrices(bo_selftensor *selftensor);
 void bo_selftensor_finish(bo_features *features); /* computes what depends on its matrices */
+
+size_t bo_random_network_count(const bo_features_desc *desc); /* number of floats in its matrices */
+size_t bo_random_network_bytes(const bo_features_desc *desc); /* of all that it holds */
+bo_status bo_random_network_create(bo_context *context, const bo_features_desc *desc, bo_random_network **out);
+void bo_random_network_destroy(bo_random_network *network);
+float *bo_random_network_matrices(bo_random_network *network);
+bo_status bo_random_network_finish(bo_context *context,
+                                   bo_features *features); /* computes what depends on its matrices */
 
 #endif

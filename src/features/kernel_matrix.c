@@ -72,7 +72,7 @@ static void value_task(void *arg, size_t row, int worker)
     for (size_t j = 0; j < job->count_right; j++) {
         const facts y = job->right->fact[j];
         bo_pair pair = {.dot = k[j], .norm_x = x.norm, .norm_y = y.norm, .sum_x = x.sum, .sum_y = y.sum};
-        if (job->kernel->form == BO_FORM_DISTANCE) {
+        if (job->kernel->form == BO_FORM_DISTANCE || job->kernel->form == BO_FORM_BOTH) {
             /* close pairs are recomputed term by term: exactly 0 for equal rows, without cancellation */
             pair.distance2 = pair.norm_x + pair.norm_y - 2 * pair.dot;
             if (pair.distance2 < 1e-6 * (pair.norm_x + pair.norm_y))

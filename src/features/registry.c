@@ -24,6 +24,8 @@ static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
     [BO_KERNEL_COSH] = {"cosh", BO_FORM_COSH, false, true, true, false, NULL, bo_value_dot},
     [BO_KERNEL_HEDGEHOG] = {"hedgehog", BO_FORM_SIGNS, false, false, true, false, NULL, bo_value_hedgehog},
     [BO_KERNEL_RECTIFIER] = {"rectifier", BO_FORM_RECTIFIER, false, false, true, false, NULL, bo_value_dot},
+    [BO_KERNEL_NNGP] = {"nngp", BO_FORM_BOTH, false, false, false, false, NULL, bo_value_nngp},
+    [BO_KERNEL_NTK] = {"ntk", BO_FORM_BOTH, false, false, false, false, NULL, bo_value_ntk},
 };
 
 static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
@@ -43,6 +45,8 @@ static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
     [BO_FUNCTION_EXPONENTIAL] = &bo_function_exponential,
     [BO_FUNCTION_HEDGEHOG] = &bo_function_hedgehog,
     [BO_FUNCTION_RECTIFIER] = &bo_function_rectifier,
+    [BO_FUNCTION_NETWORK] = &bo_function_network,
+    [BO_FUNCTION_SECTIONS] = &bo_function_sections,
 };
 
 static const bo_draw_definition *const draws[BO_DRAW_COUNT] = {

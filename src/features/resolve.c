@@ -23,6 +23,19 @@ static bo_status check_length_scales(bo_context *context, const bo_features_desc
     return BO_OK;
 }
 
+static bo_status resolve_network(bo_context *context, bo_features_desc *desc)
+{
+    if (desc->depth == 0) desc->depth = 1;
+    if (desc->depth < 1 || desc->depth > BO_DEEPEST)
+        return bo_fail(context, BO_INVALID, "depth must be 1 to %d hidden layers, found %d", (int)BO_DEEPEST,
+                       desc->depth);
+    if (!bo_hidden_activation_name(desc->activation))
+        return bo_fail(context, BO_INVALID, "unknown activation %d (expected 0 to 1)", (int)desc->activation);
+    if (!(desc->bias_variance >= 0) || !isfinite(desc->bias_variance))
+        return bo_fail(context, BO_INVALID, "bias_variance must be at least 0, found %g", desc->bias_variance);
+    return resolve_positive(context, "weight_variance", &desc->weight_variance, 2);
+}
+
 bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved)
 {
     *resolved = *desc;
@@ -32,7 +45,9 @@ bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, b
                        BO_KERNEL_COUNT - 1);
     if (desc->dim == 0) return bo_fail(context, BO_INVALID, "dim must be at least 1, found 0");
     if (desc->dim > UINT32_MAX) return bo_fail(context, BO_INVALID, "dim must be below 2^32, found %zu", desc->dim);
-    BO_TRY(resolve_positive(context, "gamma", &resolved->gamma, 1));
+    bool network = bo_kernel_of_networks(desc->kernel);
+    BO_TRY(resolve_positive(context, "gamma", &resolved->gamma, network ? 1 / (double)desc->dim : 1));
+    if (network) BO_TRY(resolve_network(context, resolved));
     if (desc->kernel == BO_KERNEL_RATIONAL_QUADRATIC) BO_TRY(resolve_positive(context, "alpha", &resolved->alpha, 1));
     if (desc->kernel == BO_KERNEL_POLYNOMIAL) {
         if (desc->degree == 0) resolved->degree = 2;
@@ -64,6 +79,9 @@ static bo_status resolve_function(bo_context *context, bo_features_desc *desc)
         return bo_fail(context, BO_INVALID, "unknown function %d (expected 0 to %d)", (int)desc->function,
                        BO_FUNCTION_COUNT - 1);
     if (function->kernels & BO_KERNEL_BIT(desc->kernel)) return BO_OK;
+    if (desc->function == BO_FUNCTION_SECTIONS)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "function sections is available in kernel machines only, which know the training rows");
     fitting_functions(desc->kernel, fitting, sizeof fitting);
     return bo_fail(context, BO_UNSUPPORTED, "function %s cannot be used with kernel %s; expected one of: %s",
                    function->name, bo_kernel_name(desc->kernel), fitting);

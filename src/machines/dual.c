@@ -2,8 +2,12 @@
  *
  *     M = Zc D⁻¹ Zcᵀ + I,   α = M⁻¹ √w (y - mean),   β = D⁻¹ Zcᵀ α,
  *
- * The cost is n² and n³ instead of R² and R³. All arithmetic is in double: entries of Zc D⁻¹ Zcᵀ may be 1e8 beside I. */
+ * The cost is n² and n³ instead of R² and R³. All arithmetic is in double: entries of Zc D⁻¹ Zcᵀ may be 1e8 beside I.
+ *
+ * With an exact kernel (function SECTIONS) Zc Zcᵀ is √w Kc √w, with Kc the centered kernel matrix, and β = √w α / λ are the
+ * coefficients of k(·, x_i). Since √wᵀα = 0, only the means of the columns of K remain of the centering of a new row. */
 #include "internal.h"
+#include "../features/sections.h"
 #include "../math/linalg.h"
 
 #include <math.h>
@@ -18,6 +22,7 @@ typedef struct dual {
     double *inverse; /* rows x rows: L⁻¹ */
     double *center, *squares, *penalty, *beta, *mean;
     double weight;
+    bool exact; /* z and zd are NULL */
 } dual;
 
 static void dual_free(dual *d)
@@ -30,9 +35,10 @@ static bo_status dual_create(bo_context *context, const bo_fit_problem *problem,
 {
     size_t n = problem->samples->rows, r = bo_features_describe(problem->row_map.phi)->features,
            t = problem->targets->outputs;
-    *d = (dual){.rows = n, .features = r, .outputs = t};
-    d->z = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
-    d->zd = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
+    *d = (dual){.rows = n, .features = r, .outputs = t, .exact = bo_is_sections(problem->row_map.phi)};
+    size_t numbers = d->exact ? 0 : n * r;
+    d->z = bo_alloc_raw(context, numbers, sizeof(double), "the features of all rows");
+    d->zd = bo_alloc_raw(context, numbers, sizeof(double), "the features of all rows");
     d->m = bo_alloc_raw(context, n * n, sizeof(double), "the kernel matrix");
     d->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
     d->alpha = bo_alloc_raw(context, n * t, sizeof(double), "the dual coefficients");
@@ -91,15 +97,63 @@ static void center_and_weigh(const bo_fit_problem *problem, dual *d)
     }
 }
 
+/* The kernel matrix, targets and means of an exact kernel, and the final λ of many rows. */
+static bo_status fill_exact(bo_context *context, const bo_fit_problem *problem, dual *d, double *lambda)
+{
+    const bo_features_desc *map = bo_features_describe(problem->row_map.phi);
+    size_t n = d->rows, outputs = d->outputs;
+    bo_samples scaled = *problem->samples;
+    float *x = bo_alloc_raw(context, n * scaled.dim, sizeof *x, "scaled rows");
+    if (!x) return BO_MEMORY;
+    const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, n);
+    bo_scaler_apply(context, problem->row_map.scaler, &inputs, x);
+    scaled.x = x;
+    bo_loo loo = {0};
+    bo_status status = bo_loo_create(context, &scaled, problem->targets, problem->intercept, &loo);
+    if (status == BO_OK) status = bo_loo_kernel(context, &loo, map, map->gamma, true, &scaled);
+    if (status == BO_OK && !(problem->desc->lambda > 0) && n > BO_EXACT_ROWS)
+        status = bo_search_lambda_exact(context, &loo, lambda);
+    if (status == BO_OK) {
+        for (size_t k = 0; k < n * n; k++) d->m[k] = loo.kernel[k] / *lambda;
+        memcpy(d->alpha, loo.targets, n * outputs * sizeof *d->alpha);
+        memcpy(d->center, loo.mean, n * sizeof *d->center);
+        d->weight = loo.weight;
+        for (size_t t = 0; problem->intercept && t < outputs; t++)
+            for (size_t i = 0; i < n; i++)
+                d->mean[t] += loo.root[i] * loo.root[i] / loo.weight *
+                              (double)bo_targets_value(problem->targets, scaled.y + i * scaled.targets, t);
+    }
+    bo_loo_free(&loo);
+    bo_free(x);
+    return status;
+}
+
+/* β of the kernel sections. The system leaves the direction √w of α to rounding, which 1/λ would amplify: Σβ = 0 is
+ * restored. */
+static void exact_coefficients(const bo_fit_problem *problem, double lambda, dual *d)
+{
+    for (size_t t = 0; t < d->outputs; t++) {
+        double sum = 0;
+        for (size_t i = 0; i < d->rows; i++) {
+            double root = (double)bo_targets_root_weight(problem->targets, problem->samples, i);
+            sum += d->beta[i * d->outputs + t] = root * d->alpha[i * d->outputs + t] / lambda;
+        }
+        for (size_t i = 0; problem->intercept && i < d->rows; i++) {
+            double root = (double)bo_targets_root_weight(problem->targets, problem->samples, i);
+            d->beta[i * d->outputs + t] -= root * root / d->weight * sum;
+        }
+    }
+}
+
 static bo_status solve(bo_context *context, dual *d)
 {
     size_t n = d->rows, r = d->features, t = d->outputs;
-    BO_TRY(bo_gemm64(context, false, true, n, n, r, 1, d->zd, r, d->z, r, 0, d->m, n));
+    if (!d->exact) BO_TRY(bo_gemm64(context, false, true, n, n, r, 1, d->zd, r, d->z, r, 0, d->m, n));
     for (size_t i = 0; i < n; i++) d->m[i * n + i] += 1;
     BO_TRY(bo_cholesky(context, n, d->m, n, NULL));
     BO_TRY(bo_solve_lower(context, n, t, d->m, n, d->alpha, t));
     BO_TRY(bo_solve_lower_t(context, n, t, d->m, n, d->alpha, t));
-    BO_TRY(bo_gemm64(context, true, false, r, t, n, 1, d->zd, r, d->alpha, t, 0, d->beta, t));
+    if (!d->exact) BO_TRY(bo_gemm64(context, true, false, r, t, n, 1, d->zd, r, d->alpha, t, 0, d->beta, t));
     return bo_inverse_factor(context, n, d->m, d->inverse);
 }
 
@@ -151,20 +205,22 @@ static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *pro
     const bo_samples *samples = problem->samples;
     size_t n = d->rows;
     machine->train_rows = n;
-    machine->train_x = bo_alloc_raw(context, n * problem->row_map.scaler->kept, sizeof(float), "the training rows");
     machine->train_root_weight = bo_alloc_raw(context, n, sizeof(float), "the training rows");
     machine->train_factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(double), "the kernel matrix");
-    machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
-    if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty)
-        return BO_MEMORY;
-    BO_TRY(keep_rows(context, problem, machine->train_x));
+    if (!machine->train_root_weight || !machine->train_factor) return BO_MEMORY;
+    if (!d->exact) {
+        machine->train_x = bo_alloc_raw(context, n * problem->row_map.scaler->kept, sizeof(float), "the training rows");
+        machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
+        if (!machine->train_x || !machine->penalty) return BO_MEMORY;
+        BO_TRY(keep_rows(context, problem, machine->train_x));
+        memcpy(machine->penalty, d->penalty, d->features * sizeof *d->penalty);
+    }
     for (size_t i = 0, k = 0; i < n; i++) {
         machine->train_root_weight[i] = bo_targets_root_weight(problem->targets, samples, i);
         for (size_t j = 0; j <= i; j++, k++) machine->train_factor[k] = d->m[i * n + j];
     }
-    memcpy(machine->penalty, d->penalty, d->features * sizeof *d->penalty);
     machine->inverse_weight = problem->intercept ? 1 / d->weight : 0;
-    machine->uncertainty = BO_UNCERTAINTY_DUAL;
+    machine->uncertainty = d->exact ? BO_UNCERTAINTY_EXACT : BO_UNCERTAINTY_DUAL;
     machine->report.has_std = true;
     return BO_OK;
 }
@@ -183,11 +239,17 @@ static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
     dual d;
+    double lambda = problem->penalty.lambda;
     bo_status status = dual_create(context, problem, &d);
-    if (status == BO_OK) status = fill_features(context, problem, &d);
+    if (status == BO_OK)
+        status = d.exact ? fill_exact(context, problem, &d, &lambda) : fill_features(context, problem, &d);
     if (status == BO_OK) {
-        center_and_weigh(problem, &d);
+        if (!d.exact) center_and_weigh(problem, &d);
         status = solve(context, &d);
+    }
+    if (status == BO_OK && d.exact) {
+        exact_coefficients(problem, lambda, &d);
+        machine->report.lambda = lambda;
     }
     if (status == BO_OK) status = finish(context, problem, &d, machine);
     dual_free(&d);

@@ -1,6 +1,7 @@
 /* Estimates memory and time of a fit and resolves its defaults: loss, solver, number of features. */
 #include "internal.h"
 #include "../features/resolve.h"
+#include "../features/sections.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +12,17 @@ bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
     return bo_usual_memory();
 }
 
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows)
+{
+    const bo_features_desc *map = &desc->features;
+    if (map->function == BO_FUNCTION_SECTIONS) return true;
+    bool network = map->kernel == BO_KERNEL_NNGP || map->kernel == BO_KERNEL_NTK;
+    bool dual = desc->solver == BO_SOLVER_AUTO || desc->solver == BO_SOLVER_DUAL;
+    bool plain = desc->loss != BO_LOSS_LOGISTIC && desc->noise == 0 && desc->dropout == 0 && !desc->stream_rows;
+    return network && map->function == BO_FUNCTION_DEFAULT && dual && plain && rows > 0 &&
+           rows <= (map->features ? map->features : BO_FIT_FEATURES);
+}
+
 /* In double, so that huge sizes do not overflow. */
 typedef struct fit_size {
     double rows, dim, features, outputs; /* dim: columns of the map */
@@ -19,6 +31,7 @@ typedef struct fit_size {
     double map, drawing;                 /* bytes of the feature map, and those that its creation needs beside it */
     bool search;                         /* γ or λ are searched */
     bool classes;
+    bool exact;            /* the kernel of the rows instead of features */
     bo_memory_bound limit; /* queried once, so that all choices are consistent */
 } fit_size;
 
@@ -79,6 +92,9 @@ static double solver_memory(bo_solver solver, const fit_size *s)
     case BO_SOLVER_CG:
         return 72 * features * outputs + few * (8 * features + 8 * few) + rows_copied(s, rows) + 8 * rows +
                block_of(s, BO_MACHINE_BLOCK);
+    case BO_SOLVER_ADAM: /* its features, if they fit, are part of the memory that is allowed */
+        return 60 * features * outputs + 2 * rows_copied(s, rows) + 48 * rows + block_of(s, BO_MACHINE_BLOCK) +
+               fmin(4 * rows * features, 0.25 * (double)s->limit.bytes);
     case BO_SOLVER_SGD:
         return 40 * features * outputs + rows_copied(s, rows) + 16 * rows + 2 * block_of(s, BO_MACHINE_BLOCK);
     default: /* the sums, their factor, and its copy in the machine */
@@ -113,6 +129,10 @@ static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, cons
     if (desc->solver != BO_SOLVER_AUTO) {
         *out = desc->solver;
         return "requested by the user";
+    }
+    if (s->exact) {
+        *out = BO_SOLVER_DUAL;
+        return "the kernel is exact: its matrix for the rows is factorized";
     }
     if (loss == BO_LOSS_LOGISTIC) {
         *out = BO_SOLVER_PRIMAL;
@@ -153,7 +173,8 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     double rows = desc->stream_rows ? (double)desc->stream_rows : s->rows;
     double side = solver == BO_SOLVER_DUAL ? rows : s->features;
     double solving = rows * s->features * side + side * side * side / 3;
-    if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD) solving = passes * 2 * rows * s->features;
+    if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD || solver == BO_SOLVER_ADAM)
+        solving = passes * 2 * rows * s->features;
     double searched = desc->lambda > 0 && desc->features.gamma > 0 ? 1 : with_search;
     return searched * (rows * s->dim * s->features + solving);
 }
@@ -209,11 +230,18 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
     map.sampling = BO_SAMPLING_DRAWN; /* data-dependent maps have the same size but need the data */
     map.pair_norm = 1;
     map.sparse = shape->nonzeros > 0;
-    BO_TRY(bo_features_resolve(context, &map, &resolved));
+    const bool exact = map.function == BO_FUNCTION_SECTIONS;
     size_t bytes = 0;
-    BO_TRY(bo_features_estimate(context, &map, &bytes));
-    double drawing, rows = shape->rows ? (double)shape->rows : 2;
-    BO_TRY(size_of_drawing(context, &map, desc, &resolved, rows, &drawing));
+    double drawing = 0, rows = shape->rows ? (double)shape->rows : 2;
+    if (exact) {
+        map.features = (size_t)rows;
+        BO_TRY(bo_sections_resolve(context, &map, &resolved));
+        bytes = 2 * map.features * dim * sizeof(float);
+    } else {
+        BO_TRY(bo_features_resolve(context, &map, &resolved));
+        BO_TRY(bo_features_estimate(context, &map, &bytes));
+        BO_TRY(size_of_drawing(context, &map, desc, &resolved, rows, &drawing));
+    }
     *out = (fit_size){.rows = rows,
                       .dim = (double)dim,
                       .columns = shape->dim ? (double)shape->dim : 1,
@@ -224,6 +252,7 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
                       .drawing = drawing,
                       .search = !(desc->features.gamma > 0) || !(desc->lambda > 0),
                       .classes = desc->task == BO_TASK_CLASSIFICATION,
+                      .exact = exact,
                       .limit = bo_fit_memory(desc)};
     return BO_OK;
 }
@@ -238,7 +267,9 @@ static bo_status check_memory(bo_context *context, const bo_machine_desc *desc, 
         snprintf(what + length, sizeof what - (size_t)length, " to %zu rows of %zu columns", shape->rows, shape->dim);
     bool by_rows = !desc->stream_rows && 4 * rows_copied(size, size->rows) > bytes;
     return bo_check_memory(context, what, bytes, size->limit,
-                           by_rows ? "use a stream (--stream)" : "use fewer features");
+                           size->exact ? "use random features (--function)"
+                           : by_rows   ? "use a stream (--stream)"
+                                       : "use fewer features");
 }
 
 bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
@@ -248,12 +279,16 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     *out = (bo_fit_cost){0};
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
+    bo_machine_desc resolved = *desc;
+    if (bo_fit_is_exact(desc, shape->rows)) resolved.features.function = BO_FUNCTION_SECTIONS;
+    desc = &resolved;
     fit_size size;
     BO_TRY(size_of(context, desc, shape, &size));
     bo_fit_cost found = {.features = (size_t)size.features,
                          .loss = BO_LOSS_RIDGE,
                          .solver = BO_SOLVER_PRIMAL,
                          .why_solver = BO_WHY_STREAM,
+                         .exact = size.exact,
                          .searches_gamma = !(desc->features.gamma > 0),
                          .searches_lambda = !(desc->lambda > 0)};
     if (!desc->stream_rows) {

@@ -197,9 +197,11 @@ static size_t list_arrays(bo_machine *m, array *out)
         out[count++] = (array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_DUAL) {
         out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, kept, NULL};
+        out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0, NULL};
+    }
+    if (m->uncertainty == BO_UNCERTAINTY_DUAL || m->uncertainty == BO_UNCERTAINTY_EXACT) {
         out[count++] = (array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0, NULL};
         out[count++] = (array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0, NULL};
-        out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0, NULL};
     }
     return count;
 }
@@ -291,6 +293,16 @@ static bo_status check_format(bo_context *context, const bo_tensors *file)
     return BO_OK;
 }
 
+/* Standard deviations of an exact kernel come from its factor, and only from it. */
+static bool check_exact(const bo_machine *machine)
+{
+    bool sections = bo_is_sections(machine->phi), factor = machine->uncertainty == BO_UNCERTAINTY_EXACT;
+    if (!sections) return !factor;
+    if (machine->uncertainty == BO_UNCERTAINTY_NONE) return true;
+    return factor && machine->train_rows == machine->report.features && machine->report.lambda > 0 &&
+           isfinite(machine->report.lambda) && !bo_features_describe(machine->phi)->sparse;
+}
+
 static bo_status check_report(bo_context *context, const char *path, const bo_machine *machine)
 {
     const bo_fit_report *r = &machine->report;
@@ -302,8 +314,8 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                 machine->quantum < 1 && bo_is_quantum((float)machine->quantum) && machine->scaler.limit >= 0 &&
                 isfinite(machine->scaler.limit) && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
                 machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&
-                isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
-                (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) &&
+                isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_EXACT &&
+                (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && check_exact(machine) &&
                 r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK
                 : bo_fail(context, BO_FORMAT,

@@ -3,6 +3,7 @@
 #include "../base/trace.h"
 #include "internal.h"
 #include "../features/files.h"
+#include "../features/sections.h"
 #include "../features/sparse.h"
 
 #include <assert.h>
@@ -34,6 +35,23 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
     return BO_OK;
 }
 
+/* The exact kernel of the rows has no features that could be changed or streamed. */
+static bo_status check_exact(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
+{
+    if (samples->sparse)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections needs dense rows, found sparse rows");
+    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_DUAL)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the dual solver, found %s",
+                       bo_solver_name(desc->solver));
+    if (desc->loss == BO_LOSS_LOGISTIC)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the ridge loss, found %s",
+                       bo_loss_name(desc->loss));
+    if (desc->noise > 0 || desc->dropout > 0)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "noise and dropout change features; function sections has none: use lambda");
+    return BO_OK;
+}
+
 /* Checks the descriptor and the samples. */
 static bo_status check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
@@ -55,6 +73,7 @@ static bo_status check(bo_context *context, const bo_machine_desc *desc, const b
     if (desc->loss == BO_LOSS_LOGISTIC && desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "loss logistic: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));
+    if (desc->features.function == BO_FUNCTION_SECTIONS) BO_TRY(check_exact(context, desc, samples));
     if (samples->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));
     if (samples->sparse && desc->features.kernel > BO_KERNEL_RATIONAL_QUADRATIC)
@@ -100,15 +119,13 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     map.seed = desc->seed;
     /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about half
      * that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
-    enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096 };
+    enum { SOBOL_DIMENSIONS = 12 };
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
         map.draw = BO_DRAW_SOBOL;
     /* a few thousand independent frequencies in so many dimensions are nearly orthogonal */
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim >= BO_WIDE_COLUMNS)
         map.draw = BO_DRAW_IID;
-    bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
-    bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;
-    if (map.features == 0 && !exact) map.features = FEATURES;
+    if (map.features == 0 && bo_features_needs_length(&map)) map.features = BO_FIT_FEATURES;
     return map;
 }
 
@@ -162,6 +179,20 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     return status;
 }
 
+/* The exact kernel of all rows. */
+static bo_status make_sections(bo_context *context, bo_fitting *fitting, const bo_features_desc *map,
+                               const bo_samples *samples)
+{
+    float *scaled = bo_alloc_raw(context, samples->rows * samples->dim, sizeof *scaled, "scaled rows");
+    if (!scaled) return BO_MEMORY;
+    const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
+    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
+    bo_status status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
+    bo_free(scaled);
+    fitting->report.accuracy = (bo_features_accuracy){.ratio = NAN};
+    return status;
+}
+
 static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo_search_choice *choice)
 {
     const bo_machine_desc *desc = &fitting->desc;
@@ -212,7 +243,8 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
         status = bo_search(context, desc, &map, &fitting->scaler, &fitting->targets, samples, rows, &choice);
     if (status == BO_OK) {
         map.gamma = choice.gamma;
-        status = make_features(context, fitting, map);
+        status = map.function == BO_FUNCTION_SECTIONS ? make_sections(context, fitting, &map, samples)
+                                                      : make_features(context, fitting, map);
     }
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -257,6 +289,8 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "streams: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));
+    if (desc->features.function == BO_FUNCTION_SECTIONS)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections needs all rows in memory; streams need features");
     bo_machine_desc planned = *desc;
     if (!planned.stream_rows) planned.stream_rows = sample->rows;
     planned.task = sample->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
@@ -512,9 +546,10 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
     fitting->quantum = problem.row_map.quantum = 0;
     BO_TRY(give_machine(context, fitting, out));
-    bo_status status = solver == BO_SOLVER_DUAL ? bo_solve_dual(context, &problem, *out)
-                       : solver == BO_SOLVER_CG ? bo_solve_cg(context, &problem, *out)
-                                                : bo_solve_sgd(context, &problem, *out);
+    bo_status status = solver == BO_SOLVER_DUAL  ? bo_solve_dual(context, &problem, *out)
+                       : solver == BO_SOLVER_CG  ? bo_solve_cg(context, &problem, *out)
+                       : solver == BO_SOLVER_SGD ? bo_solve_sgd(context, &problem, *out)
+                                                 : bo_solve_adam(context, &problem, *out);
     if (status == BO_OK) {
         (*out)->report.fit_seconds = fitting->seconds + bo_seconds() - begin;
         return BO_OK;
@@ -550,6 +585,8 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
+    if (!samples->sparse && bo_fit_is_exact(&resolved, samples->rows))
+        resolved.features.function = BO_FUNCTION_SECTIONS;
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(samples);
     BO_TRY(bo_machine_estimate(context, desc, &shape, &plan));

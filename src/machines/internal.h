@@ -3,7 +3,7 @@
  *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
  * fit.c runs these steps. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
- * leave_one_out.c. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
+ * leave_one_out.c. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
  * turns scores into probabilities and measures the validation error. file.c saves and loads machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
@@ -183,7 +183,8 @@ bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, con
 typedef enum bo_uncertainty {
     BO_UNCERTAINTY_NONE = 0,
     BO_UNCERTAINTY_PRIMAL = 1, /* factor: R(R+1)/2 floats */
-    BO_UNCERTAINTY_DUAL = 2    /* the training rows and the factor of their kernel matrix */
+    BO_UNCERTAINTY_DUAL = 2,   /* the training rows and the factor of their kernel matrix */
+    BO_UNCERTAINTY_EXACT = 3   /* the factor of the exact kernel matrix; phi has the training rows */
 } bo_uncertainty;
 
 /* Invariant: exactly the fields of the given kind of uncertainty are set. */
@@ -202,10 +203,10 @@ struct bo_machine {
     double *noise; /* standard deviations, whose squares may be outside the range of double */
     double inverse_weight, mean_weight;
     float *factor;            /* PRIMAL, packed lower rows */
-    size_t train_rows;        /* DUAL */
+    size_t train_rows;        /* DUAL, EXACT */
     float *train_x;           /* DUAL: scaled inputs */
-    float *train_root_weight; /* DUAL */
-    double *train_factor;     /* DUAL: packed lower rows of chol(Zc D⁻¹ Zcᵀ + I) */
+    float *train_root_weight; /* DUAL, EXACT */
+    double *train_factor;     /* DUAL, EXACT: packed lower rows of chol(Zc D⁻¹ Zcᵀ + I) */
     double *penalty;          /* DUAL: D, one per feature */
     /* probabilities: softmax(sharpness * score + offset) */
     double sharpness;
@@ -217,6 +218,9 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
 /* bo_machine_predict for dense or sparse rows, which are checked. */
 bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
                                     double *mean, double *std);
+/* The same for a machine with an exact kernel: exact.c. */
+bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,
+                           double *std);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
@@ -273,6 +277,7 @@ typedef struct bo_loo {
     double *kernel;  /* rows x rows: √w K √w, centered when intercept */
     double *targets; /* rows x outputs: √w y, centered when intercept */
     double *root;    /* rows: √w */
+    double *mean;    /* rows: weighted means of the rows of K; 0 without intercept */
     double weight;   /* Σ w */
     double *work;    /* rows x rows */
     double *solution;
@@ -289,6 +294,9 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
 /* The error for one λ, from one Cholesky factorization: faster than the grid for a few λ. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error);
 
+/* The best λ near *lambda for the exact kernel of all rows, which bo_loo_kernel has computed. */
+bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double *lambda);
+
 /* L⁻¹ of a lower triangle, panel by panel to skip zeros: n³/3 operations. */
 bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
 
@@ -297,6 +305,7 @@ bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, doub
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
                             bo_machine *machine);
 
@@ -304,6 +313,15 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
 bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows, float *z,
                               size_t ldz);
 
+/* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default
+ * for kernels of networks with at most as many rows as features. */
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows);
+static inline bool bo_is_sections(const bo_features *phi)
+{
+    return bo_features_describe(phi)->function == BO_FUNCTION_SECTIONS;
+}
+/* Features of a random map by default. */
+enum { BO_FIT_FEATURES = 4096 };
 /* The memory that a fit may use: the descriptor's limit, or three quarters of bo_memory_limit. */
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
 /* The search: rows of its first stage, rows up to which its second stage is exact, and maximum features of the smaller

@@ -26,7 +26,8 @@ bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_
     out->targets = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
     out->solution = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
     out->root = bo_alloc_raw(context, n, sizeof(double), "the sample's weights");
-    if (!out->kernel || !out->work || !out->targets || !out->solution || !out->root) {
+    out->mean = bo_alloc_raw(context, n, sizeof(double), "kernel means");
+    if (!out->kernel || !out->work || !out->targets || !out->solution || !out->root || !out->mean) {
         bo_loo_free(out);
         return BO_MEMORY;
     }
@@ -56,6 +57,7 @@ void bo_loo_free(bo_loo *loo)
     bo_free(loo->targets);
     bo_free(loo->solution);
     bo_free(loo->root);
+    bo_free(loo->mean);
     *loo = (bo_loo){0};
 }
 
@@ -93,11 +95,11 @@ static bo_status kernel_of_features(bo_context *context, const bo_features_desc 
 }
 
 /* √w (K - means) √w with weighted means. */
-static bo_status weigh_and_center(bo_context *context, bo_loo *loo)
+static void weigh_and_center(bo_loo *loo)
 {
     size_t n = loo->rows;
-    double *k = loo->kernel, *mean = bo_alloc(context, n, sizeof *mean, "kernel means"), total = 0;
-    if (!mean) return BO_MEMORY;
+    double *k = loo->kernel, *mean = loo->mean, total = 0;
+    memset(mean, 0, n * sizeof *mean);
     for (size_t i = 0; loo->intercept && i < n; i++) {
         for (size_t j = 0; j < n; j++) mean[i] += k[i * n + j] * loo->root[j] * loo->root[j] / loo->weight;
         total += mean[i] * loo->root[i] * loo->root[i] / loo->weight;
@@ -105,8 +107,6 @@ static bo_status weigh_and_center(bo_context *context, bo_loo *loo)
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
             k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
-    bo_free(mean);
-    return BO_OK;
 }
 
 bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
@@ -121,7 +121,8 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
         BO_TRY(bo_kernel_matrix_sparse(context, &at, scaled->sparse, loo->kernel));
     else
         BO_TRY(bo_kernel_matrix(context, &at, n, scaled->x, scaled->dim, n, scaled->x, scaled->dim, loo->kernel, n));
-    return weigh_and_center(context, loo);
+    weigh_and_center(loo);
+    return BO_OK;
 }
 
 /* Mean squared left-out error from residuals (rows x outputs) and the diagonal of λM. */

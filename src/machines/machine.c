@@ -10,7 +10,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd"};
+static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd", "adam"};
 static const char *const loss_names[] = {"auto", "ridge", "logistic"};
 static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
 static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
@@ -273,6 +273,7 @@ bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machi
                        bo_solver_name(machine->report.solver));
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(bo_inputs_check_finite(context, inputs, 0, rows, machine->report.dim));
+    if (bo_is_sections(machine->phi)) return bo_exact_predict(context, machine, inputs, mean, std);
     workspace space;
     bo_status status = prepare(context, machine, inputs, std != NULL, &space);
     for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {

@@ -48,10 +48,24 @@ static double least_for(const bo_moments *moments, float quantum, double spectru
     return least;
 }
 
+/* The same for an exact kernel: left-out errors are differences of numbers that are rounded relative to the largest
+ * eigenvalue, which the trace bounds. */
+static double least_exact(const bo_loo *loo)
+{
+    double trace = 0;
+    for (size_t i = 0; i < loo->rows; i++) trace += loo->kernel[i * loo->rows + i];
+    return fmax(least_lambda, 1e-10 * trace);
+}
+
 /* Computes the map for this γ and its moments, in the precision that λ allows. */
 static bo_status judge_gamma(judge *j, double gamma, double lambda)
 {
-    if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, false, j->scaled);
+    if (j->exact) {
+        bool closed_form = j->map->function == BO_FUNCTION_SECTIONS;
+        BO_TRY(bo_loo_kernel(j->context, &j->loo, j->map, gamma, closed_form, j->scaled));
+        if (closed_form) j->least = least_exact(&j->loo);
+        return BO_OK;
+    }
     bo_fit_problem *problem = &j->problem;
     bo_features_desc desc = *j->map;
     desc.gamma = gamma;
@@ -166,6 +180,14 @@ bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, b
     return best_lambda(&j, false, lambda, &error);
 }
 
+bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double *lambda)
+{
+    BO_SPAN(context, "machine", "search lambda");
+    judge j = {.context = context, .exact = true, .loo = *loo, .least = least_exact(loo), .cautious = true};
+    double error;
+    return best_lambda(&j, false, lambda, &error);
+}
+
 typedef struct point {
     double gamma, lambda, error;
 } point;
@@ -214,8 +236,8 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
 /* The number of features, or 0 for exact maps, which have a fixed size. */
 static size_t growing_features(const bo_features_desc *map)
 {
-    bool sized =
-        map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM || map->function == BO_FUNCTION_TENSORSKETCH;
+    bool sized = map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM || map->kernel == BO_KERNEL_NNGP ||
+                 map->kernel == BO_KERNEL_NTK || map->function == BO_FUNCTION_TENSORSKETCH;
     return sized ? map->features : 0;
 }
 
@@ -346,7 +368,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
         .context = context,
         .map = map,
         .scaled = scaled,
-        .exact = scaled->rows <= BO_EXACT_ROWS,
+        .exact = scaled->rows <= BO_EXACT_ROWS || map->function == BO_FUNCTION_SECTIONS,
         .spectrum = spectrum,
         .least = least_lambda,
         .narrowest = typical * least_gamma,
@@ -364,10 +386,12 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     return status;
 }
 
-/* Rows for stage 2: all if there are at most 10,000, otherwise at least 10,000 and at most half of them. */
-static size_t fine_rows(size_t available, size_t rows)
+/* Rows for stage 2: all if there are at most 10,000, otherwise at least 10,000 and at most half of them. Exact kernels take
+ * fewer. */
+static size_t fine_rows(const bo_features_desc *map, size_t available, size_t rows)
 {
     enum { SMALL = 10000 };
+    if (map->function == BO_FUNCTION_SECTIONS) return available < BO_EXACT_ROWS ? available : BO_EXACT_ROWS;
     if (available <= SMALL) return available;
     size_t half = rows / 2 > SMALL ? rows / 2 : SMALL;
     return half < available ? half : available;
@@ -398,8 +422,10 @@ static size_t fill_gammas(const bo_features_desc *map, double typical, double *g
 {
     static const double factors[] = {1.0 / 32, 1.0 / 8, 1.0 / 2, 2, 8};
     /* ReLU features are homogeneous: γ only rescales λ */
-    if (map->gamma > 0 || map->kernel == BO_KERNEL_ARCCOS) {
-        gammas[0] = map->gamma > 0 ? map->gamma : 1;
+    bool network = map->kernel == BO_KERNEL_NNGP || map->kernel == BO_KERNEL_NTK;
+    bool homogeneous = network && map->activation == BO_HIDDEN_RELU && map->bias_variance == 0;
+    if (map->gamma > 0 || map->kernel == BO_KERNEL_ARCCOS || homogeneous) {
+        gammas[0] = map->gamma > 0 ? map->gamma : network ? typical : 1;
         return 1;
     }
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) gammas[i] = typical * factors[i];
@@ -430,7 +456,8 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
     if (status == BO_OK) {
         out->spectrum = largest * (double)rows / (double)few.rows;
         bool open = gamma_count > 1 || lambda_count > 1;
-        if (open) status = scaled_subset(context, scaler, samples, fine_rows(samples->rows, rows), desc->seed, &many);
+        if (open)
+            status = scaled_subset(context, scaler, samples, fine_rows(map, samples->rows, rows), desc->seed, &many);
         if (status == BO_OK && open)
             status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical, largest / (double)few.rows,
                           &best);

@@ -1,6 +1,7 @@
 /* Kernel matrices compared with the definitions in the table of the header. */
 #include "maps.h"
 #include "../base/counting.h"
+#include "network_oracle.h"
 
 /* D and γ as in <bochner/features.h>; x and y after length scales */
 static double definition(const bo_features_desc *desc, const double *x, const double *y)
@@ -55,6 +56,9 @@ static double definition(const bo_features_desc *desc, const double *x, const do
         return cosh_sum / (cosh_x * cosh_y);
     case BO_KERNEL_RECTIFIER:
         return rectified;
+    case BO_KERNEL_NNGP:
+    case BO_KERNEL_NTK:
+        return oracle_network(desc, x, y);
     default:
         return NAN;
     }
@@ -80,8 +84,14 @@ static void matrices_match_their_definition(void **state)
     for (size_t j = 0; j < D; j++) scales[j] = (float)(0.7 + 0.1 * (double)j);
     memcpy(y, x, D * sizeof *y); /* a pair at distance zero */
     for (int kernel = 0; kernel < BO_KERNEL_COUNT; kernel++) {
-        bo_features_desc desc = {
-            .kernel = (bo_kernel)kernel, .dim = D, .gamma = 0.6, .alpha = 1.5, .degree = 3, .length_scales = scales};
+        bo_features_desc desc = {.kernel = (bo_kernel)kernel,
+                                 .dim = D,
+                                 .gamma = 0.6,
+                                 .alpha = 1.5,
+                                 .degree = 3,
+                                 .depth = 2,
+                                 .weight_variance = 2,
+                                 .length_scales = scales};
         if (kernel == BO_KERNEL_CUSTOM) continue; /* it has no closed form */
         assert_ok(context, bo_kernel_matrix(context, &desc, NX, x, LDX, NY, y, LDY, k, LDK));
         for (size_t i = 0; i < NX; i++)

@@ -225,6 +225,8 @@ static void defaults_are_filled_in(void **state)
         [BO_KERNEL_COSH] = BO_FUNCTION_EXPONENTIAL,
         [BO_KERNEL_HEDGEHOG] = BO_FUNCTION_HEDGEHOG,
         [BO_KERNEL_RECTIFIER] = BO_FUNCTION_RECTIFIER,
+        [BO_KERNEL_NNGP] = BO_FUNCTION_NETWORK,
+        [BO_KERNEL_NTK] = BO_FUNCTION_NETWORK,
     };
     for (int k = 0; k < BO_KERNEL_COUNT; k++)
         assert_int_equal(bo_function_default((bo_kernel)k), expected[k] ? expected[k] : BO_FUNCTION_SINCOS);

@@ -1,0 +1,131 @@
+/* Predictions of machines with an exact kernel. With k_i = k(x, x_i), their means over the training rows c_i, and β from dual.c,
+ *
+ *     f(x) = Σ_i β_i (k_i - c_i) + intercept,
+ *     q(x) = kc(x, x)/λ - |L⁻¹ √w kc(X, x)/λ|²,   L Lᵀ = √w Kc √w / λ + I,
+ *
+ * where kc(x, y) = k(x, y) - m(x) - m(y) + mean of m is centered by the weighted means m(x) of k(x, x_i) over i (m = 0 without
+ * an intercept), and q takes the place of φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
+#include "internal.h"
+#include "../features/sections.h"
+#include "../math/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct exact {
+    const bo_machine *machine;
+    size_t block; /* rows */
+    float *x;     /* block x dim: scaled inputs */
+    float *dense; /* block x dim: sparse inputs in dense form, or NULL */
+    double *k;    /* block x train rows */
+    double *factor, *columns;
+    double *share; /* train rows: w / Σw, or 0 without an intercept */
+    double total;  /* the mean of m over the training rows */
+} exact;
+
+static void exact_free(exact *e)
+{
+    void *blocks[] = {e->x, e->dense, e->k, e->factor, e->columns, e->share};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+}
+
+static void unpack_factor(const bo_machine *machine, double *factor)
+{
+    size_t n = machine->train_rows;
+    for (size_t i = 0, at = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) factor[i * n + j] = machine->train_factor[at++];
+}
+
+static bo_status exact_create(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, bool deviations,
+                              exact *e)
+{
+    enum { BLOCK = BO_SIZE(512, 4), SMALL = 1 << 24 };
+    size_t n = machine->report.features, dim = machine->scaler.dim;
+    *e = (exact){.machine = machine, .block = inputs->rows && inputs->rows < BLOCK ? inputs->rows : BLOCK};
+    double bytes = (double)e->block * (8 * (double)dim + 8 * (double)n);
+    if (deviations) bytes += 8 * (double)n * ((double)n + (double)e->block);
+    if (bytes >= SMALL)
+        BO_TRY(bo_check_memory(context, "prediction with an exact kernel", bytes, bo_process_memory(),
+                               deviations ? "predict without standard deviations" : "use random features"));
+    e->x = bo_alloc_raw(context, e->block * machine->scaler.kept, sizeof(float), "a block of inputs");
+    e->dense = bo_alloc_raw(context, inputs->x ? 0 : e->block * dim, sizeof(float), "a block of inputs");
+    e->k = bo_alloc_raw(context, e->block * n, sizeof(double), "a block of kernel values");
+    if (!e->x || !e->dense || !e->k) return BO_MEMORY;
+    if (!deviations) return BO_OK;
+    e->factor = bo_alloc(context, n * n, sizeof(double), "the factor of the kernel matrix");
+    e->columns = bo_alloc_raw(context, n * e->block, sizeof(double), "a block of kernel values");
+    e->share = bo_alloc_raw(context, n, sizeof(double), "the weights of the rows");
+    if (!e->factor || !e->columns || !e->share) return BO_MEMORY;
+    unpack_factor(machine, e->factor);
+    for (size_t i = 0; i < n; i++) {
+        double root = (double)machine->train_root_weight[i];
+        e->share[i] = root * root * machine->inverse_weight;
+        e->total += e->share[i] * machine->center[i];
+    }
+    return BO_OK;
+}
+
+/* Scaled rows of the inputs, which may be sparse. */
+static void scale(bo_context *context, exact *e, const bo_inputs *inputs)
+{
+    size_t dim = e->machine->scaler.dim;
+    bo_inputs rows = *inputs;
+    for (size_t i = 0; !inputs->x && i < inputs->rows; i++) bo_sparse_expand(&inputs->sparse, i, e->dense + i * dim);
+    if (!inputs->x) rows = (bo_inputs){.rows = inputs->rows, .x = e->dense, .ldx = dim};
+    bo_scaler_apply(context, &e->machine->scaler, &rows, e->x);
+}
+
+/* q of the rows of the block, from its kernel values. */
+static bo_status quadratic_form(bo_context *context, exact *e, size_t rows, double *q)
+{
+    const bo_machine *machine = e->machine;
+    size_t n = machine->report.features, dim = machine->scaler.kept;
+    double lambda = machine->report.lambda;
+    for (size_t i = 0; i < rows; i++) {
+        double mean = 0;
+        for (size_t j = 0; j < n; j++) mean += e->share[j] * e->k[i * n + j];
+        for (size_t j = 0; j < n; j++)
+            e->columns[j * rows + i] = (e->k[i * n + j] - mean - machine->center[j] + e->total) *
+                                       (double)machine->train_root_weight[j] / lambda;
+        q[i] = (bo_sections_diagonal(machine->phi, e->x + i * dim) - 2 * mean + e->total) / lambda;
+    }
+    BO_TRY(bo_solve_lower(context, n, rows, e->factor, n, e->columns, rows));
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < rows; i++) q[i] -= e->columns[j * rows + i] * e->columns[j * rows + i];
+    for (size_t i = 0; i < rows; i++) q[i] = fmax(q[i], 0);
+    return BO_OK;
+}
+
+static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *inputs, double *mean, double *std)
+{
+    const bo_machine *machine = e->machine;
+    size_t n = machine->report.features, outputs = machine->report.outputs, rows = inputs->rows;
+    scale(context, e, inputs);
+    BO_TRY(bo_sections_matrix(context, machine->phi, rows, e->x, machine->scaler.kept, e->k, n));
+    if (std) BO_TRY(quadratic_form(context, e, rows, std));
+    for (size_t i = rows; std && i-- > 0;) /* q of row i is at std[i], before the deviations of its outputs */
+        for (size_t t = outputs; t-- > 0;)
+            std[i * outputs + t] =
+                machine->noise[t] * sqrt(1 / machine->mean_weight + machine->inverse_weight + std[i]);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < n; j++) e->k[i * n + j] -= machine->center[j];
+        memcpy(mean + i * outputs, machine->intercept, outputs * sizeof *mean);
+    }
+    return bo_gemm64(context, false, false, rows, outputs, n, 1, e->k, n, machine->beta, outputs, 1, mean, outputs);
+}
+
+bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,
+                           double *std)
+{
+    const size_t outputs = machine->report.outputs, rows = inputs->rows;
+    exact e;
+    bo_status status = exact_create(context, machine, inputs, std != NULL, &e);
+    for (size_t first = 0; status == BO_OK && first < rows; first += e.block) {
+        const size_t count = rows - first < e.block ? rows - first : e.block;
+        const bo_inputs block = bo_inputs_slice(inputs, first, count);
+        status = predict_block(context, &e, &block, mean + first * outputs, std ? std + first * outputs : NULL);
+        if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);
+    }
+    exact_free(&e);
+    return status;
+}
