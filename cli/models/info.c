@@ -6,6 +6,7 @@
 #include "run.h"
 #include "text_tasks.h"
 #include "../tables/accuracy_statement.h"
+#include "../tables/kernel_line.h"
 #include "../tables/validation.h"
 #include <math.h>
 #include <stdio.h>
@@ -356,7 +357,7 @@ static double file_size(const char *path)
 /* The dual solver computes standard deviations from the training rows. */
 static bool keeps_rows(const bo_fit_report *report)
 {
-    return report->solver == BO_SOLVER_DUAL && report->has_std;
+    return (report->solver == BO_SOLVER_DUAL && report->has_std) || report->function == BO_FUNCTION_SECTIONS;
 }
 
 static void machine_json(const char *path, const bo_fit_report *report, const bo_schema *schema)
@@ -375,6 +376,7 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     cli_json_add_text(&json, "function", bo_function_name(report->function));
     cli_json_add_text(&json, "draw", bo_draw_name(report->draw));
     cli_json_add_number(&json, "gamma", report->gamma);
+    cli_kernel_json(&json, report);
     cli_json_add_number(&json, "lambda", report->lambda);
     cli_json_add_text(&json, "loss", bo_loss_name(report->loss));
     cli_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
@@ -427,10 +429,10 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
             print_names("Targets", bo_schema_targets(schema), schema, bo_schema_target);
     }
     printf("%-12s%s rows%s\n", "Fitted on", cli_count(report->rows).s,
-           keeps_rows(report) ? "; their inputs are stored in the file for the standard deviations" : "");
-    printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
-           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
-           bo_draw_name(report->draw));
+           report->function == BO_FUNCTION_SECTIONS ? "; their inputs are stored in the file for the exact kernel"
+           : keeps_rows(report) ? "; their inputs are stored in the file for the standard deviations"
+                                : "");
+    cli_kernel_print(stdout, report);
     printf("%-12sloss %s, lambda %s, solver %s, scaling %s\n", "Fit", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling));
     cli_validation_print(stdout, report);

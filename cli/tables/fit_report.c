@@ -1,6 +1,7 @@
 /* The report of a fit, as text and as JSON. */
 #include "fit.h"
 #include "accuracy_statement.h"
+#include "kernel_line.h"
 #include "validation.h"
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static void json_model(cli_json *json, const bo_fit_report *report)
     cli_json_add_text(json, "function", bo_function_name(report->function));
     cli_json_add_text(json, "draw", bo_draw_name(report->draw));
     cli_json_add_number(json, "gamma", report->gamma);
+    cli_kernel_json(json, report);
     cli_json_add_number(json, "lambda", report->lambda);
     cli_json_add_text(json, "loss", bo_loss_name(report->loss));
     cli_json_add_text(json, "scaling", bo_scaling_name(report->scaling));
@@ -81,9 +83,7 @@ static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report
 void cli_fit_print(const cli_fit_job *job)
 {
     const bo_fit_report *report = bo_machine_report(job->machine);
-    printf("Kernel      %s, gamma %s; %s features (%s, %s)\n", bo_kernel_name(report->kernel),
-           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
-           bo_draw_name(report->draw));
+    cli_kernel_print(stdout, report);
     printf("Fit         loss %s, lambda %s, scaling of the inputs: %s\n", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_scaling_name(report->scaling));
     char solver[512];
@@ -98,8 +98,10 @@ void cli_fit_print(const cli_fit_job *job)
         cli_metrics_print(job->metrics, cli_fit_schema(job), stdout);
         warn_of_surprise(job, report);
     }
-    printf("Features    ");
-    cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
+    if (report->function != BO_FUNCTION_SECTIONS) {
+        printf("Features    ");
+        cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
+    }
     print_saved(job);
 }
 

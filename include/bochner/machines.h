@@ -270,10 +270,14 @@ typedef struct bo_fit_report {
      * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, logistic). The same rows choose λ, so
      * that only a test on other rows is a final measure. */
     size_t validation_rows;
-    double validation_rmse;     /**< regression: as bo_metrics_rmse */
-    double validation_r2;       /**< regression: as bo_metrics_r2 */
-    double validation_accuracy; /**< classification: as bo_metrics_accuracy */
-    double validation_log_loss; /**< classification: as bo_metrics_log_loss */
+    double validation_rmse;          /**< regression: as bo_metrics_rmse */
+    double validation_r2;            /**< regression: as bo_metrics_r2 */
+    double validation_accuracy;      /**< classification: as bo_metrics_accuracy */
+    double validation_log_loss;      /**< classification: as bo_metrics_log_loss */
+    int depth;                       /**< NNGP, NTK: number of hidden layers */
+    bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers */
+    double weight_variance;          /**< NNGP, NTK: σ_w² */
+    double bias_variance;            /**< NNGP, NTK: σ_b² */
 } bo_fit_report;
 
 /** Returns the report of a machine.
@@ -287,7 +291,8 @@ BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
 
 /** Writes a machine to a safetensors file.
  *
- * For a regression fitted by DUAL the file includes the training rows, which standard deviations need.
+ * For a regression fitted by DUAL the file includes the training rows, which standard deviations need. With an exact kernel
+ * (function SECTIONS) it includes them always, because predictions need them.
  *
  * @param context   the context
  * @param machine   the machine

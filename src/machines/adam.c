@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LARGEST_BATCH = 256, LEAST_BATCH = 16, SHORT = 500, LONG = 2000, LEAST_HELD = 4 };
+enum { LARGEST_BATCH = 256, LEAST_BATCH = 16, SHORT = 500, LONG = 4000, LEAST_HELD = 4 };
 
 typedef struct adam {
     bo_context *context;
@@ -24,12 +24,13 @@ typedef struct adam {
     float *z, *scores, *gradient;
     float *beta, *first, *second; /* coefficients and their moments */
     size_t *order;
+    void *room; /* of the products */
 } adam;
 
 static void adam_free(adam *a)
 {
-    void *blocks[] = {a->center,   a->squares, a->mean,  a->kept,   a->z,    a->scores,
-                      a->gradient, a->beta,    a->first, a->second, a->order};
+    void *blocks[] = {a->center,   a->squares, a->mean,  a->kept,   a->z,     a->scores,
+                      a->gradient, a->beta,    a->first, a->second, a->order, a->room};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -84,8 +85,11 @@ static bo_status adam_create(bo_context *context, const bo_fit_problem *problem,
     a->first = bo_alloc(context, features * outputs, sizeof(float), "the moments of the gradient");
     a->second = bo_alloc(context, features * outputs, sizeof(float), "the moments of the gradient");
     a->order = bo_alloc_raw(context, n, sizeof(size_t), "the order of rows");
-    if (!a->center || !a->squares || !a->mean || !a->z || !a->scores || !a->gradient || !a->beta || !a->first ||
-        !a->second || !a->order)
+    size_t scores = bo_gemm_bytes(context, batch, outputs, features),
+           gradient = bo_gemm_bytes(context, features, outputs, batch);
+    a->room = bo_alloc_raw(context, scores > gradient ? scores : gradient, 1, "a batch");
+    if (!a->room || !a->center || !a->squares || !a->mean || !a->z || !a->scores || !a->gradient || !a->beta ||
+        !a->first || !a->second || !a->order)
         return BO_MEMORY;
     double largest_norm;
     BO_TRY(bo_pass_means(context, problem, a->center, a->squares, a->mean, &a->weight, &largest_norm));
@@ -123,11 +127,11 @@ static bo_status step(adam *a, size_t first, size_t rows, int number, double rat
     static const float fade_first = 0.9f, fade_second = 0.999f;
     size_t features = a->features, t = a->outputs;
     BO_TRY(batch_features(a, first, rows));
-    BO_TRY(bo_gemm(a->context, false, false, rows, t, features, 1, a->z, features, a->beta, t, 0, a->scores, t));
+    bo_gemm_in(a->context, false, false, rows, t, features, 1, a->z, features, a->beta, t, 0, a->scores, t, a->room);
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < t; k++) a->scores[i * t + k] -= target(a, a->order[first + i], k);
-    BO_TRY(bo_gemm(a->context, true, false, features, t, rows, 1 / (float)rows, a->z, features, a->scores, t, 0,
-                   a->gradient, t));
+    bo_gemm_in(a->context, true, false, features, t, rows, 1 / (float)rows, a->z, features, a->scores, t, 0,
+               a->gradient, t, a->room);
     const float unbiased = (float)(sqrt(1 - pow(0.999, number)) / (1 - pow(0.9, number)) * rate);
     for (size_t k = 0; k < features * t; k++) {
         float g = a->gradient[k];

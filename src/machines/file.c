@@ -354,9 +354,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     BO_TRY(bo_features_unpack(context, file, map, &machine->phi));
     BO_TRY(check_report(context, path, machine));
     const bo_features_desc *desc = bo_features_describe(machine->phi);
-    machine->report.kernel = desc->kernel;
-    machine->report.function = desc->function;
-    machine->report.draw = desc->draw;
+    bo_report_map(&machine->report, desc);
     machine->scaler.kind = machine->report.scaling;
     machine->scaler.dim = machine->report.dim;
     array arrays[MOST_TENSORS];

@@ -206,9 +206,6 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .outputs = fitting->targets.outputs,
                                       .classes = samples->classes,
                                       .features = map->features,
-                                      .kernel = map->kernel,
-                                      .function = map->function,
-                                      .draw = map->draw,
                                       .gamma = map->gamma,
                                       .lambda = choice->lambda,
                                       .spectrum = choice->spectrum,
@@ -220,6 +217,7 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .validation_r2 = NAN,
                                       .validation_accuracy = NAN,
                                       .validation_log_loss = NAN};
+    bo_report_map(&fitting->report, map);
 }
 
 /* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. */

@@ -230,6 +230,8 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
 /* Noise variance (regression) or calibration (classes), and the validation error, from left-out rows. */
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
+/* Copies the kernel, its parameters except γ, the function and the draw of a map into the report. */
+void bo_report_map(bo_fit_report *report, const bo_features_desc *map);
 /* Copies metrics of validation rows into the report. */
 void bo_report_validation(bo_fit_report *report, const bo_metrics *metrics);
 

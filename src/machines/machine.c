@@ -60,6 +60,17 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine);
 }
 
+void bo_report_map(bo_fit_report *report, const bo_features_desc *map)
+{
+    report->kernel = map->kernel;
+    report->function = map->function;
+    report->draw = map->draw;
+    report->depth = map->depth;
+    report->activation = map->activation;
+    report->weight_variance = map->weight_variance;
+    report->bias_variance = map->bias_variance;
+}
+
 bo_row_map bo_machine_row_map(const bo_machine *machine)
 {
     return (bo_row_map){&machine->scaler, machine->phi, (float)machine->quantum};

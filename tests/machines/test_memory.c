@@ -68,6 +68,32 @@ static void test_fit(void **state)
         }
 }
 
+static void test_fit_exact(void **state)
+{
+    (void)state;
+    for (int classes = 0; classes < 2; classes++) {
+        setting s;
+        open_setting(&s, classes);
+        s.desc.features.kernel = BO_KERNEL_NTK;
+        s.desc.features.function = BO_FUNCTION_SECTIONS;
+        s.desc.solver = BO_SOLVER_AUTO;
+        inject(&s, fit);
+        s.desc.lambda = s.desc.features.gamma = 0;
+        inject_every(&s, fit, 11);
+        close_setting(&s);
+    }
+}
+
+static void test_fit_adam(void **state)
+{
+    (void)state;
+    setting s;
+    open_setting(&s, false);
+    s.desc.solver = BO_SOLVER_ADAM;
+    inject_every(&s, fit, 17);
+    close_setting(&s);
+}
+
 static void test_fit_logistic(void **state)
 {
     (void)state;
@@ -219,6 +245,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_fit_exact),
+        cmocka_unit_test(test_fit_adam),
         cmocka_unit_test(test_fit_logistic),
         cmocka_unit_test(test_fit_with_search),
         cmocka_unit_test(test_fit_held_out),

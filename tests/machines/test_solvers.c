@@ -267,34 +267,41 @@ static void test_memory_is_an_upper_bound(void **state)
         bo_solver solver;
         double gamma, lambda;
         bo_draw draw;
+        bo_kernel kernel;
     } cases[] = {
-        {1500, DIM, 0, 128, BO_SOLVER_PRIMAL, 0.5, 1, 0},
-        {600, DIM, 0, 1024, BO_SOLVER_PRIMAL, 0.5, 1, 0},
-        {300, DIM, 0, 512, BO_SOLVER_DUAL, 0.5, 1, 0},
-        {1500, DIM, 0, 128, BO_SOLVER_CG, 0.5, 1, 0},
-        {1500, DIM, 0, 128, BO_SOLVER_SGD, 0.5, 1, 0},
-        {1200, DIM, 0, 64, BO_SOLVER_PRIMAL, 0, 0, 0},
-        {2500, DIM, 0, 512, BO_SOLVER_PRIMAL, 0, 0.1, 0},
-        {600, DIM, 3, 256, BO_SOLVER_AUTO, 0.5, 0.1, 0},
-        {2100, DIM, 5, 256, BO_SOLVER_AUTO, 0.5, 0.1, 0},
-        {20, WIDE, 0, 512, BO_SOLVER_AUTO, 0.01, 1, 0},
-        {600, WIDE, 0, 512, BO_SOLVER_AUTO, 0.01, 1, 0},
-        {600, WIDE, 0, 512, BO_SOLVER_AUTO, 0.01, 1, BO_DRAW_HADAMARD},
-        {100, DIM, 0, 32768, BO_SOLVER_DUAL, 0.5, 1, 0},
-        {300, DIM, 0, 4096, BO_SOLVER_CG, 0.5, 1, 0},
-        {600, WIDE, 0, 512, BO_SOLVER_SGD, 0.01, 1, 0},
-        {50, WIDE, 0, 256, BO_SOLVER_AUTO, 0, 0, 0},
+        {1500, DIM, 0, 256, BO_SOLVER_PRIMAL, 0.5, 1, 0, BO_KERNEL_NTK}, /* features */
+        {900, DIM, 0, 1024, BO_SOLVER_AUTO, 0.5, 1, 0, BO_KERNEL_NTK},   /* exact */
+        {900, DIM, 0, 1024, BO_SOLVER_AUTO, 0, 0, 0, BO_KERNEL_NNGP},
+        {1500, DIM, 0, 256, BO_SOLVER_ADAM, 0.5, 1, 0, BO_KERNEL_NTK},
+        {1500, DIM, 0, 128, BO_SOLVER_PRIMAL, 0.5, 1, 0, 0},
+        {600, DIM, 0, 1024, BO_SOLVER_PRIMAL, 0.5, 1, 0, 0},
+        {300, DIM, 0, 512, BO_SOLVER_DUAL, 0.5, 1, 0, 0},
+        {1500, DIM, 0, 128, BO_SOLVER_CG, 0.5, 1, 0, 0},
+        {1500, DIM, 0, 128, BO_SOLVER_SGD, 0.5, 1, 0, 0},
+        {1200, DIM, 0, 64, BO_SOLVER_PRIMAL, 0, 0, 0, 0},
+        {2500, DIM, 0, 512, BO_SOLVER_PRIMAL, 0, 0.1, 0, 0},
+        {600, DIM, 3, 256, BO_SOLVER_AUTO, 0.5, 0.1, 0, 0},
+        {2100, DIM, 5, 256, BO_SOLVER_AUTO, 0.5, 0.1, 0, 0},
+        {20, WIDE, 0, 512, BO_SOLVER_AUTO, 0.01, 1, 0, 0},
+        {600, WIDE, 0, 512, BO_SOLVER_AUTO, 0.01, 1, 0, 0},
+        {600, WIDE, 0, 512, BO_SOLVER_AUTO, 0.01, 1, BO_DRAW_HADAMARD, 0},
+        {100, DIM, 0, 32768, BO_SOLVER_DUAL, 0.5, 1, 0, 0},
+        {300, DIM, 0, 4096, BO_SOLVER_CG, 0.5, 1, 0, 0},
+        {600, WIDE, 0, 512, BO_SOLVER_SGD, 0.01, 1, 0, 0},
+        {50, WIDE, 0, 256, BO_SOLVER_AUTO, 0, 0, 0, 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         counting c = {0};
         bo_context *context = counting_context(&c, 2);
         bo_samples train = cases[k].classes ? oracle_classes(cases[k].rows, cases[k].dim, cases[k].classes, 2, 1)
                                             : oracle_regression(cases[k].rows, cases[k].dim, 1, 0.3, 1);
-        bo_machine_desc desc = {
-            .task = cases[k].classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
-            .features = {.features = cases[k].features, .gamma = cases[k].gamma, .draw = cases[k].draw},
-            .lambda = cases[k].lambda,
-            .solver = cases[k].solver};
+        bo_machine_desc desc = {.task = cases[k].classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
+                                .features = {.kernel = cases[k].kernel,
+                                             .features = cases[k].features,
+                                             .gamma = cases[k].gamma,
+                                             .draw = cases[k].draw},
+                                .lambda = cases[k].lambda,
+                                .solver = cases[k].solver};
         bo_fit_cost estimate;
         const bo_fit_shape shape = {
             .rows = cases[k].rows, .dim = cases[k].dim, .outputs = cases[k].classes ? cases[k].classes : 1};
@@ -421,7 +428,7 @@ static void test_logistic_refusals(void **state)
     assert_fails(context, BO_INVALID, "expected a target with classes",
                  bo_machine_fit(context, &desc, &numbers, &machine));
     assert_null(machine);
-    for (int solver = BO_SOLVER_DUAL; solver <= BO_SOLVER_SGD; solver++) {
+    for (int solver = BO_SOLVER_DUAL; solver <= BO_SOLVER_ADAM; solver++) {
         desc.solver = (bo_solver)solver;
         assert_fails(context, BO_UNSUPPORTED, bo_solver_name(desc.solver),
                      bo_machine_fit(context, &desc, &train, &machine));
@@ -562,7 +569,7 @@ static void test_names(void **state)
     bo_solver kept = BO_SOLVER_CG;
     assert_false(bo_solver_parse("cholesky", &kept));
     assert_int_equal(kept, BO_SOLVER_CG);
-    assert_null(bo_solver_name((bo_solver)5));
+    assert_null(bo_solver_name((bo_solver)6));
     assert_null(bo_loss_name((bo_loss)3));
     assert_null(bo_scaling_name((bo_scaling)4));
 }

@@ -196,7 +196,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include <string.h>
 #include "common.h"
 
-enum { GROUP = BO_SIZE(32, 2) }; /* rows per group: a matrix is read once for all of them */
+enum { GROUP = BO_SIZE(16, 2) }; /* rows per group: a matrix is read once for all of them */
 
 /* Widths, lengths and places of a network. Blocks are empty for nngp. */
 typedef struct network_shape {
