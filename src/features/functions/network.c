@@ -242,7 +242,7 @@ static void times_f64(const bo_features *f, size_t rows, size_t n, size_t k, con
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Layers below the last have a quarter as many units as there are features, so that their error decreases like that of the
+/* Layers below the last have half as many units as there are features, so that their error decreases like that of the
  * features. */
 static network_shape shape_of(const bo_features_desc *desc)
 {
@@ -251,7 +251,7 @@ static network_shape shape_of(const bo_features_desc *desc)
     size_t rest = desc->features > bias ? desc->features - bias : 1;
     network_shape n = {.layers = layers, .bias = bias};
     n.width[0] = desc->dim;
-    for (size_t l = 1; l < layers; l++) n.width[l] = (desc->features + 3) / 4;
+    for (size_t l = 1; l < layers; l++) n.width[l] = (desc->features + 1) / 2;
     n.width[layers] = rest - rest * blocks / (blocks + 1);
     size_t place = bias + n.width[layers], done = 0, left = rest - n.width[layers];
     for (size_t l = 1; l <= blocks; l++) {
