@@ -255,7 +255,7 @@ static bo_status measure_task(bench *b, size_t task, results *out)
     lab_flow_result flown;
     double *errors = out->of[task];
     draw_task(b->run, task, &b->examples);
-    lab_tangent_kernel(&b->examples, b->kernel);
+    BO_TRY(lab_tangent_kernel(lab_context(b->run), &b->examples, b->kernel));
     BO_TRY(lab_kernel_flow(lab_context(b->run), &b->examples, b->kernel, INFINITY, &flown));
     errors[KERNEL] = flown.test;
     BO_TRY(lab_kernel_flow(lab_context(b->run), &b->examples, b->kernel, (double)steps_of(b->run), &flown));

@@ -1,4 +1,5 @@
 #include "tangent.h"
+#include <bochner/features.h>
 #include "../../src/math/linalg.h"
 #include <math.h>
 
@@ -49,27 +50,11 @@ bo_status lab_tangent_map(bo_context *context, const lab_examples *e, size_t m, 
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* With θ the angle between x and x' (arc-cosine kernels of order 1 and 0): |x| |x'| / dim times (sin θ + (π - θ) cos θ)
- * / 2π + cos θ (π - θ) / 2π. */
-static double tangent_of(size_t dim, const float *a, const float *b)
-{
-    const double pi = acos(-1);
-    double dot = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < dim; i++) {
-        dot += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    const double size = sqrt(aa * bb), cosine = fmax(-1, fmin(1, dot / size)), angle = acos(cosine);
-    return size / (double)dim * (sin(angle) + 2 * (pi - angle) * cosine) / (2 * pi);
-}
-
-void lab_tangent_kernel(const lab_examples *e, double *kernel)
+bo_status lab_tangent_kernel(bo_context *context, const lab_examples *e, double *kernel)
 {
     const size_t rows = lab_examples_rows(e);
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c <= r; c++)
-            kernel[r * rows + c] = kernel[c * rows + r] = tangent_of(e->dim, e->x + r * e->dim, e->x + c * e->dim);
+    const bo_features_desc desc = {.kernel = BO_KERNEL_NTK, .dim = e->dim, .weight_variance = 1};
+    return bo_kernel_matrix(context, &desc, rows, e->x, e->dim, rows, e->x, e->dim, kernel, rows);
 }
 
 bo_status lab_feature_kernel(bo_context *context, size_t rows, size_t features, const float *phi, double *kernel)

@@ -22,7 +22,7 @@ double lab_examples_error(const lab_examples *e, size_t first, size_t count, con
 size_t lab_tangent_features(size_t dim, size_t m);
 bo_status lab_tangent_map(bo_context *context, const lab_examples *e, size_t m, bo_rng *rng, float *features);
 /* Their inner products for m → ∞ (the neural tangent kernel, 1806.07572): rows x rows. */
-void lab_tangent_kernel(const lab_examples *e, double *kernel);
+bo_status lab_tangent_kernel(bo_context *context, const lab_examples *e, double *kernel);
 /* Inner products of given features: rows x rows. */
 bo_status lab_feature_kernel(bo_context *context, size_t rows, size_t features, const float *phi, double *kernel);
 
