@@ -1,6 +1,7 @@
 /* Random networks of finite width: the features of nngp and ntk.
  *
- * The network has L hidden layers of widths n_1 … n_L. With φ⁰ = [σ_b, σ_w t] and standard normal matrices W,
+ * The network has L hidden layers of widths n_1 … n_L. With φ⁰ = [σ_b, σ_w t] and random matrices W whose columns have
+ * the covariance I,
  *   u^l = φ^{l-1} W_l,   φ^l = [σ_b, σ_w act(u^l)/√n_l],   s^l = σ_w act'(u^l),
  * E[φ^l(x)·φ^l(y)] tends to Σ^l as the widths of the layers below l grow, and equals it for l = 1. nngp: φ = φ^L.
  *
@@ -343,20 +344,23 @@ static void choose_entries(const bo_features *f, size_t l, const size_t *order, 
     const network_shape *n = &f->network->shape;
     const bo_features_desc *desc = &f->desc;
     size_t block = n->block[l], inputs = n->width[l - 1], biases = 0;
+    const size_t share =
+        desc->activation == BO_HIDDEN_RELU ? 2 : 1; /* entries per turn: pairs of units have the same input */
     if (n->bias) {
-        double share = desc->bias_variance / (desc->bias_variance + desc->weight_variance);
-        biases = (size_t)(share * (double)block);
+        double part = desc->bias_variance / (desc->bias_variance + desc->weight_variance);
+        biases = (size_t)(part * (double)block) / 2 * 2;
         biases = biases < 1 ? 1 : biases > block - 1 ? block - 1 : biases;
     }
     size_t others = block - biases;
     for (size_t k = 0; k < block; k++) {
-        size_t turn = (k - biases) % inputs; /* of an input */
-        size_t same = others / inputs + (turn < others % inputs);
+        size_t turn = (k - biases) / share % inputs, round = share * inputs; /* of an input */
+        size_t last = others % round > share * turn ? others % round - share * turn : 0;
+        size_t same = others / round * share + (last < share ? last : share);
         out[k].unit = (uint32_t)(k % n->width[l]);
         out[k].input = k < biases ? 0 : (uint32_t)(n->bias + order[turn]);
-        double square = k < biases        ? 1 / (double)biases
-                        : others < inputs ? (double)inputs / (double)others
-                                          : 1 / (double)same;
+        double square = k < biases                ? 1 / (double)biases
+                        : others < share * inputs ? (double)inputs / (double)others
+                                                  : 1 / (double)same;
         out[k].scale = (float)sqrt(square);
     }
 }
@@ -377,11 +381,40 @@ bo_status bo_random_network_finish(bo_context *context, bo_features *f)
     return BO_OK;
 }
 
+/* Draws W_l: orthogonal columns, in blocks. The columns of a ReLU layer come in pairs w, -w of norm √inputs: relu(u) relu(v) +
+ * relu(-u) relu(-v) = (uv + |uv|)/2, whose first term orthogonal columns sum exactly, and the norm does not matter for the mean,
+ * because relu is homogeneous. */
+static bo_status draw_weights(bo_context *context, bo_features *f, size_t l)
+{
+    const network_shape *n = &f->network->shape;
+    const bool paired = f->desc.activation == BO_HIDDEN_RELU;
+    size_t inputs = n->bias + n->width[l - 1], width = n->width[l], count = paired ? (width + 1) / 2 : width;
+    float *w = bo_alloc_raw(context, count * inputs, sizeof *w, "a random network"),
+          *out = f->network->g + n->weights[l];
+    if (!w) return BO_MEMORY;
+    bo_rng rng = bo_rng_make(f->desc.seed, bo_rng_stream("features.network.layer", l));
+    const bo_draw_request request = {
+        .desc = &f->desc, .spectrum = &bo_spectrum_unit, .dim = inputs, .count = count, .seed = bo_rng_bits(&rng)};
+    bo_status status = bo_draw_orthogonal.draw(context, &request, w);
+    for (size_t i = 0; status == BO_OK && i < width; i++) {
+        const float *from = w + (paired ? i / 2 : i) * inputs;
+        double norm = 0, scale = 1;
+        for (size_t j = 0; paired && j < inputs; j++) norm += (double)from[j] * (double)from[j];
+        if (paired) scale = (i % 2 ? -1 : 1) * sqrt((double)inputs / norm);
+        for (size_t j = 0; j < inputs; j++) out[j * width + i] = (float)(scale * (double)from[j]);
+    }
+    bo_free(w);
+    return status;
+}
+
 static bo_status prepare(bo_context *context, bo_features *f)
 {
     BO_TRY(bo_random_network_create(context, &f->desc, &f->network));
+    const network_shape *n = &f->network->shape;
+    for (size_t l = 1; l <= n->layers; l++) BO_TRY(draw_weights(context, f, l));
+    size_t drawn = n->weights[n->layers] + (n->bias + n->width[n->layers - 1]) * n->width[n->layers];
     bo_rng rng = bo_rng_make(f->desc.seed, bo_rng_stream("features.network", 0));
-    for (size_t i = 0; i < f->network->shape.count; i++) f->network->g[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = drawn; i < n->count; i++) f->network->g[i] = (float)bo_rng_normal(&rng);
     return BO_OK;
 }
 
