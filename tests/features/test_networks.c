@@ -244,21 +244,21 @@ static double dot_of_features(bo_context *context, const bo_features_desc *desc,
     return sum;
 }
 
-/* Sixteen times the features: the error decreases by a factor of 4. The mean agrees within its standard error and the stated
+/* Sixteen times the features: the error decreases by a factor of 4, or more for orthogonal weights. The mean agrees within its standard error and the stated
  * bias of order 1 / features for depth 3; there is none for depth 1. */
 static void features_approach_the_kernels(void **state)
 {
     (void)state;
     enum { SEEDS = 60 };
-    static const size_t lengths[] = {64, 1024};
     bo_context *context = test_context(2);
     float x[2 * DIM];
     test_inputs(7, 2 * DIM, x);
-    for (size_t i = 0; i < 2 * DIM; i++) x[i] *= 3;
+    for (size_t i = 0; i < DIM; i++) x[i] *= 3, x[DIM + i] += x[i]; /* an angle at which every part matters */
     for (int kernel = 0; kernel < 2; kernel++)
         for (int activation = 0; activation < 2; activation++)
             for (int depth = 1; depth <= 3; depth += 2) {
                 bo_features_desc desc = network(kernels[kernel], (bo_hidden_activation)activation, depth, 0.1);
+                const size_t few = depth > 1 ? 64 : 256, lengths[] = {few, 16 * few};
                 const double k = value(context, &desc, x, x + DIM);
                 double error[2] = {0};
                 for (size_t l = 0; l < 2; l++) {
@@ -276,9 +276,9 @@ static void features_approach_the_kernels(void **state)
                                  bo_kernel_name(desc.kernel), activation, depth, lengths[l], mean, k, error[l]);
                 }
                 const double ratio = error[0] / error[1];
-                if (!(ratio > 2.4 && ratio < 6.7))
-                    fail_msg("%s, activation %d, depth %d: error %g with 64 features, %g with 1024",
-                             bo_kernel_name(desc.kernel), activation, depth, error[0], error[1]);
+                if (!(ratio > (depth > 1 ? 1.8 : 2.4))) /* products of derivatives have heavy tails */
+                    fail_msg("%s, activation %d, depth %d: error %g with %zu features, %g with %zu",
+                             bo_kernel_name(desc.kernel), activation, depth, error[0], few, error[1], 16 * few);
             }
     bo_context_destroy(context);
 }
