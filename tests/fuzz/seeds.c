@@ -74,6 +74,8 @@ static void write_maps(seeds *s)
     write_map(s, "selftensor",
               (bo_features_desc){
                   .features = 6, .kernel = BO_KERNEL_POLYNOMIAL, .degree = 6, .function = BO_FUNCTION_SELFTENSOR});
+    write_map(s, "network",
+              (bo_features_desc){.features = 12, .kernel = BO_KERNEL_NTK, .depth = 2, .bias_variance = 0.1});
 }
 
 static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size_t classes, const bo_schema *schema)
@@ -103,6 +105,8 @@ static void write_machines(seeds *s)
     bo_schema *schema = make_schema(s);
     write_machine(s, "primal", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL}, 0, schema);
     write_machine(s, "dual", (bo_machine_desc){.solver = BO_SOLVER_DUAL}, 0, NULL);
+    write_machine(s, "exact",
+                  (bo_machine_desc){.features = {.kernel = BO_KERNEL_NTK, .function = BO_FUNCTION_SECTIONS}}, 0, NULL);
     write_machine(s, "classes", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL, .scaling = BO_SCALING_NONE}, 3, NULL);
     write_machine(s, "logistic", (bo_machine_desc){.loss = BO_LOSS_LOGISTIC}, 3, NULL);
     bo_schema_destroy(schema);
