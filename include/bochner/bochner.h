@@ -22,6 +22,8 @@
  * - data.h: tables and arrays: CSV, NumPy, libsvm, IDX
  * - features.h: feature maps: random features of kernels
  * - machines.h: kernel machines: regression and classification on features
+ * - embedding.h: principal components of features, kernel PCA
+ * - drift.h: two-sample tests: whether two tables have the same distribution
  * - metrics.h: the quality of predictions
  *
  * Attention and models of text:
@@ -54,6 +56,8 @@
 
 #include <bochner/base.h>
 #include <bochner/data.h>
+#include <bochner/drift.h>
+#include <bochner/embedding.h>
 #include <bochner/features.h>
 #include <bochner/graph.h>
 #include <bochner/json.h>

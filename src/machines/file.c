@@ -1,6 +1,7 @@
 /* Model files: one safetensors file with the tensors that prediction needs, the report as JSON in the metadata, the tensors
  * and the description of the feature map (src/features), and the schema of the data. */
 #include "../base/trace.h"
+#include "file_arrays.h"
 #include "internal.h"
 #include "../features/files.h"
 #include "../io/json.h"
@@ -173,52 +174,28 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
 
 /* ---- tensors --------------------------------------------------------------------------------------------- */
 
-/* The arrays of a machine, for writing and reading. An array with 0 rows is absent. */
-typedef struct array {
-    const char *name;
-    bo_dtype dtype;
-    void **data;
-    size_t rows, columns; /* columns 0: a vector */
-    const char *former;   /* the name in files of earlier versions; NULL: the same */
-} array;
-
-static size_t list_arrays(bo_machine *m, array *out)
+static size_t list_arrays(bo_machine *m, bo_file_array *out)
 {
     size_t r = m->report.features, t = m->report.outputs, n = m->train_rows, dim = m->report.dim,
            kept = bo_features_describe(m->phi)->dim, count = 0;
-    out[count++] = (array){"machine.beta", BO_F64, (void **)&m->beta, r, t, NULL};
-    out[count++] = (array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0, NULL};
-    out[count++] = (array){"machine.center", BO_F64, (void **)&m->center, r, 0, "machine.centre"};
-    out[count++] = (array){"machine.noise", BO_F64, (void **)&m->noise, t, 0, "machine.noise_variance"};
-    out[count++] = (array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
-    out[count++] = (array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
-    if (m->report.classes) out[count++] = (array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
+    out[count++] = (bo_file_array){"machine.beta", BO_F64, (void **)&m->beta, r, t, NULL};
+    out[count++] = (bo_file_array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0, NULL};
+    out[count++] = (bo_file_array){"machine.center", BO_F64, (void **)&m->center, r, 0, "machine.centre"};
+    out[count++] = (bo_file_array){"machine.noise", BO_F64, (void **)&m->noise, t, 0, "machine.noise_variance"};
+    out[count++] = (bo_file_array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
+    out[count++] = (bo_file_array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
+    if (m->report.classes) out[count++] = (bo_file_array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
-        out[count++] = (array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
+        out[count++] = (bo_file_array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_DUAL) {
-        out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, kept, NULL};
-        out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0, NULL};
+        out[count++] = (bo_file_array){"train.x", BO_F32, (void **)&m->train_x, n, kept, NULL};
+        out[count++] = (bo_file_array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0, NULL};
     }
     if (m->uncertainty == BO_UNCERTAINTY_DUAL || m->uncertainty == BO_UNCERTAINTY_EXACT) {
-        out[count++] = (array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0, NULL};
-        out[count++] = (array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0, NULL};
+        out[count++] = (bo_file_array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0, NULL};
+        out[count++] = (bo_file_array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0, NULL};
     }
     return count;
-}
-
-static size_t array_bytes(const array *a)
-{
-    return a->rows * (a->columns ? a->columns : 1) * (a->dtype == BO_F64 ? 8 : 4);
-}
-
-static bo_file_tensor tensor_of(const array *a)
-{
-    return (bo_file_tensor){.name = a->name,
-                            .dtype = a->dtype,
-                            .rank = a->columns ? 2 : 1,
-                            .shape = {a->rows, a->columns},
-                            .data = *a->data,
-                            .bytes = array_bytes(a)};
 }
 
 /* ---- save ------------------------------------------------------------------------------------------------ */
@@ -226,10 +203,10 @@ static bo_file_tensor tensor_of(const array *a)
 /* Writes the file and closes the output. */
 static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bo_output *output)
 {
-    array arrays[MOST_TENSORS];
+    bo_file_array arrays[MOST_TENSORS];
     bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS];
     size_t own = list_arrays((bo_machine *)machine, arrays), map = 0, metas = 0;
-    for (size_t i = 0; i < own; i++) tensors[i] = tensor_of(&arrays[i]);
+    for (size_t i = 0; i < own; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
     char *report = NULL, *map_json = NULL, version[16];
     void *owned = NULL, *schema_json = NULL;
     size_t schema_size;
@@ -275,24 +252,6 @@ bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine,
 
 /* ---- load ------------------------------------------------------------------------------------------------ */
 
-static bo_status check_format(bo_context *context, const bo_tensors *file)
-{
-    const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format");
-    const char *version = bo_tensors_meta(file, "format_version"), *made = bo_tensors_meta(file, "bochner_version");
-    if (!format || strcmp(format, format_name) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: expected a kernel machine, found %s", path,
-                       format ? format : "a safetensors file of another program");
-    long number = version ? strtol(version, NULL, 10) : 0; /* saturates */
-    if (number < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
-    if (number > FORMAT_VERSION)
-        return bo_fail(
-            context, BO_VERSION,
-            "%s: the file was written by Bochner %s in model format %s; this is Bochner %s, which reads formats up to %d "
-            "(install a newer version)",
-            path, made ? made : "(unknown version)", version, bo_version(), FORMAT_VERSION);
-    return BO_OK;
-}
-
 /* Standard deviations of an exact kernel come from its factor, and only from it. */
 static bool check_exact(const bo_machine *machine)
 {
@@ -322,27 +281,6 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                           "%s: the description of the machine is inconsistent; the file may be damaged", path);
 }
 
-static bo_status load_array(bo_context *context, const bo_tensors *file, const array *a)
-{
-    const bo_file_tensor *tensor;
-    size_t shape[2] = {a->rows, a->columns};
-    const char *name = a->former && bo_tensors_find(file, a->former) ? a->former : a->name;
-    BO_TRY(bo_tensors_require(context, file, name, a->dtype, a->columns ? 2 : 1, shape, &tensor));
-    void *copy = bo_alloc_raw(context, array_bytes(a), 1, a->name);
-    if (!copy) return BO_MEMORY;
-    memcpy(copy, tensor->data, array_bytes(a));
-    bo_free(*a->data);
-    *a->data = copy;
-    size_t count = a->rows * (a->columns ? a->columns : 1);
-    for (size_t i = 0; i < count; i++) {
-        double value = a->dtype == BO_F64 ? ((double *)copy)[i] : (double)((float *)copy)[i];
-        if (!isfinite(value))
-            return bo_fail(context, BO_FORMAT, "%s: tensor %s: expected a finite number at index %zu, found %g",
-                           bo_tensors_path(file), a->name, i, value);
-    }
-    return BO_OK;
-}
-
 static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_machine *machine)
 {
     const char *path = bo_tensors_path(file), *report = bo_tensors_meta(file, "machine");
@@ -357,9 +295,9 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     bo_report_map(&machine->report, desc);
     machine->scaler.kind = machine->report.scaling;
     machine->scaler.dim = machine->report.dim;
-    array arrays[MOST_TENSORS];
+    bo_file_array arrays[MOST_TENSORS];
     size_t count = list_arrays(machine, arrays);
-    for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
+    for (size_t i = 0; i < count; i++) BO_TRY(bo_file_array_load(context, file, &arrays[i]));
     BO_TRY(bo_scaler_finish(context, desc->sparse, &machine->scaler));
     if (machine->scaler.kept != desc->dim)
         return bo_fail(context, BO_FORMAT,
@@ -393,7 +331,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_machine **out, b
 {
     BO_SPAN(context, "data", "load machine");
     bo_machine *machine = NULL;
-    bo_status status = check_format(context, file);
+    bo_status status = bo_file_format_check(context, file, "a kernel machine", format_name, FORMAT_VERSION);
     if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
     if (status == BO_OK) status = load_machine(context, file, machine);
     const char *json = bo_tensors_meta(file, "schema");

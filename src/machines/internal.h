@@ -260,6 +260,11 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
                     bo_search_choice *out);
 
+/* The γ at which the kernel of two typical rows is about e⁻¹: the median heuristic, or 1/E|x|² for kernels of x·y. `scaled`
+ * has at least 2 rows. */
+bo_status bo_typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, uint64_t seed,
+                           double *out);
+
 /* The best λ near problem->penalty.lambda by bo_ridge_score, from moments of all rows and features: three factorizations,
  * or a few more if λ moves. spectrum: the largest eigenvalue. */
 bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments, double spectrum,

@@ -287,9 +287,8 @@ static bo_sparse_pair compare_rows(const bo_samples *scaled, size_t a, size_t b,
     return pair;
 }
 
-/* The γ at which the kernel of two typical rows is about e⁻¹: the median heuristic, or 1/E|x|² for kernels of x·y. */
-static bo_status typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
-                               uint64_t seed, double *out)
+bo_status bo_typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, uint64_t seed,
+                           double *out)
 {
     bo_kernel kernel = map->kernel;
     const float *scales = map->length_scales;
@@ -446,7 +445,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
     plain.sample = few.x;
     plain.sample_rows = few.rows;
     plain.sample_stride = few.dim;
-    if (status == BO_OK) status = typical_gamma(context, map, &few, desc->seed, &typical);
+    if (status == BO_OK) status = bo_typical_gamma(context, map, &few, desc->seed, &typical);
     size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = desc->lambda > 0 ? 1 : GRID;
     for (size_t l = 0; l < lambda_count; l++)
         lambdas[l] = desc->lambda > 0 ? desc->lambda : grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));

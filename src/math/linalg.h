@@ -112,6 +112,10 @@ bo_status bo_ridge_readout(bo_context *context, const bo_readout *readout, float
  * about 2 n² numbers of memory. BO_NUMERIC: A is not finite, an eigenvalue is too large for a double, or the iteration does
  * not converge. */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
+/* The `count` largest eigenvalues, descending, of a positive semidefinite matrix (n x n, stride n) given by its UPPER
+ * triangle, and their eigenvectors as rows (count x n); count <= n. The matrix is overwritten. Residuals |A v - λ v| are
+ * below 1e-9 of the largest eigenvalue. Errors as for bo_eigen. */
+bo_status bo_eigen_top(bo_context *context, size_t n, size_t count, double *a, double *values, double *vectors);
 /* Singular value decomposition: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k = min(m, n) and
  * values descending. Accuracy and errors as for bo_eigen. Needs about 5 k² numbers of memory, and 2 m n more if m > n. */
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);

@@ -1,0 +1,20 @@
+/* An embedding, shared by embedding.c, which computes it, and embedding_file.c, which saves and loads it. */
+#ifndef BO_MACHINES_EMBEDDING_H
+#define BO_MACHINES_EMBEDDING_H
+
+#include <bochner/embedding.h>
+#include "internal.h"
+
+/* R = features, K = components, d = dim. */
+struct bo_embedding {
+    bo_embedding_report report;
+    bo_scaler scaler; /* limit is 0 */
+    bo_features *phi;
+    double *vectors;  /* K x R: v_k */
+    double *center;   /* R: μ */
+    double *variance; /* K: λ_k */
+    double *decoder;  /* K x d: the scaled inputs are mean + cᵀ decoder */
+    double *mean;     /* d: mean of the scaled inputs */
+};
+
+#endif
