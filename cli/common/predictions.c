@@ -79,7 +79,7 @@ static void begin_json(cli_answers *answers)
     for (size_t i = 0; i < columns_of(answers); i++)
         cli_json_add_text(&answers->json, NULL, column_name(answers, i, room));
     cli_json_end(&answers->json);
-    cli_json_array(&answers->json, "predictions");
+    cli_json_array(&answers->json, answers->key ? answers->key : "predictions");
 }
 
 /* The header, or the start of the object. */

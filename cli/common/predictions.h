@@ -1,5 +1,5 @@
 /* A table of predictions, written row by row: .csv, .tsv, .npy, CSV on standard output, or the start of a JSON
- * object ("columns", "predictions"). Nothing is written before the first row, so that unreadable input produces no
+ * object ("columns", "predictions" or another key). Nothing is written before the first row, so that unreadable input produces no
  * output. */
 #ifndef CLI_COMMON_PREDICTIONS_H
 #define CLI_COMMON_PREDICTIONS_H
@@ -11,7 +11,7 @@ enum { CLI_NAME = 512 };
 /* Returns the name of an item, which may be written to `room`. */
 typedef const char *(*cli_name_fn)(const void *user, size_t index, char room[CLI_NAME]);
 
-/* The caller sets the members up to `item`. */
+/* The caller sets the members up to `key`. */
 typedef struct cli_answers {
     cli_session *session;
     const char *out;   /* .csv, .tsv, .npy; NULL: standard output */
@@ -20,7 +20,8 @@ typedef struct cli_answers {
     size_t numbers;    /* columns of numbers */
     cli_name_fn name;  /* of one of them */
     const void *user;
-    size_t item; /* bytes of a number in a .npy: 4 or 8 */
+    size_t item;     /* bytes of a number in a .npy: 4 or 8 */
+    const char *key; /* of the rows in a JSON object; NULL: "predictions" */
 
     cli_output output;
     cli_json json;

@@ -7,7 +7,7 @@
 
 typedef struct cli_fit_options {
     cli_given was_given;
-    const char *labels, *target, *test, *test_labels, *categorical, *length_scales, *out, *plot;
+    const char *labels, *target, *test, *test_labels, *categorical, *drop, *length_scales, *out, *plot;
     bo_task task;
     bo_format format;
     bo_impute impute;

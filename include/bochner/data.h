@@ -73,6 +73,8 @@ typedef struct bo_data_desc {
     /** Columns to encode one-hot: "auto" for all text columns, or comma-separated names or indices. NULL: none; text
      * columns are refused. */
     const char *categorical;
+    /** Columns to ignore: comma-separated names or indices. NULL: none. */
+    const char *drop;
     bo_impute impute; /**< replacement of missing values (default: they are refused, with row and column) */
     /** bo_schema_fit() only: medians are computed from a random sample of this many rows (default: all rows).
      * Categories, classes and means are always computed from the whole table. */

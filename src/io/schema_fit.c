@@ -321,6 +321,25 @@ static bo_status name_targets(bo_context *context, bo_fit *fit, const bo_source 
     return BO_OK;
 }
 
+static bo_status drop_columns(bo_context *context, bo_fit *fit, const bo_reader *reader)
+{
+    size_t *columns, count;
+    if (!fit->desc->drop || !*fit->desc->drop) return BO_OK;
+    BO_TRY(bo_columns_resolve(context, reader, fit->desc->drop, "columns to ignore", &columns, &count));
+    bo_status status = BO_OK;
+    for (size_t i = 0; i < count && status == BO_OK; ++i) {
+        bo_column *column = &fit->schema->columns[columns[i]];
+        char label[BO_COLUMN_TEXT];
+        if (column->kind == BO_COLUMN_TARGET)
+            status = bo_fail(context, BO_INVALID, "%s: %s is the target and cannot be ignored", bo_reader_path(reader),
+                             bo_reader_column_label(reader, columns[i], label));
+        else
+            column->kind = BO_COLUMN_UNUSED;
+    }
+    bo_free(columns);
+    return status;
+}
+
 static bo_status choose_categories(bo_context *context, bo_fit *fit, const bo_reader *reader)
 {
     const char *list = fit->desc->categorical;
@@ -357,6 +376,7 @@ static bo_status prepare(bo_context *context, bo_fit *fit, const bo_source *sour
     if (reader->format == BO_FORMAT_LIBSVM) schema->columns[0].kind = BO_COLUMN_UNUSED;
     BO_TRY(name_targets(context, fit, source));
     if (schema->targets && !source->labels) decide_by_format(schema, reader);
+    BO_TRY(drop_columns(context, fit, reader));
     return choose_categories(context, fit, reader);
 }
 

@@ -1,0 +1,406 @@
+/* Reads the two tables of bochner drift: columns matched by name, kinds and categories found in both files together. */
+#include "drift.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE_ROWS = 5000, SAMPLE_NUMBERS = 1 << 23, MOST_LABELS = 1 << 17, BLOCK = 2048 };
+
+static bool failed(cli_drift_table *table, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(table->session, status);
+    return status != BO_OK;
+}
+
+/* ---- labels -------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+static size_t *find_slot(const cli_labels *labels, const char *text)
+{
+    size_t at = hash_text(text) & (labels->slot_count - 1);
+    while (labels->slots[at] && strcmp(labels->items[labels->slots[at] - 1].text, text) != 0)
+        at = (at + 1) & (labels->slot_count - 1);
+    return &labels->slots[at];
+}
+
+static void grow(cli_labels *labels)
+{
+    const size_t capacity = labels->capacity ? 2 * labels->capacity : 16;
+    struct cli_label *items = cli_allocate(capacity, sizeof *items, "categories");
+    if (labels->count) memcpy(items, labels->items, labels->count * sizeof *items);
+    free(labels->items);
+    free(labels->slots);
+    labels->items = items;
+    labels->capacity = capacity;
+    labels->slot_count = 4 * capacity;
+    labels->slots = cli_allocate(labels->slot_count, sizeof *labels->slots, "categories");
+    for (size_t i = 0; i < labels->count; i++) *find_slot(labels, items[i].text) = i + 1;
+}
+
+/* The label of a text; NULL: it is new and `add` is false. */
+static struct cli_label *label_of(cli_labels *labels, const char *text, bool add)
+{
+    if (add && labels->count == labels->capacity) grow(labels);
+    if (labels->slot_count == 0) return NULL;
+    size_t *slot = find_slot(labels, text);
+    if (*slot == 0 && add) {
+        char *copy = cli_allocate(strlen(text) + 1, 1, "a category");
+        strcpy(copy, text);
+        labels->items[labels->count++] = (struct cli_label){.text = copy};
+        *slot = labels->count;
+    }
+    return *slot ? &labels->items[*slot - 1] : NULL;
+}
+
+static void labels_free(cli_labels *labels)
+{
+    for (size_t i = 0; i < labels->count; i++) free(labels->items[i].text);
+    free(labels->items);
+    free(labels->slots);
+    *labels = (cli_labels){0};
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------- */
+
+static bool open_readers(cli_drift_table *table, const char *const *paths)
+{
+    bo_context *context = table->session->context;
+    const bo_format format = table->options->format;
+    if (failed(table, bo_reader_open(context, paths[0], format, 0, &table->readers[0]))) return false;
+    size_t columns = bo_reader_columns(table->readers[0]);
+    if (failed(table, bo_reader_open(context, paths[1], format, columns, &table->readers[1]))) return false;
+    /* sparse text is as wide as its widest row */
+    if (bo_reader_format(table->readers[0]) != BO_FORMAT_LIBSVM || bo_reader_columns(table->readers[1]) == columns)
+        return true;
+    columns = bo_reader_columns(table->readers[1]);
+    bo_reader_close(table->readers[0]);
+    table->readers[0] = NULL;
+    return !failed(table, bo_reader_open(context, paths[0], format, columns, &table->readers[0]));
+}
+
+static bool is_named(const cli_drift_table *table)
+{
+    return bo_reader_column(table->readers[0], 0) && bo_reader_column(table->readers[1], 0);
+}
+
+static size_t find_column(const bo_reader *reader, const char *name)
+{
+    for (size_t i = 0; i < bo_reader_columns(reader); i++)
+        if (strcmp(bo_reader_column(reader, i), name) == 0) return i;
+    return SIZE_MAX;
+}
+
+/* True if the comma-separated list has the name, or the index if the tables have no names. `found` counts. */
+static bool listed(const char *list, const char *name, size_t index, size_t *found)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%zu", index);
+    for (const char *at = list; at;) {
+        const char *comma = strchr(at, ','), *end = comma ? comma : at + strlen(at);
+        while (at < end && *at == ' ') at++;
+        while (end > at && end[-1] == ' ') end--;
+        const char *word = name ? name : number;
+        if (strlen(word) == (size_t)(end - at) && strncmp(word, at, (size_t)(end - at)) == 0) {
+            ++*found;
+            return true;
+        }
+        at = comma ? comma + 1 : NULL;
+    }
+    return false;
+}
+
+static size_t words_of(const char *list)
+{
+    size_t words = list != NULL;
+    for (; list && *list; list++) words += *list == ',';
+    return words;
+}
+
+/* Columns of one file that the other lacks; those of --drop are not missing. Reports the first of them. */
+static bool complete(cli_drift_table *table, int side)
+{
+    const bo_reader *reader = table->readers[side], *other = table->readers[1 - side];
+    size_t found = 0;
+    for (size_t i = 0; i < bo_reader_columns(reader); i++) {
+        const char *name = bo_reader_column(reader, i);
+        if (find_column(other, name) != SIZE_MAX || listed(table->options->drop, name, i, &found)) continue;
+        cli_fail(table->session,
+                 "%s: expected column '%s', as in %s, found none (use --common to compare the columns that both files "
+                 "have, or --drop to ignore columns)",
+                 table->paths[1 - side], name, table->paths[side]);
+        return false;
+    }
+    return true;
+}
+
+static bool match_columns(cli_drift_table *table)
+{
+    const cli_drift_options *o = table->options;
+    const bo_reader *a = table->readers[0], *b = table->readers[1];
+    const size_t columns = bo_reader_columns(a);
+    const bool named = is_named(table);
+    if (!named && columns != bo_reader_columns(b)) {
+        cli_fail(table->session,
+                 "%s: expected %zu columns, as in %s, found %zu; columns are matched by position, "
+                 "because not both files have names",
+                 table->paths[1], columns, table->paths[0], bo_reader_columns(b));
+        return false;
+    }
+    if (named && !o->common && !(complete(table, 0) && complete(table, 1))) return false;
+    table->parts = cli_allocate(columns, sizeof *table->parts, "columns");
+    table->names = cli_allocate(columns, 32, "columns");
+    size_t dropped = 0, categorical = 0;
+    for (size_t i = 0; i < columns; i++) {
+        const char *name = named ? bo_reader_column(a, i) : NULL;
+        const size_t other = named ? find_column(b, name) : i;
+        const bool drop = listed(o->drop, name, i, &dropped), category = listed(o->categorical, name, i, &categorical);
+        if (drop || other == SIZE_MAX) continue;
+        char *number = table->names + 32 * i;
+        const char *shown = name ? name : bo_reader_column(a, i);
+        snprintf(number, 32, "column %zu", i);
+        table->parts[table->columns++] =
+            (cli_drift_part){.name = shown ? shown : number, .at = {i, other}, .category = category};
+    }
+    for (size_t i = 0; named && i < bo_reader_columns(b); i++) /* columns of B alone may be dropped too */
+        if (find_column(a, bo_reader_column(b, i)) == SIZE_MAX) listed(o->drop, bo_reader_column(b, i), i, &dropped);
+    const bool automatic = o->categorical && strcmp(o->categorical, "auto") == 0;
+    if (dropped < words_of(o->drop) || (!automatic && categorical < words_of(o->categorical))) {
+        const bool drop = dropped < words_of(o->drop);
+        cli_fail(table->session, "--%s: a column of '%s' is not in %s", drop ? "drop" : "categorical",
+                 drop ? o->drop : o->categorical, table->paths[0]);
+        return false;
+    }
+    if (table->columns > 0) return true;
+    cli_fail(table->session, "%s and %s: expected columns to compare, found none", table->paths[0], table->paths[1]);
+    return false;
+}
+
+bool cli_drift_open(cli_drift_table *table, const char *const *open_paths)
+{
+    table->random = table->session->common.seed;
+    return open_readers(table, open_paths) && match_columns(table);
+}
+
+void cli_drift_close(cli_drift_table *table)
+{
+    for (int side = 0; side < 2; side++) {
+        bo_reader_close(table->readers[side]);
+        free(table->sample[side]);
+    }
+    for (size_t j = 0; j < table->columns; j++) labels_free(&table->parts[j].labels);
+    free(table->parts);
+    free(table->names);
+}
+
+/* ---- cells --------------------------------------------------------------------------------------------- */
+
+/* The label of a cell of a column of categories; NULL: a missing value. */
+static const char *cell_text(double value, const char *text, char room[32])
+{
+    if (text) return text;
+    if (isnan(value)) return NULL;
+    snprintf(room, 32, "%.15g", value);
+    return room;
+}
+
+static uint64_t next_random(cli_drift_table *table) /* splitmix64 (Steele, Lea and Flood 2014) */
+{
+    uint64_t z = table->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static size_t below(cli_drift_table *table, size_t bound)
+{
+    return (size_t)((double)(next_random(table) >> 11) * 0x1p-53 * (double)bound);
+}
+
+/* A number, or the index of a label, which becomes its code later. */
+static bool observe(cli_drift_table *table, cli_drift_part *part, int side, double value, const char *text, double *out)
+{
+    cli_drift_sums *sums = &part->sums[side];
+    char room[32];
+    if (!part->category && text && isnan(value)) part->category = true;
+    const char *label = part->category ? cell_text(value, text, room) : NULL;
+    *out = NAN;
+    if (part->category && label) {
+        struct cli_label *item = label_of(&part->labels, label, true);
+        item->count[side]++;
+        *out = (double)(item - part->labels.items);
+        if (part->labels.count <= MOST_LABELS) return true;
+        cli_fail(table->session, "column '%s': expected at most %d different texts, found more; use --drop '%s'",
+                 part->name, MOST_LABELS, part->name);
+        return false;
+    }
+    if (part->category || isnan(value)) {
+        sums->missing++;
+        return true;
+    }
+    part->numbers_seen = true;
+    *out = value;
+    if (isinf(value)) {
+        cli_fail(table->session, "%s: column '%s': expected finite numbers, found an infinite value",
+                 table->paths[side], part->name);
+        return false;
+    }
+    const double difference = value - sums->mean;
+    sums->mean += difference / (double)++sums->present;
+    sums->squares += difference * (value - sums->mean);
+    return true;
+}
+
+/* Reservoir sampling (Vitter 1985, algorithm R): the place of this row in the sample, or SIZE_MAX. */
+static size_t sample_place(cli_drift_table *table, int side, size_t room)
+{
+    const size_t row = table->rows[side];
+    if (row < room) return table->sample_rows[side]++;
+    const size_t place = below(table, row + 1);
+    return place < room ? place : SIZE_MAX;
+}
+
+static bool scan_side(cli_drift_table *table, int side, size_t room)
+{
+    bo_context *context = table->session->context;
+    double *row = cli_allocate(table->columns, sizeof *row, "a row");
+    bool ok = true;
+    for (;;) {
+        bo_data_block block;
+        ok = !failed(table, bo_reader_next(context, table->readers[side], BLOCK, &block)) && !cli_interrupted();
+        if (!ok || block.rows == 0) break;
+        for (size_t r = 0; r < block.rows && ok; r++) {
+            for (size_t j = 0; j < table->columns && ok; j++) {
+                cli_drift_part *part = &table->parts[j];
+                const size_t cell = r * block.columns + part->at[side];
+                ok = observe(table, part, side, block.cells[cell], block.text ? block.text[cell] : NULL, &row[j]);
+            }
+            const size_t place = sample_place(table, side, room);
+            if (place != SIZE_MAX)
+                memcpy(table->sample[side] + place * table->columns, row, table->columns * sizeof *row);
+            table->rows[side]++;
+        }
+        if (!ok) break;
+        cli_progress_report(&table->session->progress, "reading", (double)(table->rows[0] + table->rows[1]), 0);
+    }
+    free(row);
+    return ok;
+}
+
+static bool scan_once(cli_drift_table *table, size_t room)
+{
+    for (size_t j = 0; j < table->columns; j++) {
+        labels_free(&table->parts[j].labels);
+        table->parts[j].sums[0] = table->parts[j].sums[1] = (cli_drift_sums){0};
+        table->parts[j].numbers_seen = false;
+    }
+    for (int side = 0; side < 2; side++) {
+        table->rows[side] = table->sample_rows[side] = 0;
+        if (!scan_side(table, side, room)) return false;
+        if (failed(table, bo_reader_rewind(table->session->context, table->readers[side]))) return false;
+        if (table->rows[side] >= 2) continue;
+        cli_fail(table->session, "%s: expected at least 2 rows, found %zu", table->paths[side], table->rows[side]);
+        return false;
+    }
+    return true;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const struct cli_label *x = *(struct cli_label *const *)a, *y = *(struct cli_label *const *)b;
+    const size_t left = x->count[0] + x->count[1], right = y->count[0] + y->count[1];
+    return left != right ? (left < right ? 1 : -1) : strcmp(x->text, y->text);
+}
+
+/* Codes by frequency; all labels after the most frequent ones share the last code. */
+static void assign_codes(cli_drift_table *table, cli_drift_part *part, size_t column)
+{
+    cli_labels *labels = &part->labels;
+    struct cli_label **order = cli_allocate(labels->count, sizeof *order, "categories");
+    for (size_t i = 0; i < labels->count; i++) order[i] = &labels->items[i];
+    qsort(order, labels->count, sizeof *order, by_count);
+    for (size_t i = 0; i < labels->count; i++)
+        order[i]->code = i < CLI_DRIFT_CATEGORIES - 1 ? i : CLI_DRIFT_CATEGORIES - 1;
+    free(order);
+    part->categories = labels->count < CLI_DRIFT_CATEGORIES ? labels->count : CLI_DRIFT_CATEGORIES;
+    if (part->categories == 0) part->categories = 1; /* only missing values */
+    for (int side = 0; side < 2; side++)
+        for (size_t i = 0; i < table->sample_rows[side]; i++) {
+            double *value = &table->sample[side][i * table->columns + column];
+            if (!isnan(*value)) *value = (double)labels->items[(size_t)*value].code;
+        }
+}
+
+bool cli_drift_scan(cli_drift_table *table)
+{
+    const size_t most = SAMPLE_NUMBERS / table->columns + 2, room = most < SAMPLE_ROWS ? most : SAMPLE_ROWS;
+    for (int side = 0; side < 2; side++)
+        table->sample[side] = cli_allocate(room * table->columns, sizeof(double), "a sample of the rows");
+    bool again = true;
+    while (again) { /* a second time if a column has text after numbers */
+        if (!scan_once(table, room)) return false;
+        again = false;
+        for (size_t j = 0; j < table->columns; j++) again |= table->parts[j].category && table->parts[j].numbers_seen;
+    }
+    for (size_t j = 0; j < table->columns; j++)
+        if (table->parts[j].category) assign_codes(table, &table->parts[j], j);
+    return true;
+}
+
+double *cli_drift_pool(cli_drift_table *table, size_t *rows)
+{
+    const double all = (double)table->rows[0] + (double)table->rows[1];
+    const size_t columns = table->columns;
+    double *pool = cli_allocate((table->sample_rows[0] + table->sample_rows[1]) * columns, sizeof *pool, "a sample");
+    /* as many rows of each side as its share of all rows allows */
+    double most = INFINITY;
+    for (int side = 0; side < 2; side++)
+        most = fmin(most, (double)table->sample_rows[side] * all / (double)table->rows[side]);
+    *rows = 0;
+    for (int side = 0; side < 2; side++) {
+        size_t left = table->sample_rows[side], take = (size_t)(most * (double)table->rows[side] / all + 0.5);
+        if (take < 1) take = 1;
+        for (size_t i = 0; i < table->sample_rows[side] && take > 0; i++, left--) {
+            if (below(table, left) >= take) continue; /* selection sampling */
+            memcpy(pool + (*rows)++ * columns, table->sample[side] + i * columns, columns * sizeof *pool);
+            take--;
+        }
+    }
+    return pool;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static double encode(cli_drift_part *part, double value, const char *text)
+{
+    char room[32];
+    if (!part->category) return value;
+    const char *label = cell_text(value, text, room);
+    const struct cli_label *item = label ? label_of(&part->labels, label, false) : NULL;
+    return item ? (double)item->code : NAN;
+}
+
+bool cli_drift_read(cli_drift_table *table, int side, cli_drift_fn use, void *user)
+{
+    bo_context *context = table->session->context;
+    double *x = cli_allocate(BLOCK * table->columns, sizeof *x, "a block of rows");
+    bo_status status;
+    bo_data_block block;
+    while ((status = bo_reader_next(context, table->readers[side], BLOCK, &block)) == BO_OK && block.rows > 0) {
+        for (size_t r = 0; r < block.rows; r++)
+            for (size_t j = 0; j < table->columns; j++) {
+                const size_t cell = r * block.columns + table->parts[j].at[side];
+                x[r * table->columns + j] =
+                    encode(&table->parts[j], block.cells[cell], block.text ? block.text[cell] : NULL);
+            }
+        status = cli_interrupted() ? BO_CANCELED : use(user, block.rows, x);
+        if (status != BO_OK) break;
+    }
+    free(x);
+    return !failed(table, status);
+}
