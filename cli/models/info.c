@@ -475,6 +475,57 @@ static void features_print(const char *path, const bo_features_desc *desc, size_
            bo_draw_name(desc->draw), bo_sampling_name(desc->sampling));
 }
 
+/* ---- an embedding ---------------------------------------------------------------------------------------------- */
+
+static void embedding_json(const char *path, const bo_embedding *embedding)
+{
+    const bo_embedding_report *report = bo_embedding_describe(embedding);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "file", path);
+    cli_json_add_number(&json, "bytes", file_size(path));
+    cli_json_add_text(&json, "holds", "embedding");
+    cli_json_add_count(&json, "rows", report->rows);
+    cli_json_add_count(&json, "dim", report->dim);
+    cli_json_add_count(&json, "components", report->components);
+    cli_json_add_count(&json, "features", report->features);
+    cli_json_add_text(&json, "kernel", bo_kernel_name(report->kernel));
+    cli_json_add_number(&json, "gamma", report->gamma);
+    cli_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
+    cli_json_add_number(&json, "feature_error", report->feature_error);
+    cli_json_add_number(&json, "input_error", report->input_error);
+    cli_json_end(&json);
+}
+
+static void embedding_print(const char *path, const bo_embedding *embedding, const bo_schema *schema)
+{
+    const bo_embedding_report *report = bo_embedding_describe(embedding);
+    printf("%s: an embedding with %s components (%s)\n", path, cli_count(report->components).s,
+           cli_bytes(file_size(path)).s);
+    if (schema) print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
+    printf("%-12s%s rows\n", "Fitted on", cli_count(report->rows).s);
+    printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
+           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
+           bo_draw_name(report->draw));
+    printf("%-12s%.2f%% of the variance of the features is outside the components; %.2f%% of that of the inputs\n",
+           "Error", 100 * report->feature_error, 100 * report->input_error);
+}
+
+/* False: the file is not an embedding; the message of the context is about that. */
+static bool describe_embedding(cli_session *session, const char *path)
+{
+    bo_embedding *embedding = NULL;
+    bo_schema *schema = NULL;
+    if (bo_embedding_load(session->context, path, &embedding, &schema) != BO_OK) return false;
+    if (session->common.json)
+        embedding_json(path, embedding);
+    else
+        embedding_print(path, embedding, schema);
+    bo_embedding_destroy(embedding);
+    bo_schema_destroy(schema);
+    return true;
+}
+
 /* ---- the command --------------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
@@ -499,8 +550,11 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
     } else {
         char *words = strdup(bo_context_error(session->context)); /* the error message if it is not a map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;
-        bo_status of_map = maybe ? bo_features_load(session->context, path, &map) : BO_FORMAT;
-        if (of_map == BO_OK) {
+        const bool embedding = maybe && describe_embedding(session, path);
+        bo_status of_map = embedding ? BO_OK : maybe ? bo_features_load(session->context, path, &map) : BO_FORMAT;
+        if (embedding) {
+            status = BO_OK;
+        } else if (of_map == BO_OK) {
             (session->common.json ? features_json : features_print)(path, bo_features_describe(map),
                                                                     bo_features_frequencies(map));
             status = BO_OK;
@@ -509,8 +563,8 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
         } else {
             cli_fail(session, status == BO_FORMAT ? "%s; supported: %s" : "%s",
                      words ? words : bo_status_string(status),
-                     "kernel machines (bochner fit --out), feature maps (bochner features --save), and text models and "
-                     "networks (bochner train --out)");
+                     "kernel machines (bochner fit --out), embeddings (bochner embed --save), feature maps (bochner "
+                     "features --save), and text models and networks (bochner train --out)");
         }
         free(words);
     }

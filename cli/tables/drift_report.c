@@ -148,7 +148,7 @@ void cli_drift_print(const cli_drift_result *result)
         char name[NAME_WIDTH * 4];
         cli_clean(table->parts[column].name, name, sizeof name);
         printf("%s%*s  %-10s%s ", name, (int)(cli_letters(name) < NAME_WIDTH ? NAME_WIDTH - cli_letters(name) : 0), "",
-               cli_significant(p, 3).s, p <= alpha ? "*" : " ");
+               p < 1e-300 ? "<1e-300" : cli_significant(p, 3).s, p <= alpha ? "*" : " ");
         print_facts(result, column);
     }
     if (shown < table->columns) printf("... and %s more columns\n", cli_count(table->columns - shown).s);

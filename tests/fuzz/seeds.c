@@ -3,7 +3,7 @@
  *
  *     fuzz_seeds FOLDER
  *
- * writes FOLDER/features/…, machine/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…, weights/… and adapter_weights/… */
+ * writes FOLDER/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…, weights/… and adapter_weights/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
 #include "runs.h"
@@ -236,6 +236,24 @@ static void write_states(seeds *s)
     fuzz_run_close(&run);
 }
 
+static void write_embedding(seeds *s, const char *name, bo_kernel kernel, const bo_schema *schema)
+{
+    bo_embedding *embedding;
+    const bo_embedding_desc desc = {.features = {.kernel = kernel, .features = kernel ? 0 : FEATURES}};
+    const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = s->x};
+    require(s, bo_embedding_fit(s->context, &desc, &rows, &embedding));
+    require(s, bo_embedding_save(s->context, embedding, schema, place(s, "embedding", name)));
+    bo_embedding_destroy(embedding);
+}
+
+static void write_embeddings(seeds *s)
+{
+    bo_schema *schema = make_schema(s);
+    write_embedding(s, "rbf", BO_KERNEL_RBF, schema);
+    write_embedding(s, "linear", BO_KERNEL_LINEAR, NULL);
+    bo_schema_destroy(schema);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -253,6 +271,7 @@ int main(int argc, char **argv)
     }
     write_maps(&s);
     write_machines(&s);
+    write_embeddings(&s);
     write_networks(&s);
     write_models(&s);
     write_results(&s);

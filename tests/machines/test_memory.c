@@ -1,6 +1,8 @@
 /* Every allocation fails once: BO_MEMORY, nothing leaks, no crash, and a second call succeeds. */
 #include "base/counting.h"
 #include "oracle.h"
+#include <bochner/drift.h>
+#include <bochner/embedding.h>
 #include <unistd.h>
 
 enum { ROWS = 20, DIM = 2, FEATURES = 8, NEW_ROWS = 10 };
@@ -241,9 +243,71 @@ static void test_use(void **state)
     }
 }
 
+/* ---- embeddings and two-sample tests ----------------------------------------------------------------------------- */
+
+static bo_status embed(void *what)
+{
+    setting *s = what;
+    const bo_embedding_desc desc = {.components = 2, .features = {.features = FEATURES}};
+    const bo_embedding_rows rows = {.rows = ROWS, .dim = DIM, .x = s->samples.x};
+    double c[ROWS * 2], x[ROWS * DIM];
+    bo_embedding *embedding = (bo_embedding *)s, *loaded = NULL;
+    void *bytes = NULL;
+    size_t size = 0;
+    bo_status status = bo_embedding_fit(s->context, &desc, &rows, &embedding);
+    if (status != BO_OK) assert_null(embedding);
+    if (status == BO_OK) status = bo_embedding_apply(s->context, embedding, ROWS, rows.x, DIM, c, NULL);
+    if (status == BO_OK) status = bo_embedding_invert(s->context, embedding, ROWS, c, x);
+    if (status == BO_OK) status = bo_embedding_save_memory(s->context, embedding, NULL, &bytes, &size);
+    if (status == BO_OK) status = bo_embedding_load_memory(s->context, bytes, size, &loaded, NULL);
+    bo_free(bytes);
+    bo_embedding_destroy(embedding);
+    bo_embedding_destroy(loaded);
+    return status;
+}
+
+static bo_status compare_samples(void *what)
+{
+    setting *s = what;
+    const size_t categories[2] = {0, 3};
+    double x[ROWS * 2];
+    for (size_t i = 0; i < ROWS; i++) x[2 * i] = s->samples.y[i], x[2 * i + 1] = (double)(i % 3);
+    bo_drift_report report;
+    bo_drift_column columns[2];
+    bo_status status = BO_OK;
+    for (bo_p_value kind = BO_P_VALUE_PERMUTATION; kind <= BO_P_VALUE_ASYMPTOTIC && status == BO_OK; kind++) {
+        const bo_drift_desc desc = {.columns = 2,
+                                    .categories = categories,
+                                    .rows_a = ROWS / 2,
+                                    .rows_b = ROWS / 2,
+                                    .features = {.features = FEATURES},
+                                    .p_value = kind,
+                                    .permutations = 3};
+        bo_drift *drift = (bo_drift *)s;
+        status = bo_drift_create(s->context, &desc, ROWS, x, &drift);
+        if (status != BO_OK) assert_null(drift);
+        if (status == BO_OK) status = bo_drift_add(s->context, drift, BO_DRIFT_A, ROWS / 2, x, 2);
+        if (status == BO_OK) status = bo_drift_add(s->context, drift, BO_DRIFT_B, ROWS / 2, x + ROWS, 2);
+        if (status == BO_OK) status = bo_drift_finish(s->context, drift, &report, columns);
+        bo_drift_destroy(drift);
+    }
+    return status;
+}
+
+static void test_embedding_and_drift(void **state)
+{
+    (void)state;
+    setting s;
+    open_setting(&s, false);
+    inject(&s, embed);
+    inject(&s, compare_samples);
+    close_setting(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_embedding_and_drift),
         cmocka_unit_test(test_fit),
         cmocka_unit_test(test_fit_exact),
         cmocka_unit_test(test_fit_adam),
