@@ -3,23 +3,12 @@
 A typical pipeline: RBFSampler, then Ridge on one-hot targets, pixels divided by 255, all in float32. Ridge is timed with
 the default solver and with the Cholesky solver; the faster time and the higher accuracy count. Reading the files is not
 timed. Prints one JSON object."""
-import gzip, json, os, sys, time
+import json, os, sys, time
 import numpy as np
 import sklearn
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge
-
-
-def idx(path):
-    path = path if os.path.exists(path) else path[:-3]
-    raw = (gzip.open if path.endswith(".gz") else open)(path, "rb").read()
-    shape = [int.from_bytes(raw[4 + 4 * i: 8 + 4 * i], "big") for i in range(raw[3])]
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
-
-
-def load(folder, part):
-    x = idx(f"{folder}/{part}-images-idx3-ubyte.gz")
-    return x.reshape(len(x), -1).astype(np.float32) / 255, idx(f"{folder}/{part}-labels-idx1-ubyte.gz")
+from mnist import load
 
 
 def blas():

@@ -187,7 +187,9 @@ static bo_status write_block(embed_job *job, void *stopped, size_t rows, const f
     bo_context *context = job->session->context;
     const bo_embedding_report *report = bo_embedding_describe(job->embedding);
     const size_t components = report->components, dim = report->dim;
+    const double begin = cli_now();
     bo_status status = bo_embedding_apply(context, job->embedding, rows, x, dim, job->c, job->error);
+    job->result.seconds += cli_now() - begin;
     if (status == BO_OK && job->x) status = bo_embedding_invert(context, job->embedding, rows, job->c, job->x);
     if (status != BO_OK) return status;
     bool written = true;

@@ -24,6 +24,7 @@ typedef struct cli_embed_result {
     const bo_embedding *embedding;
     const char *data;
     size_t rows;          /* embedded */
+    double seconds;       /* to compute their coordinates */
     double error, inside; /* sums over these rows of the squared distance to the subspace, and of |c|² */
 } cli_embed_result;
 

@@ -59,5 +59,6 @@ void cli_embed_json(const cli_embed_result *result, const cli_embed_options *opt
     cli_json_add_number(json, "input_error", report->input_error);
     cli_json_add_number(json, "row_error", error_of_rows(result));
     cli_json_add_number(json, "fit_seconds", report->seconds);
+    cli_json_add_number(json, "apply_seconds", result->seconds);
     cli_json_end(json);
 }
