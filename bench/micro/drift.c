@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <bochner/bochner.h>
+#include <bochner/data.h>
+#include <bochner/drift.h>
 #include "../../src/base/base.h"
 #include "../../src/base/rng.h"
 

@@ -113,8 +113,8 @@ static int drift(void *given, const cli_common *common, const cli_arguments *arg
 static const cli_option rows[] = {
     SECTION("Test"),
     CHOICE("p-value", "HOW", cli_drift_options, p_value, bo_p_value_name,
-           "computation of the p-value (permutation: exact, by random assignments of the rows to A and B; asymptotic: "
-           "from the distribution for many rows)",
+           "computation of the p-value, by random assignments of the rows to A and B or from the distribution for many "
+           "rows",
            .initial = "permutation"),
     COUNT("permutations", "P", cli_drift_options, permutations, "number of permutations", .low = 1, .high = 1000000,
           .initial = "999"),
@@ -123,7 +123,7 @@ static const cli_option rows[] = {
     FLAG("exit-code", cli_drift_options, exit_code, "exit with status 3 if the tables differ"),
     SECTION("Features"),
     CHOICE("kernel", "K", cli_drift_options, kernel, bo_kernel_name,
-           "kernel, the similarity of two rows; rational_quadratic averages over bandwidths, linear compares means",
+           "kernel, the similarity of two rows; rational-quadratic averages over bandwidths, linear compares means",
            .without = 1u << BO_KERNEL_CUSTOM, .initial = "rbf"),
     COUNT("features", "R", cli_drift_options, features, "number of random features", .low = 1, .otherwise = "512"),
     REAL_OR_AUTO("gamma", cli_drift_options, gamma, "bandwidth gamma of the kernel, applied to standardized columns",

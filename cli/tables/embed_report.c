@@ -18,7 +18,7 @@ void cli_embed_print(const cli_embed_result *result, const cli_embed_options *op
     fprintf(out, "%-12s%s %s features, gamma %s, scaling %s", "Map", cli_count(report->features).s,
             bo_kernel_name(report->kernel), cli_significant(report->gamma, 4).s, bo_scaling_name(report->scaling));
     if (!options->model) fprintf(out, "; fitted in %s", cli_seconds(report->seconds).s);
-    fprintf(out, "\n%-12s%-12s%-12s%-12s\n", "", "variance", "share", "cumulative");
+    fprintf(out, "\n%-12s%-12s%-12s%s\n", "", "variance", "share", "cumulative");
     double sum = 0;
     for (size_t k = 0; k < report->components && k < SHOWN; k++) {
         sum += variance[k];
