@@ -3,7 +3,7 @@
  * Null draws: A and B from one normal distribution of five columns, and disjoint random rows of a table. Alternatives: the
  * mean of one column shifted by 0.3, its standard deviation times 1.3, and a correlation of 0.5 of two columns whose own
  * distributions stay the same. Each fraction has its exact 95% binomial interval (Clopper and Pearson 1934).
- * Usage: bench_drift [draws] [rows] [table] */
+ * Usage: bench_drift [draws] [rows] [table, or - for none] [first seed] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ static const double alpha = 0.05;
 typedef struct bench {
     bo_context *context;
     size_t draws, rows;
+    uint64_t first; /* seed */
     size_t columns;
     const size_t *categories;
     double *x; /* 2 rows x columns: A, then B */
@@ -117,8 +118,8 @@ static bo_status measure_normal(bench *b, const char *words, change what, size_t
     for (bo_p_value kind = BO_P_VALUE_PERMUTATION; kind <= BO_P_VALUE_ASYMPTOTIC; kind++) {
         tally t = {0};
         for (uint64_t draw = 0; draw < draws; draw++) {
-            draw_normal(b, what, draw);
-            BO_TRY(test(b, kind, draw, &t));
+            draw_normal(b, what, b->first + draw);
+            BO_TRY(test(b, kind, b->first + draw, &t));
         }
         print_tally(words, kind, &t);
     }
@@ -140,12 +141,12 @@ static bo_status measure_table(bench *b, const char *path)
     for (bo_p_value kind = BO_P_VALUE_PERMUTATION; kind <= BO_P_VALUE_ASYMPTOTIC && status == BO_OK; kind++) {
         tally t = {0};
         for (uint64_t draw = 0; draw < b->draws && status == BO_OK; draw++) {
-            bo_rng rng = bo_rng_make(draw, bo_rng_stream("bench.drift.table", 0));
+            bo_rng rng = bo_rng_make(b->first + draw, bo_rng_stream("bench.drift.table", 0));
             bo_rng_permutation(&rng, data->rows, order);
             for (size_t i = 0; i < 2 * b->rows; i++)
                 for (size_t j = 0; j < b->columns; j++)
                     x[i * b->columns + j] = (double)data->x[order[i] * data->dim + j];
-            status = test(b, kind, draw, &t);
+            status = test(b, kind, b->first + draw, &t);
         }
         if (status == BO_OK) print_tally("rows of the table", kind, &t);
     }
@@ -188,6 +189,7 @@ int main(int argc, char **argv)
     bench b = {.draws = argc > 1 ? (size_t)atol(argv[1]) : 1000, .rows = argc > 2 ? (size_t)atol(argv[2]) : 200};
     if (b.draws < 1 || b.draws > 1000000 || b.rows < 2 || b.rows > 1000000) return 2;
     if (bo_context_create(NULL, &b.context) != BO_OK) return 1;
+    b.first = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     b.columns = COLUMNS;
     b.x = malloc(2 * b.rows * COLUMNS * sizeof *b.x);
     printf(
@@ -195,7 +197,7 @@ int main(int argc, char **argv)
         b.draws, b.rows, alpha);
     const size_t fewer = (b.draws + 4) / 5;
     bo_status status = measure_normal(&b, "normal, no difference", NOTHING, b.draws);
-    if (status == BO_OK && argc > 3) status = measure_table(&b, argv[3]);
+    if (status == BO_OK && argc > 3 && strcmp(argv[3], "-") != 0) status = measure_table(&b, argv[3]);
     if (status == BO_OK) status = measure_normal(&b, "mean + 0.3", MEAN, fewer);
     if (status == BO_OK) status = measure_normal(&b, "deviation x 1.3", DEVIATION, fewer);
     if (status == BO_OK) status = measure_normal(&b, "correlation 0.5", CORRELATION, fewer);
