@@ -34,8 +34,8 @@ static bo_status check(bo_context *context, const bo_drift_desc *desc, size_t sa
     if (desc->rows_a < 2 || desc->rows_b < 2)
         return bo_fail(context, BO_INVALID, "expected at least 2 rows in each sample, found %zu and %zu", desc->rows_a,
                        desc->rows_b);
-    if (desc->rows_a > UINT32_MAX || desc->rows_b > UINT32_MAX)
-        return bo_fail(context, BO_UNSUPPORTED, "expected fewer than 2^32 rows in each sample, found %zu and %zu",
+    if (desc->rows_a > UINT32_MAX || desc->rows_b > UINT32_MAX - desc->rows_a) /* as assign_rows needs */
+        return bo_fail(context, BO_UNSUPPORTED, "expected fewer than 2^32 rows in both samples, found %zu and %zu",
                        desc->rows_a, desc->rows_b);
     if (!bo_p_value_name(desc->p_value))
         return bo_fail(context, BO_INVALID, "p_value: expected a value of bo_p_value, found %d", (int)desc->p_value);

@@ -58,4 +58,15 @@ awk 'BEGIN { print "x,y"; for (i = 0; i < 30; i++) print i ","  i * i }' >table.
 succeeds "$BOCHNER" fit table.csv --target y --gamma 1 --lambda 1 --json --out fitted
 cp out settings
 same features features
+
+# bochner embed and drift
+"$BOCHNER" embed --help-all >help
+succeeds "$BOCHNER" embed table.csv --json --out embedded.csv
+cp out settings
+same features features
+same components components
+"$BOCHNER" drift --help-all >help
+succeeds "$BOCHNER" drift table.csv table.csv --json
+cp out settings
+same features features
 finish

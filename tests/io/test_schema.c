@@ -269,6 +269,39 @@ static void categories(void **state)
     bo_data_destroy(data);
 }
 
+/* Ignored columns may hold anything, need not be in later files, and are remembered in JSON. */
+static void dropped(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {
+        .path = test_text(f, "d.csv", "id,x,note,y\n7a,1,,2.5\n8b,3,hello,4.5\n"), .target = "y", .drop = "id, note"};
+    bo_data *data = load(f, &desc, NULL), *other;
+    assert_int_equal(data->dim, 1);
+    assert_true(data->x[0] == 1 && data->x[1] == 3 && data->y[1] == 4.5);
+    void *json;
+    size_t size;
+    bo_schema *copy;
+    assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &json, &size));
+    assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+    bo_free(json);
+    bo_data_desc later = {.path = test_text(f, "e.csv", "note,x\nany,9\n")};
+    other = load(f, &later, copy);
+    assert_true(other->x[0] == 9 && other->y == NULL);
+    bo_data_destroy(other);
+    bo_schema_destroy(copy);
+    bo_data_destroy(data);
+    desc.drop = "id,nothing";
+    refuse(f, &desc, NULL, BO_INVALID, "nothing");
+    desc.drop = "id,y";
+    refuse(f, &desc, NULL, BO_INVALID, "target");
+    desc.drop = "id,x,note";
+    refuse(f, &desc, NULL, BO_FORMAT, "expected input columns");
+    bo_data_desc by_place = {.path = test_text(f, "p.csv", "1,2,3\n4,5,6\n"), .no_target = true, .drop = "0,-1"};
+    data = load(f, &by_place, NULL);
+    assert_true(data->dim == 1 && data->x[0] == 2 && data->x[1] == 5);
+    bo_data_destroy(data);
+}
+
 static void other_columns(void **state)
 {
     test_folder *f = *state;
@@ -494,18 +527,12 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(codes),
-                                       cmocka_unit_test(numbers_and_targets),
-                                       cmocka_unit_test(tasks),
-                                       cmocka_unit_test(gaps),
-                                       cmocka_unit_test(sampled_median),
-                                       cmocka_unit_test(names),
-                                       cmocka_unit_test(categories),
-                                       cmocka_unit_test(other_columns),
-                                       cmocka_unit_test(separate_labels),
-                                       cmocka_unit_test(short_labels),
-                                       cmocka_unit_test(json),
-                                       cmocka_unit_test(long_names),
-                                       cmocka_unit_test(out_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(codes),          cmocka_unit_test(numbers_and_targets),
+                                       cmocka_unit_test(tasks),          cmocka_unit_test(gaps),
+                                       cmocka_unit_test(sampled_median), cmocka_unit_test(names),
+                                       cmocka_unit_test(categories),     cmocka_unit_test(dropped),
+                                       cmocka_unit_test(other_columns),  cmocka_unit_test(separate_labels),
+                                       cmocka_unit_test(short_labels),   cmocka_unit_test(json),
+                                       cmocka_unit_test(long_names),     cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
