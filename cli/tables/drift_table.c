@@ -84,9 +84,13 @@ static bool open_readers(cli_drift_table *table, const char *const *paths)
     return !failed(table, bo_reader_open(context, paths[0], format, columns, &table->readers[0]));
 }
 
+/* All columns of both files have names; of sparse text only the label has one. */
 static bool is_named(const cli_drift_table *table)
 {
-    return bo_reader_column(table->readers[0], 0) && bo_reader_column(table->readers[1], 0);
+    for (int side = 0; side < 2; side++)
+        for (size_t i = 0; i < bo_reader_columns(table->readers[side]); i++)
+            if (!bo_reader_column(table->readers[side], i)) return false;
+    return true;
 }
 
 static size_t find_column(const bo_reader *reader, const char *name)

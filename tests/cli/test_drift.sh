@@ -90,6 +90,14 @@ succeeds "$BOCHNER" drift a.npy b.npy --kernel linear --json
 succeeds "$BOCHNER" drift a.csv shifted.csv --kernel rational-quadratic --features 64 --gamma 0.5 --permutations 99 --json
 [ "$(field out permutations)" = 99 ] && [ "$(field out p_value)" = 0.01 ] || complain "99 permutations: p $(field out p_value)"
 
+awk 'BEGIN { srand(6); for (i = 0; i < 200; i++) print i % 2, "1:" rand(), (i % 3 ? "4:" rand() : "2:1") }' >a.libsvm
+awk 'BEGIN { srand(7); for (i = 0; i < 200; i++) print i % 2, "1:" rand() + 1, (i % 3 ? "3:" rand() : "2:1"), "5:1" }' >b.libsvm
+for pair in "a b" "b a"; do
+    succeeds "$BOCHNER" drift "${pair% *}.libsvm" "${pair#* }.libsvm" --json
+    [ "$(names)" = 6 ] && [ "$(field out differs)" = true ] || complain "libsvm: $(names) columns, p $(field out p_value)"
+done
+grep -q '"name": "label"' out || complain "libsvm: no label"
+
 # Bad input.
 fails 2 "two files" "$BOCHNER" drift a.csv
 fails 2 "two files" "$BOCHNER" drift a.csv same.csv shifted.csv
