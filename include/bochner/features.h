@@ -239,7 +239,8 @@ typedef struct bo_features_desc {
     size_t custom_per_frequency;            /**< CUSTOM: features per frequency (default: 1) */
     /** The map is for sparse rows (bo_features_apply_sparse()): it takes half of the memory, and dense rows are slow. */
     bool sparse;
-    int depth;                       /**< NNGP, NTK: number of hidden layers, 1 to 16 (default: 1) */
+    /** NNGP, NTK: number of hidden layers, 1 to 16 (default: 1); in bo_machine_desc also -1: 1 to 3, chosen by search. */
+    int depth;
     bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers (default: RELU) */
     double weight_variance;          /**< NNGP, NTK: σ_w² (default: 2) */
     double bias_variance;            /**< NNGP, NTK: σ_b² (default: 0, no biases) */

@@ -176,6 +176,7 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD || solver == BO_SOLVER_ADAM)
         solving = passes * 2 * rows * s->features;
     double searched = desc->lambda > 0 && desc->features.gamma > 0 ? 1 : with_search;
+    if (desc->features.depth == -1) searched *= BO_DEPTHS_SEARCHED;
     return searched * (rows * s->dim * s->features + solving);
 }
 
@@ -230,6 +231,7 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
     map.sampling = BO_SAMPLING_DRAWN; /* data-dependent maps have the same size but need the data */
     map.pair_norm = 1;
     map.sparse = shape->nonzeros > 0;
+    if (map.depth == -1) map.depth = BO_DEPTHS_SEARCHED;
     const bool exact = map.function == BO_FUNCTION_SECTIONS;
     size_t bytes = 0;
     double drawing = 0, rows = shape->rows ? (double)shape->rows : 2;

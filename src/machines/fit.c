@@ -73,6 +73,9 @@ static bo_status check(bo_context *context, const bo_machine_desc *desc, const b
     if (desc->loss == BO_LOSS_LOGISTIC && desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "loss logistic: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));
+    if (desc->features.depth == -1 && desc->lambda > 0 && desc->features.gamma > 0)
+        return bo_fail(context, BO_INVALID,
+                       "depth -1 is chosen together with gamma or lambda, but both are given; give a depth");
     if (desc->features.function == BO_FUNCTION_SECTIONS) BO_TRY(check_exact(context, desc, samples));
     if (samples->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));
@@ -220,6 +223,29 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
     bo_report_map(&fitting->report, map);
 }
 
+/* Chooses γ, λ and, if it is to be searched, the depth of the networks of the map. */
+static bo_status search(bo_context *context, bo_fitting *fitting, const bo_samples *samples, size_t rows,
+                        bo_features_desc *map, bo_search_choice *out)
+{
+    if (map->depth != -1)
+        return bo_search(context, &fitting->desc, map, &fitting->scaler, &fitting->targets, samples, rows, out);
+    const bo_search_choice given = *out;
+    double seconds = 0;
+    int best = 0;
+    for (int depth = 1; depth <= BO_DEPTHS_SEARCHED; depth++) {
+        bo_search_choice choice = given;
+        map->depth = depth;
+        BO_TRY(bo_search(context, &fitting->desc, map, &fitting->scaler, &fitting->targets, samples, rows, &choice));
+        seconds += choice.seconds;
+        if (best && !(choice.score < out->score)) continue;
+        best = depth;
+        *out = choice;
+    }
+    map->depth = best;
+    out->seconds = seconds;
+    return BO_OK;
+}
+
 /* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. */
 static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
                          bo_fitting **out)
@@ -237,8 +263,7 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
     if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
-    if (status == BO_OK)
-        status = bo_search(context, desc, &map, &fitting->scaler, &fitting->targets, samples, rows, &choice);
+    if (status == BO_OK) status = search(context, fitting, samples, rows, &map, &choice);
     if (status == BO_OK) {
         map.gamma = choice.gamma;
         status = map.function == BO_FUNCTION_SECTIONS ? make_sections(context, fitting, &map, samples)

@@ -327,6 +327,8 @@ static inline bool bo_is_sections(const bo_features *phi)
 {
     return bo_features_describe(phi)->function == BO_FUNCTION_SECTIONS;
 }
+/* Depths of networks that are tried if the descriptor leaves the choice to the search: 1 to this one. */
+enum { BO_DEPTHS_SEARCHED = 3 };
 /* Features of a random map by default. */
 enum { BO_FIT_FEATURES = 4096 };
 /* The memory that a fit may use: the descriptor's limit, or three quarters of bo_memory_limit. */

@@ -212,6 +212,36 @@ static void test_choice(void **state)
     bo_context_destroy(context);
 }
 
+/* The depth that is chosen has the best score of the three. */
+static void test_depth_is_searched(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_samples train = oracle_regression(ROWS, DIM, 1, 0.3, 1);
+    bo_machine_desc desc = exact_desc(BO_KERNEL_NNGP);
+    desc.lambda = 0;
+    desc.features.depth = -1;
+    bo_machine *machine = oracle_fit(context, &desc, &train);
+    const int chosen = machine->report.depth;
+    const double score = machine->report.search_score;
+    assert_true(chosen >= 1 && chosen <= 3);
+    bo_machine_destroy(machine);
+    for (desc.features.depth = 1; desc.features.depth <= 3; desc.features.depth++) {
+        machine = oracle_fit(context, &desc, &train);
+        if (desc.features.depth == chosen)
+            assert_true(machine->report.search_score == score);
+        else
+            assert_true(machine->report.search_score >= score);
+        bo_machine_destroy(machine);
+    }
+    desc.features.depth = -1;
+    desc.lambda = 1;
+    assert_int_equal(bo_machine_fit(context, &desc, &train, &machine), BO_INVALID);
+    assert_non_null(strstr(bo_context_error(context), "give a depth"));
+    oracle_drop(&train);
+    bo_context_destroy(context);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -260,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_errors_and_deviations),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_depth_is_searched),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_equal_rows),
     };
