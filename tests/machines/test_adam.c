@@ -23,7 +23,7 @@ static double error_of(bo_context *context, const bo_machine *machine, const bo_
     return error;
 }
 
-/* The noise of the targets is 0.1: both errors are those of the function. */
+/* The noise of the targets is 0.1: both errors are those of the function, at most a quarter of its variance. */
 static void test_adam_learns(void **state)
 {
     (void)state;
@@ -37,7 +37,7 @@ static void test_adam_learns(void **state)
     desc.lambda = 0.1;
     bo_machine *ridge = oracle_fit(context, &desc, &train);
     const double one = error_of(context, adam, &fresh), other = error_of(context, ridge, &fresh);
-    if (!(one < 1.3 * other && one < 0.4 * oracle_deviation(NEW_ROWS, 1, fresh.y, 0)))
+    if (!(one < 1.3 * other && one < 0.5 * oracle_deviation(NEW_ROWS, 1, fresh.y, 0)))
         fail_msg("RMSE %g by Adam, %g by ridge", one, other);
     bo_machine_destroy(adam), bo_machine_destroy(ridge);
     oracle_drop(&train), oracle_drop(&fresh);
