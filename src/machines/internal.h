@@ -2,7 +2,7 @@
  *
  *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
- * fit.c runs these steps. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
+ * fit.c runs these steps after the checks of check.c. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
  * leave_one_out.c. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
  * turns scores into probabilities and measures the validation error. file.c saves and loads machines. */
 #ifndef BO_MACHINES_INTERNAL_H
@@ -320,6 +320,8 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
 bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows, float *z,
                               size_t ldz);
 
+/* Checks the descriptor and the samples of a fit: check.c. */
+bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
 /* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default
  * for kernels of networks with at most as many rows as features. */
 bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows);

@@ -1,0 +1,82 @@
+/* Checks of descriptors and samples before a fit. */
+#include "internal.h"
+
+#include <math.h>
+
+static bo_status check_number(bo_context *context, const char *name, double value, double below)
+{
+    if (value >= 0 && value < below && isfinite(value)) return BO_OK;
+    return bo_fail(context, BO_INVALID, "%s: expected a finite number that is at least 0 and below %g, found %g", name,
+                   below, value);
+}
+
+static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
+{
+    if (!bo_solver_name(desc->solver))
+        return bo_fail(context, BO_INVALID, "solver: expected a value of bo_solver, found %d", (int)desc->solver);
+    if (!bo_loss_name(desc->loss))
+        return bo_fail(context, BO_INVALID, "loss: expected a value of bo_loss, found %d", (int)desc->loss);
+    if (!bo_scaling_name(desc->scaling))
+        return bo_fail(context, BO_INVALID, "scaling: expected a value of bo_scaling, found %d", (int)desc->scaling);
+    if (!bo_precision_name(desc->precision))
+        return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
+                       (int)desc->precision);
+    if (desc->task > BO_TASK_CLASSIFICATION)
+        return bo_fail(context, BO_INVALID, "task: expected a value of bo_task, found %d", (int)desc->task);
+    return BO_OK;
+}
+
+/* The exact kernel of the rows has no features that could be changed or streamed. */
+static bo_status check_exact(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
+{
+    if (samples->sparse)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections needs dense rows, found sparse rows");
+    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_DUAL)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the dual solver, found %s",
+                       bo_solver_name(desc->solver));
+    if (desc->loss == BO_LOSS_LOGISTIC)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the ridge loss, found %s",
+                       bo_loss_name(desc->loss));
+    if (desc->noise > 0 || desc->dropout > 0)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "noise and dropout change features; function sections has none: use lambda");
+    return BO_OK;
+}
+
+bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
+{
+    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
+    BO_TRY(check_enums(context, desc));
+    BO_TRY(check_number(context, "lambda", desc->lambda, INFINITY));
+    BO_TRY(check_number(context, "gamma", desc->features.gamma, INFINITY));
+    BO_TRY(check_number(context, "noise", desc->noise, INFINITY));
+    BO_TRY(check_number(context, "dropout", desc->dropout, 1));
+    if (desc->task == BO_TASK_REGRESSION && samples->classes)
+        return bo_fail(context, BO_INVALID, "task regression: expected a target with numbers, found classes");
+    if (desc->task == BO_TASK_CLASSIFICATION && !samples->classes)
+        return bo_fail(context, BO_INVALID, "task classification: expected a target with classes, found numbers");
+    if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
+        return bo_fail(context, BO_INVALID, "loss logistic: expected a target with classes, found numbers");
+    if (desc->loss == BO_LOSS_LOGISTIC && (desc->noise > 0 || desc->dropout > 0))
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "noise and dropout are supported for the ridge loss only; use lambda with the logistic loss");
+    if (desc->loss == BO_LOSS_LOGISTIC && desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
+        return bo_fail(context, BO_UNSUPPORTED, "loss logistic: expected the primal solver, found %s",
+                       bo_solver_name(desc->solver));
+    if (desc->features.depth == -1 && desc->lambda > 0 && desc->features.gamma > 0)
+        return bo_fail(context, BO_INVALID,
+                       "depth -1 is chosen together with gamma or lambda, but both are given; give a depth");
+    if (desc->features.function == BO_FUNCTION_SECTIONS) BO_TRY(check_exact(context, desc, samples));
+    if (samples->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", samples->rows);
+    BO_TRY(bo_samples_check(context, samples));
+    if (samples->sparse && desc->features.kernel > BO_KERNEL_RATIONAL_QUADRATIC)
+        return bo_fail(context, BO_UNSUPPORTED, "sparse rows need a shift-invariant kernel, found %s; use dense rows",
+                       bo_kernel_name(desc->features.kernel));
+    if (samples->sparse && desc->features.sampling == BO_SAMPLING_LEVERAGE)
+        return bo_fail(context, BO_UNSUPPORTED, "sampling leverage needs dense rows, found sparse rows");
+    double weight = 0;
+    for (size_t i = 0; samples->weights && i < samples->rows; i++) weight += (double)samples->weights[i];
+    if (samples->weights && weight == 0)
+        return bo_fail(context, BO_INVALID, "expected a row of positive weight, found only weights of 0");
+    return BO_OK;
+}
