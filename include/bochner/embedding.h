@@ -103,7 +103,7 @@ BO_API bo_status bo_embedding_apply(bo_context *context, const bo_embedding *emb
  *
  * For LINEAR these are the projections of the rows on the components, the best reconstruction of PCA. For other kernels
  * they are the ridge regression of the scaled inputs on the coordinates, with a penalty of 1e-8 times the total variance of
- * the features.
+ * the features, fitted to at most 4096 evenly spaced rows of the sample.
  *
  * @param context       the context
  * @param embedding     the embedding
@@ -134,7 +134,7 @@ typedef struct bo_embedding_report {
     /** Mean squared distance of the features of the training rows to the subspace, as a fraction of `variance`. */
     double feature_error;
     /** Mean squared difference of the scaled inputs and their pre-images, as a fraction of the variance of the scaled
-     * inputs. */
+     * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted to. */
     double input_error;
     double seconds; /**< seconds of the fit */
 } bo_embedding_report;

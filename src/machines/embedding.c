@@ -7,21 +7,21 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums over rows of φ, φφᵀ, s, s² and φsᵀ, where s are the scaled inputs. For LINEAR, φ is s times √γ, and the last three
- * are not needed. */
+/* Sums over rows of φ and φφᵀ, and rows for the ridge regression of pre-images. For LINEAR, φ is √γ times the scaled inputs,
+ * and the latter are not needed. */
 struct bo_embedding_fitting {
     bo_embedding_desc desc; /* pointers cleared, defaults filled in */
     bo_scaler scaler;
     bo_features *phi;
     bool linear, precise;
     size_t rows, features, dim;
-    double *gram;    /* (features + 1)², upper triangle: the last column has the sums */
-    double *cross;   /* features x dim */
-    double *sums;    /* dim: Σ s */
-    double *squares; /* dim: Σ s² */
+    double *gram; /* (features + 1)², upper triangle: the last column has the sums */
+    size_t kept_rows;
+    float *kept; /* kept_rows x dim: scaled rows of the sample, evenly spaced */
     double seconds;
 };
 
+enum { KEPT_ROWS = BO_SIZE(4096, 512) };
 static const double penalty_share = 1e-8; /* of the total variance: the ridge penalty of pre-images */
 
 /* ---- checks and creation ----------------------------------------------------------------------------------------- */
@@ -47,31 +47,39 @@ static bo_status check(bo_context *context, const bo_embedding_desc *desc, const
     return bo_inputs_check_finite(context, &inputs, 0, sample->rows, sample->dim);
 }
 
-/* The map with its defaults and γ, created from the scaled sample. */
-static bo_status make_features(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
+/* Scales evenly spaced rows of the sample. */
+static bo_status keep_rows(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
+{
+    const size_t dim = sample->dim, rows = bo_min(sample->rows, KEPT_ROWS);
+    fitting->kept_rows = rows;
+    fitting->kept = bo_alloc_raw(context, rows * dim, sizeof *fitting->kept, "a sample of the rows");
+    if (!fitting->kept) return BO_MEMORY;
+    for (size_t i = 0; i < rows; i++) {
+        const size_t from = (size_t)((double)i * (double)sample->rows / (double)rows);
+        const bo_inputs one = {.rows = 1, .x = sample->x + from * dim, .ldx = dim};
+        bo_scaler_apply(context, &fitting->scaler, &one, fitting->kept + i * dim);
+    }
+    return BO_OK;
+}
+
+/* The map with its defaults and γ, created from the kept rows. */
+static bo_status make_features(bo_context *context, bo_embedding_fitting *fitting)
 {
     enum { FEATURES = 2048 };
     const bo_embedding_desc *desc = &fitting->desc;
-    const bo_inputs inputs = {.rows = sample->rows, .x = sample->x, .ldx = sample->dim};
-    float *scaled = bo_alloc_raw(context, sample->rows * sample->dim, sizeof *scaled, "a sample of the rows");
-    if (!scaled) return BO_MEMORY;
-    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     bo_machine_desc as_fitted = {.features = desc->features, .seed = desc->seed};
     if (as_fitted.features.features == 0 && bo_features_needs_length(&as_fitted.features))
         as_fitted.features.features = FEATURES;
-    bo_features_desc map = bo_fitting_map(&as_fitted, sample->dim);
-    map.sample = scaled;
-    map.sample_rows = sample->rows;
-    map.sample_stride = sample->dim;
-    bo_status status = BO_OK;
+    bo_features_desc map = bo_fitting_map(&as_fitted, fitting->dim);
+    map.sample = fitting->kept;
+    map.sample_rows = fitting->kept_rows;
+    map.sample_stride = fitting->dim;
     if (map.gamma == 0 && map.kernel == BO_KERNEL_LINEAR) map.gamma = 1;
     if (map.gamma == 0) {
-        const bo_samples rows = {.rows = sample->rows, .dim = sample->dim, .x = scaled};
-        status = bo_typical_gamma(context, &map, &rows, desc->seed, &map.gamma);
+        const bo_samples rows = {.rows = fitting->kept_rows, .dim = fitting->dim, .x = fitting->kept};
+        BO_TRY(bo_typical_gamma(context, &map, &rows, desc->seed, &map.gamma));
     }
-    if (status == BO_OK) status = bo_features_create(context, &map, &fitting->phi);
-    bo_free(scaled);
-    return status;
+    return bo_features_create(context, &map, &fitting->phi);
 }
 
 /* Refuses sums that do not fit into memory, before they are allocated. */
@@ -81,22 +89,12 @@ static bo_status check_size(bo_context *context, const bo_embedding_fitting *fit
     if (fitting->desc.components > fitting->features)
         return bo_fail(context, BO_INVALID, "components: expected at most %zu, the number of features, found %zu",
                        fitting->features, fitting->desc.components);
-    double sums = 8 * (r + 1) * (r + 1) + (fitting->linear ? 0 : 12 * r * dim);
-    double bytes = sums + 24 * r * r + 8 * k * (4 * r + dim) + 4 * BO_MACHINE_BLOCK * (r + 1 + dim);
+    double bytes = 8 * (r + 1) * (r + 1) + 24 * r * r + 8 * k * (4 * r + dim) + 4 * BO_MACHINE_BLOCK * (r + 1 + dim) +
+                   8 * KEPT_ROWS * (dim + k);
     bo_memory_bound limit = fitting->desc.memory
                                 ? (bo_memory_bound){fitting->desc.memory, "set by --memory, in C by .memory"}
                                 : bo_usual_memory();
     return bo_check_memory(context, "the covariance of the features", bytes, limit, "use fewer features");
-}
-
-static bo_status allocate(bo_context *context, bo_embedding_fitting *fitting)
-{
-    size_t size = fitting->features + 1, dim = fitting->linear ? 0 : fitting->dim;
-    fitting->gram = bo_alloc(context, size * size, sizeof(double), "the covariance of the features");
-    fitting->cross = bo_alloc(context, fitting->features * dim, sizeof(double), "the covariance of the features");
-    fitting->sums = bo_alloc(context, dim, sizeof(double), "the sums of the inputs");
-    fitting->squares = bo_alloc(context, dim, sizeof(double), "the sums of the inputs");
-    return fitting->gram && fitting->cross && fitting->sums && fitting->squares ? BO_OK : BO_MEMORY;
 }
 
 static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
@@ -105,7 +103,8 @@ static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, con
         .rows = sample->rows, .dim = sample->dim, .x = sample->x, .common_unit = sample->common_unit};
     BO_TRY(bo_scaler_fit(context, fitting->desc.scaling, &samples, &fitting->scaler));
     fitting->scaler.limit = 0; /* the components describe all rows, also those far outside */
-    BO_TRY(make_features(context, fitting, sample));
+    BO_TRY(keep_rows(context, fitting, sample));
+    BO_TRY(make_features(context, fitting));
     const bo_features_desc *map = bo_features_describe(fitting->phi);
     enum { PRECISE_FEATURES = 512 };
     fitting->features = map->features;
@@ -113,7 +112,9 @@ static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, con
     fitting->precise = fitting->desc.precision == BO_PRECISION_FLOAT64 ||
                        (fitting->desc.precision == BO_PRECISION_AUTO && map->features <= PRECISE_FEATURES);
     BO_TRY(check_size(context, fitting));
-    return allocate(context, fitting);
+    const size_t size = fitting->features + 1;
+    fitting->gram = bo_alloc(context, size * size, sizeof(double), "the covariance of the features");
+    return fitting->gram ? BO_OK : BO_MEMORY;
 }
 
 bo_status bo_embedding_fitting_create(bo_context *context, const bo_embedding_desc *desc,
@@ -146,9 +147,7 @@ void bo_embedding_fitting_destroy(bo_embedding_fitting *fitting)
     bo_scaler_free(&fitting->scaler);
     bo_features_destroy(fitting->phi);
     bo_free(fitting->gram);
-    bo_free(fitting->cross);
-    bo_free(fitting->sums);
-    bo_free(fitting->squares);
+    bo_free(fitting->kept);
     bo_free(fitting);
 }
 
@@ -158,14 +157,12 @@ typedef struct block {
     size_t stride;
     float *scaled; /* rows x dim */
     float *z;      /* rows x stride: φ, 1 */
-    float *cross;  /* features x dim */
 } block;
 
 static void block_free(block *b)
 {
     bo_free(b->scaled);
     bo_free(b->z);
-    bo_free(b->cross);
 }
 
 static bo_status block_create(bo_context *context, const bo_embedding_fitting *fitting, size_t rows, block *b)
@@ -173,23 +170,7 @@ static bo_status block_create(bo_context *context, const bo_embedding_fitting *f
     *b = (block){.stride = bo_padded(fitting->features + 1)};
     b->scaled = bo_alloc_raw(context, rows * fitting->dim, sizeof(float), "a block of inputs");
     b->z = bo_alloc_raw(context, rows * b->stride, sizeof(float), "a block of features");
-    b->cross =
-        bo_alloc_raw(context, fitting->linear ? 0 : fitting->features * fitting->dim, sizeof(float), "a block of sums");
-    return b->scaled && b->z && b->cross ? BO_OK : BO_MEMORY;
-}
-
-static bo_status add_inputs(bo_context *context, bo_embedding_fitting *fitting, size_t rows, block *b)
-{
-    size_t features = fitting->features, dim = fitting->dim;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < dim; j++) {
-            double s = (double)b->scaled[i * dim + j];
-            fitting->sums[j] += s;
-            fitting->squares[j] += s * s;
-        }
-    BO_TRY(bo_gemm(context, true, false, features, dim, rows, 1, b->z, b->stride, b->scaled, dim, 0, b->cross, dim));
-    for (size_t k = 0; k < features * dim; k++) fitting->cross[k] += (double)b->cross[k];
-    return BO_OK;
+    return b->scaled && b->z ? BO_OK : BO_MEMORY;
 }
 
 static bo_status add_block(bo_context *context, bo_embedding_fitting *fitting, const bo_inputs *inputs, block *b)
@@ -198,8 +179,7 @@ static bo_status add_block(bo_context *context, bo_embedding_fitting *fitting, c
     bo_scaler_apply(context, &fitting->scaler, inputs, b->scaled);
     BO_TRY(bo_features_apply(context, fitting->phi, inputs->rows, b->scaled, fitting->dim, b->z, b->stride));
     for (size_t i = 0; i < inputs->rows; i++) b->z[i * b->stride + features] = 1;
-    BO_TRY(bo_gram(context, size, inputs->rows, b->z, b->stride, fitting->gram, size, fitting->precise));
-    return fitting->linear ? BO_OK : add_inputs(context, fitting, inputs->rows, b);
+    return bo_gram(context, size, inputs->rows, b->z, b->stride, fitting->gram, size, fitting->precise);
 }
 
 bo_status bo_embedding_fitting_add(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *rows)
@@ -226,6 +206,66 @@ bo_status bo_embedding_fitting_add(bo_context *context, bo_embedding_fitting *fi
     }
     block_free(&b);
     fitting->seconds += bo_seconds() - begin;
+    return status;
+}
+
+/* ---- coordinates --------------------------------------------------------------------------------------------------- */
+
+typedef struct widening {
+    size_t features;
+    const float *z;
+    const double *center;
+    double *out;
+} widening;
+
+static void widen_row(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const widening *job = arg;
+    for (size_t j = 0; j < job->features; j++)
+        job->out[index * job->features + j] = (double)job->z[index * job->features + j] - job->center[j];
+}
+
+/* Rows of one block: φ - μ in double, its products with the components, and what they leave of its square. */
+static bo_status apply_block(bo_context *context, const bo_embedding *embedding, const bo_scaler *scaler,
+                             const bo_inputs *inputs, float *z, double *wide, double *coordinates, double *error)
+{
+    size_t features = embedding->report.features, components = embedding->report.components;
+    const bo_row_map row_map = {scaler, embedding->phi, 0};
+    BO_TRY(bo_row_map_project(context, &row_map, inputs, z, features));
+    widening job = {features, z, embedding->center, wide};
+    bo_parallel(context, inputs->rows, widen_row, &job);
+    BO_TRY(bo_gemm64(context, false, true, inputs->rows, components, features, 1, wide, features, embedding->vectors,
+                     features, 0, coordinates, components));
+    for (size_t i = 0; error && i < inputs->rows; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < features; j++) sum += wide[i * features + j] * wide[i * features + j];
+        for (size_t k = 0; k < components; k++)
+            sum -= coordinates[i * components + k] * coordinates[i * components + k];
+        error[i] = fmax(sum, 0);
+    }
+    return BO_OK;
+}
+
+/* scaler: NULL if the rows are scaled already. */
+static bo_status apply_rows(bo_context *context, const bo_embedding *embedding, const bo_scaler *scaler,
+                            const bo_inputs *all, double *coordinates, double *error)
+{
+    enum { ROWS = BO_SIZE(512, 4) };
+    const size_t features = embedding->report.features, components = embedding->report.components;
+    const size_t each = bo_min(all->rows, ROWS);
+    float *z = bo_alloc_raw(context, each * features, sizeof *z, "a block of features");
+    double *wide = bo_alloc_raw(context, each * features, sizeof *wide, "a block of features");
+    bo_status status = z && wide ? BO_OK : BO_MEMORY;
+    for (size_t first = 0; status == BO_OK && first < all->rows; first += each) {
+        const bo_inputs inputs = bo_inputs_slice(all, first, bo_min(each, all->rows - first));
+        status = apply_block(context, embedding, scaler, &inputs, z, wide, coordinates + first * components,
+                             error ? error + first : NULL);
+        if (status == BO_OK)
+            status = bo_progress(context, "embedding", (double)(first + inputs.rows), (double)all->rows);
+    }
+    bo_free(z);
+    bo_free(wide);
     return status;
 }
 
@@ -266,31 +306,56 @@ static void fix_signs(size_t components, size_t features, double *vectors)
     }
 }
 
-/* decoder = cov(c, s) / (λ_k + penalty), and the variance of the scaled inputs that is left. */
+/* Subtracts the mean of each column. */
+static void center_columns(size_t rows, size_t columns, double *x, double *mean)
+{
+    memset(mean, 0, columns * sizeof *mean);
+    for (size_t i = 0; i < rows * columns; i++) mean[i % columns] += x[i] / (double)rows;
+    for (size_t i = 0; i < rows * columns; i++) x[i] -= mean[i % columns];
+}
+
+/* The ridge regression of the scaled inputs s on the coordinates c over the kept rows, both centered:
+ * (CᵀC/n + penalty I) decoder = CᵀS/n; and the part of the variance of s that it leaves. room: c (n x K), its mean (K), s (n x
+ * d), a matrix (K x K). */
+static bo_status solve_decoder(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out, double *c,
+                               double *c_mean, double *s, double *matrix)
+{
+    const size_t n = fitting->kept_rows, dim = fitting->dim, k = out->report.components;
+    const double share = 1 / (double)n;
+    double total = 0, left = 0;
+    center_columns(n, k, c, c_mean);
+    center_columns(n, dim, s, out->mean);
+    BO_TRY(bo_gemm64(context, true, false, k, k, n, share, c, k, c, k, 0, matrix, k));
+    BO_TRY(bo_gemm64(context, true, false, k, dim, n, share, c, k, s, dim, 0, out->decoder, dim));
+    for (size_t i = 0; i < k; i++) matrix[i * k + i] += penalty_share * out->report.variance;
+    BO_TRY(bo_cholesky(context, k, matrix, k, NULL));
+    BO_TRY(bo_solve_lower(context, k, dim, matrix, k, out->decoder, dim));
+    BO_TRY(bo_solve_lower_t(context, k, dim, matrix, k, out->decoder, dim));
+    for (size_t i = 0; i < n * dim; i++) total += s[i] * s[i];
+    BO_TRY(bo_gemm64(context, false, false, n, dim, k, -1, c, k, out->decoder, dim, 1, s, dim));
+    for (size_t i = 0; i < n * dim; i++) left += s[i] * s[i];
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < dim; j++) out->mean[j] -= c_mean[i] * out->decoder[i * dim + j];
+    out->report.input_error = total > 0 ? left / total : 0;
+    return BO_OK;
+}
+
 static bo_status fit_decoder(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out)
 {
-    size_t features = fitting->features, dim = fitting->dim, components = out->report.components;
-    double n = (double)fitting->rows, penalty = penalty_share * out->report.variance, total = 0, left = 0;
-    double *cross = bo_alloc_raw(context, features * dim, sizeof *cross, "the covariance of the features");
-    if (!cross) return BO_MEMORY;
-    for (size_t j = 0; j < dim; j++) {
-        out->mean[j] = fitting->sums[j] / n;
-        total += (fitting->squares[j] - n * out->mean[j] * out->mean[j]) / (n - 1);
-    }
-    for (size_t i = 0; i < features; i++)
-        for (size_t j = 0; j < dim; j++)
-            cross[i * dim + j] = (fitting->cross[i * dim + j] - n * out->center[i] * out->mean[j]) / (n - 1);
-    bo_status status = bo_gemm64(context, false, false, components, dim, features, 1, out->vectors, features, cross,
-                                 dim, 0, out->decoder, dim);
-    bo_free(cross);
-    left = total;
-    for (size_t k = 0; status == BO_OK && k < components; k++)
-        for (size_t j = 0; j < dim; j++) {
-            double shared = out->decoder[k * dim + j], b = shared / (out->variance[k] + penalty);
-            left += b * b * out->variance[k] - 2 * b * shared;
-            out->decoder[k * dim + j] = b;
-        }
-    out->report.input_error = total > 0 ? fmax(left / total, 0) : 0;
+    const size_t n = fitting->kept_rows, dim = fitting->dim, k = out->report.components;
+    const bo_inputs kept = {.rows = n, .x = fitting->kept, .ldx = dim};
+    double *c = bo_alloc_raw(context, n * k, sizeof *c, "pre-images");
+    double *mean = bo_alloc_raw(context, k, sizeof *mean, "pre-images");
+    double *s = bo_alloc_raw(context, n * dim, sizeof *s, "pre-images");
+    double *matrix = bo_alloc_raw(context, k * k, sizeof *matrix, "pre-images");
+    bo_status status = c && mean && s && matrix ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = apply_rows(context, out, NULL, &kept, c, NULL);
+    for (size_t i = 0; status == BO_OK && i < n * dim; i++) s[i] = (double)fitting->kept[i];
+    if (status == BO_OK) status = solve_decoder(context, fitting, out, c, mean, s, matrix);
+    bo_free(c);
+    bo_free(mean);
+    bo_free(s);
+    bo_free(matrix);
     return status;
 }
 
@@ -411,43 +476,7 @@ const double *bo_embedding_vectors(const bo_embedding *embedding)
     return embedding ? embedding->vectors : NULL;
 }
 
-/* ---- coordinates and pre-images ---------------------------------------------------------------------------------- */
-
-typedef struct widening {
-    size_t features;
-    const float *z;
-    const double *center;
-    double *out;
-} widening;
-
-static void widen_row(void *arg, size_t index, int worker)
-{
-    (void)worker;
-    const widening *job = arg;
-    for (size_t j = 0; j < job->features; j++)
-        job->out[index * job->features + j] = (double)job->z[index * job->features + j] - job->center[j];
-}
-
-/* Rows of one block: φ - μ in double, its products with the components, and what they leave of its square. */
-static bo_status apply_block(bo_context *context, const bo_embedding *embedding, const bo_inputs *inputs, float *z,
-                             double *wide, double *coordinates, double *error)
-{
-    size_t features = embedding->report.features, components = embedding->report.components;
-    const bo_row_map row_map = {&embedding->scaler, embedding->phi, 0};
-    BO_TRY(bo_row_map_project(context, &row_map, inputs, z, features));
-    widening job = {features, z, embedding->center, wide};
-    bo_parallel(context, inputs->rows, widen_row, &job);
-    BO_TRY(bo_gemm64(context, false, true, inputs->rows, components, features, 1, wide, features, embedding->vectors,
-                     features, 0, coordinates, components));
-    for (size_t i = 0; error && i < inputs->rows; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < features; j++) sum += wide[i * features + j] * wide[i * features + j];
-        for (size_t k = 0; k < components; k++)
-            sum -= coordinates[i * components + k] * coordinates[i * components + k];
-        error[i] = fmax(sum, 0);
-    }
-    return BO_OK;
-}
+/* ---- new rows and pre-images ---------------------------------------------------------------------------------- */
 
 bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding, size_t rows, const float *x,
                              size_t ldx, double *coordinates, double *error)
@@ -455,26 +484,12 @@ bo_status bo_embedding_apply(bo_context *context, const bo_embedding *embedding,
     BO_REQUIRE(context, embedding);
     BO_REQUIRE_IF(context, rows > 0, x, coordinates);
     BO_SPAN(context, "machine", "embed");
-    size_t features = embedding->report.features, dim = embedding->report.dim;
-    size_t components = embedding->report.components;
+    const size_t dim = embedding->report.dim;
     if (rows > 1 && ldx < dim)
         return bo_fail(context, BO_INVALID, "ldx: expected at least %zu, the number of columns, found %zu", dim, ldx);
     const bo_inputs all = {.rows = rows, .x = x, .ldx = ldx};
     BO_TRY(bo_inputs_check_finite(context, &all, 0, rows, dim));
-    enum { ROWS = BO_SIZE(512, 4) };
-    size_t each = bo_min(rows, ROWS);
-    float *z = bo_alloc_raw(context, each * features, sizeof *z, "a block of features");
-    double *wide = bo_alloc_raw(context, each * features, sizeof *wide, "a block of features");
-    bo_status status = z && wide ? BO_OK : BO_MEMORY;
-    for (size_t first = 0; status == BO_OK && first < rows; first += each) {
-        const bo_inputs inputs = bo_inputs_slice(&all, first, bo_min(each, rows - first));
-        status = apply_block(context, embedding, &inputs, z, wide, coordinates + first * components,
-                             error ? error + first : NULL);
-        if (status == BO_OK) status = bo_progress(context, "embedding", (double)(first + inputs.rows), (double)rows);
-    }
-    bo_free(z);
-    bo_free(wide);
-    return status;
+    return apply_rows(context, embedding, &embedding->scaler, &all, coordinates, error);
 }
 
 bo_status bo_embedding_invert(bo_context *context, const bo_embedding *embedding, size_t rows,
