@@ -228,12 +228,13 @@ const lab_experiment lab_rfa_training = {
          "lower the loss of short windows.",
      .source = "Random Feature Attention (arXiv 2103.02143), section 4.1 and appendix",
      .method =
-         "Byte-level language models with 2 layers, width 64, 4 heads and 128 features are trained for 1000 steps "
-         "of 1024 tokens. States: windows of 32 tokens, each with an empty state or with the state of the window "
-         "before it; the gradient ends at each window, or flows through 4 consecutive windows in each step; and "
-         "windows of 128 tokens. Kernels and draws: windows of 128 tokens. The first 16384 held-out tokens are "
-         "scored in windows of the length of training and, with a carried state, as one window. Another draw "
-         "replaces the frequencies of all layers after training.",
+         "Byte-level language models with 2 layers, width 64, 4 heads and 128 features are trained for 1000 steps of "
+         "1024 tokens. States: windows of 32 tokens, each with an empty state or with the state of the window "
+         "before it; the gradient ends at each window (32 sequences per step), or flows through 4 consecutive "
+         "windows in each step (8 sequences, so that the windows of a step come from fewer places of the text); "
+         "and windows of 128 tokens (8 sequences). Kernels and draws: windows of 128 tokens. The first 16384 "
+         "held-out tokens are scored in windows of the length of training and, with a carried state, as one "
+         "window. Another draw replaces the frequencies of all layers after training.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},
