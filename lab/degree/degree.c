@@ -19,8 +19,8 @@
     "24 parities of 3 out of 8 signs, and the product of 3 permutations. There are 15,000 rows for training, "         \
     "5,000 for validation and 5,000 for the error, which is divided by that of guessing; values below 1% "             \
     "count as 1%. AdamW starts at a learning rate of 0.002, with batches of 64 rows (32 sequences). The "              \
-    "validation loss is evaluated every 250 (125) steps. After 12 (10) evaluations without an improvement of "         \
-    "0.2% the rate is divided by 4, and at the third (second) time training ends, at the latest after 30,000 "         \
+    "validation loss is evaluated every 250 (125) steps. After 8 evaluations without an improvement of "               \
+    "0.4% the rate is divided by 4, and at the second time training ends, at the latest after 20,000 "                 \
     "(10,000) steps; on sequences, evaluations of the first 4,000 steps do not count. The error is that at "           \
     "the lowest validation loss. A degree is best if the lowest error of the others is larger: the mean over "         \
     "tasks of the logarithm of the ratio is at least the bound. Token-mixing MLP: polynomials are fitted to "          \

@@ -187,9 +187,9 @@ static bo_status measure(lab_run *run)
     task t = {.run = run,
               .totals = &totals,
               .stopping = {.every = lab_size(run, 200, 10),
-                           .most = lab_size(run, 6000, 10),
+                           .most = lab_size(run, 5000, 10),
                            .phases = 2,
-                           .patience = 3,
+                           .patience = 2,
                            .gain = 0.005}};
     BO_TRY(lab_text_open(run, 0, &t.text));
     bo_status status = BO_OK;
@@ -210,8 +210,8 @@ static bo_status measure(lab_run *run)
 #define METHOD                                                                                                         \
     LAB_DEGREE_LAYERS                                                                                                  \
     "Width 32, two heads, windows of 64 bytes, batches of 8, Muon at its default learning rates. The held-out"         \
-    " loss is evaluated every 200 steps on 16,384 bytes. After 3 evaluations without an improvement of 0.5% "          \
-    "the rates are divided by 4, and at the second time training ends, at the latest after 6,000 steps. The "          \
+    " loss is evaluated every 200 steps on 16,384 bytes. After 2 evaluations without an improvement of 0.5% "          \
+    "the rates are divided by 4, and at the second time training ends, at the latest after 5,000 steps. The "          \
     "result is the lowest held-out loss in nats per byte. MLPs: two layers with softmax attention, whose MLPs"         \
     " are x + T_d(x / rms(x)) with T_d of 12 matrices in layers as written, or have degree d and an output "           \
     "matrix. Mixers: 4, 4, 3, 2 layers of degree 2, e, 3, 4, of which mixers and MLPs have that degree and an"         \

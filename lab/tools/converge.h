@@ -6,9 +6,9 @@
 #include <bochner/train.h>
 
 /* Training has several phases with a constant learning rate, a quarter of the one before. A phase ends after `patience`
- * evaluations without a relative improvement of `gain` over its best loss; evaluations before step `least` do not count, because some tasks begin
- * with a plateau. Training ends after the last phase, when the loss is
- * at most `solved`, or after `most` steps. */
+ * evaluations without a relative improvement of `gain` over its best loss; evaluations before step `least` do not
+ * count, because some tasks begin with a plateau. Training ends after the last phase, when the loss is at most
+ * `solved`, or after `most` steps. */
 typedef struct lab_patience {
     uint64_t every, least, most; /* steps between evaluations, and in total */
     size_t phases, patience;
