@@ -25,14 +25,19 @@ static const bo_lab_claim claims[] = {
      .number = "exponent of the time as a power of the length, fitted over the three longest lengths",
      .rule = BO_LAB_BETWEEN,
      .bound = 1.8,
-     .upper = 2.2},
+     .upper = 2.2,
+     .passage =
+         LAB_REVIEW "line 11: \"softmax attention in transformer architectures requies quadratic complexity with "
+                    "respect to sequence length\""},
     {.name = "linear-growth",
      .statement = "The time of a forward and backward pass of attention with random features grows linearly with the "
                   "sequence length.",
      .number = "exponent of the time as a power of the length, fitted over the three longest lengths",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
-     .upper = 1.1},
+     .upper = 1.1,
+     .passage = LAB_REVIEW "line 49: \"the attention computation can be reduced to linear complexity with respect to "
+                           "sequence leangth\""},
     {.name = "training",
      .statement = "In training, the sequence length at which both take the same time is within a factor of two of the "
                   "length at which their operation counts are equal.",
