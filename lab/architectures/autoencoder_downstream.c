@@ -4,6 +4,11 @@
 #include "images.h"
 #include "../statistics.h"
 
+#define NOT_NEEDED                                                                                                     \
+    LAB_NOTES                                                                                                          \
+    "line 566: \"when inferencing for the downstream task, no augmentation for input is needed\"; that it is "         \
+    "harmful is our extension"
+
 static const bo_lab_claim claims[] = {
     {.name = "not-the-lowest",
      .statement =
@@ -20,7 +25,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1,
      .passage = LAB_NOTES "line 560: \"the one which produces lower validation loss not necessarily perform better on "
-                          "downstream task!\""},
+                          "downstream task!\"; one pair would suffice, the fraction is ours"},
     {.name = "noise",
      .statement = "For the largest code, noise in training worsens the reconstruction of clean images but improves the "
                   "classifier.",
@@ -47,13 +52,15 @@ static const bo_lab_claim claims[] = {
      .statement = "Noise is useful only in training: adding noise to the inputs at test time lowers the accuracy.",
      .number = "accuracy from 1000 labels with clean inputs minus accuracy with the noise of training",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.02},
+     .bound = 0.02,
+     .source = NOT_NEEDED},
     {.name = "masks-in-use",
      .statement = "Masking is useful only in training: hiding pixels at test time lowers the accuracy.",
      .number = "accuracy from 1000 labels with clean inputs minus accuracy with half of the pixels hidden as in "
                "training",
      .rule = BO_LAB_AT_LEAST,
-     .bound = 0.02},
+     .bound = 0.02,
+     .source = NOT_NEEDED},
 };
 
 static const bo_lab_table tables[] = {

@@ -393,7 +393,7 @@ const lab_experiment lab_batchnorm = {
      .claim = "The mean and standard deviation of a batch depend on every row. Backpropagation through them removes "
               "the components of the gradient along 1 and along the normalized batch, and makes the scale of the "
               "preceding weights irrelevant.",
-     .source = "course notes, batch normalization",
+     .source = "Ioffe, Szegedy: Batch normalization, arXiv 1502.03167; course notes, batch normalization",
      .method =
          "x has 32 columns, normal with mean 3 and standard deviation 2, and passes through the batch normalization "
          "of the library in training mode. The arriving gradients are independent normal numbers (batch size 64, ε = "

@@ -14,8 +14,9 @@ static const bo_lab_claim claims[] = {
      .number = "number of layers with a different shape or number of weights",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .passage =
-         LAB_NOTES "lines 342-350: \"of weights: FK²C\", \"of bias: F\", \"W' = ⌊(W-K+2P)/S⌋ + 1\"; groups are ours"},
+     .passage = LAB_NOTES
+     "lines 342-358: \"of weights: FK²C\", \"of bias: F\", \"W' = ⌊(W-K+2P)/S⌋ + 1\"; groups are ours, and so are "
+     "rounding and padding of pooling"},
     {.name = "receptive-field",
      .statement = "An output depends on exactly 1 + Σ (K_l - 1) Π_{i<l} S_i inputs along an axis (its receptive "
                   "field).",

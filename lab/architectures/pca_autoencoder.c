@@ -18,7 +18,7 @@ static const bo_lab_claim claims[] = {
      .number = "|(W₂W₁ - I)XXᵀW₁ᵀ| / |XXᵀ|, for data in float32",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-7,
-     .passage = LAB_NOTES "lines 540-548: \"The first order condition states that […]. If W_2 = W_1ᵀ are the first k "
+     .passage = LAB_NOTES "lines 538-548: \"The first order condition states that […]. If W_2 = W_1ᵀ are the first k "
                           "columns of U, then […] W_1 = U_kᵀ, W_2 = U_k\""},
     {.name = "not-orthogonal",
      .statement = "Control: without weight decay, its weights are not orthogonal.",

@@ -15,8 +15,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05,
-     .passage = LAB_NOTES "lines 504-506: \"if the magnitude of the largest eigenvalue of W^h is much larger than 1, "
-                          "gradient explode; vice versa\""},
+     .passage = LAB_NOTES "lines 504-506: \"∂L/∂h_t = 2(ŷ_t - y) Wᵀ (W^h)^(T-t), so if the magnitude of the largest "
+                          "eigenvalue of W^h is much larger than 1, gradient explode; vice versa\""},
     {.name = "at-one",
      .statement = "At ρ = 1, the gradient neither grows nor vanishes.",
      .number = "|ln|gradient|| per step",

@@ -12,8 +12,10 @@ static const bo_lab_claim claims[] = {
      .number = "largest change of q·k / |q||k| when both move by up to 4000 positions",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5,
-     .source = "RoFormer (arXiv 2104.09864), course notes, lecture on RoPE",
-     .passage = LAB_NOTES "lines 703-707: \"RoPE(z_t, t) = e^(jtw) z_t, hence RoPE(x, m)ᵀ RoPE(y, n)\""},
+     .source = "RoFormer (arXiv 2104.09864), course notes, RoPE",
+     .passage = LAB_NOTES
+     "lines 703-707: \"RoPE(z_t, t) = e^(jtw) z_t, hence RoPE(x, m)ᵀ RoPE(y, n)\". The text version has lost what "
+     "follows; it is read as: depends only on m - n"},
     {.name = "closed-form",
      .statement =
          "This product is Re Σ exp(√-1 w_n (i - j)) z_n conj(y_n) with w_n = 10000^(-2(n - 1) / d), where pairs of "
@@ -21,7 +23,7 @@ static const bo_lab_claim claims[] = {
      .number = "largest difference of q·k / |q||k| from the formula",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5,
-     .source = "RoFormer (arXiv 2104.09864), course notes, lecture on RoPE"},
+     .source = "RoFormer (arXiv 2104.09864), course notes, RoPE"},
     {.name = "added",
      .statement = "Control: with added positions (sinusoids), inner products depend on both positions.",
      .number = "largest change of q·k / |q||k| when both move by up to 4000 positions",
@@ -43,7 +45,7 @@ static const bo_lab_claim claims[] = {
      .number = "held-out R² of the position by ridge regression from the best layer",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = "course notes, lecture on RoPE; Haviv et al. (arXiv 2203.16634)",
+     .source = "course notes, RoPE; Haviv et al. (arXiv 2203.16634)",
      .passage = LAB_NOTES "line 713: \"it might be possible for attention layer itself to learn to encode positional "
                           "information\""},
     {.name = "both-ways",
@@ -443,7 +445,7 @@ const lab_experiment lab_rope = {
      .title = "Rotary positions, and models that infer positions",
      .claim = "With rotary positions, queries and keys depend only on their distance. A causal model without "
               "positions learns where its tokens are; without the causal mask it cannot.",
-     .source = "RoFormer (arXiv 2104.09864); course notes, lecture on RoPE; Haviv et al. (arXiv 2203.16634)",
+     .source = "RoFormer (arXiv 2104.09864); course notes, RoPE; Haviv et al. (arXiv 2203.16634)",
      .method = "A query and a key of 64 random numbers are rotated to 64 positions each, starting at 0, 1000, … 4000, "
                "and all inner products are compared. Byte-level language models with 2 layers, width 64, 4 heads and "
                "windows of 64 tokens are trained for 600 steps of 16 windows without positions and with rotary, "

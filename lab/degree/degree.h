@@ -58,23 +58,23 @@ void lab_degree_put(lab_run *run, const char *table, const char *row, const doub
     " it: ln d / matrices is 0.35, 0.5, 0.37, 0.35 for d = 2, e, 3, 4 as written. (At a cost of e matrices "           \
     "the theory predicts 0.368 for e and 0.366 for 3, a difference too small to measure.) "
 
-/* The claims about one comparison. A difference below the bound does not matter. `field` is passage for layers as
- * written, source for others. */
-#define LAB_DEGREE_BEST(field, family, nets, measure, tasks, least, percent)                                           \
+/* The claims about one comparison. A difference below the bound does not matter. `field` is passage for the networks of
+ * the source, and source for others; `note` says what differs from it. */
+#define LAB_DEGREE_BEST(field, note, family, nets, measure, tasks, least, percent)                                     \
     {.name = family "-3",                                                                                              \
      .statement = nets ", the " measure " of degree 3 is at least " percent " below those of degrees 2 and 4.",        \
      .number = "ln(lowest " measure " of d = 2, 4 / " measure " of d = 3)" tasks,                                      \
      .rule = BO_LAB_AT_LEAST,                                                                                          \
      .bound = least,                                                                                                   \
      .field = LAB_NAVON                                                                                                \
-     "line 96: \"for fixed parameters budget B, where our theory claims that d = 3 is the optimal one\""},             \
+     "line 96: \"for fixed parameters budget B, where our theory claims that d = 3 is the optimal one\"" note},        \
     {                                                                                                                  \
         .name = family "-e",                                                                                           \
         .statement = nets ", the " measure " of degree e is at least " percent " below those of degrees 2, 3 and 4.",  \
         .number = "ln(lowest " measure " of d = 2, 3, 4 / " measure " of d = e)" tasks, .rule = BO_LAB_AT_LEAST,       \
         .bound = least,                                                                                                \
         .field = LAB_NAVON                                                                                             \
-            "line 72: \"further improvement can be achieved by taking each building block to be with degree e\""       \
+            "line 72: \"further improvement can be achieved by taking each building block to be with degree e\"" note  \
     }
 
 /* The comparisons are fair. */

@@ -12,7 +12,7 @@
     LAB_NAVON "lines 13-17: \"as long as L > log_3 d_x: sep(y) = Θ(3^(L·d_x)), "                                     \
               "where d_x is the layer width, and L is the depth\""
 #define EQUATION_3                                                                                                     \
-    LAB_NAVON "lines 21-35: \"each from degree d then the obtained "                                                   \
+    LAB_NAVON "lines 26-35: \"each from degree d then the obtained "                                                   \
               "expressive power is sep(Y_L^d) = Θ(d^(L·d_x)) […] as long as L > log_d d_x\""
 
 #define CLAIM                                                                                                          \
@@ -77,7 +77,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
-     .passage = EQUATION_3},
+     .passage = EQUATION_3 ", read as a law in d_x with a constant that does not depend on d_x"},
     {.name = "logarithm",
      .statement = "For L > log_d d_x and one token in each half, ln rank is at least half of d_x (L - log_d d_x) ln d.",
      .number = "smallest ln rank / (d_x (L ln d - ln d_x))",
@@ -101,7 +101,7 @@ static const bo_lab_claim claims[] = {
      .number = "largest ln (rank of degree 3 / largest rank of degrees 2 and 4) over d_x = 1 and 2",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .source = LAB_NAVON "lines 35-53, which compare the growth for large budgets"},
+     .source = LAB_NAVON "lines 35-53, which maximize d^(L·d_x) at a fixed budget and leave out constant factors"},
     {.name = "proxy",
      .statement = "With one token in each half, the rank depends only on the total degree: layers of degree 2 and half "
                   "as many layers of degree 4 have the same rank.",

@@ -45,7 +45,9 @@ static const bo_lab_claim claims[] = {
      .number = "difference of the ranks",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .source = NAVON ", section 6.2"},
+     .source =
+         LAB_NAVON "line 267, which suggests the degree as a proxy for the expressiveness; that nothing else matters "
+                   "is our reading"},
     {.name = "monomials",
      .statement = "With layers as wide as the input, the rank equals the number of monomials that can be paired.",
      .number = "fraction of networks with another rank",
@@ -104,15 +106,17 @@ static const bo_lab_claim claims[] = {
                          "ε-sep-rank\"; ε, the rank and the polynomials are our choice"},
     {.name = "losses",
      .statement =
-         "The choice of distance changes it only by a factor that does not depend on the number of points, also for "
-         "the function that is 1 if A = B.",
+         "The choice of distance changes the error of an approximation of lower rank only by a factor that does not "
+         "depend on the number of points, also for the function that is 1 if A = B.",
      .number = "exponent of √d₂ / d₁ as a power of the grid size",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
      .source = LAB_NAVON "line 207: \"all the norms on R^n are equivalent\", which holds for a fixed number n of "
                          "points; that the constants do not depend on n is our extension"},
     {.name = "losses-smooth",
-     .statement = "For a polynomial of fixed degree, the choice of distance changes it only by a constant factor.",
+     .statement =
+         "For a polynomial of fixed degree, the choice of distance changes the error of an approximation of lower "
+         "rank only by a constant factor.",
      .number = "absolute exponent of √d₂ / d₁ as a power of the grid size",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,

@@ -20,8 +20,10 @@ static const bo_lab_claim claims[] = {
      .number = "variance with isotropic frequencies divided by variance with frequencies from N(0, Σ*)",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.3,
-     .passage = LAB_PAPERS "line 16: \"queries and keys are typically anisotropic. This induces high Monte Carlo "
-                           "variance in isotropic sampling schemes\""},
+     .passage =
+         LAB_PAPERS "line 16: \"queries and keys are typically anisotropic. This induces high Monte Carlo "
+                    "variance in isotropic sampling schemes […]. Importance sampling can address this by adapting "
+                    "the sampling distribution to the input geometry\""},
     {.name = "whitened",
      .statement = "The variance of a whitened kernel, with M proportional to Λ^-½, does not depend on the anisotropy "
                   "of the data.",

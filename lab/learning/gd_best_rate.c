@@ -19,7 +19,8 @@ static const bo_lab_claim claims[] = {
                   "worst-case contraction factor (the course notes leave this open).",
      .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with 16 and 64 singular values",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0.02},
+     .bound = 0.02,
+     .source = LAB_NOTES "lines 40-42: \"η' = 1/(σ_1² + σ_s²)? Not exactly, hard to tell\""},
     {.name = "contraction",
      .statement = "At this rate, one step leaves the fraction (κ - 1)/(κ + 1) of the worst error, where κ = "
                   "σ_max²/σ_min².",

@@ -23,8 +23,9 @@ static const bo_lab_claim claims[] = {
      .number = "time with products on the larger side divided by time of the update, 1024 x 64, 5 cubic iterations",
      .rule = BO_LAB_AT_LEAST,
      .bound = 8,
-     .passage = LAB_NOTES "lines 294-296: \"if dout >> din, can we be faster? re-write: p(W) = ½(3I - WWᵀ)W = ½W(3I - "
-                          "WᵀW)\""},
+     .passage =
+         LAB_NOTES "lines 294-296: \"if dout >> din, can we be faster? re-write: p(W) = ½(3I - WWᵀ)W = ½W(3I - "
+                   "WᵀW)\"; how much faster is ours, because the costs on lines 284-298 have lost their exponents"},
     {.name = "cubic",
      .statement = "The cubic iteration brings all singular values to 1.",
      .number = "largest |s - 1| after 25 iterations, for s of at least 0.005 |G|",
@@ -62,7 +63,7 @@ static const bo_lab_claim claims[] = {
      .bound = 1e-4,
      .passage =
          LAB_NOTES "line 334: \"SignGD, Adam and Muon: global scale of raw gradients doesn't effect final update "
-                   "direction\""},
+                   "direction\"; tested for Muon"},
     {.name = "faster",
      .statement = "After the same number of steps, a small language model has a lower held-out loss with Muon than "
                   "with AdamW, each at its best learning rate.",

@@ -42,14 +42,16 @@ static const bo_lab_claim claims[] = {
                "|ΔW|, whichever is larger",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25,
-     .source = "A Spectral Condition for Feature Learning (arXiv 2310.17813); course notes, feature learning"},
+     .source =
+         "A Spectral Condition for Feature Learning (arXiv 2310.17813); course notes, maximal update parametrization"},
     {.name = "spectral-control",
      .statement = "AdamW in the standard parametrization violates the spectral condition: updates at a constant "
                   "learning rate grow with the fan in.",
      .number = "median over matrices of the |exponent| of |ΔW| / √(fan out / fan in) as a power of the width",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = "A Spectral Condition for Feature Learning (arXiv 2310.17813); course notes, feature learning"},
+     .source =
+         "A Spectral Condition for Feature Learning (arXiv 2310.17813); course notes, maximal update parametrization"},
 };
 
 static const bo_lab_table tables[] = {

@@ -65,9 +65,10 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05,
-     .passage =
-         LAB_NOTES "lines 186 and 216-218: \"entries of X are sampled i.i.d from unit Gaussian\", \"E(‖y'‖²_RMS) = "
-                   "[…] η² [E(Σ|x_i|)]² = η² d_1²\""},
+     .passage = LAB_NOTES
+     "lines 186 and 216-218: \"entries of X are sampled i.i.d from unit Gaussian\", \"E(‖y'‖²_RMS) = "
+     "[…] η² [E(Σ|x_i|)]² = η² d_1²\". That part (b), from line 211 on, has the inputs of part (a) on line "
+     "186 is our reading; for entries of 1 and -1 the equation is exact"},
     {.name = "sign-scale",
      .statement = "The size of this change is proportional to d.",
      .number = "exponent of the size of y' as a power of the fan in",
@@ -81,7 +82,9 @@ static const bo_lab_claim claims[] = {
      .number = "largest |exponent| of the size of Δy, as a power of the fan in and of the fan out",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
-     .passage = LAB_NOTES "line 332: \"α ≤ √dout\""},
+     .source =
+         LAB_NOTES "line 332: \"α ≤ √dout\", which bounds the change of y; that the change does not depend on the "
+                   "shape is our extension"},
 };
 
 static const bo_lab_table tables[] = {
