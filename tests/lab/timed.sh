@@ -3,7 +3,8 @@
 is_timed() {
     case $1/$2 in
     crossover/* | time-law/* | ssm/by-length | ssm/by-states | muon/longer-side | muon/transposed-first | \
-        ridge-attention/square | ridge-attention/length | rfa/speed) return 0 ;;
+        ridge-attention/square | ridge-attention/length | ridge-attention/pool-length | ridge-attention/pool-square | \
+        ridge-attention/pool-cube | rfa/speed) return 0 ;;
     esac
     return 1
 }
