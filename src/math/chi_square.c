@@ -7,7 +7,8 @@
  * along any path from -i∞ to i∞ that crosses the real axis at a c between 0 and 1/(2 λ_max). The path here is the parabola
  * s = c + a y² + iy. With c at the saddle point K'(c) = x, and a = K'''/(6 K''), which follows the path of steepest
  * descent, the integrand neither oscillates nor cancels, so that tiny probabilities have the same relative accuracy as
- * large ones. The trapezoidal rule converges exponentially. (Daniels 1954 for the saddle point; Imhof 1961 integrates along
+ * large ones. The trapezoidal rule converges exponentially. Its points are y = sinh(u) / √K'', because for few weights and a
+ * small x the integrand decays only like y⁻². (Daniels 1954 for the saddle point; Imhof 1961 integrates along
  * the imaginary axis.) */
 #include <complex.h>
 #include <math.h>
@@ -68,15 +69,15 @@ double bo_chi_square_tail(size_t count, const double *weights, double x)
     /* the path stays away from the pole at s = 0, also for an x below the mean, whose saddle point is negative */
     double least = 0.4 / sqrt(d[1]), c = x > d[0] ? fmax(saddle_point(&m, x), least) : least;
     derivatives(&m, c, d);
-    const double bend = d[2] / (6 * d[1]), step = 0.04 / sqrt(d[1]);
+    const double bend = d[2] / (6 * d[1]), scale = 1 / sqrt(d[1]), step = 0.04;
     const double height = creal(exponent(&m, c, x));
     double sum = 0.5 / c; /* y = 0 */
-    for (int k = 1; k < 20000; k++) {
-        double y = k * step;
+    for (int k = 1; k < 2000; k++) {
+        double y = scale * sinh(k * step);
         double complex s = c + bend * y * y + I * y;
-        double complex term = cexp(exponent(&m, s, x) - height) / s * (2 * bend * y + I);
+        double complex term = cexp(exponent(&m, s, x) - height) / s * (2 * bend * y + I) * cosh(k * step);
         sum += cimag(term);
         if (cabs(term) < 1e-17 / c) break;
     }
-    return fmin(1, fmax(0, exp(height) * sum * step / M_PI));
+    return fmin(1, fmax(0, exp(height) * sum * scale * step / M_PI));
 }
