@@ -1,6 +1,7 @@
 /* The largest eigenvalues of a symmetric positive semidefinite matrix and their eigenvectors: subspace iteration with the
  * Rayleigh-Ritz procedure (Halko, Martinsson and Tropp 2011), or bo_eigen if the matrix is small, if many values are
  * wanted, or if the iteration converges slowly. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -10,7 +11,9 @@
 /* Below SMALL rows, and if the block would have more than a quarter of them, bo_eigen is faster. STEPS products with
  * the matrix cost about as much as bo_eigen at that width. */
 enum { SMALL = BO_SIZE(256, 24), MARGIN = BO_SIZE(24, 4), STEPS = 40 };
-static const double tolerance = 1e-9; /* of |A v - θ v|, relative to the largest eigenvalue */
+/* |A v - θ v| of an eigenvector is at most `tolerance` times its own eigenvalue, which may be far below the largest one, or
+ * `rounding` √n times the largest one: the products are not more accurate. */
+static const double tolerance = 1e-9, rounding = 10 * DBL_EPSILON;
 
 /* All matrices are width x n. */
 typedef struct subspace {
@@ -75,8 +78,8 @@ static bo_status rotate(bo_context *context, subspace *s, double **rows)
     return BO_OK;
 }
 
-/* One step: Ritz vectors of the basis, ascending, and the largest residual of the last `count` of them. */
-static bo_status ritz_step(bo_context *context, subspace *s, size_t count, double *residual)
+/* One step: Ritz vectors of the basis, ascending, and whether the last `count` of them are accurate. */
+static bo_status ritz_step(bo_context *context, subspace *s, size_t count, bool *accurate)
 {
     size_t n = s->n, w = s->width;
     BO_TRY(bo_gemm64(context, false, false, w, n, n, 1, s->basis, n, s->a, n, 0, s->image, n));
@@ -84,12 +87,13 @@ static bo_status ritz_step(bo_context *context, subspace *s, size_t count, doubl
     BO_TRY(bo_eigen(context, w, s->small, w, s->ritz));
     BO_TRY(rotate(context, s, &s->basis));
     BO_TRY(rotate(context, s, &s->image));
-    *residual = 0;
+    *accurate = true;
+    const double least = rounding * sqrt((double)n) * s->ritz[w - 1];
     for (size_t i = w - count; i < w; i++) {
         const double *v = s->basis + i * n, *av = s->image + i * n;
         double sum = 0;
         for (size_t j = 0; j < n; j++) sum += (av[j] - s->ritz[i] * v[j]) * (av[j] - s->ritz[i] * v[j]);
-        *residual = fmax(*residual, sqrt(sum));
+        *accurate &= sqrt(sum) <= fmax(tolerance * s->ritz[i], least);
     }
     return BO_OK;
 }
@@ -101,13 +105,11 @@ static bo_status iterate(bo_context *context, subspace *s, size_t count, double 
     for (size_t i = 0; i < s->width * s->n; i++) s->basis[i] = bo_rng_normal(&rng);
     *converged = false;
     for (int step = 0; step < STEPS && !*converged; step++) {
-        double residual;
         bo_status status = orthonormalize(context, s);
         if (status == BO_NUMERIC) return BO_OK; /* the rank is below the width */
-        if (status == BO_OK) status = ritz_step(context, s, count, &residual);
+        if (status == BO_OK) status = ritz_step(context, s, count, converged);
         if (status == BO_OK) status = bo_progress(context, "eigenvectors", step + 1, STEPS);
         if (status != BO_OK) return status;
-        *converged = residual <= tolerance * s->ritz[s->width - 1];
         if (*converged) break;
         double *image = s->image;
         s->image = s->basis;
