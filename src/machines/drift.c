@@ -15,8 +15,7 @@ struct bo_drift {
     size_t dim;         /* columns of encoded rows */
     bo_drift_part *parts;
     bo_features *phi, *column_phi;
-    float
-        *center; /* features: their mean over the sample; subtracted, because sums of small numbers are more accurate */
+    float *center; /* features: bo_typical_features of the sample */
     bo_two_sums sums;
     size_t rows; /* of both sides, so far */
     size_t *left;
@@ -104,15 +103,10 @@ static bo_status make_map(bo_context *context, bo_drift *drift, size_t rows, con
         BO_TRY(bo_typical_gamma(context, &map, &samples, drift->desc.seed, &map.gamma));
     }
     BO_TRY(bo_features_create(context, &map, &drift->phi));
-    size_t features = bo_features_describe(drift->phi)->features, some = bo_min(rows, BO_MACHINE_BLOCK);
-    float *z = bo_alloc_raw(context, some * features, sizeof *z, "a block of features");
-    drift->center = bo_alloc(context, features, sizeof *drift->center, "the mean of the features");
-    bo_status status = z && drift->center ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = bo_features_apply(context, drift->phi, some, encoded, drift->dim, z, features);
-    for (size_t i = 0; status == BO_OK && i < some; i++)
-        for (size_t j = 0; j < features; j++) drift->center[j] += z[i * features + j] / (float)some;
-    bo_free(z);
-    return status;
+    drift->center = bo_alloc_raw(context, bo_features_describe(drift->phi)->features, sizeof *drift->center,
+                                 "the mean of the features");
+    if (!drift->center) return BO_MEMORY;
+    return bo_typical_features(context, drift->phi, rows, encoded, drift->dim, drift->center);
 }
 
 static bo_status prepare(bo_context *context, bo_drift *drift, size_t rows, const double *sample)

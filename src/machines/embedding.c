@@ -7,12 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums over rows of φ and φφᵀ, and rows for the ridge regression of pre-images. For LINEAR, φ is √γ times the scaled inputs,
- * and the latter are not needed. */
+/* Sums over rows of z = φ - typical and of zzᵀ, and rows for the ridge regression of pre-images. For LINEAR, φ is √γ times
+ * the scaled inputs, and the latter are not needed. */
 struct bo_embedding_fitting {
     bo_embedding_desc desc; /* pointers cleared, defaults filled in */
     bo_scaler scaler;
     bo_features *phi;
+    float *typical; /* features: bo_typical_features of the kept rows; 0 if the products are in float64 */
     bool linear, precise;
     size_t rows, features, dim;
     double *gram; /* (features + 1)², upper triangle: the last column has the sums */
@@ -114,7 +115,11 @@ static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, con
     BO_TRY(check_size(context, fitting));
     const size_t size = fitting->features + 1;
     fitting->gram = bo_alloc(context, size * size, sizeof(double), "the covariance of the features");
-    return fitting->gram ? BO_OK : BO_MEMORY;
+    fitting->typical = bo_alloc(context, fitting->features, sizeof(float), "the mean of the features");
+    if (!fitting->gram || !fitting->typical) return BO_MEMORY;
+    if (fitting->precise) return BO_OK;
+    return bo_typical_features(context, fitting->phi, fitting->kept_rows, fitting->kept, fitting->dim,
+                               fitting->typical);
 }
 
 bo_status bo_embedding_fitting_create(bo_context *context, const bo_embedding_desc *desc,
@@ -147,6 +152,7 @@ void bo_embedding_fitting_destroy(bo_embedding_fitting *fitting)
     bo_scaler_free(&fitting->scaler);
     bo_features_destroy(fitting->phi);
     bo_free(fitting->gram);
+    bo_free(fitting->typical);
     bo_free(fitting->kept);
     bo_free(fitting);
 }
@@ -156,7 +162,7 @@ void bo_embedding_fitting_destroy(bo_embedding_fitting *fitting)
 typedef struct block {
     size_t stride;
     float *scaled; /* rows x dim */
-    float *z;      /* rows x stride: φ, 1 */
+    float *z;      /* rows x stride: φ - typical, 1 */
 } block;
 
 static void block_free(block *b)
@@ -178,7 +184,11 @@ static bo_status add_block(bo_context *context, bo_embedding_fitting *fitting, c
     size_t features = fitting->features, size = features + 1;
     bo_scaler_apply(context, &fitting->scaler, inputs, b->scaled);
     BO_TRY(bo_features_apply(context, fitting->phi, inputs->rows, b->scaled, fitting->dim, b->z, b->stride));
-    for (size_t i = 0; i < inputs->rows; i++) b->z[i * b->stride + features] = 1;
+    for (size_t i = 0; i < inputs->rows; i++) {
+        float *z = b->z + i * b->stride;
+        for (size_t j = 0; j < features; j++) z[j] -= fitting->typical[j];
+        z[features] = 1;
+    }
     return bo_gram(context, size, inputs->rows, b->z, b->stride, fitting->gram, size, fitting->precise);
 }
 
@@ -273,13 +283,13 @@ static bo_status apply_rows(bo_context *context, const bo_embedding *embedding, 
 
 typedef struct covariance {
     const bo_embedding_fitting *fitting;
-    const double *center;
+    const double *mean;
     double *out;
 } covariance;
 
 enum { COVARIANCE_ROWS = BO_SIZE(32, 4) };
 
-/* Rows of the upper triangle of (Σ φφᵀ - n μμᵀ)/(n - 1). */
+/* Rows of the upper triangle of (Σ zzᵀ - n mmᵀ)/(n - 1), m = Σ z/n. */
 static void covariance_rows(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -288,8 +298,7 @@ static void covariance_rows(void *arg, size_t index, int worker)
     double rows = (double)job->fitting->rows;
     for (size_t i = index * COVARIANCE_ROWS; i < end; i++) {
         const double *g = job->fitting->gram + i * (n + 1);
-        for (size_t j = i; j < n; j++)
-            job->out[i * n + j] = (g[j] - rows * job->center[i] * job->center[j]) / (rows - 1);
+        for (size_t j = i; j < n; j++) job->out[i * n + j] = (g[j] - rows * job->mean[i] * job->mean[j]) / (rows - 1);
     }
 }
 
@@ -376,6 +385,7 @@ static bo_status solve(bo_context *context, const bo_embedding_fitting *fitting,
     for (size_t j = 0; j < n; j++) out->center[j] = fitting->gram[j * (n + 1) + n] / (double)fitting->rows;
     covariance job = {fitting, out->center, matrix};
     bo_parallel(context, bo_ceil_div(n, COVARIANCE_ROWS), covariance_rows, &job);
+    for (size_t j = 0; j < n; j++) out->center[j] += (double)fitting->typical[j];
     double total = 0, explained = 0;
     for (size_t j = 0; j < n; j++) total += matrix[j * n + j];
     bo_status status = bo_eigen_top(context, n, components, matrix, out->variance, out->vectors);

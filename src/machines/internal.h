@@ -75,6 +75,10 @@ bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, con
                              size_t ldz);
 bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
                            size_t ldz);
+/* The mean of the features of scaled rows, of BO_MACHINE_BLOCK rows at most: what is subtracted before features are summed,
+ * because sums of small numbers are more accurate. */
+bo_status bo_typical_features(bo_context *context, const bo_features *phi, size_t rows, const float *scaled, size_t ldx,
+                              float *out);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
 void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
                        size_t ldq);

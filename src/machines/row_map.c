@@ -334,6 +334,19 @@ bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const
     return BO_OK;
 }
 
+bo_status bo_typical_features(bo_context *context, const bo_features *phi, size_t rows, const float *scaled, size_t ldx,
+                              float *out)
+{
+    const size_t features = bo_features_describe(phi)->features, some = bo_min(rows, BO_MACHINE_BLOCK);
+    float *z = bo_alloc_raw(context, some * features, sizeof *z, "a block of features");
+    bo_status status = z ? bo_features_apply(context, phi, some, scaled, ldx, z, features) : BO_MEMORY;
+    for (size_t j = 0; j < features; j++) out[j] = 0;
+    for (size_t i = 0; status == BO_OK && i < some; i++)
+        for (size_t j = 0; j < features; j++) out[j] += z[i * features + j] / (float)some;
+    bo_free(z);
+    return status;
+}
+
 bool bo_is_quantum(float quantum)
 {
     int exponent;

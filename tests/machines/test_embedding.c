@@ -146,6 +146,33 @@ static void linear(void **state)
     bo_context_destroy(context);
 }
 
+/* Products in float32 of rows far from the origin: the covariance does not depend on where it is. */
+static void far_from_the_origin(void **state)
+{
+    (void)state;
+    enum { FAR = 10000 };
+    bo_context *context = test_context(1);
+    bo_embedding *near, *far;
+    float x[ROWS * DIM], moved[ROWS * DIM];
+    double at[ROWS * DIM], again[ROWS * DIM];
+    fill(x, ROWS, 5);
+    for (size_t i = 0; i < ROWS * DIM; i++) moved[i] = x[i] + FAR, x[i] = moved[i] - FAR; /* the same rounding */
+    const bo_embedding_desc desc = {.components = DIM,
+                                    .features = {.kernel = BO_KERNEL_LINEAR},
+                                    .scaling = BO_SCALING_NONE,
+                                    .precision = BO_PRECISION_FLOAT32};
+    const bo_embedding_rows here = {.rows = ROWS, .dim = DIM, .x = x}, there = {.rows = ROWS, .dim = DIM, .x = moved};
+    assert_ok(context, bo_embedding_fit(context, &desc, &here, &near));
+    assert_ok(context, bo_embedding_fit(context, &desc, &there, &far));
+    for (size_t k = 0; k < DIM; k++)
+        assert_close(bo_embedding_variances(far)[k] / bo_embedding_variances(near)[k], 1, 1e-4);
+    assert_ok(context, bo_embedding_apply(context, far, ROWS, moved, DIM, at, NULL));
+    assert_ok(context, bo_embedding_invert(context, far, ROWS, at, again));
+    for (size_t i = 0; i < ROWS * DIM; i++) assert_close(again[i], (double)moved[i], 1e-2);
+    bo_embedding_destroy(near), bo_embedding_destroy(far);
+    bo_context_destroy(context);
+}
+
 /* All monomials are exact features: kernel PCA to the rounding of float32 features, 1e-7 of their norm. */
 static void finite_features(void **state)
 {
@@ -354,6 +381,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear),
+        cmocka_unit_test(far_from_the_origin),
         cmocka_unit_test(finite_features),
         cmocka_unit_test(gaussian_converges),
         cmocka_unit_test(streams_and_threads),
