@@ -83,7 +83,7 @@ typedef struct bo_drift_desc {
  * @param sample        sample_rows x columns; not needed after the call
  * @param[out] out      the test; release it with bo_drift_destroy()
  * @return BO_OK; BO_INVALID if a size or a value is out of range; BO_UNSUPPORTED if the parts of the feature map do not fit
- *     together
+ *     together; BO_MEMORY if the test needs more than three quarters of bo_memory_limit()
  */
 BO_API bo_status bo_drift_create(bo_context *context, const bo_drift_desc *desc, size_t sample_rows,
                                  const double *sample, bo_drift **out);
@@ -139,7 +139,8 @@ typedef struct bo_drift_column {
  * @param drift          the test
  * @param[out] report    the result for the tables
  * @param[out] columns   the result for each column; or NULL
- * @return BO_OK; BO_INVALID if fewer rows were added than announced; BO_NUMERIC if the eigenvalues cannot be computed
+ * @return BO_OK; BO_INVALID if fewer rows were added than announced; BO_NUMERIC if the features overflow or the eigenvalues
+ *     cannot be computed
  */
 BO_API bo_status bo_drift_finish(bo_context *context, const bo_drift *drift, bo_drift_report *report,
                                  bo_drift_column *columns);

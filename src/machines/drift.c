@@ -109,6 +109,16 @@ static bo_status make_map(bo_context *context, bo_drift *drift, size_t rows, con
     return bo_typical_features(context, drift->phi, rows, encoded, drift->dim, drift->center);
 }
 
+/* Refuses sums and blocks that do not fit into memory, before they are allocated and rows are read. */
+static bo_status check_size(bo_context *context, const bo_drift *drift, size_t features, size_t permutations)
+{
+    const double r = (double)features, p = (double)permutations, block = BO_MACHINE_BLOCK;
+    const double bytes =
+        p * (12 * r + 4 * block) + (permutations ? 0 : 32 * r * r) + 4 * block * (r + (double)drift->dim);
+    return bo_check_memory(context, "the two-sample test", bytes, bo_usual_memory(),
+                           permutations ? "use fewer permutations or features" : "use fewer features");
+}
+
 static bo_status prepare(bo_context *context, bo_drift *drift, size_t rows, const double *sample)
 {
     const bool permute = drift->desc.p_value == BO_P_VALUE_PERMUTATION;
@@ -123,6 +133,7 @@ static bo_status prepare(bo_context *context, bo_drift *drift, size_t rows, cons
     bo_free(encoded);
     BO_TRY(status);
     size_t features = bo_features_describe(drift->phi)->features;
+    BO_TRY(check_size(context, drift, features, permutations));
     BO_TRY(bo_two_sums_create(context, features, !permute, &drift->sums));
     drift->left = bo_alloc(context, permutations, sizeof *drift->left, "permutations");
     drift->permuted = bo_alloc(context, permutations * features, sizeof *drift->permuted, "permutations");
@@ -349,6 +360,11 @@ bo_status bo_drift_finish(bo_context *context, const bo_drift *drift, bo_drift_r
                                 .p_kind = desc->p_value,
                                 .permutations = permute ? desc->permutations : 0};
     report->mmd2_biased = bo_two_sums_mmd2(sums, &report->mmd2);
+    if (!isfinite(report->mmd2_biased) || !isfinite(report->mmd2))
+        return bo_fail(context, BO_NUMERIC,
+                       "the features of kernel %s overflow for values far outside the sample; use another kernel, such "
+                       "as rbf",
+                       bo_kernel_name(map->kernel));
     if (permute)
         report->p_value = permutation_p_value(drift, report->mmd2_biased);
     else

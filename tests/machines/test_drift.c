@@ -356,6 +356,8 @@ static void refusals(void **state)
     assert_fails(context, BO_INVALID, "p_value", bo_drift_create(context, &desc, M, x, &drift));
     desc = usual, desc.permutations = 2000000;
     assert_fails(context, BO_INVALID, "permutations", bo_drift_create(context, &desc, M, x, &drift));
+    desc = usual, desc.permutations = 1000000, desc.features.features = 1 << 20; /* 8 TB of sums */
+    assert_fails(context, BO_MEMORY, "fewer permutations or features", bo_drift_create(context, &desc, M, x, &drift));
     const size_t many[DIM] = {0, 5000, 0}, some[DIM] = {0, 2, 0};
     desc = usual, desc.categories = many;
     assert_fails(context, BO_UNSUPPORTED, "at most 1024", bo_drift_create(context, &desc, M, x, &drift));
@@ -373,6 +375,29 @@ static void refusals(void **state)
     bo_context_destroy(context);
 }
 
+/* A polynomial of a value that is far outside the sample overflows: there is no p-value then. */
+static void overflow(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    double x[(M + N) * DIM];
+    for (int k = 0; k < 2; k++) {
+        bo_drift *drift;
+        bo_drift_report report;
+        bo_drift_desc desc = usual;
+        desc.p_value = k ? BO_P_VALUE_ASYMPTOTIC : BO_P_VALUE_PERMUTATION;
+        desc.features = (bo_features_desc){.kernel = BO_KERNEL_POLYNOMIAL, .degree = 8};
+        normal_rows(x, M + N, DIM, 0, 31);
+        assert_ok(context, bo_drift_create(context, &desc, M + N, x, &drift));
+        x[5] = 1e9;
+        assert_ok(context, bo_drift_add(context, drift, BO_DRIFT_A, M, x, DIM));
+        assert_ok(context, bo_drift_add(context, drift, BO_DRIFT_B, N, x + M * DIM, DIM));
+        assert_fails(context, BO_NUMERIC, "overflow", bo_drift_finish(context, drift, &report, NULL));
+        bo_drift_destroy(drift);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +410,7 @@ int main(void)
         cmocka_unit_test(equal_tables),
         cmocka_unit_test(holm),
         cmocka_unit_test(threads_and_blocks),
+        cmocka_unit_test(overflow),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
