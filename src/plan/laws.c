@@ -158,18 +158,21 @@ static void describe_losses(bo_laws_block *block)
     }
 }
 
-static bo_status fit_losses(bo_context *context, bo_laws_block *block)
+/* The exponents of a law that its runs do not determine. */
+static bo_plan_scaling_law start_of(const stored_powers *stored)
+{
+    return (bo_plan_scaling_law){.size_power = stored->size, .data_power = stored->data};
+}
+
+static bo_status fit_losses(bo_context *context, const stored_powers *stored, bo_laws_block *block)
 {
     bo_plan_scaling_point points[BO_PLAN_RUNS];
-    stored_powers stored = {0};
+    const bo_plan_scaling_law start = start_of(stored);
     const size_t count = losses_of(&block->laws, SIZE_MAX, points);
     BO_TRY(bo_plan_scaling_choose(context, points, count, &block->form));
-    if (block->form.size == BO_PLAN_ORIGIN_STORED || block->form.data == BO_PLAN_ORIGIN_STORED)
-        BO_TRY(read_stored(context, &stored));
-    const bo_plan_scaling_law start = {.size_power = stored.size, .data_power = stored.data};
     if (!bo_plan_scaling_fit(points, count, &block->form, &start, false, &block->delta, &block->law))
         return bo_fail(context, BO_NUMERIC, "%zu runs do not determine a loss law", count);
-    BO_TRY(replicate_losses(context, points, count, &stored, block));
+    BO_TRY(replicate_losses(context, points, count, stored, block));
     describe_losses(block);
     return BO_OK;
 }
@@ -333,8 +336,9 @@ bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, co
     return BO_OK;
 }
 
-/* Predicts one run from the others, without intervals. */
-static bo_plan_forecast leave_out(const bo_laws_block *block, size_t skip)
+/* Predicts one run from the others, without intervals. If they determine the same exponents, the search begins at the law of
+ * all runs; otherwise it uses stored exponents, since those of the law are fitted to the left-out run too. */
+static bo_plan_forecast leave_out(const bo_laws_block *block, const bo_plan_scaling_law *start, size_t skip)
 {
     const bo_plan_observation *o = &block->laws.observations[skip];
     const bo_plan_range none = {NAN, NAN, NAN};
@@ -346,15 +350,27 @@ static bo_plan_forecast leave_out(const bo_laws_block *block, size_t skip)
     step_rows rows;
     double delta = block->delta, costs[BO_PLAN_TERM_COUNT], terms[BO_PLAN_TERM_COUNT];
     const size_t count = losses_of(&block->laws, skip, points);
-    if (isfinite(o->loss) && bo_plan_scaling_form_of(points, count, &form) &&
-        law_covers(&form, &ranges, o->counts.parameters, o->bytes) &&
-        bo_plan_scaling_fit(points, count, &form, &block->law, true, &delta, &law))
+    const bool determined = bo_plan_scaling_form_of(points, count, &form);
+    const bool same = form.size == block->form.size && form.data == block->form.data;
+    if (isfinite(o->loss) && determined && law_covers(&form, &ranges, o->counts.parameters, o->bytes) &&
+        bo_plan_scaling_fit(points, count, &form, same ? &block->law : start, same, &delta, &law))
         out.loss.value = bo_plan_scaling_at(&law, o->counts.parameters, o->bytes);
     steps_of(&block->laws, skip, &rows);
     bo_plan_terms_of(&o->counts, terms);
     if (isfinite(o->seconds) && rows.count > 0 && fit_rows(&rows, rows.seconds, costs))
         out.step.value = step_at(costs, terms);
     return out;
+}
+
+static bo_status leave_out_all(bo_context *context, const stored_powers *stored, bo_laws_block *block)
+{
+    const bo_plan_scaling_law start = start_of(stored);
+    const size_t count = block->laws.count;
+    for (size_t i = 0; i < count; i++) {
+        BO_TRY(bo_progress(context, "leaving out runs", (double)i, (double)count));
+        block->left_out[i] = leave_out(block, &start, i);
+    }
+    return BO_OK;
 }
 
 /* ---- laws -------------------------------------------------------------------------------------------------------- */
@@ -438,17 +454,20 @@ bo_status bo_plan_laws_fit(bo_context *context, const bo_plan_family *family, co
     BO_REQUIRE(context, family, out);
     BO_REQUIRE_IF(context, count > 0, observations);
     bo_laws_block *block;
+    stored_powers stored;
     BO_TRY(check(context, family, observations, count));
+    BO_TRY(read_stored(context, &stored));
     BO_TRY(create(context, family, observations, count, &block));
-    const bo_status status = fit_losses(context, block);
-    if (status != BO_OK) {
-        bo_free(block);
-        return status;
+    bo_status status = fit_losses(context, &stored, block);
+    if (status == BO_OK) {
+        fit_steps(block);
+        status = leave_out_all(context, &stored, block);
     }
-    fit_steps(block);
-    for (size_t i = 0; i < count; i++) block->left_out[i] = leave_out(block, i);
-    *out = &block->laws;
-    return BO_OK;
+    if (status == BO_OK)
+        *out = &block->laws;
+    else
+        bo_free(block);
+    return status;
 }
 
 void bo_plan_laws_destroy(bo_plan_laws *laws)

@@ -111,6 +111,25 @@ static void two_sizes_use_the_stored_power(void **state)
     bo_context_destroy(context);
 }
 
+/* Four runs of four sizes determine an exponent, three do not: the prediction of the fourth uses the stored exponent, as a law
+ * of the other three does, and not one that was fitted to the fourth as well. */
+static void left_out_runs_are_not_used(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_plan_observation runs[4];
+    for (size_t i = 0; i < 4; i++) runs[i] = observation(2, 32 * pow(2, (double)i), 1e6);
+    bo_plan_laws *all = fit_grid(context, runs, 4), *others = fit_grid(context, runs, 3);
+    bo_plan_forecast alone;
+    origins_are(all, BO_PLAN_ORIGIN_FITTED, BO_PLAN_ORIGIN_ABSENT);
+    origins_are(others, BO_PLAN_ORIGIN_STORED, BO_PLAN_ORIGIN_ABSENT);
+    assert_ok(context, bo_plan_forecast_run(context, others, &runs[3].counts, runs[3].bytes, &alone));
+    assert_close(all->left_out[3].loss.value / alone.loss.value, 1, 1e-9);
+    bo_plan_laws_destroy(all);
+    bo_plan_laws_destroy(others);
+    bo_context_destroy(context);
+}
+
 static void too_few_runs_are_refused(void **state)
 {
     (void)state;
@@ -251,6 +270,7 @@ int main(void)
         cmocka_unit_test(laws_are_repeatable),
         cmocka_unit_test(one_size_has_no_size_term),
         cmocka_unit_test(two_sizes_use_the_stored_power),
+        cmocka_unit_test(left_out_runs_are_not_used),
         cmocka_unit_test(too_few_runs_are_refused),
         cmocka_unit_test(unknown_numbers_are_left_out),
         cmocka_unit_test(intervals_have_their_probability),
