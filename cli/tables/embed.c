@@ -102,14 +102,16 @@ static bool fit_stream(embed_job *job)
 {
     bo_context *context = job->session->context;
     if (failed(job, bo_schema_fit(context, &job->source.data, &job->schema))) return false;
-    const size_t dim = bo_schema_inputs(job->schema), want = job->options->sample;
-    size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts");
+    const size_t dim = bo_schema_inputs(job->schema);
+    size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts"), all = 0;
+    bo_status status = bo_table_count(context, &job->source, job->schema, counts);
+    for (size_t i = 0; status == BO_OK && i < job->source.files; i++) all += counts[i];
+    const size_t want = job->options->sample < all ? job->options->sample : all;
     float *x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
     double *y = cli_allocate(want * bo_schema_targets(job->schema), sizeof(double), "a sample of the rows");
     bo_embedding_rows sample = {.dim = dim, .x = x, .common_unit = bo_schema_has_common_unit(job->schema)};
     bo_embedding_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
-    bo_status status = bo_table_count(context, &job->source, job->schema, counts);
     if (status == BO_OK) status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, &sample.rows);
     if (status == BO_OK) status = bo_embedding_fitting_create(context, &desc, &sample, &fitting);
     if (status == BO_OK) status = pass(job, "fitting", add_block, fitting);
