@@ -267,7 +267,7 @@ typedef struct bo_fit_report {
     /** Number of validation rows; 0: the validation error was not measured, and the members below are NAN.
      *
      * The validation error is in the units of the data. It is measured on leave-one-out predictions of training rows
-     * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, logistic). The same rows choose λ, so
+     * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, ADAM, logistic). The same rows choose λ, so
      * that only a test on other rows is a final measure. */
     size_t validation_rows;
     double validation_rmse;          /**< regression: as bo_metrics_rmse */

@@ -259,6 +259,9 @@ bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_m
     adam a = {0};
     bo_status status = choose_held_out(context, problem, machine, &best, &left_out);
     if (status == BO_OK) status = adam_create(context, problem, &a);
+    if (status == BO_OK && !isfinite(a.reach))
+        status = bo_fail(context, BO_NUMERIC, "the features of kernel %s are not finite; scale the columns",
+                         bo_kernel_name(bo_features_describe(problem->row_map.phi)->kernel));
     if (status == BO_OK) status = run(&a, best.size, best.steps);
     if (status == BO_OK) status = take(context, &a, machine);
     if (status == BO_OK && left_out.rows) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);

@@ -57,6 +57,22 @@ static void test_threads_do_not_matter(void **state)
     bo_context_destroy(one), bo_context_destroy(four);
 }
 
+static void test_overflow_is_refused(void **state)
+{
+    (void)state;
+    enum { FEW = 60 };
+    bo_context *context = test_context(1);
+    float x[FEW];
+    double y[FEW];
+    for (size_t i = 0; i < FEW; i++) x[i] = 1e25f * (float)i, y[i] = (double)i;
+    const bo_samples samples = {.rows = FEW, .dim = 1, .targets = 1, .x = x, .y = y};
+    const bo_machine_desc desc = {
+        .scaling = BO_SCALING_NONE, .solver = BO_SOLVER_ADAM, .features = {.kernel = BO_KERNEL_POLYNOMIAL, .gamma = 1}};
+    bo_machine *machine;
+    assert_fails(context, BO_NUMERIC, "not finite", bo_machine_fit(context, &desc, &samples, &machine));
+    bo_context_destroy(context);
+}
+
 /* ---- the limit of wide networks ---------------------------------------------------------------------------------- */
 
 enum { EXAMPLES = 24, ASKED = 16, ALL = EXAMPLES + ASKED, STEPS = 60, WIDEST = 4096 };
@@ -179,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_adam_learns),
         cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_overflow_is_refused),
         cmocka_unit_test(test_wide_networks_approach_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
