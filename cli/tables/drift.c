@@ -96,6 +96,12 @@ static int drift(void *given, const cli_common *common, const cli_arguments *arg
                              arguments->count == 1 ? "" : "s");
     if (o->p_value == BO_P_VALUE_ASYMPTOTIC && CLI_GIVEN(o, permutations))
         return cli_wrong_use("drift", "--permutations applies to --p-value permutation only");
+    const double least = 1 / (1 + (double)o->permutations);
+    if (o->p_value == BO_P_VALUE_PERMUTATION && o->alpha < least)
+        return cli_wrong_use("drift",
+                             "--alpha %g: expected at least %.3g, the smallest p-value of %zu permutations; give more "
+                             "--permutations, or --p-value asymptotic",
+                             o->alpha, least, o->permutations);
     cli_session session;
     if (!cli_session_open(&session, "drift", common, false)) return CLI_FAILED;
     cli_drift_table table = {.session = &session, .options = o, .paths = {arguments->items[0], arguments->items[1]}};

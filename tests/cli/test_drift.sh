@@ -105,6 +105,9 @@ fails 1 "missing.csv" "$BOCHNER" drift a.csv missing.csv
 fails 2 "--permutations|0" "$BOCHNER" drift a.csv same.csv --permutations 0
 fails 2 "--permutations|permutation only" "$BOCHNER" drift a.csv same.csv --p-value asymptotic --permutations 9
 fails 2 "--alpha" "$BOCHNER" drift a.csv same.csv --alpha 2
+fails 2 "smallest p-value of 999 permutations" "$BOCHNER" drift a.csv same.csv --alpha 0.0005
+succeeds "$BOCHNER" drift a.csv same.csv --alpha 0.0005 --p-value asymptotic
+succeeds "$BOCHNER" drift a.csv same.csv --alpha 0.0005 --permutations 1999
 fails 2 "--p-value" "$BOCHNER" drift a.csv same.csv --p-value exact
 fails 1 "--drop|nothing" "$BOCHNER" drift a.csv same.csv --drop nothing
 fails 1 "--categorical|nothing" "$BOCHNER" drift a.csv same.csv --categorical nothing
