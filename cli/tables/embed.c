@@ -349,7 +349,7 @@ static const cli_option rows[] = {
            .without = 1u << BO_KERNEL_CUSTOM, .initial = "rbf"),
     COUNT("features", "R", cli_embed_options, features, "number of random features", .low = 1, .otherwise = "2048"),
     CHOICE("function", "F", cli_embed_options, function, bo_function_name, "function of the projections",
-           .without = 1u << BO_FUNCTION_CUSTOM, .otherwise = "chosen by kernel"),
+           .without = 1u << BO_FUNCTION_CUSTOM | 1u << BO_FUNCTION_SECTIONS, .otherwise = "chosen by kernel"),
     CHOICE("draw", "D", cli_embed_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
     REAL_OR_AUTO("gamma", cli_embed_options, gamma,

@@ -253,7 +253,7 @@ BO_API bo_status bo_embedding_fitting_add(bo_context *context, bo_embedding_fitt
  * @param context    the context
  * @param fitting    the fitting
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added; BO_NUMERIC if the features do not vary
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added; BO_NUMERIC if the features do not vary or are not finite
  */
 BO_API bo_status bo_embedding_fitting_finish(bo_context *context, const bo_embedding_fitting *fitting,
                                              bo_embedding **out);

@@ -377,6 +377,17 @@ static void linear_decoder(const bo_embedding_fitting *fitting, bo_embedding *ou
     out->report.input_error = out->report.feature_error;
 }
 
+/* `total` is the trace of the covariance. */
+static bo_status check_variance(bo_context *context, const bo_embedding_fitting *fitting, double total)
+{
+    if (!isfinite(total))
+        return bo_fail(context, BO_NUMERIC, "the features of kernel %s are not finite; scale the columns",
+                       bo_kernel_name(bo_features_describe(fitting->phi)->kernel));
+    if (!(total > 0))
+        return bo_fail(context, BO_NUMERIC, "expected features that vary, found %zu equal rows", fitting->rows);
+    return BO_OK;
+}
+
 static bo_status solve(bo_context *context, const bo_embedding_fitting *fitting, bo_embedding *out)
 {
     size_t n = fitting->features, components = out->report.components;
@@ -388,11 +399,10 @@ static bo_status solve(bo_context *context, const bo_embedding_fitting *fitting,
     for (size_t j = 0; j < n; j++) out->center[j] += (double)fitting->typical[j];
     double total = 0, explained = 0;
     for (size_t j = 0; j < n; j++) total += matrix[j * n + j];
-    bo_status status = bo_eigen_top(context, n, components, matrix, out->variance, out->vectors);
+    bo_status status = check_variance(context, fitting, total);
+    if (status == BO_OK) status = bo_eigen_top(context, n, components, matrix, out->variance, out->vectors);
     bo_free(matrix);
     BO_TRY(status);
-    if (!(total > 0))
-        return bo_fail(context, BO_NUMERIC, "expected features that vary, found %zu equal rows", fitting->rows);
     fix_signs(components, n, out->vectors);
     for (size_t k = 0; k < components; k++) explained += out->variance[k] = fmax(out->variance[k], 0);
     out->report.variance = total;

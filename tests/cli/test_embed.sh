@@ -61,6 +61,7 @@ fails 1 "mixed.csv|nothing" "$BOCHNER" embed mixed.csv --drop nothing
 fails 1 "target|ignored" "$BOCHNER" embed mixed.csv --drop a --target a
 
 # Bad input.
+fails 2 "--function" "$BOCHNER" embed table.csv --function sections
 fails 2 "expected a file" "$BOCHNER" embed
 fails 1 "missing.csv" "$BOCHNER" embed missing.csv
 fails 2 "--components|0" "$BOCHNER" embed table.csv --components 0

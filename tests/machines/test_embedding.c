@@ -374,6 +374,14 @@ static void refusals(void **state)
     x[0] = INFINITY;
     assert_fails(context, BO_INVALID, "finite", bo_embedding_apply(context, e, ROWS, x, DIM, c, NULL));
     bo_embedding_destroy(e);
+    float far[ROWS * DIM];
+    fill(far, ROWS, 6);
+    far[0] = 1e20f;
+    const bo_embedding_rows outlier = {.rows = ROWS, .dim = DIM, .x = far};
+    const bo_embedding_desc polynomials = {.features = {.kernel = BO_KERNEL_POLYNOMIAL, .degree = 3, .gamma = 1},
+                                           .scaling = BO_SCALING_NONE};
+    assert_fails(context, BO_NUMERIC, "polynomial are not finite",
+                 bo_embedding_fit(context, &polynomials, &outlier, &e));
     bo_context_destroy(context);
 }
 
