@@ -11,7 +11,7 @@
 #include "../nn/weight_files.h"
 #include "internal.h"
 
-enum { FORMAT = 1, DEPTH = 24, PATH = 4096, SCALINGS = 4 };
+enum { FORMAT = 2, DEPTH = 24, PATH = 4096, SCALINGS = 4 };
 
 /* The files of the folder. In memory, the description is metadata under the name of its file. */
 #define DESCRIPTION_NAME "network.json"
@@ -93,6 +93,18 @@ static bo_status write_weights(bo_context *context, const bo_network *network, c
     return status;
 }
 
+/* Returns the format of a network's file: 1, or 2 if it has a memory that is not causal (ridge attention). In format 1
+ * that attention was causal, with the same weights. */
+static size_t format_of(const bo_network *network)
+{
+    for (size_t i = 0; i < network->count; i++) {
+        const bo_attention *attention = network->layers[i].attention;
+        const bo_attention_desc *desc = attention ? bo_attention_describe(attention) : NULL;
+        if (desc && !desc->causal && bo_attention_has(desc, BO_TRAIT_MEMORY)) return 2;
+    }
+    return 1;
+}
+
 /* Makes the text of network.json. text->bytes is freed with bo_free, also after a failure. */
 static bo_status describe(bo_context *context, const bo_network *network, bo_json_text *text)
 {
@@ -100,7 +112,7 @@ static bo_status describe(bo_context *context, const bo_network *network, bo_jso
     size_t size;
     if (network->schema) BO_TRY(bo_schema_save_memory(context, network->schema, &schema, &size));
     bo_json_raw(text, "{\n\"bochner_network\": ");
-    bo_json_whole(text, FORMAT);
+    bo_json_whole(text, format_of(network));
     bo_json_raw(text, ",\n\"bochner_version\": ");
     bo_json_string(text, bo_version());
     bo_json_raw(text, ",\n\"seed\": ");
@@ -279,22 +291,22 @@ bo_status bo_network_read(bo_context *context, bo_network *network, const char *
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
+    size_t format;
     bo_build build;
     const cJSON *model;
 } header;
 
 static bo_status read_header(bo_context *context, const char *where, const cJSON *json, header *out)
 {
-    size_t format = 0;
     const cJSON *seed = cJSON_GetObjectItemCaseSensitive(json, "seed");
     const cJSON *multiplier = cJSON_GetObjectItemCaseSensitive(json, "width_multiplier");
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "parametrization"));
     bo_facts *facts = &out->build.facts;
-    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_network"), &format) || format < 1)
+    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_network"), &out->format) || out->format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_network\" should be a whole number", where);
-    if (format > FORMAT)
+    if (out->format > FORMAT)
         return bo_fail(context, BO_VERSION, "%s: the network has format %zu, but Bochner %s reads formats up to %d",
-                       where, format, bo_version(), FORMAT);
+                       where, out->format, bo_version(), FORMAT);
     out->model = cJSON_GetObjectItemCaseSensitive(json, "model");
     if (!out->model || !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "dim"), &facts->dim) ||
         !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "targets"), &facts->targets) ||
@@ -322,6 +334,16 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_network 
     return status;
 }
 
+static bo_status check_format(bo_context *context, const char *where, size_t format, const bo_network *network)
+{
+    if (format >= format_of(network)) return BO_OK;
+    return bo_fail(
+        context, BO_VERSION,
+        "%s: the network has format %zu, in which ridge attention was always causal; this version attends to "
+        "the whole sequence unless \"causal\" is true: train the network again",
+        where, format);
+}
+
 /* Reports an error that would be the caller's mistake as an error in the file. */
 static bo_status blame(bo_context *context, const char *where, bo_status status)
 {
@@ -341,6 +363,7 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     bo_status status = read_header(context, where, json, &head);
     if (status == BO_OK) status = blame(context, where, bo_network_build(context, where, head.model, &head.build, out));
+    if (status == BO_OK) status = check_format(context, where, head.format, *out);
     if (status == BO_OK) status = read_schema(context, json, *out);
     cJSON_Delete(json);
     if (status != BO_OK) {

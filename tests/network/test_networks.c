@@ -1,6 +1,7 @@
 /* Valid networks: shapes, widths, order, files, predictions; and every allocation fails once. */
 #include "networks.h"
 #include "base/counting.h"
+#include "io/bytes.h"
 #include "io/files.h"
 #include "io/tensors.h"
 
@@ -268,6 +269,39 @@ static void write_text(test_folder *folder, const char *name, const char *text)
     assert_ok(folder->context, bo_file_save(folder->context, test_path(folder, name), text, strlen(text)));
 }
 
+/* In files of format 1, ridge attention is causal. Other networks have format 1. */
+static void test_earlier_ridge(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static const char *const kinds[] = {"\"ridge\"", "\"ridge\", \"causal\": true", "\"gated-ridge\"", "\"softmax\""};
+    made *m = made_new(context, 24, 2, false);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char layers[160];
+        snprintf(layers, sizeof layers, "{\"type\": \"attention\", \"kind\": %s}, {\"type\": \"flatten\"}", kinds[i]);
+        const layer_case ridge = {"ridge", SEQUENCE_INPUT, layers, 24, false};
+        char *text = layer_case_text(&ridge), *saved;
+        bo_network *network = network_new(context, text, m->examples), *loaded;
+        size_t length;
+        assert_ok(context, bo_network_save(context, network, folder->path));
+        assert_ok(context, bo_network_load(context, folder->path, &loaded));
+        bo_network_destroy(loaded);
+        assert_ok(context,
+                  bo_bytes_text(context, test_path(folder, "network.json"), &bo_limits_network, &saved, &length));
+        char *format = strstr(saved, "\"bochner_network\": ") + strlen("\"bochner_network\": ");
+        assert_true(*format == (i == 0 ? '2' : '1'));
+        *format = '1';
+        write_text(folder, "network.json", saved);
+        if (i == 0)
+            assert_fails(context, BO_VERSION, "ridge attention was always causal",
+                         bo_network_load(context, folder->path, &loaded));
+        bo_free(saved);
+        free(text);
+        bo_network_destroy(network);
+    }
+    made_free(m);
+}
+
 /* A description that does not match the weights of the file, or that is unknown. */
 static void test_lies(void **state)
 {
@@ -286,9 +320,9 @@ static void test_lies(void **state)
     assert_ok(context, bo_network_save(context, network, folder->path));
     bo_network_destroy(network);
     char text[2048];
-    snprintf(text, sizeof text, form, 2, "");
+    snprintf(text, sizeof text, form, 3, "");
     write_text(folder, "network.json", text);
-    assert_fails(context, BO_VERSION, "format 2", bo_network_load(context, folder->path, &loaded));
+    assert_fails(context, BO_VERSION, "format 3", bo_network_load(context, folder->path, &loaded));
     snprintf(text, sizeof text, form, 1, "{\"name\": \"b\", \"type\": \"linear\", \"width\": \"classes\"}");
     write_text(folder, "network.json", text);
     assert_fails(context, BO_FORMAT, "b.weight", bo_network_load(context, folder->path, &loaded));
@@ -501,7 +535,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes),  IN_FOLDER(test_patches), IN_FOLDER(test_order),
                                        IN_FOLDER(test_answers), IN_FOLDER(test_units),   IN_FOLDER(test_readout),
-                                       IN_FOLDER(test_files),   IN_FOLDER(test_lies),    IN_FOLDER(test_starved),
-                                       IN_FOLDER(test_image),   IN_FOLDER(test_mutated)};
+                                       IN_FOLDER(test_files),   IN_FOLDER(test_lies),    IN_FOLDER(test_earlier_ridge),
+                                       IN_FOLDER(test_starved), IN_FOLDER(test_image),   IN_FOLDER(test_mutated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
