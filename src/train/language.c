@@ -190,7 +190,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     BO_TRY(bo_batches_fill(context, &batches, step, place->first, place->count, batch->tokens, batch->targets,
                            batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
     if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;
-    if (own->states) {
+    if (own->states && !place->anew) {
         const bo_train_segment segment = {&batches, step, place->window, place->first, runs, batch->lengths};
         BO_TRY(bo_train_states_load(context, own->states, &segment, batch->positions, pass));
     }

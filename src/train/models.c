@@ -56,14 +56,13 @@ static bo_status create_all(bo_context *context, const bo_train_task *task, uint
 }
 
 /* A forward pass creates the frequencies layer by layer; the gradients of this pass are discarded. Every rank uses the
- * data of the first rank, so that all have the same frequencies. */
+ * data of the first rank, and no states, so that all have the same frequencies. */
 static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo_calibration *const *calibrations)
 {
     bo_graph_pass pass = {0};
     const bo_calibrating calibrating = {calibrations, task->desc->model->attentions};
-    const bo_train_place first = {.step = step, .count = task->desc->micro_batch};
+    const bo_train_place first = {.step = step, .count = task->desc->micro_batch, .anew = true};
     BO_TRY(task->methods->load(context, task, &first, &pass));
-    pass.states = pass.final_states = NULL; /* those of other frequencies */
     return bo_graph_calibrate(context, task->graph, &pass, &calibrating);
 }
 

@@ -23,7 +23,8 @@ typedef struct member {
     uint64_t steps;
     bo_status status;
     bo_model *model;
-    bool spoil; /* one weight is NaN */
+    const char *kind; /* of the model; NULL: rfa-gate */
+    bool spoil;       /* one weight is NaN */
 } member;
 
 static void *wait_for_all(member *m, void *values)
@@ -73,7 +74,7 @@ static void *work(void *argument)
     bo_context *context = test_context(1);
     bo_collective ranks = {.rank = m->rank, .size = m->met->size, .sum = sum, .sum_f32 = sum_f32, .user = m};
     bo_trainer *trainer = NULL;
-    bo_model_desc desc = runs_desc("rfa-gate");
+    bo_model_desc desc = runs_desc(m->kind ? m->kind : "rfa-gate");
     assert_ok(context, bo_model_create(context, &desc, m->r->tokenizer, &m->model));
     m->desc.model = m->model;
     m->desc.ranks = &ranks;
@@ -148,6 +149,24 @@ static void the_curve_is_the_same(void **state)
 {
     compare_curves(*state, false);
     compare_curves(*state, true);
+}
+
+/* Frequencies that are drawn from data: the lanes of the ranks are at different places in their documents. */
+static void calibrations_are_the_same(void **state)
+{
+    member ranks[2];
+    prepare(*state, ranks, 2, NULL, true);
+    for (int i = 0; i < 2; i++) {
+        ranks[i].kind = "favor#";
+        ranks[i].desc.documents = true;
+        ranks[i].desc.redraw_every = 0;
+        ranks[i].desc.calibrate_every = 5;
+    }
+    run_all(ranks, 2);
+    for (int i = 0; i < 2; i++) assert_int_equal(ranks[i].status, BO_OK);
+    assert_true(bo_model_fingerprint(ranks[0].model) == bo_model_fingerprint(ranks[1].model));
+    assert_true(runs_same_weights(ranks[0].model, ranks[1].model));
+    destroy(ranks, 2);
 }
 
 /* Rank 0 is asked to stop: all ranks stop at the same step; resumed, they have the bits of an uninterrupted run. */
@@ -237,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_curve_is_the_same, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(calibrations_are_the_same, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(stopping_is_agreed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(failure_is_agreed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_folders_are_refused, runs_setup, runs_teardown),
