@@ -156,7 +156,8 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
 
 static bool is_given(const bo_attention_desc *a)
 {
-    return a->kind || a->heads || a->dim || a->scale > 0 || a->capacity || a->chunk;
+    return a->kind || a->heads || a->dim || a->scale > 0 || a->gate || a->window || a->normalizer || a->capacity ||
+           a->chunk;
 }
 
 static bo_status resolve_encoder(bo_context *context, bo_model_desc *d)

@@ -220,6 +220,23 @@ static void test_windows_alternate(void **state)
     bo_model_destroy(model);
 }
 
+/* Softmax attention with a window is given, although its kind is zero. */
+static void test_window_of_the_encoder(void **state)
+{
+    test_folder *folder = *state;
+    bo_model *model;
+    bo_model_desc desc = translator("rfa");
+    desc.encoder_attention.window = 5;
+    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    const bo_model_desc *d = bo_model_describe(model);
+    assert_int_equal(d->encoder_attention.kind, BO_ATTENTION_SOFTMAX);
+    assert_int_equal(d->encoder_attention.window, 5);
+    bo_model_destroy(model);
+    desc.cross_attention.window = 5;
+    assert_fails(folder->context, BO_INVALID, "cross_attention must have no gate and no window",
+                 bo_model_create(folder->context, &desc, NULL, &model));
+}
+
 /* A tokenizer without an end token gets one. */
 static void test_vocabulary_of_translators(void **state)
 {
@@ -546,6 +563,7 @@ int main(void)
         TEST(test_refused),
         TEST(test_directions),
         TEST(test_windows_alternate),
+        TEST(test_window_of_the_encoder),
         TEST(test_vocabulary_of_translators),
         TEST(test_trips),
         TEST(test_lies),
