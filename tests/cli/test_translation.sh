@@ -32,8 +32,24 @@ succeeds small --work W --only softmax,short --seeds 1,2 --run "short=0.5 --atte
 find W -name 'val*.json' | sort | xargs ls -l --time-style=full-iso >after
 cmp -s before after || complain "--resume evaluated again"
 rm -r W/curve-softmax-2/stage-0/checkpoints/step-*8
+mkdir W/curve-softmax-2/stage-0/checkpoints/step-4.damaged # is no checkpoint
 succeeds small --work W --only softmax,short --seeds 1,2 --run "short=0.5 --attention softmax; 0.5 --attention rfa --features 8" --test --resume
 cut -d, -f1-4,6- out.d/curve.csv | cmp -s - whole || complain "a continued run differs: $(cat out.d/curve.csv)"
+
+# A signal ends the call: an evaluation that was stopped is not stored, and runs that wait do not begin.
+mkdir slow
+printf '#!/bin/sh\ncase $1 in eval) exec sleep 60 ;; esac\nexec "%s" "$@"\n' "$BOCHNER" >slow/bochner
+chmod +x slow/bochner
+python3 "$BOCHNER_SOURCE/scripts/translation" --build slow --multi30k data --out out.d --set curve --steps 8 --every 4 \
+    --cores 1 --option "--layers 1 --width 16 --heads 2 --vocab 280 --pack 128" --work V --only softmax --seeds 1,2 \
+    >out 2>err &
+for i in $(seq 300); do grep -qs ' eval ' V/*/log && break || sleep 0.1; done
+sleep 1
+kill $!
+wait $! && complain "a stopped call succeeded"
+! grep -q Traceback err && grep -q 'stopped before it began' err || complain "stopped: $(cat err)"
+[ -z "$(find V -name 'val*.json')" ] || complain "a stopped evaluation was stored"
+succeeds small --work V --only softmax --seeds 1,2 --resume
 
 fails 2 "--run|share of the steps|found rfa" small --work W --run "x=rfa"
 fails 2 "nothing is unknown|softmax" small --work W --only nothing
