@@ -69,6 +69,20 @@ static size_t slope_room(const bo_model *model, size_t layer)
     return bo_layer_state_bytes(&model->desc, layer, attention) / sizeof(float);
 }
 
+/* The maximum number of runs in a pass. */
+static size_t most_runs(const bo_train_states_desc *d)
+{
+    return d->most_runs ? d->most_runs : d->micro_batch;
+}
+
+/* Bytes of places, numbers of tokens, and pointers. */
+static size_t list_bytes(const bo_train_states_desc *d)
+{
+    const size_t layers = d->model->desc.layers, lanes = 2 * d->lanes + (d->windows - 1) * d->micro_batch;
+    return sizeof(bo_train_states) + 2 * (layers + 1) * sizeof(size_t) + lanes * sizeof(uint64_t) +
+           4 * layers * most_runs(d) * sizeof(void *);
+}
+
 size_t bo_train_states_bytes(const bo_train_states_desc *d)
 {
     size_t state = 0, slope = 0, largest = 0, largest_slope = 0;
@@ -81,7 +95,7 @@ size_t bo_train_states_bytes(const bo_train_states_desc *d)
     }
     const size_t states = 2 * d->lanes + (d->windows - 1) * d->micro_batch + 1, extra = d->most_runs;
     const size_t slopes = flows ? 2 * d->micro_batch * slope + (extra + 1) * largest_slope : 0;
-    return states * state + extra * largest + slopes * sizeof(float);
+    return states * state + extra * largest + slopes * sizeof(float) + list_bytes(d);
 }
 
 static bo_status place_layers(bo_context *context, bo_train_states *s)
@@ -149,7 +163,7 @@ bo_status bo_train_states_open(bo_context *context, bo_train_states *s, const bo
     static const char states[] = "states of a pass", slopes[] = "gradients of states";
     if (s->initial) return BO_OK;
     s->desc = *desc;
-    s->runs = desc->most_runs ? desc->most_runs : desc->micro_batch;
+    s->runs = most_runs(desc);
     const size_t micro = desc->micro_batch, inner = (desc->windows - 1) * micro, extra = desc->most_runs;
     const size_t slope = inner ? s->slope_at[s->layers] : 0, largest = inner ? s->largest_slope : 0;
     const size_t pointers = s->layers * s->runs;

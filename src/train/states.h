@@ -33,7 +33,7 @@ typedef struct bo_train_segment {
 
 /* Refuses models whose state cannot be carried, or has no gradient. */
 bo_status bo_train_states_check(bo_context *context, const bo_model *model);
-/* Bytes of all states and their gradients. */
+/* Bytes that create and open allocate. */
 size_t bo_train_states_bytes(const bo_train_states_desc *desc);
 /* Creates empty states, with `model`, `lanes` and `windows` of the descriptor. */
 bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc *desc, bo_train_states **out);

@@ -2,6 +2,7 @@
  * nothing. */
 #include "base/counting.h"
 #include "runs.h"
+#include "train/states.h"
 
 typedef struct setting {
     counting counted;
@@ -116,12 +117,40 @@ static void steps_allocate_nothing(void **state)
     count_in_steps(*state, true);
 }
 
+/* The plan of a stateful run counts all memory of its states. */
+static void states_are_planned(void **state)
+{
+    runs *r = *state;
+    static const char *const kinds[] = {"rfa", "lstm"};
+    for (size_t i = 0; i < 8; i++) {
+        counting counted = {0};
+        bo_context *context = counting_context(&counted, 1);
+        bo_model *model = runs_model(r, kinds[i % 2]);
+        const bo_train_states_desc desc = {.model = model,
+                                           .lanes = 6,
+                                           .share = 6,
+                                           .windows = i & 2 ? 3 : 1,
+                                           .micro_batch = 2,
+                                           .most_runs = i & 4 ? 130 : 0};
+        bo_train_states *states;
+        const size_t before = counted.bytes, blocks = counted.live;
+        assert_ok(context, bo_train_states_create(context, &desc, &states));
+        assert_ok(context, bo_train_states_open(context, states, &desc));
+        const size_t headers = 64 * (counted.live - blocks); /* of bo_alloc */
+        assert_int_equal(counted.bytes - before - headers, bo_train_states_bytes(&desc));
+        bo_train_states_destroy(states);
+        bo_model_destroy(model);
+        bo_context_destroy(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(checkpoints_may_fail, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(steps_allocate_nothing, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(states_are_planned, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
