@@ -380,6 +380,7 @@ bo_status bo_train_states_take(bo_context *context, bo_train_states *s, const bo
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format"),
                *version = bo_tensors_meta(file, "format_version");
     const bo_file_tensor *states, *tokens;
+    BO_TRY(bo_train_states_reset(context, s)); /* the empty state is that of the current frequencies */
     if (!format || strcmp(format, format_name) != 0 || !version)
         return bo_fail(context, BO_FORMAT, "%s: expected the states of a run, found %.60s", path,
                        format ? format : "another safetensors file");

@@ -268,16 +268,18 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
     }
 }
 
-/* Without its states a checkpoint is damaged: the one before it is used. */
+/* Without its states a checkpoint is damaged: the one before it is used, which has the frequencies of an earlier draw. */
 static void lost_states_are_noticed(void **state)
 {
     runs *r = *state;
-    const setting s = {.kind = "rfa", .windows = 1, .micro_batch = 4};
+    const setting s = {.kind = "rfa", .windows = 1, .micro_batch = 4, .documents = true, .redraw_every = 5};
     bo_model *whole = run(r, &s, "whole", false, 2), *model = runs_model(r, "rfa");
     bo_trainer_desc desc = stateful(r, model, "whole", 1);
     bo_trainer *trainer;
     desc.resume = true;
-    desc.micro_batch = 4;
+    desc.micro_batch = s.micro_batch;
+    desc.documents = s.documents;
+    desc.redraw_every = s.redraw_every;
     assert_true(runs_exists(r, "whole/checkpoints/step-8/states.safetensors"));
     assert_int_equal(unlink(runs_path(r, "whole/checkpoints/step-12/states.safetensors")), 0);
     bo_model_desc shape = runs_desc("rfa");
