@@ -82,8 +82,10 @@ static bo_status prepare(bo_context *context, bo_train_task *task, uint64_t step
     const bo_train_states_desc desc = states_of(task->desc, task->desc->micro_batch);
     BO_TRY(make_states(context, own));
     BO_TRY(bo_train_states_open(context, own->states, &desc));
-    BO_TRY(bo_train_model_prepare(context, task, step));
-    return task->redrawn ? bo_train_states_reset(context, own->states) : BO_OK;
+    const bo_status status = bo_train_model_prepare(context, task, step);
+    /* also after a failure: the step that is tried again may find the frequencies ready */
+    const bo_status reset = task->redrawn ? bo_train_states_reset(context, own->states) : BO_OK;
+    return status == BO_OK ? reset : status;
 }
 
 static void advance(bo_train_task *task)
