@@ -501,7 +501,7 @@ static const char *name_of(bo_model_part part)
     return names[part];
 }
 
-/* Earlier versions of Bochner did not write the attention of the encoder, which was that of the decoder. */
+/* True if the encoder has attention of its own. */
 static bool has_encoder(const bo_model_desc *desc)
 {
     return bo_model_kind(desc, BO_MODEL_PART_ENCODER) == &desc->encoder_attention;
@@ -610,6 +610,15 @@ static bo_status read_attention(bo_context *context, const char *where, const cJ
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);
 }
 
+/* Earlier versions of Bochner did not write the attention of the encoder, which was that of the decoder. */
+static bo_status read_encoder(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    if (cJSON_HasObjectItem(json, name_of(BO_MODEL_PART_ENCODER)))
+        return read_attention(context, where, json, BO_MODEL_PART_ENCODER, out);
+    out->encoder_attention = out->attention;
+    return BO_OK;
+}
+
 static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
 {
     size_t format = 0;
@@ -628,8 +637,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_task(context, where, json, out));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
-    if (has_encoder(&out->desc) && cJSON_HasObjectItem(json, name_of(BO_MODEL_PART_ENCODER)))
-        BO_TRY(read_attention(context, where, json, BO_MODEL_PART_ENCODER, &out->desc));
+    if (has_encoder(&out->desc)) BO_TRY(read_encoder(context, where, json, &out->desc));
     if (format < format_of(&out->desc))
         return bo_fail(
             context, BO_VERSION,
