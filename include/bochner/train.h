@@ -169,7 +169,7 @@ typedef struct bo_training_cost {
     size_t gradient_bytes;   /**< bytes of their gradients */
     size_t optimizer_bytes;  /**< bytes of the state of the optimizer */
     size_t activation_bytes; /**< bytes of activations and their gradients */
-    size_t all_bytes;        /**< the sum of the four */
+    size_t all_bytes;        /**< the sum of the four, and bytes of evaluation and of carried states */
     size_t micro_batch;      /**< the micro-batch that will be used */
     double operations;       /**< useful floating-point operations per step */
     size_t state_bytes;      /**< bytes of the state of one sequence in decoding; 0: there is none */

@@ -32,7 +32,7 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
 #define BO_NN_E    2.71828182845904523536 /* the degree between 2 and 3 */
 
 /* Degree e: u ∘ v ∘ (u² + v²)^((e - 2)/2) of two factors. It scales as t^e if both are multiplied by t, and keeps the
- * sign of the product. It is smooth where u and v are not both 0, and twice continuously differentiable there; the
+ * sign of the product. It is smooth except where u = v = 0, and twice continuously differentiable there; the
  * derivative of a third factor |w|^(e - 2) would be unbounded near 0. */
 bo_value bo_nn_between(bo_graph *graph, const bo_value factors[2]);
 /* Normalizes a product in groups of `width` columns, y / √(mean y² + 1), times `prefix`.weight. */
