@@ -2,6 +2,7 @@
 #include "drift.h"
 #include "../common/spool.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { EXIT_DRIFT = 3 }; /* with --exit-code */
 
@@ -94,6 +95,8 @@ static int drift(void *given, const cli_common *common, const cli_arguments *arg
     if (arguments->count != 2)
         return cli_wrong_use("drift", "expected two files, A and B, found %zu argument%s", arguments->count,
                              arguments->count == 1 ? "" : "s");
+    if (strcmp(arguments->items[0], "-") == 0 && strcmp(arguments->items[1], "-") == 0)
+        return cli_wrong_use("drift", "A and B are both standard input (-); use a file for one of them");
     if (o->p_value == BO_P_VALUE_ASYMPTOTIC && CLI_GIVEN(o, permutations))
         return cli_wrong_use("drift", "--permutations applies to --p-value permutation only");
     const double least = 1 / (1 + (double)o->permutations);
@@ -135,10 +138,10 @@ static const cli_option rows[] = {
     REAL_OR_AUTO("gamma", cli_drift_options, gamma, "bandwidth gamma of the kernel, applied to standardized columns",
                  .otherwise = "the median heuristic on rows of both tables"),
     SECTION("Data"),
-    TEXT("drop", "COLS", cli_drift_options, drop, "columns to ignore, by name or index"),
+    TEXT("drop", "COLS", cli_drift_options, drop, "columns to ignore, by name or index in A"),
     FLAG("common", cli_drift_options, common, "compare the columns that both files have"),
     TEXT("categorical", "COLS", cli_drift_options, categorical,
-         "columns of numbers that are categories, by name or index; text columns always are"),
+         "columns of numbers that are categories, by name or index in A; text columns always are"),
     CHOICE("format", "FORMAT", cli_drift_options, format, bo_format_name, "format of the files", .initial = "auto"),
     SECTION("Output"),
     COUNT("columns", "N", cli_drift_options, shown, "number of columns in the report, those that differ most first",

@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
 enum { QUANTILES = 3 };
 static const double quantile_at[QUANTILES] = {0.05, 0.5, 0.95};
 
-/* Quantiles of the numbers of one side, from its sample; NAN if there are none. */
+/* Quantiles of the numbers of one side, from its sample, by linear interpolation; NAN if there are none. */
 static void quantiles(const cli_drift_table *table, size_t column, int side, double out[QUANTILES])
 {
     double *values = cli_allocate(table->sample_rows[side], sizeof *values, "quantiles");
@@ -25,14 +25,23 @@ static void quantiles(const cli_drift_table *table, size_t column, int side, dou
         if (!isnan(value)) values[count++] = value;
     }
     qsort(values, count, sizeof *values, by_value);
-    for (size_t q = 0; q < QUANTILES; q++)
-        out[q] = count ? values[(size_t)(quantile_at[q] * (double)(count - 1) + 0.5)] : NAN;
+    for (size_t q = 0; q < QUANTILES; q++) {
+        const double place = count ? quantile_at[q] * (double)(count - 1) : 0;
+        const size_t low = (size_t)place, high = low + 1 < count ? low + 1 : low;
+        out[q] = count ? values[low] + (place - (double)low) * (values[high] - values[low]) : NAN;
+    }
     free(values);
+}
+
+/* Mean and standard deviation; NAN without numbers. */
+static double mean(const cli_drift_sums *sums)
+{
+    return sums->present > 0 ? sums->mean : NAN;
 }
 
 static double deviation(const cli_drift_sums *sums)
 {
-    return sums->present > 1 ? sqrt(sums->squares / (double)(sums->present - 1)) : 0;
+    return sums->present > 1 ? sqrt(sums->squares / (double)(sums->present - 1)) : NAN;
 }
 
 static double missing_share(const cli_drift_result *result, size_t column, int side)
@@ -97,25 +106,38 @@ static void print_new(const cli_labels *labels, int side)
     if (count > NAMES) printf(" and %s more", cli_count(count - NAMES).s);
 }
 
+static void print_category(const cli_drift_table *table, const cli_labels *labels)
+{
+    const struct cli_label *label = most_changed(table, labels);
+    char clean[48] = "";
+    if (label) cli_clean(label->text, clean, sizeof clean);
+    if (label) printf("%s: %.1f%% -> %.1f%%", clean, 100 * share(table, label, 0), 100 * share(table, label, 1));
+    for (int side = 0; side < 2; side++) print_new(labels, side);
+}
+
+static void print_numbers(const cli_drift_table *table, size_t column)
+{
+    const cli_drift_sums *sums = table->parts[column].sums;
+    double a[QUANTILES], b[QUANTILES];
+    if (!sums[0].present || !sums[1].present) {
+        printf("no numbers in %s", sums[0].present ? "B" : sums[1].present ? "A" : "A and B");
+        return;
+    }
+    quantiles(table, column, 0, a);
+    quantiles(table, column, 1, b);
+    printf("mean %s -> %s, median %s -> %s, 5%% to 95%%: %s to %s -> %s to %s", cli_significant(mean(&sums[0]), 4).s,
+           cli_significant(mean(&sums[1]), 4).s, cli_significant(a[1], 4).s, cli_significant(b[1], 4).s,
+           cli_significant(a[0], 4).s, cli_significant(a[2], 4).s, cli_significant(b[0], 4).s,
+           cli_significant(b[2], 4).s);
+}
+
 static void print_facts(const cli_drift_result *result, size_t column)
 {
-    const cli_drift_table *table = result->table;
-    const cli_drift_part *part = &table->parts[column];
-    if (part->category) {
-        const struct cli_label *label = most_changed(table, &part->labels);
-        char clean[48] = "";
-        if (label) cli_clean(label->text, clean, sizeof clean);
-        if (label) printf("%s: %.1f%% -> %.1f%%", clean, 100 * share(table, label, 0), 100 * share(table, label, 1));
-        for (int side = 0; side < 2; side++) print_new(&part->labels, side);
-    } else {
-        double a[QUANTILES], b[QUANTILES];
-        quantiles(table, column, 0, a);
-        quantiles(table, column, 1, b);
-        printf("mean %s -> %s, median %s -> %s, 5%% to 95%%: %s to %s -> %s to %s",
-               cli_significant(part->sums[0].mean, 4).s, cli_significant(part->sums[1].mean, 4).s,
-               cli_significant(a[1], 4).s, cli_significant(b[1], 4).s, cli_significant(a[0], 4).s,
-               cli_significant(a[2], 4).s, cli_significant(b[0], 4).s, cli_significant(b[2], 4).s);
-    }
+    const cli_drift_part *part = &result->table->parts[column];
+    if (part->category)
+        print_category(result->table, &part->labels);
+    else
+        print_numbers(result->table, column);
     const double before = missing_share(result, column, 0), after = missing_share(result, column, 1);
     if (before > 0 || after > 0) printf("; missing %.1f%% -> %.1f%%", 100 * before, 100 * after);
     putchar('\n');
@@ -128,8 +150,9 @@ void cli_drift_print(const cli_drift_result *result)
     const double alpha = table->options->alpha;
     for (int side = 0; side < 2; side++)
         printf("%-12c%s rows of %s\n", 'A' + side, cli_count(table->rows[side]).s, table->paths[side]);
-    printf("%-12s%s columns, %s %s features, gamma %s\n", "Test", cli_count(table->columns).s,
-           cli_count(report->features).s, bo_kernel_name(report->kernel), cli_significant(report->gamma, 4).s);
+    printf("%-12s%s column%s, %s %s features, gamma %s\n", "Test", cli_count(table->columns).s,
+           table->columns == 1 ? "" : "s", cli_count(report->features).s, bo_kernel_name(report->kernel),
+           cli_significant(report->gamma, 4).s);
     printf("%-12s%s (biased estimate: %s)\n", "MMD^2", cli_significant(report->mmd2, 4).s,
            cli_significant(report->mmd2_biased, 4).s);
     if (report->permutations)
@@ -160,8 +183,8 @@ static void numbers_json(const cli_drift_result *result, size_t column, cli_json
 {
     static const char *const keys[2][QUANTILES] = {{"q05_a", "median_a", "q95_a"}, {"q05_b", "median_b", "q95_b"}};
     const cli_drift_sums *sums = result->table->parts[column].sums;
-    cli_json_add_number(json, "mean_a", sums[0].mean);
-    cli_json_add_number(json, "mean_b", sums[1].mean);
+    cli_json_add_number(json, "mean_a", mean(&sums[0]));
+    cli_json_add_number(json, "mean_b", mean(&sums[1]));
     cli_json_add_number(json, "std_a", deviation(&sums[0]));
     cli_json_add_number(json, "std_b", deviation(&sums[1]));
     for (int side = 0; side < 2; side++) {

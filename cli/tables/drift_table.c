@@ -1,5 +1,6 @@
 /* Reads the two tables of bochner drift: columns matched by name, kinds and categories found in both files together. */
 #include "drift.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,40 +101,93 @@ static size_t find_column(const bo_reader *reader, const char *name)
     return SIZE_MAX;
 }
 
-/* True if the comma-separated list has the name, or the index if the tables have no names. `found` counts. */
-static bool listed(const char *list, const char *name, size_t index, size_t *found)
+/* Which columns of A and of B a list such as that of --drop names. */
+typedef struct column_marks {
+    bool *of[2];
+} column_marks;
+
+static column_marks marks_create(const cli_drift_table *table)
 {
-    char number[32];
-    snprintf(number, sizeof number, "%zu", index);
-    for (const char *at = list; at;) {
+    column_marks marks;
+    for (int side = 0; side < 2; side++)
+        marks.of[side] = cli_allocate(bo_reader_columns(table->readers[side]), sizeof(bool), "columns");
+    return marks;
+}
+
+static void marks_free(column_marks *marks)
+{
+    for (int side = 0; side < 2; side++) free(marks->of[side]);
+}
+
+/* The column of A that a word names by its index, from the end if it is negative; SIZE_MAX: none. */
+static size_t column_by_index(const bo_reader *a, const char *word)
+{
+    const long long columns = (long long)bo_reader_columns(a);
+    char *end;
+    const long long index = strtoll(word, &end, 10);
+    if (end == word || *end || index < -columns || index >= columns) return SIZE_MAX;
+    return (size_t)(index < 0 ? index + columns : index);
+}
+
+/* Marks the columns of a word: those of this name, or else the one with this index in A and its partner in B. */
+static bool mark_word(const cli_drift_table *table, bool named, const char *word, column_marks *marks)
+{
+    bool found = false;
+    for (int side = 0; side < 2 && named; side++) {
+        const size_t at = find_column(table->readers[side], word);
+        if (at != SIZE_MAX) found = marks->of[side][at] = true;
+    }
+    if (found) return true;
+    const bo_reader *a = table->readers[0];
+    const size_t index = column_by_index(a, word);
+    if (index == SIZE_MAX) return false;
+    const size_t other = named ? find_column(table->readers[1], bo_reader_column(a, index)) : index;
+    marks->of[0][index] = true;
+    if (other != SIZE_MAX) marks->of[1][other] = true;
+    return true;
+}
+
+static void fail_unknown(const cli_drift_table *table, bool named, const char *option, const char *word)
+{
+    enum { SHOWN = 12 };
+    const bo_reader *a = table->readers[0];
+    const size_t columns = bo_reader_columns(a);
+    char names[400] = "";
+    size_t length = 0;
+    for (size_t i = 0; named && i < columns && i < SHOWN; i++)
+        length +=
+            (size_t)snprintf(names + length, sizeof names - length, "%s%.30s", i ? ", " : ": ", bo_reader_column(a, i));
+    cli_fail(table->session, "--%s: no column '%s' in %s or %s; %s has %zu column%s%s%s", option, word, table->paths[0],
+             table->paths[1], table->paths[0], columns, columns == 1 ? "" : "s",
+             named ? names : " without names: use an index from 0", named && columns > SHOWN ? ", ..." : "");
+}
+
+/* Marks the columns of a comma-separated list; NULL: none. */
+static bool mark_list(const cli_drift_table *table, bool named, const char *option, const char *list,
+                      column_marks *marks)
+{
+    bool ok = true;
+    for (const char *at = list; at && ok;) {
         const char *comma = strchr(at, ','), *end = comma ? comma : at + strlen(at);
         while (at < end && *at == ' ') at++;
         while (end > at && end[-1] == ' ') end--;
-        const char *word = name ? name : number;
-        if (strlen(word) == (size_t)(end - at) && strncmp(word, at, (size_t)(end - at)) == 0) {
-            ++*found;
-            return true;
-        }
+        char *word = cli_allocate((size_t)(end - at) + 1, 1, "the name of a column");
+        memcpy(word, at, (size_t)(end - at));
+        ok = mark_word(table, named, word, marks);
+        if (!ok) fail_unknown(table, named, option, word);
+        free(word);
         at = comma ? comma + 1 : NULL;
     }
-    return false;
+    return ok;
 }
 
-static size_t words_of(const char *list)
-{
-    size_t words = list != NULL;
-    for (; list && *list; list++) words += *list == ',';
-    return words;
-}
-
-/* Columns of one file that the other lacks; those of --drop are not missing. Reports the first of them. */
-static bool complete(cli_drift_table *table, int side)
+/* Reports the first column of one file that the other lacks; those of --drop are not missing. */
+static bool complete(cli_drift_table *table, int side, const column_marks *dropped)
 {
     const bo_reader *reader = table->readers[side], *other = table->readers[1 - side];
-    size_t found = 0;
     for (size_t i = 0; i < bo_reader_columns(reader); i++) {
         const char *name = bo_reader_column(reader, i);
-        if (find_column(other, name) != SIZE_MAX || listed(table->options->drop, name, i, &found)) continue;
+        if (dropped->of[side][i] || find_column(other, name) != SIZE_MAX) continue;
         cli_fail(table->session,
                  "%s: expected column '%s', as in %s, found none (use --common to compare the columns that both files "
                  "have, or --drop to ignore columns)",
@@ -143,46 +197,47 @@ static bool complete(cli_drift_table *table, int side)
     return true;
 }
 
-static bool match_columns(cli_drift_table *table)
+static bool add_columns(cli_drift_table *table, bool named, const column_marks *dropped,
+                        const column_marks *categorical)
 {
-    const cli_drift_options *o = table->options;
     const bo_reader *a = table->readers[0], *b = table->readers[1];
     const size_t columns = bo_reader_columns(a);
-    const bool named = is_named(table);
-    if (!named && columns != bo_reader_columns(b)) {
-        cli_fail(table->session,
-                 "%s: expected %zu columns, as in %s, found %zu; columns are matched by position, "
-                 "because not both files have names",
-                 table->paths[1], columns, table->paths[0], bo_reader_columns(b));
-        return false;
-    }
-    if (named && !o->common && !(complete(table, 0) && complete(table, 1))) return false;
     table->parts = cli_allocate(columns, sizeof *table->parts, "columns");
     table->names = cli_allocate(columns, 32, "columns");
-    size_t dropped = 0, categorical = 0;
     for (size_t i = 0; i < columns; i++) {
-        const char *name = named ? bo_reader_column(a, i) : NULL;
+        const char *name = bo_reader_column(a, i);
         const size_t other = named ? find_column(b, name) : i;
-        const bool drop = listed(o->drop, name, i, &dropped), category = listed(o->categorical, name, i, &categorical);
-        if (drop || other == SIZE_MAX) continue;
+        if (dropped->of[0][i] || other == SIZE_MAX) continue;
         char *number = table->names + 32 * i;
-        const char *shown = name ? name : bo_reader_column(a, i);
         snprintf(number, 32, "column %zu", i);
         table->parts[table->columns++] =
-            (cli_drift_part){.name = shown ? shown : number, .at = {i, other}, .category = category};
-    }
-    for (size_t i = 0; named && i < bo_reader_columns(b); i++) /* columns of B alone may be dropped too */
-        if (find_column(a, bo_reader_column(b, i)) == SIZE_MAX) listed(o->drop, bo_reader_column(b, i), i, &dropped);
-    const bool automatic = o->categorical && strcmp(o->categorical, "auto") == 0;
-    if (dropped < words_of(o->drop) || (!automatic && categorical < words_of(o->categorical))) {
-        const bool drop = dropped < words_of(o->drop);
-        cli_fail(table->session, "--%s: a column of '%s' is not in %s", drop ? "drop" : "categorical",
-                 drop ? o->drop : o->categorical, table->paths[0]);
-        return false;
+            (cli_drift_part){.name = name ? name : number, .at = {i, other}, .category = categorical->of[0][i]};
     }
     if (table->columns > 0) return true;
     cli_fail(table->session, "%s and %s: expected columns to compare, found none", table->paths[0], table->paths[1]);
     return false;
+}
+
+static bool match_columns(cli_drift_table *table)
+{
+    const cli_drift_options *o = table->options;
+    const size_t columns = bo_reader_columns(table->readers[0]), others = bo_reader_columns(table->readers[1]);
+    const bool named = is_named(table), automatic = o->categorical && strcmp(o->categorical, "auto") == 0;
+    if (!named && columns != others) {
+        cli_fail(table->session,
+                 "%s: expected %zu columns, as in %s, found %zu; columns are matched by position, "
+                 "because not both files have names",
+                 table->paths[1], columns, table->paths[0], others);
+        return false;
+    }
+    column_marks dropped = marks_create(table), categorical = marks_create(table);
+    const bool ok = mark_list(table, named, "drop", o->drop, &dropped) &&
+                    mark_list(table, named, "categorical", automatic ? NULL : o->categorical, &categorical) &&
+                    (!named || o->common || (complete(table, 0, &dropped) && complete(table, 1, &dropped))) &&
+                    add_columns(table, named, &dropped, &categorical);
+    marks_free(&dropped);
+    marks_free(&categorical);
+    return ok;
 }
 
 bool cli_drift_open(cli_drift_table *table, const char *const *open_paths)
@@ -249,9 +304,9 @@ static bool observe(cli_drift_table *table, cli_drift_part *part, int side, doub
     }
     part->numbers_seen = true;
     *out = value;
-    if (isinf(value)) {
-        cli_fail(table->session, "%s: column '%s': expected finite numbers, found an infinite value",
-                 table->paths[side], part->name);
+    if (fabs(value) > FLT_MAX) { /* variances of larger numbers overflow */
+        cli_fail(table->session, "%s: column '%s': expected a number in the range of float32, found %g",
+                 table->paths[side], part->name, value);
         return false;
     }
     const double difference = value - sums->mean;

@@ -65,6 +65,13 @@ succeeds "$BOCHNER" drift a.csv narrow.csv --common --json
 [ "$(names)" = 3 ] || complain "--common: $(names) columns"
 succeeds "$BOCHNER" drift a.csv narrow.csv --drop z,town --json
 [ "$(names)" = 2 ] || complain "--drop: $(names) columns"
+for list in 3,town "-1, 2"; do
+    succeeds "$BOCHNER" drift a.csv narrow.csv --drop "$list" --json
+    [ "$(names)" = 2 ] && ! grep -q '"name": "town"' out || complain "--drop $list: $(cat out)"
+done
+succeeds "$BOCHNER" drift a.csv order.csv --drop 0 --columns 9
+grep -q "^x " out && complain "--drop 0 compares column x: $(cat out)"
+grep -q "^z " out || complain "an index of --drop is one of A: $(cat out)"
 sed 1d a.csv | cut -d, -f1,2 >a.txt && sed 1d shifted.csv | cut -d, -f1,2 >b.txt
 succeeds "$BOCHNER" drift a.txt b.txt --json
 [ "$(first name)" = "column 1" ] || complain "columns by position: $(first name)"
@@ -81,6 +88,16 @@ succeeds "$BOCHNER" drift numbers.csv fewer.csv --json
 succeeds "$BOCHNER" drift fewer.csv fewer.csv --categorical k --json
 [ "$(first kind)" = category ] || complain "--categorical: $(first kind)"
 expect "p-value of equal tables" "$(field out p_value)" '>' 0.99
+
+# Medians of even numbers of rows, columns without numbers in one table or in both.
+printf 'k,l,m\n1,,\n2,,\n3,,\n5,,\n' >four.csv
+printf 'k,l,m\n1,1,\n2,1,\n3,2,\n4,2,\n' >filled.csv
+succeeds "$BOCHNER" drift four.csv filled.csv
+grep -q "^k .*mean 2.75 -> 2.5, median 2.5 -> 2.5, 5% to 95%: 1.15 to 4.7 -> 1.15 to 3.85" out || complain "quantiles: $(cat out)"
+grep -q "^l .* no numbers in A; missing 100.0% -> 0.0%" out || complain "no numbers in A: $(cat out)"
+grep -q "^m .* no numbers in A and B; missing 100.0% -> 100.0%" out || complain "no numbers: $(cat out)"
+succeeds "$BOCHNER" drift four.csv filled.csv --drop k,m --json
+grep -q '"mean_a": null, "mean_b": 1.5,' out || complain "means: $(cat out)"
 
 # Other formats and kernels.
 "$BOCHNER" features a.txt --target -1 --features 8 --gamma 1 --out a.npy --quiet
@@ -109,11 +126,16 @@ fails 2 "smallest p-value of 999 permutations" "$BOCHNER" drift a.csv same.csv -
 succeeds "$BOCHNER" drift a.csv same.csv --alpha 0.0005 --p-value asymptotic
 succeeds "$BOCHNER" drift a.csv same.csv --alpha 0.0005 --permutations 1999
 fails 2 "--p-value" "$BOCHNER" drift a.csv same.csv --p-value exact
-fails 1 "--drop|nothing" "$BOCHNER" drift a.csv same.csv --drop nothing
+fails 2 "standard input|file" "$BOCHNER" drift - -
+fails 1 "--drop|'nothing'|4 columns: x, y, town, z" "$BOCHNER" drift a.csv same.csv --drop x,nothing
+fails 1 "--drop|'4'" "$BOCHNER" drift a.csv same.csv --drop 4
+fails 1 "--drop|'2'|index from 0" "$BOCHNER" drift a.txt b.txt --drop 2
 fails 1 "--categorical|nothing" "$BOCHNER" drift a.csv same.csv --categorical nothing
 fails 1 "expected columns to compare" "$BOCHNER" drift a.csv same.csv --drop x,y,town,z
 printf 'x,y,town,z\n1,2,t0,3\n' >one.csv
 fails 1 "one.csv|2 rows" "$BOCHNER" drift a.csv one.csv
 printf 'x\n1\ninf\n' >infinite.csv
-fails 1 "infinite.csv|column 'x'|infinite" "$BOCHNER" drift infinite.csv infinite.csv
+fails 1 "infinite.csv|column 'x'|found inf" "$BOCHNER" drift infinite.csv infinite.csv
+printf 'x\n1e308\n-1e308\n' >large.csv
+fails 1 "large.csv|column 'x'|float32|1e+308" "$BOCHNER" drift large.csv large.csv
 finish
