@@ -13,8 +13,8 @@ void cli_embed_print(const cli_embed_result *result, const cli_embed_options *op
     enum { SHOWN = 20 };
     const bo_embedding_report *report = bo_embedding_describe(result->embedding);
     const double *variance = bo_embedding_variances(result->embedding);
-    fprintf(out, "%-12s%s rows x %s columns of %s\n", "Data", cli_count(result->rows).s, cli_count(report->dim).s,
-            result->data);
+    fprintf(out, "%-12s%s row%s x %s column%s of %s\n", "Data", cli_count(result->rows).s, result->rows == 1 ? "" : "s",
+            cli_count(report->dim).s, report->dim == 1 ? "" : "s", result->data);
     fprintf(out, "%-12s%s %s features, gamma %s, scaling %s", "Map", cli_count(report->features).s,
             bo_kernel_name(report->kernel), cli_significant(report->gamma, 4).s, bo_scaling_name(report->scaling));
     if (!options->model) fprintf(out, "; fitted in %s", cli_seconds(report->seconds).s);

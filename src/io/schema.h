@@ -9,7 +9,7 @@ typedef enum bo_column_kind {
     BO_COLUMN_NUMBER = 0,
     BO_COLUMN_CATEGORY = 1, /* one-hot */
     BO_COLUMN_TARGET = 2,
-    BO_COLUMN_UNUSED = 3 /* the label of libsvm text if the targets are in another file */
+    BO_COLUMN_UNUSED = 3 /* ignored on request, or the label of libsvm text if the targets are in another file */
 } bo_column_kind;
 
 typedef struct bo_column {

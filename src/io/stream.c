@@ -45,11 +45,17 @@ static bo_status find_column(bo_context *context, const bo_reader *reader, char 
     return BO_OK;
 }
 
-static void log_extras(bo_context *context, const bo_stream *stream, const bool *used)
+static void log_extras(bo_context *context, const bo_stream *stream, bool *used, size_t targets_found)
 {
     const bo_reader *reader = stream->source.data;
+    const bo_schema *schema = stream->schema;
     char names[240] = "";
     size_t extras = 0, length = 0;
+    for (size_t i = 0; i < schema->column_count; ++i)
+        if (stream->input_columns[i] != SIZE_MAX) used[stream->input_columns[i]] = true;
+    for (size_t i = 0; i < schema->targets && targets_found == schema->targets; ++i)
+        used[stream->target_columns[i]] = true;
+    if (reader->format == BO_FORMAT_LIBSVM) used[0] = true;
     for (size_t i = 0; i < reader->columns; ++i) {
         if (used[i]) continue;
         const char *name = bo_reader_column(reader, i);
@@ -61,7 +67,9 @@ static void log_extras(bo_context *context, const bo_stream *stream, const bool 
                bo_reader_path(reader), extras, extras == 1 ? "" : "s", names, extras > 3 ? ", …" : "");
 }
 
-static bo_status match_names(bo_context *context, bo_stream *stream, name_order *order, size_t *targets_found)
+/* `known` marks columns that the schema ignores on request. */
+static bo_status match_names(bo_context *context, bo_stream *stream, name_order *order, bool *known,
+                             size_t *targets_found)
 {
     const bo_schema *schema = stream->schema;
     const bo_reader *reader = stream->source.data;
@@ -70,7 +78,10 @@ static bo_status match_names(bo_context *context, bo_stream *stream, name_order 
         size_t found = SIZE_MAX;
         if (column->name) BO_TRY(find_column(context, reader, column->name, guess, order, &found));
         if (found != SIZE_MAX) guess = found + 1;
-        if (column->kind == BO_COLUMN_UNUSED) continue;
+        if (column->kind == BO_COLUMN_UNUSED) {
+            if (found != SIZE_MAX) known[found] = true;
+            continue;
+        }
         if (column->kind == BO_COLUMN_TARGET) {
             if (found == SIZE_MAX) continue;
             stream->target_columns[column->first] = found;
@@ -86,15 +97,15 @@ static bo_status match_names(bo_context *context, bo_stream *stream, name_order 
     return BO_OK;
 }
 
-static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *targets_found)
+static bo_status match_by_name(bo_context *context, bo_stream *stream, bool *known, size_t *targets_found)
 {
     name_order order = {NULL};
-    const bo_status status = match_names(context, stream, &order, targets_found);
+    const bo_status status = match_names(context, stream, &order, known, targets_found);
     bo_free(order.places);
     return status;
 }
 
-static bo_status match_by_place(bo_context *context, bo_stream *stream, size_t *targets_found)
+static bo_status match_by_place(bo_context *context, bo_stream *stream, bool *known, size_t *targets_found)
 {
     const bo_schema *schema = stream->schema;
     const bo_reader *reader = stream->source.data;
@@ -121,7 +132,8 @@ static bo_status match_by_place(bo_context *context, bo_stream *stream, size_t *
         else if (complete && column->kind == BO_COLUMN_TARGET) {
             stream->target_columns[column->first] = i;
             ++*targets_found;
-        }
+        } else if (complete && column->kind == BO_COLUMN_UNUSED && i < reader->columns)
+            known[i] = true;
     }
     return BO_OK;
 }
@@ -149,18 +161,13 @@ static bo_status match_columns(bo_context *context, bo_stream *stream, bool no_t
     stream->target_columns = bo_alloc(context, schema->targets, sizeof *stream->target_columns, "a column map");
     if (!stream->input_columns || !stream->target_columns) return BO_MEMORY;
     for (size_t i = 0; i < schema->column_count; ++i) stream->input_columns[i] = SIZE_MAX;
-    if (schema->named && reader->names)
-        BO_TRY(match_by_name(context, stream, &found));
-    else
-        BO_TRY(match_by_place(context, stream, &found));
     bool *used = bo_alloc(context, reader->columns, sizeof *used, "a column map");
     if (!used) return BO_MEMORY;
-    for (size_t i = 0; i < schema->column_count; ++i)
-        if (stream->input_columns[i] != SIZE_MAX) used[stream->input_columns[i]] = true;
-    for (size_t i = 0; i < schema->targets && found == schema->targets; ++i) used[stream->target_columns[i]] = true;
-    if (reader->format == BO_FORMAT_LIBSVM) used[0] = true;
-    log_extras(context, stream, used);
+    const bo_status status =
+        (schema->named && reader->names ? match_by_name : match_by_place)(context, stream, used, &found);
+    if (status == BO_OK) log_extras(context, stream, used, found);
     bo_free(used);
+    BO_TRY(status);
     if (no_target)
         found = 0;
     else if (stream->source.labels) {

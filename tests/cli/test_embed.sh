@@ -39,6 +39,16 @@ head -c 128 c.npy | grep -q "'<f8'.*(400, 2)" || complain "the header of c.npy i
 grep -q "cumulative" out || complain "no report: $(cat out)"
 succeeds "$BOCHNER" embed table.csv --target price --features 128 --seed 1
 cmp -s out first.csv && complain "the seed does not change the features"
+# Dropped columns need no message; unknown columns do.
+succeeds "$BOCHNER" embed table.csv --target price --drop 0 --features 128 --save dropped.model --out dropped.csv
+grep -q "ignoring" err && complain "a dropped column is reported: $(cat err)"
+sed 1d table.csv >unnamed.csv
+succeeds "$BOCHNER" embed unnamed.csv --drop 0 --features 128 --out dropped.csv
+grep -q "ignoring" err && complain "a dropped column without a name is reported: $(cat err)"
+awk -F, -v OFS=, '{ print $0, NR == 1 ? "new" : NR }' table.csv >wide.csv
+succeeds "$BOCHNER" embed wide.csv --model dropped.model --out dropped.csv
+grep -q "ignoring 1 column that the model does not use: new" err || complain "an unknown column: $(cat err)"
+fails 2 "--function|sections" "$BOCHNER" embed table.csv --function sections
 # New rows: columns by name in another order, without the target; the error column.
 awk -F, -v OFS=, '{ print $3, $1, $2 }' table.csv | head -4 >new.csv
 succeeds "$BOCHNER" embed new.csv --model e.model --error --json
