@@ -151,7 +151,8 @@ static void print_task(const bo_model_desc *d)
     if (d->task == BO_MODEL_TASK_LANGUAGE) return;
     printf("%-12s%s", "Task", bo_model_task_name(d->task));
     if (d->task == BO_MODEL_TASK_TRANSLATE) {
-        printf(": %zu encoder layers, %zu decoder layers; %s", d->encoder_layers, d->layers,
+        printf(": %zu encoder layer%s, %zu decoder layer%s; %s", d->encoder_layers, d->encoder_layers == 1 ? "" : "s",
+               d->layers, d->layers == 1 ? "" : "s",
                d->cross == BO_CROSS_SUMMARY ? "summary of the source" : "cross-attention ");
         if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->cross_attention, words));
         if (d->mixer == BO_MIXER_ATTENTION)
@@ -440,6 +441,7 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
         printf("%-12s%s%s\n", "Noise", cli_quantity(report->noise_std, 4).s,
                report->has_std ? " (standard deviation); predicts standard deviations"
                                : " (standard deviation); does not predict standard deviations");
+    if (report->function == BO_FUNCTION_SECTIONS) return; /* the kernel is exact */
     printf("%-12s", "Features");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
 }

@@ -105,13 +105,16 @@ static void say_origins(const bo_plan_laws *laws)
         printf("The runs have one amount of data: the floor includes the data term, and the law holds for this amount "
                "only.\n");
     if (size == BO_PLAN_ORIGIN_STORED || data == BO_PLAN_ORIGIN_STORED)
-        printf("The runs do not determine %s%s%s: from the default law; train runs of three or more %s.\n",
-               size == BO_PLAN_ORIGIN_STORED ? "size_power" : "",
-               size == data && size == BO_PLAN_ORIGIN_STORED ? " and " : "",
-               data == BO_PLAN_ORIGIN_STORED ? "data_power" : "",
-               size == data                    ? "sizes and lengths"
-               : size == BO_PLAN_ORIGIN_STORED ? "sizes"
-                                               : "lengths");
+        printf(
+            "The runs do not determine %s%s%s, which %s from the default law. To fit %s, train runs of three or more "
+            "%s.\n",
+            size == BO_PLAN_ORIGIN_STORED ? "size_power" : "",
+            size == data && size == BO_PLAN_ORIGIN_STORED ? " and " : "",
+            data == BO_PLAN_ORIGIN_STORED ? "data_power" : "", size == data ? "are" : "is",
+            size == data ? "them" : "it",
+            size == data                    ? "sizes and lengths"
+            : size == BO_PLAN_ORIGIN_STORED ? "sizes"
+                                            : "lengths");
 }
 
 static cli_word percent(double predicted, double measured)

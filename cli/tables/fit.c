@@ -56,8 +56,9 @@ static void say_data(cli_fit_job *job, size_t rows)
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
     bool guessed = job->options->stream && job->options->holdout > 0; /* rows are assigned one by one */
-    cli_say(job->session, "Data        %s%s rows x %s columns of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
-            cli_count(bo_schema_inputs(schema)).s, job->source.paths[0], files, task);
+    cli_say(job->session, "Data        %s%s rows x %s column%s of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
+            cli_count(bo_schema_inputs(schema)).s, bo_schema_inputs(schema) == 1 ? "" : "s", job->source.paths[0],
+            files, task);
     if (2 * classes > rows)
         cli_warn(job->session, "the target has %s classes in %s rows; use --task regression if it is a number",
                  cli_count(classes).s, cli_count(rows).s);
@@ -293,8 +294,19 @@ static int check_paths(const cli_fit_options *o, const cli_arguments *files)
     return status;
 }
 
+/* The first given option of the kernels of infinitely wide networks; NULL: none. */
+static const char *network_option(const cli_fit_options *o)
+{
+    return CLI_GIVEN(o, depth)             ? "depth"
+           : CLI_GIVEN(o, activation)      ? "activation"
+           : CLI_GIVEN(o, weight_variance) ? "weight-variance"
+           : CLI_GIVEN(o, bias_variance)   ? "bias-variance"
+                                           : NULL;
+}
+
 static int check(const cli_fit_options *o, const cli_arguments *files)
 {
+    const char *network = o->kernel == BO_KERNEL_NNGP || o->kernel == BO_KERNEL_NTK ? NULL : network_option(o);
     if (files->count == 0)
         return cli_wrong_use(
             "fit",
@@ -307,6 +319,9 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
     if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
     if (o->labels && files->count > 1)
         return cli_wrong_use("fit", "--labels expects one training file, found %zu", files->count);
+    if (network)
+        return cli_wrong_use("fit", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s", network,
+                             bo_kernel_name(o->kernel));
     if (o->labels && o->target)
         return cli_wrong_use("fit", "--labels and --target exclude each other; use one of them");
     if (o->plot && !cli_plot_known(o->plot))

@@ -32,6 +32,11 @@ fails 1 "all rows in memory" "$BOCHNER" fit train.csv --target price --function 
 fails 1 "expected the dual solver, found primal" "$BOCHNER" fit train.csv --target price --function sections \
     --solver primal --out wrong.model
 fails 2 "--depth" "$BOCHNER" fit train.csv --target price --kernel ntk --depth 17 --out wrong.model
+for option in "--depth 2" "--activation erf" "--weight-variance 1" "--bias-variance 0"; do
+    fails 2 "${option% *}|nngp and ntk|rbf" "$BOCHNER" fit train.csv --target price $option --out wrong.model
+done
+succeeds "$BOCHNER" info exact.model
+grep -q "^Features" out && complain "an exact kernel has no error of features: $(cat out)"
 fails 2 "--activation" "$BOCHNER" fit train.csv --target price --kernel ntk --activation tanh --out wrong.model
 
 # Sixteen times the features: a quarter of the error, up to a factor of 2.5 for a single draw.
