@@ -295,6 +295,10 @@ static int features(void *options, const cli_common *common, const cli_arguments
                              "accuracy, or --save FILE to write the feature map");
     if (o->out && !cli_ends_with(o->out, ".npy"))
         return cli_wrong_use("features", "--out: expected a file name that ends in .npy, found '%s'", o->out);
+    const char *network = CLI_STRAY_NETWORK_OPTION(o);
+    if (network)
+        return cli_wrong_use("features", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s",
+                             network, bo_kernel_name(o->kernel));
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
     int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));

@@ -294,19 +294,9 @@ static int check_paths(const cli_fit_options *o, const cli_arguments *files)
     return status;
 }
 
-/* The first given option of the kernels of infinitely wide networks; NULL: none. */
-static const char *network_option(const cli_fit_options *o)
-{
-    return CLI_GIVEN(o, depth)             ? "depth"
-           : CLI_GIVEN(o, activation)      ? "activation"
-           : CLI_GIVEN(o, weight_variance) ? "weight-variance"
-           : CLI_GIVEN(o, bias_variance)   ? "bias-variance"
-                                           : NULL;
-}
-
 static int check(const cli_fit_options *o, const cli_arguments *files)
 {
-    const char *network = o->kernel == BO_KERNEL_NNGP || o->kernel == BO_KERNEL_NTK ? NULL : network_option(o);
+    const char *network = CLI_STRAY_NETWORK_OPTION(o);
     if (files->count == 0)
         return cli_wrong_use(
             "fit",

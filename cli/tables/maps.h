@@ -9,4 +9,13 @@
 #define CLI_MAPS_WITHOUT      (~0u << BO_FUNCTION_CUSTOM & ~(1u << BO_FUNCTION_NETWORK))
 #define CLI_FUNCTIONS_WITHOUT (CLI_MAPS_WITHOUT & ~(1u << BO_FUNCTION_SECTIONS))
 
+/* The first given option of the networks of infinite width if the kernel has none; NULL: no such option. */
+#define CLI_STRAY_NETWORK_OPTION(o)                                                                                    \
+    ((o)->kernel == BO_KERNEL_NNGP || (o)->kernel == BO_KERNEL_NTK ? NULL                                              \
+     : CLI_GIVEN(o, depth)                                         ? "depth"                                           \
+     : CLI_GIVEN(o, activation)                                    ? "activation"                                      \
+     : CLI_GIVEN(o, weight_variance)                               ? "weight-variance"                                 \
+     : CLI_GIVEN(o, bias_variance)                                 ? "bias-variance"                                   \
+                                                                   : NULL)
+
 #endif

@@ -33,7 +33,10 @@ fails 1 "expected the dual solver, found primal" "$BOCHNER" fit train.csv --targ
     --solver primal --out wrong.model
 fails 2 "--depth" "$BOCHNER" fit train.csv --target price --kernel ntk --depth 17 --out wrong.model
 for option in "--depth 2" "--activation erf" "--weight-variance 1" "--bias-variance 0"; do
+    # shellcheck disable=SC2086
     fails 2 "${option% *}|nngp and ntk|rbf" "$BOCHNER" fit train.csv --target price $option --out wrong.model
+    # shellcheck disable=SC2086
+    fails 2 "${option% *}|nngp and ntk|arccos" "$BOCHNER" features train.csv --kernel arccos $option --out wrong.npy
 done
 succeeds "$BOCHNER" info exact.model
 grep -q "^Features" out && complain "an exact kernel has no error of features: $(cat out)"
