@@ -4,6 +4,10 @@ house 300 1 >train.csv
 house 60 2 >test.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
 cp test.csv new.csv
+cp train.csv table.csv
+for month in january february; do # numbered rows of one distribution
+    house 200 ${#month} | awk -v OFS=, '{ print NR == 1 ? "id" : NR, $0 }' >$month.csv
+done
 awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { good = rand() < 0.5; print (good ? "good" : "bad") "\t" (good ? "fine" : "poor") " " int(9 * rand()) } }' >reviews.tsv
 awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = int(9 * rand()); print "zahl " n "\tnumber " n } }' >german-english.tsv
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "targets"}], "loss": "mse"}' >net.json
