@@ -1,5 +1,6 @@
 /* bochner embed: principal components of a table in feature space, and coordinates of rows along them. */
 #include "embed.h"
+#include "../common/spool.h"
 #include "../common/paths.h"
 #include "../common/predictions.h"
 #include <stdlib.h>
@@ -249,13 +250,12 @@ static int run(embed_job *job)
     cli_progress_clear(&session->progress);
     if (!save(job) || !open_outputs(job) || !write_all(job)) return CLI_FAILED;
     job->result.embedding = job->embedding;
-    job->result.data = job->source.paths[0];
     if (session->common.json)
         cli_embed_json(&job->result, o, cli_answers_json(&job->coordinates));
     else if (!session->common.quiet)
         cli_embed_print(&job->result, o, o->out ? stdout : stderr);
     if (o->save && !o->model) {
-        char *model = cli_quoted_word(o->save), *data = cli_quoted_word(job->source.paths[0]);
+        char *model = cli_quoted_word(o->save), *data = cli_quoted_word(job->result.data);
         cli_say_next(session, "bochner embed %s --model %s --out coordinates.csv", data, model);
         free(model);
         free(data);
@@ -313,9 +313,14 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "embed", common, false)) return CLI_FAILED;
+    const char **paths = cli_allocate(files->count, sizeof *paths, "a list of files");
+    for (size_t i = 0; i < files->count; i++) paths[i] = files->items[i];
+    cli_spools spools = {0};
+    if (o->stream) status = cli_spool_all(&session, &spools, paths, files->count); /* several passes */
     embed_job job = {.session = &session,
                      .options = o,
-                     .source = {.data = {.path = files->items[0],
+                     .result = {.data = files->items[0]},
+                     .source = {.data = {.path = paths[0],
                                          .format = o->format,
                                          .target = o->target,
                                          .no_target = !o->target,
@@ -323,10 +328,10 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
                                          .drop = o->drop,
                                          .impute = o->impute,
                                          .seed = common->seed},
-                                .paths = files->items,
+                                .paths = paths,
                                 .files = files->count,
                                 .split = {.seed = common->seed}}};
-    status = run(&job);
+    if (status == CLI_DONE) status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     cli_answers_close(&job.coordinates);
     cli_answers_close(&job.pre_images);
@@ -337,6 +342,8 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
     free(job.error);
     free(job.x);
     free(job.row);
+    free(paths);
+    cli_spools_close(&spools);
     cli_session_close(&session);
     return status;
 }

@@ -31,9 +31,11 @@ cmp -s out first.csv || complain "the model gives other coordinates"
 succeeds "$BOCHNER" embed table.csv --target price --features 128 --stream
 paste -d, out first.csv | awk -F, 'NR > 1 { for (j = 1; j <= 2; j++) { d = $j - $(j + 2); if (d * d > 1e-12) bad = 1 } } END { exit bad }' ||
     complain "a stream gives other coordinates"
-cp out stream.csv
+cp out streamed.csv
 succeeds "$BOCHNER" embed table.csv --target price --features 128 --stream --sample 4611686018427387904
-cmp -s out stream.csv || complain "a sample of more rows than the file has gives other coordinates"
+cmp -s out streamed.csv || complain "a sample of more rows than the file has gives other coordinates"
+"$BOCHNER" embed - --target price --features 128 --stream <table.csv >out 2>err
+cmp -s out streamed.csv || complain "a stream from standard input gives other coordinates: $(cat err)"
 succeeds "$BOCHNER" embed table.csv --target price --features 128 --out c.npy
 head -c 128 c.npy | grep -q "'<f8'.*(400, 2)" || complain "the header of c.npy is $(head -c 128 c.npy | tail -c 118)"
 grep -q "cumulative" out || complain "no report: $(cat out)"
