@@ -362,8 +362,7 @@ bo_status bo_drift_finish(bo_context *context, const bo_drift *drift, bo_drift_r
     report->mmd2_biased = bo_two_sums_mmd2(sums, &report->mmd2);
     if (!isfinite(report->mmd2_biased) || !isfinite(report->mmd2))
         return bo_fail(context, BO_NUMERIC,
-                       "the features of kernel %s overflow for values far outside the sample; use another kernel, such "
-                       "as rbf",
+                       "the features of kernel %s overflow for these values; use a smaller gamma, or another kernel",
                        bo_kernel_name(map->kernel));
     if (permute)
         report->p_value = permutation_p_value(drift, report->mmd2_biased);

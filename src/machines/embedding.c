@@ -63,6 +63,21 @@ static bo_status keep_rows(bo_context *context, bo_embedding_fitting *fitting, c
     return BO_OK;
 }
 
+/* Refuses a number of features whose sums do not fit into memory. */
+static bo_status check_size(bo_context *context, const bo_embedding_fitting *fitting, size_t features)
+{
+    double r = (double)features, dim = (double)fitting->dim, k = (double)fitting->desc.components;
+    if (fitting->desc.components > features)
+        return bo_fail(context, BO_INVALID, "components: expected at most %zu, the number of features, found %zu",
+                       features, fitting->desc.components);
+    double bytes = 8 * (r + 1) * (r + 1) + 24 * r * r + 8 * k * (4 * r + dim) + 4 * BO_MACHINE_BLOCK * (r + 1 + dim) +
+                   8 * KEPT_ROWS * (dim + k);
+    bo_memory_bound limit = fitting->desc.memory
+                                ? (bo_memory_bound){fitting->desc.memory, "set by --memory, in C by .memory"}
+                                : bo_usual_memory();
+    return bo_check_memory(context, "the covariance of the features", bytes, limit, "use fewer features");
+}
+
 /* The map with its defaults and γ, created from the kept rows. */
 static bo_status make_features(bo_context *context, bo_embedding_fitting *fitting)
 {
@@ -72,6 +87,7 @@ static bo_status make_features(bo_context *context, bo_embedding_fitting *fittin
     if (as_fitted.features.features == 0 && bo_features_needs_length(&as_fitted.features))
         as_fitted.features.features = FEATURES;
     bo_features_desc map = bo_fitting_map(&as_fitted, fitting->dim);
+    if (map.features) BO_TRY(check_size(context, fitting, map.features)); /* before the map is drawn */
     map.sample = fitting->kept;
     map.sample_rows = fitting->kept_rows;
     map.sample_stride = fitting->dim;
@@ -81,21 +97,6 @@ static bo_status make_features(bo_context *context, bo_embedding_fitting *fittin
         BO_TRY(bo_typical_gamma(context, &map, &rows, desc->seed, &map.gamma));
     }
     return bo_features_create(context, &map, &fitting->phi);
-}
-
-/* Refuses sums that do not fit into memory, before they are allocated. */
-static bo_status check_size(bo_context *context, const bo_embedding_fitting *fitting)
-{
-    double r = (double)fitting->features, dim = (double)fitting->dim, k = (double)fitting->desc.components;
-    if (fitting->desc.components > fitting->features)
-        return bo_fail(context, BO_INVALID, "components: expected at most %zu, the number of features, found %zu",
-                       fitting->features, fitting->desc.components);
-    double bytes = 8 * (r + 1) * (r + 1) + 24 * r * r + 8 * k * (4 * r + dim) + 4 * BO_MACHINE_BLOCK * (r + 1 + dim) +
-                   8 * KEPT_ROWS * (dim + k);
-    bo_memory_bound limit = fitting->desc.memory
-                                ? (bo_memory_bound){fitting->desc.memory, "set by --memory, in C by .memory"}
-                                : bo_usual_memory();
-    return bo_check_memory(context, "the covariance of the features", bytes, limit, "use fewer features");
 }
 
 static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
@@ -112,7 +113,7 @@ static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, con
     fitting->linear = map->kernel == BO_KERNEL_LINEAR;
     fitting->precise = fitting->desc.precision == BO_PRECISION_FLOAT64 ||
                        (fitting->desc.precision == BO_PRECISION_AUTO && map->features <= PRECISE_FEATURES);
-    BO_TRY(check_size(context, fitting));
+    BO_TRY(check_size(context, fitting, fitting->features));
     const size_t size = fitting->features + 1;
     fitting->gram = bo_alloc(context, size * size, sizeof(double), "the covariance of the features");
     fitting->typical = bo_alloc(context, fitting->features, sizeof(float), "the mean of the features");

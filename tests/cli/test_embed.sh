@@ -51,6 +51,7 @@ awk -F, -v OFS=, '{ print $0, NR == 1 ? "new" : NR }' table.csv >wide.csv
 succeeds "$BOCHNER" embed wide.csv --model dropped.model --out dropped.csv
 grep -q "ignoring 1 column that the model does not use: new" err || complain "an unknown column: $(cat err)"
 fails 2 "--function|sections" "$BOCHNER" embed table.csv --function sections
+fails 1 "covariance of the features|memory|fewer features" timeout 10 "$BOCHNER" embed table.csv --features 100000000
 # New rows: columns by name in another order, without the target; the error column.
 awk -F, -v OFS=, '{ print $3, $1, $2 }' table.csv | head -4 >new.csv
 succeeds "$BOCHNER" embed new.csv --model e.model --error --json
