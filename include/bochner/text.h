@@ -378,7 +378,7 @@ BO_API bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *des
  * @param step       the step, from 0
  * @param sequence   the number of the sequence in the part of the step
  * @return true if there is nothing to continue: without lanes, at the start of an epoch, and with `documents` at the
- *     start of a document
+ *     start of a document; false if desc is NULL
  */
 BO_API bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequence);
 

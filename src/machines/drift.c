@@ -241,9 +241,11 @@ static bo_status permute(bo_context *context, bo_drift *drift, size_t rows, cons
     return BO_OK;
 }
 
-/* Σ (1{A} - m/N) z = (mn/N) (mean_A - mean_B). An equal partition may differ by rounding: it counts as equal. */
+/* Σ (1{A} - m/N) z = (mn/N) (mean_A - mean_B). The sums are rounded. Partitions whose values are equal up to `rounding`
+ * count as equal, which can only increase the p-value. */
 static double permutation_p_value(const bo_drift *drift, double mmd2)
 {
+    const double rounding = 1e-5;
     const double m = (double)drift->desc.rows_a, n = (double)drift->desc.rows_b, factor = (m + n) / (m * n);
     const size_t permutations = drift->desc.permutations, features = drift->sums.size;
     size_t larger = 0;
@@ -253,7 +255,7 @@ static double permutation_p_value(const bo_drift *drift, double mmd2)
             double d = factor * drift->permuted[p * features + j];
             square += d * d;
         }
-        larger += square >= mmd2 * (1 - 1e-6);
+        larger += square >= mmd2 * (1 - rounding);
     }
     return (1 + (double)larger) / (1 + (double)permutations);
 }

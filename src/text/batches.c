@@ -89,7 +89,8 @@ static uint64_t number_of(const bo_batches_desc *desc, size_t sequence)
 
 bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequence)
 {
-    if (!desc || !desc->lanes || bo_batches_per_epoch(desc) < desc->lanes || step % lane_length(desc) == 0) return true;
+    if (!desc) return false;
+    if (!desc->lanes || bo_batches_per_epoch(desc) < desc->lanes || step % lane_length(desc) == 0) return true;
     const uint64_t start = window_start(desc, step, number_of(desc, sequence));
     return desc->documents && bo_corpus_next_document(desc->corpus, start - 1) == start;
 }
