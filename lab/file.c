@@ -126,10 +126,7 @@ bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, 
 {
     bo_json_text out = {.context = context};
     lab_result_text(result, &out);
-    const bool sealed = !out.failed && bo_json_seal(out.bytes, out.length);
-    const bo_status status = sealed ? bo_file_save(context, path, out.bytes, out.length) : BO_MEMORY;
-    bo_free(out.bytes);
-    return status;
+    return bo_json_text_save(&out, path);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

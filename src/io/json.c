@@ -1,4 +1,5 @@
 /* JSON: bounded parsing, and writing into growing text. */
+#include <bochner/data.h>
 #include <bochner/json.h>
 #include <math.h>
 #include <stdio.h>
@@ -232,4 +233,13 @@ void bo_json_digits(bo_json_text *text, uint64_t number)
     char formatted[24];
     snprintf(formatted, sizeof formatted, "\"%llu\"", (unsigned long long)number);
     bo_json_raw(text, formatted);
+}
+
+bo_status bo_json_text_save(bo_json_text *text, const char *path)
+{
+    const bool sealed = !text->failed && bo_json_seal(text->bytes, text->length);
+    const bo_status status = sealed ? bo_file_save(text->context, path, text->bytes, text->length) : BO_MEMORY;
+    bo_free(text->bytes);
+    *text = (bo_json_text){.context = text->context};
+    return status;
 }

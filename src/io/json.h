@@ -39,5 +39,7 @@ void bo_json_number(bo_json_text *text, double number);
 void bo_json_whole(bo_json_text *text, uint64_t number);
 /* The digits as text, for fields that often have 64 bits, such as seeds. */
 void bo_json_digits(bo_json_text *text, uint64_t number);
+/* Fills in the checksum of a text that starts with BO_JSON_SEALED, writes it as bo_file_save does, and frees it. */
+bo_status bo_json_text_save(bo_json_text *text, const char *path);
 
 #endif

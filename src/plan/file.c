@@ -60,10 +60,7 @@ bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machi
     BO_REQUIRE(context, machine, path);
     bo_json_text text = {.context = context};
     bo_plan_machine_text(machine, &text);
-    const bool sealed = !text.failed && bo_json_seal(text.bytes, text.length);
-    const bo_status status = sealed ? bo_file_save(context, path, text.bytes, text.length) : BO_MEMORY;
-    bo_free(text.bytes);
-    return status;
+    return bo_json_text_save(&text, path);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

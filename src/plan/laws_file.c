@@ -87,10 +87,7 @@ bo_status bo_plan_laws_save(bo_context *context, const bo_plan_laws *laws, const
     BO_REQUIRE(context, laws, path);
     bo_json_text text = {.context = context};
     bo_plan_laws_text(laws, &text);
-    const bool sealed = !text.failed && bo_json_seal(text.bytes, text.length);
-    const bo_status status = sealed ? bo_file_save(context, path, text.bytes, text.length) : BO_MEMORY;
-    bo_free(text.bytes);
-    return status;
+    return bo_json_text_save(&text, path);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
