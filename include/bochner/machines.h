@@ -82,7 +82,9 @@ typedef enum bo_scaling {
     /** Each column to mean 0 and standard deviation 1, clipped to ±5; constant columns are dropped. */
     BO_SCALING_COLUMNS = 1,
     BO_SCALING_COMMON = 2, /**< columns centered, then one factor for all columns: mean variance 1 */
-    BO_SCALING_NONE = 3    /**< no scaling */
+    BO_SCALING_NONE = 3,   /**< no scaling */
+    /** Each column to the normal quantile of its rank, for heavy tails; columns of two values as COLUMNS. Dense rows only. */
+    BO_SCALING_QUANTILE = 4
 } bo_scaling;
 
 /** The precision of the products that are summed into the Gram matrix. The sums are always float64. */

@@ -106,10 +106,11 @@ static bo_status fill_exact(bo_context *context, const bo_fit_problem *problem, 
     float *x = bo_alloc_raw(context, n * scaled.dim, sizeof *x, "scaled rows");
     if (!x) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, n);
-    bo_scaler_apply(context, problem->row_map.scaler, &inputs, x);
     scaled.x = x;
+    scaled.dim = problem->row_map.scaler->kept;
     bo_loo loo = {0};
-    bo_status status = bo_loo_create(context, &scaled, problem->targets, problem->intercept, &loo);
+    bo_status status = bo_scaler_apply(context, problem->row_map.scaler, &inputs, x);
+    if (status == BO_OK) status = bo_loo_create(context, &scaled, problem->targets, problem->intercept, &loo);
     if (status == BO_OK) status = bo_loo_kernel(context, &loo, map, map->gamma, true, &scaled);
     if (status == BO_OK && !(problem->desc->lambda > 0) && n > BO_EXACT_ROWS)
         status = bo_search_lambda_exact(context, &loo, lambda);
@@ -187,10 +188,7 @@ static bo_status keep_rows(bo_context *context, const bo_fit_problem *problem, f
 {
     const bo_scaler *scaler = problem->row_map.scaler;
     const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, problem->samples->rows);
-    if (inputs.x) {
-        bo_scaler_apply(context, scaler, &inputs, out);
-        return BO_OK;
-    }
+    if (inputs.x) return bo_scaler_apply(context, scaler, &inputs, out);
     bo_sparse_block *scaled;
     BO_TRY(bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled));
     for (size_t i = 0; i < inputs.rows; i++) bo_sparse_expand(&scaled->rows, i, out + i * scaler->kept);

@@ -66,13 +66,13 @@ static bo_status exact_create(bo_context *context, const bo_machine *machine, co
 }
 
 /* Scaled rows of the inputs, which may be sparse. */
-static void scale(bo_context *context, exact *e, const bo_inputs *inputs)
+static bo_status scale(bo_context *context, exact *e, const bo_inputs *inputs)
 {
     size_t dim = e->machine->scaler.dim;
     bo_inputs rows = *inputs;
     for (size_t i = 0; !inputs->x && i < inputs->rows; i++) bo_sparse_expand(&inputs->sparse, i, e->dense + i * dim);
     if (!inputs->x) rows = (bo_inputs){.rows = inputs->rows, .x = e->dense, .ldx = dim};
-    bo_scaler_apply(context, &e->machine->scaler, &rows, e->x);
+    return bo_scaler_apply(context, &e->machine->scaler, &rows, e->x);
 }
 
 /* q of the rows of the block, from its kernel values. */
@@ -100,7 +100,7 @@ static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *i
 {
     const bo_machine *machine = e->machine;
     size_t n = machine->report.features, outputs = machine->report.outputs, rows = inputs->rows;
-    scale(context, e, inputs);
+    BO_TRY(scale(context, e, inputs));
     BO_TRY(bo_sections_matrix(context, machine->phi, rows, e->x, machine->scaler.kept, e->k, n));
     if (std) BO_TRY(quadratic_form(context, e, rows, std));
     for (size_t i = rows; std && i-- > 0;) /* q of row i is at std[i], before the deviations of its outputs */

@@ -15,7 +15,7 @@
 
 /* In version 1 machine.center was named machine.centre. Up to version 2 there was machine.noise_variance, the square of
  * machine.noise. */
-enum { FORMAT_VERSION = 3, MOST_TENSORS = 12 };
+enum { FORMAT_VERSION = 3, MOST_TENSORS = 14 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------ */
@@ -78,9 +78,11 @@ static const field fields[] = {
     FIELD(FIELD_REAL, validation_r2),
     FIELD(FIELD_REAL, validation_accuracy),
     FIELD(FIELD_REAL, validation_log_loss),
+    FIELD_OF_MACHINE(FIELD_SIZE, scaler.metric.rank),
+    FIELD_OF_MACHINE(FIELD_BOOL, scaler.metric.diagonal),
 };
-/* Files of earlier releases end before the validation error: it is read as not measured. */
-enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 5 };
+/* Files of earlier releases end before the validation error, which is read as not measured, and before the metric. */
+enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 7 };
 
 static double field_get(const bo_machine *machine, const field *f)
 {
@@ -184,6 +186,12 @@ static size_t list_arrays(bo_machine *m, bo_file_array *out)
     out[count++] = (bo_file_array){"machine.noise", BO_F64, (void **)&m->noise, t, 0, "machine.noise_variance"};
     out[count++] = (bo_file_array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
     out[count++] = (bo_file_array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
+    if (m->scaler.kind == BO_SCALING_QUANTILE)
+        out[count++] = (bo_file_array){"scaling.knots", BO_F32, (void **)&m->scaler.knots, dim, BO_KNOTS, NULL};
+    if (m->scaler.metric.rank > 0) {
+        const size_t rows = m->scaler.metric.diagonal ? 1 : m->scaler.metric.rank;
+        out[count++] = (bo_file_array){"scaling.metric", BO_F32, (void **)&m->scaler.metric.a, rows, dim, NULL};
+    }
     if (m->report.classes) out[count++] = (bo_file_array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
         out[count++] = (bo_file_array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
@@ -262,18 +270,30 @@ static bool check_exact(const bo_machine *machine)
            isfinite(machine->report.lambda) && !bo_features_describe(machine->phi)->sparse;
 }
 
+/* The columns of the map are the inputs, those of them that vary (sparse rows), or the rows of the metric. */
+static bool check_columns(const bo_machine *machine)
+{
+    const bo_features_desc *map = bo_features_describe(machine->phi);
+    const bo_metric *metric = &machine->scaler.metric;
+    const size_t dim = machine->report.dim;
+    if (metric->rank > dim || (metric->diagonal && metric->rank != dim)) return false;
+    if (map->sparse && (metric->rank > 0 || machine->report.scaling == BO_SCALING_QUANTILE)) return false;
+    if (map->sparse && map->dim < dim) return true;
+    return map->dim == (metric->rank > 0 ? metric->rank : dim);
+}
+
 static bo_status check_report(bo_context *context, const char *path, const bo_machine *machine)
 {
     const bo_fit_report *r = &machine->report;
     const bo_features_desc *map = bo_features_describe(machine->phi);
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
-                (r->dim == map->dim || (map->sparse && map->dim < r->dim)) &&
-                r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) && bo_solver_name(r->solver) &&
-                bo_loss_name(r->loss) && bo_scaling_name(r->scaling) && bo_precision_name(r->precision) &&
-                machine->quantum < 1 && bo_is_quantum((float)machine->quantum) && machine->scaler.limit >= 0 &&
-                isfinite(machine->scaler.limit) && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
-                machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&
-                isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_EXACT &&
+                check_columns(machine) && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
+                bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
+                bo_precision_name(r->precision) && machine->quantum < 1 && bo_is_quantum((float)machine->quantum) &&
+                machine->scaler.limit >= 0 && isfinite(machine->scaler.limit) && machine->sharpness >= 0 &&
+                isfinite(machine->sharpness) && machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) &&
+                machine->mean_weight > 0 && isfinite(machine->mean_weight) &&
+                machine->uncertainty <= BO_UNCERTAINTY_EXACT &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && check_exact(machine) &&
                 r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK
@@ -295,6 +315,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     bo_report_map(&machine->report, desc);
     machine->scaler.kind = machine->report.scaling;
     machine->scaler.dim = machine->report.dim;
+    machine->scaler.metric.dim = machine->scaler.metric.rank > 0 ? machine->report.dim : 0;
     bo_file_array arrays[MOST_TENSORS];
     size_t count = list_arrays(machine, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(bo_file_array_load(context, file, &arrays[i]));

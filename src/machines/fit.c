@@ -85,13 +85,13 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
     if (!scaled) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
-    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     map.sample = scaled;
     map.sample_rows = kept->rows;
-    map.sample_stride = kept->dim;
-    bo_status status = bo_features_create(context, &map, &fitting->phi);
+    map.sample_stride = map.dim;
+    bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
+    if (status == BO_OK) status = bo_features_create(context, &map, &fitting->phi);
     if (status == BO_OK)
-        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
+        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, map.dim, ACCURACY_PAIRS, map.seed,
                                      &fitting->report.accuracy);
     if (status == BO_UNSUPPORTED && fitting->phi) { /* a custom map has no closed form to compare with */
         fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
@@ -108,8 +108,8 @@ static bo_status make_sections(bo_context *context, bo_fitting *fitting, const b
     float *scaled = bo_alloc_raw(context, samples->rows * samples->dim, sizeof *scaled, "scaled rows");
     if (!scaled) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
-    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
-    bo_status status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
+    bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
+    if (status == BO_OK) status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
     bo_free(scaled);
     fitting->report.accuracy = (bo_features_accuracy){.ratio = NAN};
     return status;

@@ -12,6 +12,7 @@
 #include "../base/base.h"
 #include "../base/rng.h"
 #include "../io/sparse.h"
+#include "../math/metric.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
@@ -35,12 +36,14 @@ static inline bo_inputs bo_inputs_slice(const bo_inputs *inputs, size_t first, s
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column.
+/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. QUANTILE: the normal quantile of the
+ * rank of x_j among the knots of the column instead. Then the metric, if there is one, maps the row.
  *
  * Sparse samples are fitted with kernels of differences, which do not change if s(0) is subtracted: the scaled rows are
  * s(x) - s(0), as sparse as x, and have only the columns that vary (`place`).
  *
- * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows; place exists exactly if
+ * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows, the rank of the metric if there
+ * is one; knots exist exactly if kind is QUANTILE; sparse rows have neither knots nor a metric; place exists exactly if
  * the scaler is for sparse rows, and holds dim entries below `kept`, or UINT32_MAX for a column that is dropped. */
 typedef struct bo_scaler {
     bo_scaling kind;
@@ -48,15 +51,21 @@ typedef struct bo_scaler {
     float *mean, *factor;
     uint32_t *place;
     double limit; /* 0: none */
+    float
+        *knots; /* dim x BO_KNOTS, ascending in each column; descending: a column of two values, scaled like COLUMNS */
+    bo_metric metric; /* a NULL: none */
 } bo_scaler;
+enum { BO_KNOTS = 256 };
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out);
 /* Sets kept and place, for sparse rows or not; mean and factor must be set. */
 bo_status bo_scaler_finish(bo_context *context, bool sparse, bo_scaler *scaler);
 bo_status bo_scaler_copy(bo_context *context, const bo_scaler *scaler, bo_scaler *out);
 void bo_scaler_free(bo_scaler *scaler);
-/* Scaled rows in dense form: rows x kept. */
-void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out);
+/* Replaces the metric by a copy; NULL: none. For dense rows. */
+bo_status bo_scaler_set_metric(bo_context *context, bo_scaler *scaler, const bo_metric *metric);
+/* Scaled rows in dense form: rows x kept. `out` may be the inputs themselves if there is no metric. */
+bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out);
 /* Scaled sparse rows; released with bo_sparse_destroy. */
 bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
                                  bo_sparse_block **out);

@@ -12,7 +12,7 @@
 
 static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd", "adam"};
 static const char *const loss_names[] = {"auto", "ridge", "logistic"};
-static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
+static const char *const scaling_names[] = {"auto", "columns", "common", "none", "quantile"};
 static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
 
 BO_NAMED(solver, bo_solver, solver_names)

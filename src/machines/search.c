@@ -403,8 +403,12 @@ static bo_status scaled_subset(bo_context *context, const bo_scaler *scaler, con
     const bo_inputs inputs = bo_samples_inputs(out, 0, out->rows);
     out->dim = scaler->kept;
     if (out->x) {
-        bo_scaler_apply(context, scaler, &inputs, (float *)out->x);
-        return BO_OK;
+        float *x = bo_alloc_raw(context, out->rows * scaler->kept, sizeof *x, "scaled rows");
+        bo_status status = x ? bo_scaler_apply(context, scaler, &inputs, x) : BO_MEMORY;
+        bo_free((float *)out->x);
+        out->x = x;
+        if (status != BO_OK) bo_samples_free(out);
+        return status;
     }
     bo_sparse_block *scaled;
     bo_status status = bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled);
