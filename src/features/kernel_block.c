@@ -7,9 +7,9 @@
 #include "../base/sizes.h"
 #include "kernel_block.h"
 
-/* Tiles of the matrix are square, so that they can be mirrored: a tile and the rows it needs fit in the second-level
- * cache. GRADIENT_BYTES limits the sums of a task of gradients. */
-enum { TILE = BO_SIZE(2, 1) * BO_PAIR_ROWS, FALLBACK_BYTES = BO_SIZE(4 << 20, 256) };
+/* Tiles of the matrix are square, so that they can be mirrored. A tile fits in the second-level cache, a strip of its rows
+ * in the first; memory is written in runs of a kilobyte. GRADIENT_BYTES limits the sums of a task of gradients. */
+enum { TILE = BO_SIZE(4, 1) * BO_PAIR_ROWS, STRIP = BO_SIZE(16, 4), FALLBACK_BYTES = BO_SIZE(4 << 20, 256) };
 enum { GRADIENT_ROWS = BO_SIZE(16, 2), GRADIENT_BYTES = BO_SIZE(1 << 18, 1 << 10) };
 
 /* A shift-invariant kernel as a function of a distance. */
@@ -26,6 +26,7 @@ typedef struct block_job {
     const float *x, *y;
     float *panels; /* of y: bo_ceil_div(columns, BO_PAIR_ROWS) x dim x BO_PAIR_ROWS */
     bool mirrored; /* x is y */
+    float *tiles;  /* per worker: a strip and a tile */
     float *k;
     size_t ldk;
     /* gradients */
@@ -130,24 +131,42 @@ static bo_status make_panels(bo_context *context, block_job *job)
 
 /* ---- matrices ---------------------------------------------------------------------------------------------------- */
 
+/* Writes `rows` rows of a strip to the matrix. */
+static void write_strip(const block_job *job, size_t row, size_t column, size_t rows, size_t columns,
+                        const float *strip)
+{
+    for (size_t i = 0; i < rows; i++)
+        memcpy(job->k + (row + i) * job->ldk + column, strip + i * TILE, columns * sizeof *strip);
+}
+
+/* Computes `rows` rows of a tile. */
+static void fill_strip(const block_job *job, size_t row, size_t column, size_t rows, size_t columns, float *strip)
+{
+    const float *x = job->x + row * job->ldx;
+    for (size_t j = 0; j < columns; j += BO_PAIR_ROWS)
+        job->kernels->distances(job->metric.distance, rows, BO_PAIR_ROWS, job->dim, x, job->ldx, job->metric.weight,
+                                job->panels + (column + j) * job->dim, strip + j, TILE);
+    job->kernels->radial(&job->metric.radial, (rows - 1) * TILE + columns, strip, strip);
+}
+
 static void tile_task(void *arg, size_t index, int worker)
 {
     const block_job *job = arg;
     size_t across = bo_ceil_div(job->columns, TILE), row = index / across * TILE, column = index % across * TILE;
-    (void)worker;
     if (job->mirrored && column < row) return;
-    size_t rows = bo_min(TILE, job->rows - row), end = bo_min(column + TILE, job->columns);
-    float *k = job->k + row * job->ldk;
-    for (size_t panel = column / BO_PAIR_ROWS; panel * BO_PAIR_ROWS < end; panel++)
-        job->kernels->distances(job->metric.distance, rows, panel_rows(job, panel), job->dim, job->x + row * job->ldx,
-                                job->ldx, job->metric.weight, job->panels + panel * job->dim * BO_PAIR_ROWS,
-                                k + panel * BO_PAIR_ROWS, job->ldk);
-    for (size_t i = 0; i < rows; i++) {
-        float *values = k + i * job->ldk + column;
-        job->kernels->radial(&job->metric.radial, end - column, values, values);
+    size_t rows = bo_min(TILE, job->rows - row), columns = bo_min(TILE, job->columns - column);
+    bool mirror = job->mirrored && column > row;
+    float *turned = job->tiles + (size_t)worker * (TILE + STRIP) * TILE, *tile = turned + STRIP * TILE;
+    for (size_t i = 0; i < rows; i += STRIP) {
+        float *strip = mirror ? tile + i * TILE : tile;
+        fill_strip(job, row + i, column, bo_min(STRIP, rows - i), columns, strip);
+        write_strip(job, row + i, column, bo_min(STRIP, rows - i), columns, strip);
     }
-    if (job->mirrored && column > row)
-        job->kernels->transpose(rows, end - column, k + column, job->ldk, job->k + column * job->ldk + row, job->ldk);
+    for (size_t j = 0; mirror && j < columns; j += STRIP) {
+        size_t count = bo_min(STRIP, columns - j);
+        job->kernels->transpose(rows, count, tile + j, TILE, turned, TILE);
+        write_strip(job, column + j, row, count, rows, turned);
+    }
 }
 
 /* Computes a few rows at a time in float64 and rounds them. */
@@ -174,6 +193,9 @@ static bo_status fill_block(bo_context *context, const bo_features_desc *desc, b
     if (fits) BO_TRY(make_metric(context, desc, &job->metric, &fits));
     if (!fits) return fallback(context, desc, job);
     BO_TRY(make_panels(context, job));
+    size_t threads = (size_t)bo_context_threads(context);
+    job->tiles = bo_alloc(context, threads * (TILE + STRIP), TILE * sizeof *job->tiles, "tiles of a kernel matrix");
+    if (!job->tiles) return BO_MEMORY;
     bo_parallel(context, bo_ceil_div(job->rows, TILE) * bo_ceil_div(job->columns, TILE), tile_task, job);
     return BO_OK;
 }
@@ -206,6 +228,7 @@ bo_status bo_kernel_block(bo_context *context, const bo_features_desc *map, size
     bo_status status = fill_block(context, &desc, &job);
     bo_free(job.metric.weight);
     bo_free(job.panels);
+    bo_free(job.tiles);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #include "maps.h"
 #include "features/kernel_block.h"
 
-enum { NX = 150, NY = 203, LDK = 210, MOST = 70 }; /* more than one tile, and parts of panels */
+enum { NX = 270, NY = 331, LDK = 339, MOST = 70 }; /* more than one tile, and parts of panels */
 
 static bool is_fast(int kernel)
 {
@@ -61,7 +61,7 @@ static void blocks_match_float64(void **state)
     test_inputs(1, NX * LDX, x);
     test_inputs(2, NY * LDY, y);
     for (size_t j = 0; j < MOST; j++) scales[j] = (float)(0.7 + 0.01 * (double)j);
-    for (size_t i = 0; i < 20; i++) {
+    for (size_t i = 0; i < 33; i++) {
         memcpy(y + 10 * i * LDY, x + 7 * i * LDX, MOST * sizeof *y);
         if (i % 2) y[10 * i * LDY] += 1e-4f;
     }
