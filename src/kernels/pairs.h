@@ -13,7 +13,11 @@ typedef enum bo_distance {
     BO_DISTANCE_PRODUCT    /* Π (1 + w_p d_p²) */
 } bo_distance;
 
-/* A function f of s; a = scale √s. */
+/* A function f of s; a = scale √s. Values below exp(-BO_RADIAL_DEPTH) = 8.8e-27 are 0 (for RATIONAL with an exponent that
+ * large): products with them would be subnormal numbers, which CPUs process slowly. */
+#define BO_RADIAL_DEPTH   60.0f
+#define BO_RADIAL_LARGEST 0x1.79dbcap+86f /* exp(BO_RADIAL_DEPTH) */
+
 typedef enum bo_radial_form {
     BO_RADIAL_EXP,       /* exp(-scale s) */
     BO_RADIAL_ROOT,      /* exp(-a) */

@@ -21,41 +21,49 @@ void bo_ref_distances(bo_distance distance, size_t rows, size_t columns, size_t 
         }
 }
 
+static double exp_minus(double a)
+{
+    return a > (double)BO_RADIAL_DEPTH ? 0 : exp(-a);
+}
+
+/* Functions of a are 0 where exp(-a) is; a may be infinite. */
 static double radial_value(const bo_radial *radial, double s)
 {
-    double scale = radial->scale, a = scale * sqrt(s);
+    double scale = radial->scale, a = fmin(100, scale * sqrt(s));
+    if (isnan(s)) return s;
     switch (radial->form) {
     case BO_RADIAL_EXP:
-        return exp(-scale * s);
+        return exp_minus(scale * s);
     case BO_RADIAL_ROOT:
-        return exp(-a);
+        return exp_minus(a);
     case BO_RADIAL_MATERN32:
-        return a < 100 || isnan(a) ? (1 + a) * exp(-a) : 0;
+        return (1 + a) * exp_minus(a);
     case BO_RADIAL_MATERN52:
-        return a < 100 || isnan(a) ? (1 + a + a * a / 3) * exp(-a) : 0;
+        return (1 + a + a * a / 3) * exp_minus(a);
     case BO_RADIAL_RATIONAL:
-        return exp(-(double)radial->power * log1p(scale * s));
+        return exp_minus((double)radial->power * log1p(scale * s));
     default:
-        return 1 / s;
+        return s > (double)BO_RADIAL_LARGEST ? 0 : 1 / s;
     }
 }
 
 static double radial_derivative(const bo_radial *radial, double s)
 {
-    double scale = radial->scale, a = scale * sqrt(s);
+    double scale = radial->scale, a = fmin(100, scale * sqrt(s));
+    if (isnan(s)) return s;
     switch (radial->form) {
     case BO_RADIAL_EXP:
-        return -scale * exp(-scale * s);
+        return -scale * exp_minus(scale * s);
     case BO_RADIAL_ROOT:
-        return s == 0 ? 0 : -0.5 * scale / sqrt(s) * exp(-a);
+        return s == 0 ? 0 : -0.5 * scale / sqrt(s) * exp_minus(a);
     case BO_RADIAL_MATERN32:
-        return -scale * scale / 2 * exp(-a);
+        return -scale * scale / 2 * exp_minus(a);
     case BO_RADIAL_MATERN52:
-        return a < 100 || isnan(a) ? -scale * scale / 6 * (1 + a) * exp(-a) : 0;
+        return -scale * scale / 6 * (1 + a) * exp_minus(a);
     case BO_RADIAL_RATIONAL:
         return -scale * (double)radial->power * radial_value(radial, s) / (1 + scale * s);
     default:
-        return -1 / s;
+        return -radial_value(radial, s);
     }
 }
 

@@ -81,9 +81,17 @@ void ISA(distances)(bo_distance distance, size_t rows, size_t columns, size_t di
         distance_rows(BO_DISTANCE_PRODUCT, false, rows, columns, dim, x, ldx, weight, panel, out, ldo);
 }
 
+/* exp(-a) for a >= 0, as in exp_below_vector, and 0 beyond BO_RADIAL_DEPTH. */
 static inline v exp_minus(v a)
 {
-    return exp_below_vector(v_sub(v_set(0.0f), a), v_set(0.0f));
+    v t = v_sub(v_set(0.0f), a), n = exp_whole(t), r = v_fnma(n, v_set(0x1.62e43p-1f), t);
+    return v_scale_above(v_add(exp_rest(r), v_set(1.0f)), n, t, -BO_RADIAL_DEPTH);
+}
+
+/* x / s, or 0 where s is beyond exp(BO_RADIAL_DEPTH) */
+static inline v reciprocal(float x, v s)
+{
+    return v_flush(v_div(v_set(x), s), v_sub(v_set(0.0f), s), -BO_RADIAL_LARGEST, 0.0f);
 }
 
 /* Beyond 100 the exponential is 0; the limit prevents inf times 0. NaN stays NaN. */
@@ -117,7 +125,7 @@ static inline __attribute__((always_inline)) v radial_vector(bo_radial_form form
     case BO_RADIAL_RATIONAL: /* the limit keeps the logarithm in its range */
         return rational_power(v_min(v_set(1e37f), v_mul(scale, s)), power);
     default:
-        return v_div(one, s);
+        return reciprocal(1.0f, s);
     }
 }
 
@@ -141,7 +149,7 @@ static inline __attribute__((always_inline)) v slope_vector(bo_radial_form form,
         a = v_min(v_set(1e37f), v_mul(scale, s));
         return v_mul(v_mul(v_sub(v_set(0.0f), scale), power), v_div(rational_power(a, power), v_add(v_set(1.0f), a)));
     default:
-        return v_div(v_set(-1.0f), s);
+        return reciprocal(-1.0f, s);
     }
 }
 
