@@ -105,7 +105,7 @@ static void far_inputs_keep_their_digits(void **state)
 static void triangles_and_threads_do_not_change_a_bit(void **state)
 {
     (void)state;
-    enum { N = 330 };
+    enum { N = 530 };
     float *x = malloc(2 * N * DIM * sizeof *x), *copy = x + N * DIM;
     float *first = malloc(2 * N * N * sizeof *first), *k = first + N * N;
     test_inputs(4, N * DIM, x);
