@@ -1,5 +1,6 @@
 /* Kernel matrices in float32 compared with float64, and gradients of kernel expansions with finite differences. */
 #include "maps.h"
+#include "../base/counting.h"
 #include "features/kernel_block.h"
 
 enum { NX = 270, NY = 331, LDK = 339, MOST = 70 }; /* more than one tile, and parts of panels */
@@ -240,6 +241,26 @@ static void arguments_are_checked(void **state)
     bo_context_destroy(context);
 }
 
+static bo_status all_allocations(void *what)
+{
+    bo_context *context = what;
+    float x[4] = {0, 1, 2, 3}, scales[2] = {1, 2}, k[4];
+    bo_features_desc desc = {.kernel = BO_KERNEL_RBF, .dim = 2, .length_scales = scales};
+    BO_TRY(bo_kernel_block(context, &desc, 2, x, 2, 2, x, 2, k, 2));
+    BO_TRY(bo_kernel_gradient(context, &desc, 2, x, 2, 2, x, 2, 1, x, k));
+    desc.kernel = BO_KERNEL_LINEAR;
+    return bo_kernel_block(context, &desc, 2, x, 2, 2, x, 2, k, 2);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    counting_inject(&(injection){&c, context, all_allocations, context, .all = 100, .stride = 1});
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +271,7 @@ int main(void)
         cmocka_unit_test(gradients_match_finite_differences),
         cmocka_unit_test(gradients_do_not_depend_on_threads),
         cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
