@@ -3,7 +3,7 @@
  * The shift-invariant kernels (RBF, LAPLACIAN, CAUCHY, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC) are computed
  * from the differences of the rows as given, without cancellation: k(x, x) = 1 exactly, k(x, y) = k(y, x) bit for bit,
  * and the absolute error of a value is below 1e-6 for up to a hundred coordinates (it grows as the root of their number).
- * Results do not depend on the number of threads. */
+ * Values below 1e-26 may be 0. Results do not depend on the number of threads. */
 #ifndef BO_FEATURES_KERNEL_BLOCK_H
 #define BO_FEATURES_KERNEL_BLOCK_H
 
