@@ -24,6 +24,8 @@ static void json_model(cli_json *json, const bo_fit_report *report)
     cli_json_add_text(json, "function", bo_function_name(report->function));
     cli_json_add_text(json, "draw", bo_draw_name(report->draw));
     cli_json_add_number(json, "gamma", report->gamma);
+    cli_json_add_text(json, "metric", bo_metric_choice_name(report->metric));
+    cli_json_add_count(json, "metric_iterations", (size_t)report->metric_iterations);
     cli_kernel_json(json, report);
     cli_json_add_number(json, "lambda", report->lambda);
     cli_json_add_text(json, "loss", bo_loss_name(report->loss));

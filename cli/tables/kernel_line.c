@@ -13,6 +13,8 @@ void cli_kernel_print(FILE *out, const bo_fit_report *report)
         fprintf(out, " of %d hidden %s (%s, weight variance %s, bias variance %s)", report->depth,
                 report->depth == 1 ? "layer" : "layers", bo_hidden_activation_name(report->activation),
                 cli_significant(report->weight_variance, 4).s, cli_significant(report->bias_variance, 4).s);
+    if (report->metric != BO_METRIC_NONE)
+        fprintf(out, " with a %s metric", report->metric == BO_METRIC_DIAGONAL ? "learned diagonal" : "learned");
     fprintf(out, ", gamma %s; ", cli_significant(report->gamma, 4).s);
     if (report->function == BO_FUNCTION_SECTIONS)
         fprintf(out, "exact, with %s training rows\n", cli_count(report->features).s);

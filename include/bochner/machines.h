@@ -98,6 +98,18 @@ typedef enum bo_precision {
     BO_PRECISION_FLOAT64 = 3  /**< float64; needed if λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
 
+/** The metric M of a kernel of distances: |x - y| is replaced by ((x - y)ᵀ M (x - y))^½, after the scaling.
+ *
+ * A learned metric is the average outer product of the gradients of the fitted function, or a power of it, as in recursive
+ * feature machines (arXiv 2212.13881): columns and directions along which the function does not change get no weight. It is
+ * learned in a few iterations on at most 2000 rows, as long as the leave-one-out error decreases. */
+typedef enum bo_metric_choice {
+    BO_METRIC_AUTO = 0,     /**< LEARN if the kernel is chosen (choose_kernel) and the rows are dense; otherwise NONE */
+    BO_METRIC_NONE = 1,     /**< no metric */
+    BO_METRIC_DIAGONAL = 2, /**< one weight per column */
+    BO_METRIC_LEARN = 3     /**< a matrix; weights of columns for LAPLACIAN, whose 1-norm is a sum over columns */
+} bo_metric_choice;
+
 /** The settings of a fit. */
 typedef struct bo_machine_desc {
     bo_task task;       /**< the task (default: by bo_samples.classes) */
@@ -108,7 +120,12 @@ typedef struct bo_machine_desc {
      * bo_machine_estimate()) and `gamma` (default: chosen) may be set; draw and others as in features.h. The fit sets
      * `dim`, `seed` and `sample`. */
     bo_features_desc features;
-    double lambda;     /**< regularization λ (default: chosen) */
+    /** Choose the kernel among RBF, LAPLACIAN, MATERN12 and MATERN32 by the leave-one-out error; `features.kernel` is
+     * ignored. With at most 50000 dense rows that fit into memory the exact kernel is used instead of random features,
+     * unless `features.features`, `features.function`, a loss, noise or dropout are set. */
+    bool choose_kernel;
+    bo_metric_choice metric; /**< the metric (default: learned if the kernel is chosen) */
+    double lambda;           /**< regularization λ (default: chosen) */
     bool no_intercept; /**< fit without an intercept */
     double noise;      /**< standard deviation σ of noise added to the features, in expectation: λ += n σ² */
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
@@ -280,6 +297,8 @@ typedef struct bo_fit_report {
     bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers */
     double weight_variance;          /**< NNGP, NTK: σ_w² */
     double bias_variance;            /**< NNGP, NTK: σ_b² */
+    bo_metric_choice metric;         /**< the metric: NONE, DIAGONAL or LEARN */
+    int metric_iterations;           /**< number of times that the metric was learned anew */
 } bo_fit_report;
 
 /** Returns the report of a machine.
@@ -520,6 +539,21 @@ BO_API const char *bo_loss_name(bo_loss loss);
  * @return the name; NULL if the value is not in the enum
  */
 BO_API const char *bo_scaling_name(bo_scaling scaling);
+
+/** Returns the name of a choice of metric in lower case, as in options and files.
+ *
+ * @param choice   the choice
+ * @return the name; NULL if the value is not in the enum
+ */
+BO_API const char *bo_metric_choice_name(bo_metric_choice choice);
+
+/** Finds a choice of metric by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the choice; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_metric_choice_parse(const char *name, bo_metric_choice *out);
 
 /** Returns the name of a precision in lower case, as in options and files.
  *

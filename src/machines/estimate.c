@@ -12,15 +12,20 @@ bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
     return bo_usual_memory();
 }
 
-bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows)
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse)
 {
     const bo_features_desc *map = &desc->features;
     if (map->function == BO_FUNCTION_SECTIONS) return true;
     bool network = map->kernel == BO_KERNEL_NNGP || map->kernel == BO_KERNEL_NTK;
     bool dual = desc->solver == BO_SOLVER_AUTO || desc->solver == BO_SOLVER_DUAL;
     bool plain = desc->loss != BO_LOSS_LOGISTIC && desc->noise == 0 && desc->dropout == 0 && !desc->stream_rows;
-    return network && map->function == BO_FUNCTION_DEFAULT && dual && plain && rows > 0 &&
-           rows <= (map->features ? map->features : BO_FIT_FEATURES);
+    if (map->function != BO_FUNCTION_DEFAULT || !dual || !plain || rows == 0 || sparse) return false;
+    if (!desc->choose_kernel) return network && rows <= (map->features ? map->features : BO_FIT_FEATURES);
+    /* the matrix in float32, and as much again for everything else */
+    const double bytes = 8 * (double)rows * (double)rows;
+    return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
+           desc->precision == BO_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
+           (rows <= BO_EXACT_ROWS || bytes <= (double)bo_fit_memory(desc).bytes);
 }
 
 /* In double, so that huge sizes do not overflow. */
@@ -282,7 +287,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
     bo_machine_desc resolved = *desc;
-    if (bo_fit_is_exact(desc, shape->rows)) resolved.features.function = BO_FUNCTION_SECTIONS;
+    if (bo_fit_is_exact(desc, shape->rows, shape->nonzeros > 0)) resolved.features.function = BO_FUNCTION_SECTIONS;
     desc = &resolved;
     fit_size size;
     BO_TRY(size_of(context, desc, shape, &size));

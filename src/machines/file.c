@@ -80,9 +80,11 @@ static const field fields[] = {
     FIELD(FIELD_REAL, validation_log_loss),
     FIELD_OF_MACHINE(FIELD_SIZE, scaler.metric.rank),
     FIELD_OF_MACHINE(FIELD_BOOL, scaler.metric.diagonal),
+    FIELD(FIELD_ENUM, metric),
+    FIELD(FIELD_INT, metric_iterations),
 };
 /* Files of earlier releases end before the validation error, which is read as not measured, and before the metric. */
-enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 7 };
+enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 9 };
 
 static double field_get(const bo_machine *machine, const field *f)
 {
@@ -289,6 +291,7 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
                 check_columns(machine) && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
+                bo_metric_choice_name(r->metric) &&
                 bo_precision_name(r->precision) && machine->quantum < 1 && bo_is_quantum((float)machine->quantum) &&
                 machine->scaler.limit >= 0 && isfinite(machine->scaler.limit) && machine->sharpness >= 0 &&
                 isfinite(machine->sharpness) && machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) &&

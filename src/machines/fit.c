@@ -5,6 +5,7 @@
 #include "../features/files.h"
 #include "../features/sections.h"
 #include "../features/sparse.h"
+#include "tune.h"
 
 #include <assert.h>
 #include <math.h>
@@ -140,6 +141,10 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .validation_accuracy = NAN,
                                       .validation_log_loss = NAN};
     bo_report_map(&fitting->report, map);
+    fitting->report.metric = !fitting->scaler.metric.a         ? BO_METRIC_NONE
+                             : fitting->scaler.metric.diagonal ? BO_METRIC_DIAGONAL
+                                                               : BO_METRIC_LEARN;
+    fitting->report.metric_iterations = fitting->metric_iterations;
 }
 
 /* Chooses γ, λ and, if it is to be searched, the depth of the networks of the map. */
@@ -165,6 +170,26 @@ static bo_status search(bo_context *context, bo_fitting *fitting, const bo_sampl
     return BO_OK;
 }
 
+/* Chooses the scaling, the metric, the kernel of the map, γ and λ. */
+static bo_status tune(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_features_desc *map,
+                      bo_search_choice *out)
+{
+    const double begin = bo_seconds();
+    bo_setting setting;
+    BO_TRY(bo_tune(context, &fitting->desc, &fitting->targets, samples, &setting));
+    bo_scaler_free(&fitting->scaler);
+    fitting->scaler = setting.scaler;
+    fitting->desc.features.kernel = setting.kernel;
+    BO_TRY(map_of(context, fitting, map));
+    *out = (bo_search_choice){.gamma = setting.gamma,
+                              .lambda = setting.lambda,
+                              .score = sqrt(setting.score),
+                              .spectrum = (double)samples->rows,
+                              .seconds = bo_seconds() - begin};
+    fitting->metric_iterations = setting.iterations;
+    return BO_OK;
+}
+
 /* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. */
 static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
                          bo_fitting **out)
@@ -182,7 +207,9 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
     if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
-    if (status == BO_OK) status = search(context, fitting, samples, rows, &map, &choice);
+    if (status == BO_OK)
+        status = bo_tunes(desc, samples) ? tune(context, fitting, samples, &map, &choice)
+                                         : search(context, fitting, samples, rows, &map, &choice);
     if (status == BO_OK) {
         map.gamma = choice.gamma;
         status = map.function == BO_FUNCTION_SECTIONS ? make_sections(context, fitting, &map, samples)
@@ -527,7 +554,7 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
-    if (!samples->sparse && bo_fit_is_exact(&resolved, samples->rows))
+    if (bo_fit_is_exact(&resolved, samples->rows, samples->sparse != NULL))
         resolved.features.function = BO_FUNCTION_SECTIONS;
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(samples);

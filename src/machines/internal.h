@@ -317,6 +317,19 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
 /* The best λ near *lambda for the exact kernel of all rows, which bo_loo_kernel has computed. */
 bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double *lambda);
 
+/* γ, λ and the mean squared error of left-out rows. */
+typedef struct bo_search_point {
+    double gamma, lambda, error;
+} bo_search_point;
+/* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0. What the
+ * descriptor sets stays. `loo`, which the caller frees, holds the kernel of the last γ that was tried. */
+bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
+                                const bo_targets *targets, const bo_samples *scaled, bo_search_point *best,
+                                bo_loo *loo);
+/* A seeded subset of at most `count` rows of the samples, scaled. */
+bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
+                            uint64_t seed, bo_samples *out);
+
 /* L⁻¹ of a lower triangle, panel by panel to skip zeros: n³/3 operations. */
 bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
 
@@ -336,8 +349,10 @@ bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem
 /* Checks the descriptor and the samples of a fit: check.c. */
 bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
 /* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default
- * for kernels of networks with at most as many rows as features. */
-bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows);
+ * for kernels of networks with at most as many rows as features, and for a kernel that the fit chooses (choose_kernel) with at
+ * most BO_EXACT_MOST_ROWS dense rows. */
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse);
+enum { BO_EXACT_MOST_ROWS = 50000 };
 static inline bool bo_is_sections(const bo_features *phi)
 {
     return bo_features_describe(phi)->function == BO_FUNCTION_SECTIONS;
@@ -365,6 +380,7 @@ struct bo_fitting {
     bo_features *phi;
     float *length_scales; /* of the columns of scaled rows, if the descriptor has some and columns are dropped */
     float quantum;        /* of bo_row_map */
+    int metric_iterations;
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
     bo_fit_report report;

@@ -12,12 +12,14 @@
 
 static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd", "adam"};
 static const char *const loss_names[] = {"auto", "ridge", "logistic"};
+static const char *const metric_choice_names[] = {"auto", "none", "diagonal", "learn"};
 static const char *const scaling_names[] = {"auto", "columns", "common", "none", "quantile"};
 static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
 
 BO_NAMED(solver, bo_solver, solver_names)
 BO_NAMED(loss, bo_loss, loss_names)
 BO_NAMED(scaling, bo_scaling, scaling_names)
+BO_NAMED(metric_choice, bo_metric_choice, metric_choice_names)
 BO_NAMED(precision, bo_precision, precision_names)
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
