@@ -270,6 +270,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
         .precision = o->precision,
         .choose_kernel = chooses_kernel(o),
         .metric = o->metric,
+        .target_scale = o->target_scale,
         .features = {.kernel = o->kernel == CLI_KERNEL_AUTO ? BO_KERNEL_RBF : (bo_kernel)o->kernel,
                      .function = o->function,
                      .draw = o->draw,
@@ -447,6 +448,10 @@ static const cli_option rows[] = {
         "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "
         "of the losses + lambda/2 |b|^2",
         .otherwise = "chosen by search"),
+    CHOICE("target-scale", "HOW", cli_fit_options, target_scale, bo_target_scale_name,
+           "scale on which a number is fitted; log needs positive targets (auto: log if it reduces the error of skewed "
+           "positive targets)",
+           .initial = "auto"),
     CHOICE("solver", "S", cli_fit_options, solver, bo_solver_name, "solver of the linear system", .initial = "auto"),
     REAL("noise", "S", cli_fit_options, noise,
          "standard deviation of noise added to the features; its expected effect is computed in closed form",

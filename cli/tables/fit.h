@@ -17,6 +17,7 @@ typedef struct cli_fit_options {
     bo_precision precision;
     unsigned kernel; /* bo_kernel or CLI_KERNEL_AUTO */
     bo_metric_choice metric;
+    bo_target_scale target_scale;
     bo_function function;
     bo_draw draw;
     bo_sampling sampling;

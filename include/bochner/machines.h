@@ -62,8 +62,8 @@ typedef enum bo_loss {
 
 /** The solver of a fit.
  *
- * CG and SGD hold back a tenth of the rows (at most 1024; none below 200 rows) to measure their error and to calibrate
- * probabilities. These rows are not used to fit.
+ * CG and SGD hold back a tenth of the rows (at most 2048; none below 200 rows) to measure their error, for intervals and to
+ * calibrate probabilities. These rows are not used to fit.
  */
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
@@ -109,6 +109,16 @@ typedef enum bo_metric_choice {
     BO_METRIC_DIAGONAL = 2, /**< one weight per column */
     BO_METRIC_LEARN = 3     /**< a matrix; weights of columns for LAPLACIAN, whose 1-norm is a sum over columns */
 } bo_metric_choice;
+/** The scale on which regression targets are fitted. */
+typedef enum bo_target_scale {
+    /** LOG if all targets are positive, one of them is skewed to the right, and a small machine predicts the targets of
+     * rows left out better with their logarithms (by 2% of the root mean square error); otherwise LINEAR. */
+    BO_TARGET_SCALE_AUTO = 0,
+    BO_TARGET_SCALE_LINEAR = 1, /**< the targets themselves */
+    /** The logarithms of the targets, which must be positive. Predictions and intervals are converted to the units of
+     * the targets: the mean of y is exp(f) times the mean of exp(error) over rows left out. */
+    BO_TARGET_SCALE_LOG = 2
+} bo_target_scale;
 
 /** The settings of a fit. */
 typedef struct bo_machine_desc {
@@ -130,13 +140,14 @@ typedef struct bo_machine_desc {
     double noise;      /**< standard deviation σ of noise added to the features, in expectation: λ += n σ² */
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
     bool balanced;     /**< all classes have the same total weight */
-    const float *class_weights; /**< one weight per class, or NULL */
-    bo_precision precision;     /**< precision of the Gram matrix (default: chosen) */
-    size_t stream_rows;         /**< streams: expected number of rows (default: the number of rows of the sample) */
-    size_t memory;              /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
+    const float *class_weights;   /**< one weight per class, or NULL */
+    bo_precision precision;       /**< precision of the Gram matrix (default: chosen) */
+    size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
+    size_t memory;                /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
                                      between PRIMAL and CG */
-    uint64_t seed;              /**< seed of the features and of all random choices */
-    uint64_t reserved[4];       /**< must be zero */
+    uint64_t seed;                /**< seed of the features and of all random choices */
+    bo_target_scale target_scale; /**< regression: the scale of the targets (default: chosen) */
+    uint64_t reserved[4];         /**< must be zero */
 } bo_machine_desc;
 
 /** Rows to fit. */
@@ -194,12 +205,38 @@ BO_API void bo_machine_destroy(bo_machine *machine);
  * @param x           inputs, rows x dim
  * @param ldx         floats between two rows of x
  * @param[out] mean   predictions, rows x outputs: targets for regression, class scores for classification
- * @param[out] std    predictive standard deviations, including noise, rows x outputs; or NULL
+ * @param[out] std    predictive standard deviations, including noise, rows x outputs: the width of the 95% interval of
+ *     bo_machine_predict_interval(), divided by 2 * 1.96; or NULL
  * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if `std` is requested for classes or for a
- *     machine fitted by CG or SGD
+ *     machine without left-out rows (bo_fit_report.has_std)
  */
 BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                     size_t ldx, double *mean, double *std);
+
+/** Predicts targets with intervals that contain the true value with a given probability.
+ *
+ * The intervals are conformal: errors of predictions of training rows that were left out (see
+ * `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to them as a function of the
+ * prediction and of the row, and the quantiles of these ratios for rows with similar predictions, times s(x), are added to
+ * the prediction. No distribution of the errors is assumed; rows are assumed to be drawn like the training rows. Both ends
+ * have separate quantiles if at least 200 rows were left out. If there are too few rows for a quantile, it is extrapolated
+ * with a t distribution, so that few rows give wide intervals.
+ *
+ * @param context     the context
+ * @param machine     the machine
+ * @param rows        the number of rows
+ * @param x           inputs, rows x dim
+ * @param ldx         floats between two rows of x
+ * @param level       the probability, above 0 and below 1, such as 0.9
+ * @param[out] mean   predictions, rows x outputs
+ * @param[out] std    standard deviations as in bo_machine_predict(), rows x outputs; or NULL
+ * @param[out] low    lower ends, rows x outputs; at most the prediction
+ * @param[out] high   upper ends, rows x outputs; at least the prediction
+ * @return as bo_machine_predict(); BO_INVALID if `level` is not between 0 and 1
+ */
+BO_API bo_status bo_machine_predict_interval(bo_context *context, const bo_machine *machine, size_t rows,
+                                             const float *x, size_t ldx, double level, double *mean, double *std,
+                                             double *low, double *high);
 
 /** Predicts calibrated class probabilities. Those of a row add up to 1.
  *
@@ -238,6 +275,21 @@ BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *mach
  */
 BO_API bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
                                            double *mean, double *std);
+
+/** Predicts targets of sparse rows with intervals.
+ *
+ * @param context     the context
+ * @param machine     the machine
+ * @param x           the rows
+ * @param level       the probability, above 0 and below 1, such as 0.9
+ * @param[out] mean   predictions, x->rows x outputs
+ * @param[out] std    standard deviations, x->rows x outputs; or NULL
+ * @param[out] low    lower ends, x->rows x outputs
+ * @param[out] high   upper ends, x->rows x outputs
+ * @return as bo_machine_predict_interval()
+ */
+BO_API bo_status bo_machine_predict_interval_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                                    double level, double *mean, double *std, double *low, double *high);
 
 /** Predicts classes and calibrated probabilities of sparse rows.
  *
@@ -280,7 +332,7 @@ typedef struct bo_fit_report {
     double noise_std;              /**< regression: standard deviation of the residual noise, first target */
     int iterations;                /**< CG, SGD, logistic: number of iterations */
     double residual;               /**< CG: relative residual */
-    bool has_std;                  /**< the machine can predict standard deviations */
+    bool has_std;                  /**< the machine can predict standard deviations and intervals */
     const char *why_solver;        /**< the reason for the solver, one sentence */
     bo_features_accuracy accuracy; /**< the accuracy report on training rows */
     /** Number of validation rows; 0: the validation error was not measured, and the members below are NAN.
@@ -299,6 +351,7 @@ typedef struct bo_fit_report {
     double bias_variance;            /**< NNGP, NTK: σ_b² */
     bo_metric_choice metric;         /**< the metric: NONE, DIAGONAL or LEARN */
     int metric_iterations;           /**< number of times that the metric was learned anew */
+    bo_target_scale target_scale;    /**< regression: LINEAR or LOG; with LOG, `noise_std` is that of the logarithms */
 } bo_fit_report;
 
 /** Returns the report of a machine.
@@ -443,7 +496,7 @@ typedef struct bo_fit_cost {
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                                      bo_fit_cost *out);
 
-/** Returns the coefficients β in the units of the targets.
+/** Returns the coefficients β in the units of the targets, or of their logarithms (bo_fit_report.target_scale).
  *
  * @param machine   the machine
  * @return features x outputs numbers, owned by the machine
@@ -561,6 +614,21 @@ BO_API bool bo_metric_choice_parse(const char *name, bo_metric_choice *out);
  * @return the name; NULL if the value is not in the enum
  */
 BO_API const char *bo_precision_name(bo_precision precision);
+
+/** Returns the name of a target scale in lower case, as in options and files.
+ *
+ * @param target_scale   the target scale
+ * @return the name; NULL if the value is not in the enum
+ */
+BO_API const char *bo_target_scale_name(bo_target_scale target_scale);
+
+/** Finds a target scale by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the target scale; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_target_scale_parse(const char *name, bo_target_scale *out);
 
 /** Finds a solver by its name. Case is ignored.
  *

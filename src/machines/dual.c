@@ -219,7 +219,6 @@ static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *pro
     }
     machine->inverse_weight = problem->intercept ? 1 / d->weight : 0;
     machine->uncertainty = d->exact ? BO_UNCERTAINTY_EXACT : BO_UNCERTAINTY_DUAL;
-    machine->report.has_std = true;
     return BO_OK;
 }
 
@@ -228,7 +227,8 @@ static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual
     BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->center));
     bo_left_out left_out;
     BO_TRY(leave_out(context, problem, d, &left_out));
-    bo_status status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
+    bo_status status = bo_left_out_columns(context, &problem->row_map, problem->samples, &left_out);
+    if (status == BO_OK) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !problem->targets->classes) status = keep_uncertainty(context, problem, d, machine);
     return status;

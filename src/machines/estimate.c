@@ -89,7 +89,7 @@ static double search_memory(const fit_size *s)
 static double solver_memory(bo_solver solver, const fit_size *s)
 {
     double rows = s->rows, features = s->features, outputs = s->outputs, size = features + outputs + 1;
-    double few = fmin(rows, 1024), kept = s->classes ? 2048 : 1024;
+    double few = fmin(rows, 1024);
     switch (solver) {
     case BO_SOLVER_DUAL:
         return 16 * rows * features + 24 * rows * rows + rows * (4 * s->dim + 24 * outputs) + 48 * features * outputs +
@@ -103,7 +103,8 @@ static double solver_memory(bo_solver solver, const fit_size *s)
     case BO_SOLVER_SGD:
         return 40 * features * outputs + rows_copied(s, rows) + 16 * rows + 2 * block_of(s, BO_MACHINE_BLOCK);
     default: /* the sums, their factor, and its copy in the machine */
-        return 18 * size * size + 32 * features * outputs + fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, kept));
+        return 18 * size * size + 32 * features * outputs +
+               fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, BO_KEPT_ROWS));
     }
 }
 
@@ -207,7 +208,7 @@ static double choosing_bytes(const bo_machine_desc *desc, const bo_features_desc
     const double frequencies = (double)bo_frequencies_of(resolved), dim = (double)resolved->dim;
     const double candidates = desc->features.candidates ? (double)desc->features.candidates : 8 * frequencies;
     const double columns = candidates * (double)resolved->features / frequencies;
-    const double kept = fmin(rows, BO_KEPT_ROWS_OF_CLASSES), side = fmin(kept, columns);
+    const double kept = fmin(rows, BO_KEPT_ROWS), side = fmin(kept, columns);
     if (desc->features.sampling == BO_SAMPLING_OPTIMAL) return candidates * (12 * dim + 8 * kept) + 8 * kept * dim;
     return 4 * candidates * dim + 8 * (kept * (columns + dim) + columns) + 16 * side * side;
 }

@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* In version 1 machine.center was named machine.centre. Up to version 2 there was machine.noise_variance, the square of
- * machine.noise. */
-enum { FORMAT_VERSION = 3, MOST_TENSORS = 14 };
+ * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. */
+enum { FORMAT_VERSION = 4, MOST_TENSORS = 21 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------ */
@@ -82,9 +82,14 @@ static const field fields[] = {
     FIELD_OF_MACHINE(FIELD_BOOL, scaler.metric.diagonal),
     FIELD(FIELD_ENUM, metric),
     FIELD(FIELD_INT, metric_iterations),
+    FIELD(FIELD_ENUM, target_scale),
+    FIELD_OF_MACHINE(FIELD_SIZE, intervals.rows),
+    FIELD_OF_MACHINE(FIELD_SIZE, intervals.knots),
+    FIELD_OF_MACHINE(FIELD_SIZE, intervals.columns),
 };
-/* Files of earlier releases end before the validation error, which is read as not measured, and before the metric. */
-enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 9 };
+/* Files of earlier releases end before the validation error or before the target scale: what is missing is read as not
+ * measured, or as 0. */
+enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 13 };
 
 static double field_get(const bo_machine *machine, const field *f)
 {
@@ -194,6 +199,19 @@ static size_t list_arrays(bo_machine *m, bo_file_array *out)
         const size_t rows = m->scaler.metric.diagonal ? 1 : m->scaler.metric.rank;
         out[count++] = (bo_file_array){"scaling.metric", BO_F32, (void **)&m->scaler.metric.a, rows, dim, NULL};
     }
+    if (m->report.target_scale == BO_TARGET_SCALE_LOG) {
+        out[count++] = (bo_file_array){"targets.smearing", BO_F64, (void **)&m->smearing, t, 0, NULL};
+        out[count++] = (bo_file_array){"targets.reach", BO_F64, (void **)&m->reach, t, 2, NULL};
+    }
+    bo_intervals *i = &m->intervals;
+    if (i->rows) {
+        out[count++] = (bo_file_array){"intervals.knot", BO_F64, (void **)&i->knot, t, i->knots, NULL};
+        out[count++] =
+            (bo_file_array){"intervals.coefficient", BO_F64, (void **)&i->coefficient, t, i->knots + i->columns, NULL};
+        out[count++] = (bo_file_array){"intervals.bound", BO_F64, (void **)&i->bound, t, 2, NULL};
+        out[count++] = (bo_file_array){"intervals.prediction", BO_F64, (void **)&i->prediction, t, i->rows, NULL};
+        out[count++] = (bo_file_array){"intervals.score", BO_F64, (void **)&i->score, t, i->rows, NULL};
+    }
     if (m->report.classes) out[count++] = (bo_file_array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
         out[count++] = (bo_file_array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
@@ -284,6 +302,31 @@ static bool check_columns(const bo_machine *machine)
     return map->dim == (metric->rank > 0 ? metric->rank : dim);
 }
 
+/* Intervals and logarithms are for regression; the sizes of arrays do not overflow. */
+static bool check_intervals(const bo_machine *machine)
+{
+    const bo_intervals *i = &machine->intervals;
+    const bo_fit_report *r = &machine->report;
+    if (r->classes) return r->target_scale != BO_TARGET_SCALE_LOG && i->rows == 0 && i->knots == 0 && i->columns == 0;
+    if (!bo_target_scale_name(r->target_scale)) return false;
+    if (i->rows == 0) return i->knots == 0 && i->columns == 0;
+    return i->rows < (size_t)1 << 31 && i->knots > 0 && i->knots < (size_t)1 << 31 && i->columns <= r->features;
+}
+
+/* Numbers of intervals and logarithms whose exponentials are in range. */
+static bool check_interval_numbers(const bo_machine *machine)
+{
+    for (size_t t = 0; t < machine->report.outputs; t++) {
+        const double *bound = machine->intervals.bound ? machine->intervals.bound + 2 * t : NULL;
+        const double *reach = machine->reach ? machine->reach + 2 * t : NULL;
+        if (bound && !(-BO_DEVIATION_BOUND <= bound[0] && bound[0] <= bound[1] && bound[1] <= BO_DEVIATION_BOUND))
+            return false;
+        if (reach && !(-700 <= reach[0] && reach[0] <= reach[1] && reach[1] <= 700 && machine->smearing[t] > 0))
+            return false;
+    }
+    return true;
+}
+
 static bo_status check_report(bo_context *context, const char *path, const bo_machine *machine)
 {
     const bo_fit_report *r = &machine->report;
@@ -298,7 +341,8 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                 machine->mean_weight > 0 && isfinite(machine->mean_weight) &&
                 machine->uncertainty <= BO_UNCERTAINTY_EXACT &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && check_exact(machine) &&
-                r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
+                check_intervals(machine) && r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 &&
+                machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK
                 : bo_fail(context, BO_FORMAT,
                           "%s: the description of the machine is inconsistent; the file may be damaged", path);
@@ -314,6 +358,8 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     BO_TRY(report_from_json(context, path, report, machine));
     BO_TRY(bo_features_unpack(context, file, map, &machine->phi));
     BO_TRY(check_report(context, path, machine));
+    if (!machine->report.classes && machine->report.target_scale == BO_TARGET_SCALE_AUTO)
+        machine->report.target_scale = BO_TARGET_SCALE_LINEAR;
     const bo_features_desc *desc = bo_features_describe(machine->phi);
     bo_report_map(&machine->report, desc);
     machine->scaler.kind = machine->report.scaling;
@@ -332,6 +378,9 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
             return bo_fail(context, BO_FORMAT, "%s: expected nonnegative noise; the file may be damaged", path);
         if (bo_tensors_find(file, "machine.noise_variance")) machine->noise[t] = sqrt(machine->noise[t]);
     }
+    if (!check_interval_numbers(machine))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected bounds of intervals in ascending order; the file may be damaged", path);
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0)
             return bo_fail(context, BO_FORMAT, "%s: expected positive penalties; the file may be damaged", path);

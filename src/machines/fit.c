@@ -21,7 +21,7 @@ static bo_fit_shape shape_of(const bo_samples *samples)
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
 
-enum { KEPT_ROWS = 1024, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
+enum { PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
 
 void bo_fitting_destroy(bo_fitting *fitting)
 {
@@ -125,6 +125,7 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss,
                                       .solver = BO_SOLVER_PRIMAL,
                                       .scaling = fitting->scaler.kind,
+                                      .target_scale = desc->target_scale,
                                       .dim = samples->dim,
                                       .outputs = fitting->targets.outputs,
                                       .classes = samples->classes,
@@ -201,12 +202,11 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     fitting->desc = *desc;
     bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map;
-    size_t kept = samples->classes && desc->lambda == 0 ? BO_KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
     if (status == BO_OK) status = map_of(context, fitting, &map);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
-    if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
+    if (status == BO_OK) status = bo_samples_subset(context, samples, BO_KEPT_ROWS, desc->seed, &fitting->kept);
     if (status == BO_OK)
         status = bo_tunes(desc, samples) ? tune(context, fitting, samples, &map, &choice)
                                          : search(context, fitting, samples, rows, &map, &choice);
@@ -263,11 +263,12 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     bo_machine_desc planned = *desc;
     if (!planned.stream_rows) planned.stream_rows = sample->rows;
     planned.task = sample->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    BO_TRY(bo_target_scale_choose(context, desc, sample, &planned.target_scale));
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(sample);
     BO_TRY(bo_machine_estimate(context, &planned, &shape, &plan));
     bo_fitting *fitting;
-    BO_TRY(prepare(context, desc, sample, planned.stream_rows, &fitting));
+    BO_TRY(prepare(context, &planned, sample, planned.stream_rows, &fitting));
     bo_status status = open_moments(context, fitting);
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -369,7 +370,8 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
         return bo_fail(context, BO_INVALID,
                        "cannot merge: the inputs are scaled differently; create both from the same sample");
     for (size_t t = 0; !a->classes && t < a->outputs; t++)
-        if (fitting->targets.mean[t] != other->targets.mean[t] ||
+        if (fitting->targets.logarithms != other->targets.logarithms ||
+            fitting->targets.mean[t] != other->targets.mean[t] ||
             fitting->targets.deviation[t] != other->targets.deviation[t])
             return bo_fail(context, BO_INVALID,
                            "cannot merge: target %zu is scaled differently; create both from the same sample", t);
@@ -417,7 +419,6 @@ static bo_status keep_uncertainty(bo_context *context, const bo_machine_ridge *r
         for (size_t j = 0; j <= i; j++, k++) machine->factor[k] = (float)ridge->factor[i * n + j];
     machine->inverse_weight = intercept ? 1 / ridge->weight : 0;
     machine->uncertainty = BO_UNCERTAINTY_PRIMAL;
-    machine->report.has_std = true;
     return BO_OK;
 }
 
@@ -443,7 +444,8 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     bo_left_out left_out;
     bo_row_map row_map = bo_fitting_row_map(fitting);
     BO_TRY(bo_ridge_left_out(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
-    bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
+    bo_status status = bo_left_out_columns(context, &row_map, &fitting->kept, &left_out);
+    if (status == BO_OK) status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
     return status;
@@ -560,6 +562,7 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     const bo_fit_shape shape = shape_of(samples);
     BO_TRY(bo_machine_estimate(context, desc, &shape, &plan));
     resolved.loss = plan.loss;
+    BO_TRY(bo_target_scale_choose(context, desc, samples, &resolved.target_scale));
     bo_solver solver = plan.solver;
     bo_fitting *fitting;
     BO_TRY(prepare(context, desc, samples, samples->rows, &fitting));

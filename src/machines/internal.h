@@ -3,8 +3,8 @@
  *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
  * fit.c runs these steps after the checks of check.c. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
- * leave_one_out.c. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
- * turns scores into probabilities and measures the validation error. file.c saves and loads machines. */
+ * leave_one_out.c. target_scale.c chooses between targets and their logarithms. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
+ * turns scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -13,6 +13,7 @@
 #include "../base/rng.h"
 #include "../io/sparse.h"
 #include "../math/metric.h"
+#include "intervals.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
@@ -103,10 +104,13 @@ double bo_rounding_floor(float quantum, size_t rows);
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
-/* The right-hand side of the linear system: regression targets, standardized by mean and deviation, or ±1 for classes. */
+/* The right-hand side of the linear system: regression targets or their logarithms, standardized by mean and deviation, or ±1
+ * for classes. */
 typedef struct bo_targets {
     size_t classes, outputs;
+    bool logarithms;          /* of positive targets; mean, deviation and range are those of the logarithms */
     double *mean, *deviation; /* regression, per output; NULL for classes */
+    double *range;            /* regression: outputs x 2: the smallest and the largest */
     float *class_weight;      /* per class, or NULL */
 } bo_targets;
 
@@ -175,12 +179,18 @@ typedef struct bo_left_out {
     double *leverage;   /* rows: h_ii */
     double *weight;     /* rows: sample weight times class weight */
     int *label;         /* rows: class, or NULL */
+    size_t columns_count;
+    double *columns; /* rows x columns_count: a few features, for deviations; or NULL */
 } bo_left_out;
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
 bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
+
+/* Adds the columns of regression rows, in their order, for deviations: conformal.c. */
+bo_status bo_left_out_columns(bo_context *context, const bo_row_map *row_map, const bo_samples *samples,
+                              bo_left_out *left_out);
 
 /* Mean log loss of classes from left-out scores, calibrated on the same rows. */
 bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
@@ -210,7 +220,11 @@ struct bo_machine {
     double *beta;      /* features x outputs, in the units of y */
     double *intercept; /* outputs */
     double *center;    /* features: subtracted from φ before β; zero without intercept */
-    /* predictive variance: noise² (noise: outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
+    bo_intervals intervals;
+    /* logarithms of targets: the factor that corrects the mean of exp(f), and the bounds of f; NULL otherwise */
+    double *smearing; /* outputs */
+    double *reach;    /* outputs x 2 */
+    /* predictive variance for noise of equal size everywhere: noise² (noise: outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
      * φᵀ(ZᵀZ + D)⁻¹φ), for a new row of mean weight */
     bo_uncertainty uncertainty;
     double *noise; /* standard deviations, whose squares may be outside the range of double */
@@ -228,9 +242,12 @@ struct bo_machine {
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
-/* bo_machine_predict for dense or sparse rows, which are checked. */
+/* bo_machine_predict_interval for dense or sparse rows, which are checked. Each of std, low and high may be NULL. */
 bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                    double *mean, double *std);
+                                    double level, double *mean, double *std, double *low, double *high);
+/* Predictions in the units of beta, which are logarithms if the targets are, and deviations s(x), or NULL. */
+bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                   double *mean, double *deviation);
 /* The same for a machine with an exact kernel: exact.c. */
 bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,
                            double *std);
@@ -243,6 +260,24 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
 /* Noise variance (regression) or calibration (classes), and the validation error, from left-out rows. */
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
+/* Deviations and scores from left-out rows of a regression: conformal.c. Needs machine->noise. */
+bo_status bo_intervals_fit(bo_context *context, const bo_targets *targets, const bo_left_out *left_out,
+                           bo_machine *machine);
+/* Multiplies standard deviations for noise of equal size by s(x). columns: rows x machine->intervals.columns. */
+void bo_intervals_deviate(const bo_machine *machine, size_t rows, const double *columns, const double *mean,
+                          double *std);
+/* The ends of intervals from predictions and deviations of bo_machine_predict_plain. */
+bo_status bo_intervals_apply(bo_context *context, const bo_machine *machine, size_t rows, double level,
+                             const double *mean, const double *deviation, double *low, double *high);
+
+/* Resolves AUTO to LINEAR or LOG: target_scale.c. */
+bo_status bo_target_scale_choose(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                                 bo_target_scale *out);
+/* Sets the smearing factors and bounds of a machine for logarithms, from left-out rows. */
+void bo_target_scale_fit(const bo_targets *targets, const bo_left_out *left_out, bo_machine *machine);
+/* Converts predictions in the units of beta, and ends of their intervals, to the units of the targets. */
+void bo_target_scale_restore(const bo_machine *machine, size_t rows, double *mean);
+void bo_target_scale_restore_ends(const bo_machine *machine, size_t rows, double *ends);
 /* Copies the kernel, its parameters except γ, the function and the draw of a map into the report. */
 void bo_report_map(bo_fit_report *report, const bo_features_desc *map);
 /* Copies metrics of validation rows into the report. */
@@ -391,8 +426,8 @@ struct bo_fitting {
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 /* From this number of columns on, frequencies are drawn independently. */
 enum { BO_WIDE_COLUMNS = 16384 };
-/* Rows that a fit of classes keeps at most for data-dependent maps, validation and calibration; regressions keep fewer. */
-enum { BO_KEPT_ROWS_OF_CLASSES = 2048 };
+/* Rows that a fit keeps at most for data-dependent maps, validation, calibration and intervals. */
+enum { BO_KEPT_ROWS = 2048 };
 /* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 

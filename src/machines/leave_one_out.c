@@ -264,6 +264,7 @@ void bo_left_out_free(bo_left_out *left_out)
     bo_free(left_out->leverage);
     bo_free(left_out->weight);
     bo_free(left_out->label);
+    bo_free(left_out->columns);
     *left_out = (bo_left_out){0};
 }
 
