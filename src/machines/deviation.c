@@ -1,6 +1,6 @@
 /* The deviation s(x) of a machine's errors, fitted to the sizes a_i = |e_i| of errors on left-out rows.
  *
- * The sizes are modelled as exponentially distributed with mean s(x_i): θ minimizes
+ * The sizes are modeled as exponentially distributed with mean s(x_i): θ minimizes
  *
  *     Σ_i (η_i + a_i exp(-η_i)) + ½ θᵀDθ,   η = log s = η_0 + B θ,
  *
