@@ -26,6 +26,7 @@ static void json_model(cli_json *json, const bo_fit_report *report)
     cli_json_add_number(json, "gamma", report->gamma);
     cli_json_add_text(json, "metric", bo_metric_choice_name(report->metric));
     cli_json_add_count(json, "metric_iterations", (size_t)report->metric_iterations);
+    if (report->members > 1) cli_json_add_count(json, "members", report->members);
     cli_kernel_json(json, report);
     cli_json_add_number(json, "lambda", report->lambda);
     cli_json_add_text(json, "loss", bo_loss_name(report->loss));

@@ -351,6 +351,7 @@ typedef struct bo_fit_report {
     double bias_variance;            /**< NNGP, NTK: σ_b² */
     bo_metric_choice metric;         /**< the metric: NONE, DIAGONAL or LEARN */
     int metric_iterations;           /**< number of times that the metric was learned anew */
+    size_t members;                  /**< machines whose predictions are averaged; 0 or 1: one */
     bo_target_scale target_scale;    /**< regression: LINEAR or LOG; with LOG, `noise_std` is that of the logarithms */
 } bo_fit_report;
 

@@ -229,7 +229,10 @@ static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual
     BO_TRY(leave_out(context, problem, d, &left_out));
     bo_status status = bo_left_out_columns(context, &problem->row_map, problem->samples, &left_out);
     if (status == BO_OK) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
-    bo_left_out_free(&left_out);
+    if (problem->left_out)
+        *problem->left_out = left_out;
+    else
+        bo_left_out_free(&left_out);
     if (status == BO_OK && !problem->targets->classes) status = keep_uncertainty(context, problem, d, machine);
     return status;
 }

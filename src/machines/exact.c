@@ -120,6 +120,7 @@ static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *i
         memcpy(mean + i * outputs, machine->intercept, outputs * sizeof *mean);
     }
     BO_TRY(bo_gemm64(context, false, false, rows, outputs, n, 1, e->k, n, machine->beta, outputs, 1, mean, outputs));
+    BO_TRY(bo_committee_mean(context, machine, inputs, mean));
     if (std) bo_intervals_deviate(machine, rows, e->traits, mean, std);
     return BO_OK;
 }

@@ -171,29 +171,36 @@ static bo_status search(bo_context *context, bo_fitting *fitting, const bo_sampl
     return BO_OK;
 }
 
-/* Chooses the scaling, the metric, the kernel of the map, γ and λ. */
-static bo_status tune(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_features_desc *map,
-                      bo_search_choice *out)
+/* Takes over the scaling, the metric, the kernel of the map, γ and λ. */
+static bo_status take_setting(bo_context *context, bo_fitting *fitting, const bo_setting *setting, size_t rows,
+                              bo_features_desc *map, bo_search_choice *out)
+{
+    bo_scaler_free(&fitting->scaler);
+    BO_TRY(bo_scaler_copy(context, &setting->scaler, &fitting->scaler));
+    fitting->desc.features.kernel = setting->kernel;
+    fitting->metric_iterations = setting->iterations;
+    *out = (bo_search_choice){
+        .gamma = setting->gamma, .lambda = setting->lambda, .score = sqrt(setting->score), .spectrum = (double)rows};
+    return map_of(context, fitting, map);
+}
+
+static bo_status tune(bo_context *context, bo_fitting *fitting, const bo_samples *samples, size_t rows,
+                      bo_features_desc *map, bo_search_choice *out)
 {
     const double begin = bo_seconds();
     bo_setting setting;
-    BO_TRY(bo_tune(context, &fitting->desc, &fitting->targets, samples, &setting));
-    bo_scaler_free(&fitting->scaler);
-    fitting->scaler = setting.scaler;
-    fitting->desc.features.kernel = setting.kernel;
-    BO_TRY(map_of(context, fitting, map));
-    *out = (bo_search_choice){.gamma = setting.gamma,
-                              .lambda = setting.lambda,
-                              .score = sqrt(setting.score),
-                              .spectrum = (double)samples->rows,
-                              .seconds = bo_seconds() - begin};
-    fitting->metric_iterations = setting.iterations;
-    return BO_OK;
+    size_t count;
+    BO_TRY(bo_tune(context, &fitting->desc, &fitting->targets, samples, 1, &setting, &count));
+    bo_status status = take_setting(context, fitting, &setting, rows, map, out);
+    bo_setting_free(&setting);
+    out->seconds = bo_seconds() - begin;
+    return status;
 }
 
-/* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. */
+/* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. `setting`:
+ * what was chosen before, or NULL. */
 static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
-                         bo_fitting **out)
+                         const bo_setting *setting, bo_fitting **out)
 {
     *out = NULL;
     double begin = bo_seconds();
@@ -208,8 +215,9 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
     if (status == BO_OK) status = bo_samples_subset(context, samples, BO_KEPT_ROWS, desc->seed, &fitting->kept);
     if (status == BO_OK)
-        status = bo_tunes(desc, samples) ? tune(context, fitting, samples, &map, &choice)
-                                         : search(context, fitting, samples, rows, &map, &choice);
+        status = setting                   ? take_setting(context, fitting, setting, rows, &map, &choice)
+                 : bo_tunes(desc, samples) ? tune(context, fitting, samples, rows, &map, &choice)
+                                           : search(context, fitting, samples, rows, &map, &choice);
     if (status == BO_OK) {
         map.gamma = choice.gamma;
         status = map.function == BO_FUNCTION_SECTIONS ? make_sections(context, fitting, &map, samples)
@@ -268,7 +276,7 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     const bo_fit_shape shape = shape_of(sample);
     BO_TRY(bo_machine_estimate(context, &planned, &shape, &plan));
     bo_fitting *fitting;
-    BO_TRY(prepare(context, &planned, sample, planned.stream_rows, &fitting));
+    BO_TRY(prepare(context, &planned, sample, planned.stream_rows, NULL, &fitting));
     bo_status status = open_moments(context, fitting);
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -292,7 +300,8 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
                             bo_fitting_row_map(fitting),
                             &fitting->targets,
                             {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
-                            !fitting->desc.no_intercept};
+                            !fitting->desc.no_intercept,
+                            fitting->left_out};
 }
 
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
@@ -546,6 +555,48 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
     return status;
 }
 
+/* One member of a committee. */
+static bo_status fit_member(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                            const bo_fit_cost *plan, const bo_setting *setting, bo_left_out *left_out, bo_machine **out)
+{
+    bo_fitting *fitting;
+    BO_TRY(prepare(context, desc, samples, samples->rows, setting, &fitting));
+    fitting->report.solver = plan->solver;
+    fitting->report.why_solver = plan->why_solver;
+    fitting->left_out = left_out;
+    bo_status status = fit_otherwise(context, fitting, samples, plan->solver, out);
+    bo_fitting_destroy(fitting);
+    return status;
+}
+
+static bo_status fit_committee(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                               const bo_fit_cost *plan, bo_machine **out)
+{
+    const double begin = bo_seconds();
+    bo_targets targets;
+    BO_TRY(bo_targets_fit(context, desc, samples, &targets));
+    bo_setting settings[BO_COMMITTEE] = {0};
+    bo_left_out left_out[BO_COMMITTEE] = {0};
+    bo_machine *machines[BO_COMMITTEE] = {0};
+    size_t count = 0;
+    bo_status status = bo_targets_in_range(context, &targets, samples);
+    if (status == BO_OK) status = bo_tune(context, desc, &targets, samples, BO_COMMITTEE, settings, &count);
+    const double searched = bo_seconds() - begin;
+    for (size_t i = 0; status == BO_OK && i < count; i++)
+        status = fit_member(context, desc, samples, plan, &settings[i], &left_out[i], &machines[i]);
+    if (status == BO_OK) status = bo_committee_join(context, &targets, count, machines, left_out, out);
+    for (size_t i = 0; i < BO_COMMITTEE; i++) {
+        bo_setting_free(&settings[i]);
+        bo_left_out_free(&left_out[i]);
+        bo_machine_destroy(machines[i]);
+    }
+    bo_targets_free(&targets);
+    if (status != BO_OK) return status;
+    (*out)->report.search_seconds = searched;
+    (*out)->report.fit_seconds = bo_seconds() - begin - searched;
+    return BO_OK;
+}
+
 /* *rounded: a Gram matrix was formed, in less than double precision. */
 static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bool *rounded,
                           bo_machine **out)
@@ -564,8 +615,10 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     resolved.loss = plan.loss;
     BO_TRY(bo_target_scale_choose(context, desc, samples, &resolved.target_scale));
     bo_solver solver = plan.solver;
+    if (desc->choose_kernel && plan.exact && solver == BO_SOLVER_DUAL && samples->rows <= BO_COMMITTEE_ROWS)
+        return fit_committee(context, desc, samples, &plan, out);
     bo_fitting *fitting;
-    BO_TRY(prepare(context, desc, samples, samples->rows, &fitting));
+    BO_TRY(prepare(context, desc, samples, samples->rows, NULL, &fitting));
     assert(fitting->report.features == plan.features);
     fitting->report.solver = solver;
     fitting->report.why_solver = plan.why_solver;

@@ -238,6 +238,11 @@ struct bo_machine {
     /* probabilities: softmax(sharpness * score + offset) */
     double sharpness;
     double *offset; /* classes */
+    /* A committee: predictions are the mean of this machine and of the others, with these shares; its own is the first. Each has
+     * an exact kernel and no members of its own. */
+    size_t others_count;
+    bo_machine **others;
+    double *share; /* others_count + 1; NULL if there are none */
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
@@ -254,6 +259,14 @@ bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
+/* Committees (committee.c): at most BO_COMMITTEE members. */
+enum { BO_COMMITTEE = 3 };
+/* Joins machines that were fitted to the same rows and whose left-out predictions are given. Takes the machines that it uses out
+ * of the array; the caller destroys the rest, and the left-out predictions, which are changed. */
+bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size_t count, bo_machine **machines,
+                            bo_left_out *left_out, bo_machine **out);
+/* Replaces the machine's own predictions by those of the committee, if it has others. */
+bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center);
@@ -292,6 +305,8 @@ typedef struct bo_fit_problem { /* the input of every solver */
     const bo_targets *targets;
     bo_penalty penalty;
     bool intercept;
+    bo_left_out
+        *left_out; /* DUAL: receives the left-out predictions of all rows, which the caller frees; NULL: not needed */
 } bo_fit_problem;
 
 /* ---- search -------------------------------------------------------------------------------------------- */
@@ -416,6 +431,7 @@ struct bo_fitting {
     float *length_scales; /* of the columns of scaled rows, if the descriptor has some and columns are dropped */
     float quantum;        /* of bo_row_map */
     int metric_iterations;
+    bo_left_out *left_out; /* of bo_fit_problem */
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
     bo_fit_report report;

@@ -70,6 +70,9 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine->train_factor);
     bo_free(machine->penalty);
     bo_free(machine->offset);
+    for (size_t i = 0; i < machine->others_count; i++) bo_machine_destroy(machine->others[i]);
+    bo_free(machine->others);
+    bo_free(machine->share);
     bo_free(machine);
 }
 

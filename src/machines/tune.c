@@ -229,7 +229,7 @@ static bo_status learn(const tuner *t, bo_setting *best)
         if (status != BO_OK || !learned) break;
         next.iterations = i;
         status = judge(t, BO_TUNE_ROWS, false, &next);
-        bo_log(t->context, BO_LOG_INFO, "%s, metric %d: left-out error %.4f (before: %.4f)",
+        bo_log(t->context, BO_LOG_DEBUG, "%s, metric %d: left-out error %.4f (before: %.4f)",
                bo_kernel_name(next.kernel), i, sqrt(next.score), sqrt(best->score));
         const bool better = next.score < gain_of_metric * best->score;
         if (status != BO_OK || !better) break;
@@ -256,32 +256,33 @@ static bo_status screen(const tuner *t, const candidate *c, bo_setting *out)
     *out = (bo_setting){.kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda};
     BO_TRY(bo_scaler_fit(t->context, c->scaling, t->samples, &out->scaler));
     BO_TRY(judge(t, BO_SCREEN_ROWS, true, out));
-    bo_log(t->context, BO_LOG_INFO, "%s, scaling %s: left-out error %.4f", bo_kernel_name(out->kernel),
+    bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f", bo_kernel_name(out->kernel),
            bo_scaling_name(out->scaler.kind), sqrt(out->score));
     return bo_progress(t->context, "comparing kernels", 0, 0);
 }
 
 bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_targets *targets,
-                  const bo_samples *samples, bo_setting *out)
+                  const bo_samples *samples, size_t most, bo_setting *out, size_t *count)
 {
     BO_SPAN(context, "machine", "tune");
     const tuner t = {context, desc, targets, samples};
     candidate candidates[CANDIDATES];
     bo_setting settings[CANDIDATES] = {0};
-    const size_t count = list_candidates(desc, samples, candidates);
+    const size_t all = list_candidates(desc, samples, candidates), refined = bo_min(all, bo_max(most, REFINED));
     bo_status status = BO_OK;
-    for (size_t i = 0; status == BO_OK && i < count; i++) status = screen(&t, &candidates[i], &settings[i]);
-    sort_settings(settings, count);
-    const size_t refined = bo_min(count, REFINED);
+    for (size_t i = 0; status == BO_OK && i < all; i++) status = screen(&t, &candidates[i], &settings[i]);
+    sort_settings(settings, all);
     for (size_t i = 0; status == BO_OK && i < refined; i++) {
         if (samples->rows > BO_SCREEN_ROWS) status = judge(&t, BO_TUNE_ROWS, false, &settings[i]);
         if (status == BO_OK && learns(desc) && has_gradient(settings[i].kernel)) status = learn(&t, &settings[i]);
     }
     sort_settings(settings, refined);
-    if (status == BO_OK) {
-        *out = settings[0];
-        settings[0] = (bo_setting){0};
+    *count = bo_min(refined, most);
+    for (size_t i = 0; i < all; i++) {
+        if (status == BO_OK && i < *count)
+            out[i] = settings[i];
+        else
+            bo_setting_free(&settings[i]);
     }
-    for (size_t i = 0; i < count; i++) bo_setting_free(&settings[i]);
     return status;
 }
