@@ -267,6 +267,8 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
                             bo_left_out *left_out, bo_machine **out);
 /* Replaces the machine's own predictions by those of the committee, if it has others. */
 bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean);
+/* Frees what only standard deviations need. */
+void bo_machine_forget_uncertainty(bo_machine *machine);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center);
@@ -350,6 +352,7 @@ typedef struct bo_loo {
     double *mean;    /* rows: weighted means of the rows of K; 0 without intercept */
     double weight;   /* Σ w */
     double *work;    /* rows x rows */
+    double *inverse; /* rows x rows, or NULL before the first bo_loo_point */
     double *solution;
 } bo_loo;
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,

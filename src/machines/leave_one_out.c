@@ -59,6 +59,7 @@ void bo_loo_free(bo_loo *loo)
     bo_free(loo->solution);
     bo_free(loo->root);
     bo_free(loo->mean);
+    bo_free(loo->inverse);
     *loo = (bo_loo){0};
 }
 
@@ -211,7 +212,8 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
 {
     size_t n = loo->rows, outputs = loo->outputs;
     *error = INFINITY;
-    double *inverse = bo_alloc_raw(context, n * n, sizeof *inverse, "the inverse factor");
+    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
+    double *inverse = loo->inverse;
     double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
     bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
@@ -220,7 +222,6 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         memcpy(loo->solution, loo->targets, n * outputs * sizeof *loo->solution);
         status = bo_cholesky(context, n, loo->work, n, NULL);
         if (status == BO_NUMERIC) { /* λ is too small for this kernel: scored like interpolation */
-            bo_free(inverse);
             bo_free(diagonal);
             return BO_OK;
         }
@@ -234,7 +235,6 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         for (size_t k = 0; k < n * outputs; k++) loo->solution[k] *= lambda;
         *error = left_out_error(loo, loo->solution, diagonal, 1);
     }
-    bo_free(inverse);
     bo_free(diagonal);
     return status;
 }
