@@ -121,6 +121,7 @@ static void forward_rows(const bo_features *f, size_t rows, const float *x, size
         scale_inputs(f, rows, x, ldx, b->t);
         project(f, rows, x, ldx, b->u, f->frequencies, b->project);
         f->function->forward_f32(f, rows, b->u, b->t, z, ldz, b->own);
+        if (log_scale) memset(log_scale, 0, rows * sizeof *log_scale);
     }
 }
 

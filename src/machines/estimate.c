@@ -28,6 +28,12 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse)
            (rows <= BO_EXACT_ROWS || bytes <= (double)bo_fit_memory(desc).bytes);
 }
 
+void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows)
+{
+    if (desc->features.function != BO_FUNCTION_LANDMARKS || rows == 0) return;
+    desc->features.features = bo_min(desc->features.features ? desc->features.features : BO_FIT_FEATURES, rows);
+}
+
 /* In double, so that huge sizes do not overflow. */
 typedef struct fit_size {
     double rows, dim, features, outputs; /* dim: columns of the map */
@@ -289,6 +295,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
     bo_machine_desc resolved = *desc;
     if (bo_fit_is_exact(desc, shape->rows, shape->nonzeros > 0)) resolved.features.function = BO_FUNCTION_SECTIONS;
+    bo_fit_limit_landmarks(&resolved, shape->rows);
     desc = &resolved;
     fit_size size;
     BO_TRY(size_of(context, desc, shape, &size));
