@@ -537,7 +537,8 @@ BO_API double bo_features_variance(const bo_features *features, const float *x, 
  * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
  * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
  * @return BO_OK; BO_UNSUPPORTED if the function has no gradient (CUSTOM without `custom_backward`), or if
- *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals)
+ *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals), or `dlength_scales`
+ *     for LANDMARKS
  */
 BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                       size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx,

@@ -10,7 +10,7 @@
 
 bool bo_features_scaled(const bo_features *features)
 {
-    return bo_kernel_find(features->desc.kernel)->scaled;
+    return bo_kernel_find(features->desc.kernel)->scaled && !features->landmarks;
 }
 
 bool bo_features_nonnegative(const bo_features *features)
@@ -121,7 +121,6 @@ static void forward_rows(const bo_features *f, size_t rows, const float *x, size
         scale_inputs(f, rows, x, ldx, b->t);
         project(f, rows, x, ldx, b->u, f->frequencies, b->project);
         f->function->forward_f32(f, rows, b->u, b->t, z, ldz, b->own);
-        if (log_scale) memset(log_scale, 0, rows * sizeof *log_scale);
     }
 }
 

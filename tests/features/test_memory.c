@@ -55,7 +55,9 @@ static bo_status use_map(bo_context *context, const bo_features_desc *desc, cons
     bo_status status = bo_features_create(context, desc, &f);
     size_t length = status == BO_OK ? bo_features_describe(f)->features : 0;
     if (status == BO_OK) status = bo_features_apply(context, f, SAMPLE_ROWS, x, DIM, z, length);
-    if (status == BO_OK) status = bo_features_backward(context, f, SAMPLE_ROWS, x, DIM, z, length, dx, DIM, dl, NULL);
+    float *scales = desc->function == BO_FUNCTION_LANDMARKS ? NULL : dl;
+    if (status == BO_OK)
+        status = bo_features_backward(context, f, SAMPLE_ROWS, x, DIM, z, length, dx, DIM, scales, NULL);
     if (status == BO_OK && desc->kernel != BO_KERNEL_CUSTOM)
         status = bo_features_measure(context, f, SAMPLE_ROWS, x, DIM, 4, 1, &accuracy);
     bo_features_destroy(f);
