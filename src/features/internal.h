@@ -124,10 +124,10 @@ static inline bool bo_form_is_lifted(bo_form form)
 {
     return form == BO_FORM_ELU || form == BO_FORM_RECTIFIER || form == BO_FORM_SIGNS;
 }
-/* True if inner products of (lifted) rows and their norms and sums determine the kernel. */
+/* True if inner products of (lifted) rows, their norms and sums are computed first; the others need pairs of rows. */
 static inline bool bo_form_of_products(bo_form form)
 {
-    return form != BO_FORM_L1 && form != BO_FORM_PRODUCT && form != BO_FORM_COSH;
+    return form == BO_FORM_DOT || form == BO_FORM_BOTH || bo_form_is_lifted(form);
 }
 
 /* Adds a coordinate of two scaled rows, given with its difference and the largest absolute values of the rows, to the
@@ -137,6 +137,10 @@ void bo_pair_add(bo_pair *pair, bo_form form, double gamma, double x, double y, 
 /* Computes all quantities of a pair of raw rows. */
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y);
 double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair);
+/* Returns a shift-invariant kernel as a function of a distance, and that distance, for compute kernels: kernel_block.c. The weights
+ * of PRODUCT include γ². */
+bo_radial bo_kernel_radial(const bo_features_desc *desc);
+bo_distance bo_form_distance(bo_form form);
 /* Returns the derivatives of the kernel: slopes.c. */
 bo_pair_slopes bo_kernel_slopes(const bo_features_desc *desc, const bo_pair *pair);
 /* Returns ∂k/∂t_j for a coordinate x = t_j of the first row and y of the second, with the arguments of bo_pair_add. */
@@ -271,6 +275,8 @@ typedef struct bo_landmarks {
     float *t;           /* count x lifted columns: scaled and lifted rows */
     double *norm;       /* norms of t, then sums of t */
     bo_packed *packed;  /* t, for forms of products */
+    float *pairs;       /* t in panels of BO_PAIR_ROWS rows (kernels/pairs.h), for shift-invariant kernels */
+    float *weight;      /* dim: weights of the coordinates of a pair; NULL: all 1 */
     bo_packed **panels; /* BO_LANDMARK_PANEL rows of W each, with the columns up to the diagonal */
 } bo_landmarks;
 

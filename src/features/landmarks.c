@@ -239,6 +239,8 @@ void bo_landmarks_destroy(bo_landmarks *l)
     bo_free(l->lower);
     bo_free(l->t);
     bo_free(l->norm);
+    bo_free(l->pairs);
+    bo_free(l->weight);
     bo_free(l);
 }
 
@@ -263,15 +265,15 @@ size_t bo_landmarks_bytes(const bo_features_desc *desc)
 {
     const size_t m = desc->sample ? bo_min(desc->features, desc->sample_rows) : desc->features;
     const size_t columns = bo_lifted_columns(bo_kernel_find(desc->kernel)->form, desc->dim);
-    const bool products = bo_form_of_products(bo_kernel_find(desc->kernel)->form);
-    size_t panels = 0;
+    const bo_kernel_definition *kernel = bo_kernel_find(desc->kernel);
+    size_t panels = kernel->form == BO_FORM_PRODUCT ? desc->dim : 0;
+    if (kernel->shift_invariant || bo_form_of_products(kernel->form)) panels += bo_round_up(m, BO_PAIR_ROWS) * columns;
     for (size_t p = 0; p < panel_count(m); p++) {
         const size_t end = bo_min(m, (p + 1) * BO_LANDMARK_PANEL);
         panels += bo_round_up(end - p * BO_LANDMARK_PANEL, 64) * end;
     }
     return sizeof(bo_landmarks) + 2 * m * sizeof(double) + panel_count(m) * sizeof(bo_packed *) +
-           (m * (desc->dim + columns) + (products ? bo_round_up(m, 64) * columns : 0) + lower_count(m) + panels) *
-               sizeof(float);
+           (m * (desc->dim + columns) + lower_count(m) + panels) * sizeof(float);
 }
 
 /* Scales and lifts the landmarks. */
@@ -285,6 +287,22 @@ static void fill_scaled(const bo_features *f)
         for (size_t j = 0; j < dim; j++) t[j] = (float)((double)l->rows[i * dim + j] * f->factor[j]);
         bo_landmark_lift(form, dim, t, t, &l->norm[i], &l->norm[l->count + i]);
     }
+}
+
+/* Arranges the scaled rows in panels for the compute kernels on pairs. */
+static bo_status make_pairs(bo_context *context, const bo_features *f)
+{
+    bo_landmarks *l = f->landmarks;
+    const size_t dim = f->desc.dim;
+    const bool product = bo_kernel_find(f->desc.kernel)->form == BO_FORM_PRODUCT;
+    l->pairs = bo_alloc(context, bo_round_up(l->count, BO_PAIR_ROWS), dim * sizeof(float), "landmarks");
+    if (product) l->weight = bo_alloc_raw(context, dim, sizeof(float), "landmarks");
+    if (!l->pairs || (product && !l->weight)) return BO_MEMORY;
+    for (size_t i = 0; i < l->count; i += BO_PAIR_ROWS)
+        f->kernels->transpose(bo_min(BO_PAIR_ROWS, l->count - i), dim, l->t + i * dim, dim, l->pairs + i * dim,
+                              BO_PAIR_ROWS);
+    for (size_t j = 0; product && j < dim; j++) l->weight[j] = (float)(f->desc.gamma * f->desc.gamma);
+    return BO_OK;
 }
 
 /* Packs W in panels of rows, each with the columns up to its diagonal. */
@@ -314,6 +332,8 @@ bo_status bo_landmarks_finish(bo_context *context, bo_features *f)
     l->norm = bo_alloc_raw(context, 2 * l->count, sizeof(double), "landmarks");
     if (!l->t || !l->norm) return BO_MEMORY;
     fill_scaled(f);
+    if (bo_kernel_find(f->desc.kernel)->shift_invariant && isnormal(bo_kernel_radial(&f->desc).scale))
+        BO_TRY(make_pairs(context, f));
     if (bo_form_of_products(form)) BO_TRY(bo_packed_create(context, l->count, columns, l->t, columns, &l->packed));
     return l->lower ? pack_lower(context, l) : BO_OK;
 }

@@ -89,15 +89,20 @@ static void forward_f64(const bo_features *f, size_t rows, const double *u, cons
 /* ---- float ------------------------------------------------------------------------------------------------------- */
 
 typedef struct buffers {
-    float *k;      /* BO_BLOCK_ROWS x landmarks */
+    float *k;      /* BO_BLOCK_ROWS x landmarks, with a stride of whole panels of pairs */
     float *lifted; /* BO_BLOCK_ROWS x columns, for forms that lift rows */
 } buffers;
+
+static size_t stride_of(const bo_features *f)
+{
+    return bo_round_up(f->landmarks->count, BO_PAIR_ROWS);
+}
 
 static size_t carve(const bo_features *f, void *scratch, buffers *b)
 {
     bo_carver carver = {scratch, 0};
     const bo_form form = bo_kernel_find(f->desc.kernel)->form;
-    b->k = bo_carve_floats(&carver, BO_BLOCK_ROWS * f->landmarks->count);
+    b->k = bo_carve_floats(&carver, BO_BLOCK_ROWS * stride_of(f));
     b->lifted =
         bo_form_is_lifted(form) ? bo_carve_floats(&carver, BO_BLOCK_ROWS * bo_lifted_columns(form, f->desc.dim)) : NULL;
     return carver.bytes;
@@ -138,7 +143,7 @@ static void values_of_products(const bo_features *f, const float *t, double norm
 {
     const bo_landmarks *l = f->landmarks;
     const bo_kernel_definition *kernel = bo_kernel_find(f->desc.kernel);
-    const bool distances = kernel->form == BO_FORM_DISTANCE || kernel->form == BO_FORM_BOTH;
+    const bool distances = kernel->form == BO_FORM_BOTH;
     for (size_t i = 0; i < l->count; i++) {
         bo_pair pair = {.dot = (double)k[i], .norm_x = norm, .norm_y = l->norm[i]};
         pair.sum_x = sum, pair.sum_y = l->norm[l->count + i];
@@ -151,36 +156,41 @@ static void values_of_products(const bo_features *f, const float *t, double norm
     }
 }
 
-/* The same for kernels of coordinates. */
-static void values_of_coordinates(const bo_features *f, const float *t, float *k)
+/* The same by definition: for COSH, and for constants outside the range of float. */
+static void values_of_pairs(const bo_features *f, const float *t, float *k)
 {
-    const bo_landmarks *l = f->landmarks;
-    const bo_kernel_definition *kernel = bo_kernel_find(f->desc.kernel);
-    const size_t dim = f->desc.dim;
-    for (size_t i = 0; i < l->count; i++) {
-        const float *z = l->t + i * dim;
-        bo_pair pair = {.product = 1};
-        if (kernel->form == BO_FORM_L1)
-            for (size_t j = 0; j < dim; j++) pair.distance1 += fabs((double)t[j] - (double)z[j]);
-        else if (kernel->form == BO_FORM_COSH)
-            for (size_t j = 0; j < dim; j++) pair.dot += 2 * cosh((double)t[j] + (double)z[j]);
-        else
-            for (size_t j = 0; j < dim; j++) {
-                const double d = f->desc.gamma * ((double)t[j] - (double)z[j]);
-                pair.product *= 1 + d * d;
-            }
-        k[i] = (float)kernel->value(&f->desc, &pair);
+    double top_x, top_y;
+    for (size_t i = 0; i < f->landmarks->count; i++) {
+        const bo_pair pair = pair_of_f32(f, t, i, &top_x, &top_y);
+        k[i] = (float)bo_kernel_value(&f->desc, &pair);
     }
 }
 
+/* The same for a block of rows and shift-invariant kernels. */
+static void values_of_distances(const bo_features *f, size_t rows, const float *t, float *k, size_t ldk)
+{
+    const bo_landmarks *l = f->landmarks;
+    const bo_distance distance = bo_form_distance(bo_kernel_find(f->desc.kernel)->form);
+    const bo_radial radial = bo_kernel_radial(&f->desc);
+    const size_t dim = f->desc.dim;
+    for (size_t i = 0; i < l->count; i += BO_PAIR_ROWS)
+        f->kernels->distances(distance, rows, BO_PAIR_ROWS, dim, t, dim, l->weight, l->pairs + i * dim, k + i, ldk);
+    for (size_t r = 0; r < rows; r++) f->kernels->radial(&radial, l->count, k + r * ldk, k + r * ldk);
+}
+
+/* Kernel values of a block of rows with all landmarks. */
 static void kernel_rows(const bo_features *f, size_t rows, const float *t, float *lifted, float *k, size_t ldk)
 {
     const bo_landmarks *l = f->landmarks;
     const bo_form form = bo_kernel_find(f->desc.kernel)->form;
     const size_t dim = f->desc.dim, columns = bo_lifted_columns(form, dim);
     double norm[BO_BLOCK_ROWS], sum[BO_BLOCK_ROWS];
+    if (l->pairs) {
+        values_of_distances(f, rows, t, k, ldk);
+        return;
+    }
     if (!l->packed) {
-        for (size_t r = 0; r < rows; r++) values_of_coordinates(f, t + r * dim, k + r * ldk);
+        for (size_t r = 0; r < rows; r++) values_of_pairs(f, t + r * dim, k + r * ldk);
         return;
     }
     for (size_t r = 0; r < rows; r++) {
@@ -199,14 +209,14 @@ static void forward_f32(const bo_features *f, size_t rows, const float *u, const
     buffers b;
     (void)u;
     carve(f, own, &b);
-    if (l->lower) {
-        kernel_rows(f, rows, t, b.lifted, b.k, l->count);
-        for (size_t first = 0, p = 0; first < l->count; first += BO_LANDMARK_PANEL, p++)
-            bo_packed_multiply(l->panels[p], rows, b.k, l->count, z + first, ldz);
-    } else {
-        kernel_rows(f, rows, t, b.lifted, z, ldz);
+    const size_t ldk = stride_of(f);
+    kernel_rows(f, rows, t, b.lifted, b.k, ldk);
+    for (size_t first = 0, p = 0; l->lower && first < l->count; first += BO_LANDMARK_PANEL, p++)
+        bo_packed_multiply(l->panels[p], rows, b.k, ldk, z + first, ldz);
+    for (size_t r = 0; r < rows; r++) {
+        if (!l->lower) memcpy(z + r * ldz, b.k + r * ldk, l->count * sizeof *z);
+        memset(z + r * ldz + l->count, 0, (f->desc.features - l->count) * sizeof *z);
     }
-    for (size_t r = 0; r < rows; r++) memset(z + r * ldz + l->count, 0, (f->desc.features - l->count) * sizeof *z);
 }
 
 /* ---- the definition ---------------------------------------------------------------------------------------------- */
