@@ -11,6 +11,7 @@
  * Rosasco 2017, arXiv 1705.10958). The machine has the coefficients α = Wᵀβ of kernel values. */
 #include "passes.h"
 #include "../features/landmarks.h"
+#include "../kernels/kernels.h"
 #include "../math/linalg.h"
 
 #include <math.h>
@@ -29,11 +30,13 @@ typedef struct cg {
     double *center, *root, *mean; /* root_j = D_j^-½ */
     double weight;
     bo_row_pass pass;
-    float *direction; /* features x outputs, float copy for the products */
-    float *partial;
-    double *sample;  /* m x features: S; NULL with landmarks */
-    double *factor;  /* m x m: the factor of (m/n) I + SSᵀ, or with landmarks of P */
-    double *against; /* m x outputs */
+    const bo_kernels *kernels;
+    float *direction; /* outputs x features, float copy for the products */
+    float *partial;   /* outputs x features: the sums of a block */
+    double *sample;   /* m x features: S */
+    double *changed;  /* with landmarks, features x outputs: a vector before or after W */
+    double *factor;   /* m x m: the factor of (m/n) I + SSᵀ, or with landmarks of P */
+    double *against;  /* m x outputs */
     size_t m;
     int step;
     double *x, *r, *p, *q, *z; /* features x outputs */
@@ -42,7 +45,7 @@ typedef struct cg {
 
 static void cg_free(cg *c)
 {
-    void *blocks[] = {c->center,  c->root, c->mean, c->direction, c->partial, c->sample, c->factor,
+    void *blocks[] = {c->center,  c->root, c->mean, c->direction, c->partial, c->sample, c->factor, c->changed,
                       c->against, c->x,    c->r,    c->p,         c->q,       c->z,      c->sums};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_pass_free(&c->pass);
@@ -53,6 +56,7 @@ static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, c
     size_t features = bo_features_describe(problem->row_map.phi)->features, t = problem->targets->outputs;
     *c = (cg){.context = context, .problem = problem, .n = problem->samples->rows, .features = features, .outputs = t};
     c->landmarks = landmarks;
+    c->kernels = bo_context_kernels(context);
     c->m = landmarks ? features : c->n < SAMPLE_ROWS ? c->n : SAMPLE_ROWS;
     double **vectors[] = {&c->x, &c->r, &c->p, &c->q, &c->z, &c->sums};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
@@ -62,10 +66,12 @@ static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, c
     c->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
     c->direction = bo_alloc(context, features * t, sizeof(float), "a vector of CG");
     c->partial = bo_alloc(context, features * t, sizeof(float), "a vector of CG");
-    c->sample = bo_alloc(context, landmarks ? features * t : c->m * features, sizeof(double), "the preconditioner");
+    c->sample = bo_alloc(context, landmarks ? 0 : c->m * features, sizeof(double), "the preconditioner");
+    c->changed = bo_alloc(context, landmarks ? features * t : 0, sizeof(double), "a vector of CG");
     c->factor = bo_alloc(context, c->m * c->m, sizeof(double), "the preconditioner");
     c->against = bo_alloc(context, c->m * t, sizeof(double), "the preconditioner");
-    if (!c->center || !c->root || !c->mean || !c->direction || !c->partial || !c->sample || !c->factor || !c->against)
+    if (!c->center || !c->root || !c->mean || !c->direction || !c->partial || !c->sample || !c->factor || !c->against ||
+        !c->changed)
         return BO_MEMORY;
     double largest;
     BO_TRY(bo_pass_means(context, problem, c->center, c->root, c->mean, &c->weight, &largest));
@@ -81,7 +87,7 @@ static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, c
 static bo_status to_features(cg *c, const double *v, double *out)
 {
     const size_t t = c->outputs, count = c->features * t;
-    double *to = c->landmarks ? c->sample : out;
+    double *to = c->landmarks ? c->changed : out;
     for (size_t k = 0; k < count; k++) to[k] = v[k] * c->root[k / t];
     return c->landmarks ? bo_landmarks_multiply(c->context, c->landmarks, true, t, to, out) : BO_OK;
 }
@@ -90,8 +96,8 @@ static bo_status to_features(cg *c, const double *v, double *out)
 static bo_status add_from_features(cg *c, const double *in, double *v)
 {
     const size_t t = c->outputs, count = c->features * t;
-    if (c->landmarks) BO_TRY(bo_landmarks_multiply(c->context, c->landmarks, false, t, in, c->sample));
-    const double *from = c->landmarks ? c->sample : in;
+    if (c->landmarks) BO_TRY(bo_landmarks_multiply(c->context, c->landmarks, false, t, in, c->changed));
+    const double *from = c->landmarks ? c->changed : in;
     for (size_t k = 0; k < count; k++) v[k] += c->root[k / t] * from[k];
     return BO_OK;
 }
@@ -110,7 +116,6 @@ static bo_status landmarks_setup(cg *c)
         status =
             bo_features_apply(c->context, c->landmarks, rows, bo_landmarks_rows(c->landmarks), map->dim, s, features);
     double scale = sqrt(c->weight / (double)rows), trace = 0;
-    memset(c->z, 0, features * c->outputs * sizeof *c->z);
     if (status == BO_OK) status = bo_landmarks_multiply(c->context, c->landmarks, false, 1, c->center, c->against);
     for (size_t k = 0; status == BO_OK && k < rows * features; k++) {
         const size_t j = k % features;
@@ -157,43 +162,69 @@ static bo_status precondition(cg *c, const double *v, double *out)
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
 
-/* Adds Zcᵀ s to c->sums, with s the scores of a block. */
-static bo_status add_transposed(cg *c, size_t rows, const float *z)
+/* The products of a block are computed in transposed form, outputs x rows and outputs x features: with few outputs, they read Zc
+ * once and pack nothing. */
+typedef struct block_product {
+    const cg *c;
+    size_t rows;
+    const float *z;
+} block_product;
+
+enum { STRIP = BO_SIZE(256, 3) }; /* columns of a task */
+
+static void strip_task(void *arg, size_t index, int worker)
 {
-    size_t features = c->features, t = c->outputs;
-    BO_TRY(bo_gemm(c->context, true, false, features, t, rows, 1, z, features, c->pass.scores, t, 0, c->partial, t));
-    for (size_t k = 0; k < features * t; k++) c->sums[k] += (double)c->partial[k];
-    return BO_OK;
+    const block_product *job = arg;
+    const cg *c = job->c;
+    const size_t first = index * STRIP, columns = bo_min(STRIP, c->features - first);
+    (void)worker;
+    c->kernels->multiply(c->outputs, columns, job->rows, c->pass.scores, job->rows, 1, job->z + first, c->features,
+                         false, c->partial + first, c->features);
+}
+
+/* Adds Zcᵀ s to c->sums, with s the scores of a block. */
+static void add_transposed(cg *c, size_t rows, const float *z)
+{
+    block_product job = {c, rows, z};
+    bo_parallel(c->context, bo_ceil_div(c->features, STRIP), strip_task, &job);
+    for (size_t k = 0; k < c->outputs; k++)
+        for (size_t j = 0; j < c->features; j++) c->sums[j * c->outputs + k] += (double)c->partial[k * c->features + j];
+}
+
+/* The scores of a block that make up the right-hand side: √w (y - mean). */
+static void target_scores(cg *c, size_t first, size_t rows)
+{
+    const bo_samples *samples = c->problem->samples;
+    const bo_targets *targets = c->problem->targets;
+    for (size_t i = 0; i < rows; i++) {
+        const double root = (double)bo_targets_root_weight(targets, samples, first + i);
+        for (size_t k = 0; k < c->outputs; k++) {
+            const double y = (double)bo_targets_value(targets, samples->y + (first + i) * samples->targets, k);
+            c->pass.scores[k * rows + i] = (float)(root * (y - c->mean[k]));
+        }
+    }
 }
 
 /* out = (D^-½ ZcᵀZc D^-½ + I) v, or with v NULL the right-hand side D^-½ Zcᵀ √w (y - mean). */
 static bo_status multiply(cg *c, const double *v, double *out)
 {
-    size_t features = c->features, t = c->outputs;
+    const size_t features = c->features, t = c->outputs;
     if (v) BO_TRY(to_features(c, v, c->sums));
     for (size_t k = 0; k < features * t; k++) {
         out[k] = v ? v[k] : 0;
-        c->direction[k] = v ? (float)c->sums[k] : 0;
+        if (v) c->direction[k % t * features + k / t] = (float)c->sums[k];
         c->sums[k] = 0;
     }
-    const bo_samples *samples = c->problem->samples;
     for (size_t first = 0; first < c->n; first += c->pass.block) {
-        size_t rows = c->n - first < c->pass.block ? c->n - first : c->pass.block;
+        const size_t rows = bo_min(c->n - first, c->pass.block);
         const float *z;
         BO_TRY(bo_progress(c->context, "solving by conjugate gradients", c->step, 0)); /* a pass may be long */
         BO_TRY(bo_pass_features(c->context, &c->pass, first, rows, &z));
+        if (!v) target_scores(c, first, rows);
         if (v)
-            BO_TRY(bo_gemm(c->context, false, false, rows, t, features, 1, z, features, c->direction, t, 0,
-                           c->pass.scores, t));
-        for (size_t i = 0; !v && i < rows; i++) {
-            double root = (double)bo_targets_root_weight(c->problem->targets, samples, first + i);
-            for (size_t k = 0; k < t; k++) {
-                double y =
-                    (double)bo_targets_value(c->problem->targets, samples->y + (first + i) * samples->targets, k);
-                c->pass.scores[i * t + k] = (float)(root * (y - c->mean[k]));
-            }
-        }
-        BO_TRY(add_transposed(c, rows, z));
+            BO_TRY(bo_gemm(c->context, false, true, t, rows, features, 1, c->direction, features, z, features, 0,
+                           c->pass.scores, rows));
+        add_transposed(c, rows, z);
     }
     return add_from_features(c, c->sums, out);
 }
