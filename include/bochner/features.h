@@ -494,7 +494,10 @@ typedef struct bo_features_accuracy {
     double predicted_rms; /**< error_rms as the variance formula predicts it; 0 for exact maps; NAN if unknown */
     double ratio;         /**< error_rms / predicted_rms */
     double features_for_1pct; /**< features at which predicted_rms would be 1% of kernel_rms; NAN if unknown */
-    uint64_t reserved[4];     /**< must be zero */
+    /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that they do not span, which
+     * does not become negative; for other maps its mean over draws is 0. */
+    double trace_error;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_features_accuracy;
 
 /** Measures the accuracy of a map on random pairs of given rows.

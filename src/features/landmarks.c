@@ -1,8 +1,8 @@
 /* The landmarks of the Nyström method: m rows Z of a sample, chosen uniformly without repetition or by ridge leverage scores,
  * and the factor W of φ(x) = W k(Z, x) with WᵀW = (K + ε diag K)⁻¹, K the kernel matrix of Z: W is the inverse of a Cholesky
- * factor. Then φ(x)·φ(y) = k(x, Z) (K + ε diag K)⁻¹ k(Z, y) (Williams and Seeger 2001). ε makes the factorization possible if
- * K is singular (equal rows, kernels of low rank), and bounds W, so that φ can be computed in float32; it changes the kernel by
- * about ε k(x, x).
+ * factor. Then φ(x)·φ(y) = k(x, Z) (K + ε diag K)⁻¹ k(Z, y) (Williams and Seeger 2001). A landmark that the
+ * others explain up to 1e-6 is dropped (equal rows, kernels of low rank): W would be too large for float32, and the kernel would
+ * hardly change. ε = 1e-9 covers the rounding of the factorization.
  *
  * The leverage score of row i of a sample of n rows is [K (K + λI)⁻¹]_ii, K now that of the sample. It is estimated with a
  * uniform pilot sample J of p rows (Alaoui and Mahoney 2015; Rudi et al. 2018, arXiv 1810.13258):
@@ -14,10 +14,12 @@
 #include "internal.h"
 #include "landmarks.h"
 
-/* ε: the larger one is used if a landmark is explained by others up to that part, where float32 has no digits left. */
-static const double small_jitter = 1e-9, large_jitter = 1e-6;
-static const double even_share =
-    0.05; /* part of the probability of leverage sampling that is uniform, as in sampling.c */
+/* ε; the larger one is used if rounding makes the factorization fail with the smaller one. */
+static const double small_jitter = 1e-9, large_jitter = 1e-7;
+/* W is at most 1/√negligible times as large as 1/√k(z, z). */
+static const double negligible = 1e-6;
+/* Part of the probability of leverage sampling that is uniform, as in sampling.c. */
+static const double even_share = 0.05;
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
@@ -157,53 +159,59 @@ static bo_status choose(bo_context *context, bo_features *f)
 
 /* ---- the factor -------------------------------------------------------------------------------------------------- */
 
-/* Adds ε diag K to the diagonal and factorizes. Rows with k(z, z) = 0 get the mean, or 1. *least: the smallest part of a
- * k(z, z) that the landmarks before z do not explain. */
-static bo_status factorize(bo_context *context, size_t m, const double *diagonal, double mean, double jitter, double *k,
-                           double *least)
-{
-    for (size_t i = 0; i < m; i++)
-        k[i * m + i] = diagonal[i] + jitter * (diagonal[i] > 0 ? diagonal[i] : mean > 0 ? mean : 1);
-    *least = INFINITY;
-    bo_status status = bo_cholesky(context, m, k, m, NULL);
-    for (size_t i = 0; status == BO_OK && i < m; i++)
-        if (diagonal[i] > 0) *least = fmin(*least, k[i * m + i] * k[i * m + i] / diagonal[i]);
-    return status;
-}
-
-/* Replaces K by L with the smaller ε if that keeps L⁻¹ small, else with the larger ε. */
-static bo_status stable_factor(bo_context *context, const bo_features *f, double *k, double *diagonal)
+/* Computes L with L Lᵀ = K + ε diag K, in the place of K; diagonal receives that of K. */
+static bo_status factorize(bo_context *context, const bo_features *f, double jitter, double *k, double *diagonal)
 {
     const bo_landmarks *l = f->landmarks;
     const size_t m = l->count, dim = f->desc.dim;
-    double mean = 0, least = 0;
+    double mean = 0;
     BO_TRY(bo_progress(context, "factorizing the kernel of the landmarks", 0, 1));
     BO_TRY(bo_kernel_matrix(context, &f->desc, m, l->rows, dim, m, l->rows, dim, k, m));
-    for (size_t i = 0; i < m; i++) {
-        diagonal[i] = k[i * m + i];
-        mean += diagonal[i] / (double)m;
-    }
+    for (size_t i = 0; i < m; i++) mean += k[i * m + i] / (double)m;
     if (!isfinite(mean))
         return bo_fail(context, BO_NUMERIC,
                        "the kernel matrix of %zu landmarks is not finite: the sample has values too large for this "
                        "kernel",
                        m);
-    bo_status status = factorize(context, m, diagonal, mean, small_jitter, k, &least);
-    if (status != BO_NUMERIC && (status != BO_OK || least >= large_jitter)) return status;
-    BO_TRY(bo_kernel_matrix(context, &f->desc, m, l->rows, dim, m, l->rows, dim, k, m));
-    return factorize(context, m, diagonal, mean, large_jitter, k, &least);
+    for (size_t i = 0; i < m; i++) {
+        diagonal[i] = k[i * m + i];
+        k[i * m + i] += jitter * (diagonal[i] > 0 ? diagonal[i] : mean > 0 ? mean : 1);
+    }
+    return bo_cholesky(context, m, k, m, NULL);
+}
+
+static bo_status factorize_safely(bo_context *context, const bo_features *f, double *k, double *diagonal)
+{
+    bo_status status = factorize(context, f, small_jitter, k, diagonal);
+    return status == BO_NUMERIC ? factorize(context, f, large_jitter, k, diagonal) : status;
+}
+
+/* Drops the landmarks that those before them explain up to a part `negligible` of k(z, z). Returns whether there were any. */
+static bool drop_explained(bo_features *f, const double *factor, const double *diagonal)
+{
+    bo_landmarks *l = f->landmarks;
+    const size_t m = l->count, dim = f->desc.dim;
+    size_t kept = 0;
+    for (size_t i = 0; i < m; i++) {
+        const double pivot = factor[i * m + i] * factor[i * m + i];
+        if (i > 0 && !(pivot > negligible * diagonal[i])) continue;
+        memmove(l->rows + kept++ * dim, l->rows + i * dim, dim * sizeof *l->rows);
+    }
+    l->count = kept;
+    return kept < m;
 }
 
 static bo_status make_factor(bo_context *context, bo_features *f)
 {
     bo_landmarks *l = f->landmarks;
-    const size_t m = l->count;
-    double *k = bo_alloc_raw(context, m, m * sizeof *k, "the kernel matrix of the landmarks");
-    double *inverse = bo_alloc_raw(context, m, m * sizeof *k, "the factor of the landmarks");
-    bo_status status = k && inverse ? stable_factor(context, f, k, inverse) : BO_MEMORY;
-    if (status == BO_OK) status = bo_inverse_factor(context, m, k, inverse);
-    for (size_t i = 0, at = 0; status == BO_OK && i < m; i++)
-        for (size_t j = 0; j <= i; j++, at++) l->lower[at] = (float)inverse[i * m + j];
+    const size_t most = l->count;
+    double *k = bo_alloc_raw(context, most, most * sizeof *k, "the kernel matrix of the landmarks");
+    double *inverse = bo_alloc_raw(context, most, most * sizeof *k, "the factor of the landmarks");
+    bo_status status = k && inverse ? factorize_safely(context, f, k, inverse) : BO_MEMORY;
+    if (status == BO_OK && drop_explained(f, k, inverse)) status = factorize_safely(context, f, k, inverse);
+    if (status == BO_OK) status = bo_inverse_factor(context, l->count, k, inverse);
+    for (size_t i = 0, at = 0; status == BO_OK && i < l->count; i++)
+        for (size_t j = 0; j <= i; j++, at++) l->lower[at] = (float)inverse[i * l->count + j];
     bo_free(k);
     bo_free(inverse);
     return status;

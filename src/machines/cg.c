@@ -31,22 +31,22 @@ typedef struct cg {
     double weight;
     bo_row_pass pass;
     const bo_kernels *kernels;
-    float *direction; /* outputs x features, float copy for the products */
-    float *partial;   /* outputs x features: the sums of a block */
-    double *sample;   /* m x features: S */
-    double *changed;  /* with landmarks, features x outputs: a vector before or after W */
-    double *factor;   /* m x m: the factor of (m/n) I + SSᵀ, or with landmarks of P */
-    double *against;  /* m x outputs */
+    double *direction, *partial; /* outputs x features: coefficients, and sums over the rows */
+    double *scores;              /* outputs x rows of a block */
+    double *sample;              /* m x features: S */
+    double *changed;             /* with landmarks, features x outputs: a vector before or after W */
+    double *factor;              /* m x m: the factor of (m/n) I + SSᵀ, or with landmarks of P */
+    double *against;             /* m x outputs */
     size_t m;
     int step;
     double *x, *r, *p, *q, *z; /* features x outputs */
-    double *sums;              /* features x outputs: sums over the rows */
+    double *sums;              /* features x outputs */
 } cg;
 
 static void cg_free(cg *c)
 {
-    void *blocks[] = {c->center,  c->root, c->mean, c->direction, c->partial, c->sample, c->factor, c->changed,
-                      c->against, c->x,    c->r,    c->p,         c->q,       c->z,      c->sums};
+    void *blocks[] = {c->center, c->root,    c->mean, c->direction, c->partial, c->sample, c->factor, c->changed,
+                      c->scores, c->against, c->x,    c->r,         c->p,       c->q,      c->z,      c->sums};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_pass_free(&c->pass);
 }
@@ -58,21 +58,19 @@ static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, c
     c->landmarks = landmarks;
     c->kernels = bo_context_kernels(context);
     c->m = landmarks ? features : c->n < SAMPLE_ROWS ? c->n : SAMPLE_ROWS;
-    double **vectors[] = {&c->x, &c->r, &c->p, &c->q, &c->z, &c->sums};
+    double **vectors[] = {&c->x, &c->r, &c->p, &c->q, &c->z, &c->sums, &c->direction, &c->partial};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         if (!(*vectors[i] = bo_alloc(context, features * t, sizeof(double), "a vector of CG"))) return BO_MEMORY;
     c->center = bo_alloc(context, features, sizeof(double), "the coefficients");
     c->root = bo_alloc(context, features, sizeof(double), "the penalty");
     c->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
-    c->direction = bo_alloc(context, features * t, sizeof(float), "a vector of CG");
-    c->partial = bo_alloc(context, features * t, sizeof(float), "a vector of CG");
     c->sample = bo_alloc(context, landmarks ? 0 : c->m * features, sizeof(double), "the preconditioner");
     c->changed = bo_alloc(context, landmarks ? features * t : 0, sizeof(double), "a vector of CG");
     c->factor = bo_alloc(context, c->m * c->m, sizeof(double), "the preconditioner");
     c->against = bo_alloc(context, c->m * t, sizeof(double), "the preconditioner");
-    if (!c->center || !c->root || !c->mean || !c->direction || !c->partial || !c->sample || !c->factor || !c->against ||
-        !c->changed)
-        return BO_MEMORY;
+    if (!c->center || !c->root || !c->mean || !c->sample || !c->factor || !c->against || !c->changed) return BO_MEMORY;
+    c->scores = bo_alloc(context, bo_min(c->n, BO_MACHINE_BLOCK) * t, sizeof(double), "a block of scores");
+    if (!c->scores) return BO_MEMORY;
     double largest;
     BO_TRY(bo_pass_means(context, problem, c->center, c->root, c->mean, &c->weight, &largest));
     bo_penalty_fill(&problem->penalty, c->weight, features, c->root, c->root);
@@ -162,33 +160,57 @@ static bo_status precondition(cg *c, const double *v, double *out)
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
 
-/* The products of a block are computed in transposed form, outputs x rows and outputs x features: with few outputs, they read Zc
- * once and pack nothing. */
+/* The products with a block of Zc, which is float32, are computed in double: W amplifies the rounding of coefficients and sums. Tiles
+ * of the block are converted in the cache. */
+enum { TILE_ROWS = BO_SIZE(16, 3), TILE_COLUMNS = BO_SIZE(512, 5) };
+
 typedef struct block_product {
     const cg *c;
     size_t rows;
     const float *z;
 } block_product;
 
-enum { STRIP = BO_SIZE(256, 3) }; /* columns of a task */
+static void convert(const block_product *job, size_t row, size_t rows, size_t column, size_t columns, double *tile)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const float *from = job->z + (row + i) * job->c->features + column;
+        for (size_t j = 0; j < columns; j++) tile[i * columns + j] = (double)from[j];
+    }
+}
 
-static void strip_task(void *arg, size_t index, int worker)
+/* The scores Zc v of TILE_ROWS rows. */
+static void scores_task(void *arg, size_t index, int worker)
 {
     const block_product *job = arg;
     const cg *c = job->c;
-    const size_t first = index * STRIP, columns = bo_min(STRIP, c->features - first);
+    const size_t row = index * TILE_ROWS, rows = bo_min(TILE_ROWS, job->rows - row);
+    double tile[TILE_ROWS * TILE_COLUMNS];
     (void)worker;
-    c->kernels->multiply(c->outputs, columns, job->rows, c->pass.scores, job->rows, 1, job->z + first, c->features,
-                         false, c->partial + first, c->features);
+    for (size_t k = 0; k < c->outputs; k++) memset(c->scores + k * job->rows + row, 0, rows * sizeof *c->scores);
+    for (size_t j = 0; j < c->features; j += TILE_COLUMNS) {
+        const size_t columns = bo_min(TILE_COLUMNS, c->features - j);
+        convert(job, row, rows, j, columns, tile);
+        for (size_t k = 0; k < c->outputs; k++)
+            c->kernels->dots64(rows, columns, tile, columns, c->direction + k * c->features + j,
+                               c->scores + k * job->rows + row);
+    }
 }
 
-/* Adds Zcᵀ s to c->sums, with s the scores of a block. */
-static void add_transposed(cg *c, size_t rows, const float *z)
+/* Adds TILE_COLUMNS columns of Zcᵀ s to c->partial. */
+static void sums_task(void *arg, size_t index, int worker)
 {
-    block_product job = {c, rows, z};
-    bo_parallel(c->context, bo_ceil_div(c->features, STRIP), strip_task, &job);
-    for (size_t k = 0; k < c->outputs; k++)
-        for (size_t j = 0; j < c->features; j++) c->sums[j * c->outputs + k] += (double)c->partial[k * c->features + j];
+    const block_product *job = arg;
+    const cg *c = job->c;
+    const size_t j = index * TILE_COLUMNS, columns = bo_min(TILE_COLUMNS, c->features - j);
+    double tile[TILE_ROWS * TILE_COLUMNS];
+    (void)worker;
+    for (size_t row = 0; row < job->rows; row += TILE_ROWS) {
+        const size_t rows = bo_min(TILE_ROWS, job->rows - row);
+        convert(job, row, rows, j, columns, tile);
+        for (size_t k = 0; k < c->outputs; k++)
+            c->kernels->combine64(rows, columns, tile, columns, c->scores + k * job->rows + row,
+                                  c->partial + k * c->features + j);
+    }
 }
 
 /* The scores of a block that make up the right-hand side: √w (y - mean). */
@@ -200,9 +222,16 @@ static void target_scores(cg *c, size_t first, size_t rows)
         const double root = (double)bo_targets_root_weight(targets, samples, first + i);
         for (size_t k = 0; k < c->outputs; k++) {
             const double y = (double)bo_targets_value(targets, samples->y + (first + i) * samples->targets, k);
-            c->pass.scores[k * rows + i] = (float)(root * (y - c->mean[k]));
+            c->scores[k * rows + i] = root * (y - c->mean[k]);
         }
     }
+}
+
+/* b = aᵀ; a: rows x columns */
+static void transpose(size_t rows, size_t columns, const double *a, double *b)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++) b[j * rows + i] = a[i * columns + j];
 }
 
 /* out = (D^-½ ZcᵀZc D^-½ + I) v, or with v NULL the right-hand side D^-½ Zcᵀ √w (y - mean). */
@@ -210,22 +239,20 @@ static bo_status multiply(cg *c, const double *v, double *out)
 {
     const size_t features = c->features, t = c->outputs;
     if (v) BO_TRY(to_features(c, v, c->sums));
-    for (size_t k = 0; k < features * t; k++) {
-        out[k] = v ? v[k] : 0;
-        if (v) c->direction[k % t * features + k / t] = (float)c->sums[k];
-        c->sums[k] = 0;
-    }
+    if (v) transpose(features, t, c->sums, c->direction);
+    memset(c->partial, 0, features * t * sizeof *c->partial);
     for (size_t first = 0; first < c->n; first += c->pass.block) {
-        const size_t rows = bo_min(c->n - first, c->pass.block);
-        const float *z;
+        block_product job = {.c = c, .rows = bo_min(c->n - first, c->pass.block)};
         BO_TRY(bo_progress(c->context, "solving by conjugate gradients", c->step, 0)); /* a pass may be long */
-        BO_TRY(bo_pass_features(c->context, &c->pass, first, rows, &z));
-        if (!v) target_scores(c, first, rows);
+        BO_TRY(bo_pass_features(c->context, &c->pass, first, job.rows, &job.z));
         if (v)
-            BO_TRY(bo_gemm(c->context, false, true, t, rows, features, 1, c->direction, features, z, features, 0,
-                           c->pass.scores, rows));
-        add_transposed(c, rows, z);
+            bo_parallel(c->context, bo_ceil_div(job.rows, TILE_ROWS), scores_task, &job);
+        else
+            target_scores(c, first, job.rows);
+        bo_parallel(c->context, bo_ceil_div(features, TILE_COLUMNS), sums_task, &job);
     }
+    transpose(t, features, c->partial, c->sums);
+    for (size_t k = 0; k < features * t; k++) out[k] = v ? v[k] : 0;
     return add_from_features(c, c->sums, out);
 }
 

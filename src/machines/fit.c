@@ -89,13 +89,12 @@ static bo_status make_landmarks(bo_context *context, bo_fitting *fitting, bo_fea
     const size_t count = bo_min(wanted, chosen.rows);
     const bo_inputs inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
     float *scaled = bo_alloc_raw(context, count * fitting->scaler.kept, sizeof *scaled, "a sample of the rows");
-    if (scaled) bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
+    bo_status status = scaled ? bo_scaler_apply(context, &fitting->scaler, &inputs, scaled) : BO_MEMORY;
     bo_samples_free(&chosen);
-    if (!scaled) return BO_MEMORY;
     map->sample = scaled;
     map->sample_rows = count;
     map->sample_stride = fitting->scaler.kept;
-    bo_status status = bo_features_create(context, map, &fitting->phi);
+    if (status == BO_OK) status = bo_features_create(context, map, &fitting->phi);
     bo_free(scaled);
     return status;
 }
