@@ -105,6 +105,9 @@ static double solver_memory(bo_solver solver, const fit_size *s)
         if (s->landmarks) /* the preconditioner, its rows, and the kernel values of all rows if they fit */
             return 12 * features * features + 88 * features * outputs + 2 * rows_copied(s, rows) + 8 * rows + s->map +
                    block_of(s, BO_MACHINE_BLOCK) + fmin(4 * rows * features, 0.25 * (double)s->limit.bytes);
+        if (s->exact)
+            return bo_exact_cg_bytes(rows, outputs) +
+                   bo_exact_cg_matrix(rows, s->columns, outputs, (double)s->limit.bytes);
         return 72 * features * outputs + few * (8 * features + 8 * few) + rows_copied(s, rows) + 8 * rows +
                block_of(s, BO_MACHINE_BLOCK);
     case BO_SOLVER_ADAM: /* its features, if they fit, are part of the memory that is allowed */
@@ -143,6 +146,15 @@ static double logistic_memory(const fit_size *s)
  * matrix takes seconds there, and left-out rows, for which the primal solver needs no refit, are few among all rows. */
 static const double cg_rows_per_landmark = 4, cg_work = 2e11;
 
+static const char *choose_exact_solver(const bo_machine_desc *desc, const fit_size *s, bo_solver *out)
+{
+    const bool few = s->rows <= BO_FACTORIZED_ROWS, fits = memory_of(BO_SOLVER_DUAL, s) <= (double)s->limit.bytes;
+    *out = few || (fits && bo_exact_needs_precision(desc->lambda, s->rows)) ? BO_SOLVER_DUAL : BO_SOLVER_CG;
+    if (*out == BO_SOLVER_CG) return "the kernel is exact, and its matrix for the rows is large";
+    return few ? "the kernel is exact: its matrix for the rows is factorized"
+               : "the kernel is exact, and lambda is too small for float32: its matrix for the rows is factorized";
+}
+
 static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, const fit_size *s, bo_solver *out)
 {
     double limit = (double)s->limit.bytes;
@@ -150,10 +162,7 @@ static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, cons
         *out = desc->solver;
         return "requested by the user";
     }
-    if (s->exact) {
-        *out = BO_SOLVER_DUAL;
-        return "the kernel is exact: its matrix for the rows is factorized";
-    }
+    if (s->exact) return choose_exact_solver(desc, s, out);
     if (loss == BO_LOSS_LOGISTIC) {
         *out = BO_SOLVER_PRIMAL;
         return "the logistic loss is preconditioned with the Gram matrix of the features";
@@ -201,7 +210,8 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     if (s->landmarks && solver == BO_SOLVER_PRIMAL) solving += rows * s->features * side;
     if (s->landmarks) solving += 2 * s->features * s->features * s->features;
     if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD || solver == BO_SOLVER_ADAM)
-        solving = passes * 2 * rows * s->features + (s->landmarks ? 4 * s->features * s->features * s->features : 0);
+        solving = passes * 2 * rows * s->features * (s->exact ? s->outputs : 1) +
+                  (s->landmarks ? 4 * s->features * s->features * s->features : 0);
     double searched = desc->lambda > 0 && desc->features.gamma > 0 ? 1 : with_search;
     if (desc->features.depth == -1) searched *= BO_DEPTHS_SEARCHED;
     return searched * (rows * s->dim * s->features + solving);

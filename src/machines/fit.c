@@ -551,8 +551,9 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
     fitting->quantum = problem.row_map.quantum = 0;
     BO_TRY(give_machine(context, fitting, out));
+    bool sections = bo_is_sections(fitting->phi);
     bo_status status = solver == BO_SOLVER_DUAL  ? bo_solve_dual(context, &problem, *out)
-                       : solver == BO_SOLVER_CG  ? bo_solve_cg(context, &problem, *out)
+                       : solver == BO_SOLVER_CG  ? (sections ? bo_solve_exact_cg : bo_solve_cg)(context, &problem, *out)
                        : solver == BO_SOLVER_SGD ? bo_solve_sgd(context, &problem, *out)
                                                  : bo_solve_adam(context, &problem, *out);
     if (status == BO_OK) {
@@ -646,6 +647,16 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     bo_fitting *fitting;
     BO_TRY(prepare(context, desc, samples, samples->rows, NULL, &fitting));
     assert(fitting->report.features == plan.features);
+    if (solver == BO_SOLVER_CG && desc->solver == BO_SOLVER_AUTO && bo_is_sections(fitting->phi)) {
+        bo_machine_desc chosen = *desc; /* with the λ of the search, which the solver depends on */
+        chosen.lambda = fitting->report.lambda;
+        bo_status planned = bo_machine_estimate(context, &chosen, &shape, &plan);
+        if (planned != BO_OK) {
+            bo_fitting_destroy(fitting);
+            return planned;
+        }
+        solver = plan.solver;
+    }
     fitting->report.solver = solver;
     fitting->report.why_solver = plan.why_solver;
     bo_log(context, BO_LOG_INFO, "solver %s: %s", bo_solver_name(solver), plan.why_solver);

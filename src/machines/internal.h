@@ -1,10 +1,13 @@
 /* Declarations shared by the files of src/machines. The steps of a fit:
  *
- *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
+ *   samples (samples.c) -> scaling (scaler.c) and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
- * fit.c runs these steps after the checks of check.c. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
- * leave_one_out.c. target_scale.c chooses between targets and their logarithms. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
- * turns scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads machines. */
+ * fit.c runs these steps after the checks of check.c; estimate.c estimates the cost beforehand and resolves loss and solver.
+ * Choices: search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses between
+ * targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c, adam.c and logistic.c;
+ * the last four share passes.c. Predictions: exact.c predicts with exact kernels, committee.c with several of them; calibrate.c turns
+ * scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads
+ * machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -387,6 +390,18 @@ bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const 
 
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+/* CG with an exact kernel: exact_cg.c. Its bytes without those of the kernel matrix, and the bytes of the part of that matrix
+ * that stays in memory if a fit may use `limit` bytes; the other part is computed again in each iteration. */
+bo_status bo_solve_exact_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+double bo_exact_cg_bytes(double rows, double outputs);
+double bo_exact_cg_matrix(double rows, double dim, double outputs, double limit);
+/* True if λ is too small for kernel values in float32, whose rounding errors move eigenvalues by about 1e-7 √n. */
+static inline bool bo_exact_needs_precision(double lambda, double rows)
+{
+    return lambda > 0 && lambda * lambda < 9e-12 * rows;
+}
+/* Rows up to which the matrix of an exact kernel is factorized by default. */
+enum { BO_FACTORIZED_ROWS = 4096 };
 bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
