@@ -250,6 +250,18 @@ def scores(predicted, y, classes):
     return float(np.mean(predicted.argmax(1) != y)), float(-np.mean(np.log(chance)))
 
 
+warm = set()
+
+
+def warm_up(peer, fit, threads):
+    """The first fit of a process loads libraries and starts threads; it is made on few rows and not timed."""
+    if peer not in warm:
+        warm.add(peer)
+        x = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 4)), columns=list("abcd"))
+        y = x.sum(axis=1).to_numpy()
+        fit(x[:200], y[:200], 0, trial_parameters(peer, TABLES[0], 1), 3, (x[200:], y[200:]), 0, threads)
+
+
 def run_job(job):
     """Runs one fit and returns its line."""
     table = load(job["folder"], job["table"])
@@ -271,9 +283,10 @@ def run_job(job):
     line = {name: job[name] for name in ("table", "split", "peer", "mode")}
     if mode == "trial":
         line["trial"], test = job["trial"], held
-    importlib.import_module(MODULES[peer])
     start = time.perf_counter()
     try:
+        warm_up(peer, fit, threads)
+        start = time.perf_counter()
         if mode == "trial" or peer == "xrfm":
             predict, rounds = fit(*part(fitted), classes, parameters, rounds, part(held), seed, threads)
         elif mode == "tuned":
@@ -290,7 +303,8 @@ def run_job(job):
         score, loss, seconds = None, None, time.perf_counter() - start
     line.update(measure="error" if classes else "rmse", score=score, loss=loss, seconds=seconds, rows=len(train),
                 threads=threads, device=job["device"], params=parameters,
-                rounds=rounds if peer != "xrfm" and mode != "default" else None, version=importlib.import_module(MODULES[peer]).__version__)
+                rounds=rounds if peer != "xrfm" and mode != "default" else None,
+                version=importlib.import_module(MODULES[peer]).__version__)
     return line
 
 
