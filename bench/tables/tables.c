@@ -24,7 +24,7 @@ static bo_status evaluate(bo_context *context, const bo_machine *machine, const 
 
 static bo_status fit_parts(bo_context *context, const bench_parts *parts, uint64_t seed, double share, result *sum)
 {
-    bo_machine_desc desc = {.seed = seed};
+    bo_machine_desc desc = {.choose_kernel = true, .seed = seed};
     bo_machine *machine = NULL;
     bo_metrics *metrics = NULL;
     double start = cli_now();
