@@ -90,13 +90,17 @@ detail "times faster than tuned xRFM, geometric mean" | grep -q "not with the sa
 [ -z "$(value "letter, error rate / tuned boosting")" ] || complain "a ratio without results: $(cat out)"
 grep -q '"at_most": 2\|"at_least": 5' out && complain "a goal for times of another host: $(cat out)"
 
+# fit_uci NAME: the default fit of split 0.
+fit_uci() {
+    awk 'NR == 1 { print "x,y,target" } { print $1 "," $2 "," $4 }' "data/uci/$1/data.txt" >all.csv
+    head -n 81 all.csv >train.csv
+    sed -n '1p; 82,$p' all.csv >test.csv
+    succeeds "$BOCHNER" fit train.csv --test test.csv --json
+}
 # The scores are those of the default fit with the same rows and seed.
 succeeds tables --only-tables yacht,letter --splits 1 --peers nowhere
 rmse=$(value "yacht, RMSE") errors=$(value "letter, error rate")
-awk 'NR == 1 { print "x,y,target" } { print $1 "," $2 "," $4 }' data/uci/yacht/data.txt >all.csv
-head -n 81 all.csv >train.csv
-sed -n '1p; 82,$p' all.csv >test.csv
-succeeds "$BOCHNER" fit train.csv --test test.csv --json
+fit_uci yacht
 near "$rmse" "$(field out rmse)" || complain "RMSE $rmse, bochner fit $(field out rmse)"
 succeeds "$BOCHNER" fit data/tables/letter.csv --target lettr --holdout 0.2 --json
 near "$(compute "1 - $errors")" "$(field out accuracy)" || complain "errors $errors, bochner fit $(field out accuracy)"
@@ -115,11 +119,11 @@ grep -q "tables.py data --tables naval-propulsion-plant --peers hist,xgboost,lig
 equals "naval-propulsion-plant, RMSE / default boosting" "$(compute "$(value "naval-propulsion-plant, RMSE") / 0.5")"
 detail "naval-propulsion-plant, time / slowest default boosting" | grep -q "same run" || complain "time: $(cat out)"
 grep -q '"at_most": 2' out || complain "no goal for times of the same run: $(cat out)"
-detail "naval-propulsion-plant, inside, worst fifth" | tr -dc '0-9., ' | tr ',' ' ' >fifths
-awk -v all="$(value "naval-propulsion-plant, inside the 95% interval")" -v worst="$(value "naval-propulsion-plant, inside, worst fifth")" '
-    { least = 1000; for (i = 1; i <= 5; i++) { sum += $i; if ($i < least) least = $i } }
-    END { d = sum / 5 - all; e = least - worst; exit !(NF == 5 && d * d < 0.01 && e * e < 0.01) }' fifths ||
-    complain "fifths $(cat fifths): $(cat out)"
+inside=$(value "naval-propulsion-plant, inside the 95% interval") worst=$(value "naval-propulsion-plant, inside, worst fifth")
+fit_uci naval-propulsion-plant
+least=$(field out coverage_95_by_fifth | tr -d '[] ' | tr ',' '\n' | sort -g | head -n 1)
+near "$inside" "$(compute "100 * $(field out coverage_95)")" && near "$worst" "$(compute "100 * $least")" ||
+    complain "inside $inside%, worst fifth $worst%, bochner fit: $(grep coverage out)"
 
 # Wrong use and damaged files.
 fails 2 "no table 'yachts'|did you mean yacht" tables --only-tables yachts
