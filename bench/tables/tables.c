@@ -108,15 +108,21 @@ typedef struct table_bench {
 } table_bench;
 
 /* The best score (least) or the longest time of a rival's peers. */
-static bench_peer_fit choose(const bench_peer_fits *fits, size_t table, size_t rival, size_t splits, bool slowest)
+typedef struct choice {
+    bench_peer_fit fit; /* without a peer: no peer has results */
+    size_t among;       /* number of peers that have results */
+} choice;
+
+static choice choose(const bench_peer_fits *fits, size_t table, size_t rival, size_t splits, bool slowest)
 {
-    bench_peer_fit chosen = {.score = NAN, .seconds = NAN};
+    choice out = {.fit = {.score = NAN, .seconds = NAN}};
     for (size_t peer = rivals[rival].first; peer <= rivals[rival].last; peer++) {
         bench_peer_fit mean = bench_peer_mean(fits, table, peer, rivals[rival].mode, splits);
         if (isnan(slowest ? mean.seconds : mean.score)) continue;
-        if (!chosen.peer || (slowest ? mean.seconds > chosen.seconds : mean.score < chosen.score)) chosen = mean;
+        bool better = slowest ? mean.seconds > out.fit.seconds : mean.score < out.fit.score;
+        if (out.among++ == 0 || better) out.fit = mean;
     }
-    return chosen;
+    return out;
 }
 
 /* Runs boosting with default settings on this host: one split for times if saved results have the scores, otherwise all. */
@@ -140,12 +146,13 @@ static void compare_scores(table_bench *bench, size_t table, const result *mine,
     char title[96];
     const bench_options *o = bench->run->options;
     for (size_t i = 0; i < RIVALS; i++) {
-        bench_peer_fit best = choose(o->tables_peers ? &bench->saved : &bench->here, table, i, o->splits, false);
-        if (!(best.score > 0)) continue;
-        add_ratio(&bench->ratios[i], mine->score / best.score);
+        choice best = choose(o->tables_peers ? &bench->saved : &bench->here, table, i, o->splits, false);
+        if (!(best.fit.score > 0)) continue;
+        double ratio = mine->score / best.fit.score;
+        add_ratio(&bench->ratios[i], ratio);
         snprintf(title, sizeof title, "%s, %s / %s", bench_tables[table].name, measure, rivals[i].name);
-        bench_add(bench->run, title, mine->score / best.score, "", 1, true, "%.4g, %s %.4g", mine->score, best.peer,
-                  best.score);
+        bench_add(bench->run, title, ratio, "", 1, true, "%.4g, %s %.4g, best of %zu", mine->score, best.fit.peer,
+                  best.fit.score, best.among);
     }
 }
 
@@ -154,33 +161,37 @@ static void compare_boosting_time(table_bench *bench, size_t table, const result
 {
     char title[96];
     size_t splits = bench->run->options->splits;
-    bench_peer_fit now = choose(&bench->here, table, 0, splits, true);
-    bench_peer_fit slowest = now.peer ? now : choose(&bench->saved, table, 0, splits, true);
-    if (!slowest.peer) return;
-    double ratio = mine->seconds / slowest.seconds;
+    choice now = choose(&bench->here, table, 0, splits, true);
+    choice slowest = now.among ? now : choose(&bench->saved, table, 0, splits, true);
+    if (!slowest.among) return;
+    double ratio = mine->seconds / slowest.fit.seconds;
     if (mine->rows <= MOST_TIMED) {
         add_ratio(&bench->slower, ratio);
-        bench->other_host |= !now.peer;
+        bench->other_host |= !now.among;
     }
     snprintf(title, sizeof title, "%s, time / slowest default boosting", bench_tables[table].name);
-    bench_add(bench->run, title, ratio, "", now.peer && mine->rows <= MOST_TIMED ? 2 : NAN, true,
-              "%.3g s on %zu threads, %s %.3g s on %zu threads, %s", mine->seconds, bench->threads, slowest.peer,
-              slowest.seconds, slowest.threads, now.peer ? "same run" : "saved, possibly on another host");
+    bench_add(bench->run, title, ratio, "", now.among && mine->rows <= MOST_TIMED ? 2 : NAN, true,
+              "%.3g s on %zu threads, %s %.3g s on %zu threads, slowest of %zu, %s", mine->seconds, bench->threads,
+              slowest.fit.peer, slowest.fit.seconds, slowest.fit.threads, slowest.among,
+              now.among ? "same run" : "saved, possibly on another host");
 }
 
 static void compare_xrfm_time(table_bench *bench, size_t table, const result *mine)
 {
-    char title[96];
-    bench_peer_fit xrfm = choose(&bench->saved, table, RIVALS - 1, bench->run->options->splits, true);
+    char title[96], searched[64] = "";
+    bench_peer_fit xrfm = bench_peer_mean(&bench->saved, table, BENCH_XRFM, BENCH_TUNED, bench->run->options->splits);
     double search = bench->saved.search[table][BENCH_XRFM];
-    if (!xrfm.peer) return;
+    if (isnan(xrfm.seconds)) return;
     add_ratio(&bench->faster, xrfm.seconds / mine->seconds);
-    if (search > 0) add_ratio(&bench->faster_searched, (search + xrfm.seconds) / mine->seconds);
     bench->other_threads |= xrfm.threads != bench->threads;
+    if (search > 0) {
+        add_ratio(&bench->faster_searched, (search + xrfm.seconds) / mine->seconds);
+        snprintf(searched, sizeof searched, " after a search of %.3g s", search);
+    }
     snprintf(title, sizeof title, "%s, times faster than tuned xRFM", bench_tables[table].name);
     bench_add(bench->run, title, xrfm.seconds / mine->seconds, "x", NAN, false,
-              "%.3g s on %zu threads, xRFM %.3g s and search %.3g s on %zu threads, saved, possibly on another host",
-              mine->seconds, bench->threads, xrfm.seconds, search, xrfm.threads);
+              "%.3g s on %zu threads, xRFM %.3g s on %zu threads%s, saved, possibly on another host", mine->seconds,
+              bench->threads, xrfm.seconds, xrfm.threads, searched);
 }
 
 static void add_coverage(bench_run *run, const char *name, const result *mine)
@@ -241,7 +252,7 @@ static void summarize(const table_bench *bench)
     }
     if (slower->count)
         bench_add(run, "time / slowest default boosting, largest", slower->largest, "", bench->other_host ? NAN : 2,
-                  true, "geometric mean %.3g, %zu tables of at most %d rows, %s", geometric_mean(slower), slower->count,
+                  true, "geometric mean %.3g, %zu tables of up to %d rows, %s", geometric_mean(slower), slower->count,
                   MOST_TIMED, bench->other_host ? "saved, possibly on another host" : "same run");
     if (faster->count)
         bench_add(run, "times faster than tuned xRFM, geometric mean", geometric_mean(faster), "x",

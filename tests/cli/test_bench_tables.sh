@@ -82,9 +82,11 @@ equals "tables at or ahead of default boosting" 2
 equals "error / default boosting, geometric mean" "$(compute "sqrt($rmse / 3 * $errors / 0.4)")"
 equals "error / tuned xRFM, geometric mean" "$(compute "$rmse / 5")"
 equals "times faster than xRFM with its search" "$(compute "55 / $seconds")"
-detail "yacht, RMSE / default boosting" | grep -q "hist 3" || complain "the best peer is not named: $(cat out)"
-detail "yacht, time / slowest default boosting" | grep -q "catboost 2 s on 16 threads, saved, possibly on another host" ||
+detail "yacht, RMSE / default boosting" | grep -q "hist 3, best of 2" || complain "the best peer is not named: $(cat out)"
+detail "yacht, time / slowest default boosting" | grep -q "catboost 2 s on 16 threads, slowest of 3, saved, possibly on another host" ||
     complain "the time does not tell where it was measured: $(cat out)"
+detail "yacht, times faster than tuned xRFM" | grep -q "xRFM 5 s on 16 threads after a search of 50 s, saved" ||
+    complain "the time of xRFM: $(cat out)"
 detail "times faster than tuned xRFM, geometric mean" | grep -q "not with the same number of threads" ||
     complain "other threads are not mentioned: $(cat out)"
 [ -z "$(value "letter, error rate / tuned boosting")" ] || complain "a ratio without results: $(cat out)"
