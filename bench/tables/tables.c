@@ -129,8 +129,8 @@ static choice choose(const bench_peer_fits *fits, size_t table, size_t rival, si
 static bool run_boosting(table_bench *bench, const bench_table *table)
 {
     const bench_options *o = bench->run->options;
-    char threads[16], splits[24];
-    snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->run->session->context));
+    char threads[24], splits[24];
+    snprintf(threads, sizeof threads, "%zu", bench->threads);
     snprintf(splits, sizeof splits, "%zu", o->tables_peers ? 1 : o->splits);
     const char *const arguments[] = {o->tables, "--tables", table->name, "--peers", "hist,xgboost,lightgbm,catboost",
                                      "--modes", "default",  "--splits",  splits,    "--threads",

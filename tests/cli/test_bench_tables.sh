@@ -20,6 +20,11 @@ uci naval-propulsion-plant 1000
 mkdir data/tables
 awk 'BEGIN { srand(5); print "lettr,a,b"; for (i = 0; i < 200; i++) {
     a = rand(); b = rand(); printf "%s,%.3f,%.3f\n", (a + 0.5 * rand() > 0.7) ? "T" : "I", a, b } }' >data/tables/letter.csv
+for part in a9a a9a-test; do # sparse: the label depends on the first column, the others are noise
+    awk -v seed=${#part} 'BEGIN { srand(seed); for (i = 0; i < 90; i++) { a = int(2 * rand());
+        printf "%d%s %d:1 %d:1\n", ((rand() < 0.1) == a) ? -1 : 1, a ? " 1:1" : "", 2 + 9 * rand(), 11 + 10 * rand() } }' \
+        >data/tables/$part.libsvm
+done
 
 # line TABLE SPLIT PEER MODE SCORE SECONDS DEVICE: a result as tables.py writes it.
 line() {
@@ -100,12 +105,16 @@ fit_uci() {
     succeeds "$BOCHNER" fit train.csv --test test.csv --json
 }
 # The scores are those of the default fit with the same rows and seed.
-succeeds tables --only-tables yacht,letter --splits 1 --peers nowhere
-rmse=$(value "yacht, RMSE") errors=$(value "letter, error rate")
+succeeds tables --only-tables yacht,letter,a9a --splits 1 --peers nowhere
+rmse=$(value "yacht, RMSE") errors=$(value "letter, error rate") sparse_errors=$(value "a9a, error rate")
 fit_uci yacht
 near "$rmse" "$(field out rmse)" || complain "RMSE $rmse, bochner fit $(field out rmse)"
 succeeds "$BOCHNER" fit data/tables/letter.csv --target lettr --holdout 0.2 --json
 near "$(compute "1 - $errors")" "$(field out accuracy)" || complain "errors $errors, bochner fit $(field out accuracy)"
+cd data/tables || exit 1
+succeeds "$BOCHNER" fit a9a.libsvm --test a9a-test.libsvm --json
+near "$(compute "1 - $sparse_errors")" "$(field out accuracy)" || complain "errors $sparse_errors, bochner fit $(field out accuracy)"
+cd "$work" || exit 1
 
 # Boosting in the same run, by a program in place of Python; coverage of a large test part by size of the prediction.
 {
