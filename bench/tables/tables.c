@@ -285,7 +285,7 @@ bool bench_on_tables(bench_run *run)
     *bench = (table_bench){.run = run, .threads = (size_t)bo_context_threads(run->session->context)};
     double load;
     if (getloadavg(&load, 1) == 1 && load > (double)bench->threads)
-        cli_warn(run->session, "the host is busy (load %.1f), which slows other programs by different factors", load);
+        cli_warn(run->session, "the host is busy (load %.1f): ratios of times are unreliable", load);
     bool ok = read_saved(bench);
     for (size_t i = 0; ok && i < BENCH_TABLES; i++) {
         if (!bench_listed(o->only_tables, bench_tables[i].name)) continue;
