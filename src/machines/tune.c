@@ -6,7 +6,8 @@
  * 2-norm take all of it.
  *
  * 1. Screen: every candidate, without a metric, on BO_SCREEN_ROWS rows.
- * 2. Refine: the best candidates learn metrics on BO_TUNE_ROWS rows. A metric that was learned from the rows that judge it looks
+ * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
+ * 3. Refine: the best of them learn metrics. A metric that was learned from the rows that judge it looks
  *    better than it is, so each iteration has to reduce the error by at least 1%. */
 #include "../base/trace.h"
 #include "../features/kernel_block.h"
@@ -241,10 +242,15 @@ static bo_status learn(const tuner *t, bo_setting *best)
 
 /* ---- all candidates --------------------------------------------------------------------------------------------- */
 
+static double expected(const bo_setting *setting)
+{
+    return setting->score * setting->growth;
+}
+
 static void sort_settings(bo_setting *settings, size_t count)
 {
     for (size_t i = 1; i < count; i++)
-        for (size_t k = i; k > 0 && settings[k].score < settings[k - 1].score; k--) {
+        for (size_t k = i; k > 0 && expected(&settings[k]) < expected(&settings[k - 1]); k--) {
             const bo_setting other = settings[k];
             settings[k] = settings[k - 1];
             settings[k - 1] = other;
@@ -253,12 +259,35 @@ static void sort_settings(bo_setting *settings, size_t count)
 
 static bo_status screen(const tuner *t, const candidate *c, bo_setting *out)
 {
-    *out = (bo_setting){.kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda};
+    *out = (bo_setting){.kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda, .growth = 1};
     BO_TRY(bo_scaler_fit(t->context, c->scaling, t->samples, &out->scaler));
     BO_TRY(judge(t, BO_SCREEN_ROWS, true, out));
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f", bo_kernel_name(out->kernel),
            bo_scaling_name(out->scaler.kind), sqrt(out->score));
     return bo_progress(t->context, "comparing kernels", 0, 0);
+}
+
+/* Scores the setting on BO_TUNE_ROWS rows. The error of local kernels falls faster with the number of rows: the fall from
+ * BO_SCREEN_ROWS rows is continued to all rows, at half the rate, since errors also approach the noise. */
+static bo_status rescore(const tuner *t, bo_setting *s)
+{
+    const double before = s->score, rows = (double)t->samples->rows;
+    if (t->samples->rows <= BO_SCREEN_ROWS) return BO_OK;
+    BO_TRY(judge(t, BO_TUNE_ROWS, false, s));
+    const double doublings = log2((double)bo_min(t->samples->rows, BO_TUNE_ROWS) / BO_SCREEN_ROWS);
+    if (rows > BO_TUNE_ROWS) s->growth = pow(fmin(s->score / before, 1), 0.5 * log2(rows / BO_TUNE_ROWS) / doublings);
+    bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f, with all rows about %.4f",
+           bo_kernel_name(s->kernel), bo_scaling_name(s->scaler.kind), sqrt(s->score), sqrt(expected(s)));
+    return BO_OK;
+}
+
+/* The settings whose score is close to the best one, of settings in ascending order. */
+static size_t count_close(const bo_setting *settings, size_t count)
+{
+    static const double close = 1.15;
+    size_t kept = 1;
+    while (kept < count && settings[kept].score < close * settings[0].score) kept++;
+    return kept;
 }
 
 bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_targets *targets,
@@ -272,10 +301,11 @@ bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_tar
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < all; i++) status = screen(&t, &candidates[i], &settings[i]);
     sort_settings(settings, all);
-    for (size_t i = 0; status == BO_OK && i < refined; i++) {
-        if (samples->rows > BO_SCREEN_ROWS) status = judge(&t, BO_TUNE_ROWS, false, &settings[i]);
-        if (status == BO_OK && learns(desc) && has_gradient(settings[i].kernel)) status = learn(&t, &settings[i]);
-    }
+    const size_t kept = bo_max(count_close(settings, all), refined);
+    for (size_t i = 0; status == BO_OK && i < kept; i++) status = rescore(&t, &settings[i]);
+    sort_settings(settings, kept);
+    for (size_t i = 0; status == BO_OK && i < refined; i++)
+        if (learns(desc) && has_gradient(settings[i].kernel)) status = learn(&t, &settings[i]);
     sort_settings(settings, refined);
     *count = bo_min(refined, most);
     for (size_t i = 0; i < all; i++) {

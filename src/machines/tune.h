@@ -11,6 +11,7 @@ typedef struct bo_setting {
     bo_scaler scaler;
     double gamma, lambda;
     double score;   /* mean squared error of left-out rows, for standardized targets */
+    double growth;  /* expected factor of the error with all rows instead of the rows of the score */
     int iterations; /* of the metric */
 } bo_setting;
 
