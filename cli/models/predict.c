@@ -250,8 +250,7 @@ static bool allocate(predict_job *job)
     }
     if (job->has_target) {
         job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
-        if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
-            return false;
+        if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
     }
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
     if (!report->classes || job->options->proba || job->has_target)
@@ -269,7 +268,7 @@ static void report_json(predict_job *job)
     cli_json_add_text(json, "data", job->data_path);
     cli_json_add_count(json, "rows", job->rows);
     cli_json_add_text(json, "out", job->options->out);
-    if (job->has_target) cli_metrics_json(job->metrics, job->schema, json);
+    if (job->has_target) cli_metrics_json(job->session, job->metrics, job->schema, json);
     cli_json_end(json);
 }
 
@@ -288,7 +287,7 @@ static int run(predict_job *job)
     if (job->session->common.json)
         report_json(job);
     else if (job->has_target && !job->session->common.quiet)
-        cli_metrics_print(job->metrics, job->schema, stderr);
+        cli_metrics_print(job->session, job->metrics, job->schema, stderr);
     return options->plot ? cli_plot(job->session, job->metrics, job->schema, options->plot) : CLI_DONE;
 }
 

@@ -87,10 +87,10 @@ static int report(predict_job *job)
         cli_json_add_text(json, "data", use->path);
         cli_json_add_count(json, "rows", job->rows);
         cli_json_add_text(json, "out", use->out);
-        if (use->labeled) cli_metrics_json(job->metrics, NULL, json);
+        if (use->labeled) cli_metrics_json(job->session, job->metrics, NULL, json);
         cli_json_end(json);
     } else if (use->labeled && !job->session->common.quiet) {
-        cli_metrics_print(job->metrics, NULL, stderr);
+        cli_metrics_print(job->session, job->metrics, NULL, stderr);
     }
     return use->plot ? cli_plot(job->session, job->metrics, NULL, use->plot) : CLI_DONE;
 }

@@ -180,10 +180,11 @@ static bool test_in_memory(cli_fit_job *job)
     bo_context *context = job->session->context;
     const bo_data *test = job->test;
     if (!test) return true;
-    bo_status status = bo_machine_create_metrics(context, job->machine, CLI_POINTS, &job->metrics);
-    if (status == BO_OK && test->sparse)
+    if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
+    bo_status status;
+    if (test->sparse)
         status = bo_machine_evaluate_sparse(context, job->machine, test->sparse, test->y, job->metrics);
-    else if (status == BO_OK)
+    else
         status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
