@@ -15,10 +15,14 @@ const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema
     return metrics->desc.labels ? metrics->desc.labels[index] : cli_class_label(schema, index, number);
 }
 
+size_t cli_metrics_points(size_t classes)
+{
+    return classes > 2 ? CLI_SCORES / classes + 2 : classes ? CLI_SCORES : CLI_POINTS;
+}
+
 bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metrics **out)
 {
-    const size_t classes = bo_machine_report(machine)->classes, columns = classes > 2 ? classes : 1;
-    const size_t points = classes ? CLI_SCORES / columns + 2 : CLI_POINTS;
+    const size_t points = cli_metrics_points(bo_machine_report(machine)->classes);
     const bo_status status = bo_machine_create_metrics(session->context, machine, points, out);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;

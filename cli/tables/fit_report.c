@@ -1,6 +1,7 @@
 /* The report of a fit, as text and as JSON. */
 #include "fit.h"
 #include "accuracy_statement.h"
+#include "folds.h"
 #include "kernel_line.h"
 #include "validation.h"
 #include <math.h>
@@ -52,6 +53,7 @@ void cli_fit_json(const cli_fit_job *job)
     cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
     cli_json_add_text(&json, "model", job->options->out);
     cli_statement_json(&json, &bo_machine_report(job->machine)->accuracy);
+    if (job->folds) cli_folds_json(job->folds, &json);
     if (job->metrics) cli_metrics_json(job->session, job->metrics, cli_fit_schema(job), &json);
     cli_json_end(&json);
 }
