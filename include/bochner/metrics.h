@@ -299,9 +299,13 @@ typedef struct bo_target_sums {
     double squared_deviation; /**< Σ (y - mean)² / 4^exponent */
     int exponent;             /**< 0, unless squares of the targets are outside the range of double */
     uint64_t covered;         /**< number of rows with y inside mean ± BO_INTERVAL_95 std */
-    double fourth_power;      /**< Σ (prediction - y)⁴ / 16^exponent */
-    bo_running absolute;      /**< |prediction - y| / 2^exponent */
 } bo_target_sums;
+
+/** Moments of the errors of one target, in units of 2^exponent (bo_target_sums). */
+typedef struct bo_error_moments {
+    double fourth_power; /**< Σ (prediction - y)⁴ / 16^exponent */
+    bo_running absolute; /**< |prediction - y| / 2^exponent */
+} bo_error_moments;
 
 /** The members of ::bo_metrics.
  *
@@ -320,6 +324,7 @@ struct bo_metrics {
     double *truth;                   /**< true values */
     double *predicted;               /**< predictions */
     double *deviation;               /**< standard deviations; NULL without `has_std` */
+    bo_error_moments *moments;       /**< regression: one per target */
     double loss_deviation;           /**< classification: Σ (-log p(truth) - mean)² */
     uint64_t scored;                 /**< classification: number of rows with probabilities */
     bo_running brier;                /**< classification: squared differences of probabilities and outcomes */

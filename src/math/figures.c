@@ -24,7 +24,7 @@ double bo_metrics_target_mae(const bo_metrics *metrics, size_t target)
 {
     if (!metrics) return NAN;
     if (target >= metrics->desc.targets || metrics->rows == 0) return NAN;
-    return ldexp(metrics->sums[target].absolute.mean, metrics->sums[target].exponent);
+    return ldexp(metrics->moments[target].absolute.mean, metrics->sums[target].exponent);
 }
 
 /* σ/√n, with the sample variance. */
@@ -40,11 +40,11 @@ static double error_of_fraction(double fraction, uint64_t rows)
 }
 
 /* The delta method: the standard error of √m is that of the mean square m over 2 √m. */
-static double error_of_rmse(const bo_target_sums *sums, uint64_t rows)
+static double error_of_rmse(const bo_target_sums *sums, double fourth_power, uint64_t rows)
 {
     const double mean = sums->squared_error / (double)rows;
-    const double deviation = fmax(0, sums->fourth_power - mean * sums->squared_error);
-    if (!(mean > 0) || !isfinite(sums->fourth_power)) return NAN;
+    const double deviation = fmax(0, fourth_power - mean * sums->squared_error);
+    if (!(mean > 0) || !isfinite(fourth_power)) return NAN;
     return ldexp(error_of_mean(deviation, rows) / (2 * sqrt(mean)), sums->exponent);
 }
 
@@ -88,9 +88,9 @@ static bo_measure mean_absolute(const bo_metrics *metrics)
     double sum = 0;
     for (size_t t = 0; t < metrics->desc.targets; t++) sum += bo_metrics_target_mae(metrics, t);
     bo_measure out = {sum / (double)metrics->desc.targets, NAN, 0};
-    const bo_target_sums *first = &metrics->sums[0];
     if (metrics->desc.targets == 1)
-        out.error = ldexp(error_of_mean(first->absolute.squared_deviation, metrics->rows), first->exponent);
+        out.error = ldexp(error_of_mean(metrics->moments[0].absolute.squared_deviation, metrics->rows),
+                          metrics->sums[0].exponent);
     return out;
 }
 
@@ -99,7 +99,9 @@ static bo_measure measure_numbers(const bo_metrics *metrics, bo_figure figure)
     const bool one = metrics->desc.targets == 1;
     switch (figure) {
     case BO_FIGURE_RMSE:
-        return (bo_measure){bo_metrics_rmse(metrics), one ? error_of_rmse(&metrics->sums[0], metrics->rows) : NAN, 0};
+        return (bo_measure){
+            bo_metrics_rmse(metrics),
+            one ? error_of_rmse(&metrics->sums[0], metrics->moments[0].fourth_power, metrics->rows) : NAN, 0};
     case BO_FIGURE_R2:
         return (bo_measure){bo_metrics_r2(metrics), NAN, 0};
     case BO_FIGURE_MAE:

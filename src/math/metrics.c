@@ -15,6 +15,7 @@ void bo_metrics_destroy(bo_metrics *metrics)
     bo_free(metrics->truth);
     bo_free(metrics->predicted);
     bo_free(metrics->deviation);
+    bo_free(metrics->moments);
     bo_free(metrics->calibration);
     bo_ranking_destroy(metrics->ranking);
     bo_free(metrics);
@@ -45,7 +46,8 @@ static bo_status make(bo_context *context, bo_metrics *metrics)
 {
     if (metrics->desc.classes) return make_classes(context, metrics);
     metrics->sums = bo_alloc(context, metrics->desc.targets, sizeof *metrics->sums, "metrics");
-    return metrics->sums ? make_points(context, metrics) : BO_MEMORY;
+    metrics->moments = bo_alloc(context, metrics->desc.targets, sizeof *metrics->moments, "metrics");
+    return metrics->sums && metrics->moments ? make_points(context, metrics) : BO_MEMORY;
 }
 
 bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo_metrics **out)
@@ -95,7 +97,7 @@ static void average(bo_running *running, uint64_t rows, double value)
 
 /* Changes the exponent if the squares of a number are outside the range of double: up for a larger number, down only
  * while the sums are empty. Multiplication by powers of two does not round. */
-static void choose_exponent(bo_target_sums *sums, double error, double delta)
+static void choose_exponent(bo_target_sums *sums, bo_error_moments *moments, double error, double delta)
 {
     enum { ROOM = 400 }; /* squares and sums of numbers from 2^-400 to 2^400 are in range */
     const double largest = fmax(fabs(error), fabs(delta));
@@ -105,9 +107,9 @@ static void choose_exponent(bo_target_sums *sums, double error, double delta)
     if (change < 0 && (sums->squared_error > 0 || sums->squared_deviation > 0)) return;
     sums->squared_error = ldexp(sums->squared_error, -2 * change);
     sums->squared_deviation = ldexp(sums->squared_deviation, -2 * change);
-    sums->fourth_power = ldexp(sums->fourth_power, -4 * change);
-    sums->absolute.mean = ldexp(sums->absolute.mean, -change);
-    sums->absolute.squared_deviation = ldexp(sums->absolute.squared_deviation, -2 * change);
+    moments->fourth_power = ldexp(moments->fourth_power, -4 * change);
+    moments->absolute.mean = ldexp(moments->absolute.mean, -change);
+    moments->absolute.squared_deviation = ldexp(moments->absolute.squared_deviation, -2 * change);
     sums->exponent = exponent;
 }
 
@@ -123,13 +125,14 @@ bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, 
         const uint64_t row = metrics->rows++;
         for (size_t t = 0; t < targets; t++) {
             bo_target_sums *sums = &metrics->sums[t];
+            bo_error_moments *moments = &metrics->moments[t];
             const size_t at = i * targets + t;
             const double error = mean[at] - y[at], delta = y[at] - sums->mean;
-            choose_exponent(sums, error, delta);
+            choose_exponent(sums, moments, error, delta);
             const double scaled = ldexp(error, -sums->exponent), square = scaled * scaled;
             sums->squared_error += square;
-            sums->fourth_power += square * square;
-            average(&sums->absolute, metrics->rows, fabs(scaled));
+            moments->fourth_power += square * square;
+            average(&moments->absolute, metrics->rows, fabs(scaled));
             sums->mean += delta / (double)metrics->rows;
             sums->squared_deviation += ldexp(delta, -sums->exponent) * ldexp(y[at] - sums->mean, -sums->exponent);
             if (std && fabs(error) <= BO_INTERVAL_95 * std[at]) sums->covered++;
