@@ -1,5 +1,5 @@
 /* Folds of rows: sizes, classes and groups. */
-#include "testing.h"
+#include "base/counting.h"
 #include <bochner/data.h>
 
 enum { ROWS = 1003, FOLDS = 7, CLASSES = 3, GROUPS = 60 };
@@ -80,6 +80,30 @@ static void test_groups(void **state)
     bo_context_destroy(context);
 }
 
+typedef struct job {
+    bo_context *context;
+    table *t;
+} job;
+
+static bo_status assign(void *what)
+{
+    const job *j = what;
+    const bo_folds_desc desc = {.folds = FOLDS, .classes = j->t->classes, .groups = j->t->groups};
+    return bo_split_folds(j->context, &desc, ROWS, j->t->folds);
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    static table t;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    fill(&t);
+    job j = {context, &t};
+    counting_inject(&(injection){&c, context, assign, &j, .all = 100, .stride = 1});
+    bo_context_destroy(context);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -102,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("io.folds", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Figures compared with values of scikit-learn 1.9 and with their definitions over all pairs of rows; bins of the AUC;
  * standard errors; ROC curves. */
-#include "testing.h"
+#include "base/counting.h"
 #include <bochner/metrics.h>
 
 static bo_measure measure(bo_context *context, const bo_metrics *metrics, bo_figure figure)
@@ -268,6 +268,65 @@ static void test_blocks(void **state)
     bo_context_destroy(context);
 }
 
+enum { KEPT = 300, BLOCK = 100 };
+
+typedef struct job {
+    bo_context *context;
+    size_t blocks;
+} job;
+
+static bo_status read_figures(bo_context *context, const bo_metrics *metrics)
+{
+    bo_measure auc;
+    bo_class_figures figures;
+    double low[BLOCK], high[BLOCK];
+    size_t count;
+    bo_status status = bo_metrics_measure(context, metrics, BO_FIGURE_AUC, &auc);
+    if (status == BO_OK) status = bo_metrics_class(context, metrics, 1, &figures);
+    if (status == BO_OK) status = bo_metrics_roc(context, metrics, 1, BLOCK, low, high, &count);
+    if (status == BO_OK) assert_true(auc.value > 0.5 && count > 2);
+    return status;
+}
+
+static bo_status add_and_read(void *what)
+{
+    const job *j = what;
+    bo_metrics *metrics;
+    bo_rng rng = bo_rng_make(2, 2);
+    const bo_metrics_desc desc = {.classes = 3, .points = KEPT};
+    bo_status status = bo_metrics_create(j->context, &desc, &metrics);
+    for (size_t b = 0; b < j->blocks && status == BO_OK; b++) {
+        double y[BLOCK], p[3 * BLOCK] = {0};
+        int predicted[BLOCK] = {0};
+        for (size_t i = 0; i < BLOCK; i++) {
+            y[i] = (double)(i % 3);
+            p[3 * i + i % 3] = 0.5 * bo_rng_uniform(&rng);
+        }
+        status = bo_metrics_add_classes(j->context, metrics, BLOCK, y, predicted, p);
+    }
+    if (status == BO_OK) status = read_figures(j->context, metrics);
+    bo_metrics_destroy(metrics);
+    return status;
+}
+
+/* Memory does not grow with the rows, and every allocation may fail, also at the change to bins. */
+static void test_memory(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    size_t peaks[2];
+    for (size_t i = 0; i < 2; i++) {
+        c.peak = 0;
+        assert_ok(context, add_and_read(&(job){context, i ? 400 : 10}));
+        peaks[i] = c.peak;
+    }
+    assert_true(peaks[0] > 0 && peaks[0] == peaks[1]);
+    job few = {context, 5};
+    counting_inject(&(injection){&c, context, add_and_read, &few, .all = 1000, .stride = 1});
+    bo_context_destroy(context);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -284,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),       cmocka_unit_test(test_standard_error), cmocka_unit_test(test_two_classes),
         cmocka_unit_test(test_three_classes), cmocka_unit_test(test_pairs),          cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("math.figures", tests, NULL, NULL);
 }
