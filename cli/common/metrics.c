@@ -70,6 +70,16 @@ void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *sche
     cli_json_end(json);
 }
 
+/* Coverage of each fifth of the predictions. */
+static void json_coverage_parts(const bo_metrics *metrics, cli_json *json)
+{
+    if (metrics->interval_rows < BO_COVERAGE_PARTS) return;
+    cli_json_array(json, "coverage_95_by_fifth");
+    for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
+        cli_json_add_number(json, NULL, bo_metrics_coverage_part(metrics, part));
+    cli_json_end(json);
+}
+
 static void json_classes(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_word number;
@@ -107,8 +117,9 @@ void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_
     if (metrics->desc.classes) {
         json_classes(session, metrics, schema, json);
         cli_metrics_json_confusion(metrics, schema, json);
-    } else if (metrics->desc.targets > 1) {
-        json_targets(metrics, schema, json);
+    } else {
+        if (metrics->desc.has_std) json_coverage_parts(metrics, json);
+        if (metrics->desc.targets > 1) json_targets(metrics, schema, json);
     }
     cli_json_end(json);
 }
@@ -191,6 +202,17 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
     }
 }
 
+static void print_coverage(const bo_metrics *metrics, FILE *out)
+{
+    fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
+            100 * bo_metrics_coverage(metrics));
+    if (metrics->interval_rows < 20 * BO_COVERAGE_PARTS) return; /* too few rows for fractions */
+    fputs("            (by fifth of the predictions, smallest first:", out);
+    for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
+        fprintf(out, "%s %.1f%%", part ? "," : "", 100 * bo_metrics_coverage_part(metrics, part));
+    fputs(")\n", out);
+}
+
 const char *cli_figure_words(bo_figure figure)
 {
     static const char *const words[CLI_FIGURES] = {
@@ -261,9 +283,7 @@ void cli_metrics_print(cli_session *session, const bo_metrics *metrics, const bo
     cli_metrics_print_numbers(out, bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
     fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
     print_more(session, metrics, out);
-    if (metrics->desc.has_std)
-        fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
-                100 * bo_metrics_coverage(metrics));
+    if (metrics->desc.has_std) print_coverage(metrics, out);
     for (size_t t = 0; t < metrics->desc.targets && metrics->desc.targets > 1; t++) {
         fprintf(out, "            %s: ", schema ? bo_schema_target(schema, t) : "target");
         cli_metrics_print_numbers(out, bo_metrics_target_rmse(metrics, t), bo_metrics_target_r2(metrics, t));

@@ -6,6 +6,12 @@
 static void set_kernel(bo_machine_desc *desc, unsigned value)
 {
     desc->features.kernel = (bo_kernel)value;
+    desc->choose_kernel = false;
+}
+
+static void set_metric(bo_machine_desc *desc, unsigned value)
+{
+    desc->metric = (bo_metric_choice)value;
 }
 
 static void set_scaling(bo_machine_desc *desc, unsigned value)
@@ -33,6 +39,7 @@ typedef struct dimension {
 
 static const dimension dimensions[] = {
     {"kernels", "kernel", bo_kernel_name, KERNELS_WITHOUT, set_kernel},
+    {"metrics", "metric", bo_metric_choice_name, 1u << BO_METRIC_AUTO, set_metric},
     {"scalings", "scaling", bo_scaling_name, 1u << BO_SCALING_AUTO, set_scaling},
     {"losses", "loss", bo_loss_name, 1u << BO_LOSS_AUTO, set_loss},
 };
@@ -69,10 +76,12 @@ int cli_variants_check(const char *list)
         const dimension *d = next(&rest);
         if (!d)
             return cli_wrong_use(
-                "fit", "--compare: expected kernels, scalings or losses, separated by commas, found '%s'", list);
+                "fit", "--compare: expected kernels, metrics, scalings or losses, separated by commas, found '%s'",
+                list);
         count *= values_of(d);
     }
-    if (list && !*list) return cli_wrong_use("fit", "--compare: expected kernels, scalings or losses, found nothing");
+    if (list && !*list)
+        return cli_wrong_use("fit", "--compare: expected kernels, metrics, scalings or losses, found nothing");
     if (count <= CLI_VARIANTS) return CLI_DONE;
     return cli_wrong_use("fit", "--compare: expected at most %d combinations, found %zu", CLI_VARIANTS, count);
 }

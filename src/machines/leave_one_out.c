@@ -1,5 +1,6 @@
 /* Leave-one-out errors of kernel ridge regression on a sample, and of a few training rows of a full fit. */
 #include "internal.h"
+#include "../features/kernel_block.h"
 #include "../features/sparse.h"
 #include "../math/linalg.h"
 
@@ -58,6 +59,7 @@ void bo_loo_free(bo_loo *loo)
     bo_free(loo->solution);
     bo_free(loo->root);
     bo_free(loo->mean);
+    bo_free(loo->inverse);
     *loo = (bo_loo){0};
 }
 
@@ -109,6 +111,22 @@ static void weigh_and_center(bo_loo *loo)
             k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
 }
 
+/* Kernels that are not differentiable at 0 have eigenvalues far above the rounding of float32, other than smooth ones, which need
+ * small λ. */
+static bool is_rough(bo_kernel kernel)
+{
+    return kernel == BO_KERNEL_LAPLACIAN || kernel == BO_KERNEL_MATERN12;
+}
+
+static bo_status rough_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, const bo_samples *scaled)
+{
+    const size_t n = loo->rows, dim = scaled->dim;
+    float *k = (float *)loo->work;
+    BO_TRY(bo_kernel_block(context, map, n, scaled->x, dim, n, scaled->x, dim, k, n));
+    for (size_t i = 0; i < n * n; i++) loo->kernel[i] = (double)k[i];
+    return BO_OK;
+}
+
 bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
                         const bo_samples *scaled)
 {
@@ -117,6 +135,8 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
     at.gamma = gamma;
     if (!closed_form || map->kernel == BO_KERNEL_CUSTOM)
         BO_TRY(kernel_of_features(context, &at, scaled, loo->kernel));
+    else if (!scaled->sparse && is_rough(map->kernel))
+        BO_TRY(rough_kernel(context, loo, &at, scaled));
     else if (scaled->sparse)
         BO_TRY(bo_kernel_matrix_sparse(context, &at, scaled->sparse, loo->kernel));
     else
@@ -192,7 +212,8 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
 {
     size_t n = loo->rows, outputs = loo->outputs;
     *error = INFINITY;
-    double *inverse = bo_alloc_raw(context, n * n, sizeof *inverse, "the inverse factor");
+    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
+    double *inverse = loo->inverse;
     double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
     bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
@@ -201,7 +222,6 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         memcpy(loo->solution, loo->targets, n * outputs * sizeof *loo->solution);
         status = bo_cholesky(context, n, loo->work, n, NULL);
         if (status == BO_NUMERIC) { /* λ is too small for this kernel: scored like interpolation */
-            bo_free(inverse);
             bo_free(diagonal);
             return BO_OK;
         }
@@ -215,7 +235,6 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         for (size_t k = 0; k < n * outputs; k++) loo->solution[k] *= lambda;
         *error = left_out_error(loo, loo->solution, diagonal, 1);
     }
-    bo_free(inverse);
     bo_free(diagonal);
     return status;
 }
@@ -245,6 +264,7 @@ void bo_left_out_free(bo_left_out *left_out)
     bo_free(left_out->leverage);
     bo_free(left_out->weight);
     bo_free(left_out->label);
+    bo_free(left_out->columns);
     *left_out = (bo_left_out){0};
 }
 

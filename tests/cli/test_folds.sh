@@ -73,7 +73,7 @@ command -v gnuplot >/dev/null && { grep -q 'training rows' curve.svg || complain
         grep -q -e "$word" out || complain "the report lacks '$word': $(cat out)"
     done
     fails 2 "--compare needs --folds" "$BOCHNER" fit house.csv --compare kernels --holdout 0.2
-    fails 2 "expected kernels, scalings or losses|'foo'" "$BOCHNER" fit house.csv --folds 3 --compare foo
+    fails 2 "expected kernels, metrics, scalings or losses|'foo'" "$BOCHNER" fit house.csv --folds 3 --compare foo
     fails 2 "exclude each other" "$BOCHNER" fit house.csv --folds 3 --holdout 0.2
     fails 2 "--stream is not supported" "$BOCHNER" fit house.csv --folds 3 --stream
     fails 2 "ends in .svg" "$BOCHNER" fit house.csv --folds 3 --learning-curve curve.txt
