@@ -82,6 +82,7 @@ static bool run_fold(cli_fit_job *job, cli_variant *variant, size_t fold, const 
                                     .gamma = report->gamma,
                                     .lambda = report->lambda,
                                     .kernel = report->kernel,
+                                    .metric = report->metric,
                                     .seconds = cli_now() - started};
         for (unsigned i = 0; i < CLI_FIGURES; i++) result->values[i] = cli_measure(session, metrics, i).value;
         if (job->options->plot && !job->options->test) ok = pool(session, machine, test, variant);

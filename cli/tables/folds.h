@@ -10,6 +10,7 @@ typedef struct cli_fold_result {
     double values[CLI_FIGURES];
     double gamma, lambda, seconds;
     bo_kernel kernel;
+    bo_metric_choice metric;
 } cli_fold_result;
 
 /* Settings that are compared. */

@@ -178,6 +178,7 @@ static void json_folds(const cli_folds *folds, const cli_variant *variant, cli_j
         for (unsigned i = 0; i < CLI_FIGURES; i++)
             if (isfinite(result->values[i])) cli_json_add_number(json, bo_figure_name(i), result->values[i]);
         cli_json_add_text(json, "kernel", bo_kernel_name(result->kernel));
+        cli_json_add_text(json, "metric", bo_metric_choice_name(result->metric));
         cli_json_add_number(json, "gamma", result->gamma);
         cli_json_add_number(json, "lambda", result->lambda);
         cli_json_add_number(json, "seconds", result->seconds);
