@@ -475,7 +475,7 @@ static const cli_option rows[] = {
     CHOICE(
         "function", "F", cli_fit_options, function, bo_function_name,
         "function of the projections; network: random networks for nngp and ntk; sections: no features, but the exact "
-        "kernel with all training rows",
+        "kernel with all training rows; landmarks: Nystrom features of training rows",
         .without = CLI_FUNCTIONS_WITHOUT, .otherwise = "chosen by kernel"),
     CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),

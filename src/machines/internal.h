@@ -383,9 +383,6 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
 bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
                             uint64_t seed, bo_samples *out);
 
-/* L⁻¹ of a lower triangle, panel by panel to skip zeros: n³/3 operations. */
-bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
-
 /* ---- other solvers --------------------------------------------------------------------- */
 
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
@@ -406,6 +403,8 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
  * most BO_EXACT_MOST_ROWS dense rows. */
 bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse);
 enum { BO_EXACT_MOST_ROWS = 50000 };
+/* There are at most as many landmarks as rows. */
+void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows);
 static inline bool bo_is_sections(const bo_features *phi)
 {
     return bo_features_describe(phi)->function == BO_FUNCTION_SECTIONS;

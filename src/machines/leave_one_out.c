@@ -196,18 +196,6 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
     return status;
 }
 
-bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse)
-{
-    enum { PANEL = BO_SIZE(96, 4) };
-    memset(inverse, 0, n * n * sizeof *inverse);
-    for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
-    for (size_t j = 0; j < n; j += PANEL) {
-        size_t columns = n - j < PANEL ? n - j : PANEL, at = j * n + j;
-        BO_TRY(bo_solve_lower(context, n - j, columns, l + at, n, inverse + at, n));
-    }
-    return BO_OK;
-}
-
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
 {
     size_t n = loo->rows, outputs = loo->outputs;

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { GRID = 24 };
+enum { GRID = 24, PROBE_ROWS = 512 }; /* the probe is the first rows of a random subset */
 static const double grid_first = 1e-8, grid_last = 100;
 /* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that fits
  * every left-out row and diverges just outside the data. */
@@ -233,7 +233,8 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_p
 static size_t growing_features(const bo_features_desc *map)
 {
     bool sized = map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM || map->kernel == BO_KERNEL_NNGP ||
-                 map->kernel == BO_KERNEL_NTK || map->function == BO_FUNCTION_TENSORSKETCH;
+                 map->kernel == BO_KERNEL_NTK || map->function == BO_FUNCTION_TENSORSKETCH ||
+                 map->function == BO_FUNCTION_LANDMARKS;
     return sized ? map->features : 0;
 }
 
@@ -356,7 +357,6 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
                       const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical,
                       double spectrum, bo_search_point *best)
 {
-    enum { PROBE_ROWS = 512 }; /* the first rows of a random subset */
     bo_sparse view;
     const bo_samples probe = bo_samples_slice(scaled, 0, scaled->rows < PROBE_ROWS ? scaled->rows : PROBE_ROWS, &view);
     judge j = {
@@ -527,6 +527,12 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
         if (open)
             status =
                 bo_samples_scaled(context, scaler, samples, fine_rows(map, samples->rows, rows), desc->seed, &many);
+        if (open && status == BO_OK &&
+            map->function == BO_FUNCTION_LANDMARKS) { /* rows other than the probe, if there are enough */
+            const size_t skip = many.rows > map->features + PROBE_ROWS ? PROBE_ROWS : 0;
+            plain.sample = many.x + skip * many.dim;
+            plain.sample_rows = many.rows - skip;
+        }
         if (status == BO_OK && open)
             status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical, largest / (double)few.rows,
                           &best);
