@@ -15,6 +15,27 @@ const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema
     return metrics->desc.labels ? metrics->desc.labels[index] : cli_class_label(schema, index, number);
 }
 
+size_t cli_metrics_points(size_t classes)
+{
+    return classes > 2 ? CLI_SCORES / classes + 2 : classes ? CLI_SCORES : CLI_POINTS;
+}
+
+bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metrics **out)
+{
+    const size_t points = cli_metrics_points(bo_machine_report(machine)->classes);
+    const bo_status status = bo_machine_create_metrics(session->context, machine, points, out);
+    if (status != BO_OK) cli_fail_status(session, status);
+    return status == BO_OK;
+}
+
+bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_figure figure)
+{
+    bo_measure out;
+    if (bo_metrics_measure(session->context, metrics, figure, &out) == BO_OK) return out;
+    cli_warn(session, "%s: %s", bo_figure_name(figure), bo_context_error(session->context));
+    return (bo_measure){NAN, NAN, 0};
+}
+
 /* ---- reports ------------------------------------------------------------------------------------------- */
 
 static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
@@ -25,6 +46,7 @@ static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli
         cli_json_add_text(json, "name", schema ? bo_schema_target(schema, t) : NULL);
         cli_json_add_number(json, "rmse", bo_metrics_target_rmse(metrics, t));
         cli_json_add_number(json, "r2", bo_metrics_target_r2(metrics, t));
+        cli_json_add_number(json, "mae", bo_metrics_target_mae(metrics, t));
         if (metrics->desc.has_std) cli_json_add_number(json, "coverage_95", bo_metrics_target_coverage(metrics, t));
         cli_json_end(json);
     }
@@ -48,10 +70,9 @@ void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *sche
     cli_json_end(json);
 }
 
-/* Coverage of all rows and of each fifth of the predictions. */
-static void json_coverage(const bo_metrics *metrics, cli_json *json)
+/* Coverage of each fifth of the predictions. */
+static void json_coverage_parts(const bo_metrics *metrics, cli_json *json)
 {
-    cli_json_add_number(json, "coverage_95", bo_metrics_coverage(metrics));
     if (metrics->interval_rows < BO_COVERAGE_PARTS) return;
     cli_json_array(json, "coverage_95_by_fifth");
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
@@ -59,18 +80,45 @@ static void json_coverage(const bo_metrics *metrics, cli_json *json)
     cli_json_end(json);
 }
 
-void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
+static void json_classes(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
+    cli_word number;
+    cli_json_array(json, "per_class");
+    for (size_t i = 0; i < metrics->desc.classes; i++) {
+        bo_class_figures figures;
+        if (bo_metrics_class(session->context, metrics, i, &figures) != BO_OK) break;
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "class", cli_metrics_label(metrics, schema, i, &number));
+        cli_json_add_count(json, "rows", figures.rows);
+        cli_json_add_number(json, "precision", figures.precision);
+        cli_json_add_number(json, "recall", figures.recall);
+        cli_json_add_number(json, "f1", figures.f1);
+        if (isfinite(figures.auc)) cli_json_add_number(json, "auc", figures.auc);
+        cli_json_end(json);
+    }
+    cli_json_end(json);
+}
+
+void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
+{
+    bo_measure measures[CLI_FIGURES];
     cli_json_object(json, "test");
     cli_json_add_count(json, "rows", metrics->rows);
+    for (unsigned i = 0; i < CLI_FIGURES; i++) {
+        measures[i] = cli_measure(session, metrics, i);
+        const bool always = metrics->desc.classes ? i == BO_FIGURE_LOG_LOSS : i == BO_FIGURE_R2;
+        if (isfinite(measures[i].value) || always) cli_json_add_number(json, bo_figure_name(i), measures[i].value);
+    }
+    if (measures[BO_FIGURE_AUC].bound > 0) cli_json_add_number(json, "auc_bound", measures[BO_FIGURE_AUC].bound);
+    cli_json_object(json, "standard_errors");
+    for (unsigned i = 0; i < CLI_FIGURES; i++)
+        if (isfinite(measures[i].error)) cli_json_add_number(json, bo_figure_name(i), measures[i].error);
+    cli_json_end(json);
     if (metrics->desc.classes) {
-        cli_json_add_number(json, "accuracy", bo_metrics_accuracy(metrics));
-        cli_json_add_number(json, "log_loss", bo_metrics_log_loss(metrics));
+        json_classes(session, metrics, schema, json);
         cli_metrics_json_confusion(metrics, schema, json);
     } else {
-        cli_json_add_number(json, "rmse", bo_metrics_rmse(metrics));
-        cli_json_add_number(json, "r2", bo_metrics_r2(metrics));
-        if (metrics->desc.has_std) json_coverage(metrics, json);
+        if (metrics->desc.has_std) json_coverage_parts(metrics, json);
         if (metrics->desc.targets > 1) json_targets(metrics, schema, json);
     }
     cli_json_end(json);
@@ -111,6 +159,22 @@ void cli_metrics_print_classes(FILE *out, double accuracy, double log_loss)
             cli_significant(log_loss, 3).s);
 }
 
+/* Recall, precision and F1 of a class with `total` rows. */
+static void print_rates(const bo_metrics *metrics, size_t index, size_t total, FILE *out)
+{
+    const size_t classes = metrics->desc.classes, right = (size_t)metrics->confusion[index * classes + index];
+    size_t predicted = 0;
+    for (size_t i = 0; i < classes; i++) predicted += (size_t)metrics->confusion[i * classes + index];
+    const size_t over[] = {total, predicted, total + predicted};
+    static const int widths[] = {7, 9, 7};
+    for (size_t i = 0; i < 3; i++)
+        if (over[i])
+            fprintf(out, " %*.1f%%", widths[i] - 1, (i == 2 ? 200.0 : 100.0) * (double)right / (double)over[i]);
+        else
+            fprintf(out, " %*s", widths[i], "-");
+    fputc('\n', out);
+}
+
 void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     size_t classes = metrics->desc.classes;
@@ -121,7 +185,7 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
         fputc(' ', out);
         print_label(out, cli_metrics_label(metrics, schema, j, &number), CELL - 1, true);
     }
-    fputs("   found\n", out);
+    fputs("  recall precision      F1\n", out);
     for (size_t i = 0; i < classes; i++) {
         size_t total = 0;
         fputs("  ", out);
@@ -134,10 +198,7 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
             else
                 fprintf(out, "%*s", CELL, ".");
         }
-        if (total)
-            fprintf(out, "  %5.1f%%\n", 100.0 * (double)metrics->confusion[i * classes + i] / (double)total);
-        else
-            fputs("       -\n", out);
+        print_rates(metrics, i, total, out);
     }
 }
 
@@ -152,18 +213,76 @@ static void print_coverage(const bo_metrics *metrics, FILE *out)
     fputs(")\n", out);
 }
 
-void cli_metrics_print(const bo_metrics *metrics, const bo_schema *schema, FILE *out)
+const char *cli_figure_words(bo_figure figure)
+{
+    static const char *const words[CLI_FIGURES] = {
+        "RMSE", "R²",          "MAE",      "median absolute error", "coverage", "accuracy", "log loss",
+        "AUC",  "Brier score", "macro F1", "calibration error"};
+    return words[figure];
+}
+
+cli_word cli_figure(bo_figure figure, double value)
+{
+    cli_word word;
+    if (figure == BO_FIGURE_ACCURACY || figure == BO_FIGURE_COVERAGE)
+        snprintf(word.s, sizeof word.s, "%.*f%%", value > 0.99 && value < 1 ? 2 : 1, 100 * value);
+    else if (figure == BO_FIGURE_RMSE || figure == BO_FIGURE_MAE || figure == BO_FIGURE_MEDIAN_ERROR)
+        word = cli_quantity(value, 4);
+    else if (figure == BO_FIGURE_LOG_LOSS || figure == BO_FIGURE_BRIER || figure == BO_FIGURE_CALIBRATION)
+        word = cli_significant(value, 3);
+    else
+        snprintf(word.s, sizeof word.s, "%.*f", value > 0.99 && value < 1 ? 4 : 3, value);
+    return word;
+}
+
+cli_word cli_figure_error(bo_figure figure, double error)
+{
+    cli_word word = cli_significant(error, 2);
+    if (figure == BO_FIGURE_ACCURACY || figure == BO_FIGURE_COVERAGE)
+        snprintf(word.s, sizeof word.s, "%.40s%%", cli_significant(100 * error, 2).s);
+    return word;
+}
+
+/* Figures that the first line of the report does not have, and standard errors of all, in parentheses. */
+static void print_more(cli_session *session, const bo_metrics *metrics, FILE *out)
+{
+    char text[512] = "", errors[256] = "";
+    size_t used = 0, noted = 0;
+    for (unsigned i = 0; i < CLI_FIGURES; i++) {
+        const bo_measure measure = cli_measure(session, metrics, i);
+        if (!isfinite(measure.value)) continue;
+        const bool first_line = i == BO_FIGURE_RMSE || i == BO_FIGURE_R2 || i == BO_FIGURE_COVERAGE ||
+                                i == BO_FIGURE_ACCURACY || i == BO_FIGURE_LOG_LOSS;
+        if (!first_line)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", cli_figure_words(i),
+                                     cli_figure(i, measure.value).s);
+        if (measure.bound > 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, " (from bins, within %s)",
+                                     cli_significant(measure.bound, 2).s);
+        if (isfinite(measure.error) && i != BO_FIGURE_COVERAGE)
+            noted += (size_t)snprintf(errors + noted, sizeof errors - noted, "%s%s %s", noted ? ", " : "",
+                                      cli_figure_words(i), cli_figure_error(i, measure.error).s);
+    }
+    if (noted) snprintf(text + used, sizeof text - used, " (standard errors: %s)", errors);
+    if (!*text) return;
+    fprintf(out, "%12s", "");
+    cli_print_wrapped(out, text, 12);
+}
+
+void cli_metrics_print(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     if (metrics->desc.classes) {
         fprintf(out, "Test        ");
         cli_metrics_print_classes(out, bo_metrics_accuracy(metrics), bo_metrics_log_loss(metrics));
         fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
+        print_more(session, metrics, out);
         cli_metrics_print_confusion(metrics, schema, out);
         return;
     }
     fprintf(out, "Test        ");
     cli_metrics_print_numbers(out, bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
     fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
+    print_more(session, metrics, out);
     if (metrics->desc.has_std) print_coverage(metrics, out);
     for (size_t t = 0; t < metrics->desc.targets && metrics->desc.targets > 1; t++) {
         fprintf(out, "            %s: ", schema ? bo_schema_target(schema, t) : "target");

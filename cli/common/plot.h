@@ -31,7 +31,20 @@ enum { CLI_PICTURE_COLORS = 11 };
 
 /* True if the ending is that of a supported format: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
-/* Predicted against true values, or the confusion matrix; see cli_picture. */
-int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, const char *path);
+/* What is drawn of a test. DEFAULT: PREDICTIONS for numbers, CONFUSION for classes. */
+typedef enum cli_plot_kind {
+    CLI_PLOT_DEFAULT,
+    CLI_PLOT_PREDICTIONS, /* predicted against true values */
+    CLI_PLOT_RESIDUALS,   /* true minus predicted, against predicted values */
+    CLI_PLOT_ROC,         /* ROC curves */
+    CLI_PLOT_RELIABILITY, /* frequencies against predicted probabilities */
+    CLI_PLOT_CONFUSION    /* the confusion matrix */
+} cli_plot_kind;
+const char *cli_plot_kind_name(unsigned kind);
+/* Returns false, after a message, if the kind does not suit the task; 0 classes: numbers. */
+bool cli_plot_suits(cli_session *session, cli_plot_kind kind, size_t classes);
+/* Draws a test; see cli_picture. */
+int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_plot_kind kind,
+             const char *path);
 
 #endif

@@ -1,4 +1,5 @@
 #include "predictions.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ int cli_answers_check_name(const char *command, const char *out)
 
 static size_t columns_of(const cli_answers *answers)
 {
-    return (answers->classes > 0) + answers->numbers;
+    return answers->copies + (answers->classes > 0) + answers->numbers;
 }
 
 static bool is_json(const cli_answers *answers)
@@ -23,6 +24,8 @@ static bool is_json(const cli_answers *answers)
 
 static const char *column_name(const cli_answers *answers, size_t column, char room[CLI_NAME])
 {
+    if (column < answers->copies) return answers->copy_name(answers->user, column, room);
+    column -= answers->copies;
     if (answers->classes && column == 0) return "prediction";
     return answers->name(answers->user, column - (answers->classes > 0), room);
 }
@@ -68,6 +71,14 @@ static void put_text(cli_answers *answers, const char *text)
         return;
     }
     for (; *text; text++) fputc(strchr("\t\r\n", *text) ? ' ' : *text, file);
+}
+
+static void put_cell(cli_answers *answers, const cli_cell *cell)
+{
+    if (cell->text)
+        put_text(answers, cell->text);
+    else if (!isnan(cell->number))
+        fputs(cli_exact(cell->number).s, answers->output.file);
 }
 
 static void begin_json(cli_answers *answers)
@@ -117,6 +128,12 @@ static void row_json(cli_answers *answers, const char *label, const double *numb
 {
     const bool several = columns_of(answers) > 1;
     if (several) cli_json_array(&answers->json, NULL);
+    for (size_t i = 0; i < answers->copies; i++) {
+        if (answers->copied[i].text)
+            cli_json_add_text(&answers->json, NULL, answers->copied[i].text);
+        else
+            cli_json_add_number(&answers->json, NULL, answers->copied[i].number);
+    }
     if (label) cli_json_add_text(&answers->json, NULL, label);
     for (size_t i = 0; i < answers->numbers; i++) cli_json_add_number(&answers->json, NULL, numbers[i]);
     if (several) cli_json_end(&answers->json);
@@ -130,9 +147,14 @@ bool cli_answers_row(cli_answers *answers, size_t class_index, const double *num
     begin(answers);
     answers->session->answered += !answers->out;
     if (is_json(answers)) return row_json(answers, label, numbers), true;
+    for (size_t i = 0; i < answers->copies; i++) {
+        if (i) fputc(separator_of(answers), answers->output.file);
+        put_cell(answers, &answers->copied[i]);
+    }
+    if (label && answers->copies) fputc(separator_of(answers), answers->output.file);
     if (label) put_text(answers, label);
     for (size_t i = 0; i < answers->numbers; i++) {
-        if (label || i) fputc(separator_of(answers), answers->output.file);
+        if (answers->copies || label || i) fputc(separator_of(answers), answers->output.file);
         fprintf(answers->output.file, answers->classes ? "%.9g" : "%.15g", numbers[i]); /* targets may be far from 0 */
     }
     fputc('\n', answers->output.file);

@@ -11,7 +11,13 @@ enum { CLI_NAME = 512 };
 /* Returns the name of an item, which may be written to `room`. */
 typedef const char *(*cli_name_fn)(const void *user, size_t index, char room[CLI_NAME]);
 
-/* The caller sets the members up to `key`. */
+/* A cell that is copied from the input: a text, or a number if the text is NULL; NAN: missing. */
+typedef struct cli_cell {
+    const char *text;
+    double number;
+} cli_cell;
+
+/* The caller sets the members up to `copied`. */
 typedef struct cli_answers {
     cli_session *session;
     const char *out;   /* .csv, .tsv, .npy; NULL: standard output */
@@ -22,6 +28,9 @@ typedef struct cli_answers {
     const void *user;
     size_t item;     /* bytes of a number in a .npy: 4 or 8 */
     const char *key; /* of the rows in a JSON object; NULL: "predictions" */
+    size_t copies;   /* columns before all others that are copied from the input; not for .npy */
+    cli_name_fn copy_name;
+    const cli_cell *copied; /* of the next row */
 
     cli_output output;
     cli_json json;

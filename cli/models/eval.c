@@ -221,7 +221,7 @@ static int evaluate_labels(const eval_job *job)
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_labels : print_labels)(job, &found, metrics);
-    const int ended = job->options->plot ? cli_plot(job->session, metrics, NULL, job->options->plot) : CLI_DONE;
+    const int ended = job->options->plot ? cli_plot(job->session, metrics, NULL, CLI_PLOT_CONFUSION, job->options->plot) : CLI_DONE;
     bo_metrics_destroy(metrics);
     return ended;
 }

@@ -1,6 +1,8 @@
 /* bochner predict: applies a model to a table, block by block, in constant memory. */
 #include "../common/cli.h"
 #include "../common/metrics.h"
+#include "../common/spool.h"
+#include "copied_columns.h"
 #include "network.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
@@ -15,7 +17,8 @@ enum { BLOCK = 4096, BLOCK_NUMBERS = 1 << 24 }; /* rows of a block, and numbers 
 
 typedef struct predict_options {
     cli_given was_given;
-    const char *labels, *out, *plot;
+    const char *labels, *out, *plot, *copy;
+    cli_plot_kind plot_kind;
     bo_format format;
     bool std, proba, labeled;
     double interval;
@@ -35,6 +38,7 @@ typedef struct predict_job {
     bool has_target;
     bo_metrics *metrics;
     cli_answers answers;
+    cli_copied copied;
     size_t rows;      /* predicted */
     float *x;         /* dense rows of a block; NULL: the rows are sparse */
     bo_sparse sparse; /* the rows of a block, owned by the stream */
@@ -99,6 +103,12 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
     return room;
 }
 
+static const char *copy_name(const void *user, size_t index, char room[CLI_NAME])
+{
+    const predict_job *job = user;
+    return cli_copied_name(&job->copied, index, room);
+}
+
 static bool open_output(predict_job *job)
 {
     const size_t classes = job->report->classes;
@@ -110,7 +120,10 @@ static bool open_output(predict_job *job)
                                                     : job->report->outputs * numbers_each(job->options),
                                  .name = classes ? class_name : number_name,
                                  .user = job,
-                                 .item = sizeof(double)};
+                                 .item = sizeof(double),
+                                 .copies = job->copied.count,
+                                 .copy_name = copy_name,
+                                 .copied = job->copied.cells};
     return cli_answers_open(&job->answers);
 }
 
@@ -137,6 +150,7 @@ static bool write_rows(predict_job *job, size_t rows)
 {
     for (size_t i = 0; i < rows; i++) {
         row_numbers(job, i, job->row);
+        if (job->copied.count && !cli_copied_next(job->session, &job->copied)) return false;
         if (!cli_answers_row(&job->answers, job->classes ? (size_t)job->classes[i] : 0, job->row)) return false;
     }
     return cli_answers_flush(&job->answers);
@@ -278,7 +292,8 @@ static bool open_data(predict_job *job)
     }
     if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
     job->has_target = !own && find_target(job);
-    return true;
+    const char *copy = job->options->copy;
+    return !copy || cli_copied_open(job->session, &job->copied, job->data_path, job->options->format, copy);
 }
 
 static bool allocate(predict_job *job)
@@ -293,8 +308,7 @@ static bool allocate(predict_job *job)
     }
     if (job->has_target) {
         job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
-        if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
-            return false;
+        if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
     }
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
     if (!report->classes || job->options->proba || job->has_target)
@@ -319,7 +333,7 @@ static void report_json(predict_job *job)
     cli_json_add_text(json, "data", job->data_path);
     cli_json_add_count(json, "rows", job->rows);
     cli_json_add_text(json, "out", job->options->out);
-    if (job->has_target) cli_metrics_json(job->metrics, job->schema, json);
+    if (job->has_target) cli_metrics_json(job->session, job->metrics, job->schema, json);
     cli_json_end(json);
 }
 
@@ -327,7 +341,8 @@ static int run(predict_job *job)
 {
     const predict_options *options = job->options;
     if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
-    if (!open_model(job) || !open_data(job)) return CLI_FAILED;
+    if (!open_model(job) || !cli_plot_suits(job->session, options->plot_kind, job->report->classes) || !open_data(job))
+        return CLI_FAILED;
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: %s does not have the target column, which the plot needs",
                         job->data_path);
@@ -338,8 +353,9 @@ static int run(predict_job *job)
     if (job->session->common.json)
         report_json(job);
     else if (job->has_target && !job->session->common.quiet)
-        cli_metrics_print(job->metrics, job->schema, stderr);
-    return options->plot ? cli_plot(job->session, job->metrics, job->schema, options->plot) : CLI_DONE;
+        cli_metrics_print(job->session, job->metrics, job->schema, stderr);
+    return options->plot ? cli_plot(job->session, job->metrics, job->schema, options->plot_kind, options->plot)
+                         : CLI_DONE;
 }
 
 /* The first given option that applies to tables only; NULL if there is none. */
@@ -348,6 +364,7 @@ static const char *table_option(const predict_options *o)
     return o->std                   ? "std"
            : CLI_GIVEN(o, interval) ? "interval"
            : o->labels              ? "labels"
+           : o->copy                ? "copy"
            : CLI_GIVEN(o, format)   ? "format"
                                     : NULL;
 }
@@ -365,6 +382,7 @@ static int predict_folder(cli_session *session, const predict_options *o, const 
                                  .path = use->path,
                                  .out = o->out,
                                  .plot = o->plot,
+                                 .plot_kind = o->plot_kind,
                                  .context = o->context,
                                  .weights = o->weights,
                                  .proba = o->proba,
@@ -384,6 +402,10 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     if (options->plot && !cli_plot_known(options->plot))
         return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
                              options->plot);
+    if (CLI_GIVEN(options, plot_kind) && !options->plot)
+        return cli_wrong_use("predict", "--plot-kind needs --plot FILE");
+    if (options->copy && options->out && cli_ends_with(options->out, ".npy"))
+        return cli_wrong_use("predict", "--copy: a .npy file has only numbers; use a name ending in .csv or .tsv");
     const cli_path outputs[] = {{"out", options->out}, {"plot", options->plot}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {NULL, arguments->items[1]}, {"labels", options->labels}};
     int apart = cli_paths_apart("predict", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -410,7 +432,11 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     }
     predict_job job = {
         .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};
-    int status = run(&job);
+    cli_spools spools = {0};
+    int status = options->copy ? cli_spool_all(&session, &spools, &job.data_path, 1) : CLI_DONE; /* read twice */
+    if (status == CLI_DONE) status = run(&job);
+    cli_copied_close(&job.copied);
+    cli_spools_close(&spools);
     bo_stream_close(job.stream);
     bo_machine_destroy(job.machine);
     bo_schema_destroy(job.schema);
@@ -433,9 +459,14 @@ static const cli_option rows[] = {
          "for regression: print mean and the interval that contains the true value with this probability, such as 0.9",
          .low = 0.001, .high = 0.9999, .otherwise = "none; 0.95 with --std"),
     FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
+    TEXT("copy", "COLS", predict_options, copy,
+         "copy these columns of DATA, by name or index, into the output before the predictions"),
     TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy", .otherwise = "CSV on standard output"),
-    TEXT("plot", "FILE", predict_options, plot,
-         "draw predicted against true values, or the confusion matrix: .svg, .png or .pdf"),
+    TEXT("plot", "FILE", predict_options, plot, "draw the predictions and the true values: .svg, .png or .pdf"),
+    CHOICE("plot-kind", "KIND", predict_options, plot_kind, cli_plot_kind_name,
+           "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
+           "confusion matrix",
+           .otherwise = "predictions, or confusion for classes"),
     SECTION("Data"),
     TEXT("labels", "FILE", predict_options, labels, "separate file with the true values"),
     CHOICE("format", "FORMAT", predict_options, format, bo_format_name, "format of DATA", .initial = "auto"),
@@ -459,11 +490,12 @@ const cli_usage cli_predict_usage = {
     .examples = "  bochner predict price.model new.csv\n"
                 "  bochner predict price.model new.csv --std --out predicted.csv\n"
                 "  bochner predict price.model new.csv --interval 0.9\n"
+                "  bochner predict price.model new.csv --copy id,town --out predicted.csv\n"
                 "  bochner predict reviews new.txt --proba\n",
     .groups = {{rows, 0},
                {cli_network_part_rows, offsetof(predict_options, network)},
                {cli_network_graph_rows, offsetof(predict_options, network)}},
-    .essential = {"out", "std", "interval", "proba", "plot", "labels", "labeled", "context", "json"},
+    .essential = {"out", "std", "interval", "proba", "copy", "plot", "labels", "labeled", "context", "json"},
 };
 
 int cli_predict(int argc, char **argv)

@@ -87,12 +87,12 @@ static int report(predict_job *job)
         cli_json_add_text(json, "data", use->path);
         cli_json_add_count(json, "rows", job->rows);
         cli_json_add_text(json, "out", use->out);
-        if (use->labeled) cli_metrics_json(job->metrics, NULL, json);
+        if (use->labeled) cli_metrics_json(job->session, job->metrics, NULL, json);
         cli_json_end(json);
     } else if (use->labeled && !job->session->common.quiet) {
-        cli_metrics_print(job->metrics, NULL, stderr);
+        cli_metrics_print(job->session, job->metrics, NULL, stderr);
     }
-    return use->plot ? cli_plot(job->session, job->metrics, NULL, use->plot) : CLI_DONE;
+    return use->plot ? cli_plot(job->session, job->metrics, NULL, use->plot_kind, use->plot) : CLI_DONE;
 }
 
 static int run(predict_job *job)
@@ -118,7 +118,8 @@ static int run(predict_job *job)
     job->probabilities = cli_allocate(BLOCK * classes, sizeof(double), "probabilities");
     job->truth = cli_allocate(BLOCK, sizeof(double), "labels");
     job->best = cli_allocate(BLOCK, sizeof(int), "labels");
-    const bo_metrics_desc metrics = {.classes = classes, .labels = job->desc->labels};
+    const bo_metrics_desc metrics = {
+        .classes = classes, .points = cli_metrics_points(classes), .labels = job->desc->labels};
     const bo_status status = bo_metrics_create(job->session->context, &metrics, &job->metrics);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     cli_say_extrapolation(job->session, job->desc, use->context);
@@ -139,7 +140,7 @@ static int check(const predict_job *job)
     if (use->other) return cli_wrong_task_option(job->session, use->other, use->folder, task);
     if (use->plot && !use->labeled)
         return cli_wrong_use("predict", "--plot needs labels: give --labeled if %s has them", use->path);
-    return CLI_DONE;
+    return cli_plot_suits(job->session, use->plot_kind, job->desc->classes) ? CLI_DONE : CLI_FAILED;
 }
 
 int cli_predict_texts(cli_session *session, const cli_texts_use *use)

@@ -3,7 +3,7 @@
 #ifndef CLI_MODELS_TEXT_TASKS_H
 #define CLI_MODELS_TEXT_TASKS_H
 
-#include "../common/cli.h"
+#include "../common/plot.h"
 
 const char *cli_task_words(bo_model_task task); /* "a model that classifies texts" */
 /* Reports that the command does not accept models of this task, and the commands that do. Returns CLI_FAILED. */
@@ -42,7 +42,8 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source);
 typedef struct cli_texts_use {
     const char *folder, *path;
     const char *out, *plot; /* NULL: standard output, and no plot */
-    size_t context;         /* 0: as in training */
+    cli_plot_kind plot_kind;
+    size_t context; /* 0: as in training */
     bo_storage weights;
     bool proba;
     bool labeled;      /* the file also has labels */

@@ -1,12 +1,17 @@
 /* bochner fit: fits a kernel machine to a table. */
 #include "fit.h"
 #include "../common/paths.h"
-#include "../common/plot.h"
+#include "folds.h"
 #include "length_scales.h"
 #include "maps.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+bool cli_fit_has_model(const cli_fit_job *job)
+{
+    return !job->folds || job->options->out || job->options->test;
+}
 
 const bo_schema *cli_fit_schema(const cli_fit_job *job)
 {
@@ -90,7 +95,8 @@ static bool can_be_learned(cli_fit_job *job, size_t rows)
 bool cli_fit_plan(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
-    if (!can_be_learned(job, rows)) return false;
+    if (!can_be_learned(job, rows) || !cli_plot_suits(job->session, job->options->plot_kind, bo_schema_classes(schema)))
+        return false;
     size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
     bo_machine_desc desc = job->desc;
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
@@ -161,19 +167,22 @@ static bool can_be_planned(cli_fit_job *job)
     return false;
 }
 
-static bool fit_in_memory(cli_fit_job *job)
+static bool load(cli_fit_job *job)
 {
-    cli_session *session = job->session;
-    bo_status status = bo_table_load(session->context, &job->source, &job->train, NULL, &job->test);
+    const bo_status status = bo_table_load(job->session->context, &job->source, &job->train, NULL, &job->test);
     if (status != BO_OK) {
-        cli_fail_status(session, status);
+        cli_fail_status(job->session, status);
         return false;
     }
-    if (!cli_fit_length_scales(job) || !load_test(job) || !cli_fit_plan(job, job->train->rows)) return false;
+    return cli_fit_length_scales(job) && load_test(job) && cli_fit_plan(job, job->train->rows);
+}
+
+static bool fit_in_memory(cli_fit_job *job)
+{
     bo_samples samples;
     bo_data_get_samples(job->train, &samples);
-    status = bo_machine_fit(session->context, &job->desc, &samples, &job->machine);
-    if (status != BO_OK) cli_fail_status(session, status);
+    const bo_status status = bo_machine_fit(job->session->context, &job->desc, &samples, &job->machine);
+    if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }
 
@@ -182,10 +191,11 @@ static bool test_in_memory(cli_fit_job *job)
     bo_context *context = job->session->context;
     const bo_data *test = job->test;
     if (!test) return true;
-    bo_status status = bo_machine_create_metrics(context, job->machine, CLI_POINTS, &job->metrics);
-    if (status == BO_OK && test->sparse)
+    if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
+    bo_status status;
+    if (test->sparse)
         status = bo_machine_evaluate_sparse(context, job->machine, test->sparse, test->y, job->metrics);
-    else if (status == BO_OK)
+    else
         status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
@@ -205,6 +215,27 @@ static bool save(cli_fit_job *job)
     return status == BO_OK;
 }
 
+/* Cross-validation. Its report is printed before a fit to all rows, or is a part of the JSON of that fit. */
+static int judge(cli_fit_job *job)
+{
+    const cli_fit_options *o = job->options;
+    cli_session *session = job->session;
+    if (!cli_folds_run(job, job->folds)) return CLI_FAILED;
+    if (!session->common.json) {
+        cli_folds_print(job->folds, stdout);
+    } else if (!cli_fit_has_model(job)) {
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_folds_json(job->folds, &json);
+        cli_json_end(&json);
+    }
+    int status = CLI_DONE;
+    if (o->learning_curve) status = cli_learning_curve_plot(session, job->folds, o->learning_curve);
+    if (status == CLI_DONE && o->plot && !o->test)
+        status = cli_plot(session, job->folds->variants[0].all, cli_fit_schema(job), o->plot_kind, o->plot);
+    return status;
+}
+
 /* The model is written before the test, so that a failing test does not lose it. */
 static int run(cli_fit_job *job)
 {
@@ -212,7 +243,13 @@ static int run(cli_fit_job *job)
     cli_session *session = job->session;
     if (options->out && session->ranks.rank == 0 && !cli_can_write(session, options->out)) return CLI_FAILED;
     if (options->plot && session->ranks.rank == 0 && !cli_can_write(session, options->plot)) return CLI_FAILED;
+    if (options->learning_curve && !cli_can_write(session, options->learning_curve)) return CLI_FAILED;
     if (!can_be_planned(job)) return CLI_FAILED;
+    if (!options->stream && !load(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    if (job->folds) {
+        const int judged = judge(job);
+        if (judged != CLI_DONE || !cli_fit_has_model(job)) return judged;
+    }
     if (!(options->stream ? cli_fit_stream(job) : fit_in_memory(job)))
         return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
     if (session->ranks.rank > 0) return CLI_DONE;
@@ -224,7 +261,8 @@ static int run(cli_fit_job *job)
     else
         cli_fit_print(job);
     int status = CLI_DONE;
-    if (options->plot && job->metrics) status = cli_plot(session, job->metrics, cli_fit_schema(job), options->plot);
+    if (options->plot && job->metrics)
+        status = cli_plot(session, job->metrics, cli_fit_schema(job), options->plot_kind, options->plot);
     if (status == CLI_DONE) cli_fit_say_next(job);
     return status;
 }
@@ -299,13 +337,34 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
 /* No output overwrites an input or another output. */
 static int check_paths(const cli_fit_options *o, const cli_arguments *files)
 {
-    const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}};
+    const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}, {"learning-curve", o->learning_curve}};
     const cli_path others[] = {
         {"labels", o->labels}, {"test", o->test}, {"test-labels", o->test_labels}, {"length-scales", o->length_scales}};
     int status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), others, CLI_COUNT_OF(others));
     for (size_t i = 0; i < files->count && status == CLI_DONE; i++)
         status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), &(cli_path){NULL, files->items[i]}, 1);
     return status;
+}
+
+/* The options of cross-validation. */
+static int check_folds(const cli_fit_options *o)
+{
+    const char *stray = o->compare            ? "compare"
+                        : o->learning_curve   ? "learning-curve"
+                        : CLI_GIVEN(o, score) ? "score"
+                                              : NULL;
+    if (!o->folds && stray) return cli_wrong_use("fit", "--%s needs --folds K", stray);
+    if (!o->folds) return CLI_DONE;
+    if (o->holdout > 0)
+        return cli_wrong_use("fit", "--folds and --holdout exclude each other; every fold is held out once");
+    if (o->stream || cli_ranks_announced())
+        return cli_wrong_use("fit", "--folds reads the rows into memory; %s is not supported",
+                             o->stream ? "--stream" : "a run on several ranks");
+    if (o->learning_curve && !cli_plot_known(o->learning_curve))
+        return cli_wrong_use("fit",
+                             "--learning-curve: expected a file name that ends in .svg, .png or .pdf, found '%s'",
+                             o->learning_curve);
+    return cli_variants_check(o->compare);
 }
 
 /* The kernels of fit: those of the library, and auto. */
@@ -321,9 +380,12 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
         return cli_wrong_use(
             "fit",
             "expected a file to learn from, found none (example: bochner fit train.csv --target price --out price.model)");
-    if (!o->out && !o->test && !(o->holdout > 0))
-        return cli_wrong_use(
-            "fit", "no result requested; use --out MODEL to save the model, or --test FILE or --holdout F to test it");
+    const int judged = check_folds(o);
+    if (judged != CLI_DONE) return judged;
+    if (!o->out && !o->test && !(o->holdout > 0) && !o->folds)
+        return cli_wrong_use("fit",
+                             "no result requested; use --out MODEL to save the model, or --test FILE, --holdout F "
+                             "or --folds K to test it");
     if (o->test && o->holdout > 0)
         return cli_wrong_use("fit", "--test and --holdout exclude each other; use one of them");
     if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
@@ -337,8 +399,9 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
     if (o->plot && !cli_plot_known(o->plot))
         return cli_wrong_use("fit", "--plot: expected a file name that ends in .svg, .png or .pdf, found '%s'",
                              o->plot);
-    if (o->plot && !o->test && !(o->holdout > 0))
-        return cli_wrong_use("fit", "--plot shows predictions of test rows; add --test FILE or --holdout F");
+    if (o->plot && !o->test && !(o->holdout > 0) && !o->folds)
+        return cli_wrong_use("fit", "--plot shows predictions of test rows; add --test FILE, --holdout F or --folds K");
+    if (CLI_GIVEN(o, plot_kind) && !o->plot) return cli_wrong_use("fit", "--plot-kind needs --plot FILE");
     if (o->holdout > 0 && cli_ranks_announced())
         return cli_wrong_use(
             "fit", "--holdout is not supported with several ranks, which read rows in different orders; put the test "
@@ -359,7 +422,9 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
         return status;
     }
     if (session.ranks.size > 1) options->stream = true; /* ranks exchange sums over rows, as streaming computes them */
-    cli_fit_job job = {.session = &session, .options = options, .started = cli_now()};
+    cli_folds folds = {0};
+    cli_fit_job job = {
+        .session = &session, .options = options, .folds = options->folds ? &folds : NULL, .started = cli_now()};
     describe(&job, files);
     status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
@@ -368,6 +433,7 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
     bo_data_destroy(job.test);
     bo_schema_destroy(job.schema);
     bo_metrics_destroy(job.metrics);
+    cli_folds_free(&folds);
     free(job.length_scales);
     cli_session_close(&session);
     return status;
@@ -465,10 +531,27 @@ static const cli_option rows[] = {
     FLAG("no-intercept", cli_fit_options, no_intercept, "fit without a constant term"),
     BYTES("memory", "BYTES", cli_fit_options, memory, "maximum memory for the fit, such as 4G",
           .otherwise = "three quarters of the memory that the process may use"),
+    SECTION("Judging"),
+    COUNT("folds", "K", cli_fit_options, folds,
+          "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the others, and "
+          "report the mean and the deviation of each figure",
+          .low = 2, .high = 1000, .otherwise = "none"),
+    TEXT(
+        "compare", "LIST", cli_fit_options, compare,
+        "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; --out "
+        "saves a model with the best"),
+    CHOICE("score", "FIGURE", cli_fit_options, score, bo_figure_name, "figure of --compare and --learning-curve",
+           .without = 1u << BO_FIGURE_COVERAGE, .otherwise = "rmse, or log_loss for classes"),
+    TEXT("learning-curve", "FILE", cli_fit_options, learning_curve,
+         "with --folds: draw the score for growing numbers of training rows; .svg, .png or .pdf"),
     SECTION("Output"),
     TEXT("out", "MODEL", cli_fit_options, out, "model file to write"),
     TEXT("plot", "FILE", cli_fit_options, plot,
-         "write a picture of the test: predicted against true values, or the confusion matrix; .svg, .png or .pdf"),
+         "write a picture of the test: .svg, .png or .pdf; with --folds of the test rows of all folds"),
+    CHOICE("plot-kind", "KIND", cli_fit_options, plot_kind, cli_plot_kind_name,
+           "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
+           "confusion matrix",
+           .otherwise = "predictions, or confusion for classes"),
     END_OF_OPTIONS,
 };
 
@@ -482,10 +565,11 @@ const cli_usage cli_fit_usage = {
         "the ranks.",
     .examples = "  bochner fit train.csv --target price --out price.model\n"
                 "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
-                "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n",
+                "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n"
+                "  bochner fit train.csv --target price --folds 5 --compare kernels\n",
     .groups = {{rows, 0}},
-    .essential = {"target", "test", "holdout", "categorical", "impute", "kernel", "features", "gamma", "lambda",
-                  "stream", "out", "plot", "seed", "threads", "json"},
+    .essential = {"target", "test", "holdout", "folds", "categorical", "impute", "kernel", "features", "gamma",
+                  "lambda", "stream", "out", "plot", "seed", "threads", "json"},
 };
 
 int cli_fit(int argc, char **argv)

@@ -3,7 +3,7 @@
 #define CLI_TABLES_FIT_H
 
 #include "../common/cli.h"
-#include "../common/metrics.h"
+#include "../common/plot.h"
 
 typedef struct cli_fit_options {
     cli_given was_given;
@@ -25,6 +25,10 @@ typedef struct cli_fit_options {
     size_t features, degree, depth, memory, sample;
     double gamma, lambda, alpha, weight_variance, bias_variance, noise, dropout, holdout;
     bool stream, no_intercept, balanced;
+    size_t folds;
+    bo_figure score;
+    const char *compare, *learning_curve;
+    cli_plot_kind plot_kind;
 } cli_fit_options;
 
 typedef struct cli_fit_job {
@@ -39,11 +43,14 @@ typedef struct cli_fit_job {
     size_t rows, read;       /* streaming: rows of all files; those that the last pass over the training rows read */
     float *length_scales;
     bo_machine *machine;
-    bo_metrics *metrics; /* NULL: no test */
+    bo_metrics *metrics;     /* NULL: no test */
+    struct cli_folds *folds; /* NULL: no cross-validation */
     bo_fit_cost plan;
     double started;
 } cli_fit_job;
 
+/* False if the job ends with the cross-validation. */
+bool cli_fit_has_model(const cli_fit_job *job);
 const bo_schema *cli_fit_schema(const cli_fit_job *job);
 /* Reads --length-scales; the schema must be known. Like the functions below: false after an error was reported. */
 bool cli_fit_length_scales(cli_fit_job *job);

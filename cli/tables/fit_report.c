@@ -1,6 +1,7 @@
 /* The report of a fit, as text and as JSON. */
 #include "fit.h"
 #include "accuracy_statement.h"
+#include "folds.h"
 #include "kernel_line.h"
 #include "validation.h"
 #include <math.h>
@@ -56,7 +57,8 @@ void cli_fit_json(const cli_fit_job *job)
     cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
     cli_json_add_text(&json, "model", job->options->out);
     cli_statement_json(&json, &bo_machine_report(job->machine)->accuracy);
-    if (job->metrics) cli_metrics_json(job->metrics, cli_fit_schema(job), &json);
+    if (job->folds) cli_folds_json(job->folds, &json);
+    if (job->metrics) cli_metrics_json(job->session, job->metrics, cli_fit_schema(job), &json);
     cli_json_end(&json);
 }
 
@@ -100,7 +102,7 @@ void cli_fit_print(const cli_fit_job *job)
            cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
     cli_validation_print(stdout, report);
     if (job->metrics) {
-        cli_metrics_print(job->metrics, cli_fit_schema(job), stdout);
+        cli_metrics_print(job->session, job->metrics, cli_fit_schema(job), stdout);
         warn_of_surprise(job, report);
     }
     if (report->function != BO_FUNCTION_SECTIONS) {

@@ -237,8 +237,7 @@ static bool pass_test(cli_fit_job *job)
 bool cli_fit_stream_test(cli_fit_job *job)
 {
     if (!job->options->test && !(job->options->holdout > 0)) return true;
-    if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
-        return false;
+    if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
     return pass_test(job);
 }
 

@@ -639,6 +639,28 @@ BO_API bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, s
  */
 BO_API bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits);
 
+/** Folds for cross-validation: parts of the rows of about equal size. */
+typedef struct bo_folds_desc {
+    size_t folds;           /**< number of folds, at least 2 */
+    uint64_t seed;          /**< seed of the assignment */
+    const double *classes;  /**< class index of each row: every fold gets its share of each class; NULL: not used */
+    const uint64_t *groups; /**< group of each row: rows of one group are in the same fold; NULL: no groups */
+    uint64_t reserved[4];   /**< must be zero */
+} bo_folds_desc;
+
+/** Assigns rows to folds.
+ *
+ * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in them.
+ * With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
+ *
+ * @param context      the context
+ * @param desc         the folds
+ * @param rows         the number of rows
+ * @param[out] folds   the fold of each row, from 0
+ * @return BO_OK; BO_INVALID if there are fewer rows or groups than folds, or a class is not an index
+ */
+BO_API bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t rows, size_t *folds);
+
 /* ---- tables block by block --------------------------------------------------------------------------------------- */
 
 /** One part of a table that is read block by block, in constant memory. */

@@ -399,7 +399,7 @@ BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machi
  *
  * @param context    the context
  * @param machine    the machine
- * @param points     number of predictions to keep for a plot (bo_metrics_desc.points)
+ * @param points     number of predictions to keep for plots, the median error and the AUC (bo_metrics_desc.points)
  * @param[out] out   the metrics; release them with bo_metrics_destroy()
  * @return BO_OK or an error (see base.h)
  */

@@ -8,6 +8,11 @@
  *     bo_metrics_destroy(metrics);
  *
  * For a kernel machine, bo_machine_create_metrics() and bo_machine_evaluate() of machines.h do this in two calls.
+ * bo_metrics_measure() returns any figure by its name, with its standard error.
+ *
+ * Memory does not grow with the number of rows. Sums are exact. What needs all rows (the median, the AUC, ROC curves) is
+ * exact up to `points` rows; from then on the median is that of a sample, and the AUC is computed from bins, with a
+ * bound of its error.
  *
  * **Ownership.** The caller destroys a bo_metrics. **Threads.** Adding needs exclusive access; the results may be read
  * from several threads at once.
@@ -25,10 +30,12 @@ extern "C" {
 
 /** The settings of metrics: regression if `targets` is not 0, classification if `classes` is not 0. One must be 0. */
 typedef struct bo_metrics_desc {
-    size_t targets;            /**< regression: numbers predicted per row */
-    size_t classes;            /**< classification: number of classes */
-    bool has_std;              /**< regression: predictions have standard deviations */
-    size_t points;             /**< regression: number of predictions to keep for a plot; 0: none */
+    size_t targets; /**< regression: numbers predicted per row */
+    size_t classes; /**< classification: number of classes */
+    bool has_std;   /**< regression: predictions have standard deviations */
+    /** Regression: number of predictions to keep, for a plot and the median error. Classification: number of rows whose
+     * probabilities are kept for the AUC and ROC curves. 0: none; these figures are then not available. */
+    size_t points;
     const char *const *labels; /**< names of the classes, for reports; must outlive the metrics; or NULL */
     uint64_t reserved[4];      /**< must be zero */
 } bo_metrics_desc;
@@ -149,12 +156,75 @@ BO_API double bo_metrics_accuracy(const bo_metrics *metrics);
  */
 BO_API double bo_metrics_log_loss(const bo_metrics *metrics);
 
+/** A figure of the quality of predictions. */
+typedef enum bo_figure {
+    BO_FIGURE_RMSE = 0,         /**< regression: root mean square error over all targets */
+    BO_FIGURE_R2 = 1,           /**< regression: R², the mean over the targets */
+    BO_FIGURE_MAE = 2,          /**< regression: mean absolute error over all targets */
+    BO_FIGURE_MEDIAN_ERROR = 3, /**< regression of one target: median absolute error of the kept predictions */
+    BO_FIGURE_COVERAGE = 4,     /**< regression: fraction of true values inside the 95% interval */
+    BO_FIGURE_ACCURACY = 5,     /**< classification: fraction of rows whose class was predicted correctly */
+    BO_FIGURE_LOG_LOSS = 6,     /**< classification: mean negative log-likelihood of the true classes, in nats */
+    /** Classification: area under the ROC curve, the probability that a row of the class has a higher score than a row
+     * of another class, where ties count half. Two classes: of the second class. More: the mean over the classes, each
+     * against the others; classes without rows are left out. */
+    BO_FIGURE_AUC = 7,
+    /** Classification: mean squared difference of probabilities and outcomes (Brier 1950). Two classes: of the
+     * probability of one class; more: summed over the classes. */
+    BO_FIGURE_BRIER = 8,
+    BO_FIGURE_MACRO_F1 = 9, /**< classification: mean F1 of the classes that are true or predicted in some row */
+    /** Classification: expected calibration error, Σ n_b/n |outcomes_b - probabilities_b| over the bins of
+     * `bo_metrics.calibration` (Naeini et al. 2015). */
+    BO_FIGURE_CALIBRATION = 10
+} bo_figure;
+
+/** Returns the name of a figure, as in JSON reports.
+ *
+ * @param figure   the figure
+ * @return the name, such as "log_loss"; NULL for other values
+ */
+BO_API const char *bo_figure_name(bo_figure figure);
+
+/** Finds a figure by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the figure; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_figure_parse(const char *name, bo_figure *out);
+
+/** Returns whether a larger value of a figure is better.
+ *
+ * @param figure   the figure
+ * @return true for R², accuracy, AUC and F1; false for errors, losses and the coverage, which is best at 0.95
+ */
+BO_API bool bo_figure_larger_is_better(bo_figure figure);
+
+/** A figure with its uncertainty. */
+typedef struct bo_measure {
+    double value; /**< the figure; NAN if it does not apply or was not accumulated */
+    /** The standard error that results from the finite number of rows, if rows are independent; NAN if it is not known.
+     * RMSE: by the delta method; AUC of two classes: DeLong et al. 1988; means and fractions: σ/√n. */
+    double error;
+    double bound; /**< AUC: a bound of |value - exact value|, 0 if all rows were kept; other figures: 0 */
+} bo_measure;
+
+/** Computes a figure.
+ *
+ * @param context    the context
+ * @param metrics    the metrics
+ * @param figure     the figure
+ * @param[out] out   its value and uncertainty
+ * @return BO_OK, also if the figure does not apply; BO_INVALID if there is no such figure; BO_MEMORY
+ */
+BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_figure figure, bo_measure *out);
+
 /* ==== Advanced ==================================================================================================== */
 
 /** Half the width of a 95% interval in standard deviations: Φ⁻¹(0.975). */
 #define BO_INTERVAL_95 1.959963984540054
 
-/** Adds one row of a classification.
+/** Adds one row of a classification without its probabilities: AUC, Brier score and calibration are then not available.
  *
  * @param context           the context
  * @param[in,out] metrics   the metrics
@@ -174,6 +244,14 @@ BO_API bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, 
  */
 BO_API double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target);
 
+/** Returns the mean absolute error of one target.
+ *
+ * @param metrics   the metrics
+ * @param target    the index of the target
+ * @return the error; NAN if there is no such target or no row was added
+ */
+BO_API double bo_metrics_target_mae(const bo_metrics *metrics, size_t target);
+
 /** Returns R² of one target.
  *
  * @param metrics   the metrics
@@ -190,6 +268,62 @@ BO_API double bo_metrics_target_r2(const bo_metrics *metrics, size_t target);
  */
 BO_API double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target);
 
+/** Figures of one class against the others. */
+typedef struct bo_class_figures {
+    uint64_t rows;      /**< rows of the class */
+    uint64_t predicted; /**< rows that were predicted as the class */
+    double precision;   /**< fraction of the predicted rows that are rows of the class; NAN without predicted rows */
+    double recall;      /**< fraction of the rows of the class that were predicted as such; NAN without rows */
+    double f1;          /**< harmonic mean of precision and recall; NAN without rows and predicted rows */
+    double auc;         /**< area under the ROC curve; NAN if it is not available */
+    double auc_error;   /**< its standard error */
+} bo_class_figures;
+
+/** Computes the figures of one class.
+ *
+ * @param context    the context
+ * @param metrics    the metrics of a classification
+ * @param index      the class
+ * @param[out] out   the figures
+ * @return BO_OK; BO_INVALID if there is no such class; BO_MEMORY
+ */
+BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_figures *out);
+
+/** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores exceed
+ * a threshold, for falling thresholds.
+ *
+ * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than `most`
+ * points remain, some are left out evenly.
+ *
+ * @param context            the context
+ * @param metrics            the metrics of a classification
+ * @param index              the class
+ * @param most               the maximum number of points, at least 2
+ * @param[out] false_rates   fractions of the other rows
+ * @param[out] true_rates    fractions of the rows of the class
+ * @param[out] count         the number of points; 0 if no curve is available
+ * @return BO_OK; BO_INVALID if there is no such class or `most` is less than 2; BO_MEMORY
+ */
+BO_API bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t most,
+                                double *false_rates, double *true_rates, size_t *count);
+
+/** A mean by Welford's recurrence. */
+typedef struct bo_running {
+    double mean;              /**< the mean */
+    double squared_deviation; /**< Σ (value - mean)² */
+} bo_running;
+
+/** The number of bins of predicted probabilities. */
+#define BO_CALIBRATION_BINS 20
+
+/** The rows whose predicted probability is in one of BO_CALIBRATION_BINS equal parts of [0, 1]. The probability is that
+ * of the second class if there are two classes, otherwise that of the predicted class. */
+typedef struct bo_calibration_bin {
+    uint64_t rows;      /**< number of rows */
+    uint64_t outcomes;  /**< number of rows of that class */
+    double probability; /**< sum of the probabilities */
+} bo_calibration_bin;
+
 /** Sums over the rows for one target. */
 typedef struct bo_target_sums {
     double squared_error;     /**< Σ (prediction - y)² / 4^exponent */
@@ -198,6 +332,12 @@ typedef struct bo_target_sums {
     int exponent;             /**< 0, unless squares of the targets are outside the range of double */
     uint64_t covered;         /**< number of rows with y inside mean ± BO_INTERVAL_95 std */
 } bo_target_sums;
+
+/** Moments of the errors of one target, in units of 2^exponent (bo_target_sums). */
+typedef struct bo_error_moments {
+    double fourth_power; /**< Σ (prediction - y)⁴ / 16^exponent */
+    bo_running absolute; /**< |prediction - y| / 2^exponent */
+} bo_error_moments;
 
 /** The members of ::bo_metrics.
  *
@@ -218,8 +358,14 @@ struct bo_metrics {
     double *deviation; /**< standard deviations; NULL without `has_std` */
     /** Regression with `has_std`: number of rows of the two arrays below, a uniform sample of all rows. */
     size_t interval_rows;
-    double *interval_mean; /**< predictions, rows x targets */
-    bool *interval_inside; /**< whether the true value is inside the interval, rows x targets */
+    double *interval_mean;           /**< predictions, rows x targets */
+    bool *interval_inside;           /**< whether the true value is inside the interval, rows x targets */
+    bo_error_moments *moments;       /**< regression: one per target */
+    double loss_deviation;           /**< classification: Σ (-log p(truth) - mean)² */
+    uint64_t scored;                 /**< classification: number of rows with probabilities */
+    bo_running brier;                /**< classification: squared differences of probabilities and outcomes */
+    bo_calibration_bin *calibration; /**< classification: BO_CALIBRATION_BINS bins */
+    struct bo_ranking *ranking;      /**< classification: scores for the AUC; internal */
 };
 
 #ifdef __cplusplus

@@ -531,7 +531,7 @@ bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machi
     if (out) *out = NULL;
     BO_REQUIRE(context, machine, out);
     const bo_fit_report *report = &machine->report;
-    const bo_metrics_desc classes = {.classes = report->classes};
+    const bo_metrics_desc classes = {.classes = report->classes, .points = points};
     const bo_metrics_desc numbers = {.targets = report->outputs, .has_std = report->has_std, .points = points};
     return bo_metrics_create(context, report->classes ? &classes : &numbers, out);
 }

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <math.h>
 #include "../base/base.h"
+#include "ranking.h"
 #include "scaling.h"
 
 void bo_metrics_destroy(bo_metrics *metrics)
@@ -16,6 +17,9 @@ void bo_metrics_destroy(bo_metrics *metrics)
     bo_free(metrics->deviation);
     bo_free(metrics->interval_mean);
     bo_free(metrics->interval_inside);
+    bo_free(metrics->moments);
+    bo_free(metrics->calibration);
+    bo_ranking_destroy(metrics->ranking);
     bo_free(metrics);
 }
 
@@ -29,17 +33,23 @@ static bo_status make_points(bo_context *context, bo_metrics *metrics)
     return metrics->truth && metrics->predicted && (metrics->deviation || !metrics->desc.has_std) ? BO_OK : BO_MEMORY;
 }
 
-static bo_status make(bo_context *context, bo_metrics *metrics)
+static bo_status make_classes(bo_context *context, bo_metrics *metrics)
 {
-    const size_t classes = metrics->desc.classes, targets = metrics->desc.targets;
+    const size_t classes = metrics->desc.classes;
     if (classes > UINT32_MAX)
         return bo_fail(context, BO_INVALID, "metrics: a confusion matrix of %zu classes is too large", classes);
-    if (classes) {
-        metrics->confusion = bo_alloc(context, classes * classes, sizeof *metrics->confusion, "a confusion matrix");
-        return metrics->confusion ? BO_OK : BO_MEMORY;
-    }
-    metrics->sums = bo_alloc(context, targets, sizeof *metrics->sums, "metrics");
-    return metrics->sums ? make_points(context, metrics) : BO_MEMORY;
+    metrics->confusion = bo_alloc(context, classes * classes, sizeof *metrics->confusion, "a confusion matrix");
+    metrics->calibration = bo_alloc(context, BO_CALIBRATION_BINS, sizeof *metrics->calibration, "metrics");
+    if (!metrics->confusion || !metrics->calibration) return BO_MEMORY;
+    return metrics->desc.points ? bo_ranking_create(context, classes, metrics->desc.points, &metrics->ranking) : BO_OK;
+}
+
+static bo_status make(bo_context *context, bo_metrics *metrics)
+{
+    if (metrics->desc.classes) return make_classes(context, metrics);
+    metrics->sums = bo_alloc(context, metrics->desc.targets, sizeof *metrics->sums, "metrics");
+    metrics->moments = bo_alloc(context, metrics->desc.targets, sizeof *metrics->moments, "metrics");
+    return metrics->sums && metrics->moments ? make_points(context, metrics) : BO_MEMORY;
 }
 
 bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo_metrics **out)
@@ -51,8 +61,8 @@ bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo
         return bo_fail(context, BO_INVALID,
                        "metrics: expected either targets or classes, found %zu targets and %zu classes", desc->targets,
                        desc->classes);
-    if (desc->classes && (desc->has_std || desc->points))
-        return bo_fail(context, BO_INVALID, "metrics: metrics of classes do not support standard deviations or points");
+    if (desc->classes && desc->has_std)
+        return bo_fail(context, BO_INVALID, "metrics: metrics of classes do not support standard deviations");
     bo_metrics *metrics = bo_alloc(context, 1, sizeof *metrics, "metrics");
     if (!metrics) return BO_MEMORY;
     metrics->desc = *desc;
@@ -79,9 +89,17 @@ static void keep_point(bo_metrics *metrics, uint64_t row, double truth, double p
     if (row < most) metrics->points = (size_t)row + 1;
 }
 
+/* Welford 1962; `rows` includes this one. */
+static void average(bo_running *running, uint64_t rows, double value)
+{
+    const double delta = value - running->mean;
+    running->mean += delta / (double)rows;
+    running->squared_deviation += delta * (value - running->mean);
+}
+
 /* Changes the exponent if the squares of a number are outside the range of double: up for a larger number, down only
  * while the sums are empty. Multiplication by powers of two does not round. */
-static void choose_exponent(bo_target_sums *sums, double error, double delta)
+static void choose_exponent(bo_target_sums *sums, bo_error_moments *moments, double error, double delta)
 {
     enum { ROOM = 400 }; /* squares and sums of numbers from 2^-400 to 2^400 are in range */
     const double largest = fmax(fabs(error), fabs(delta));
@@ -91,6 +109,9 @@ static void choose_exponent(bo_target_sums *sums, double error, double delta)
     if (change < 0 && (sums->squared_error > 0 || sums->squared_deviation > 0)) return;
     sums->squared_error = ldexp(sums->squared_error, -2 * change);
     sums->squared_deviation = ldexp(sums->squared_deviation, -2 * change);
+    moments->fourth_power = ldexp(moments->fourth_power, -4 * change);
+    moments->absolute.mean = ldexp(moments->absolute.mean, -change);
+    moments->absolute.squared_deviation = ldexp(moments->absolute.squared_deviation, -2 * change);
     sums->exponent = exponent;
 }
 
@@ -105,10 +126,14 @@ static bo_status add_numbers(bo_context *context, bo_metrics *metrics, size_t ro
         const uint64_t row = metrics->rows++;
         for (size_t t = 0; t < targets; t++) {
             bo_target_sums *sums = &metrics->sums[t];
+            bo_error_moments *moments = &metrics->moments[t];
             const size_t at = i * targets + t;
             const double error = mean[at] - y[at], delta = y[at] - sums->mean;
-            choose_exponent(sums, error, delta);
-            sums->squared_error += pow(ldexp(error, -sums->exponent), 2);
+            choose_exponent(sums, moments, error, delta);
+            const double scaled = ldexp(error, -sums->exponent), square = scaled * scaled;
+            sums->squared_error += square;
+            moments->fourth_power += square * square;
+            average(&moments->absolute, metrics->rows, fabs(scaled));
             sums->mean += delta / (double)metrics->rows;
             sums->squared_deviation += ldexp(delta, -sums->exponent) * ldexp(y[at] - sums->mean, -sums->exponent);
             if (!std) continue;
@@ -143,6 +168,9 @@ bo_status bo_metrics_add_intervals(bo_context *context, bo_metrics *metrics, siz
 static void add_class(bo_metrics *metrics, size_t truth, size_t predicted, double loss)
 {
     assert(truth < metrics->desc.classes && predicted < metrics->desc.classes);
+    bo_running losses = {metrics->rows ? metrics->log_loss / (double)metrics->rows : 0, metrics->loss_deviation};
+    average(&losses, metrics->rows + 1, loss);
+    metrics->loss_deviation = losses.squared_deviation;
     metrics->log_loss += loss;
     metrics->confusion[truth * metrics->desc.classes + predicted]++;
     metrics->right += truth == predicted;
@@ -159,6 +187,26 @@ bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t 
                        truth, predicted);
     add_class(metrics, truth, predicted, loss);
     return BO_OK;
+}
+
+/* Two classes: the squared error of one probability; more: the sum over the classes. */
+static double brier_of(size_t classes, size_t truth, const double *p)
+{
+    double sum = 0;
+    for (size_t c = classes == 2; c < classes; c++) sum += pow(p[c] - (c == truth), 2);
+    return sum;
+}
+
+static void add_probabilities(bo_metrics *metrics, size_t truth, size_t predicted, const double *p)
+{
+    const size_t classes = metrics->desc.classes, shown = classes == 2 ? 1 : predicted;
+    average(&metrics->brier, ++metrics->scored, brier_of(classes, truth, p));
+    const double place = fmin(fmax(p[shown], 0), 1) * BO_CALIBRATION_BINS;
+    bo_calibration_bin *bin =
+        &metrics->calibration[place < BO_CALIBRATION_BINS ? (size_t)place : BO_CALIBRATION_BINS - 1];
+    bin->rows++;
+    bin->outcomes += truth == shown;
+    bin->probability += p[shown];
 }
 
 bo_status bo_metrics_check_classes(bo_context *context, size_t classes, size_t rows, const double *y)
@@ -182,8 +230,10 @@ bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_
         if (predicted[i] < 0 || (size_t)predicted[i] >= classes)
             return bo_fail(context, BO_INVALID, "row %zu: expected a prediction from 0 to %zu, found %d", i,
                            classes - 1, predicted[i]);
+    if (metrics->ranking) BO_TRY(bo_ranking_add(context, metrics->ranking, rows, y, probabilities));
     for (size_t i = 0; i < rows; i++) {
         const size_t truth = (size_t)y[i];
+        add_probabilities(metrics, truth, (size_t)predicted[i], probabilities + i * classes);
         const double p = probabilities[i * classes + truth];
         add_class(metrics, truth, (size_t)predicted[i], -log(p > 1e-15 ? (p < 1 ? p : 1) : 1e-15));
     }

@@ -178,8 +178,7 @@ static void test_refusals(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    static const bo_metrics_desc wrong[] = {
-        {0}, {.targets = 1, .classes = 2}, {.classes = 2, .has_std = true}, {.classes = 2, .points = 5}};
+    static const bo_metrics_desc wrong[] = {{0}, {.targets = 1, .classes = 2}, {.classes = 2, .has_std = true}};
     bo_metrics *metrics;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_fails(context, BO_INVALID, "metrics", bo_metrics_create(context, &wrong[i], &metrics));
