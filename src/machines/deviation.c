@@ -10,7 +10,7 @@
  *     δ = H⁻¹ (Bᵀr - Dθ),   r_i = a_i exp(-η_i) - 1,
  *
  * and the approximate leave-one-out value of η_i is η_i - r_i h_i / (1 - h_i) with h_i = b_iᵀ H⁻¹ b_i. The penalty of the features is
- * the one with the best leave-one-out likelihood. */
+ * the one with the best leave-one-out interval score. */
 #include "internal.h"
 #include "intervals.h"
 #include "../math/linalg.h"
@@ -22,8 +22,8 @@
 enum { MOST_KNOTS = 8, ROWS_PER_KNOT = 50, MOST_COLUMNS = 64, ROWS_PER_COLUMN = 16, OUTPUTS_WITH_COLUMNS = 4 };
 /* Penalty of the hat functions, in rows. */
 static const double hat_penalty = 1;
-/* Features must gain this much of the log-likelihood over hat functions alone. */
-static const double least_gain = 2;
+/* Features must reduce the score of hat functions alone by this part. */
+static const double least_gain = 0.002;
 
 size_t bo_deviation_knots(size_t rows)
 {
@@ -186,8 +186,30 @@ static bo_status minimize(bo_context *context, scale_fit *f, const double *penal
     return BO_OK;
 }
 
-/* Fits θ with this penalty of the features (0: without them) and computes leave-one-out values of η (into trial) and their
- * score, which decreases with the likelihood. */
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The interval score (Gneiting and Raftery, JASA 102, 2007) of symmetric intervals with leave-one-out deviations exp(trial): the
+ * width plus 2/α times the distance of values outside, for α = 0.1; and the quantile is that of the same rows. */
+static double interval_score(scale_fit *f)
+{
+    const double alpha = 0.1;
+    double *ratio = f->solved, sum = 0;
+    for (size_t i = 0; i < f->rows; i++) ratio[i] = f->a[i] * exp(-f->trial[i]);
+    qsort(ratio, f->rows, sizeof *ratio, compare);
+    const double q = ratio[(size_t)((1 - alpha) * (double)(f->rows - 1))];
+    for (size_t i = 0; i < f->rows; i++) {
+        const double half = q * exp(f->trial[i]);
+        sum += 2 * half + 2 / alpha * fmax(f->a[i] - half, 0);
+    }
+    return log(sum);
+}
+
+/* Fits θ with this penalty of the features (0: without them) and computes leave-one-out values of η (into trial) and the
+ * logarithm of their interval score. */
 static bo_status fit_penalized(bo_context *context, scale_fit *f, double column_penalty, double *score)
 {
     const size_t size = f->size;
@@ -201,14 +223,13 @@ static bo_status fit_penalized(bo_context *context, scale_fit *f, double column_
     for (size_t i = 0; i < f->rows; i++)
         for (size_t j = 0; j < size; j++) f->solved[j * f->rows + i] = f->b[i * size + j];
     BO_TRY(bo_solve_lower(context, size, f->rows, f->factor, size, f->solved, f->rows));
-    *score = 0;
     for (size_t i = 0; i < f->rows; i++) {
         double h = 0, r = f->a[i] * exp(-f->eta[i]) - 1;
         for (size_t j = 0; j < size; j++) h += f->solved[j * f->rows + i] * f->solved[j * f->rows + i];
         h = fmin(h, 0.5); /* an approximation; rows that determine their own deviation are not corrected further */
         f->trial[i] = f->eta[i] - r * h / (1 - h);
-        *score += f->trial[i] + f->a[i] * exp(-f->trial[i]);
     }
+    *score = interval_score(f);
     return BO_OK;
 }
 
@@ -246,12 +267,6 @@ static void take(const scale_fit *f, size_t t, bo_intervals *out)
     }
     out->bound[2 * t] = fmax(low, -BO_DEVIATION_BOUND);
     out->bound[2 * t + 1] = fmin(high, BO_DEVIATION_BOUND);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Knots at evenly spaced ranks of the predictions. */
