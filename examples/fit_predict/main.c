@@ -32,7 +32,7 @@ static size_t write_table(char *csv, unsigned seed)
 int main(void)
 {
     static char csv[2][(ROWS + 1) * LINE];
-    static double mean[ROWS], std[ROWS];
+    static double mean[ROWS], low[ROWS], high[ROWS];
     bo_context *context;
     bo_data *train, *test;
     bo_machine *machine;
@@ -50,17 +50,18 @@ int main(void)
     bo_data_get_samples(train, &samples);
     if (bo_machine_fit(context, &desc, &samples, &machine) != BO_OK) return fail(context);
 
-    /* The standard deviation includes the noise of the data, so the interval is for the price of a new house. */
-    if (bo_machine_predict(context, machine, test->rows, test->x, test->dim, mean, std) != BO_OK) return fail(context);
+    /* The interval includes the noise of the data: it is for the price of a new house. */
+    if (bo_machine_predict_interval(context, machine, test->rows, test->x, test->dim, 0.95, mean, NULL, low, high) !=
+        BO_OK)
+        return fail(context);
     size_t inside = 0;
     double squares = 0;
     for (size_t i = 0; i < test->rows; i++) {
-        const double error = test->y[i] - mean[i], half = 1.96 * std[i];
-        inside += fabs(error) <= half;
+        const double error = test->y[i] - mean[i];
+        inside += test->y[i] >= low[i] && test->y[i] <= high[i];
         squares += error * error;
         if (i < 5)
-            printf("predicted %6.1f, 95%% interval %6.1f to %6.1f, true %6.1f\n", mean[i], mean[i] - half,
-                   mean[i] + half, test->y[i]);
+            printf("predicted %6.1f, 95%% interval %6.1f to %6.1f, true %6.1f\n", mean[i], low[i], high[i], test->y[i]);
     }
     const double rmse = sqrt(squares / (double)test->rows), coverage = (double)inside / (double)test->rows;
     printf("RMSE %.2f; %.1f%% of %zu prices are inside their 95%% interval\n", rmse, 100 * coverage, test->rows);

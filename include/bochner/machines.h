@@ -116,7 +116,7 @@ typedef enum bo_metric_choice {
 /** The scale on which regression targets are fitted. */
 typedef enum bo_target_scale {
     /** LOG if all targets are positive, one of them is skewed to the right, and a small machine predicts the targets of
-     * rows left out better with their logarithms (by 2% of the root mean square error); otherwise LINEAR. */
+     * rows left out better with their logarithms (by 1% of the root mean square error); otherwise LINEAR. */
     BO_TARGET_SCALE_AUTO = 0,
     BO_TARGET_SCALE_LINEAR = 1, /**< the targets themselves */
     /** The logarithms of the targets, which must be positive. Predictions and intervals are converted to the units of

@@ -11,8 +11,8 @@
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
 enum { SAMPLE_ROWS = 600, LEAST_ROWS = 40 };
-/* Logarithms are tried if targets are at least this skewed, and used if they reduce the error by at least 2%. */
-static const double least_skewness = 0.5, error_ratio = 0.98;
+/* Logarithms are tried if targets are at least this skewed, and used if they reduce the error by at least 1%. */
+static const double least_skewness = 0.5, error_ratio = 0.99;
 
 /* BO_INVALID if a target is not positive. */
 static bo_status check_positive(bo_context *context, const bo_samples *samples)

@@ -81,6 +81,28 @@ awk -F, 'NR == 1 { if ($0 != "mean,std,low95,high95") exit 1; next }
     !($2 > 0 && $3 < $1 && $1 < $4 && ($4 - $3) / $2 > 3.919 && ($4 - $3) / $2 < 3.921) { exit 1 }' out ||
     complain "--std: $(head -2 out | tr '\n' ' ')"
 
+# Intervals: the level in the names of the columns, wider for a larger level; the metrics are those of 95%.
+cp out std.csv
+succeeds "$BOCHNER" predict stdin.model test.csv --interval 0.8 --quiet
+[ "$(head -1 out)" = mean,low80,high80 ] || complain "--interval: $(head -1 out)"
+paste -d, std.csv out | awk -F, 'NR > 1 && !($5 == $1 && $3 <= $6 && $6 <= $5 && $5 <= $7 && $7 <= $4 && $7 < $4) { exit 1 }' ||
+    complain "intervals of 80% are not inside those of 95%"
+succeeds "$BOCHNER" predict stdin.model test.csv --interval 0.8 --out narrow.csv --json
+cp out narrow.json
+succeeds "$BOCHNER" predict stdin.model test.csv --out plain.csv --json
+[ "$(field narrow.json coverage_95)" = "$(field out coverage_95)" ] || complain "the coverage depends on --interval"
+succeeds "$BOCHNER" predict stdin.model test.csv --interval 0.995 --std --quiet
+[ "$(head -1 out)" = mean,std,low99.5,high99.5 ] || complain "--interval with --std: $(head -1 out)"
+fails 2 "--interval" "$BOCHNER" predict stdin.model test.csv --interval 1.5
+
+# The scale of the target.
+succeeds "$BOCHNER" fit train.csv $options --target price --target-scale log --test test.csv --out log.model --json
+[ "$(field out target_scale)" = log ] || complain "the scale of the target is $(field out target_scale)"
+expect "coverage with logarithms" "$(field out coverage_95)" '>' 0.85
+grep -q '"coverage_95_by_fifth": \[' out || complain "no coverage by fifths"
+succeeds "$BOCHNER" info log.model
+grep -q "target scale log" out || complain "info does not print the scale of the target"
+
 # Several targets.
 succeeds "$BOCHNER" fit train.csv --target price,age $options --test test.csv --out two.model --json
 cp out two.json
