@@ -5,12 +5,15 @@ static void predict(bo_context *context, const bo_machine *machine)
 {
     static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM];
     static double mean[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], std[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
+    static double low[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], high[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
     const bo_fit_report *report = bo_machine_report(machine);
     const size_t rows = FUZZ_APPLIED_ROWS, dim = report->dim;
     int classes[FUZZ_APPLIED_ROWS];
     if (dim > FUZZ_MOST_DIM || report->outputs > FUZZ_MOST_OUTPUTS || report->features > FUZZ_MOST_OUTPUTS) return;
     fuzz_inputs(rows * dim, x);
-    fuzz_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, report->has_std ? std : NULL));
+    fuzz_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, NULL));
+    if (report->has_std)
+        fuzz_ok(context, bo_machine_predict_interval(context, machine, rows, x, dim, 0.9, mean, std, low, high));
     if (!report->classes) return;
     fuzz_ok(context, bo_machine_predict_probabilities(context, machine, rows, x, dim, mean));
     if (!fuzz_ok(context, bo_machine_classify(context, machine, rows, x, dim, classes))) return;

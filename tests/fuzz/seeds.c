@@ -83,6 +83,9 @@ static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size
     bo_machine *machine;
     bo_samples samples = {
         .rows = ROWS, .dim = DIM, .targets = 1, .x = s->x, .y = classes ? s->classes : s->y, .classes = classes};
+    double positive[ROWS];
+    for (size_t i = 0; i < ROWS; i++) positive[i] = exp(s->y[i]);
+    if (desc.target_scale == BO_TARGET_SCALE_LOG) samples.y = positive;
     desc.lambda = 0.1;
     desc.features.gamma = 0.5;
     desc.features.features = FEATURES;
@@ -104,6 +107,7 @@ static void write_machines(seeds *s)
 {
     bo_schema *schema = make_schema(s);
     write_machine(s, "primal", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL}, 0, schema);
+    write_machine(s, "log", (bo_machine_desc){.target_scale = BO_TARGET_SCALE_LOG}, 0, NULL);
     write_machine(s, "dual", (bo_machine_desc){.solver = BO_SOLVER_DUAL}, 0, NULL);
     write_machine(s, "exact",
                   (bo_machine_desc){.features = {.kernel = BO_KERNEL_NTK, .function = BO_FUNCTION_SECTIONS}}, 0, NULL);
