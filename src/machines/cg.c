@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SAMPLE_ROWS = 1024, MOST_ITERATIONS = 200, HELD_ROWS = 2048 };
+enum { SAMPLE_ROWS = 1024, MOST_ITERATIONS = 200, HELD_ROWS = 4096 };
 static const double tolerance = 1e-5; /* of the residual; the products are float32 */
 /* Part of the memory of a fit for the kernel values of all rows with the landmarks, which else are computed in every pass. */
 static const double kept_share = 0.25;

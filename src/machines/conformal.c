@@ -162,6 +162,39 @@ bo_status bo_left_out_columns(bo_context *context, const bo_row_map *row_map, co
     return status;
 }
 
+/* Copies the rows of a block into all of them. */
+static void take_block(const bo_left_out *block, size_t first, bo_left_out *out)
+{
+    const size_t outputs = out->outputs, at = first * outputs, numbers = block->rows * outputs;
+    memcpy(out->prediction + at, block->prediction, numbers * sizeof(double));
+    memcpy(out->truth + at, block->truth, numbers * sizeof(double));
+    memcpy(out->leverage + first, block->leverage, block->rows * sizeof(double));
+    memcpy(out->weight + first, block->weight, block->rows * sizeof(double));
+    if (out->label) memcpy(out->label + first, block->label, block->rows * sizeof *out->label);
+}
+
+bo_status bo_ridge_left_out_blocks(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
+                                   const bo_targets *targets, const bo_samples *samples, bool intercept,
+                                   bo_left_out *out)
+{
+    BO_TRY(bo_left_out_create(context, samples->rows, ridge->outputs, targets->classes > 0, out));
+    bo_status status = BO_OK;
+    for (size_t first = 0; status == BO_OK && first < samples->rows; first += BO_LEFT_OUT_BLOCK) {
+        const size_t left = samples->rows - first, rows = left < BO_LEFT_OUT_BLOCK ? left : BO_LEFT_OUT_BLOCK;
+        bo_sparse view;
+        const bo_samples part = bo_samples_slice(samples, first, rows, &view);
+        bo_left_out block;
+        status = bo_progress(context, "leaving rows out", (double)first, (double)samples->rows);
+        if (status == BO_OK) status = bo_ridge_left_out(context, ridge, row_map, targets, &part, intercept, &block);
+        if (status != BO_OK) break;
+        take_block(&block, first, out);
+        bo_left_out_free(&block);
+    }
+    if (status == BO_OK) status = bo_left_out_columns(context, row_map, samples, out);
+    if (status != BO_OK) bo_left_out_free(out);
+    return status;
+}
+
 /* Rows of positive weight, with errors relative to the noise of a machine whose noise has equal size everywhere: a row of
  * weight w and leverage h has the standard deviation noise / √(w (1 - h)). */
 typedef struct fitting_rows {

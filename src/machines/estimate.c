@@ -117,7 +117,7 @@ static double solver_memory(bo_solver solver, const fit_size *s)
         return 40 * features * outputs + rows_copied(s, rows) + 16 * rows + 2 * block_of(s, BO_MACHINE_BLOCK);
     default: /* the sums, their factor, and its copy in the machine */
         return 18 * size * size + 32 * features * outputs +
-               fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, BO_KEPT_ROWS));
+               fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, BO_LEFT_OUT_BLOCK));
     }
 }
 
@@ -125,10 +125,10 @@ static double solver_memory(bo_solver solver, const fit_size *s)
 static double memory_of(bo_solver solver, const fit_size *s)
 {
     static const double buffers = 1e7; /* packed panels of matrix products and other small blocks */
-    double fixed = rows_copied(s, s->rows) + 40 * s->columns + rows_copied(s, fmin(s->rows, 2048));
+    double fixed = rows_copied(s, s->rows) + 40 * s->columns + rows_copied(s, fmin(s->rows, BO_KEPT_ROWS));
     double machine = (16 + 8 * s->outputs) * s->features;
     double drawing = fmax(map_creation(s, s->features), s->map + 1024 * (s->dim + s->features)) +
-                     rows_copied(s, fmin(s->rows, 2048));
+                     rows_copied(s, fmin(s->rows, BO_KEPT_ROWS));
     return buffers + fixed + machine + fmax(fmax(search_memory(s), drawing), s->map + solver_memory(solver, s));
 }
 
@@ -239,7 +239,7 @@ static double choosing_bytes(const bo_machine_desc *desc, const bo_features_desc
     const double frequencies = (double)bo_frequencies_of(resolved), dim = (double)resolved->dim;
     const double candidates = desc->features.candidates ? (double)desc->features.candidates : 8 * frequencies;
     const double columns = candidates * (double)resolved->features / frequencies;
-    const double kept = fmin(rows, BO_KEPT_ROWS), side = fmin(kept, columns);
+    const double kept = fmin(rows, BO_SAMPLED_ROWS), side = fmin(kept, columns);
     if (desc->features.sampling == BO_SAMPLING_OPTIMAL) return candidates * (12 * dim + 8 * kept) + 8 * kept * dim;
     return 4 * candidates * dim + 8 * (kept * (columns + dim) + columns) + 16 * side * side;
 }

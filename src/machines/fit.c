@@ -111,7 +111,7 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     if (!scaled) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
     map.sample = scaled;
-    map.sample_rows = kept->rows;
+    map.sample_rows = kept->rows < BO_SAMPLED_ROWS ? kept->rows : BO_SAMPLED_ROWS; /* in random order */
     map.sample_stride = map.dim;
     bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     if (status == BO_OK && !landmarks) status = bo_features_create(context, &map, &fitting->phi);
@@ -233,11 +233,12 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     fitting->desc = *desc;
     bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map;
+    const size_t kept = samples->classes ? BO_KEPT_ROWS_OF_CLASSES : BO_KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
     if (status == BO_OK) status = map_of(context, fitting, &map);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
-    if (status == BO_OK) status = bo_samples_subset(context, samples, BO_KEPT_ROWS, desc->seed, &fitting->kept);
+    if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
     if (status == BO_OK)
         status = setting                   ? take_setting(context, fitting, setting, rows, &map, &choice)
                  : bo_tunes(desc, samples) ? tune(context, fitting, samples, rows, &map, &choice)
@@ -477,9 +478,8 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->center));
     bo_left_out left_out;
     bo_row_map row_map = bo_fitting_row_map(fitting);
-    BO_TRY(bo_ridge_left_out(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
-    bo_status status = bo_left_out_columns(context, &row_map, &fitting->kept, &left_out);
-    if (status == BO_OK) status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
+    BO_TRY(bo_ridge_left_out_blocks(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
+    bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
     return status;

@@ -194,6 +194,12 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
 /* Adds the columns of regression rows, in their order, for deviations: conformal.c. */
 bo_status bo_left_out_columns(bo_context *context, const bo_row_map *row_map, const bo_samples *samples,
                               bo_left_out *left_out);
+/* bo_ridge_left_out for many rows, a block at a time, with columns. */
+bo_status bo_ridge_left_out_blocks(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
+                                   const bo_targets *targets, const bo_samples *samples, bool intercept,
+                                   bo_left_out *out);
+/* Rows of a block. */
+enum { BO_LEFT_OUT_BLOCK = 1024 };
 
 /* Mean log loss of classes from left-out scores, calibrated on the same rows. */
 bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
@@ -459,8 +465,9 @@ struct bo_fitting {
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 /* From this number of columns on, frequencies are drawn independently. */
 enum { BO_WIDE_COLUMNS = 16384 };
-/* Rows that a fit keeps at most for data-dependent maps, validation, calibration and intervals. */
-enum { BO_KEPT_ROWS = 2048 };
+/* Rows that a fit keeps at most for validation, for the calibration of classes or for intervals of numbers, which need more, and how
+ * many of them data-dependent maps use. */
+enum { BO_KEPT_ROWS = 4096, BO_KEPT_ROWS_OF_CLASSES = 2048, BO_SAMPLED_ROWS = 2048 };
 /* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 
