@@ -56,6 +56,7 @@ typedef struct command {
 static const command commands[] = {
     COMMAND("Tables", "fit", cli_fit, "Fit a kernel machine to a table", &cli_fit_usage),
     COMMAND(NULL, "predict", cli_predict, "Predict with a trained model", &cli_predict_usage),
+    COMMAND(NULL, "explain", cli_explain, "Explain a model of a table, and one prediction", &cli_explain_usage),
     COMMAND(NULL, "embed", cli_embed, "Find the principal components of a table, by PCA or kernel PCA",
             &cli_embed_usage),
     COMMAND(NULL, "drift", cli_drift, "Test whether two tables have the same distribution", &cli_drift_usage),

@@ -152,8 +152,9 @@ BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machin
 
 /** Computes a partial dependence curve (Friedman 2001): the mean prediction over the rows if a column has a given value in all.
  *
- * The band contains the individual curves of 80% of the rows (Goldstein et al. 2015), each shifted to the level of the mean
- * curve: it is wide where the effect of the column depends on other columns, and has width 0 if the effects add up.
+ * The band contains the individual curves of 80% of the rows (Goldstein et al. 2015). Those of a regression are shifted to the
+ * level of the mean curve: the band is wide where the effect of the column depends on other columns, and has width 0 if the
+ * effects add up. Probabilities are not shifted, and stay between 0 and 1.
  *
  * @param context       the context; progress is reported as "curves"
  * @param machine       the machine
@@ -165,8 +166,8 @@ BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machin
  * @param points        the number of values
  * @param values        per value: a row that has it, as bo_explain_values() chooses them
  * @param[out] mean     points x outputs: the mean predictions
- * @param[out] low      points x outputs: 10% quantiles of the shifted curves; or NULL
- * @param[out] high     points x outputs: 90% quantiles of the shifted curves; or NULL
+ * @param[out] low      points x outputs: 10% quantiles of the individual curves; or NULL
+ * @param[out] high     points x outputs: 90% quantiles of the individual curves; or NULL
  * @return BO_OK; BO_INVALID if the columns do not fit the machine, a value is not one of the rows, or an input is not finite;
  *     BO_MEMORY if the individual curves do not fit into memory
  */

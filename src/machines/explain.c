@@ -364,9 +364,9 @@ static double quantile_of(const double *sorted, size_t count, double quantile)
     return sorted[low] + (place - (double)low) * (sorted[high] - sorted[low]);
 }
 
-/* The mean curve, and the band of the individual curves of one output, each shifted by its difference from the level of the mean
- * curve. `column`: rows numbers. */
-static void summarize(size_t rows, size_t points, size_t outputs, size_t t, double *curves, double *column,
+/* The mean curve, and the band of the individual curves of one output, each shifted to the level of the mean curve unless they
+ * are probabilities. `column`: rows numbers. */
+static void summarize(size_t rows, size_t points, size_t outputs, size_t t, bool shift, double *curves, double *column,
                       double *mean, double *low, double *high)
 {
     double level = 0;
@@ -376,7 +376,7 @@ static void summarize(size_t rows, size_t points, size_t outputs, size_t t, doub
         mean[k * outputs + t] = sum / (double)rows;
         level += mean[k * outputs + t] / (double)points;
     }
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = 0; shift && i < rows; i++) {
         double own = 0;
         for (size_t k = 0; k < points; k++) own += curves[(i * points + k) * outputs + t] / (double)points;
         for (size_t k = 0; k < points; k++) curves[(i * points + k) * outputs + t] += level - own;
@@ -413,7 +413,7 @@ bo_status bo_explain_curve(bo_context *context, const bo_machine *machine, const
     if (!curves || !numbers) status = BO_MEMORY;
     if (status == BO_OK) status = individual_curves(context, &e, &batch, column, points, values, curves);
     for (size_t t = 0; status == BO_OK && t < e.outputs; t++)
-        summarize(rows, points, e.outputs, t, curves, numbers, mean, low, high);
+        summarize(rows, points, e.outputs, t, machine->report.classes == 0, curves, numbers, mean, low, high);
     bo_explain_batch_free(&batch);
     bo_free(curves);
     bo_free(numbers);

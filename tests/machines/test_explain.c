@@ -277,6 +277,32 @@ static void test_curves_are_means_and_quantiles(void **state)
     bo_context_destroy(context);
 }
 
+/* Probabilities are not shifted, and those of the classes add up to 1. */
+static void test_curves_of_classes_stay_probabilities(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_samples s = oracle_classes(ROWS, DIM, 3, 3, 1);
+    const bo_machine_desc desc = describe(BO_KERNEL_RBF);
+    bo_machine *machine = oracle_fit(context, &desc, &s);
+    const bo_explain_desc explain = {0};
+    enum { POINTS = 5 };
+    size_t values[POINTS], points;
+    double mean[POINTS * 3], low[POINTS * 3], high[POINTS * 3];
+    assert_ok(context, bo_explain_values(context, machine, &explain, ROWS, s.x, DIM, 0, POINTS, values, &points));
+    assert_ok(context,
+              bo_explain_curve(context, machine, &explain, ROWS, s.x, DIM, 0, points, values, mean, low, high));
+    for (size_t k = 0; k < points; k++) {
+        assert_close(mean[3 * k] + mean[3 * k + 1] + mean[3 * k + 2], 1, 1e-12);
+        for (size_t t = 0; t < 3; t++) assert_true(low[3 * k + t] >= 0 && high[3 * k + t] <= 1);
+    }
+    assert_true(mean[3 * (points - 1)] > mean[0] + 0.3); /* class 0 is far out on the first axis */
+    assert_true(high[0] - low[0] > 0.001);
+    bo_machine_destroy(machine);
+    oracle_drop(&s);
+    bo_context_destroy(context);
+}
+
 /* ---- contributions ---------------------------------------------------------------------------------------------------------- */
 
 enum { BACKGROUND = 6, ORDERS = 24 };
@@ -468,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_slopes_and_direction_of_a_linear_machine),
         cmocka_unit_test(test_values_are_quantiles_or_all),
         cmocka_unit_test(test_curves_are_means_and_quantiles),
+        cmocka_unit_test(test_curves_of_classes_stay_probabilities),
         cmocka_unit_test(test_contributions_are_shapley_values),
         cmocka_unit_test(test_contributions_of_a_linear_machine),
         cmocka_unit_test(test_threads_give_the_same_bits),
