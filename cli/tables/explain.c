@@ -196,6 +196,31 @@ size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t
     return count;
 }
 
+cli_word cli_explain_number(double value, double scale)
+{
+    const int decimals = scale > 0 && isfinite(scale) ? 4 - (int)floor(log10(scale)) : 4;
+    const double unit = pow(10, -decimals), rounded = fabs(value) < unit / 2 ? 0 : value;
+    const int digits = rounded != 0 ? (int)floor(log10(fabs(rounded))) + 1 + decimals : 1;
+    return cli_quantity(rounded, digits < 1 ? 1 : digits > 15 ? 15 : digits);
+}
+
+double cli_explain_curve_scale(const cli_explain_job *job, const cli_explain_curve *curve)
+{
+    double scale = 0;
+    if (job->report->classes) return 1;
+    for (size_t k = 0; k < curve->points; k++) scale = fmax(scale, fabs(curve->mean[k * job->outputs + job->shown]));
+    return scale;
+}
+
+double cli_explain_row_scale(const cli_explain_job *job)
+{
+    double scale = fmax(fabs(job->prediction[job->shown]), fabs(job->base[job->shown]));
+    if (job->report->classes) return 1;
+    for (size_t c = 0; c < job->columns; c++)
+        scale = fmax(scale, fabs(job->contributions[c * job->outputs + job->shown]));
+    return scale;
+}
+
 const char *cli_explain_measure(const cli_explain_job *job)
 {
     if (job->has_target) return job->report->classes ? "log loss" : "RMSE";
@@ -268,7 +293,7 @@ static int explain(void *given, const cli_common *common, const cli_arguments *a
     cli_explain_job job = {.session = &session,
                            .options = o,
                            .model_path = arguments->items[0],
-                           .data_path = arguments->items[1],
+                           .data_path = strcmp(arguments->items[1], "-") == 0 ? "standard input" : arguments->items[1],
                            .open_path = path,
                            .has_row = CLI_GIVEN(o, row)};
     if (status == CLI_DONE) status = run(&job);

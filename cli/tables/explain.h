@@ -82,6 +82,10 @@ const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_wo
 
 /* What permutations increase: "RMSE". */
 const char *cli_explain_measure(const cli_explain_job *job);
+/* A number to the precision of the largest number beside it, so that sums agree: five digits of `scale`. */
+cli_word cli_explain_number(double value, double scale);
+double cli_explain_curve_scale(const cli_explain_job *job, const cli_explain_curve *curve);
+double cli_explain_row_scale(const cli_explain_job *job);
 /* Columns by their contributions to the shown output, the largest first; freed by the caller. */
 size_t *cli_explain_row_order(const cli_explain_job *job);
 /* The inputs of a direction with the largest coordinates, at least `least`; returns their number, `most` at most. */

@@ -121,6 +121,7 @@ enum { OTHERS = 6 }; /* classes that are drawn beside the main one */
 static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve)
 {
     const size_t outputs = job->outputs, t = job->shown;
+    const double scale = cli_explain_curve_scale(job, curve);
     double *x = cli_allocate(curve->points, sizeof *x, "a picture");
     for (size_t k = 0; k < curve->points; k++) x[k] = curve->values[k].number;
     cli_line lines[OTHERS] = {{curve->mean + t, curve->low + t, curve->high + t, outputs}};
@@ -131,8 +132,9 @@ static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_e
     for (size_t k = 0; k < curve->points; k++)
         if (curve->values[k].missing)
             fprintf(out, "<p class=\"soft\">Missing: %s (%s to %s)</p>\n",
-                    cli_quantity(curve->mean[k * outputs + t], 4).s, cli_quantity(curve->low[k * outputs + t], 4).s,
-                    cli_quantity(curve->high[k * outputs + t], 4).s);
+                    cli_explain_number(curve->mean[k * outputs + t], scale).s,
+                    cli_explain_number(curve->low[k * outputs + t], scale).s,
+                    cli_explain_number(curve->high[k * outputs + t], scale).s);
     free(x);
 }
 
@@ -180,10 +182,10 @@ static void put_curves(FILE *out, const cli_explain_job *job)
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-static cli_word with_sign(double value)
+static cli_word with_sign(double value, double scale)
 {
     cli_word word;
-    snprintf(word.s, sizeof word.s, "%s%.46s", value > 0 ? "+" : "", cli_quantity(value, 4).s);
+    snprintf(word.s, sizeof word.s, "%s%.46s", value > 0 ? "+" : "", cli_explain_number(value, scale).s);
     return word;
 }
 
@@ -203,8 +205,9 @@ static void put_row(FILE *out, const cli_explain_job *job)
     cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a picture");
     cli_word *labels = cli_allocate(shown + 3, sizeof *labels, "a picture");
     char(*names)[160] = cli_allocate(shown + 1, sizeof *names, "a picture");
+    const double scale = cli_explain_row_scale(job);
     double at = job->base[t];
-    labels[0] = cli_quantity(at, 5);
+    labels[0] = cli_explain_number(at, scale);
     bars[count++] = (cli_bar){"mean prediction", labels[0].s, at, at, NAN, "total"};
     for (size_t i = 0; i < shown; i++) {
         const double part = job->contributions[order[i] * outputs + t];
@@ -212,19 +215,19 @@ static void put_row(FILE *out, const cli_explain_job *job)
         cli_explain_value value;
         cli_explain_value_of(job, order[i], job->row, &value);
         snprintf(names[i], sizeof names[i], "%.90s = %.60s", job->column[order[i]].name, value.text);
-        labels[count] = with_sign(part);
+        labels[count] = with_sign(part, scale);
         bars[count] = (cli_bar){names[i], labels[count].s, at, at + part, error, part < 0 ? "down" : "up"};
         at += part;
         count++;
     }
     const double rest = job->prediction[t] - at;
     if (shown < job->columns) {
-        labels[count] = with_sign(rest);
+        labels[count] = with_sign(rest, scale);
         bars[count] =
             (cli_bar){"all other columns", labels[count].s, at, job->prediction[t], NAN, rest < 0 ? "down" : "up"};
         count++;
     }
-    labels[count] = cli_quantity(job->prediction[t], 5);
+    labels[count] = cli_explain_number(job->prediction[t], scale);
     bars[count] = (cli_bar){"prediction", labels[count].s, job->prediction[t], job->prediction[t], NAN, "total"};
     fputs("<div class=\"card\">", out);
     cli_bars_svg(out, bars, count + 1, 0, "Contributions of the columns");

@@ -132,15 +132,15 @@ static void print_curves(const cli_explain_job *job)
 {
     char name[96], words[512];
     if (job->curve_count == 0) return;
-    snprintf(
-        words, sizeof words,
-        "%s: mean over %s rows that all have the same value of the column, and the range of 80%% of the rows after "
-        "their curves are shifted to the same level",
-        shown_name(job, name, sizeof name), cli_count(job->curve_rows).s);
+    snprintf(words, sizeof words,
+             "%s: mean over %s rows that all have the same value of the column, and the range of 80%% of the rows%s",
+             shown_name(job, name, sizeof name), cli_count(job->curve_rows).s,
+             job->report->classes ? "" : " after their curves are shifted to the same level");
     print_explained("Curves", words);
     for (size_t i = 0; i < job->curve_count; i++) {
         const cli_explain_curve *curve = &job->curves[i];
         const size_t shown = curve->points < VALUES ? curve->points : VALUES;
+        const double scale = cli_explain_curve_scale(job, curve);
         size_t at[VALUES];
         for (size_t k = 0; k < shown; k++) at[k] = shown > 1 ? k * (curve->points - 1) / (shown - 1) : 0;
         putchar('\n');
@@ -157,7 +157,7 @@ static void print_curves(const cli_explain_job *job)
         for (size_t r = 0; r < 3; r++) {
             printf("\n%-16s", titles[r]);
             for (size_t k = 0; k < shown; k++)
-                printf("%10s", cli_quantity(rows[r][at[k] * job->outputs + job->shown], 4).s);
+                printf("%10s", cli_explain_number(rows[r][at[k] * job->outputs + job->shown], scale).s);
         }
         putchar('\n');
         if (shown < curve->points && !job->column[curve->column].number)
@@ -169,11 +169,12 @@ static void print_row(const cli_explain_job *job)
 {
     const size_t outputs = job->outputs, t = job->shown;
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
+    const double scale = cli_explain_row_scale(job);
     char name[96], title[32], words[512];
     snprintf(title, sizeof title, "Row %zu", job->options->row);
     snprintf(words, sizeof words, "%s: prediction %s = mean prediction %s + contributions %s",
-             shown_name(job, name, sizeof name), cli_quantity(job->prediction[t], 5).s, cli_quantity(job->base[t], 5).s,
-             cli_quantity(job->prediction[t] - job->base[t], 5).s);
+             shown_name(job, name, sizeof name), cli_explain_number(job->prediction[t], scale).s,
+             cli_explain_number(job->base[t], scale).s, cli_explain_number(job->prediction[t] - job->base[t], scale).s);
     print_explained(title, words);
     size_t *order = cli_explain_row_order(job);
     printf("\n%-*s%16s%14s%9s\n", NAME_WIDTH, "column", "value", "contribution", "+-");
@@ -191,10 +192,11 @@ static void print_row(const cli_explain_job *job)
         const size_t wide = cli_letters(value.text);
         printf("%*s", wide < 16 ? (int)(17 - wide) : 1, "");
         print_name(value.text, wide < 16 ? (int)wide : 16);
-        printf("%14s%9s ", cli_quantity(part, 4).s, error_text(error).s);
+        printf("%14s%9s ", cli_explain_number(part, scale).s, error_text(error).s);
         print_bar(part, largest);
     }
-    if (shown < job->columns) printf("%-*s%14s\n", NAME_WIDTH + 16, "all other columns", cli_quantity(rest, 4).s);
+    if (shown < job->columns)
+        printf("%-*s%14s\n", NAME_WIDTH + 16, "all other columns", cli_explain_number(rest, scale).s);
     printf("Shapley values: averages over %s pairs of random orders of the columns.\n", cli_count(job->samples).s);
     free(order);
 }

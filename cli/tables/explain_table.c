@@ -1,5 +1,6 @@
 /* The model and the table of bochner explain: columns of the file, a sample of the rows. */
 #include "explain.h"
+#include "../common/random.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,29 @@ static bool read_row(cli_explain_job *job)
     return !failed(job, status) && job->row;
 }
 
+static void swap(void *a, void *b, size_t bytes)
+{
+    unsigned char *x = a, *y = b;
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char kept = x[i];
+        x[i] = y[i];
+        y[i] = kept;
+    }
+}
+
+/* Curves and contributions use the first rows of the sample; files are often sorted. */
+static void shuffle(cli_explain_job *job)
+{
+    const size_t dim = job->report->dim, targets = bo_schema_targets(job->schema);
+    uint64_t random = job->session->common.seed;
+    for (size_t i = job->rows; i > 1; i--) {
+        const size_t other = cli_random_below(&random, i);
+        if (other == i - 1) continue;
+        swap(job->x + (i - 1) * dim, job->x + other * dim, dim * sizeof *job->x);
+        if (job->y) swap(job->y + (i - 1) * targets, job->y + other * targets, targets * sizeof *job->y);
+    }
+}
+
 bool cli_explain_read(cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
@@ -223,5 +247,6 @@ bool cli_explain_read(cli_explain_job *job)
                  job->rows == 1 ? "" : "s");
         return false;
     }
+    shuffle(job);
     return !job->has_row || read_row(job);
 }
