@@ -126,7 +126,6 @@ static void overview(FILE *out)
     fputs("\n", out);
     cli_print_wrapped(out, "bochner help COMMAND shows examples and the most common options of a command.", 0);
     cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N: ended by signal N.", 0);
-    cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 
 /* Hidden, for the build and for `make docs`: copies standard input and inserts the options. */

@@ -152,7 +152,7 @@ static bool explain_row(cli_explain_job *job)
 {
     const size_t outputs = job->outputs, room = job->columns * outputs;
     const size_t by_cost = WALK_ROWS / (2 * job->columns + 2);
-    const size_t usual = by_cost > 200 ? 200 : by_cost < 20 ? 20 : by_cost;
+    const size_t usual = by_cost > job->rows ? job->rows : by_cost < 20 ? 20 : by_cost;
     bo_explain_desc desc = job->desc;
     desc.samples = job->samples = CLI_GIVEN(job->options, samples) ? job->options->samples : usual;
     job->base = cli_allocate(outputs, sizeof *job->base, "contributions");
@@ -322,7 +322,7 @@ static const cli_option rows[] = {
     COUNT("points", "N", cli_explain_options, points, "values of a column on its curve at most", .low = 2, .high = 1000,
           .initial = "20"),
     COUNT("samples", "N", cli_explain_options, samples, "pairs of random orders of the columns, with --row", .low = 1,
-          .high = 10000000, .otherwise = "200, fewer for many columns"),
+          .high = 10000000, .otherwise = "one per row of the sample, fewer for many columns"),
     SECTION("Data"),
     TEXT("labels", "FILE", cli_explain_options, labels, "separate file with the true values"),
     CHOICE("format", "FORMAT", cli_explain_options, format, bo_format_name, "format of DATA", .initial = "auto"),

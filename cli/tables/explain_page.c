@@ -118,7 +118,7 @@ static void put_directions(FILE *out, const cli_explain_job *job)
 
 enum { OTHERS = 6 }; /* classes that are drawn beside the main one */
 
-static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve)
+static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
 {
     const size_t outputs = job->outputs, t = job->shown;
     const double scale = cli_explain_curve_scale(job, curve);
@@ -128,7 +128,7 @@ static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_e
     size_t count = 1;
     for (size_t c = 0; job->report->classes > 2 && outputs <= OTHERS && c < outputs; c++)
         if (c != t) lines[count++] = (cli_line){curve->mean + c, NULL, NULL, outputs};
-    cli_curve_svg(out, x, curve->points, lines, count, job->column[curve->column].name);
+    cli_curve_svg(out, x, curve->points, lines, count, bounds, job->column[curve->column].name);
     for (size_t k = 0; k < curve->points; k++)
         if (curve->values[k].missing)
             fprintf(out, "<p class=\"soft\">Missing: %s (%s to %s)</p>\n",
@@ -138,14 +138,14 @@ static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_e
     free(x);
 }
 
-static void put_values_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve)
+static void put_values_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
 {
     const size_t outputs = job->outputs, t = job->shown;
     cli_range *ranges = cli_allocate(curve->points, sizeof *ranges, "a picture");
     for (size_t k = 0; k < curve->points; k++)
         ranges[k] = (cli_range){curve->values[k].text, curve->low[k * outputs + t], curve->mean[k * outputs + t],
                                 curve->high[k * outputs + t]};
-    cli_ranges_svg(out, ranges, curve->points, job->column[curve->column].name);
+    cli_ranges_svg(out, ranges, curve->points, bounds, job->column[curve->column].name);
     free(ranges);
 }
 
@@ -156,9 +156,23 @@ static void put_shown(FILE *out, const cli_explain_job *job)
                      "");
 }
 
+/* All curves have the same scale, so that their effects can be compared. */
+static cli_bounds common_bounds(const cli_explain_job *job)
+{
+    cli_bounds all = {INFINITY, -INFINITY};
+    for (size_t i = 0; i < job->curve_count; i++)
+        for (size_t k = 0; k < job->curves[i].points; k++) {
+            const size_t at = k * job->outputs + job->shown;
+            all.low = fmin(all.low, fmin(job->curves[i].low[at], job->curves[i].mean[at]));
+            all.high = fmax(all.high, fmax(job->curves[i].high[at], job->curves[i].mean[at]));
+        }
+    return all;
+}
+
 static void put_curves(FILE *out, const cli_explain_job *job)
 {
     if (job->curve_count == 0) return;
+    const cli_bounds bounds = common_bounds(job);
     fputs("<h2>Curves</h2>\n<p class=\"soft\">Partial dependence of ", out);
     put_shown(out, job);
     fprintf(out, ": its mean over %s rows if all of them have the same value of the column. ",
@@ -170,11 +184,12 @@ static void put_curves(FILE *out, const cli_explain_job *job)
               "the column depends on other columns.",
         out);
     if (job->report->classes > 2 && job->outputs <= OTHERS) fputs(" Thin lines are the other classes.", out);
+    fputs(" All curves have the same scale.", out);
     fputs("</p>\n<div class=\"curves\">\n", out);
     for (size_t i = 0; i < job->curve_count; i++) {
         const cli_explain_curve *curve = &job->curves[i];
         cli_html_element(out, "<div class=\"card\"><h3>", job->column[curve->column].name, "</h3>");
-        (job->column[curve->column].number ? put_numbers_curve : put_values_curve)(out, job, curve);
+        (job->column[curve->column].number ? put_numbers_curve : put_values_curve)(out, job, curve, bounds);
         fputs("</div>\n", out);
     }
     fputs("</div>\n", out);

@@ -151,9 +151,10 @@ static void put_axes(FILE *out, const scale *x, const scale *y)
                 CURVE_HEIGHT - BOTTOM + 17, tick_text(x, v).s);
 }
 
-void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *lines, size_t count, const char *title)
+void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *lines, size_t count, cli_bounds bounds,
+                   const char *title)
 {
-    scale across = empty_scale(), up = empty_scale();
+    scale across = empty_scale(), up = {.low = bounds.low, .high = bounds.high};
     for (size_t k = 0; k < points; k++) {
         if (isnan(x[k])) continue;
         include(&across, x[k]);
@@ -196,10 +197,10 @@ void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *li
 
 enum { RANGE_NAMES = 110, RANGE_LETTERS = 15 };
 
-void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, const char *title)
+void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title)
 {
     const int height = (int)count * 22 + 34;
-    scale s = empty_scale();
+    scale s = {.low = bounds.low, .high = bounds.high};
     for (size_t i = 0; i < count; i++) {
         include(&s, ranges[i].low);
         include(&s, ranges[i].mark);

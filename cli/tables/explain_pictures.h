@@ -21,14 +21,20 @@ typedef struct cli_line {
     size_t stride;                /* numbers between two points */
 } cli_line;
 
+/* The part of the scale of a picture that must be shown, so that several pictures have the same scale. */
+typedef struct cli_bounds {
+    double low, high;
+} cli_bounds;
+
 /* lines[0] is the main one. Points whose x is NAN are left out. */
-void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *lines, size_t count, const char *title);
+void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *lines, size_t count, cli_bounds bounds,
+                   const char *title);
 
 /* Ranges with a mark, one per line: values of categories. */
 typedef struct cli_range {
     const char *name;
     double low, mark, high;
 } cli_range;
-void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, const char *title);
+void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title);
 
 #endif
