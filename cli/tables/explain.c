@@ -148,10 +148,23 @@ static bool draw_curves(cli_explain_job *job)
 
 /* ---- one row -------------------------------------------------------------------------------------------------- */
 
+/* The mean number of columns in which the row and a row of the sample differ; rows of the others are not predicted. */
+static size_t different_columns(const cli_explain_job *job)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < job->rows; i++)
+        for (size_t c = 0; c < job->columns; c++) {
+            const cli_explain_column *column = &job->column[c];
+            const float *value = job->x + i * job->report->dim + column->first;
+            count += memcmp(value, job->row + column->first, column->inputs * sizeof *value) != 0;
+        }
+    return count / job->rows;
+}
+
 static bool explain_row(cli_explain_job *job)
 {
     const size_t outputs = job->outputs, room = job->columns * outputs;
-    const size_t by_cost = WALK_ROWS / (2 * job->columns + 2);
+    const size_t by_cost = WALK_ROWS / (2 * different_columns(job) + 2);
     const size_t usual = by_cost > job->rows ? job->rows : by_cost < 20 ? 20 : by_cost;
     bo_explain_desc desc = job->desc;
     desc.samples = job->samples = CLI_GIVEN(job->options, samples) ? job->options->samples : usual;

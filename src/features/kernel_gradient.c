@@ -98,16 +98,18 @@ static slopes arccos_slopes(const bo_pair *pair)
 
 static slopes kernel_slopes(const bo_features_desc *desc, const bo_pair *pair)
 {
-    const double gamma = desc->gamma, k = bo_kernel_value(desc, pair);
+    const double gamma = desc->gamma;
     switch (desc->kernel) {
     case BO_KERNEL_RBF:
-        return (slopes){.distance2 = -gamma * k};
+        return (slopes){.distance2 = -gamma * bo_value_rbf(desc, pair)};
     case BO_KERNEL_LAPLACIAN:
-        return (slopes){.distance1 = -gamma * k};
+        return (slopes){.distance1 = -gamma * bo_value_laplacian(desc, pair)};
     case BO_KERNEL_CAUCHY:
-        return (slopes){.product = -k};
+        return (slopes){.product = -bo_value_cauchy(desc, pair)};
     case BO_KERNEL_MATERN12:
-        return (slopes){.distance2 = pair->distance2 > 0 ? -gamma * k / (2 * sqrt(pair->distance2)) : 0};
+        return (slopes){.distance2 = pair->distance2 > 0
+                                         ? -gamma * bo_value_matern12(desc, pair) / (2 * sqrt(pair->distance2))
+                                         : 0};
     case BO_KERNEL_MATERN32:
         return (slopes){.distance2 = -1.5 * gamma * gamma * exp(-sqrt(3 * pair->distance2) * gamma)};
     case BO_KERNEL_MATERN52: {
@@ -115,9 +117,10 @@ static slopes kernel_slopes(const bo_features_desc *desc, const bo_pair *pair)
         return (slopes){.distance2 = -5.0 / 6 * gamma * gamma * (1 + a) * exp(-a)};
     }
     case BO_KERNEL_RATIONAL_QUADRATIC:
-        return (slopes){.distance2 = -gamma * k / (1 + gamma * pair->distance2 / desc->alpha)};
+        return (slopes){.distance2 = -gamma * bo_value_rational_quadratic(desc, pair) /
+                                     (1 + gamma * pair->distance2 / desc->alpha)};
     case BO_KERNEL_SOFTMAX:
-        return (slopes){.dot = k};
+        return (slopes){.dot = bo_value_softmax(desc, pair)};
     case BO_KERNEL_ARCCOS:
         return arccos_slopes(pair);
     case BO_KERNEL_POLYNOMIAL: {
@@ -128,7 +131,7 @@ static slopes kernel_slopes(const bo_features_desc *desc, const bo_pair *pair)
     case BO_KERNEL_TAYLOR:
         return (slopes){.dot = 1 + pair->dot};
     case BO_KERNEL_HEDGEHOG:
-        return (slopes){.dot = 1 / (pair->sum_x * pair->sum_y), .sum_x = -k / pair->sum_x};
+        return (slopes){.dot = 1 / (pair->sum_x * pair->sum_y), .sum_x = -bo_value_hedgehog(desc, pair) / pair->sum_x};
     case BO_KERNEL_NNGP:
     case BO_KERNEL_NTK:
         return network_slopes(desc, pair);
@@ -180,11 +183,9 @@ static void differences_gradient(const bo_features *f, const float *x, const flo
     const double *factor = f->factor, gamma = f->desc.gamma;
     const bo_form form = bo_kernel_find(f->desc.kernel)->form;
     bo_pair pair = {.product = 1};
-    for (size_t j = 0; j < dim; j++) {
-        out[j] = ((double)x[j] - (double)w[j]) * factor[j];
-        pair.distance2 += out[j] * out[j];
-        pair.distance1 += fabs(out[j]);
-    }
+    for (size_t j = 0; j < dim; j++) out[j] = ((double)x[j] - (double)w[j]) * factor[j];
+    for (size_t j = 0; form == BO_FORM_DISTANCE && j < dim; j++) pair.distance2 += out[j] * out[j];
+    for (size_t j = 0; form == BO_FORM_L1 && j < dim; j++) pair.distance1 += fabs(out[j]);
     for (size_t j = 0; form == BO_FORM_PRODUCT && j < dim; j++) pair.product *= 1 + gamma * gamma * out[j] * out[j];
     const slopes by = kernel_slopes(&f->desc, &pair);
     for (size_t j = 0; form == BO_FORM_DISTANCE && j < dim; j++) out[j] *= 2 * by.distance2 * factor[j];

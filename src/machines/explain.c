@@ -49,24 +49,62 @@ enum { BATCH_ROWS = BO_SIZE(4096, 8), BATCH_NUMBERS = BO_SIZE(1 << 22, 1 << 10) 
 
 bo_status bo_explain_batch_create(bo_context *context, const bo_explained *e, bo_explain_batch *out)
 {
+    const bool sparse = e->machine->scaler.place != NULL;
     const size_t capacity = bo_min(BATCH_ROWS, BATCH_NUMBERS / (e->dim + 2 * e->outputs) + 1);
+    const size_t numbers = sparse ? capacity * e->dim : 0;
     *out = (bo_explain_batch){.capacity = capacity};
     out->x = bo_alloc_raw(context, capacity * e->dim, sizeof *out->x, "a block of inputs");
     out->out = bo_alloc_raw(context, capacity * e->outputs, sizeof *out->out, "predictions");
-    return out->x && out->out ? BO_OK : BO_MEMORY;
+    out->start = bo_alloc_raw(context, capacity + 1, sizeof *out->start, "a block of inputs");
+    out->column = bo_alloc_raw(context, numbers, sizeof *out->column, "a block of inputs");
+    out->value = bo_alloc_raw(context, numbers, sizeof *out->value, "a block of inputs");
+    return out->x && out->out && out->start && out->column && out->value ? BO_OK : BO_MEMORY;
 }
 
 void bo_explain_batch_free(bo_explain_batch *batch)
 {
     bo_free(batch->x);
     bo_free(batch->out);
+    bo_free(batch->start);
+    bo_free(batch->column);
+    bo_free(batch->value);
+}
+
+/* The numbers of the first rows that are not 0. */
+static bo_sparse sparse_rows(const bo_explained *e, bo_explain_batch *batch, size_t rows)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rows; i++) {
+        batch->start[i] = count;
+        for (size_t j = 0; j < e->dim; j++) {
+            const float value = batch->x[i * e->dim + j];
+            if (value == 0) continue;
+            batch->column[count] = (uint32_t)j;
+            batch->value[count++] = value;
+        }
+    }
+    batch->start[rows] = count;
+    return (bo_sparse){rows, e->dim, batch->start, batch->column, batch->value};
 }
 
 bo_status bo_explain_batch_run(bo_context *context, const bo_explained *e, bo_explain_batch *batch, size_t rows)
 {
-    if (e->machine->report.classes)
-        return bo_machine_predict_probabilities(context, e->machine, rows, batch->x, e->dim, batch->out);
-    return bo_machine_predict(context, e->machine, rows, batch->x, e->dim, batch->out, NULL);
+    const bool classes = e->machine->report.classes > 0;
+    if (e->machine->scaler.place) {
+        const bo_sparse sparse = sparse_rows(e, batch, rows);
+        return classes ? bo_machine_classify_sparse(context, e->machine, &sparse, NULL, batch->out)
+                       : bo_machine_predict_sparse(context, e->machine, &sparse, batch->out, NULL);
+    }
+    return classes ? bo_machine_predict_probabilities(context, e->machine, rows, batch->x, e->dim, batch->out)
+                   : bo_machine_predict(context, e->machine, rows, batch->x, e->dim, batch->out, NULL);
+}
+
+bo_status bo_explain_batch_test(bo_context *context, const bo_explained *e, bo_explain_batch *batch, size_t rows,
+                                const double *y, bo_metrics *metrics)
+{
+    if (!e->machine->scaler.place) return bo_machine_evaluate(context, e->machine, rows, batch->x, e->dim, y, metrics);
+    const bo_sparse sparse = sparse_rows(e, batch, rows);
+    return bo_machine_evaluate_sparse(context, e->machine, &sparse, y, metrics);
 }
 
 void bo_running_add(bo_running *running, double value)
@@ -166,8 +204,7 @@ static bo_status test_rows(bo_context *context, permuting *p, size_t column, fig
     bo_status status = BO_OK;
     for (size_t first = 0, rows; status == BO_OK && first < p->e->rows; first += rows) {
         rows = fill_batch(p, first, column);
-        status =
-            bo_machine_evaluate(context, p->e->machine, rows, p->batch.x, p->e->dim, p->y + first * targets, metrics);
+        status = bo_explain_batch_test(context, p->e, &p->batch, rows, p->y + first * targets, metrics);
     }
     if (status == BO_OK)
         *out = report->classes ? (figures){bo_metrics_log_loss(metrics), bo_metrics_accuracy(metrics)}

@@ -33,16 +33,24 @@ static inline size_t bo_explained_inputs(const bo_explained *e, size_t column)
 /* Copies the inputs of a column from one row to another. */
 void bo_explained_copy(const bo_explained *e, size_t column, const float *from, float *to);
 
-/* Rows that are predicted together: x is capacity x dim, out capacity x outputs (targets or probabilities). */
+/* Rows that are predicted together: x is capacity x dim, out capacity x outputs (targets or probabilities). Machines that were
+ * fitted to sparse rows predict them as sparse rows, which is faster. */
 typedef struct bo_explain_batch {
     size_t capacity;
     float *x;
     double *out;
+    size_t *start; /* sparse: capacity + 1 */
+    uint32_t *column;
+    float *value; /* sparse: capacity x dim */
 } bo_explain_batch;
 
 bo_status bo_explain_batch_create(bo_context *context, const bo_explained *e, bo_explain_batch *out);
 void bo_explain_batch_free(bo_explain_batch *batch);
+/* Predicts the first rows into `out`. */
 bo_status bo_explain_batch_run(bo_context *context, const bo_explained *e, bo_explain_batch *batch, size_t rows);
+/* Compares the predictions of the first rows with true values. */
+bo_status bo_explain_batch_test(bo_context *context, const bo_explained *e, bo_explain_batch *batch, size_t rows,
+                                const double *y, bo_metrics *metrics);
 
 /* Mean and standard error of numbers that are added one by one (Welford). */
 typedef struct bo_running {
