@@ -48,6 +48,17 @@ void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *sche
     cli_json_end(json);
 }
 
+/* Coverage of all rows and of each fifth of the predictions. */
+static void json_coverage(const bo_metrics *metrics, cli_json *json)
+{
+    cli_json_add_number(json, "coverage_95", bo_metrics_coverage(metrics));
+    if (metrics->interval_rows < BO_COVERAGE_PARTS) return;
+    cli_json_array(json, "coverage_95_by_fifth");
+    for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
+        cli_json_add_number(json, NULL, bo_metrics_coverage_part(metrics, part));
+    cli_json_end(json);
+}
+
 void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_json_object(json, "test");
@@ -59,7 +70,7 @@ void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, cli_js
     } else {
         cli_json_add_number(json, "rmse", bo_metrics_rmse(metrics));
         cli_json_add_number(json, "r2", bo_metrics_r2(metrics));
-        if (metrics->desc.has_std) cli_json_add_number(json, "coverage_95", bo_metrics_coverage(metrics));
+        if (metrics->desc.has_std) json_coverage(metrics, json);
         if (metrics->desc.targets > 1) json_targets(metrics, schema, json);
     }
     cli_json_end(json);
@@ -130,6 +141,17 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
     }
 }
 
+static void print_coverage(const bo_metrics *metrics, FILE *out)
+{
+    fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
+            100 * bo_metrics_coverage(metrics));
+    if (metrics->interval_rows < 20 * BO_COVERAGE_PARTS) return; /* too few rows for fractions */
+    fputs("            (by fifth of the predictions, smallest first:", out);
+    for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
+        fprintf(out, "%s %.1f%%", part ? "," : "", 100 * bo_metrics_coverage_part(metrics, part));
+    fputs(")\n", out);
+}
+
 void cli_metrics_print(const bo_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     if (metrics->desc.classes) {
@@ -142,9 +164,7 @@ void cli_metrics_print(const bo_metrics *metrics, const bo_schema *schema, FILE 
     fprintf(out, "Test        ");
     cli_metrics_print_numbers(out, bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
     fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
-    if (metrics->desc.has_std)
-        fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
-                100 * bo_metrics_coverage(metrics));
+    if (metrics->desc.has_std) print_coverage(metrics, out);
     for (size_t t = 0; t < metrics->desc.targets && metrics->desc.targets > 1; t++) {
         fprintf(out, "            %s: ", schema ? bo_schema_target(schema, t) : "target");
         cli_metrics_print_numbers(out, bo_metrics_target_rmse(metrics, t), bo_metrics_target_r2(metrics, t));

@@ -383,6 +383,7 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     cli_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
     cli_json_add_text(&json, "solver", bo_solver_name(report->solver));
     cli_json_add_flag(&json, "has_std", report->has_std);
+    if (!report->classes) cli_json_add_text(&json, "target_scale", bo_target_scale_name(report->target_scale));
     cli_json_add_flag(&json, "keeps_rows", keeps_rows(report));
     cli_validation_json(&json, report);
     if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
@@ -434,13 +435,15 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
            : keeps_rows(report) ? "; their inputs are stored in the file for the standard deviations"
                                 : "");
     cli_kernel_print(stdout, report);
-    printf("%-12sloss %s, lambda %s, solver %s, scaling %s\n", "Fit", bo_loss_name(report->loss),
-           cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling));
+    const bool logarithms = report->target_scale == BO_TARGET_SCALE_LOG;
+    printf("%-12sloss %s, lambda %s, solver %s, scaling %s%s\n", "Fit", bo_loss_name(report->loss),
+           cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling),
+           logarithms ? ", target scale log" : "");
     cli_validation_print(stdout, report);
     if (!report->classes)
-        printf("%-12s%s%s\n", "Noise", cli_quantity(report->noise_std, 4).s,
-               report->has_std ? " (standard deviation); predicts standard deviations"
-                               : " (standard deviation); does not predict standard deviations");
+        printf("%-12s%s (standard deviation%s); %s standard deviations and intervals\n", "Noise",
+               cli_quantity(report->noise_std, 4).s, logarithms ? " of the logarithm" : "",
+               report->has_std ? "predicts" : "does not predict");
     if (report->function == BO_FUNCTION_SECTIONS) return; /* the kernel is exact */
     printf("%-12s", "Features");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);

@@ -18,6 +18,7 @@ typedef struct predict_options {
     const char *labels, *out, *plot;
     bo_format format;
     bool std, proba, labeled;
+    double interval;
     size_t context;
     bo_storage weights;
     cli_network_data network;
@@ -39,6 +40,8 @@ typedef struct predict_job {
     bo_sparse sparse; /* the rows of a block, owned by the stream */
     size_t block;     /* rows of a block */
     double *y, *mean, *std, *row;
+    double *low, *high;     /* of --interval, or of 95% */
+    double *low95, *high95; /* of 95%: low and high, or separate */
     int *classes;
 } predict_job;
 
@@ -58,20 +61,41 @@ static const char *class_name(const void *user, size_t index, char room[CLI_NAME
     return room;
 }
 
-/* For regression: per target the mean and, with --std, the standard deviation and the interval. */
+/* Whether intervals are printed, and their level. */
+static bool has_interval(const predict_options *o)
+{
+    return o->std || CLI_GIVEN(o, interval);
+}
+
+static double level_of(const predict_options *o)
+{
+    return CLI_GIVEN(o, interval) ? o->interval : 0.95;
+}
+
+/* Numbers per target of a regression. */
+static size_t numbers_each(const predict_options *o)
+{
+    return 1 + (o->std ? 1 : 0) + (has_interval(o) ? 2 : 0);
+}
+
+/* For regression: per target the mean, with --std the standard deviation, and with --std or --interval the ends of the interval,
+ * whose names have the level in percent. */
 static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
 {
-    static const char *const alone[] = {"mean", "std", "low95", "high95"};
-    static const char *const after[] = {"", "_std", "_low95", "_high95"};
     const predict_job *job = user;
-    const size_t each = job->options->std ? 4 : 1, target = index / each, part = index % each;
+    const size_t each = numbers_each(job->options), target = index / each, part = index % each;
     const char *target_name = job->schema ? bo_schema_target(job->schema, target) : NULL;
+    char what[32] = "mean";
+    if (part == 1 && job->options->std)
+        snprintf(what, sizeof what, "std");
+    else if (part > 0)
+        snprintf(what, sizeof what, "%s%.10g", part + 1 == each ? "high" : "low", 100 * level_of(job->options));
     if (job->report->outputs == 1)
-        snprintf(room, CLI_NAME, "%s", each == 1 ? "prediction" : alone[part]);
+        snprintf(room, CLI_NAME, "%s", each == 1 ? "prediction" : what);
     else if (target_name)
-        snprintf(room, CLI_NAME, "%s%s", target_name, after[part]);
+        snprintf(room, CLI_NAME, "%s%s%s", target_name, part ? "_" : "", part ? what : "");
     else
-        snprintf(room, CLI_NAME, "prediction%zu%s", target, after[part]);
+        snprintf(room, CLI_NAME, "prediction%zu%s%s", target, part ? "_" : "", part ? what : "");
     return room;
 }
 
@@ -83,7 +107,7 @@ static bool open_output(predict_job *job)
                                  .classes = classes,
                                  .label = class_name,
                                  .numbers = classes ? (job->options->proba ? classes : 0)
-                                                    : job->report->outputs * (job->options->std ? 4 : 1),
+                                                    : job->report->outputs * numbers_each(job->options),
                                  .name = classes ? class_name : number_name,
                                  .user = job,
                                  .item = sizeof(double)};
@@ -100,13 +124,12 @@ static void row_numbers(const predict_job *job, size_t i, double *row)
         return;
     }
     for (size_t t = 0; t < report->outputs; t++) {
-        double mean = job->mean[i * report->outputs + t];
-        row[count++] = mean;
-        if (!job->options->std) continue;
-        double std = job->std[i * report->outputs + t];
-        row[count++] = std;
-        row[count++] = mean - BO_INTERVAL_95 * std;
-        row[count++] = mean + BO_INTERVAL_95 * std;
+        const size_t at = i * report->outputs + t;
+        row[count++] = job->mean[at];
+        if (job->options->std) row[count++] = job->std[at];
+        if (!has_interval(job->options)) continue;
+        row[count++] = job->low[at];
+        row[count++] = job->high[at];
     }
 }
 
@@ -121,14 +144,30 @@ static bool write_rows(predict_job *job, size_t rows)
 
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
+/* Numbers with intervals of the requested level, and of 95% for the metrics if that is another one. */
+static bo_status predict_numbers(predict_job *job, size_t rows, double level, double *low, double *high)
+{
+    bo_context *context = job->session->context;
+    const size_t dim = job->report->dim;
+    if (!job->x && !job->std) return bo_machine_predict_sparse(context, job->machine, &job->sparse, job->mean, NULL);
+    if (!job->std) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, NULL);
+    if (!job->x)
+        return bo_machine_predict_interval_sparse(context, job->machine, &job->sparse, level, job->mean, job->std, low,
+                                                  high);
+    return bo_machine_predict_interval(context, job->machine, rows, job->x, dim, level, job->mean, job->std, low, high);
+}
+
 static bo_status predict_block(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
     size_t dim = job->report->dim;
-    if (!job->x && !job->report->classes)
-        return bo_machine_predict_sparse(context, job->machine, &job->sparse, job->mean, job->std);
+    if (!job->report->classes) {
+        bo_status status = predict_numbers(job, rows, level_of(job->options), job->low, job->high);
+        if (status == BO_OK && job->low95 != job->low)
+            status = predict_numbers(job, rows, 0.95, job->low95, job->high95);
+        return status;
+    }
     if (!job->x) return bo_machine_classify_sparse(context, job->machine, &job->sparse, job->classes, job->mean);
-    if (!job->report->classes) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
     bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
     if (status == BO_OK && job->mean)
         status = bo_machine_predict_probabilities(context, job->machine, rows, job->x, dim, job->mean);
@@ -155,7 +194,9 @@ static bool predict_all(predict_job *job)
         if (job->has_target && job->report->classes)
             status = bo_metrics_add_classes(session->context, job->metrics, rows, job->y, job->classes, job->mean);
         else if (job->has_target)
-            status = bo_metrics_add(session->context, job->metrics, rows, job->y, job->mean, job->std);
+            status = job->std ? bo_metrics_add_intervals(session->context, job->metrics, rows, job->y, job->mean,
+                                                         job->std, job->low95, job->high95)
+                              : bo_metrics_add(session->context, job->metrics, rows, job->y, job->mean, NULL);
         if (status != BO_OK) break;
         if (!write_rows(job, rows)) return false;
         job->rows += rows;
@@ -194,10 +235,12 @@ static bool open_model(predict_job *job)
     if (status == BO_FORMAT) return no_model(job);
     if (failed(job, status)) return false;
     job->report = bo_machine_report(job->machine);
-    if (job->options->std && !job->report->has_std) {
-        cli_fail(job->session, "--std: %s does not predict standard deviations: %s", job->model_path,
-                 job->report->classes ? "it predicts classes (use --proba for probabilities)"
-                                      : "it was fitted with solver cg or sgd, which do not factor the Gram matrix");
+    if (has_interval(job->options) && !job->report->has_std) {
+        cli_fail(job->session, "--%s: %s does not predict standard deviations and intervals: %s",
+                 job->options->std ? "std" : "interval", job->model_path,
+                 job->report->classes
+                     ? "it predicts classes (use --proba for probabilities)"
+                     : "it was fitted with solver cg, sgd or adam to too few rows to hold some of them back");
         return false;
     }
     if (job->options->proba && !job->report->classes) {
@@ -256,8 +299,15 @@ static bool allocate(predict_job *job)
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
     if (!report->classes || job->options->proba || job->has_target)
         job->mean = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
-    if (!report->classes && report->has_std && (job->options->std || job->has_target))
-        job->std = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
+    if (!report->classes && report->has_std && (has_interval(job->options) || job->has_target)) {
+        job->std = cli_allocate(5 * BLOCK * outputs, sizeof(double), "predictions");
+        job->low = job->low95 = job->std + BLOCK * outputs;
+        job->high = job->high95 = job->low + BLOCK * outputs;
+        if (job->has_target && level_of(job->options) != 0.95) {
+            job->low95 = job->high + BLOCK * outputs;
+            job->high95 = job->low95 + BLOCK * outputs;
+        }
+    }
     job->row = cli_allocate(4 * outputs + 1, sizeof(double), "predictions");
     return true;
 }
@@ -295,7 +345,11 @@ static int run(predict_job *job)
 /* The first given option that applies to tables only; NULL if there is none. */
 static const char *table_option(const predict_options *o)
 {
-    return o->std ? "std" : o->labels ? "labels" : CLI_GIVEN(o, format) ? "format" : NULL;
+    return o->std                   ? "std"
+           : CLI_GIVEN(o, interval) ? "interval"
+           : o->labels              ? "labels"
+           : CLI_GIVEN(o, format)   ? "format"
+                                    : NULL;
 }
 
 /* The same for options of texts. */
@@ -375,6 +429,9 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
 static const cli_option rows[] = {
     SECTION("Predictions"),
     FLAG("std", predict_options, std, "for regression: print mean, standard deviation and 95% interval"),
+    REAL("interval", "LEVEL", predict_options, interval,
+         "for regression: print mean and the interval that contains the true value with this probability, such as 0.9",
+         .low = 0.001, .high = 0.9999, .otherwise = "none; 0.95 with --std"),
     FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
     TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy", .otherwise = "CSV on standard output"),
     TEXT("plot", "FILE", predict_options, plot,
@@ -401,11 +458,12 @@ const cli_usage cli_predict_usage = {
              "- reads standard input line by line.",
     .examples = "  bochner predict price.model new.csv\n"
                 "  bochner predict price.model new.csv --std --out predicted.csv\n"
+                "  bochner predict price.model new.csv --interval 0.9\n"
                 "  bochner predict reviews new.txt --proba\n",
     .groups = {{rows, 0},
                {cli_network_part_rows, offsetof(predict_options, network)},
                {cli_network_graph_rows, offsetof(predict_options, network)}},
-    .essential = {"out", "std", "proba", "plot", "labels", "labeled", "context", "json"},
+    .essential = {"out", "std", "interval", "proba", "plot", "labels", "labeled", "context", "json"},
 };
 
 int cli_predict(int argc, char **argv)

@@ -111,7 +111,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
                          : plan->searches_gamma                        ? "gamma chosen by search"
                          : plan->searches_lambda                       ? "lambda chosen by search"
                                                                        : "gamma and lambda given";
-    const char *kernel = bo_kernel_name(desc.features.kernel);
+    const char *kernel = desc.choose_kernel ? "chosen" : bo_kernel_name(desc.features.kernel);
     if (plan->exact)
         cli_say(job->session, "Plan        exact %s kernel of %s rows, %s; Cholesky factorization of the kernel matrix",
                 kernel, cli_count(plan->features).s, chosen);
@@ -230,7 +230,16 @@ static int run(cli_fit_job *job)
 /* Sparse rows need a kernel of differences; leverage scores need dense rows. */
 static bool can_be_sparse(const cli_fit_options *o)
 {
-    return o->kernel <= BO_KERNEL_RATIONAL_QUADRATIC && o->sampling != BO_SAMPLING_LEVERAGE;
+    return (o->kernel <= BO_KERNEL_RATIONAL_QUADRATIC || o->kernel == CLI_KERNEL_AUTO) && o->metric <= BO_METRIC_NONE &&
+           o->sampling != BO_SAMPLING_LEVERAGE;
+}
+
+/* With --kernel auto, unless an option belongs to random features or to one kernel. */
+static bool chooses_kernel(const cli_fit_options *o)
+{
+    return o->kernel == CLI_KERNEL_AUTO && !CLI_GIVEN(o, features) && !CLI_GIVEN(o, function) && !CLI_GIVEN(o, draw) &&
+           !CLI_GIVEN(o, sampling) && !CLI_GIVEN(o, alpha) && !CLI_GIVEN(o, degree) && !(o->gamma > 0) &&
+           !o->length_scales && !o->stream;
 }
 
 static void describe(cli_fit_job *job, const cli_arguments *files)
@@ -259,7 +268,10 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
         .solver = o->solver,
         .scaling = o->scaling,
         .precision = o->precision,
-        .features = {.kernel = o->kernel,
+        .choose_kernel = chooses_kernel(o),
+        .metric = o->metric,
+        .target_scale = o->target_scale,
+        .features = {.kernel = o->kernel == CLI_KERNEL_AUTO ? BO_KERNEL_RBF : (bo_kernel)o->kernel,
                      .function = o->function,
                      .draw = o->draw,
                      .sampling = o->sampling,
@@ -294,6 +306,12 @@ static int check_paths(const cli_fit_options *o, const cli_arguments *files)
     return status;
 }
 
+/* The kernels of fit: those of the library, and auto. */
+static const char *kernel_name(unsigned kernel)
+{
+    return kernel == CLI_KERNEL_AUTO ? "auto" : bo_kernel_name((bo_kernel)kernel);
+}
+
 static int check(const cli_fit_options *o, const cli_arguments *files)
 {
     const char *network = CLI_STRAY_NETWORK_OPTION(o);
@@ -311,7 +329,7 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
         return cli_wrong_use("fit", "--labels expects one training file, found %zu", files->count);
     if (network)
         return cli_wrong_use("fit", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s", network,
-                             bo_kernel_name(o->kernel));
+                             kernel_name(o->kernel));
     if (o->labels && o->target)
         return cli_wrong_use("fit", "--labels and --target exclude each other; use one of them");
     if (o->plot && !cli_plot_known(o->plot))
@@ -377,8 +395,16 @@ static const cli_option rows[] = {
     COUNT("sample", "N", cli_fit_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
           .initial = "10000"),
     SECTION("Features"),
-    CHOICE("kernel", "K", cli_fit_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
-           .without = CLI_KERNELS_WITHOUT, .initial = "rbf"),
+    CHOICE(
+        "kernel", "K", cli_fit_options, kernel, kernel_name,
+        "kernel, the similarity of two rows (auto: chosen by the leave-one-out error; rbf if options of the features, gamma or "
+        "length scales are set)",
+        .without = CLI_FIT_KERNELS_WITHOUT, .initial = "auto"),
+    CHOICE(
+        "metric", "M", cli_fit_options, metric, bo_metric_choice_name,
+        "metric of the kernel: learn weights the columns and their combinations by the gradients of the fitted function, "
+        "diagonal weights columns only (auto: learn with --kernel auto, otherwise none)",
+        .initial = "auto"),
     COUNT("features", "R", cli_fit_options, features, "number of random features", .otherwise = "4096"),
     CHOICE(
         "function", "F", cli_fit_options, function, bo_function_name,
@@ -422,6 +448,10 @@ static const cli_option rows[] = {
         "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "
         "of the losses + lambda/2 |b|^2",
         .otherwise = "chosen by search"),
+    CHOICE("target-scale", "HOW", cli_fit_options, target_scale, bo_target_scale_name,
+           "scale on which a number is fitted; log needs positive targets (auto: log if it reduces the error of skewed "
+           "positive targets)",
+           .initial = "auto"),
     CHOICE("solver", "S", cli_fit_options, solver, bo_solver_name, "solver of the linear system", .initial = "auto"),
     REAL("noise", "S", cli_fit_options, noise,
          "standard deviation of noise added to the features; its expected effect is computed in closed form",

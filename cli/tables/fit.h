@@ -15,7 +15,9 @@ typedef struct cli_fit_options {
     bo_solver solver;
     bo_scaling scaling;
     bo_precision precision;
-    bo_kernel kernel;
+    unsigned kernel; /* bo_kernel or CLI_KERNEL_AUTO */
+    bo_metric_choice metric;
+    bo_target_scale target_scale;
     bo_function function;
     bo_draw draw;
     bo_sampling sampling;

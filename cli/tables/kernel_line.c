@@ -13,8 +13,13 @@ void cli_kernel_print(FILE *out, const bo_fit_report *report)
         fprintf(out, " of %d hidden %s (%s, weight variance %s, bias variance %s)", report->depth,
                 report->depth == 1 ? "layer" : "layers", bo_hidden_activation_name(report->activation),
                 cli_significant(report->weight_variance, 4).s, cli_significant(report->bias_variance, 4).s);
+    if (report->metric != BO_METRIC_NONE)
+        fprintf(out, " with a %s metric", report->metric == BO_METRIC_DIAGONAL ? "learned diagonal" : "learned");
     fprintf(out, ", gamma %s; ", cli_significant(report->gamma, 4).s);
-    if (report->function == BO_FUNCTION_SECTIONS)
+    if (report->function == BO_FUNCTION_SECTIONS && report->members > 1)
+        fprintf(out, "exact, with %s training rows; mean of %zu kernels and metrics\n", cli_count(report->features).s,
+                report->members);
+    else if (report->function == BO_FUNCTION_SECTIONS)
         fprintf(out, "exact, with %s training rows\n", cli_count(report->features).s);
     else
         fprintf(out, "%s features (%s, %s)\n", cli_count(report->features).s, bo_function_name(report->function),

@@ -5,9 +5,12 @@
 #include <bochner/features.h>
 
 /* Kernels from CUSTOM on are for attention, except those of networks. */
-#define CLI_KERNELS_WITHOUT   (~0u << BO_KERNEL_CUSTOM & ~(1u << BO_KERNEL_NNGP | 1u << BO_KERNEL_NTK))
-#define CLI_MAPS_WITHOUT      (~0u << BO_FUNCTION_CUSTOM & ~(1u << BO_FUNCTION_NETWORK))
-#define CLI_FUNCTIONS_WITHOUT (CLI_MAPS_WITHOUT & ~(1u << BO_FUNCTION_SECTIONS))
+#define CLI_KERNELS_WITHOUT (~0u << BO_KERNEL_CUSTOM & ~(1u << BO_KERNEL_NNGP | 1u << BO_KERNEL_NTK))
+/* --kernel of fit: the kernels above, and auto. */
+enum { CLI_KERNEL_AUTO = BO_KERNEL_NTK + 1 };
+#define CLI_FIT_KERNELS_WITHOUT (CLI_KERNELS_WITHOUT & ~(1u << CLI_KERNEL_AUTO))
+#define CLI_MAPS_WITHOUT        (~0u << BO_FUNCTION_CUSTOM & ~(1u << BO_FUNCTION_NETWORK))
+#define CLI_FUNCTIONS_WITHOUT   (CLI_MAPS_WITHOUT & ~(1u << BO_FUNCTION_SECTIONS))
 
 /* The first given option of the networks of infinite width if the kernel has none; NULL: no such option. */
 #define CLI_STRAY_NETWORK_OPTION(o)                                                                                    \

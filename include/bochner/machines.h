@@ -62,8 +62,8 @@ typedef enum bo_loss {
 
 /** The solver of a fit.
  *
- * CG and SGD hold back a tenth of the rows (at most 1024; none below 200 rows) to measure their error and to calibrate
- * probabilities. These rows are not used to fit.
+ * CG and SGD hold back a tenth of the rows (at most 2048; none below 200 rows) to measure their error, for intervals and to
+ * calibrate probabilities. These rows are not used to fit.
  */
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
@@ -82,7 +82,9 @@ typedef enum bo_scaling {
     /** Each column to mean 0 and standard deviation 1, clipped to ±5; constant columns are dropped. */
     BO_SCALING_COLUMNS = 1,
     BO_SCALING_COMMON = 2, /**< columns centered, then one factor for all columns: mean variance 1 */
-    BO_SCALING_NONE = 3    /**< no scaling */
+    BO_SCALING_NONE = 3,   /**< no scaling */
+    /** Each column to the normal quantile of its rank, for heavy tails; columns of two values as COLUMNS. Dense rows only. */
+    BO_SCALING_QUANTILE = 4
 } bo_scaling;
 
 /** The precision of the products that are summed into the Gram matrix. The sums are always float64. */
@@ -96,6 +98,28 @@ typedef enum bo_precision {
     BO_PRECISION_FLOAT64 = 3  /**< float64; needed if λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
 
+/** The metric M of a kernel of distances: |x - y| is replaced by ((x - y)ᵀ M (x - y))^½, after the scaling.
+ *
+ * A learned metric is the average outer product of the gradients of the fitted function, or a power of it, as in recursive
+ * feature machines (arXiv 2212.13881): columns and directions along which the function does not change get no weight. It is
+ * learned in a few iterations on at most 2000 rows, as long as the leave-one-out error decreases. */
+typedef enum bo_metric_choice {
+    BO_METRIC_AUTO = 0,     /**< LEARN if the kernel is chosen (choose_kernel) and the rows are dense; otherwise NONE */
+    BO_METRIC_NONE = 1,     /**< no metric */
+    BO_METRIC_DIAGONAL = 2, /**< one weight per column */
+    BO_METRIC_LEARN = 3     /**< a matrix; weights of columns for LAPLACIAN, whose 1-norm is a sum over columns */
+} bo_metric_choice;
+/** The scale on which regression targets are fitted. */
+typedef enum bo_target_scale {
+    /** LOG if all targets are positive, one of them is skewed to the right, and a small machine predicts the targets of
+     * rows left out better with their logarithms (by 2% of the root mean square error); otherwise LINEAR. */
+    BO_TARGET_SCALE_AUTO = 0,
+    BO_TARGET_SCALE_LINEAR = 1, /**< the targets themselves */
+    /** The logarithms of the targets, which must be positive. Predictions and intervals are converted to the units of
+     * the targets: the mean of y is exp(f) times the mean of exp(error) over rows left out. */
+    BO_TARGET_SCALE_LOG = 2
+} bo_target_scale;
+
 /** The settings of a fit. */
 typedef struct bo_machine_desc {
     bo_task task;       /**< the task (default: by bo_samples.classes) */
@@ -106,18 +130,24 @@ typedef struct bo_machine_desc {
      * bo_machine_estimate()) and `gamma` (default: chosen) may be set; draw and others as in features.h. The fit sets
      * `dim`, `seed` and `sample`. */
     bo_features_desc features;
-    double lambda;     /**< regularization λ (default: chosen) */
+    /** Choose the kernel among RBF, LAPLACIAN, MATERN12 and MATERN32 by the leave-one-out error; `features.kernel` is
+     * ignored. With at most 50000 dense rows that fit into memory the exact kernel is used instead of random features,
+     * unless `features.features`, `features.function`, a loss, noise or dropout are set. */
+    bool choose_kernel;
+    bo_metric_choice metric; /**< the metric (default: learned if the kernel is chosen) */
+    double lambda;           /**< regularization λ (default: chosen) */
     bool no_intercept; /**< fit without an intercept */
     double noise;      /**< standard deviation σ of noise added to the features, in expectation: λ += n σ² */
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
     bool balanced;     /**< all classes have the same total weight */
-    const float *class_weights; /**< one weight per class, or NULL */
-    bo_precision precision;     /**< precision of the Gram matrix (default: chosen) */
-    size_t stream_rows;         /**< streams: expected number of rows (default: the number of rows of the sample) */
-    size_t memory;              /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
+    const float *class_weights;   /**< one weight per class, or NULL */
+    bo_precision precision;       /**< precision of the Gram matrix (default: chosen) */
+    size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
+    size_t memory;                /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
                                      between PRIMAL and CG */
-    uint64_t seed;              /**< seed of the features and of all random choices */
-    uint64_t reserved[4];       /**< must be zero */
+    uint64_t seed;                /**< seed of the features and of all random choices */
+    bo_target_scale target_scale; /**< regression: the scale of the targets (default: chosen) */
+    uint64_t reserved[4];         /**< must be zero */
 } bo_machine_desc;
 
 /** Rows to fit. */
@@ -175,12 +205,38 @@ BO_API void bo_machine_destroy(bo_machine *machine);
  * @param x           inputs, rows x dim
  * @param ldx         floats between two rows of x
  * @param[out] mean   predictions, rows x outputs: targets for regression, class scores for classification
- * @param[out] std    predictive standard deviations, including noise, rows x outputs; or NULL
+ * @param[out] std    predictive standard deviations, including noise, rows x outputs: the width of the 95% interval of
+ *     bo_machine_predict_interval(), divided by 2 * 1.96; or NULL
  * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if `std` is requested for classes or for a
- *     machine fitted by CG or SGD
+ *     machine without left-out rows (bo_fit_report.has_std)
  */
 BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                     size_t ldx, double *mean, double *std);
+
+/** Predicts targets with intervals that contain the true value with a given probability.
+ *
+ * The intervals are conformal: errors of predictions of training rows that were left out (see
+ * `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to them as a function of the
+ * prediction and of the row, and the quantiles of these ratios for rows with similar predictions, times s(x), are added to
+ * the prediction. No distribution of the errors is assumed; rows are assumed to be drawn like the training rows. Both ends
+ * have separate quantiles if at least 200 rows were left out. If there are too few rows for a quantile, it is extrapolated
+ * with a t distribution, so that few rows give wide intervals.
+ *
+ * @param context     the context
+ * @param machine     the machine
+ * @param rows        the number of rows
+ * @param x           inputs, rows x dim
+ * @param ldx         floats between two rows of x
+ * @param level       the probability, above 0 and below 1, such as 0.9
+ * @param[out] mean   predictions, rows x outputs
+ * @param[out] std    standard deviations as in bo_machine_predict(), rows x outputs; or NULL
+ * @param[out] low    lower ends, rows x outputs; at most the prediction
+ * @param[out] high   upper ends, rows x outputs; at least the prediction
+ * @return as bo_machine_predict(); BO_INVALID if `level` is not between 0 and 1
+ */
+BO_API bo_status bo_machine_predict_interval(bo_context *context, const bo_machine *machine, size_t rows,
+                                             const float *x, size_t ldx, double level, double *mean, double *std,
+                                             double *low, double *high);
 
 /** Predicts calibrated class probabilities. Those of a row add up to 1.
  *
@@ -219,6 +275,21 @@ BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *mach
  */
 BO_API bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
                                            double *mean, double *std);
+
+/** Predicts targets of sparse rows with intervals.
+ *
+ * @param context     the context
+ * @param machine     the machine
+ * @param x           the rows
+ * @param level       the probability, above 0 and below 1, such as 0.9
+ * @param[out] mean   predictions, x->rows x outputs
+ * @param[out] std    standard deviations, x->rows x outputs; or NULL
+ * @param[out] low    lower ends, x->rows x outputs
+ * @param[out] high   upper ends, x->rows x outputs
+ * @return as bo_machine_predict_interval()
+ */
+BO_API bo_status bo_machine_predict_interval_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                                    double level, double *mean, double *std, double *low, double *high);
 
 /** Predicts classes and calibrated probabilities of sparse rows.
  *
@@ -261,7 +332,7 @@ typedef struct bo_fit_report {
     double noise_std;              /**< regression: standard deviation of the residual noise, first target */
     int iterations;                /**< CG, SGD, logistic: number of iterations */
     double residual;               /**< CG: relative residual */
-    bool has_std;                  /**< the machine can predict standard deviations */
+    bool has_std;                  /**< the machine can predict standard deviations and intervals */
     const char *why_solver;        /**< the reason for the solver, one sentence */
     bo_features_accuracy accuracy; /**< the accuracy report on training rows */
     /** Number of validation rows; 0: the validation error was not measured, and the members below are NAN.
@@ -278,6 +349,10 @@ typedef struct bo_fit_report {
     bo_hidden_activation activation; /**< NNGP, NTK: activation of the hidden layers */
     double weight_variance;          /**< NNGP, NTK: σ_w² */
     double bias_variance;            /**< NNGP, NTK: σ_b² */
+    bo_metric_choice metric;         /**< the metric: NONE, DIAGONAL or LEARN */
+    int metric_iterations;           /**< number of times that the metric was learned anew */
+    size_t members;                  /**< machines whose predictions are averaged; 0 or 1: one */
+    bo_target_scale target_scale;    /**< regression: LINEAR or LOG; with LOG, `noise_std` is that of the logarithms */
 } bo_fit_report;
 
 /** Returns the report of a machine.
@@ -422,7 +497,7 @@ typedef struct bo_fit_cost {
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                                      bo_fit_cost *out);
 
-/** Returns the coefficients β in the units of the targets.
+/** Returns the coefficients β in the units of the targets, or of their logarithms (bo_fit_report.target_scale).
  *
  * @param machine   the machine
  * @return features x outputs numbers, owned by the machine
@@ -558,12 +633,42 @@ BO_API const char *bo_loss_name(bo_loss loss);
  */
 BO_API const char *bo_scaling_name(bo_scaling scaling);
 
+/** Returns the name of a choice of metric in lower case, as in options and files.
+ *
+ * @param choice   the choice
+ * @return the name; NULL if the value is not in the enum
+ */
+BO_API const char *bo_metric_choice_name(bo_metric_choice choice);
+
+/** Finds a choice of metric by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the choice; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_metric_choice_parse(const char *name, bo_metric_choice *out);
+
 /** Returns the name of a precision in lower case, as in options and files.
  *
  * @param precision   the precision
  * @return the name; NULL if the value is not in the enum
  */
 BO_API const char *bo_precision_name(bo_precision precision);
+
+/** Returns the name of a target scale in lower case, as in options and files.
+ *
+ * @param target_scale   the target scale
+ * @return the name; NULL if the value is not in the enum
+ */
+BO_API const char *bo_target_scale_name(bo_target_scale target_scale);
+
+/** Finds a target scale by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the target scale; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_target_scale_parse(const char *name, bo_target_scale *out);
 
 /** Finds a solver by its name. Case is ignored.
  *

@@ -66,6 +66,24 @@ BO_API void bo_metrics_destroy(bo_metrics *metrics);
 BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
                                 const double *mean, const double *std);
 
+/** Adds rows of a regression whose predictions have intervals.
+ *
+ * The coverage is that of these intervals; bo_metrics_add() takes `mean` ± 1.96 `std` instead. If the rows are refused with
+ * BO_INVALID, nothing is added.
+ *
+ * @param context           the context
+ * @param[in,out] metrics   the metrics; `has_std` must be set
+ * @param rows              the number of rows
+ * @param y                 true values, rows x targets
+ * @param mean              predictions, rows x targets
+ * @param std               standard deviations, rows x targets
+ * @param low               lower ends of 95% intervals, rows x targets
+ * @param high              upper ends, rows x targets
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_metrics_add_intervals(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
+                                          const double *mean, const double *std, const double *low, const double *high);
+
 /** Adds rows of a classification.
  *
  * Probabilities below 1e-15 count as 1e-15, so that the log loss stays finite. If the rows are refused with BO_INVALID,
@@ -102,6 +120,20 @@ BO_API double bo_metrics_r2(const bo_metrics *metrics);
  * @return the fraction; NAN if no row was added or there are no standard deviations
  */
 BO_API double bo_metrics_coverage(const bo_metrics *metrics);
+
+/** The number of parts of the predictions, from the smallest to the largest, whose coverage is measured. */
+#define BO_COVERAGE_PARTS 5
+
+/** Returns the fraction of true values inside the 95% interval for one fifth of the predictions.
+ *
+ * The rows are ordered by their predictions, separately for each target. Beyond 16384 rows (fewer with more than 64
+ * targets) the fraction is that of a uniform sample of the rows.
+ *
+ * @param metrics   the metrics
+ * @param part      the fifth: 0 for the smallest predictions, BO_COVERAGE_PARTS - 1 for the largest
+ * @return the fraction; NAN if there are fewer than 5 rows, no such part, or no standard deviations
+ */
+BO_API double bo_metrics_coverage_part(const bo_metrics *metrics, size_t part);
 
 /** Returns the fraction of rows whose class was predicted correctly.
  *
@@ -184,6 +216,10 @@ struct bo_metrics {
     double *truth;     /**< true values */
     double *predicted; /**< predictions */
     double *deviation; /**< standard deviations; NULL without `has_std` */
+    /** Regression with `has_std`: number of rows of the two arrays below, a uniform sample of all rows. */
+    size_t interval_rows;
+    double *interval_mean; /**< predictions, rows x targets */
+    bool *interval_inside; /**< whether the true value is inside the interval, rows x targets */
 };
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "../features/propose.h"
+#include "../math/metric.h"
 #include "dark.h"
 
 static bo_status check_keys(bo_context *context, const char *what, const bo_attention_shape *shape)
@@ -75,20 +76,6 @@ static double usual_amount(size_t dim, size_t rank, const both *m, const double 
     return sqrt(before / after);
 }
 
-/* Writes M. Full rank: the symmetric root, which does not rotate directions. Otherwise one row per direction, largest
- * first. */
-static void write_m(size_t dim, size_t rank, double amount, const double *vectors, double *values, double *full,
-                    float *m)
-{
-    for (size_t i = 0; i < dim; i++) values[i] = amount / sqrt(values[i]);
-    if (rank == dim) bo_eigen_compose(dim, vectors, values, full);
-    for (size_t r = 0; r < rank; r++)
-        for (size_t j = 0; j < dim; j++) {
-            size_t i = dim - 1 - r;
-            m[r * dim + j] = (float)(rank == dim ? full[r * dim + j] : values[i] * vectors[i * dim + j]);
-        }
-}
-
 static bo_status whiten_head(bo_context *context, const bo_attention *attention, const both *moments, size_t key_head,
                              double amount, double *buffer, float *m)
 {
@@ -99,7 +86,8 @@ static bo_status whiten_head(bo_context *context, const bo_attention *attention,
         return bo_fail(context, BO_NUMERIC, "whitening: q and k of key head %zu are constant", key_head);
     BO_TRY(bo_eigen_of(context, dim, covariance, vectors, values));
     if (amount == 0) amount = usual_amount(dim, rank, moments, vectors, values);
-    write_m(dim, rank, amount, vectors, values, covariance, m + key_head * rank * dim);
+    for (size_t i = 0; i < dim; i++) values[i] = amount / sqrt(values[i]);
+    bo_metric_write(dim, rank, vectors, values, covariance, m + key_head * rank * dim);
     return BO_OK;
 }
 

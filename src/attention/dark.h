@@ -91,9 +91,4 @@ bo_status bo_proposal_root(bo_context *context, bo_proposal proposal, size_t dim
 bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, bo_law *out);
 void bo_law_free(bo_law *law);
 
-/* Eigendecomposition of a copy: row i of `vectors` (dim x dim) belongs to values[i], ascending. */
-bo_status bo_eigen_of(bo_context *context, size_t dim, const double *matrix, double *vectors, double *values);
-/* Computes out (dim x dim) = Σ_i f_i u_i u_iᵀ with u_i the rows of `vectors`. */
-void bo_eigen_compose(size_t dim, const double *vectors, const double *f, double *out);
-
 #endif

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"
+#include "../math/metric.h"
 #include "dark.h"
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
@@ -201,22 +202,6 @@ static double second_moments_pair_norm(size_t dim, const bo_second_moments *q, c
 }
 
 /* ---- the distribution of minimum variance ------------------------------------------------------------------------ */
-
-bo_status bo_eigen_of(bo_context *context, size_t dim, const double *matrix, double *vectors, double *values)
-{
-    memcpy(vectors, matrix, dim * dim * sizeof *vectors);
-    return bo_eigen(context, dim, vectors, dim, values);
-}
-
-void bo_eigen_compose(size_t dim, const double *vectors, const double *f, double *out)
-{
-    memset(out, 0, dim * dim * sizeof *out);
-    for (size_t i = 0; i < dim; i++)
-        for (size_t r = 0; r < dim; r++) {
-            double factor = f[i] * vectors[i * dim + r];
-            for (size_t c = 0; c < dim; c++) out[r * dim + c] += factor * vectors[i * dim + c];
-        }
-}
 
 typedef struct work {
     double *vectors, *values, *part;

@@ -59,6 +59,12 @@ void ISA(adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, f
 void ISA(random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void ISA(curve)(bo_curve curve, size_t n, const float *x, float *y);
 void ISA(curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
+void ISA(distances)(bo_distance distance, size_t rows, size_t columns, size_t dim, const float *x, size_t ldx,
+                    const float *weight, const float *panel, float *out, size_t ldo);
+void ISA(radial)(const bo_radial *radial, size_t n, const float *s, float *y);
+void ISA(radial_slope)(const bo_radial *radial, size_t n, const float *s, float *y);
+void ISA(pair_sums)(bo_distance distance, size_t dim, const float *x, const float *weight, const float *panel,
+                    const float *factor, float *sums);
 void ISA(round_bf16)(size_t n, const float *x, uint16_t *y);
 void ISA(widen_bf16)(size_t n, const uint16_t *x, float *y);
 void ISA(widen_s8)(size_t n, float scale, const int8_t *q, float *y);

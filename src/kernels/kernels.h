@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include "channels.h"
 #include "fft.h"
+#include "pairs.h"
 
 /* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
  * (nr columns: b[p * nr + j]) in registers, ONE sum per element over p = 0..k-1, then adds the tile to C
@@ -241,6 +242,20 @@ typedef struct bo_kernels {
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
     void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
+    /* Pairs of rows (pairs.h). out(i, j) = s(x_i, y_j) for `rows` rows x_i and the first `columns` <= BO_PAIR_ROWS rows y_j of
+     * a panel. weight NULL: all 1. Terms are added in the order of the coordinates; the bits of an element depend only on
+     * the two rows, and do not change if the rows are exchanged. */
+    void (*distances)(bo_distance distance, size_t rows, size_t columns, size_t dim, const float *x, size_t ldx,
+                      const float *weight, const float *panel, float *out, size_t ldo);
+    /* y[i] = f(s[i]), and y[i] = f'(s[i]), s >= 0; RECIPROCAL: the derivative with respect to log s; ROOT: f'(0) is taken
+     * to be 0. |error| of f and of -f' / (f' at 0, or f' of ROOT) is at most 5e-7. */
+    void (*radial)(const bo_radial *radial, size_t n, const float *s, float *y);
+    void (*radial_slope)(const bo_radial *radial, size_t n, const float *s, float *y);
+    /* sums[p * BO_PAIR_LANES + j % BO_PAIR_LANES] += factor[j] h_p(x, y_j) for the BO_PAIR_ROWS rows y_j of a panel, p < dim.
+     * h_p is the derivative of s with respect to d_p, up to constants: d_p for SQUARES, its sign (0 for 0) for ABSOLUTES,
+     * d_p / (1 + w_p d_p²) for PRODUCT, the only one that reads the weights. */
+    void (*pair_sums)(bo_distance distance, size_t dim, const float *x, const float *weight, const float *panel,
+                      const float *factor, float *sums);
 } bo_kernels;
 
 /* Returns the table for `isa` ("avx512", "avx2", "neon", "ref"), or the fastest that this CPU supports if isa is NULL.

@@ -122,14 +122,16 @@ bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out,
 }
 
 /* Predictions and truth of one row, in the units of the data. */
-static void restore_units(const bo_targets *targets, const bo_left_out *left_out, size_t row, double *truth,
-                          double *prediction)
+static void restore_units(const bo_machine *machine, const bo_targets *targets, const bo_left_out *left_out, size_t row,
+                          double *truth, double *prediction)
 {
     for (size_t t = 0; t < left_out->outputs; t++) {
         const size_t at = row * left_out->outputs + t;
         truth[t] = targets->mean[t] + targets->deviation[t] * left_out->truth[at];
+        if (targets->logarithms) truth[t] = exp(truth[t]);
         prediction[t] = targets->mean[t] + targets->deviation[t] * left_out->prediction[at];
     }
+    bo_target_scale_restore(machine, 1, prediction);
 }
 
 /* The class with the largest score of one row, and -log p of the true class. */
@@ -172,7 +174,7 @@ static bo_status validate(bo_context *context, bo_machine *machine, const bo_tar
             const size_t best = classify_row(machine, left_out, i, &loss);
             status = bo_metrics_add_class(context, metrics, (size_t)left_out->label[i], best, loss);
         } else {
-            restore_units(targets, left_out, i, row, row + left_out->outputs);
+            restore_units(machine, targets, left_out, i, row, row + left_out->outputs);
             status = bo_metrics_add(context, metrics, 1, row, row + left_out->outputs, NULL);
         }
     }
@@ -187,9 +189,12 @@ bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const b
 {
     if (left_out->rows == 0) return BO_OK;
     double loss;
-    if (targets->classes)
+    if (targets->classes) {
         BO_TRY(calibrate_classes(context, left_out, &machine->sharpness, machine->offset, &loss));
-    else
+    } else {
         noise_from(machine, targets, left_out);
+        bo_target_scale_fit(targets, left_out, machine);
+        BO_TRY(bo_intervals_fit(context, targets, left_out, machine));
+    }
     return validate(context, machine, targets, left_out);
 }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SAMPLE_ROWS = 1024, MOST_ITERATIONS = 200, HELD_ROWS = 1024 };
+enum { SAMPLE_ROWS = 1024, MOST_ITERATIONS = 200, HELD_ROWS = 2048 };
 static const double tolerance = 1e-5; /* of the residual; the products are float32 */
 
 typedef struct cg {

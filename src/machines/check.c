@@ -21,6 +21,9 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
     if (!bo_precision_name(desc->precision))
         return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
                        (int)desc->precision);
+    if (!bo_target_scale_name(desc->target_scale))
+        return bo_fail(context, BO_INVALID, "target_scale: expected a value of bo_target_scale, found %d",
+                       (int)desc->target_scale);
     if (desc->task > BO_TASK_CLASSIFICATION)
         return bo_fail(context, BO_INVALID, "task: expected a value of bo_task, found %d", (int)desc->task);
     return BO_OK;
@@ -57,6 +60,8 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
         return bo_fail(context, BO_INVALID, "task classification: expected a target with classes, found numbers");
     if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
         return bo_fail(context, BO_INVALID, "loss logistic: expected a target with classes, found numbers");
+    if (desc->target_scale == BO_TARGET_SCALE_LOG && samples->classes)
+        return bo_fail(context, BO_INVALID, "target_scale log: expected a target with numbers, found classes");
     if (desc->loss == BO_LOSS_LOGISTIC && (desc->noise > 0 || desc->dropout > 0))
         return bo_fail(context, BO_UNSUPPORTED,
                        "noise and dropout are supported for the ridge loss only; use lambda with the logistic loss");

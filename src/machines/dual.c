@@ -106,10 +106,11 @@ static bo_status fill_exact(bo_context *context, const bo_fit_problem *problem, 
     float *x = bo_alloc_raw(context, n * scaled.dim, sizeof *x, "scaled rows");
     if (!x) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, n);
-    bo_scaler_apply(context, problem->row_map.scaler, &inputs, x);
     scaled.x = x;
+    scaled.dim = problem->row_map.scaler->kept;
     bo_loo loo = {0};
-    bo_status status = bo_loo_create(context, &scaled, problem->targets, problem->intercept, &loo);
+    bo_status status = bo_scaler_apply(context, problem->row_map.scaler, &inputs, x);
+    if (status == BO_OK) status = bo_loo_create(context, &scaled, problem->targets, problem->intercept, &loo);
     if (status == BO_OK) status = bo_loo_kernel(context, &loo, map, map->gamma, true, &scaled);
     if (status == BO_OK && !(problem->desc->lambda > 0) && n > BO_EXACT_ROWS)
         status = bo_search_lambda_exact(context, &loo, lambda);
@@ -187,10 +188,7 @@ static bo_status keep_rows(bo_context *context, const bo_fit_problem *problem, f
 {
     const bo_scaler *scaler = problem->row_map.scaler;
     const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, problem->samples->rows);
-    if (inputs.x) {
-        bo_scaler_apply(context, scaler, &inputs, out);
-        return BO_OK;
-    }
+    if (inputs.x) return bo_scaler_apply(context, scaler, &inputs, out);
     bo_sparse_block *scaled;
     BO_TRY(bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled));
     for (size_t i = 0; i < inputs.rows; i++) bo_sparse_expand(&scaled->rows, i, out + i * scaler->kept);
@@ -221,7 +219,6 @@ static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *pro
     }
     machine->inverse_weight = problem->intercept ? 1 / d->weight : 0;
     machine->uncertainty = d->exact ? BO_UNCERTAINTY_EXACT : BO_UNCERTAINTY_DUAL;
-    machine->report.has_std = true;
     return BO_OK;
 }
 
@@ -230,8 +227,12 @@ static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual
     BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->center));
     bo_left_out left_out;
     BO_TRY(leave_out(context, problem, d, &left_out));
-    bo_status status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
-    bo_left_out_free(&left_out);
+    bo_status status = bo_left_out_columns(context, &problem->row_map, problem->samples, &left_out);
+    if (status == BO_OK) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
+    if (problem->left_out)
+        *problem->left_out = left_out;
+    else
+        bo_left_out_free(&left_out);
     if (status == BO_OK && !problem->targets->classes) status = keep_uncertainty(context, problem, d, machine);
     return status;
 }

@@ -33,6 +33,8 @@ static bo_status check(bo_context *context, const bo_embedding_desc *desc, const
     BO_TRY(bo_check_reserved(context, "bo_embedding_rows", sample->reserved));
     if (!bo_scaling_name(desc->scaling))
         return bo_fail(context, BO_INVALID, "scaling: expected a value of bo_scaling, found %d", (int)desc->scaling);
+    if (desc->scaling == BO_SCALING_QUANTILE)
+        return bo_fail(context, BO_UNSUPPORTED, "scaling quantile is for kernel machines; embeddings need another one");
     if (!bo_precision_name(desc->precision))
         return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
                        (int)desc->precision);
@@ -58,7 +60,7 @@ static bo_status keep_rows(bo_context *context, bo_embedding_fitting *fitting, c
     for (size_t i = 0; i < rows; i++) {
         const size_t from = (size_t)((double)i * (double)sample->rows / (double)rows);
         const bo_inputs one = {.rows = 1, .x = sample->x + from * dim, .ldx = dim};
-        bo_scaler_apply(context, &fitting->scaler, &one, fitting->kept + i * dim);
+        BO_TRY(bo_scaler_apply(context, &fitting->scaler, &one, fitting->kept + i * dim));
     }
     return BO_OK;
 }
@@ -183,7 +185,7 @@ static bo_status block_create(bo_context *context, const bo_embedding_fitting *f
 static bo_status add_block(bo_context *context, bo_embedding_fitting *fitting, const bo_inputs *inputs, block *b)
 {
     size_t features = fitting->features, size = features + 1;
-    bo_scaler_apply(context, &fitting->scaler, inputs, b->scaled);
+    BO_TRY(bo_scaler_apply(context, &fitting->scaler, inputs, b->scaled));
     BO_TRY(bo_features_apply(context, fitting->phi, inputs->rows, b->scaled, fitting->dim, b->z, b->stride));
     for (size_t i = 0; i < inputs->rows; i++) {
         float *z = b->z + i * b->stride;

@@ -12,15 +12,20 @@ bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
     return bo_usual_memory();
 }
 
-bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows)
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse)
 {
     const bo_features_desc *map = &desc->features;
     if (map->function == BO_FUNCTION_SECTIONS) return true;
     bool network = map->kernel == BO_KERNEL_NNGP || map->kernel == BO_KERNEL_NTK;
     bool dual = desc->solver == BO_SOLVER_AUTO || desc->solver == BO_SOLVER_DUAL;
     bool plain = desc->loss != BO_LOSS_LOGISTIC && desc->noise == 0 && desc->dropout == 0 && !desc->stream_rows;
-    return network && map->function == BO_FUNCTION_DEFAULT && dual && plain && rows > 0 &&
-           rows <= (map->features ? map->features : BO_FIT_FEATURES);
+    if (map->function != BO_FUNCTION_DEFAULT || !dual || !plain || rows == 0 || sparse) return false;
+    if (!desc->choose_kernel) return network && rows <= (map->features ? map->features : BO_FIT_FEATURES);
+    /* the matrix in float32, and as much again for everything else */
+    const double bytes = 8 * (double)rows * (double)rows;
+    return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
+           desc->precision == BO_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
+           (rows <= BO_EXACT_ROWS || bytes <= (double)bo_fit_memory(desc).bytes);
 }
 
 /* In double, so that huge sizes do not overflow. */
@@ -84,7 +89,7 @@ static double search_memory(const fit_size *s)
 static double solver_memory(bo_solver solver, const fit_size *s)
 {
     double rows = s->rows, features = s->features, outputs = s->outputs, size = features + outputs + 1;
-    double few = fmin(rows, 1024), kept = s->classes ? 2048 : 1024;
+    double few = fmin(rows, 1024);
     switch (solver) {
     case BO_SOLVER_DUAL:
         return 16 * rows * features + 24 * rows * rows + rows * (4 * s->dim + 24 * outputs) + 48 * features * outputs +
@@ -98,7 +103,8 @@ static double solver_memory(bo_solver solver, const fit_size *s)
     case BO_SOLVER_SGD:
         return 40 * features * outputs + rows_copied(s, rows) + 16 * rows + 2 * block_of(s, BO_MACHINE_BLOCK);
     default: /* the sums, their factor, and its copy in the machine */
-        return 18 * size * size + 32 * features * outputs + fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, kept));
+        return 18 * size * size + 32 * features * outputs +
+               fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, BO_KEPT_ROWS));
     }
 }
 
@@ -202,7 +208,7 @@ static double choosing_bytes(const bo_machine_desc *desc, const bo_features_desc
     const double frequencies = (double)bo_frequencies_of(resolved), dim = (double)resolved->dim;
     const double candidates = desc->features.candidates ? (double)desc->features.candidates : 8 * frequencies;
     const double columns = candidates * (double)resolved->features / frequencies;
-    const double kept = fmin(rows, BO_KEPT_ROWS_OF_CLASSES), side = fmin(kept, columns);
+    const double kept = fmin(rows, BO_KEPT_ROWS), side = fmin(kept, columns);
     if (desc->features.sampling == BO_SAMPLING_OPTIMAL) return candidates * (12 * dim + 8 * kept) + 8 * kept * dim;
     return 4 * candidates * dim + 8 * (kept * (columns + dim) + columns) + 16 * side * side;
 }
@@ -282,7 +288,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
     bo_machine_desc resolved = *desc;
-    if (bo_fit_is_exact(desc, shape->rows)) resolved.features.function = BO_FUNCTION_SECTIONS;
+    if (bo_fit_is_exact(desc, shape->rows, shape->nonzeros > 0)) resolved.features.function = BO_FUNCTION_SECTIONS;
     desc = &resolved;
     fit_size size;
     BO_TRY(size_of(context, desc, shape, &size));

@@ -19,13 +19,14 @@ typedef struct exact {
     float *dense; /* block x dim: sparse inputs in dense form, or NULL */
     double *k;    /* block x train rows */
     double *factor, *columns;
-    double *share; /* train rows: w / Σw, or 0 without an intercept */
-    double total;  /* the mean of m over the training rows */
+    double *traits; /* block x columns of the deviations */
+    double *share;  /* train rows: w / Σw, or 0 without an intercept */
+    double total;   /* the mean of m over the training rows */
 } exact;
 
 static void exact_free(exact *e)
 {
-    void *blocks[] = {e->x, e->dense, e->k, e->factor, e->columns, e->share};
+    void *blocks[] = {e->x, e->dense, e->k, e->factor, e->columns, e->traits, e->share};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -52,6 +53,9 @@ static bo_status exact_create(bo_context *context, const bo_machine *machine, co
     e->k = bo_alloc_raw(context, e->block * n, sizeof(double), "a block of kernel values");
     if (!e->x || !e->dense || !e->k) return BO_MEMORY;
     if (!deviations) return BO_OK;
+    e->traits =
+        bo_alloc_raw(context, e->block * machine->intervals.columns, sizeof(double), "a block of kernel values");
+    if (!e->traits) return BO_MEMORY;
     e->factor = bo_alloc(context, n * n, sizeof(double), "the factor of the kernel matrix");
     e->columns = bo_alloc_raw(context, n * e->block, sizeof(double), "a block of kernel values");
     e->share = bo_alloc_raw(context, n, sizeof(double), "the weights of the rows");
@@ -66,13 +70,13 @@ static bo_status exact_create(bo_context *context, const bo_machine *machine, co
 }
 
 /* Scaled rows of the inputs, which may be sparse. */
-static void scale(bo_context *context, exact *e, const bo_inputs *inputs)
+static bo_status scale(bo_context *context, exact *e, const bo_inputs *inputs)
 {
     size_t dim = e->machine->scaler.dim;
     bo_inputs rows = *inputs;
     for (size_t i = 0; !inputs->x && i < inputs->rows; i++) bo_sparse_expand(&inputs->sparse, i, e->dense + i * dim);
     if (!inputs->x) rows = (bo_inputs){.rows = inputs->rows, .x = e->dense, .ldx = dim};
-    bo_scaler_apply(context, &e->machine->scaler, &rows, e->x);
+    return bo_scaler_apply(context, &e->machine->scaler, &rows, e->x);
 }
 
 /* q of the rows of the block, from its kernel values. */
@@ -100,18 +104,25 @@ static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *i
 {
     const bo_machine *machine = e->machine;
     size_t n = machine->report.features, outputs = machine->report.outputs, rows = inputs->rows;
-    scale(context, e, inputs);
+    BO_TRY(scale(context, e, inputs));
     BO_TRY(bo_sections_matrix(context, machine->phi, rows, e->x, machine->scaler.kept, e->k, n));
     if (std) BO_TRY(quadratic_form(context, e, rows, std));
     for (size_t i = rows; std && i-- > 0;) /* q of row i is at std[i], before the deviations of its outputs */
         for (size_t t = outputs; t-- > 0;)
             std[i * outputs + t] =
                 machine->noise[t] * sqrt(1 / machine->mean_weight + machine->inverse_weight + std[i]);
+    const size_t columns = machine->intervals.columns;
+    for (size_t i = 0; std && i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            e->traits[i * columns + k] = e->k[i * n + bo_deviation_column(n, columns, k)];
     for (size_t i = 0; i < rows; i++) {
         for (size_t j = 0; j < n; j++) e->k[i * n + j] -= machine->center[j];
         memcpy(mean + i * outputs, machine->intercept, outputs * sizeof *mean);
     }
-    return bo_gemm64(context, false, false, rows, outputs, n, 1, e->k, n, machine->beta, outputs, 1, mean, outputs);
+    BO_TRY(bo_gemm64(context, false, false, rows, outputs, n, 1, e->k, n, machine->beta, outputs, 1, mean, outputs));
+    BO_TRY(bo_committee_mean(context, machine, inputs, mean));
+    if (std) bo_intervals_deviate(machine, rows, e->traits, mean, std);
+    return BO_OK;
 }
 
 bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,

@@ -7,6 +7,7 @@
 #include "../io/json.h"
 #include "../io/tensors.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +15,8 @@
 #include <string.h>
 
 /* In version 1 machine.center was named machine.centre. Up to version 2 there was machine.noise_variance, the square of
- * machine.noise. */
-enum { FORMAT_VERSION = 3, MOST_TENSORS = 12 };
+ * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. */
+enum { FORMAT_VERSION = 4, MOST_TENSORS = 22 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------ */
@@ -78,9 +79,19 @@ static const field fields[] = {
     FIELD(FIELD_REAL, validation_r2),
     FIELD(FIELD_REAL, validation_accuracy),
     FIELD(FIELD_REAL, validation_log_loss),
+    FIELD_OF_MACHINE(FIELD_SIZE, scaler.metric.rank),
+    FIELD_OF_MACHINE(FIELD_BOOL, scaler.metric.diagonal),
+    FIELD(FIELD_ENUM, metric),
+    FIELD(FIELD_INT, metric_iterations),
+    FIELD(FIELD_SIZE, members),
+    FIELD(FIELD_ENUM, target_scale),
+    FIELD_OF_MACHINE(FIELD_SIZE, intervals.rows),
+    FIELD_OF_MACHINE(FIELD_SIZE, intervals.knots),
+    FIELD_OF_MACHINE(FIELD_SIZE, intervals.columns),
 };
-/* Files of earlier releases end before the validation error: it is read as not measured. */
-enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 5 };
+/* Files of earlier releases end before the validation error or before the target scale: what is missing is read as not
+ * measured, or as 0. */
+enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 14 };
 
 static double field_get(const bo_machine *machine, const field *f)
 {
@@ -184,6 +195,27 @@ static size_t list_arrays(bo_machine *m, bo_file_array *out)
     out[count++] = (bo_file_array){"machine.noise", BO_F64, (void **)&m->noise, t, 0, "machine.noise_variance"};
     out[count++] = (bo_file_array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
     out[count++] = (bo_file_array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
+    if (m->scaler.kind == BO_SCALING_QUANTILE)
+        out[count++] = (bo_file_array){"scaling.knots", BO_F32, (void **)&m->scaler.knots, dim, BO_KNOTS, NULL};
+    if (m->scaler.metric.rank > 0) {
+        const size_t rows = m->scaler.metric.diagonal ? 1 : m->scaler.metric.rank;
+        out[count++] = (bo_file_array){"scaling.metric", BO_F32, (void **)&m->scaler.metric.a, rows, dim, NULL};
+    }
+    if (m->report.target_scale == BO_TARGET_SCALE_LOG) {
+        out[count++] = (bo_file_array){"targets.smearing", BO_F64, (void **)&m->smearing, t, 0, NULL};
+        out[count++] = (bo_file_array){"targets.reach", BO_F64, (void **)&m->reach, t, 2, NULL};
+    }
+    bo_intervals *i = &m->intervals;
+    if (i->rows) {
+        out[count++] = (bo_file_array){"intervals.knot", BO_F64, (void **)&i->knot, t, i->knots, NULL};
+        out[count++] =
+            (bo_file_array){"intervals.coefficient", BO_F64, (void **)&i->coefficient, t, i->knots + i->columns, NULL};
+        out[count++] = (bo_file_array){"intervals.bound", BO_F64, (void **)&i->bound, t, 2, NULL};
+        out[count++] = (bo_file_array){"intervals.prediction", BO_F64, (void **)&i->prediction, t, i->rows, NULL};
+        out[count++] = (bo_file_array){"intervals.score", BO_F64, (void **)&i->score, t, i->rows, NULL};
+    }
+    if (m->report.members > 1)
+        out[count++] = (bo_file_array){"committee.share", BO_F64, (void **)&m->share, m->report.members, 0, NULL};
     if (m->report.classes) out[count++] = (bo_file_array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
         out[count++] = (bo_file_array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
@@ -198,13 +230,79 @@ static size_t list_arrays(bo_machine *m, bo_file_array *out)
     return count;
 }
 
+/* ---- the other members of a committee: files within the file -------------------------------------------------------- */
+
+typedef struct member_file {
+    char name[48];
+    void *bytes;
+    size_t size;
+} member_file;
+
+static void name_member(size_t index, member_file *out)
+{
+    snprintf(out->name, sizeof out->name, "committee.member%zu", index + 1);
+}
+
+static bo_status pack_members(bo_context *context, const bo_machine *machine, member_file *files,
+                              bo_file_tensor *tensors)
+{
+    assert(machine->others_count < BO_COMMITTEE);
+    for (size_t i = 0; i < machine->others_count; i++) {
+        name_member(i, &files[i]);
+        BO_TRY(bo_machine_save_memory(context, machine->others[i], NULL, &files[i].bytes, &files[i].size));
+        tensors[i] = (bo_file_tensor){.name = files[i].name,
+                                      .dtype = BO_U8,
+                                      .rank = 1,
+                                      .shape = {files[i].size},
+                                      .data = files[i].bytes,
+                                      .bytes = files[i].size};
+    }
+    return BO_OK;
+}
+
+/* Members predict the same outputs from the same inputs with exact kernels. */
+static bool is_member(const bo_machine *machine, const bo_machine *other)
+{
+    const bo_fit_report *a = &machine->report, *b = &other->report;
+    return a->dim == b->dim && a->outputs == b->outputs && a->classes == b->classes &&
+           a->target_scale == b->target_scale && bo_is_sections(other->phi) && other->others_count == 0;
+}
+
+static bo_status load_members(bo_context *context, const bo_tensors *file, bo_machine *machine)
+{
+    const char *path = bo_tensors_path(file);
+    if (machine->report.members <= 1) return BO_OK;
+    const size_t count = machine->report.members - 1;
+    double total = 0;
+    for (size_t i = 0; i <= count; i++) total += machine->share[i] > 0 ? machine->share[i] : -1;
+    if (!(fabs(total - 1) < 1e-6))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the shares of the committee do not add up to 1; the file may be damaged", path);
+    machine->others = bo_alloc(context, count, sizeof(bo_machine *), "the members of a committee");
+    if (!machine->others) return BO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        member_file member;
+        const bo_file_tensor *tensor;
+        const size_t any[] = {0};
+        name_member(i, &member);
+        BO_TRY(bo_tensors_require(context, file, member.name, BO_U8, 1, any, &tensor));
+        BO_TRY(bo_machine_load_memory(context, tensor->data, tensor->bytes, &machine->others[i], NULL));
+        machine->others_count++;
+        if (!is_member(machine, machine->others[i]))
+            return bo_fail(context, BO_FORMAT,
+                           "%s: member %zu does not belong to the committee; the file may be damaged", path, i + 1);
+    }
+    return BO_OK;
+}
+
 /* ---- save ------------------------------------------------------------------------------------------------ */
 
 /* Writes the file and closes the output. */
 static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bo_output *output)
 {
     bo_file_array arrays[MOST_TENSORS];
-    bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS];
+    bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS + BO_COMMITTEE];
+    member_file members[BO_COMMITTEE] = {0};
     size_t own = list_arrays((bo_machine *)machine, arrays), map = 0, metas = 0;
     for (size_t i = 0; i < own; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
     char *report = NULL, *map_json = NULL, version[16];
@@ -214,6 +312,7 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     bo_status status = report_to_json(context, machine, &report);
     if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
+    if (status == BO_OK) status = pack_members(context, machine, members, tensors + own + map);
     if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
@@ -222,12 +321,13 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
         meta[metas++] = (bo_meta){"machine", report};
         meta[metas++] = (bo_meta){"features", map_json};
         if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
-        status = bo_tensors_write_output(context, output, tensors, own + map, meta, metas);
+        status = bo_tensors_write_output(context, output, tensors, own + map + machine->others_count, meta, metas);
     }
     bo_free(report);
     bo_free(map_json);
     bo_free(owned);
     bo_free(schema_json);
+    for (size_t i = 0; i < BO_COMMITTEE; i++) bo_free(members[i].bytes);
     return bo_output_finish(context, output, status);
 }
 
@@ -262,20 +362,63 @@ static bool check_exact(const bo_machine *machine)
            isfinite(machine->report.lambda) && !bo_features_describe(machine->phi)->sparse;
 }
 
+/* The columns of the map are the inputs, those of them that vary (sparse rows), or the rows of the metric. */
+static bool check_columns(const bo_machine *machine)
+{
+    const bo_features_desc *map = bo_features_describe(machine->phi);
+    const bo_metric *metric = &machine->scaler.metric;
+    const size_t dim = machine->report.dim;
+    if (metric->rank > dim || (metric->diagonal && metric->rank != dim)) return false;
+    if (map->sparse && (metric->rank > 0 || machine->report.scaling == BO_SCALING_QUANTILE)) return false;
+    if (map->sparse && map->dim < dim) return true;
+    return map->dim == (metric->rank > 0 ? metric->rank : dim);
+}
+
+/* Intervals and logarithms are for regression; the sizes of arrays do not overflow. */
+static bool check_intervals(const bo_machine *machine)
+{
+    const bo_intervals *i = &machine->intervals;
+    const bo_fit_report *r = &machine->report;
+    if (r->classes) return r->target_scale != BO_TARGET_SCALE_LOG && i->rows == 0 && i->knots == 0 && i->columns == 0;
+    if (!bo_target_scale_name(r->target_scale)) return false;
+    if (i->rows == 0) return i->knots == 0 && i->columns == 0;
+    return i->rows < (size_t)1 << 31 && i->knots > 0 && i->knots < (size_t)1 << 31 && i->columns <= r->features;
+}
+
+/* Numbers of intervals and logarithms whose exponentials are in range. */
+static bool check_interval_numbers(const bo_machine *machine)
+{
+    for (size_t t = 0; t < machine->report.outputs; t++) {
+        const double *bound = machine->intervals.bound ? machine->intervals.bound + 2 * t : NULL;
+        const double *reach = machine->reach ? machine->reach + 2 * t : NULL;
+        if (bound && !(-BO_DEVIATION_BOUND <= bound[0] && bound[0] <= bound[1] && bound[1] <= BO_DEVIATION_BOUND))
+            return false;
+        if (reach && !(-700 <= reach[0] && reach[0] <= reach[1] && reach[1] <= 700 && machine->smearing[t] > 0))
+            return false;
+    }
+    return true;
+}
+
+static bool check_members(const bo_machine *machine)
+{
+    return machine->report.members <= BO_COMMITTEE && (machine->report.members <= 1 || bo_is_sections(machine->phi));
+}
+
 static bo_status check_report(bo_context *context, const char *path, const bo_machine *machine)
 {
     const bo_fit_report *r = &machine->report;
     const bo_features_desc *map = bo_features_describe(machine->phi);
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
-                (r->dim == map->dim || (map->sparse && map->dim < r->dim)) &&
-                r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) && bo_solver_name(r->solver) &&
-                bo_loss_name(r->loss) && bo_scaling_name(r->scaling) && bo_precision_name(r->precision) &&
-                machine->quantum < 1 && bo_is_quantum((float)machine->quantum) && machine->scaler.limit >= 0 &&
+                check_columns(machine) && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
+                bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
+                bo_metric_choice_name(r->metric) && bo_precision_name(r->precision) && machine->quantum < 1 &&
+                bo_is_quantum((float)machine->quantum) && machine->scaler.limit >= 0 &&
                 isfinite(machine->scaler.limit) && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
                 machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&
                 isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_EXACT &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && check_exact(machine) &&
-                r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
+                check_intervals(machine) && check_members(machine) && r->features < (size_t)1 << 31 &&
+                r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK
                 : bo_fail(context, BO_FORMAT,
                           "%s: the description of the machine is inconsistent; the file may be damaged", path);
@@ -291,10 +434,13 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     BO_TRY(report_from_json(context, path, report, machine));
     BO_TRY(bo_features_unpack(context, file, map, &machine->phi));
     BO_TRY(check_report(context, path, machine));
+    if (!machine->report.classes && machine->report.target_scale == BO_TARGET_SCALE_AUTO)
+        machine->report.target_scale = BO_TARGET_SCALE_LINEAR;
     const bo_features_desc *desc = bo_features_describe(machine->phi);
     bo_report_map(&machine->report, desc);
     machine->scaler.kind = machine->report.scaling;
     machine->scaler.dim = machine->report.dim;
+    machine->scaler.metric.dim = machine->scaler.metric.rank > 0 ? machine->report.dim : 0;
     bo_file_array arrays[MOST_TENSORS];
     size_t count = list_arrays(machine, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(bo_file_array_load(context, file, &arrays[i]));
@@ -308,6 +454,10 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
             return bo_fail(context, BO_FORMAT, "%s: expected nonnegative noise; the file may be damaged", path);
         if (bo_tensors_find(file, "machine.noise_variance")) machine->noise[t] = sqrt(machine->noise[t]);
     }
+    if (!check_interval_numbers(machine))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected bounds of intervals in ascending order; the file may be damaged", path);
+    BO_TRY(load_members(context, file, machine));
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0)
             return bo_fail(context, BO_FORMAT, "%s: expected positive penalties; the file may be damaged", path);

@@ -5,6 +5,7 @@
 #include "../features/files.h"
 #include "../features/sections.h"
 #include "../features/sparse.h"
+#include "tune.h"
 
 #include <assert.h>
 #include <math.h>
@@ -20,7 +21,7 @@ static bo_fit_shape shape_of(const bo_samples *samples)
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
 
-enum { KEPT_ROWS = 1024, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
+enum { PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
 
 void bo_fitting_destroy(bo_fitting *fitting)
 {
@@ -85,13 +86,13 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
     if (!scaled) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
-    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     map.sample = scaled;
     map.sample_rows = kept->rows;
-    map.sample_stride = kept->dim;
-    bo_status status = bo_features_create(context, &map, &fitting->phi);
+    map.sample_stride = map.dim;
+    bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
+    if (status == BO_OK) status = bo_features_create(context, &map, &fitting->phi);
     if (status == BO_OK)
-        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
+        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, map.dim, ACCURACY_PAIRS, map.seed,
                                      &fitting->report.accuracy);
     if (status == BO_UNSUPPORTED && fitting->phi) { /* a custom map has no closed form to compare with */
         fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
@@ -108,8 +109,8 @@ static bo_status make_sections(bo_context *context, bo_fitting *fitting, const b
     float *scaled = bo_alloc_raw(context, samples->rows * samples->dim, sizeof *scaled, "scaled rows");
     if (!scaled) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
-    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
-    bo_status status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
+    bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
+    if (status == BO_OK) status = bo_sections_create(context, map, samples->rows, scaled, &fitting->phi);
     bo_free(scaled);
     fitting->report.accuracy = (bo_features_accuracy){.ratio = NAN};
     return status;
@@ -124,6 +125,7 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss,
                                       .solver = BO_SOLVER_PRIMAL,
                                       .scaling = fitting->scaler.kind,
+                                      .target_scale = desc->target_scale,
                                       .dim = samples->dim,
                                       .outputs = fitting->targets.outputs,
                                       .classes = samples->classes,
@@ -140,6 +142,10 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .validation_accuracy = NAN,
                                       .validation_log_loss = NAN};
     bo_report_map(&fitting->report, map);
+    fitting->report.metric = !fitting->scaler.metric.a         ? BO_METRIC_NONE
+                             : fitting->scaler.metric.diagonal ? BO_METRIC_DIAGONAL
+                                                               : BO_METRIC_LEARN;
+    fitting->report.metric_iterations = fitting->metric_iterations;
 }
 
 /* Chooses γ, λ and, if it is to be searched, the depth of the networks of the map. */
@@ -165,9 +171,36 @@ static bo_status search(bo_context *context, bo_fitting *fitting, const bo_sampl
     return BO_OK;
 }
 
-/* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. */
+/* Takes over the scaling, the metric, the kernel of the map, γ and λ. */
+static bo_status take_setting(bo_context *context, bo_fitting *fitting, const bo_setting *setting, size_t rows,
+                              bo_features_desc *map, bo_search_choice *out)
+{
+    bo_scaler_free(&fitting->scaler);
+    BO_TRY(bo_scaler_copy(context, &setting->scaler, &fitting->scaler));
+    fitting->desc.features.kernel = setting->kernel;
+    fitting->metric_iterations = setting->iterations;
+    *out = (bo_search_choice){
+        .gamma = setting->gamma, .lambda = setting->lambda, .score = sqrt(setting->score), .spectrum = (double)rows};
+    return map_of(context, fitting, map);
+}
+
+static bo_status tune(bo_context *context, bo_fitting *fitting, const bo_samples *samples, size_t rows,
+                      bo_features_desc *map, bo_search_choice *out)
+{
+    const double begin = bo_seconds();
+    bo_setting setting;
+    size_t count;
+    BO_TRY(bo_tune(context, &fitting->desc, &fitting->targets, samples, 1, &setting, &count));
+    bo_status status = take_setting(context, fitting, &setting, rows, map, out);
+    bo_setting_free(&setting);
+    out->seconds = bo_seconds() - begin;
+    return status;
+}
+
+/* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. `setting`:
+ * what was chosen before, or NULL. */
 static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
-                         bo_fitting **out)
+                         const bo_setting *setting, bo_fitting **out)
 {
     *out = NULL;
     double begin = bo_seconds();
@@ -176,13 +209,15 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     fitting->desc = *desc;
     bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map;
-    size_t kept = samples->classes && desc->lambda == 0 ? BO_KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
     if (status == BO_OK) status = map_of(context, fitting, &map);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
-    if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
-    if (status == BO_OK) status = search(context, fitting, samples, rows, &map, &choice);
+    if (status == BO_OK) status = bo_samples_subset(context, samples, BO_KEPT_ROWS, desc->seed, &fitting->kept);
+    if (status == BO_OK)
+        status = setting                   ? take_setting(context, fitting, setting, rows, &map, &choice)
+                 : bo_tunes(desc, samples) ? tune(context, fitting, samples, rows, &map, &choice)
+                                           : search(context, fitting, samples, rows, &map, &choice);
     if (status == BO_OK) {
         map.gamma = choice.gamma;
         status = map.function == BO_FUNCTION_SECTIONS ? make_sections(context, fitting, &map, samples)
@@ -236,11 +271,12 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     bo_machine_desc planned = *desc;
     if (!planned.stream_rows) planned.stream_rows = sample->rows;
     planned.task = sample->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    BO_TRY(bo_target_scale_choose(context, desc, sample, &planned.target_scale));
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(sample);
     BO_TRY(bo_machine_estimate(context, &planned, &shape, &plan));
     bo_fitting *fitting;
-    BO_TRY(prepare(context, desc, sample, planned.stream_rows, &fitting));
+    BO_TRY(prepare(context, &planned, sample, planned.stream_rows, NULL, &fitting));
     bo_status status = open_moments(context, fitting);
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -264,7 +300,8 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
                             bo_fitting_row_map(fitting),
                             &fitting->targets,
                             {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
-                            !fitting->desc.no_intercept};
+                            !fitting->desc.no_intercept,
+                            fitting->left_out};
 }
 
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
@@ -342,7 +379,8 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
         return bo_fail(context, BO_INVALID,
                        "cannot merge: the inputs are scaled differently; create both from the same sample");
     for (size_t t = 0; !a->classes && t < a->outputs; t++)
-        if (fitting->targets.mean[t] != other->targets.mean[t] ||
+        if (fitting->targets.logarithms != other->targets.logarithms ||
+            fitting->targets.mean[t] != other->targets.mean[t] ||
             fitting->targets.deviation[t] != other->targets.deviation[t])
             return bo_fail(context, BO_INVALID,
                            "cannot merge: target %zu is scaled differently; create both from the same sample", t);
@@ -390,7 +428,6 @@ static bo_status keep_uncertainty(bo_context *context, const bo_machine_ridge *r
         for (size_t j = 0; j <= i; j++, k++) machine->factor[k] = (float)ridge->factor[i * n + j];
     machine->inverse_weight = intercept ? 1 / ridge->weight : 0;
     machine->uncertainty = BO_UNCERTAINTY_PRIMAL;
-    machine->report.has_std = true;
     return BO_OK;
 }
 
@@ -416,7 +453,8 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     bo_left_out left_out;
     bo_row_map row_map = bo_fitting_row_map(fitting);
     BO_TRY(bo_ridge_left_out(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
-    bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
+    bo_status status = bo_left_out_columns(context, &row_map, &fitting->kept, &left_out);
+    if (status == BO_OK) status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
     return status;
@@ -517,6 +555,48 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
     return status;
 }
 
+/* One member of a committee. */
+static bo_status fit_member(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                            const bo_fit_cost *plan, const bo_setting *setting, bo_left_out *left_out, bo_machine **out)
+{
+    bo_fitting *fitting;
+    BO_TRY(prepare(context, desc, samples, samples->rows, setting, &fitting));
+    fitting->report.solver = plan->solver;
+    fitting->report.why_solver = plan->why_solver;
+    fitting->left_out = left_out;
+    bo_status status = fit_otherwise(context, fitting, samples, plan->solver, out);
+    bo_fitting_destroy(fitting);
+    return status;
+}
+
+static bo_status fit_committee(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                               const bo_fit_cost *plan, bo_machine **out)
+{
+    const double begin = bo_seconds();
+    bo_targets targets;
+    BO_TRY(bo_targets_fit(context, desc, samples, &targets));
+    bo_setting settings[BO_COMMITTEE] = {0};
+    bo_left_out left_out[BO_COMMITTEE] = {0};
+    bo_machine *machines[BO_COMMITTEE] = {0};
+    size_t count = 0;
+    bo_status status = bo_targets_in_range(context, &targets, samples);
+    if (status == BO_OK) status = bo_tune(context, desc, &targets, samples, BO_COMMITTEE, settings, &count);
+    const double searched = bo_seconds() - begin;
+    for (size_t i = 0; status == BO_OK && i < count; i++)
+        status = fit_member(context, desc, samples, plan, &settings[i], &left_out[i], &machines[i]);
+    if (status == BO_OK) status = bo_committee_join(context, &targets, count, machines, left_out, out);
+    for (size_t i = 0; i < BO_COMMITTEE; i++) {
+        bo_setting_free(&settings[i]);
+        bo_left_out_free(&left_out[i]);
+        bo_machine_destroy(machines[i]);
+    }
+    bo_targets_free(&targets);
+    if (status != BO_OK) return status;
+    (*out)->report.search_seconds = searched;
+    (*out)->report.fit_seconds = bo_seconds() - begin - searched;
+    return BO_OK;
+}
+
 /* *rounded: a Gram matrix was formed, in less than double precision. */
 static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bool *rounded,
                           bo_machine **out)
@@ -527,15 +607,18 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
-    if (!samples->sparse && bo_fit_is_exact(&resolved, samples->rows))
+    if (bo_fit_is_exact(&resolved, samples->rows, samples->sparse != NULL))
         resolved.features.function = BO_FUNCTION_SECTIONS;
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(samples);
     BO_TRY(bo_machine_estimate(context, desc, &shape, &plan));
     resolved.loss = plan.loss;
+    BO_TRY(bo_target_scale_choose(context, desc, samples, &resolved.target_scale));
     bo_solver solver = plan.solver;
+    if (desc->choose_kernel && plan.exact && solver == BO_SOLVER_DUAL && samples->rows <= BO_COMMITTEE_ROWS)
+        return fit_committee(context, desc, samples, &plan, out);
     bo_fitting *fitting;
-    BO_TRY(prepare(context, desc, samples, samples->rows, &fitting));
+    BO_TRY(prepare(context, desc, samples, samples->rows, NULL, &fitting));
     assert(fitting->report.features == plan.features);
     fitting->report.solver = solver;
     fitting->report.why_solver = plan.why_solver;

@@ -3,8 +3,8 @@
  *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
  * fit.c runs these steps after the checks of check.c. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
- * leave_one_out.c. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
- * turns scores into probabilities and measures the validation error. file.c saves and loads machines. */
+ * leave_one_out.c. target_scale.c chooses between targets and their logarithms. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
+ * turns scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -12,6 +12,8 @@
 #include "../base/base.h"
 #include "../base/rng.h"
 #include "../io/sparse.h"
+#include "../math/metric.h"
+#include "intervals.h"
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
@@ -35,12 +37,14 @@ static inline bo_inputs bo_inputs_slice(const bo_inputs *inputs, size_t first, s
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column.
+/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. QUANTILE: the normal quantile of the
+ * rank of x_j among the knots of the column instead. Then the metric, if there is one, maps the row.
  *
  * Sparse samples are fitted with kernels of differences, which do not change if s(0) is subtracted: the scaled rows are
  * s(x) - s(0), as sparse as x, and have only the columns that vary (`place`).
  *
- * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows; place exists exactly if
+ * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows, the rank of the metric if there
+ * is one; knots exist exactly if kind is QUANTILE; sparse rows have neither knots nor a metric; place exists exactly if
  * the scaler is for sparse rows, and holds dim entries below `kept`, or UINT32_MAX for a column that is dropped. */
 typedef struct bo_scaler {
     bo_scaling kind;
@@ -48,15 +52,21 @@ typedef struct bo_scaler {
     float *mean, *factor;
     uint32_t *place;
     double limit; /* 0: none */
+    float
+        *knots; /* dim x BO_KNOTS, ascending in each column; descending: a column of two values, scaled like COLUMNS */
+    bo_metric metric; /* a NULL: none */
 } bo_scaler;
+enum { BO_KNOTS = 256 };
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out);
 /* Sets kept and place, for sparse rows or not; mean and factor must be set. */
 bo_status bo_scaler_finish(bo_context *context, bool sparse, bo_scaler *scaler);
 bo_status bo_scaler_copy(bo_context *context, const bo_scaler *scaler, bo_scaler *out);
 void bo_scaler_free(bo_scaler *scaler);
-/* Scaled rows in dense form: rows x kept. */
-void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out);
+/* Replaces the metric by a copy; NULL: none. For dense rows. */
+bo_status bo_scaler_set_metric(bo_context *context, bo_scaler *scaler, const bo_metric *metric);
+/* Scaled rows in dense form: rows x kept. `out` may be the inputs themselves if there is no metric. */
+bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out);
 /* Scaled sparse rows; released with bo_sparse_destroy. */
 bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
                                  bo_sparse_block **out);
@@ -94,10 +104,13 @@ double bo_rounding_floor(float quantum, size_t rows);
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
-/* The right-hand side of the linear system: regression targets, standardized by mean and deviation, or ±1 for classes. */
+/* The right-hand side of the linear system: regression targets or their logarithms, standardized by mean and deviation, or ±1
+ * for classes. */
 typedef struct bo_targets {
     size_t classes, outputs;
+    bool logarithms;          /* of positive targets; mean, deviation and range are those of the logarithms */
     double *mean, *deviation; /* regression, per output; NULL for classes */
+    double *range;            /* regression: outputs x 2: the smallest and the largest */
     float *class_weight;      /* per class, or NULL */
 } bo_targets;
 
@@ -166,12 +179,18 @@ typedef struct bo_left_out {
     double *leverage;   /* rows: h_ii */
     double *weight;     /* rows: sample weight times class weight */
     int *label;         /* rows: class, or NULL */
+    size_t columns_count;
+    double *columns; /* rows x columns_count: a few features, for deviations; or NULL */
 } bo_left_out;
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
 bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
+
+/* Adds the columns of regression rows, in their order, for deviations: conformal.c. */
+bo_status bo_left_out_columns(bo_context *context, const bo_row_map *row_map, const bo_samples *samples,
+                              bo_left_out *left_out);
 
 /* Mean log loss of classes from left-out scores, calibrated on the same rows. */
 bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
@@ -201,7 +220,11 @@ struct bo_machine {
     double *beta;      /* features x outputs, in the units of y */
     double *intercept; /* outputs */
     double *center;    /* features: subtracted from φ before β; zero without intercept */
-    /* predictive variance: noise² (noise: outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
+    bo_intervals intervals;
+    /* logarithms of targets: the factor that corrects the mean of exp(f), and the bounds of f; NULL otherwise */
+    double *smearing; /* outputs */
+    double *reach;    /* outputs x 2 */
+    /* predictive variance for noise of equal size everywhere: noise² (noise: outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
      * φᵀ(ZᵀZ + D)⁻¹φ), for a new row of mean weight */
     bo_uncertainty uncertainty;
     double *noise; /* standard deviations, whose squares may be outside the range of double */
@@ -215,25 +238,59 @@ struct bo_machine {
     /* probabilities: softmax(sharpness * score + offset) */
     double sharpness;
     double *offset; /* classes */
+    /* A committee: predictions are the mean of this machine and of the others, with these shares; its own is the first. Each has
+     * an exact kernel and no members of its own. */
+    size_t others_count;
+    bo_machine **others;
+    double *share; /* others_count + 1; NULL if there are none */
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
-/* bo_machine_predict for dense or sparse rows, which are checked. */
+/* bo_machine_predict_interval for dense or sparse rows, which are checked. Each of std, low and high may be NULL. */
 bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                    double *mean, double *std);
+                                    double level, double *mean, double *std, double *low, double *high);
+/* Predictions in the units of beta, which are logarithms if the targets are, and deviations s(x), or NULL. */
+bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                   double *mean, double *deviation);
 /* The same for a machine with an exact kernel: exact.c. */
 bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean,
                            double *std);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
+/* Committees (committee.c): at most BO_COMMITTEE members. */
+enum { BO_COMMITTEE = 3 };
+/* Joins machines that were fitted to the same rows and whose left-out predictions are given. Takes the machines that it uses out
+ * of the array; the caller destroys the rest, and the left-out predictions, which are changed. */
+bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size_t count, bo_machine **machines,
+                            bo_left_out *left_out, bo_machine **out);
+/* Replaces the machine's own predictions by those of the committee, if it has others. */
+bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center);
 /* Noise variance (regression) or calibration (classes), and the validation error, from left-out rows. */
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
+/* Deviations and scores from left-out rows of a regression: conformal.c. Needs machine->noise. */
+bo_status bo_intervals_fit(bo_context *context, const bo_targets *targets, const bo_left_out *left_out,
+                           bo_machine *machine);
+/* Multiplies standard deviations for noise of equal size by s(x). columns: rows x machine->intervals.columns. */
+void bo_intervals_deviate(const bo_machine *machine, size_t rows, const double *columns, const double *mean,
+                          double *std);
+/* The ends of intervals from predictions and deviations of bo_machine_predict_plain. */
+bo_status bo_intervals_apply(bo_context *context, const bo_machine *machine, size_t rows, double level,
+                             const double *mean, const double *deviation, double *low, double *high);
+
+/* Resolves AUTO to LINEAR or LOG: target_scale.c. */
+bo_status bo_target_scale_choose(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                                 bo_target_scale *out);
+/* Sets the smearing factors and bounds of a machine for logarithms, from left-out rows. */
+void bo_target_scale_fit(const bo_targets *targets, const bo_left_out *left_out, bo_machine *machine);
+/* Converts predictions in the units of beta, and ends of their intervals, to the units of the targets. */
+void bo_target_scale_restore(const bo_machine *machine, size_t rows, double *mean);
+void bo_target_scale_restore_ends(const bo_machine *machine, size_t rows, double *ends);
 /* Copies the kernel, its parameters except γ, the function and the draw of a map into the report. */
 void bo_report_map(bo_fit_report *report, const bo_features_desc *map);
 /* Copies metrics of validation rows into the report. */
@@ -248,6 +305,8 @@ typedef struct bo_fit_problem { /* the input of every solver */
     const bo_targets *targets;
     bo_penalty penalty;
     bool intercept;
+    bo_left_out
+        *left_out; /* DUAL: receives the left-out predictions of all rows, which the caller frees; NULL: not needed */
 } bo_fit_problem;
 
 /* ---- search -------------------------------------------------------------------------------------------- */
@@ -308,6 +367,19 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
 /* The best λ near *lambda for the exact kernel of all rows, which bo_loo_kernel has computed. */
 bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double *lambda);
 
+/* γ, λ and the mean squared error of left-out rows. */
+typedef struct bo_search_point {
+    double gamma, lambda, error;
+} bo_search_point;
+/* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0. What the
+ * descriptor sets stays. `loo`, which the caller frees, holds the kernel of the last γ that was tried. */
+bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
+                                const bo_targets *targets, const bo_samples *scaled, bo_search_point *best,
+                                bo_loo *loo);
+/* A seeded subset of at most `count` rows of the samples, scaled. */
+bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
+                            uint64_t seed, bo_samples *out);
+
 /* L⁻¹ of a lower triangle, panel by panel to skip zeros: n³/3 operations. */
 bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
 
@@ -327,8 +399,10 @@ bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem
 /* Checks the descriptor and the samples of a fit: check.c. */
 bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
 /* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default
- * for kernels of networks with at most as many rows as features. */
-bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows);
+ * for kernels of networks with at most as many rows as features, and for a kernel that the fit chooses (choose_kernel) with at
+ * most BO_EXACT_MOST_ROWS dense rows. */
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse);
+enum { BO_EXACT_MOST_ROWS = 50000 };
 static inline bool bo_is_sections(const bo_features *phi)
 {
     return bo_features_describe(phi)->function == BO_FUNCTION_SECTIONS;
@@ -356,6 +430,8 @@ struct bo_fitting {
     bo_features *phi;
     float *length_scales; /* of the columns of scaled rows, if the descriptor has some and columns are dropped */
     float quantum;        /* of bo_row_map */
+    int metric_iterations;
+    bo_left_out *left_out; /* of bo_fit_problem */
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
     bo_fit_report report;
@@ -366,8 +442,8 @@ struct bo_fitting {
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 /* From this number of columns on, frequencies are drawn independently. */
 enum { BO_WIDE_COLUMNS = 16384 };
-/* Rows that a fit of classes keeps at most for data-dependent maps, validation and calibration; regressions keep fewer. */
-enum { BO_KEPT_ROWS_OF_CLASSES = 2048 };
+/* Rows that a fit keeps at most for data-dependent maps, validation, calibration and intervals. */
+enum { BO_KEPT_ROWS = 2048 };
 /* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 

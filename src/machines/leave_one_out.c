@@ -1,5 +1,6 @@
 /* Leave-one-out errors of kernel ridge regression on a sample, and of a few training rows of a full fit. */
 #include "internal.h"
+#include "../features/kernel_block.h"
 #include "../features/sparse.h"
 #include "../math/linalg.h"
 
@@ -109,6 +110,22 @@ static void weigh_and_center(bo_loo *loo)
             k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
 }
 
+/* Kernels that are not differentiable at 0 have eigenvalues far above the rounding of float32, other than smooth ones, which need
+ * small λ. */
+static bool is_rough(bo_kernel kernel)
+{
+    return kernel == BO_KERNEL_LAPLACIAN || kernel == BO_KERNEL_MATERN12;
+}
+
+static bo_status rough_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, const bo_samples *scaled)
+{
+    const size_t n = loo->rows, dim = scaled->dim;
+    float *k = (float *)loo->work;
+    BO_TRY(bo_kernel_block(context, map, n, scaled->x, dim, n, scaled->x, dim, k, n));
+    for (size_t i = 0; i < n * n; i++) loo->kernel[i] = (double)k[i];
+    return BO_OK;
+}
+
 bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
                         const bo_samples *scaled)
 {
@@ -117,6 +134,8 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
     at.gamma = gamma;
     if (!closed_form || map->kernel == BO_KERNEL_CUSTOM)
         BO_TRY(kernel_of_features(context, &at, scaled, loo->kernel));
+    else if (!scaled->sparse && is_rough(map->kernel))
+        BO_TRY(rough_kernel(context, loo, &at, scaled));
     else if (scaled->sparse)
         BO_TRY(bo_kernel_matrix_sparse(context, &at, scaled->sparse, loo->kernel));
     else
@@ -245,6 +264,7 @@ void bo_left_out_free(bo_left_out *left_out)
     bo_free(left_out->leverage);
     bo_free(left_out->weight);
     bo_free(left_out->label);
+    bo_free(left_out->columns);
     *left_out = (bo_left_out){0};
 }
 

@@ -12,13 +12,17 @@
 
 static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd", "adam"};
 static const char *const loss_names[] = {"auto", "ridge", "logistic"};
-static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
+static const char *const metric_choice_names[] = {"auto", "none", "diagonal", "learn"};
+static const char *const scaling_names[] = {"auto", "columns", "common", "none", "quantile"};
 static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
+static const char *const target_scale_names[] = {"auto", "linear", "log"};
 
 BO_NAMED(solver, bo_solver, solver_names)
 BO_NAMED(loss, bo_loss, loss_names)
 BO_NAMED(scaling, bo_scaling, scaling_names)
+BO_NAMED(metric_choice, bo_metric_choice, metric_choice_names)
 BO_NAMED(precision, bo_precision, precision_names)
+BO_NAMED(target_scale, bo_target_scale, target_scale_names)
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
@@ -34,7 +38,13 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
     machine->center = bo_alloc(context, report->features, sizeof(double), "the coefficients");
     machine->noise = bo_alloc(context, report->outputs, sizeof(double), "the noise");
     machine->offset = bo_alloc(context, report->classes, sizeof(double), "the calibration");
-    if (!machine->beta || !machine->intercept || !machine->center || !machine->noise || !machine->offset) {
+    const bool logarithms = report->target_scale == BO_TARGET_SCALE_LOG;
+    if (logarithms) {
+        machine->smearing = bo_alloc(context, report->outputs, sizeof(double), "the scale of the targets");
+        machine->reach = bo_alloc(context, 2 * report->outputs, sizeof(double), "the scale of the targets");
+    }
+    if (!machine->beta || !machine->intercept || !machine->center || !machine->noise || !machine->offset ||
+        (logarithms && (!machine->smearing || !machine->reach))) {
         bo_machine_destroy(machine);
         return BO_MEMORY;
     }
@@ -51,12 +61,18 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine->intercept);
     bo_free(machine->center);
     bo_free(machine->noise);
+    bo_intervals_free(&machine->intervals);
+    bo_free(machine->smearing);
+    bo_free(machine->reach);
     bo_free(machine->factor);
     bo_free(machine->train_x);
     bo_free(machine->train_root_weight);
     bo_free(machine->train_factor);
     bo_free(machine->penalty);
     bo_free(machine->offset);
+    for (size_t i = 0; i < machine->others_count; i++) bo_machine_destroy(machine->others[i]);
+    bo_free(machine->others);
+    bo_free(machine->share);
     bo_free(machine);
 }
 
@@ -107,6 +123,12 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
             machine->beta[j * outputs + t] = b;
         }
         machine->intercept[t] = intercept[t] * scale + shift;
+        if (!targets->logarithms) continue;
+        /* predictions may leave the range of the training rows by half of it; exp would amplify more */
+        const double *range = targets->range + 2 * t, half = 0.5 * (range[1] - range[0]);
+        machine->smearing[t] = 1;
+        machine->reach[2 * t] = fmax(range[0] - half, -700);
+        machine->reach[2 * t + 1] = fmin(range[1] + half, 700);
     }
     memcpy(machine->center, center, features * sizeof *center);
     return BO_OK;
@@ -140,6 +162,7 @@ typedef struct workspace {
     double *factor;  /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
     double *train;   /* DUAL: train_rows x features: Zc D⁻¹ */
     double *against; /* DUAL: train_rows x rows */
+    double *traits;  /* rows x columns of the deviations */
 } workspace;
 
 static void workspace_free(workspace *space)
@@ -149,6 +172,7 @@ static void workspace_free(workspace *space)
     bo_free(space->factor);
     bo_free(space->train);
     bo_free(space->against);
+    bo_free(space->traits);
 }
 
 /* Computes (φ - center) √w / D of the scaled training rows, block by block. */
@@ -211,6 +235,9 @@ static bo_status prepare(bo_context *context, const bo_machine *machine, const b
     space->z = bo_alloc_raw(context, rows * features, sizeof(float), "a block of features");
     if (!space->z) return BO_MEMORY;
     if (!deviations) return BO_OK;
+    space->traits = bo_alloc_raw(context, rows * machine->intervals.columns, sizeof(double), "a block of features");
+    if (!space->traits) return BO_MEMORY;
+    if (machine->uncertainty == BO_UNCERTAINTY_NONE) return BO_OK;
     bool primal = machine->uncertainty == BO_UNCERTAINTY_PRIMAL;
     size_t size = primal ? features : n;
     assert(primal ? machine->factor && !machine->train_factor : machine->train_factor && !machine->factor);
@@ -263,24 +290,29 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
     BO_TRY(bo_row_map_apply(context, &row_map, inputs, space->z, features));
     BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
     if (!std) return BO_OK;
-    double q[PREDICT_ROWS];
-    BO_TRY(quadratic_form(context, machine, space, rows, q));
+    double q[PREDICT_ROWS] = {0};
+    const size_t columns = machine->intervals.columns;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            space->traits[i * columns + k] = (double)space->z[i * features + bo_deviation_column(features, columns, k)];
+    if (machine->uncertainty != BO_UNCERTAINTY_NONE) BO_TRY(quadratic_form(context, machine, space, rows, q));
     for (size_t i = 0; i < rows; i++)
         for (size_t t = 0; t < outputs; t++)
             std[i * outputs + t] = machine->noise[t] * sqrt(1 / machine->mean_weight + machine->inverse_weight + q[i]);
+    bo_intervals_deviate(machine, rows, space->traits, mean, std);
     return BO_OK;
 }
 
-bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
-                                    double *mean, double *std)
+bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                   double *mean, double *std)
 {
     BO_SPAN(context, "machine", "predict");
-    if (std && machine->uncertainty == BO_UNCERTAINTY_NONE)
+    if (std && machine->uncertainty == BO_UNCERTAINTY_NONE && machine->intervals.rows == 0)
         return bo_fail(context, BO_UNSUPPORTED,
                        machine->report.classes
                            ? "standard deviations are for regression; a classifier predicts probabilities"
-                           : "this machine has no standard deviations, because it was fitted with the solver %s; use "
-                             "primal or dual",
+                           : "this machine has no standard deviations, because it was fitted with the solver %s, which "
+                             "had too few rows to hold some back; use primal or dual",
                        bo_solver_name(machine->report.solver));
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(bo_inputs_check_finite(context, inputs, 0, rows, machine->report.dim));
@@ -296,6 +328,48 @@ bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machi
     }
     workspace_free(&space);
     return status;
+}
+
+/* Predictions with intervals: of the given level into low and high, of 95% for the standard deviations. Either may be NULL. */
+static bo_status predict_intervals(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                   double level, double *mean, double *std, double *low, double *high)
+{
+    static const double normal_level = 0.95; /* of BO_INTERVAL_95 */
+    const size_t count = inputs->rows * machine->report.outputs;
+    double *deviation = bo_alloc_raw(context, 3 * count, sizeof *deviation, "intervals");
+    if (!deviation) return BO_MEMORY;
+    double *below = deviation + count, *above = deviation + 2 * count;
+    bo_status status = bo_machine_predict_plain(context, machine, inputs, mean, deviation);
+    if (status == BO_OK && low)
+        status = bo_intervals_apply(context, machine, inputs->rows, level, mean, deviation, low, high);
+    if (status == BO_OK && std)
+        status = bo_intervals_apply(context, machine, inputs->rows, normal_level, mean, deviation, below, above);
+    if (status != BO_OK) {
+        bo_free(deviation);
+        return status;
+    }
+    bo_target_scale_restore(machine, inputs->rows, mean);
+    if (low) bo_target_scale_restore_ends(machine, inputs->rows, low);
+    if (low) bo_target_scale_restore_ends(machine, inputs->rows, high);
+    if (std) bo_target_scale_restore_ends(machine, inputs->rows, below);
+    if (std) bo_target_scale_restore_ends(machine, inputs->rows, above);
+    for (size_t k = 0; k < count; k++) {
+        if (std) std[k] = (above[k] - below[k]) / (2 * BO_INTERVAL_95);
+        if (!low) continue;
+        low[k] = fmin(low[k], mean[k]);
+        high[k] = fmax(high[k], mean[k]);
+    }
+    bo_free(deviation);
+    return BO_OK;
+}
+
+bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                    double level, double *mean, double *std, double *low, double *high)
+{
+    if (std || low) return predict_intervals(context, machine, inputs, level, mean, std, low, high);
+    BO_TRY(bo_machine_predict_plain(context, machine, inputs, mean, NULL));
+    bo_target_scale_restore(machine, inputs->rows, mean);
+    return BO_OK;
 }
 
 /* Describes dense rows, which must have the columns of the fit. */
@@ -323,7 +397,7 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
     BO_REQUIRE_IF(context, rows > 0, x, mean);
     bo_inputs inputs;
     BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
-    return bo_machine_predict_inputs(context, machine, &inputs, mean, std);
+    return bo_machine_predict_inputs(context, machine, &inputs, 0, mean, std, NULL, NULL);
 }
 
 bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x, double *mean,
@@ -332,7 +406,34 @@ bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machi
     BO_REQUIRE(context, machine, x, mean);
     bo_inputs inputs;
     BO_TRY(sparse_inputs(context, machine, x, &inputs));
-    return bo_machine_predict_inputs(context, machine, &inputs, mean, std);
+    return bo_machine_predict_inputs(context, machine, &inputs, 0, mean, std, NULL, NULL);
+}
+
+static bo_status check_level(bo_context *context, double level)
+{
+    if (level > 0 && level < 1) return BO_OK;
+    return bo_fail(context, BO_INVALID, "level: expected a number between 0 and 1, found %g", level);
+}
+
+bo_status bo_machine_predict_interval(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                      size_t ldx, double level, double *mean, double *std, double *low, double *high)
+{
+    BO_REQUIRE(context, machine);
+    BO_REQUIRE_IF(context, rows > 0, x, mean, low, high);
+    BO_TRY(check_level(context, level));
+    bo_inputs inputs;
+    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
+    return rows ? bo_machine_predict_inputs(context, machine, &inputs, level, mean, std, low, high) : BO_OK;
+}
+
+bo_status bo_machine_predict_interval_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                             double level, double *mean, double *std, double *low, double *high)
+{
+    BO_REQUIRE(context, machine, x, mean, low, high);
+    BO_TRY(check_level(context, level));
+    bo_inputs inputs;
+    BO_TRY(sparse_inputs(context, machine, x, &inputs));
+    return bo_machine_predict_inputs(context, machine, &inputs, level, mean, std, low, high);
 }
 
 static bo_status require_classes(bo_context *context, const bo_machine *machine)
@@ -371,7 +472,7 @@ static bo_status classify_inputs(bo_context *context, const bo_machine *machine,
     const size_t count = machine->report.classes;
     double *own = probabilities ? NULL : bo_alloc_raw(context, inputs->rows * count, sizeof *own, "scores");
     double *scores = probabilities ? probabilities : own;
-    bo_status status = scores ? bo_machine_predict_inputs(context, machine, inputs, scores, NULL) : BO_MEMORY;
+    bo_status status = scores ? bo_machine_predict_plain(context, machine, inputs, scores, NULL) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < inputs->rows; i++) {
         if (classes) classes[i] = best_class(machine, scores + i * count);
         if (probabilities) scores_to_probabilities(machine, scores + i * count);
@@ -435,7 +536,8 @@ static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine,
     if (report->classes) BO_TRY(bo_metrics_check_classes(context, report->classes, rows, y));
     const size_t block = rows < EVALUATED_ROWS ? rows : EVALUATED_ROWS;
     double *mean = bo_alloc_raw(context, block * outputs, sizeof *mean, "predictions");
-    double *std = has_std ? bo_alloc_raw(context, block * outputs, sizeof *std, "predictions") : NULL;
+    double *std = has_std ? bo_alloc_raw(context, 3 * block * outputs, sizeof *std, "predictions") : NULL;
+    double *low = std ? std + block * outputs : NULL, *high = std ? low + block * outputs : NULL;
     int *predicted = report->classes ? bo_alloc_raw(context, block, sizeof *predicted, "predictions") : NULL;
     bo_status status = mean && (std || !has_std) && (predicted || !report->classes) ? BO_OK : BO_MEMORY;
     for (size_t at = 0; at < rows && status == BO_OK; at += block) {
@@ -446,8 +548,10 @@ static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine,
             status = classify_inputs(context, machine, &part, predicted, mean);
             if (status == BO_OK) status = bo_metrics_add_classes(context, metrics, part.rows, truth, predicted, mean);
         } else if (status == BO_OK) {
-            status = bo_machine_predict_inputs(context, machine, &part, mean, std);
-            if (status == BO_OK) status = bo_metrics_add(context, metrics, part.rows, truth, mean, std);
+            status = bo_machine_predict_inputs(context, machine, &part, 0.95, mean, std, low, high);
+            if (status == BO_OK)
+                status = std ? bo_metrics_add_intervals(context, metrics, part.rows, truth, mean, std, low, high)
+                             : bo_metrics_add(context, metrics, part.rows, truth, mean, NULL);
         }
     }
     bo_free(mean);

@@ -101,7 +101,7 @@ bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const
     size_t outputs = targets->outputs;
     BO_TRY(bo_left_out_create(context, held->rows, outputs, targets->classes > 0, out));
     const bo_inputs inputs = bo_samples_inputs(held, 0, held->rows);
-    bo_status status = bo_machine_predict_inputs(context, machine, &inputs, out->prediction, NULL);
+    bo_status status = bo_machine_predict_plain(context, machine, &inputs, out->prediction, NULL);
     for (size_t i = 0; status == BO_OK && i < held->rows; i++) {
         double root = (double)bo_targets_root_weight(targets, held, i);
         out->weight[i] = root * root;
@@ -112,6 +112,8 @@ bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const
         }
         if (out->label) out->label[i] = (int)held->y[i];
     }
+    const bo_row_map row_map = bo_machine_row_map(machine);
+    if (status == BO_OK) status = bo_left_out_columns(context, &row_map, held, out);
     if (status != BO_OK) bo_left_out_free(out);
     return status;
 }

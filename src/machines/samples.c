@@ -156,27 +156,42 @@ void bo_targets_free(bo_targets *targets)
 {
     bo_free(targets->mean);
     bo_free(targets->deviation);
+    bo_free(targets->range);
     bo_free(targets->class_weight);
     *targets = (bo_targets){0};
 }
 
+/* Target t of a row, or its logarithm. */
+static double target_of(const bo_samples *samples, size_t row, size_t t, bool logarithms)
+{
+    const double y = samples->y[row * samples->targets + t];
+    return logarithms ? log(y) : y;
+}
+
 /* Weighted mean (0 without an intercept: β alone must fit the targets) and standard deviation of target t. The sums are
  * of y / 2^exponent, at most 1 in size, whose squares are in range. A power of two changes no digit. */
-static void target_moments(const bo_samples *samples, size_t t, bool intercept, double *mean, double *deviation)
+static void target_moments(const bo_samples *samples, size_t t, bool intercept, bool logarithms, double *mean,
+                           double *deviation, double *range)
 {
-    size_t count = samples->targets, rows = samples->rows;
+    size_t rows = samples->rows;
     double largest = 0, sum = 0, squares = 0, total = 0;
-    for (size_t i = 0; i < rows; i++) largest = fmax(largest, fabs(samples->y[i * count + t]));
+    range[0] = range[1] = target_of(samples, 0, t, logarithms);
+    for (size_t i = 0; i < rows; i++) {
+        double y = target_of(samples, i, t, logarithms);
+        largest = fmax(largest, fabs(y));
+        range[0] = fmin(range[0], y);
+        range[1] = fmax(range[1], y);
+    }
     int exponent = largest > 0 ? ilogb(largest) + 1 : 0;
     for (size_t i = 0; i < rows; i++) {
         double w = samples->weights ? (double)samples->weights[i] : 1;
-        sum += w * ldexp(samples->y[i * count + t], -exponent);
+        sum += w * ldexp(target_of(samples, i, t, logarithms), -exponent);
         total += w;
     }
     double center = intercept ? sum / total : 0;
     for (size_t i = 0; i < rows; i++)
         squares += (samples->weights ? (double)samples->weights[i] : 1) *
-                   pow(ldexp(samples->y[i * count + t], -exponent) - center, 2);
+                   pow(ldexp(target_of(samples, i, t, logarithms), -exponent) - center, 2);
     *mean = ldexp(center, exponent);
     *deviation = ldexp(sqrt(squares / total), exponent);
 }
@@ -187,9 +202,10 @@ static bo_status fit_regression(bo_context *context, bool intercept, const bo_sa
     out->outputs = count;
     out->mean = bo_alloc(context, count, sizeof *out->mean, "the targets");
     out->deviation = bo_alloc(context, count, sizeof *out->deviation, "the targets");
-    if (!out->mean || !out->deviation) return BO_MEMORY;
+    out->range = bo_alloc(context, 2 * count, sizeof *out->range, "the targets");
+    if (!out->mean || !out->deviation || !out->range) return BO_MEMORY;
     for (size_t t = 0; t < count; t++) {
-        target_moments(samples, t, intercept, &out->mean[t], &out->deviation[t]);
+        target_moments(samples, t, intercept, out->logarithms, &out->mean[t], &out->deviation[t], &out->range[2 * t]);
         if (out->deviation[t] == 0) out->deviation[t] = 1;
         if (out->deviation[t] < DBL_MIN / DBL_EPSILON)
             return bo_fail(context, BO_INVALID,
@@ -235,7 +251,7 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
 
 bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out)
 {
-    *out = (bo_targets){0};
+    *out = (bo_targets){.logarithms = desc->target_scale == BO_TARGET_SCALE_LOG};
     bo_status status = samples->classes ? fit_classes(context, desc, samples, out)
                                         : fit_regression(context, !desc->no_intercept, samples, out);
     if (status != BO_OK) bo_targets_free(out);
@@ -247,6 +263,10 @@ bo_status bo_targets_in_range(bo_context *context, const bo_targets *targets, co
     for (size_t i = 0; !targets->classes && i < samples->rows; i++)
         for (size_t t = 0; t < targets->outputs; t++) {
             const double *y = samples->y + i * samples->targets;
+            if (targets->logarithms && !(y[t] > 0))
+                return bo_fail(context, BO_INVALID,
+                               "row %zu: expected a positive target for the target scale log, found %g; use linear", i,
+                               y[t]);
             if (!isfinite(bo_targets_value(targets, y, t)))
                 return bo_fail(context, BO_INVALID,
                                "row %zu: the target %g is too far from the others, whose mean is %g and whose standard "
@@ -259,7 +279,7 @@ bo_status bo_targets_in_range(bo_context *context, const bo_targets *targets, co
 float bo_targets_value(const bo_targets *targets, const double *y, size_t t)
 {
     if (targets->classes) return (size_t)y[0] == t ? 1 : -1;
-    return (float)((y[t] - targets->mean[t]) / targets->deviation[t]);
+    return (float)(((targets->logarithms ? log(y[t]) : y[t]) - targets->mean[t]) / targets->deviation[t]);
 }
 
 float bo_targets_root_weight(const bo_targets *targets, const bo_samples *samples, size_t row)

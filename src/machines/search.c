@@ -188,25 +188,21 @@ bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double 
     return best_lambda(&j, false, lambda, &error);
 }
 
-typedef struct point {
-    double gamma, lambda, error;
-} point;
-
-static bo_status judge_point(judge *j, bool fixed_lambda, double gamma, double lambda, point *out)
+static bo_status judge_point(judge *j, bool fixed_lambda, double gamma, double lambda, bo_search_point *out)
 {
-    *out = (point){gamma, lambda, INFINITY};
+    *out = (bo_search_point){gamma, lambda, INFINITY};
     BO_TRY(judge_gamma(j, gamma, lambda));
     return best_lambda(j, fixed_lambda, &out->lambda, &out->error);
 }
 
 /* Factors of two in γ, larger values first, since more rows usually prefer a more local kernel. */
-static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
+static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
 {
     enum { STEPS = 3 };
     const double step = 2;
     BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
     if (fixed_gamma) return BO_OK;
-    point up, down;
+    bo_search_point up, down;
     BO_TRY(judge_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
     if (up.error < best->error) {
         down = *best;
@@ -242,7 +238,7 @@ static size_t growing_features(const bo_features_desc *map)
 }
 
 /* Searches with a quarter, then with half of the features, and extrapolates the change of γ. */
-static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
+static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
 {
     enum { LEAST = 128 }; /* with fewer features the best γ differs */
     size_t features = growing_features(j->map),
@@ -330,7 +326,7 @@ bo_status bo_typical_gamma(bo_context *context, const bo_features_desc *map, con
 /* Stage 1. */
 static bo_status coarse(bo_context *context, const bo_features_desc *map, const bo_targets *targets,
                         const bo_samples *scaled, bool intercept, const double *gammas, size_t count,
-                        const double *lambdas, size_t lambda_count, point *best, double *largest)
+                        const double *lambdas, size_t lambda_count, bo_search_point *best, double *largest)
 {
     bo_loo loo;
     BO_TRY(bo_loo_create(context, scaled, targets, intercept, &loo));
@@ -343,14 +339,14 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
         if (status == BO_OK) status = bo_loo_grid(context, &loo, lambdas, lambda_count, error, &top);
         for (size_t l = 0; status == BO_OK && l < lambda_count; l++)
             if (error[l] < best->error) {
-                *best = (point){gammas[g], lambdas[l], error[l]};
+                *best = (bo_search_point){gammas[g], lambdas[l], error[l]};
                 *largest = top;
             }
         if (status == BO_OK) status = bo_progress(context, "choosing gamma", (double)(g + 1), (double)count);
     }
     bo_loo_free(&loo);
     if (status == BO_OK && !isfinite(best->error)) { /* every λ interpolates the sample: take the middle of the grid */
-        *best = (point){gammas[count / 2], lambdas[lambda_count / 2], INFINITY};
+        *best = (bo_search_point){gammas[count / 2], lambdas[lambda_count / 2], INFINITY};
         *largest = (double)scaled->rows;
     }
     return status;
@@ -358,7 +354,7 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
 
 static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                       const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical,
-                      double spectrum, point *best)
+                      double spectrum, bo_search_point *best)
 {
     enum { PROBE_ROWS = 512 }; /* the first rows of a random subset */
     bo_sparse view;
@@ -396,15 +392,19 @@ static size_t fine_rows(const bo_features_desc *map, size_t available, size_t ro
     return half < available ? half : available;
 }
 
-static bo_status scaled_subset(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
-                               uint64_t seed, bo_samples *out)
+bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
+                            uint64_t seed, bo_samples *out)
 {
     BO_TRY(bo_samples_subset(context, samples, count, seed, out));
     const bo_inputs inputs = bo_samples_inputs(out, 0, out->rows);
     out->dim = scaler->kept;
     if (out->x) {
-        bo_scaler_apply(context, scaler, &inputs, (float *)out->x);
-        return BO_OK;
+        float *x = bo_alloc_raw(context, out->rows * scaler->kept, sizeof *x, "scaled rows");
+        bo_status status = x ? bo_scaler_apply(context, scaler, &inputs, x) : BO_MEMORY;
+        bo_free((float *)out->x);
+        out->x = x;
+        if (status != BO_OK) bo_samples_free(out);
+        return status;
     }
     bo_sparse_block *scaled;
     bo_status status = bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled);
@@ -431,6 +431,42 @@ static size_t fill_gammas(const bo_features_desc *map, double typical, double *g
     return sizeof factors / sizeof *factors;
 }
 
+static size_t fill_lambdas(const bo_machine_desc *desc, double *lambdas)
+{
+    lambdas[0] = desc->lambda;
+    if (desc->lambda > 0) return 1;
+    for (size_t l = 0; l < GRID; l++) lambdas[l] = grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));
+    return GRID;
+}
+
+bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
+                                const bo_targets *targets, const bo_samples *scaled, bo_search_point *best, bo_loo *loo)
+{
+    const bool fixed_gamma = desc->features.gamma > 0, fixed_lambda = desc->lambda > 0;
+    double typical, largest, gammas[8], lambdas[GRID];
+    BO_TRY(bo_typical_gamma(context, map, scaled, desc->seed, &typical));
+    if (!(best->gamma > 0)) {
+        bo_features_desc open = *map;
+        open.gamma = desc->features.gamma;
+        const bo_samples few = bo_samples_slice(scaled, 0, bo_min(scaled->rows, BO_COARSE_ROWS), NULL);
+        const size_t gamma_count = fill_gammas(&open, typical, gammas);
+        const size_t lambda_count = fill_lambdas(desc, lambdas);
+        BO_TRY(coarse(context, map, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
+                      best, &largest));
+    }
+    judge j = {.context = context,
+               .map = map,
+               .scaled = scaled,
+               .exact = true,
+               .least = least_lambda,
+               .narrowest = typical * least_gamma,
+               .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept}};
+    bo_status status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
+    if (status == BO_OK) status = walk(&j, fixed_gamma, fixed_lambda, best);
+    *loo = j.loo;
+    return status;
+}
+
 bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
                     bo_search_choice *out)
@@ -440,15 +476,13 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
     plain.sampling = BO_SAMPLING_DRAWN;
     double begin = bo_seconds(), gammas[8], lambdas[GRID], largest = 0, typical = 1;
     bo_samples few = {0}, many = {0};
-    point best = {0};
-    bo_status status = scaled_subset(context, scaler, samples, BO_COARSE_ROWS, desc->seed, &few);
+    bo_search_point best = {0};
+    bo_status status = bo_samples_scaled(context, scaler, samples, BO_COARSE_ROWS, desc->seed, &few);
     plain.sample = few.x;
     plain.sample_rows = few.rows;
     plain.sample_stride = few.dim;
     if (status == BO_OK) status = bo_typical_gamma(context, map, &few, desc->seed, &typical);
-    size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = desc->lambda > 0 ? 1 : GRID;
-    for (size_t l = 0; l < lambda_count; l++)
-        lambdas[l] = desc->lambda > 0 ? desc->lambda : grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));
+    size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = fill_lambdas(desc, lambdas);
     if (status == BO_OK)
         status = coarse(context, &plain, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
                         &best, &largest);
@@ -456,7 +490,8 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
         out->spectrum = largest * (double)rows / (double)few.rows;
         bool open = gamma_count > 1 || lambda_count > 1;
         if (open)
-            status = scaled_subset(context, scaler, samples, fine_rows(map, samples->rows, rows), desc->seed, &many);
+            status =
+                bo_samples_scaled(context, scaler, samples, fine_rows(map, samples->rows, rows), desc->seed, &many);
         if (status == BO_OK && open)
             status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical, largest / (double)few.rows,
                           &best);

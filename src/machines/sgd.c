@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH = 256, EPOCHS = 20, POWER_ROWS = 2048, POWER_STEPS = 20, SGD_HELD_ROWS = 1024 };
+enum { BATCH = 256, EPOCHS = 20, POWER_ROWS = 2048, POWER_STEPS = 20, SGD_HELD_ROWS = 2048 };
 
 typedef struct sgd {
     bo_context *context;

@@ -14,6 +14,8 @@ void bo_metrics_destroy(bo_metrics *metrics)
     bo_free(metrics->truth);
     bo_free(metrics->predicted);
     bo_free(metrics->deviation);
+    bo_free(metrics->interval_mean);
+    bo_free(metrics->interval_inside);
     bo_free(metrics);
 }
 
@@ -92,14 +94,13 @@ static void choose_exponent(bo_target_sums *sums, double error, double delta)
     sums->exponent = exponent;
 }
 
-bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
-                         const double *std)
+static bo_status add_numbers(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
+                             const double *std, const double *low, const double *high)
 {
-    BO_REQUIRE(context, metrics);
-    BO_REQUIRE_IF(context, rows > 0, y, mean);
     const size_t targets = metrics->desc.targets;
     if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: expected classes, found numbers");
     BO_REQUIRE_IF(context, rows > 0 && metrics->desc.has_std, std);
+    if (std && rows > 0) BO_TRY(bo_coverage_prepare(context, metrics));
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = metrics->rows++;
         for (size_t t = 0; t < targets; t++) {
@@ -110,12 +111,33 @@ bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, 
             sums->squared_error += pow(ldexp(error, -sums->exponent), 2);
             sums->mean += delta / (double)metrics->rows;
             sums->squared_deviation += ldexp(delta, -sums->exponent) * ldexp(y[at] - sums->mean, -sums->exponent);
-            if (std && fabs(error) <= BO_INTERVAL_95 * std[at]) sums->covered++;
+            if (!std) continue;
+            const bool inside = low ? y[at] >= low[at] && y[at] <= high[at] : fabs(error) <= BO_INTERVAL_95 * std[at];
+            sums->covered += inside;
+            bo_coverage_keep(metrics, row, t, mean[at], inside);
         }
         const size_t first = i * targets;
         keep_point(metrics, row, y[first], mean[first], std ? std[first] : 0);
     }
     return BO_OK;
+}
+
+bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
+                         const double *std)
+{
+    BO_REQUIRE(context, metrics);
+    BO_REQUIRE_IF(context, rows > 0, y, mean);
+    return add_numbers(context, metrics, rows, y, mean, std, NULL, NULL);
+}
+
+bo_status bo_metrics_add_intervals(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
+                                   const double *mean, const double *std, const double *low, const double *high)
+{
+    BO_REQUIRE(context, metrics);
+    BO_REQUIRE_IF(context, rows > 0, y, mean, std, low, high);
+    if (metrics->desc.targets > 0 && !metrics->desc.has_std)
+        return bo_fail(context, BO_INVALID, "metrics: expected no intervals, because has_std is not set");
+    return add_numbers(context, metrics, rows, y, mean, std, low, high);
 }
 
 static void add_class(bo_metrics *metrics, size_t truth, size_t predicted, double loss)

@@ -1,4 +1,5 @@
-/* The normal distribution: Φ from the complementary error function, its inverse by Halley's iteration. */
+/* The normal distribution: Φ from the complementary error function, its inverse by Halley's iteration; and quantiles of Student's t
+ * distribution. */
 #include <math.h>
 #include <stdbool.h>
 #include "special.h"
@@ -42,4 +43,36 @@ double bo_normal_quantile(double p)
         if (fabs(step) <= 1e-9 * fabs(x)) break; /* convergence is cubic: the next step is below rounding */
     }
     return upper ? -x : x;
+}
+
+/* P(|T| <= t) for an integer number of degrees of freedom, with θ = atan(t / √ν): sin θ (1 + cos²θ/2 + 1·3/(2·4) cos⁴θ + …)
+ * for even ν, 2/π (θ + sin θ cos θ (1 + 2/3 cos²θ + …)) for odd ν, up to the power ν - 2 of cos θ (Abramowitz and Stegun,
+ * 26.7.3 and 26.7.4). */
+static double student_inside(double t, int freedom)
+{
+    double angle = atan(t / sqrt((double)freedom)), square = cos(angle) * cos(angle), term = 1, sum = 0;
+    bool odd = freedom % 2 == 1;
+    for (int k = odd ? 3 : 2; k <= freedom; k += 2) {
+        sum += term;
+        term *= square * (double)(k - 1) / (double)k;
+    }
+    return odd ? (angle + sin(angle) * cos(angle) * sum) * M_2_PI : sin(angle) * sum;
+}
+
+/* Bisection: a few dozen quantiles are needed at most, and any start converges. */
+double bo_student_quantile(double p, int freedom)
+{
+    if (!(p >= 0.0 && p <= 1.0) || freedom < 1) return NAN;
+    if (p == 0.0 || p == 1.0) return p == 0.0 ? -INFINITY : INFINITY;
+    if (p < 0.5) return -bo_student_quantile(1.0 - p, freedom);
+    double inside = 2.0 * p - 1.0, low = 0, high = 1;
+    while (student_inside(high, freedom) < inside && high < 0x1p60) low = high, high *= 2;
+    for (int i = 0; i < 60; i++) {
+        double middle = 0.5 * (low + high);
+        if (student_inside(middle, freedom) < inside)
+            low = middle;
+        else
+            high = middle;
+    }
+    return 0.5 * (low + high);
 }

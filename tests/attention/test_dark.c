@@ -2,6 +2,7 @@
  * report. */
 #include <bochner/attention.h>
 #include "attention/dark.h"
+#include "math/metric.h"
 #include "testing.h"
 
 /* ---- proposal ---------------------------------------------------------------------------------------------------- */

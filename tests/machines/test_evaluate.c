@@ -16,11 +16,15 @@ static void test_regression(void **state)
     bo_metrics *metrics;
     assert_ok(context, bo_machine_create_metrics(context, machine, 10, &metrics));
     assert_ok(context, bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
-    double *mean = malloc(TEST_ROWS * 2 * sizeof *mean), *std = malloc(TEST_ROWS * 2 * sizeof *std);
-    assert_ok(context, bo_machine_predict(context, machine, TEST_ROWS, test.x, DIM, mean, std));
+    double *mean = malloc(TEST_ROWS * 2 * sizeof *mean), *std = malloc(3 * TEST_ROWS * 2 * sizeof *std);
+    double *low = std + TEST_ROWS * 2, *high = low + TEST_ROWS * 2;
+    assert_ok(context,
+              bo_machine_predict_interval(context, machine, TEST_ROWS, test.x, DIM, 0.95, mean, std, low, high));
     bo_metrics *whole;
     assert_ok(context, bo_metrics_create(context, &metrics->desc, &whole));
-    assert_ok(context, bo_metrics_add(context, whole, TEST_ROWS, test.y, mean, std));
+    assert_ok(context, bo_metrics_add_intervals(context, whole, TEST_ROWS, test.y, mean, std, low, high));
+    for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
+        assert_true(bo_metrics_coverage_part(metrics, part) == bo_metrics_coverage_part(whole, part));
     assert_true(metrics->rows == TEST_ROWS && metrics->points == 10 && metrics->desc.has_std);
     assert_memory_equal(metrics->sums, whole->sums, 2 * sizeof *whole->sums);
     assert_close(bo_metrics_rmse(metrics), oracle_rmse(TEST_ROWS * 2, mean, test.y), 1e-12);

@@ -10,7 +10,7 @@ enum { ROWS = 80, DIM = 3, FEATURES = 16, NEW_ROWS = 30 };
 
 typedef struct fixture {
     bo_context *context;
-    bo_samples train, classes, fresh;
+    bo_samples train, classes, fresh, positive;
     char folder[64], path[96], other[96];
 } fixture;
 
@@ -21,6 +21,8 @@ static int open_fixture(void **state)
     f->train = oracle_regression(ROWS, DIM, 2, 0.3, 1);
     f->classes = oracle_classes(ROWS, DIM, 3, 2, 2);
     f->fresh = oracle_regression(NEW_ROWS, DIM, 1, 0, 3);
+    f->positive = oracle_regression(ROWS, DIM, 2, 0.3, 1);
+    for (size_t k = 0; k < ROWS * 2; k++) ((double *)f->positive.y)[k] = exp(f->positive.y[k]);
     /* in memory if possible, because every save waits for the disk */
     snprintf(f->folder, sizeof f->folder, "%s/bochner-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(f->folder)) return -1;
@@ -35,7 +37,7 @@ static int close_fixture(void **state)
     fixture *f = *state;
     unlink(f->path), unlink(f->other);
     int left = rmdir(f->folder); /* fails if a partial file remains */
-    oracle_drop(&f->train), oracle_drop(&f->classes), oracle_drop(&f->fresh);
+    oracle_drop(&f->train), oracle_drop(&f->classes), oracle_drop(&f->fresh), oracle_drop(&f->positive);
     bo_context_destroy(f->context);
     free(f);
     return left;
@@ -63,7 +65,18 @@ static void spill(const char *path, const char *bytes, size_t size)
 }
 
 /* The kinds of machines, with small sizes. */
-typedef enum kind { PRIMAL, DUAL, CONJUGATE, CLASSES, DUAL_CLASSES, LOGISTIC, MATERN, POLYNOMIAL, KINDS } kind;
+typedef enum kind {
+    PRIMAL,
+    DUAL,
+    CONJUGATE,
+    CLASSES,
+    DUAL_CLASSES,
+    LOGISTIC,
+    MATERN,
+    POLYNOMIAL,
+    LOGARITHMS,
+    KINDS
+} kind;
 
 static bo_machine *fit_kind(fixture *f, kind k)
 {
@@ -73,23 +86,32 @@ static bo_machine *fit_kind(fixture *f, kind k)
     if (k == LOGISTIC) desc.loss = BO_LOSS_LOGISTIC;
     if (k == MATERN) desc.features.kernel = BO_KERNEL_MATERN32, desc.features.draw = BO_DRAW_HADAMARD;
     if (k == POLYNOMIAL) desc.features = (bo_features_desc){.kernel = BO_KERNEL_POLYNOMIAL, .gamma = 0.4};
+    if (k == LOGARITHMS) desc.target_scale = BO_TARGET_SCALE_LOG;
     bool classes = k == CLASSES || k == DUAL_CLASSES || k == LOGISTIC;
-    return oracle_fit(f->context, &desc, classes ? &f->classes : &f->train);
+    return oracle_fit(f->context, &desc, classes ? &f->classes : k == LOGARITHMS ? &f->positive : &f->train);
 }
 
 static void expect_same_bits(fixture *f, const bo_machine *a, const bo_machine *b)
 {
     size_t count = NEW_ROWS * a->report.outputs;
-    double mean[2][NEW_ROWS * 3], std[2][NEW_ROWS * 3];
+    double mean[2][NEW_ROWS * 3], std[2][NEW_ROWS * 3], low[2][NEW_ROWS * 3], high[2][NEW_ROWS * 3];
     const bo_machine *machines[] = {a, b};
     assert_int_equal(a->report.outputs, b->report.outputs);
     assert_int_equal(a->report.has_std, b->report.has_std);
     for (size_t k = 0; k < 2; k++) {
-        assert_ok(f->context, bo_machine_predict(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k],
-                                                 a->report.has_std ? std[k] : NULL));
+        if (a->report.has_std)
+            assert_ok(f->context, bo_machine_predict_interval(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, 0.8,
+                                                              mean[k], std[k], low[k], high[k]));
+        else
+            assert_ok(f->context,
+                      bo_machine_predict(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k], NULL));
     }
     assert_memory_equal(mean[0], mean[1], count * sizeof(double));
-    if (a->report.has_std) assert_memory_equal(std[0], std[1], count * sizeof(double));
+    if (a->report.has_std) {
+        assert_memory_equal(std[0], std[1], count * sizeof(double));
+        assert_memory_equal(low[0], low[1], count * sizeof(double));
+        assert_memory_equal(high[0], high[1], count * sizeof(double));
+    }
     if (!a->report.classes) return;
     for (size_t k = 0; k < 2; k++)
         assert_ok(f->context,
@@ -111,6 +133,7 @@ static void expect_same_report(const bo_fit_report *a, const bo_fit_report *b)
     assert_true(same_number(a->gamma, b->gamma) && same_number(a->lambda, b->lambda));
     assert_true(same_number(a->spectrum, b->spectrum) && same_number(a->noise_std, b->noise_std));
     assert_true(same_number(a->search_score, b->search_score) && same_number(a->residual, b->residual));
+    assert_true(a->target_scale == b->target_scale);
     assert_true(a->validation_rows == b->validation_rows && same_number(a->validation_rmse, b->validation_rmse));
     assert_true(same_number(a->validation_r2, b->validation_r2));
     assert_true(same_number(a->validation_accuracy, b->validation_accuracy));
@@ -222,8 +245,8 @@ static void test_versions(void **state)
     bo_machine *machine = fit_kind(f, PRIMAL);
     assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
     bo_machine_destroy(machine);
-    rewrite(f, "format_version", "4", NULL);
-    expect_refused(f, BO_VERSION, "format 4");
+    rewrite(f, "format_version", "5", NULL);
+    expect_refused(f, BO_VERSION, "format 5");
     rewrite(f, "format_version", "99999999999999999999", NULL);
     expect_refused(f, BO_VERSION, "format");
     rewrite(f, "format_version", "0", NULL);

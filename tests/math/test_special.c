@@ -55,12 +55,36 @@ static void quantile_at_the_ends(void **state)
     }
 }
 
+/* Tables of the t distribution, closed forms for 1 and 2 degrees of freedom, symmetry and the ends. */
+static void student_quantiles(void **state)
+{
+    (void)state;
+    static const struct {
+        int freedom;
+        double p, t;
+    } table[] = {
+        {3, 0.975, 3.182446}, {4, 0.975, 2.776445}, {5, 0.995, 4.032143}, {10, 0.95, 1.812461}, {30, 0.975, 2.042272}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        assert_close(bo_student_quantile(table[i].p, table[i].freedom), table[i].t, 1e-6);
+    for (double p = 1e-6; p < 1; p = p < 0.9 ? p + 0.0137 : 1 - 0.5 * (1 - p)) {
+        if (1 - p < 1e-6) break;
+        const double one = tan(M_PI * (p - 0.5)), two = (2 * p - 1) / sqrt(2 * p * (1 - p));
+        assert_close(bo_student_quantile(p, 1), one, 1e-9 * fmax(1, fabs(one) * fabs(one)));
+        assert_close(bo_student_quantile(p, 2), two, 1e-9 * fmax(1, fabs(two) * fabs(two)));
+        assert_close(bo_student_quantile(1 - p, 7), -bo_student_quantile(p, 7), 1e-7 * fabs(bo_student_quantile(p, 7)));
+    }
+    assert_true(bo_student_quantile(0, 3) == -INFINITY && bo_student_quantile(1, 3) == INFINITY);
+    assert_true(isnan(bo_student_quantile(-0.1, 3)) && isnan(bo_student_quantile(0.5, 0)) &&
+                isnan(bo_student_quantile(NAN, 3)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cdf_matches_long_double),
         cmocka_unit_test(quantile_inverts_cdf),
         cmocka_unit_test(quantile_at_the_ends),
+        cmocka_unit_test(student_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

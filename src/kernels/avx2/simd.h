@@ -102,6 +102,11 @@ static inline v v_min(v a, v b)
     return _mm256_min_ps(a, b);
 }
 
+static inline v v_sqrt(v x)
+{
+    return _mm256_sqrt_ps(x);
+}
+
 static inline v v_size(v x)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);

@@ -6,6 +6,7 @@
 #include "../simd/trig_body.h"
 #include "../simd/vector_body.h"
 #include "../simd/curve_body.h"
+#include "../simd/pairs_body.h"
 #include "../simd/random_body.h"
 #include "../simd/dots_body.h"
 #endif

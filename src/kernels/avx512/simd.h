@@ -95,6 +95,11 @@ static inline v v_min(v a, v b)
     return _mm512_min_ps(a, b);
 }
 
+static inline v v_sqrt(v x)
+{
+    return _mm512_sqrt_ps(x);
+}
+
 static inline v v_size(v x)
 {
     return _mm512_abs_ps(x);

@@ -113,6 +113,11 @@ static inline v v_min(v a, v b)
     return vminq_f32(a, b);
 }
 
+static inline v v_sqrt(v x)
+{
+    return vsqrtq_f32(x);
+}
+
 static inline v v_size(v x)
 {
     return vabsq_f32(x);

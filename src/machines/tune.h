@@ -1,0 +1,31 @@
+/* The choice of kernel, scaling and metric for a fit: tune.c. */
+#ifndef BO_MACHINES_TUNE_H
+#define BO_MACHINES_TUNE_H
+
+#include "internal.h"
+
+/* A setting and its score.
+ * Invariants: the scaler is for dense rows and includes the metric; gamma and lambda are positive. */
+typedef struct bo_setting {
+    bo_kernel kernel;
+    bo_scaler scaler;
+    double gamma, lambda;
+    double score;   /* mean squared error of left-out rows, for standardized targets */
+    int iterations; /* of the metric */
+} bo_setting;
+
+/* Chooses the `most` best settings, best first, on at most BO_TUNE_ROWS of the rows, with the closed form of the kernels. The
+ * descriptor says what is fixed: the kernel (unless choose_kernel), the scaling, γ, λ, the metric. BO_UNSUPPORTED for kernels
+ * without gradients (metric). *count is at least 1. */
+bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_targets *targets,
+                  const bo_samples *samples, size_t most, bo_setting *out, size_t *count);
+void bo_setting_free(bo_setting *setting);
+/* True if a fit chooses its kernel or metric: otherwise bo_search is enough. */
+bool bo_tunes(const bo_machine_desc *desc, const bo_samples *samples);
+
+/* Rows on which settings are compared, and on which the best of them are refined. */
+enum { BO_SCREEN_ROWS = 1000, BO_TUNE_ROWS = 2000 };
+/* Up to this number of rows a fit joins several settings to a committee. With more rows the best setting alone is as good. */
+enum { BO_COMMITTEE_ROWS = 4096 };
+
+#endif
