@@ -506,12 +506,13 @@ BO_API const double *bo_machine_beta(const bo_machine *machine);
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x).
+/** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x), before the metric.
  *
  * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard deviation of
- * the column with the scaling COLUMNS. Multiplied by 1/deviation_j it is the derivative by the column itself. Rows whose
- * scaled inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient 0. The rounding
- * of features to 8 bits is ignored.
+ * the column with the scaling COLUMNS, where it is the derivative by the column times its standard deviation. Rows whose scaled
+ * inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient 0. The rounding of
+ * features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members), so are gradients, each by the scaled
+ * inputs of its machine.
  *
  * @param context          the context; progress is reported as "gradients"
  * @param machine          the machine

@@ -1,9 +1,10 @@
 /* Gradients of a machine by its scaled inputs, and the mean of their outer products.
  *
- *     f(x) = β·(φ(s) - c) + b with s = s(x):   ∇f = (∂φ/∂s)ᵀ β
+ *     f(x) = β·(φ(A s) - c) + b with s = s(x) and the metric A:   ∇f = Aᵀ (∂φ/∂(A s))ᵀ β
  *
  * is the backward pass of the feature map with β as the gradient of the features of every row: two matrix products per block
- * of rows and output. An exact kernel has Σ_i β_i ∇k(s, s_i), in closed form. */
+ * of rows and output. An exact kernel has Σ_i β_i ∇k(A s, A s_i). A committee has the weighted mean of its members. If f is the
+ * logarithm of the target, the gradient is multiplied by the prediction. */
 #include "../base/trace.h"
 #include "internal.h"
 #include "../features/sections.h"
@@ -14,104 +15,144 @@
 
 enum { BLOCK_ROWS = BO_SIZE(1024, 4), BLOCK_NUMBERS = BO_SIZE(1 << 22, 1 << 12) };
 
-/* Receives gradients of one output for the rows [first, first + rows): scale * g, g rows x kept columns. */
-typedef bo_status (*visit_fn)(bo_context *context, void *user, size_t output, size_t first, size_t rows, const float *g,
-                              double scale);
+/* ---- one machine, one block ------------------------------------------------------------------------------------ */
 
-/* One pass over the rows. */
-typedef struct pass {
-    const bo_machine *machine;
-    const bo_inputs *inputs;
-    size_t block;  /* rows */
-    float *scaled; /* block x kept */
-    float *g;      /* block x kept */
-    float *dz;     /* features: block x features, each row β of one output */
-    double *exact; /* exact kernels: block x outputs x kept */
-    visit_fn visit;
-    void *user;
-} pass;
-
-static void pass_free(pass *p)
+/* Adds factor Aᵀ g, in the places of the input columns; columns that were constant in the fit have 0. */
+static void pull_back(const bo_scaler *scaler, const float *g, double factor, double *out)
 {
-    bo_free(p->scaled);
-    bo_free(p->g);
-    bo_free(p->dz);
-    bo_free(p->exact);
+    const bo_metric *metric = &scaler->metric;
+    for (size_t j = 0; j < scaler->dim; j++) {
+        double sum = 0;
+        if (scaler->factor[j] == 0) continue;
+        if (metric->a && !metric->diagonal)
+            for (size_t p = 0; p < metric->rank; p++) sum += (double)metric->a[p * scaler->dim + j] * (double)g[p];
+        else
+            sum = (metric->a ? (double)metric->a[j] : 1) * (double)g[scaler->place ? scaler->place[j] : j];
+        out[j] += factor * sum;
+    }
 }
 
-static bo_status pass_create(bo_context *context, pass *p)
+/* β of output t in units of its largest coefficient, which it returns: in the range of float. */
+static double unit_beta(const bo_machine *machine, size_t t, float *out, size_t stride)
 {
-    enum { SMALL = 1 << 24 };
-    const bo_machine *machine = p->machine;
-    const bool exact = bo_is_sections(machine->phi);
-    const size_t kept = machine->scaler.kept, outputs = machine->report.outputs;
-    const size_t wide = exact ? 2 * outputs * kept : machine->report.features;
-    const size_t most = bo_min(BLOCK_ROWS, BLOCK_NUMBERS / (wide + 2 * kept) + 1);
-    p->block = bo_min(p->inputs->rows, most);
-    const double bytes = 4 * (double)p->block * ((double)wide + 2 * (double)kept);
-    if (bytes >= SMALL)
-        BO_TRY(bo_check_memory(context, "gradients", bytes, bo_process_memory(), "use a machine with fewer features"));
-    p->scaled = bo_alloc_raw(context, p->block * kept, sizeof(float), "a block of inputs");
-    p->g = bo_alloc_raw(context, p->block * kept, sizeof(float), "gradients");
-    p->dz = bo_alloc_raw(context, exact ? 0 : p->block * wide, sizeof(float), "gradients");
-    p->exact = bo_alloc_raw(context, exact ? p->block * outputs * kept : 0, sizeof(double), "gradients");
-    return p->scaled && p->g && p->dz && p->exact ? BO_OK : BO_MEMORY;
-}
-
-/* The scaled rows of the block that starts at row `first`; returns their number. */
-static size_t scale_block(bo_context *context, pass *p, size_t first)
-{
-    const size_t rows = bo_min(p->block, p->inputs->rows - first);
-    const bo_inputs block = bo_inputs_slice(p->inputs, first, rows);
-    bo_scaler_apply(context, &p->machine->scaler, &block, p->scaled);
-    return rows;
-}
-
-static double largest(const double *x, size_t count, size_t stride)
-{
+    const size_t features = machine->report.features, outputs = machine->report.outputs;
     double top = 0;
-    for (size_t i = 0; i < count; i++) top = fmax(top, fabs(x[i * stride]));
+    for (size_t j = 0; j < features; j++) top = fmax(top, fabs(machine->beta[j * outputs + t]));
+    for (size_t j = 0; j < features; j++) out[j * stride] = top > 0 ? (float)(machine->beta[j * outputs + t] / top) : 0;
     return top;
 }
 
-/* β in units of its largest coefficient, which is in the range of float. */
-static bo_status by_features(bo_context *context, pass *p)
+/* Both add share times the gradients of a block of scaled rows to `total`: rows x outputs x dim. */
+static bo_status add_features(bo_context *context, const bo_machine *machine, size_t rows, const float *scaled,
+                              double share, double *total)
 {
-    const bo_machine *machine = p->machine;
-    const size_t features = machine->report.features, outputs = machine->report.outputs, kept = machine->scaler.kept;
-    const size_t total = p->inputs->rows * outputs;
-    for (size_t t = 0; t < outputs; t++) {
-        const double top = largest(machine->beta + t, features, outputs);
-        for (size_t j = 0; j < features; j++) p->dz[j] = top > 0 ? (float)(machine->beta[j * outputs + t] / top) : 0;
-        for (size_t i = 1; i < p->block; i++) memcpy(p->dz + i * features, p->dz, features * sizeof(float));
-        for (size_t first = 0; first < p->inputs->rows; first += p->block) {
-            const size_t rows = scale_block(context, p, first);
-            BO_TRY(bo_features_backward(context, machine->phi, rows, p->scaled, kept, p->dz, features, p->g, kept, NULL,
-                                        NULL));
-            BO_TRY(p->visit(context, p->user, t, first, rows, p->g, top));
-            BO_TRY(bo_progress(context, "gradients", (double)(t * p->inputs->rows + first + rows), (double)total));
-        }
+    const bo_scaler *scaler = &machine->scaler;
+    const size_t features = machine->report.features, outputs = machine->report.outputs, kept = scaler->kept;
+    float *dz = bo_alloc_raw(context, rows * features, sizeof *dz, "gradients");
+    float *g = bo_alloc_raw(context, rows * kept, sizeof *g, "gradients");
+    bo_status status = dz && g ? BO_OK : BO_MEMORY;
+    for (size_t t = 0; status == BO_OK && t < outputs; t++) {
+        const double top = unit_beta(machine, t, dz, 1);
+        for (size_t i = 1; i < rows; i++) memcpy(dz + i * features, dz, features * sizeof *dz);
+        status = bo_features_backward(context, machine->phi, rows, scaled, kept, dz, features, g, kept, NULL, NULL);
+        for (size_t i = 0; status == BO_OK && i < rows; i++)
+            pull_back(scaler, g + i * kept, share * top, total + (i * outputs + t) * scaler->dim);
     }
-    return BO_OK;
+    bo_free(dz);
+    bo_free(g);
+    return status;
 }
 
-static bo_status by_exact_kernel(bo_context *context, pass *p)
+static bo_status add_exact(bo_context *context, const bo_machine *machine, size_t rows, const float *scaled,
+                           double share, double *total)
 {
-    const bo_machine *machine = p->machine;
-    const size_t outputs = machine->report.outputs, kept = machine->scaler.kept;
-    for (size_t first = 0; first < p->inputs->rows; first += p->block) {
-        const size_t rows = scale_block(context, p, first);
-        BO_TRY(bo_sections_gradients(context, machine->phi, rows, p->scaled, kept, outputs, machine->beta, p->exact));
-        const double top = largest(p->exact, rows * outputs * kept, 1);
-        for (size_t t = 0; t < outputs; t++) {
-            for (size_t i = 0; i < rows; i++)
-                for (size_t j = 0; j < kept; j++)
-                    p->g[i * kept + j] = top > 0 ? (float)(p->exact[(i * outputs + t) * kept + j] / top) : 0;
-            BO_TRY(p->visit(context, p->user, t, first, rows, p->g, top));
-        }
-        BO_TRY(bo_progress(context, "gradients", (double)(first + rows), (double)p->inputs->rows));
+    const bo_scaler *scaler = &machine->scaler;
+    const size_t n = machine->report.features, outputs = machine->report.outputs, kept = scaler->kept;
+    float *alpha = bo_alloc_raw(context, n * outputs, sizeof *alpha, "coefficients");
+    float *g = bo_alloc_raw(context, rows * outputs * kept, sizeof *g, "gradients");
+    double *top = bo_alloc_raw(context, outputs, sizeof *top, "coefficients");
+    bo_status status = alpha && g && top ? BO_OK : BO_MEMORY;
+    for (size_t t = 0; status == BO_OK && t < outputs; t++) top[t] = unit_beta(machine, t, alpha + t, outputs);
+    if (status == BO_OK) status = bo_sections_gradient(context, machine->phi, rows, scaled, kept, outputs, alpha, g);
+    for (size_t k = 0; status == BO_OK && k < rows * outputs; k++)
+        pull_back(scaler, g + k * kept, share * top[k % outputs], total + k * scaler->dim);
+    bo_free(alpha);
+    bo_free(g);
+    bo_free(top);
+    return status;
+}
+
+static bo_status add_member(bo_context *context, const bo_machine *machine, const bo_inputs *block, double share,
+                            double *total)
+{
+    float *scaled = bo_alloc_raw(context, block->rows * machine->scaler.kept, sizeof *scaled, "a block of inputs");
+    bo_status status = scaled ? bo_scaler_apply(context, &machine->scaler, block, scaled) : BO_MEMORY;
+    if (status == BO_OK)
+        status = (bo_is_sections(machine->phi) ? add_exact : add_features)(context, machine, block->rows, scaled, share,
+                                                                           total);
+    bo_free(scaled);
+    return status;
+}
+
+/* d exp(f)/df, which is the prediction, or 0 where f is beyond its bounds and is replaced by them. */
+static bo_status multiply_predictions(bo_context *context, const bo_machine *machine, const bo_inputs *block,
+                                      double *total)
+{
+    const size_t outputs = machine->report.outputs, numbers = block->rows * outputs, dim = machine->report.dim;
+    double *f = bo_alloc_raw(context, 2 * numbers, sizeof *f, "predictions");
+    if (!f) return BO_MEMORY;
+    double *mean = f + numbers;
+    bo_status status = bo_machine_predict_plain(context, machine, block, f, NULL);
+    if (status == BO_OK) {
+        memcpy(mean, f, numbers * sizeof *mean);
+        bo_target_scale_restore(machine, block->rows, mean);
     }
-    return BO_OK;
+    for (size_t k = 0; status == BO_OK && k < numbers; k++) {
+        const double *reach = machine->reach + 2 * (k % outputs);
+        const double slope = f[k] < reach[0] || f[k] > reach[1] ? 0 : mean[k];
+        for (size_t j = 0; j < dim; j++) total[k * dim + j] *= slope;
+    }
+    bo_free(f);
+    return status;
+}
+
+/* The gradients of a block of rows: total is rows x outputs x dim. */
+static bo_status block_gradients(bo_context *context, const bo_machine *machine, const bo_inputs *block, double *total)
+{
+    memset(total, 0, block->rows * machine->report.outputs * machine->report.dim * sizeof *total);
+    BO_TRY(add_member(context, machine, block, machine->others_count ? machine->share[0] : 1, total));
+    for (size_t a = 0; a < machine->others_count; a++)
+        BO_TRY(add_member(context, machine->others[a], block, machine->share[a + 1], total));
+    return machine->report.target_scale == BO_TARGET_SCALE_LOG ? multiply_predictions(context, machine, block, total)
+                                                               : BO_OK;
+}
+
+/* ---- all rows -------------------------------------------------------------------------------------------------- */
+
+/* Receives the gradients of the rows [first, first + rows): rows x outputs x dim. */
+typedef bo_status (*visit_fn)(bo_context *context, void *user, size_t first, size_t rows, const double *gradients);
+
+static bo_status visit_blocks(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, visit_fn visit,
+                              void *user)
+{
+    enum { SMALL = 1 << 24 };
+    const size_t outputs = machine->report.outputs, dim = machine->report.dim;
+    const size_t wide = machine->report.features + 4 * outputs * dim; /* numbers of a row, at most in total */
+    const size_t block = bo_min(inputs->rows, bo_min(BLOCK_ROWS, BLOCK_NUMBERS / wide + 1));
+    const double bytes = 4 * (double)block * (double)wide + 4 * (double)machine->report.features * (double)outputs;
+    if (bytes >= SMALL)
+        BO_TRY(bo_check_memory(context, "gradients", bytes, bo_process_memory(), "use a machine with fewer features"));
+    double *total = bo_alloc_raw(context, block * outputs * dim, sizeof *total, "gradients");
+    bo_status status = total ? BO_OK : BO_MEMORY;
+    for (size_t first = 0; status == BO_OK && first < inputs->rows; first += block) {
+        const bo_inputs part = bo_inputs_slice(inputs, first, bo_min(block, inputs->rows - first));
+        status = block_gradients(context, machine, &part, total);
+        if (status == BO_OK) status = visit(context, user, first, part.rows, total);
+        if (status == BO_OK)
+            status = bo_progress(context, "gradients", (double)(first + part.rows), (double)inputs->rows);
+    }
+    bo_free(total);
+    return status;
 }
 
 static bo_status visit_gradients(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
@@ -121,48 +162,29 @@ static bo_status visit_gradients(bo_context *context, const bo_machine *machine,
     if (ldx < machine->report.dim)
         return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu",
                        machine->report.dim, ldx);
-    if (rows == 0) return BO_OK;
     const bo_inputs inputs = {.rows = rows, .x = x, .ldx = ldx};
     BO_TRY(bo_inputs_check_finite(context, &inputs, 0, rows, machine->report.dim));
-    pass p = {.machine = machine, .inputs = &inputs, .visit = visit, .user = user};
-    bo_status status = pass_create(context, &p);
-    if (status == BO_OK) status = (bo_is_sections(machine->phi) ? by_exact_kernel : by_features)(context, &p);
-    pass_free(&p);
-    return status;
+    return rows ? visit_blocks(context, machine, &inputs, visit, user) : BO_OK;
 }
-
-/* The column of scaled rows in which input column j is; SIZE_MAX if it was constant in the fit. */
-static size_t place_of(const bo_scaler *scaler, size_t j)
-{
-    if (scaler->factor[j] == 0) return SIZE_MAX;
-    return scaler->place ? scaler->place[j] : j;
-}
-
-/* ---- gradients of each row ----------------------------------------------------------------------------------- */
 
 typedef struct writing {
     const bo_machine *machine;
     float *out;
 } writing;
 
-static bo_status write_block(bo_context *context, void *user, size_t output, size_t first, size_t rows, const float *g,
-                             double scale)
+static bo_status write_block(bo_context *context, void *user, size_t first, size_t rows, const double *gradients)
 {
     const writing *job = user;
-    const bo_scaler *scaler = &job->machine->scaler;
-    const size_t dim = scaler->dim, outputs = job->machine->report.outputs;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < dim; j++) {
-            const size_t place = place_of(scaler, j);
-            const double value = place == SIZE_MAX ? 0 : scale * (double)g[i * scaler->kept + place];
-            float *out = &job->out[((first + i) * outputs + output) * dim + j];
-            *out = (float)value;
-            if (!isfinite(*out))
-                return bo_fail(context, BO_NUMERIC,
-                               "the gradient of output %zu in row %zu by column %zu is %g, beyond the range of "
-                               "float32; divide the target by a constant",
-                               output, first + i, j, value);
-        }
+    const size_t dim = job->machine->report.dim, outputs = job->machine->report.outputs;
+    for (size_t k = 0; k < rows * outputs * dim; k++) {
+        const float value = (float)gradients[k];
+        if (!isfinite(value))
+            return bo_fail(context, BO_NUMERIC,
+                           "the gradient of output %zu in row %zu by column %zu is %g, beyond the range of float32; "
+                           "divide the target by a constant",
+                           k / dim % outputs, first + k / dim / outputs, k % dim, gradients[k]);
+        job->out[first * outputs * dim + k] = value;
+    }
     return BO_OK;
 }
 
@@ -178,68 +200,35 @@ bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, s
 /* ---- the mean of their outer products -------------------------------------------------------------------------- */
 
 typedef struct summing {
-    size_t kept;
-    double *sum; /* kept x kept, upper triangle, or `kept` squares */
-    double *own; /* the same for one block, before its scale */
-    bool full;
+    size_t dim, outputs;
+    double *diagonal, *matrix; /* sums; NULL: not requested */
 } summing;
 
-static bo_status add_block(bo_context *context, void *user, size_t output, size_t first, size_t rows, const float *g,
-                           double scale)
+static bo_status add_block(bo_context *context, void *user, size_t first, size_t rows, const double *g)
 {
     const summing *job = user;
-    const size_t kept = job->kept, count = job->full ? kept * kept : kept;
-    (void)output, (void)first;
-    memset(job->own, 0, count * sizeof *job->own);
-    if (job->full) {
-        BO_TRY(bo_gram(context, kept, rows, g, kept, job->own, kept, false));
-    } else {
-        for (size_t i = 0; i < rows; i++)
-            for (size_t j = 0; j < kept; j++) job->own[j] += (double)g[i * kept + j] * (double)g[i * kept + j];
-    }
-    for (size_t k = 0; k < count; k++) job->sum[k] += scale * (scale * job->own[k]);
-    return BO_OK;
-}
-
-/* Writes the mean of the sums over the rows to the places of the input columns. */
-static bo_status write_mean(bo_context *context, const bo_machine *machine, size_t rows, const summing *job,
-                            double *diagonal, double *matrix)
-{
-    const bo_scaler *scaler = &machine->scaler;
-    const size_t dim = scaler->dim, kept = scaler->kept;
-    for (size_t i = 0; i < dim; i++) {
-        const size_t a = place_of(scaler, i);
-        for (size_t j = matrix ? 0 : i; j < (matrix ? dim : i + 1); j++) {
-            const size_t b = place_of(scaler, j);
-            const size_t at = !job->full ? a : a < b ? a * kept + b : b * kept + a;
-            const double value = a == SIZE_MAX || b == SIZE_MAX ? 0 : job->sum[at] / (double)rows;
-            if (!isfinite(value))
-                return bo_fail(context, BO_NUMERIC, "the squared gradients overflow; divide the target by a constant");
-            if (matrix) matrix[i * dim + j] = value;
-            if (diagonal && i == j) diagonal[j] = value;
-        }
-    }
-    return BO_OK;
+    const size_t dim = job->dim, count = rows * job->outputs;
+    (void)first;
+    for (size_t i = 0; job->diagonal && i < count; i++)
+        for (size_t j = 0; j < dim; j++) job->diagonal[j] += g[i * dim + j] * g[i * dim + j];
+    if (!job->matrix) return BO_OK;
+    return bo_gemm64(context, true, false, dim, dim, count, 1, g, dim, g, dim, 1, job->matrix, dim);
 }
 
 bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                        size_t ldx, double *diagonal, double *matrix)
 {
-    enum { SMALL = 1 << 24 };
     BO_REQUIRE(context, machine);
     BO_REQUIRE_IF(context, rows > 0, x);
     if (rows == 0) return bo_fail(context, BO_INVALID, "the mean of gradients: expected at least one row, found none");
-    const size_t kept = machine->scaler.kept, count = matrix ? kept * kept : kept;
-    if (16 * (double)count >= SMALL)
-        BO_TRY(bo_check_memory(context, "the mean outer product of gradients", 16 * (double)count, bo_process_memory(),
-                               "request the diagonal only"));
-    summing job = {.kept = kept, .full = matrix != NULL};
-    job.sum = bo_alloc(context, count, sizeof(double), "products of gradients");
-    job.own = bo_alloc_raw(context, count, sizeof(double), "products of gradients");
-    bo_status status = job.sum && job.own ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = visit_gradients(context, machine, rows, x, ldx, add_block, &job);
-    if (status == BO_OK) status = write_mean(context, machine, rows, &job, diagonal, matrix);
-    bo_free(job.sum);
-    bo_free(job.own);
-    return status;
+    const size_t dim = machine->report.dim;
+    if (diagonal) memset(diagonal, 0, dim * sizeof *diagonal);
+    if (matrix) memset(matrix, 0, dim * dim * sizeof *matrix);
+    summing job = {dim, machine->report.outputs, diagonal, matrix};
+    BO_TRY(visit_gradients(context, machine, rows, x, ldx, add_block, &job));
+    bool finite = true;
+    for (size_t k = 0; matrix && k < dim * dim; k++) finite = finite && isfinite(matrix[k] /= (double)rows);
+    for (size_t j = 0; diagonal && j < dim; j++) finite = finite && isfinite(diagonal[j] /= (double)rows);
+    if (!finite) return bo_fail(context, BO_NUMERIC, "the squared gradients overflow; divide the target by a constant");
+    return BO_OK;
 }

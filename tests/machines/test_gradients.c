@@ -38,49 +38,70 @@ static bo_machine_desc describe(bo_kernel kernel, bool exact)
                              .seed = 1};
 }
 
-/* A prediction in double from scaled inputs in double: features by the float64 reference, exact kernels by their closed form.
- * The steps of the differences would be lost in float inputs. */
+/* f of one machine in double from scaled inputs in double, before the metric: features by the float64 reference, exact kernels by
+ * their closed form. The steps of the differences would be lost in float inputs. */
 static double predict64(bo_context *context, const bo_machine *machine, const double *scaled, size_t output)
 {
-    const size_t features = machine->report.features, outputs = machine->report.outputs;
-    double *z = malloc(features * sizeof *z), sum = machine->intercept[output];
-    assert_ok(context, bo_features_apply_f64(context, machine->phi, 1, scaled, machine->scaler.kept, z, features));
+    const bo_metric *metric = &machine->scaler.metric;
+    const size_t features = machine->report.features, outputs = machine->report.outputs, kept = machine->scaler.kept;
+    double *z = malloc(features * sizeof *z), *mapped = calloc(kept, sizeof *mapped), sum = machine->intercept[output];
+    for (size_t p = 0; p < kept; p++) {
+        if (!metric->a) mapped[p] = scaled[p];
+        if (metric->a && metric->diagonal) mapped[p] = (double)metric->a[p] * scaled[p];
+        for (size_t j = 0; metric->a && !metric->diagonal && j < metric->dim; j++)
+            mapped[p] += (double)metric->a[p * metric->dim + j] * scaled[j];
+    }
+    assert_ok(context, bo_features_apply_f64(context, machine->phi, 1, mapped, kept, z, features));
     for (size_t j = 0; j < features; j++) sum += (z[j] - machine->center[j]) * machine->beta[j * outputs + output];
-    free(z);
+    free(z), free(mapped);
     return sum;
 }
 
-/* Central differences of every row, output and column. With step h in double the truncation is of order h² |f'''| and the
- * rounding of order 1e-15 Σ|β| / h: both below 1e-6 of the scale for h = 1e-4. Float32 sums over the features add 1e-6 of Σ_j
- * |β_j ∂φ_j|; the tolerance is relative to the largest gradient and Σ|β|. */
+/* The central difference of f in input j at a row, by the scaled inputs of this machine. With step h in double the truncation is
+ * of order h² times the third derivative and the rounding of order 1e-15 Σ|β| / h: both below 1e-6 of the scale for h = 1e-4. */
+static double difference(bo_context *context, const bo_machine *machine, const float *row, size_t output, size_t j)
+{
+    const double step = 1e-4;
+    bo_scaler scaler;
+    assert_ok(context, bo_scaler_copy(context, &machine->scaler, &scaler));
+    if (!scaler.place) assert_ok(context, bo_scaler_set_metric(context, &scaler, NULL));
+    float scaled[DIM];
+    double at[DIM], found = 0;
+    const bo_inputs inputs = {.rows = 1, .x = row, .ldx = machine->report.dim};
+    assert_ok(context, bo_scaler_apply(context, &scaler, &inputs, scaled));
+    for (int side = -1; side < 2 && scaler.factor[j] != 0; side += 2) {
+        for (size_t k = 0; k < scaler.kept; k++) at[k] = (double)scaled[k];
+        at[scaler.place ? scaler.place[j] : j] += side * step;
+        found += side * predict64(context, machine, at, output) / (2 * step);
+    }
+    bo_scaler_free(&scaler);
+    return found;
+}
+
+/* Every row, output and column. Float32 sums over the features or rows have errors of 1e-6 of Σ |β ∂φ|; the tolerance is relative
+ * to the largest gradient. */
 static void compare(bo_context *context, const bo_machine *machine, size_t rows, const float *x, double tolerance)
 {
-    const size_t dim = machine->report.dim, kept = machine->scaler.kept, outputs = machine->report.outputs;
-    float *g = malloc(rows * outputs * dim * sizeof *g), *scaled = malloc(rows * kept * sizeof *scaled);
-    double *at = malloc(kept * sizeof *at), top = 0;
-    const double step = 1e-4;
+    const size_t dim = machine->report.dim, outputs = machine->report.outputs;
+    float *g = malloc(rows * outputs * dim * sizeof *g);
+    double *mean = malloc(rows * outputs * sizeof *mean), top = 0;
     assert_ok(context, bo_machine_gradients(context, machine, rows, x, dim, g));
-    const bo_inputs inputs = {.rows = rows, .x = x, .ldx = dim};
-    bo_scaler_apply(context, &machine->scaler, &inputs, scaled);
+    assert_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, NULL));
     for (size_t k = 0; k < rows * outputs * dim; k++) top = fmax(top, fabs((double)g[k]));
     assert_true(top > 1e-3);
-    for (size_t i = 0; i < rows; i++)
-        for (size_t t = 0; t < outputs; t++)
-            for (size_t j = 0; j < dim; j++) {
-                const size_t place = machine->scaler.place ? machine->scaler.place[j] : j;
-                double expected = 0;
-                for (int side = -1; side < 2 && machine->scaler.factor[j] != 0; side += 2) {
-                    for (size_t k = 0; k < kept; k++) at[k] = (double)scaled[i * kept + k];
-                    at[place] += side * step;
-                    expected += side * predict64(context, machine, at, t) / (2 * step);
-                }
-                const double found = (double)g[(i * outputs + t) * dim + j];
-                if (!(fabs(found - expected) <= tolerance * top))
-                    fail_msg("%s %s, row %zu, output %zu, column %zu: %.9g, expected %.9g (largest %.3g)",
-                             bo_kernel_name(machine->report.kernel), bo_function_name(machine->report.function), i, t,
-                             j, found, expected, top);
-            }
-    free(g), free(scaled), free(at);
+    for (size_t k = 0; k < rows * outputs * dim; k++) {
+        const size_t j = k % dim, t = k / dim % outputs;
+        const float *row = x + k / dim / outputs * dim;
+        double expected = difference(context, machine, row, t, j) * (machine->others_count ? machine->share[0] : 1);
+        for (size_t a = 0; a < machine->others_count; a++)
+            expected += difference(context, machine->others[a], row, t, j) * machine->share[a + 1];
+        if (machine->report.target_scale == BO_TARGET_SCALE_LOG) expected *= mean[k / dim]; /* d exp f = exp f df */
+        if (!(fabs((double)g[k] - expected) <= tolerance * top))
+            fail_msg("%s %s, row %zu, output %zu, column %zu: %.9g, expected %.9g (largest %.3g)",
+                     bo_kernel_name(machine->report.kernel), bo_function_name(machine->report.function),
+                     k / dim / outputs, t, j, (double)g[k], expected, top);
+    }
+    free(g), free(mean);
 }
 
 static void test_every_kernel_agrees_with_differences(void **state)
@@ -149,6 +170,38 @@ static void test_classes_length_scales_and_constant_columns(void **state)
     bo_context_destroy(context);
 }
 
+/* Quantiles as scaling, metrics, logarithms of targets, and machines of several kernels. */
+static void test_metrics_logarithms_and_committees(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_samples train = oracle_regression(ROWS, DIM, 1, 0.1, 1), fresh = oracle_regression(NEW_ROWS, DIM, 1, 0, 9);
+    double *y = (double *)(uintptr_t)train.y;
+    for (size_t i = 0; i < ROWS; i++) y[i] = exp(0.3 * y[i]);
+    for (int exact = 0; exact < 2; exact++)
+        for (int diagonal = 0; diagonal < 2; diagonal++) {
+            bo_machine_desc desc = describe(BO_KERNEL_RBF, exact);
+            desc.metric = diagonal ? BO_METRIC_DIAGONAL : BO_METRIC_LEARN;
+            desc.scaling = diagonal ? BO_SCALING_COLUMNS : BO_SCALING_QUANTILE;
+            desc.target_scale = BO_TARGET_SCALE_LOG;
+            bo_machine *machine = oracle_fit(context, &desc, &train);
+            assert_non_null(machine->scaler.metric.a);
+            compare(context, machine, NEW_ROWS, fresh.x, 1e-3);
+            bo_machine_destroy(machine);
+        }
+    bo_machine_desc leader = describe(BO_KERNEL_RBF, true), second = describe(BO_KERNEL_LAPLACIAN, true);
+    second.scaling = BO_SCALING_QUANTILE;
+    bo_machine *machine = oracle_fit(context, &leader, &train);
+    machine->others = bo_alloc(context, 1, sizeof *machine->others, "a committee");
+    machine->share = bo_alloc(context, 2, sizeof *machine->share, "a committee");
+    machine->others[machine->others_count++] = oracle_fit(context, &second, &train);
+    machine->share[0] = 0.7, machine->share[1] = 0.3;
+    compare(context, machine, NEW_ROWS, fresh.x, 1e-3);
+    bo_machine_destroy(machine);
+    oracle_drop(&train), oracle_drop(&fresh);
+    bo_context_destroy(context);
+}
+
 static void test_machines_of_sparse_rows(void **state)
 {
     (void)state;
@@ -180,7 +233,7 @@ static void test_machines_of_sparse_rows(void **state)
 
 /* ---- outer products --------------------------------------------------------------------------------------------- */
 
-/* Gradients are floats and their products are summed in float over at most 512 rows: relative errors below 1e-5. */
+/* Gradients are rounded to float here, but not in the products: relative errors below 1e-6. */
 static void test_products_are_means_of_outer_products(void **state)
 {
     (void)state;
@@ -202,10 +255,10 @@ static void test_products_are_means_of_outer_products(void **state)
                 double expected = 0;
                 for (size_t i = 0; i < ROWS * T; i++)
                     expected += (double)g[i * DIM + a] * (double)g[i * DIM + b] / ROWS;
-                assert_close(matrix[a * DIM + b], expected, 1e-5 * trace);
+                assert_close(matrix[a * DIM + b], expected, 1e-6 * trace);
             }
-            assert_close(diagonal[a], matrix[a * DIM + a], 0);
-            assert_close(alone[a], diagonal[a], 1e-5 * trace);
+            assert_close(diagonal[a], matrix[a * DIM + a], 1e-12 * trace);
+            assert_close(alone[a], diagonal[a], 1e-12 * trace);
         }
         /* the targets depend on the first two columns only */
         assert_true(diagonal[0] > 3 * diagonal[2] && diagonal[1] > 3 * diagonal[3]);
@@ -275,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_every_kernel_agrees_with_differences),
         cmocka_unit_test(test_training_rows_of_exact_kernels_are_finite),
         cmocka_unit_test(test_classes_length_scales_and_constant_columns),
+        cmocka_unit_test(test_metrics_logarithms_and_committees),
         cmocka_unit_test(test_machines_of_sparse_rows),
         cmocka_unit_test(test_products_are_means_of_outer_products),
         cmocka_unit_test(test_threads_and_blocks_give_the_same_bits),

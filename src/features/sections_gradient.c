@@ -1,14 +1,15 @@
-/* Gradients of kernels in closed form with respect to the first row, in float64. A kernel is a function of a few quantities of
- * the pair (bo_pair); its slopes are the partial derivatives by these quantities, and the chain rule gives the derivative by a
- * coordinate. Where a kernel has a kink (at x = y for laplacian, matern12, and the ReLU networks), the slope in question is 0,
- * the mean of both sides. */
+/* Gradients of sums of sections of a kernel. Kernels of differences are differentiated in float32 by kernel_block.c. The others
+ * are functions of a few quantities of the pair (bo_pair): their slopes are the partial derivatives by these quantities, and the
+ * chain rule gives the derivative by a coordinate of the first row, in float64. Where a kernel has a kink (networks of ReLU at x
+ * = y), the slope in question is 0, the mean of both sides. */
 #include <math.h>
-#include "sections.h"
 #include "internal.h"
+#include "kernel_block.h"
+#include "sections.h"
 
-/* Partial derivatives of k by members of bo_pair. `product` is that by log Π (1 + γ² (t - t')_j²). */
+/* Partial derivatives of k by members of bo_pair. */
 typedef struct slopes {
-    double dot, norm_x, distance2, distance1, product, sum_x;
+    double dot, norm_x, sum_x;
 } slopes;
 
 static const double pi = 3.14159265358979323846;
@@ -98,27 +99,7 @@ static slopes arccos_slopes(const bo_pair *pair)
 
 static slopes kernel_slopes(const bo_features_desc *desc, const bo_pair *pair)
 {
-    const double gamma = desc->gamma;
     switch (desc->kernel) {
-    case BO_KERNEL_RBF:
-        return (slopes){.distance2 = -gamma * bo_value_rbf(desc, pair)};
-    case BO_KERNEL_LAPLACIAN:
-        return (slopes){.distance1 = -gamma * bo_value_laplacian(desc, pair)};
-    case BO_KERNEL_CAUCHY:
-        return (slopes){.product = -bo_value_cauchy(desc, pair)};
-    case BO_KERNEL_MATERN12:
-        return (slopes){.distance2 = pair->distance2 > 0
-                                         ? -gamma * bo_value_matern12(desc, pair) / (2 * sqrt(pair->distance2))
-                                         : 0};
-    case BO_KERNEL_MATERN32:
-        return (slopes){.distance2 = -1.5 * gamma * gamma * exp(-sqrt(3 * pair->distance2) * gamma)};
-    case BO_KERNEL_MATERN52: {
-        const double a = sqrt(5 * pair->distance2) * gamma;
-        return (slopes){.distance2 = -5.0 / 6 * gamma * gamma * (1 + a) * exp(-a)};
-    }
-    case BO_KERNEL_RATIONAL_QUADRATIC:
-        return (slopes){.distance2 = -gamma * bo_value_rational_quadratic(desc, pair) /
-                                     (1 + gamma * pair->distance2 / desc->alpha)};
     case BO_KERNEL_SOFTMAX:
         return (slopes){.dot = bo_value_softmax(desc, pair)};
     case BO_KERNEL_ARCCOS:
@@ -176,31 +157,13 @@ static void products_gradient(const bo_features *f, const float *x, const float 
         out[j] = f->factor[j] * chain(&by, form, (double)x[j] * f->factor[j], (double)w[j] * f->factor[j], top, top_w);
 }
 
-/* Kernels of the differences d = t - t': distance2, distance1 or the product. */
-static void differences_gradient(const bo_features *f, const float *x, const float *w, double *out)
-{
-    const size_t dim = f->desc.dim;
-    const double *factor = f->factor, gamma = f->desc.gamma;
-    const bo_form form = bo_kernel_find(f->desc.kernel)->form;
-    bo_pair pair = {.product = 1};
-    for (size_t j = 0; j < dim; j++) out[j] = ((double)x[j] - (double)w[j]) * factor[j];
-    for (size_t j = 0; form == BO_FORM_DISTANCE && j < dim; j++) pair.distance2 += out[j] * out[j];
-    for (size_t j = 0; form == BO_FORM_L1 && j < dim; j++) pair.distance1 += fabs(out[j]);
-    for (size_t j = 0; form == BO_FORM_PRODUCT && j < dim; j++) pair.product *= 1 + gamma * gamma * out[j] * out[j];
-    const slopes by = kernel_slopes(&f->desc, &pair);
-    for (size_t j = 0; form == BO_FORM_DISTANCE && j < dim; j++) out[j] *= 2 * by.distance2 * factor[j];
-    for (size_t j = 0; form == BO_FORM_L1 && j < dim; j++)
-        out[j] = by.distance1 * ((out[j] > 0) - (out[j] < 0)) * factor[j];
-    for (size_t j = 0; form == BO_FORM_PRODUCT && j < dim; j++)
-        out[j] *= 2 * by.product * gamma * gamma / (1 + gamma * gamma * out[j] * out[j]) * factor[j];
-}
-
 typedef struct gradient_job {
     const bo_features *features;
     const float *x;
     size_t ldx, outputs;
-    const double *beta;
-    double *out, *scratch; /* scratch: dim numbers per thread */
+    const float *alpha;
+    float *gradient;
+    double *scratch; /* dim + outputs x dim numbers per thread */
 } gradient_job;
 
 static void gradient_task(void *arg, size_t row, int worker)
@@ -208,25 +171,29 @@ static void gradient_task(void *arg, size_t row, int worker)
     const gradient_job *job = arg;
     const bo_features *f = job->features;
     const size_t dim = f->desc.dim, outputs = job->outputs;
-    const bool differences = bo_kernel_find(f->desc.kernel)->shift_invariant;
-    double *slope = job->scratch + (size_t)worker * dim, *out = job->out + row * outputs * dim;
-    for (size_t k = 0; k < outputs * dim; k++) out[k] = 0;
+    double *slope = job->scratch + (size_t)worker * (1 + outputs) * dim, *sum = slope + dim;
+    for (size_t k = 0; k < outputs * dim; k++) sum[k] = 0;
     for (size_t i = 0; i < f->frequencies; i++) {
-        (differences ? differences_gradient : products_gradient)(f, job->x + row * job->ldx, f->w + i * dim, slope);
+        products_gradient(f, job->x + row * job->ldx, f->w + i * dim, slope);
         for (size_t t = 0; t < outputs; t++) {
-            const double beta = job->beta[i * outputs + t];
-            for (size_t j = 0; j < dim; j++) out[t * dim + j] += beta * slope[j];
+            const double alpha = (double)job->alpha[i * outputs + t];
+            for (size_t j = 0; j < dim; j++) sum[t * dim + j] += alpha * slope[j];
         }
     }
+    for (size_t k = 0; k < outputs * dim; k++) job->gradient[row * outputs * dim + k] = (float)sum[k];
 }
 
-bo_status bo_sections_gradients(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                size_t ldx, size_t outputs, const double *beta, double *out)
+bo_status bo_sections_gradient(bo_context *context, const bo_features *features, size_t rows, const float *x,
+                               size_t ldx, size_t outputs, const float *alpha, float *gradient)
 {
-    double *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context) * features->desc.dim, sizeof *scratch,
-                                   "gradients of a kernel");
+    const bo_features_desc *desc = &features->desc;
+    if (bo_kernel_find(desc->kernel)->shift_invariant)
+        return bo_kernel_gradient(context, desc, rows, x, ldx, features->frequencies, features->w, desc->dim, outputs,
+                                  alpha, gradient);
+    double *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context) * (1 + outputs) * desc->dim,
+                                   sizeof *scratch, "gradients of a kernel");
     if (!scratch) return BO_MEMORY;
-    gradient_job job = {features, x, ldx, outputs, beta, out, scratch};
+    gradient_job job = {features, x, ldx, outputs, alpha, gradient, scratch};
     bo_parallel(context, rows, gradient_task, &job);
     bo_free(scratch);
     return BO_OK;
