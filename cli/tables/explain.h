@@ -19,12 +19,13 @@ typedef struct cli_explain_column {
     size_t first, inputs;
     bool category; /* its inputs are categories: "town=Rye" */
     bool number;   /* its first input is its value */
+    bool date;     /* its first inputs are the year and the day of the year */
 } cli_explain_column;
 
 /* The value of a column in a row, for people. */
 typedef struct cli_explain_value {
     char text[64];
-    double number; /* NAN: text only */
+    double number; /* of a date: years; NAN: text only */
     bool missing;
 } cli_explain_value;
 

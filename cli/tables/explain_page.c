@@ -188,8 +188,9 @@ static void put_curves(FILE *out, const cli_explain_job *job)
     fputs("</p>\n<div class=\"curves\">\n", out);
     for (size_t i = 0; i < job->curve_count; i++) {
         const cli_explain_curve *curve = &job->curves[i];
-        cli_html_element(out, "<div class=\"card\"><h3>", job->column[curve->column].name, "</h3>");
-        (job->column[curve->column].number ? put_numbers_curve : put_values_curve)(out, job, curve, bounds);
+        const cli_explain_column *column = &job->column[curve->column];
+        cli_html_element(out, "<div class=\"card\"><h3>", column->name, "</h3>");
+        (column->number || column->date ? put_numbers_curve : put_values_curve)(out, job, curve, bounds);
         fputs("</div>\n", out);
     }
     fputs("</div>\n", out);

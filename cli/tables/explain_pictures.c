@@ -59,10 +59,11 @@ static double first_tick(const scale *s)
     return ceil(s->low / s->step - 1e-9) * s->step;
 }
 
-/* A tick as a short number: 0 without rounding errors. */
+/* A tick as a short number: 0 without rounding errors, and years without a comma. */
 static cli_word tick_text(const scale *s, double value)
 {
-    return cli_quantity(fabs(value) < 1e-9 * s->step ? 0 : value, 4);
+    if (fabs(value) < 1e-9 * s->step) value = 0;
+    return fabs(value) < 1e4 ? cli_significant(value, 5) : cli_quantity(value, 4);
 }
 
 static void open_svg(FILE *out, int width, int height, const char *title)

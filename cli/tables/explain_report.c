@@ -147,7 +147,8 @@ static void print_curves(const cli_explain_job *job)
         print_name(job->column[curve->column].name, 16);
         for (size_t k = 0; k < shown; k++) {
             char text[64];
-            snprintf(text, sizeof text, "%s", curve->values[at[k]].text);
+            const bool date = job->column[curve->column].date; /* year and month */
+            snprintf(text, sizeof text, "%.*s", date ? 7 : 63, curve->values[at[k]].text);
             const size_t wide = cli_letters(text);
             printf("%*s", wide < 10 ? (int)(10 - wide) : 1, "");
             print_name(text, wide < 9 ? (int)wide : 9);
@@ -160,7 +161,7 @@ static void print_curves(const cli_explain_job *job)
                 printf("%10s", cli_explain_number(rows[r][at[k] * job->outputs + job->shown], scale).s);
         }
         putchar('\n');
-        if (shown < curve->points && !job->column[curve->column].number)
+        if (shown < curve->points && isnan(curve->values[0].number))
             printf("  ... and %s more values\n", cli_count(curve->points - shown).s);
     }
 }
@@ -262,9 +263,9 @@ static void json_numbers(cli_json *json, const char *key, const double *numbers,
     cli_json_end(json);
 }
 
-static void json_value(cli_json *json, const cli_explain_value *value)
+static void json_value(cli_json *json, const cli_explain_column *column, const cli_explain_value *value)
 {
-    if (isnan(value->number))
+    if (isnan(value->number) || column->date)
         cli_json_add_text(json, "value", value->text);
     else
         cli_json_add_number(json, "value", value->number);
@@ -280,7 +281,7 @@ static void json_curves(const cli_explain_job *job, cli_json *json)
         cli_json_array(json, "points");
         for (size_t k = 0; k < curve->points; k++) {
             cli_json_object(json, NULL);
-            json_value(json, &curve->values[k]);
+            json_value(json, &job->column[curve->column], &curve->values[k]);
             json_numbers(json, "mean", curve->mean + k * job->outputs, job->outputs);
             json_numbers(json, "low", curve->low + k * job->outputs, job->outputs);
             json_numbers(json, "high", curve->high + k * job->outputs, job->outputs);
@@ -306,7 +307,7 @@ static void json_row(const cli_explain_job *job, cli_json *json)
         cli_explain_value_of(job, order[i], job->row, &value);
         cli_json_object(json, NULL);
         cli_json_add_text(json, "column", job->column[order[i]].name);
-        json_value(json, &value);
+        json_value(json, &job->column[order[i]], &value);
         json_numbers(json, "contribution", job->contributions + order[i] * job->outputs, job->outputs);
         json_numbers(json, "error", job->contribution_errors + order[i] * job->outputs, job->outputs);
         cli_json_end(json);

@@ -1,5 +1,6 @@
 /* The model and the table of bochner explain: columns of the file, a sample of the rows. */
 #include "explain.h"
+#include "../common/output.h"
 #include "../common/random.h"
 #include <math.h>
 #include <stdlib.h>
@@ -18,13 +19,16 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static const char missing_end[] = ": missing"; /* of an input that is 1 where the value is missing */
+/* Whether an input is this part of its column, such as ": year". */
+static bool is_part(const cli_explain_job *job, size_t input, const char *part)
+{
+    return input < job->report->dim && cli_ends_with(bo_schema_input(job->schema, input), part);
+}
 
+/* An input that is 1 where the value is missing. */
 static bool is_indicator(const cli_explain_job *job, size_t input)
 {
-    const char *name = bo_schema_input(job->schema, input);
-    const size_t length = strlen(name), end = sizeof missing_end - 1;
-    return length > end && strcmp(name + length - end, missing_end) == 0;
+    return is_part(job, input, ": missing");
 }
 
 /* The name of a column as in the names of its inputs. */
@@ -64,6 +68,8 @@ static void find_columns(cli_explain_job *job)
     for (size_t c = 0; c < job->columns; c++) {
         cli_explain_column *column = &job->column[c];
         const size_t end = column->first + column->inputs - 1;
+        column->date = column->inputs > 1 && is_part(job, column->first, ": year") &&
+                       is_part(job, column->first + 1, ": day of the year");
         column->number = !column->category && (column->inputs == 1 || (column->inputs == 2 && is_indicator(job, end)));
     }
 }
@@ -85,6 +91,21 @@ static void describe_inputs(const cli_explain_job *job, const cli_explain_column
     if (c->category) snprintf(out->text, sizeof out->text, "(other)");
 }
 
+/* 2024-01-31 of a year and a day of the year. */
+static void describe_date(const float *inputs, cli_explain_value *out)
+{
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    const int year = (int)lround((double)inputs[0]);
+    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    int day = (int)lround((double)inputs[1]), month = 0;
+    while (month < 11 && day > lengths[month] + (leap && month == 1)) {
+        day -= lengths[month] + (leap && month == 1);
+        month++;
+    }
+    out->number = (double)inputs[0] + ((double)inputs[1] - 1) / (leap ? 366 : 365);
+    snprintf(out->text, sizeof out->text, "%04d-%02d-%02d", year, month + 1, day);
+}
+
 void cli_explain_value_of(const cli_explain_job *job, size_t column, const float *row, cli_explain_value *out)
 {
     const cli_explain_column *c = &job->column[column];
@@ -96,6 +117,8 @@ void cli_explain_value_of(const cli_explain_job *job, size_t column, const float
     } else if (c->number) {
         out->number = (double)row[c->first];
         snprintf(out->text, sizeof out->text, "%s", cli_quantity(out->number, 4).s);
+    } else if (c->date) {
+        describe_date(row + c->first, out);
     } else {
         describe_inputs(job, c, row, out);
     }
