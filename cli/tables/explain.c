@@ -16,11 +16,12 @@ static bool failed(cli_explain_job *job, bo_status status)
 /* ---- importance ----------------------------------------------------------------------------------------------- */
 
 enum {
-    PERMUTED = 50,     /* columns that are permuted at most */
-    DIRECTIONS = 5,    /* eigenvectors of the average gradient outer product */
-    WIDE = 2048,       /* inputs beyond which there are no directions */
-    CURVE_ROWS = 500,  /* rows of a curve at most */
-    WALK_ROWS = 100000 /* predictions for contributions by default */
+    PERMUTED = 50,            /* columns that are permuted at most */
+    DIRECTIONS = 5,           /* eigenvectors of the average gradient outer product */
+    WIDE = 2048,              /* inputs beyond which there are no directions */
+    CURVE_ROWS = 500,         /* rows of a curve at most */
+    WALK_ROWS = 100000,       /* predictions for contributions by default, fewer if they are slow: */
+    WALK_FEATURES = 400000000 /* features or kernel values of these predictions */
 };
 
 /* Columns by a number, the largest first; NAN last. Stable. */
@@ -164,7 +165,8 @@ static size_t different_columns(const cli_explain_job *job)
 static bool explain_row(cli_explain_job *job)
 {
     const size_t outputs = job->outputs, room = job->columns * outputs;
-    const size_t by_cost = WALK_ROWS / (2 * different_columns(job) + 2);
+    const size_t most = WALK_FEATURES / job->report->features + 1;
+    const size_t by_cost = (most < WALK_ROWS ? most : WALK_ROWS) / (2 * different_columns(job) + 2);
     const size_t usual = by_cost > job->rows ? job->rows : by_cost < 20 ? 20 : by_cost;
     bo_explain_desc desc = job->desc;
     desc.samples = job->samples = CLI_GIVEN(job->options, samples) ? job->options->samples : usual;
@@ -212,8 +214,9 @@ size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t
 cli_word cli_explain_number(double value, double scale)
 {
     const int decimals = scale > 0 && isfinite(scale) ? 4 - (int)floor(log10(scale)) : 4;
-    const double unit = pow(10, -decimals), rounded = fabs(value) < unit / 2 ? 0 : value;
-    const int digits = rounded != 0 ? (int)floor(log10(fabs(rounded))) + 1 + decimals : 1;
+    const double unit = pow(10, -decimals), rounded = round(value / unit) * unit;
+    const int whole = rounded != 0 ? (int)floor(log10(fabs(rounded)) + 1e-9) + 1 : 1;
+    const int digits = whole + (decimals > 0 ? decimals : 0);
     return cli_quantity(rounded, digits < 1 ? 1 : digits > 15 ? 15 : digits);
 }
 
