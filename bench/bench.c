@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "../cli/common/json.h"
 #include "../cli/common/plot.h"
+#include "tables/tables.h"
 #include "yardstick.h"
 #include <errno.h>
 #include <math.h>
@@ -177,32 +178,43 @@ double bench_json_number(const char *json, const char *key)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-bool bench_wanted(const bench_run *bench, const char *part)
+bool bench_listed(const char *list, const char *word)
 {
-    if (!bench->only) return true;
-    size_t length = strlen(part);
-    for (const char *at = bench->only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, part, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
+    if (!list) return true;
+    size_t length = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
     return false;
 }
 
-bool bench_parts_known(const char *command, const char *only, size_t count,
+bool bench_wanted(const bench_run *bench, const char *part)
+{
+    return bench_listed(bench->only, part);
+}
+
+bool bench_words_known(const char *command, const char *option, const char *what, const char *words, size_t count,
                        const char *(*name)(const void *unused, size_t index))
 {
-    for (const char *at = only; at;) {
+    for (const char *at = words; at;) {
         char word[32];
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
         bool known = strcmp(word, "none") == 0;
         for (size_t i = 0; i < count; i++) known |= strcmp(word, name(NULL, i)) == 0;
         const char *near = known ? NULL : cli_nearest(word, count, name, NULL);
         if (!known) {
-            cli_wrong_use(command, "--only: there is no part '%s'%s%s", word, near ? "; did you mean " : "",
+            cli_wrong_use(command, "--%s: there is no %s '%s'%s%s", option, what, word, near ? "; did you mean " : "",
                           near ? near : "");
             return false;
         }
         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
     }
     return true;
+}
+
+bool bench_parts_known(const char *command, const char *only, size_t count,
+                       const char *(*name)(const void *unused, size_t index))
+{
+    return bench_words_known(command, "only", "part", only, count, name);
 }
 
 bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
@@ -302,21 +314,33 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
     return status;
 }
 
+static const struct {
+    const char *name;
+    bool (*measure)(bench_run *bench);
+} parts[] = {{"speed", bench_mnist}, {"quality", bench_quality}, {"stream", bench_stream}, {"tables", bench_on_tables}};
+
+static const char *part_name(const void *unused, size_t index)
+{
+    (void)unused;
+    return parts[index].name;
+}
+
 static int measure_machines(bench_run *bench, void *options)
 {
-    static const char fashion[] = "/usr/share/datasets/fashion-mnist";
+    static const char fashion[] = "/usr/share/datasets/fashion-mnist", command[] = "bench machines";
     bench_options *o = options;
     struct stat info;
     if (!o->fashion && stat(fashion, &info) == 0) o->fashion = fashion;
     bench->options = o;
-    if (!o->mnist && !o->fashion && !o->uci && !o->scratch)
+    if (!bench_parts_known(command, bench->only, CLI_COUNT_OF(parts), part_name) ||
+        !bench_words_known(command, "only-tables", "table", o->only_tables, BENCH_TABLES, bench_table_name))
+        return CLI_WRONG_USE;
+    if (!o->mnist && !o->fashion && !o->tables && !o->scratch)
         cli_say(bench->session,
-                "no data: only the reference matrix product is measured (--mnist, --fashion, --uci, --scratch)");
+                "no data: only the reference matrix product is measured (--mnist, --fashion, --tables, --scratch)");
     bool ok = bench_gemm(bench);
-    if (ok && bench_wanted(bench, "speed")) ok = bench_mnist(bench);
-    if (ok && bench_wanted(bench, "quality")) ok = bench_quality(bench);
-    if (ok && bench_wanted(bench, "stream")) ok = bench_stream(bench);
-    if (ok && bench_wanted(bench, "uci")) ok = bench_uci(bench);
+    for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
+        if (bench_wanted(bench, parts[i].name)) ok = parts[i].measure(bench);
     return ok ? CLI_DONE : CLI_FAILED;
 }
 
@@ -325,10 +349,11 @@ static const cli_option rows[] = {
     TEXT("mnist", "FOLDER", bench_options, mnist, "folder with the four IDX files of MNIST, for speed and quality"),
     TEXT("fashion", "FOLDER", bench_options, fashion, "folder with the four IDX files of Fashion-MNIST",
          .otherwise = "Debian's dataset-fashion-mnist"),
-    TEXT("uci", "FOLDER", bench_options, uci, "folder with regression tables and their splits"),
+    TEXT("tables", "FOLDER", bench_options, tables, "folder with uci/ and tables/, for the part tables"),
     TEXT("scratch", "FOLDER", bench_options, scratch, "folder for the temporary file of the part stream, 1.3 GB"),
     SECTION("Measuring"),
-    TEXT("only", "PARTS", bench_options, run.only, "parts to measure: speed, quality, stream, uci", .otherwise = "all"),
+    TEXT("only", "PARTS", bench_options, run.only, "parts to measure: speed, quality, stream, tables",
+         .otherwise = "all"),
     COUNT("gemm", "N", bench_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
           .high = 32768, .otherwise = "2048"),
     COUNT("rows", "N", bench_options, rows, "number of rows in the part stream", .low = 1000, .initial = "10000000"),
@@ -339,16 +364,18 @@ static const cli_option rows[] = {
            .initial = "default"),
     COUNT("quality-features", "R", bench_options, quality_features, "number of features in the part quality", .low = 2,
           .initial = "8192"),
-    COUNT("uci-features", "R", bench_options, uci_features, "number of features in the part uci", .low = 2,
-          .initial = "4096"),
     COUNT("stream-features", "R", bench_options, stream_features, "number of features in the part stream", .low = 2,
           .initial = "1024"),
     COUNT("repeats", "N", bench_options, repeats, "number of fits in the part speed; the fastest counts", .low = 1,
           .high = 100, .initial = "2"),
+    TEXT("only-tables", "NAMES", bench_options, only_tables, "tables of the part tables, such as yacht,letter",
+         .otherwise = "all twelve"),
+    COUNT("splits", "N", bench_options, splits, "number of splits in the part tables", .low = 1, .high = BENCH_SPLITS,
+          .initial = "5"),
     SECTION("Comparison"),
     TEXT("peers", "FOLDER", bench_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
     TEXT("python", "FILE", bench_options, run.python, "Python interpreter with scikit-learn", .otherwise = "python3"),
-    TEXT("uci-peer", "FILE", bench_options, uci_peer, "saved output of kernel_ridge_uci.py, which is slow"),
+    TEXT("tables-peers", "FILE", bench_options, tables_peers, "saved output of tables.py, which takes hours"),
     END_OF_OPTIONS,
 };
 
@@ -357,10 +384,11 @@ const cli_usage bench_machines_usage = {
     .synopsis = "[options]",
     .about = "Measures kernel machines: the rate of a fit relative to a large matrix product, time and "
              "accuracy compared with scikit-learn, accuracy with default settings, memory and rate of a "
-             "stream. Parts without data are skipped.",
+             "stream, errors and times on twelve tables compared with gradient boosting and xRFM. Parts without data "
+             "are skipped.",
     .examples = "  bochner bench machines --only stream --scratch . --rows 20000\n",
     .groups = {{rows, 0}},
-    .essential = {"only", "mnist", "fashion", "uci", "scratch", "rows", "features", "repeats", "json"},
+    .essential = {"only", "mnist", "fashion", "tables", "scratch", "rows", "features", "repeats", "json"},
 };
 
 int bench_machines(int argc, char **argv)

@@ -29,8 +29,8 @@ typedef struct bench_run {
 typedef struct bench_options {
     cli_given was_given;
     bench_run run;
-    const char *mnist, *fashion, *uci, *uci_peer, *scratch;
-    size_t rows, features, quality_features, uci_features, stream_features, repeats;
+    const char *mnist, *fashion, *tables, *tables_peers, *only_tables, *scratch;
+    size_t rows, features, quality_features, stream_features, repeats, splits;
     bo_draw draw; /* draw of the frequencies in the speed measurement */
 } bench_options;
 
@@ -39,9 +39,13 @@ void bench_add(bench_run *bench, const char *name, double value, const char *uni
                const char *detail, ...) BO_PRINTF(7, 8);
 
 bool bench_wanted(const bench_run *bench, const char *part); /* whether --only includes the part */
+bool bench_listed(const char *list, const char *word);       /* whether a list with commas has the word; NULL has all */
 /* Checks that every word of --only is a part or "none", which measures only the yardstick. Returns false after a
  * message. */
 bool bench_parts_known(const char *command, const char *only, size_t count,
+                       const char *(*name)(const void *unused, size_t index));
+/* The same for another option; `what` describes its words. */
+bool bench_words_known(const char *command, const char *option, const char *what, const char *words, size_t count,
                        const char *(*name)(const void *unused, size_t index));
 
 enum { BENCH_LIST = 16 };
@@ -88,7 +92,7 @@ double bench_fit_operations(double rows, double dim, double features);
 /* Each function returns false after a message if it could not finish. A part without data is skipped with a note. */
 bool bench_mnist(bench_run *bench);
 bool bench_quality(bench_run *bench);
-bool bench_uci(bench_run *bench);
+bool bench_on_tables(bench_run *bench);
 bool bench_stream(bench_run *bench);
 
 /* ---- other programs ---------------------------------------------------------------------------------------------- */

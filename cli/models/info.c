@@ -446,7 +446,7 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
                report->has_std ? "predicts" : "does not predict");
     if (report->function == BO_FUNCTION_SECTIONS) return; /* the kernel is exact */
     printf("%-12s", "Features");
-    cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
+    cli_statement_print(stdout, &report->accuracy, report->features, report->function, report->draw, 12);
 }
 
 /* ---- a feature map --------------------------------------------------------------------------------------------- */

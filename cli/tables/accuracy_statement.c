@@ -14,6 +14,7 @@ void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy)
     cli_json_add_number(json, "predicted_rms", accuracy->predicted_rms);
     cli_json_add_number(json, "ratio", accuracy->ratio);
     cli_json_add_number(json, "features_for_1pct", accuracy->features_for_1pct);
+    cli_json_add_number(json, "trace_error", accuracy->trace_error);
     cli_json_end(json);
 }
 
@@ -30,7 +31,8 @@ static int compare_draws(char *text, size_t room, const bo_features_accuracy *ac
                     change > 0 ? "smaller" : "larger");
 }
 
-void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent)
+void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_function function,
+                         bo_draw draw, int indent)
 {
     char text[1024];
     if (!(accuracy->pairs > 0) || !isfinite(accuracy->error_rms)) {
@@ -38,12 +40,16 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
         return;
     }
     double share = accuracy->kernel_rms > 0 ? 100 * accuracy->error_rms / accuracy->kernel_rms : NAN;
-    int length =
-        snprintf(text, sizeof text,
-                 "over %s pairs of rows, the %s features approximate the kernel with an RMS error of %s. The RMS "
-                 "of the kernel is %s, so the relative error is %.2g%%.",
-                 cli_count(accuracy->pairs).s, cli_count(features).s, cli_significant(accuracy->error_rms, 3).s,
-                 cli_significant(accuracy->kernel_rms, 3).s, share);
+    int length = snprintf(text, sizeof text,
+                          "over %s pairs of rows, the %s %s approximate the kernel with an RMS error of %s. The RMS "
+                          "of the kernel is %s, so the relative error is %.2g%%.",
+                          cli_count(accuracy->pairs).s, cli_count(features).s,
+                          function == BO_FUNCTION_LANDMARKS ? "landmarks" : "features",
+                          cli_significant(accuracy->error_rms, 3).s, cli_significant(accuracy->kernel_rms, 3).s, share);
+    if (function == BO_FUNCTION_LANDMARKS && isfinite(accuracy->trace_error))
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           " The landmarks miss %.2g%% of the sum of k(x, x) over the rows.",
+                           100 * fmax(0, accuracy->trace_error));
     if (accuracy->predicted_rms == 0)
         length +=
             snprintf(text + length, sizeof text - (size_t)length, " The map is exact; the difference is rounding.");

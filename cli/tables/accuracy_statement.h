@@ -7,6 +7,7 @@
 
 void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy); /* "accuracy_statement": {…} */
 /* Prints two or three sentences, wrapped; lines after the first are indented. */
-void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent);
+void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_function function,
+                         bo_draw draw, int indent);
 
 #endif

@@ -118,7 +118,9 @@ static bool open_data(features_job *job)
     bo_context *context = job->session->context;
     if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job)) return false;
     if (failed(job, bo_stream_open(context, &job->data, job->schema, &job->stream))) return false;
-    const size_t rows = bo_schema_rows(job->schema), most = rows && rows < SAMPLE ? rows : SAMPLE;
+    const size_t rows = bo_schema_rows(job->schema), landmarks = 2 * job->options->features;
+    const size_t sample = job->options->function == BO_FUNCTION_LANDMARKS && landmarks > SAMPLE ? landmarks : SAMPLE;
+    const size_t most = rows && rows < sample ? rows : sample;
     job->sample = cli_allocate(most * bo_schema_inputs(job->schema), sizeof(float), "a sample of the rows");
     return !failed(
         job, bo_stream_sample(context, job->stream, most, job->session->common.seed, job->sample, NULL, &job->sampled));
@@ -245,7 +247,7 @@ static void print_error(const features_job *job, const bo_features_accuracy *acc
     print_figure("measured RMS / predicted RMS", accuracy->ratio);
     print_figure("features for a 1% relative error", accuracy->features_for_1pct);
     printf("Summary: ");
-    cli_statement_print(stdout, accuracy, desc->features, desc->draw, 9);
+    cli_statement_print(stdout, accuracy, desc->features, desc->function, desc->draw, 9);
 }
 
 static void print_written(const features_job *job)

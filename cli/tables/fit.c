@@ -113,8 +113,10 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
                                                                        : "gamma and lambda given";
     const char *kernel = desc.choose_kernel ? "chosen" : bo_kernel_name(desc.features.kernel);
     if (plan->exact)
-        cli_say(job->session, "Plan        exact %s kernel of %s rows, %s; Cholesky factorization of the kernel matrix",
-                kernel, cli_count(plan->features).s, chosen);
+        cli_say(job->session, "Plan        exact %s kernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
+                chosen,
+                plan->solver == BO_SOLVER_CG ? "preconditioned conjugate gradients on the kernel matrix"
+                                             : "Cholesky factorization of the kernel matrix");
     else
         cli_say(job->session, "Plan        %s %s features, %s; %s%s", cli_count(plan->features).s, kernel, chosen,
                 solver_words(plan->solver), job->options->stream ? ", rows read in blocks" : "");
@@ -409,7 +411,7 @@ static const cli_option rows[] = {
     CHOICE(
         "function", "F", cli_fit_options, function, bo_function_name,
         "function of the projections; network: random networks for nngp and ntk; sections: no features, but the exact "
-        "kernel with all training rows",
+        "kernel with all training rows; landmarks: Nystrom features of training rows",
         .without = CLI_FUNCTIONS_WITHOUT, .otherwise = "chosen by kernel"),
     CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),

@@ -105,7 +105,7 @@ void cli_fit_print(const cli_fit_job *job)
     }
     if (report->function != BO_FUNCTION_SECTIONS) {
         printf("Features    ");
-        cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
+        cli_statement_print(stdout, &report->accuracy, report->features, report->function, report->draw, 12);
     }
     print_saved(job);
 }

@@ -21,6 +21,8 @@ void cli_kernel_print(FILE *out, const bo_fit_report *report)
                 report->members);
     else if (report->function == BO_FUNCTION_SECTIONS)
         fprintf(out, "exact, with %s training rows\n", cli_count(report->features).s);
+    else if (report->function == BO_FUNCTION_LANDMARKS)
+        fprintf(out, "%s landmarks\n", cli_count(report->features).s);
     else
         fprintf(out, "%s features (%s, %s)\n", cli_count(report->features).s, bo_function_name(report->function),
                 bo_draw_name(report->draw));

@@ -9,7 +9,7 @@
 /* --kernel of fit: the kernels above, and auto. */
 enum { CLI_KERNEL_AUTO = BO_KERNEL_NTK + 1 };
 #define CLI_FIT_KERNELS_WITHOUT (CLI_KERNELS_WITHOUT & ~(1u << CLI_KERNEL_AUTO))
-#define CLI_MAPS_WITHOUT        (~0u << BO_FUNCTION_CUSTOM & ~(1u << BO_FUNCTION_NETWORK))
+#define CLI_MAPS_WITHOUT        (~0u << BO_FUNCTION_CUSTOM & ~(1u << BO_FUNCTION_NETWORK | 1u << BO_FUNCTION_LANDMARKS))
 #define CLI_FUNCTIONS_WITHOUT   (CLI_MAPS_WITHOUT & ~(1u << BO_FUNCTION_SECTIONS))
 
 /* The first given option of the networks of infinite width if the kernel has none; NULL: no such option. */

@@ -122,9 +122,13 @@ typedef enum bo_kernel {
  *                  some entries of the gradient of a random network     NTK
  *     SECTIONS     k(x, s) for all training rows s: not a map of the    all kernels with a closed form, in kernel machines
  *                  kernel, but that of exact kernel machines
+ *     LANDMARKS    W k(z, x) for rows z of the sample, where WᵀW is     all kernels with a closed form
+ *                  the inverse of the kernel matrix of these rows
  *
  * NETWORK is unbiased for `depth` 1; for deeper networks, the bias is of order 1 / features, and the error of order
- * 1 / √features. SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is of
+ * 1 / √features. LANDMARKS (the Nyström method) requires `sample` and needs neither frequencies nor a draw: `features` rows of it
+ * are chosen, uniformly or, with sampling LEVERAGE, by ridge leverage scores. φ(x)·φ(y) = k(x, y) if x or y is a landmark, up to
+ * about 1e-6, and |φ(x)|² <= k(x, x) elsewhere. If the sample has fewer rows, the remaining features are 0. SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is of
  * order 1/r. ELU, TAYLOR and the last four functions accept up to 2^22 columns. POLYNOMIAL, TENSORSKETCH and SELFTENSOR
  * have up to 2^22 features.
  */
@@ -148,7 +152,8 @@ typedef enum bo_function {
     BO_FUNCTION_HEDGEHOG = 15,    /**< softmax of the input */
     BO_FUNCTION_RECTIFIER = 16,   /**< rectified input */
     BO_FUNCTION_NETWORK = 17,     /**< random network */
-    BO_FUNCTION_SECTIONS = 18     /**< kernel values with the training rows; made by bo_machine_fit() only */
+    BO_FUNCTION_SECTIONS = 18,    /**< kernel values with the training rows; made by bo_machine_fit() only */
+    BO_FUNCTION_LANDMARKS = 19    /**< Nyström features of rows of the sample */
 } bo_function;
 
 /** The activation of the networks of NNGP and NTK. */
@@ -176,9 +181,10 @@ typedef enum bo_draw {
 
 /** Whether data chooses the frequencies. */
 typedef enum bo_sampling {
-    BO_SAMPLING_DRAWN = 0,    /**< as drawn */
-    BO_SAMPLING_OPTIMAL = 1,  /**< candidates resampled by second moments of the data (2406.18802), with weights */
-    BO_SAMPLING_LEVERAGE = 2, /**< candidates resampled by ridge leverage scores of the data, with weights */
+    BO_SAMPLING_DRAWN = 0,   /**< as drawn */
+    BO_SAMPLING_OPTIMAL = 1, /**< candidates resampled by second moments of the data (2406.18802), with weights */
+    /** candidates resampled by ridge leverage scores of the data, with weights; LANDMARKS: rows chosen by their scores */
+    BO_SAMPLING_LEVERAGE = 2,
 } bo_sampling;
 
 /* ---- describe, create, apply ------------------------------------------------------------------------------------- */
@@ -227,8 +233,9 @@ typedef struct bo_features_desc {
     int degree;                 /**< POLYNOMIAL kernel: degree (default: 2) */
     /** OPRF: mean of |x + y|² over pairs, after gamma and length scales (default: computed from `sample`). */
     double pair_norm;
-    uint64_t seed;          /**< seed of the frequencies */
-    const float *sample;    /**< data for sampling and OPRF, sample_rows x dim; read during create only; or NULL */
+    uint64_t seed; /**< seed of the frequencies */
+    const float
+        *sample; /**< data for sampling, OPRF and LANDMARKS, sample_rows x dim; read during create only; or NULL */
     size_t sample_rows;     /**< number of rows of `sample` */
     size_t sample_stride;   /**< floats between two rows of `sample` (default: dim) */
     size_t candidates;      /**< number of frequencies to choose from (default: 8 times the number kept) */
@@ -487,7 +494,10 @@ typedef struct bo_features_accuracy {
     double predicted_rms; /**< error_rms as the variance formula predicts it; 0 for exact maps; NAN if unknown */
     double ratio;         /**< error_rms / predicted_rms */
     double features_for_1pct; /**< features at which predicted_rms would be 1% of kernel_rms; NAN if unknown */
-    uint64_t reserved[4];     /**< must be zero */
+    /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that they do not span, which
+     * does not become negative; for other maps its mean over draws is 0. */
+    double trace_error;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_features_accuracy;
 
 /** Measures the accuracy of a map on random pairs of given rows.
@@ -530,7 +540,8 @@ BO_API double bo_features_variance(const bo_features *features, const float *x, 
  * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
  * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
  * @return BO_OK; BO_UNSUPPORTED if the function has no gradient (CUSTOM without `custom_backward`), or if
- *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals)
+ *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals), or `dlength_scales`
+ *     for LANDMARKS
  */
 BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                       size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx,

@@ -63,14 +63,18 @@ typedef enum bo_loss {
 /** The solver of a fit.
  *
  * CG and SGD hold back a tenth of the rows (at most 2048; none below 200 rows) to measure their error, for intervals and to
- * calibrate probabilities. These rows are not used to fit.
+ * calibrate probabilities. These rows are not used to fit. CG with an exact kernel (SECTIONS) fits all
+ * rows, and solves a second system without an eighth of them (at most 1024; none below 160 rows) to measure its error.
  */
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
     BO_SOLVER_PRIMAL = 1, /**< Cholesky factorization of the R x R Gram matrix, R the number of features */
     BO_SOLVER_DUAL = 2, /**< Cholesky factorization of the n x n kernel matrix: ZZᵀ for R > n, or exact (SECTIONS) */
-    BO_SOLVER_CG = 3,   /**< preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
-    BO_SOLVER_SGD = 4,  /**< mini-batches of 256 rows, step size from the spectrum; as little memory as CG */
+    /** Preconditioned conjugate gradients: memory for 1024 rows of features instead of R². With LANDMARKS, on kernel values and
+     * preconditioned with the landmarks, for many rows. With an exact kernel (SECTIONS) 2 n² bytes, or less: the part of the
+     * kernel matrix that does not fit is computed in every iteration. */
+    BO_SOLVER_CG = 3,
+    BO_SOLVER_SGD = 4, /**< mini-batches of 256 rows, step size from the spectrum; as little memory as CG */
     /** Adam on the features, from zero, without λ: rate and number of steps are chosen on held-out rows, then all rows are
      * fitted. With the features of NTK it is the Adam-like limit of infinite width (docs/reference/machines.md). */
     BO_SOLVER_ADAM = 5

@@ -12,7 +12,7 @@
 #define BO_SPLIT_COUNT (BO_SPLIT_TEST + 1)
 /* bochner/features.h */
 #define BO_KERNEL_COUNT   (BO_KERNEL_NTK + 1)
-#define BO_FUNCTION_COUNT (BO_FUNCTION_SECTIONS + 1)
+#define BO_FUNCTION_COUNT (BO_FUNCTION_LANDMARKS + 1)
 #define BO_DRAW_COUNT     (BO_DRAW_MOMENT + 1)
 #define BO_SAMPLING_COUNT (BO_SAMPLING_LEVERAGE + 1)
 /* bochner/layers.h */

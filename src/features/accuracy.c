@@ -26,7 +26,7 @@ double bo_features_variance(const bo_features *features, const float *x, const f
 enum { PAIRS = BO_SIZE(128, 4) }; /* pairs processed at a time */
 
 typedef struct sums {
-    double kernel2, error, error2, error_max, variance, diagonal;
+    double kernel2, error, error2, error_max, variance, diagonal, missing;
 } sums;
 
 typedef struct buffers {
@@ -84,7 +84,9 @@ static void add_pair(const bo_features *f, const buffers *b, size_t p, sums *s)
     s->error += error;
     s->error2 += error * error;
     s->error_max = fmax(s->error_max, fabs(error));
-    s->diagonal += bo_kernel_value(&f->desc, &same);
+    const double diagonal = bo_kernel_value(&f->desc, &same);
+    s->diagonal += diagonal;
+    s->missing += diagonal - f->kernels->dot(length, b->z + p * length, b->z + p * length);
     if (f->function->exact) return;
     s->variance += f->function->variance ? pair_variance(f, &pair, x, y) : NAN;
 }
@@ -126,6 +128,7 @@ static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_featu
     out->error_rms = sqrt(s->error2 / n);
     out->error_mean = s->error / n;
     out->error_max = s->error_max;
+    out->trace_error = s->diagonal > 0 ? s->missing / s->diagonal : NAN;
     out->predicted_rms = sqrt(predicted_variance(f, s, n));
     out->ratio = f->function->exact ? NAN : out->error_rms / out->predicted_rms;
     double excess = out->predicted_rms / (0.01 * out->kernel_rms);

@@ -119,7 +119,7 @@ enum { CHUNK = BO_SIZE(256, 4) };
 #include "both_precisions.h"
 
 static bo_status check_gradients(bo_context *context, const bo_features *f, bool known, size_t ldx, size_t lddz,
-                                 bool wants_dx, size_t lddx, bool wants_frequencies)
+                                 bool wants_dx, size_t lddx, bool wants_scales, bool wants_frequencies)
 {
     size_t dim = f->desc.dim;
     if (!known)
@@ -132,6 +132,10 @@ static bo_status check_gradients(bo_context *context, const bo_features *f, bool
             "gradients of features: strides of x and dx must be at least dim = %zu, found %zu and %zu; that of "
             "dz at least features = %zu, found %zu",
             dim, ldx, lddx, f->desc.features, lddz);
+    if (wants_scales && f->landmarks)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "gradients with respect to length scales are not available for function landmarks: they would "
+                       "change the kernel matrix of the landmarks");
     if (wants_frequencies && !f->w)
         return bo_fail(context, BO_UNSUPPORTED,
                        "gradients with respect to frequencies are not available for function %s, draw %s",
@@ -151,7 +155,8 @@ bo_status bo_features_backward(bo_context *context, const bo_features *features,
     BO_REQUIRE_IF(context, rows > 0, x, dz);
     bool known = features->function->backward_f32 != NULL;
     if (features->desc.function == BO_FUNCTION_CUSTOM) known = features->desc.custom_backward != NULL;
-    BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dfrequencies != NULL));
+    BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dlength_scales != NULL,
+                           dfrequencies != NULL));
     return backward_f32(context, features, rows, x, ldx, dz, lddz, dx, lddx, dlength_scales, dfrequencies);
 }
 
@@ -162,7 +167,8 @@ bo_status bo_features_backward_f64(bo_context *context, const bo_features *featu
     BO_REQUIRE(context, features);
     BO_REQUIRE_IF(context, rows > 0, x, dz);
     bool known = features->function->backward_f64 != NULL;
-    BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dfrequencies != NULL));
+    BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dlength_scales != NULL,
+                           dfrequencies != NULL));
     return backward_f64(context, features, rows, x, ldx, dz, lddz, dx, lddx, dlength_scales, dfrequencies);
 }
 #endif

@@ -10,7 +10,7 @@
 
 bool bo_features_scaled(const bo_features *features)
 {
-    return bo_kernel_find(features->desc.kernel)->scaled;
+    return bo_kernel_find(features->desc.kernel)->scaled && !features->landmarks;
 }
 
 bool bo_features_nonnegative(const bo_features *features)

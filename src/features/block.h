@@ -8,7 +8,7 @@
 /* True if the kernel is a function of γ x·y that attention can use instead of exp(s q·k), with γ as its scale: SOFTMAX,
  * LINEAR, POLYNOMIAL, TAYLOR. */
 bool bo_kernel_of_products(bo_kernel kernel);
-/* True if log scales may differ from 0: features of the kernels SOFTMAX and COSH. */
+/* True if log scales may differ from 0: features of the kernels SOFTMAX and COSH, except landmarks. */
 bool bo_features_scaled(const bo_features *features);
 /* True if φ(x)·φ(y) is never negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU, SELFTENSOR, EXPONENTIAL, HEDGEHOG,
  * RECTIFIER. */

@@ -36,6 +36,7 @@ void bo_features_destroy(bo_features *features)
     bo_sketch_destroy(features->sketch);
     bo_selftensor_destroy(features->selftensor);
     bo_random_network_destroy(features->network);
+    bo_landmarks_destroy(features->landmarks);
     bo_free(features->runs);
     bo_free(features);
 }
@@ -193,6 +194,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
     if (features->proposal) BO_TRY(bo_proposal_prepare(context, features));
     if (features->selftensor) bo_selftensor_finish(features);
     if (features->network) BO_TRY(bo_random_network_finish(context, features));
+    if (features->landmarks) BO_TRY(bo_landmarks_finish(context, features));
     if (features->function->exponential && (features->oprf_a != 0 || features->weights))
         BO_TRY(pack_with_offsets(context, features));
     else if (features->w && !features->desc.sparse)
@@ -215,9 +217,10 @@ static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
                bo_function_name(desc->function));
 }
 
+/* Landmarks are chosen by their own function. */
 static bool needs_selection(const bo_features_desc *desc)
 {
-    if (desc->sampling == BO_SAMPLING_DRAWN) return false;
+    if (desc->sampling == BO_SAMPLING_DRAWN || desc->function == BO_FUNCTION_LANDMARKS) return false;
     return !(desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat);
 }
 
@@ -281,6 +284,7 @@ bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc
             (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float)) + bo_fft_memory(resolved.features);
     if (resolved.function == BO_FUNCTION_SELFTENSOR) total += 2 * bo_selftensor_count(&resolved) * sizeof(float);
     if (resolved.function == BO_FUNCTION_NETWORK) total += bo_random_network_bytes(&resolved);
+    if (resolved.function == BO_FUNCTION_LANDMARKS) total += bo_landmarks_bytes(&resolved);
     *bytes = total;
     return BO_OK;
 }

@@ -82,6 +82,11 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_file_te
     if (f->network)
         add_tensor(tensors, &n, "features.network", BO_F32, bo_random_network_count(&f->desc), 0,
                    bo_random_network_matrices(f->network));
+    if (f->landmarks) {
+        const size_t rows = f->landmarks->count;
+        add_tensor(tensors, &n, "features.landmarks", BO_F32, rows, dim, f->landmarks->rows);
+        add_tensor(tensors, &n, "features.factor", BO_F32, rows * (rows + 1) / 2, 0, f->landmarks->lower);
+    }
     if (f->selftensor)
         add_tensor(tensors, &n, "features.selftensor", BO_F32, bo_selftensor_count(&f->desc), 0,
                    bo_selftensor_matrices(f->selftensor));
@@ -221,6 +226,19 @@ static void hadamard_shape(const bo_features_desc *desc, size_t *blocks, size_t 
     *blocks = (bo_frequencies_of(desc) + *padded - 1) / *padded;
 }
 
+/* The number of landmarks in the file, at most the number of features. */
+static bo_status find_landmarks(bo_context *context, const bo_tensors *file, const bo_features_desc *desc,
+                                size_t *count)
+{
+    const bo_file_tensor *found = bo_tensors_find(file, "features.landmarks");
+    *count = found && found->rank == 2 ? found->shape[0] : desc->features;
+    const size_t shape[2] = {*count, desc->dim};
+    if (*count == 0 || *count > desc->features)
+        return bo_fail(context, BO_FORMAT, "%s: expected 1 to %zu landmarks, found %zu", bo_tensors_path(file),
+                       desc->features, *count);
+    return bo_tensors_require(context, file, "features.landmarks", BO_F32, 2, shape, &found);
+}
+
 /* A few hundred bytes of JSON may claim any size. Before memory is allocated, this function checks that the file
  * contains the arrays of the claimed sizes; maps without arrays are limited by BO_EXACT_MOST. */
 static bo_status check_claims(bo_context *context, const bo_tensors *file, const bo_features_desc *desc)
@@ -240,6 +258,7 @@ static bo_status check_claims(bo_context *context, const bo_tensors *file, const
         const size_t count = bo_random_network_count(desc);
         return bo_tensors_require(context, file, "features.network", BO_F32, 1, &count, &unused);
     }
+    if (desc->function == BO_FUNCTION_LANDMARKS) return find_landmarks(context, file, desc, &blocks);
     if (m && desc->draw == BO_DRAW_HADAMARD) {
         hadamard_shape(desc, &blocks, &padded);
         const size_t signs[2] = {blocks * 3, padded};
@@ -319,6 +338,22 @@ static bo_status read_selftensor(bo_context *context, const bo_tensors *file, bo
     return check_finite(context, file, "features.selftensor", matrices, count, false);
 }
 
+/* The factor is absent if the features are kernel values. */
+static bo_status read_landmarks(bo_context *context, const bo_tensors *file, bo_features *f)
+{
+    size_t count, dim = f->desc.dim;
+    const bo_file_tensor *rows = bo_tensors_find(file, "features.landmarks"), *factor = NULL;
+    BO_TRY(find_landmarks(context, file, &f->desc, &count));
+    const size_t entries = count * (count + 1) / 2;
+    const bool whitened = bo_tensors_find(file, "features.factor");
+    if (whitened) BO_TRY(bo_tensors_require(context, file, "features.factor", BO_F32, 1, &entries, &factor));
+    BO_TRY(bo_landmarks_create(context, &f->desc, count, whitened, &f->landmarks));
+    memcpy(f->landmarks->rows, rows->data, count * dim * sizeof(float));
+    if (whitened) memcpy(f->landmarks->lower, factor->data, entries * sizeof(float));
+    BO_TRY(check_finite(context, file, "features.landmarks", f->landmarks->rows, count * dim, false));
+    return check_finite(context, file, "features.factor", f->landmarks->lower, entries, false);
+}
+
 static bo_status read_network_matrices(bo_context *context, const bo_tensors *file, bo_features *f)
 {
     const size_t count = bo_random_network_count(&f->desc);
@@ -350,6 +385,7 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
     BO_TRY(check_finite(context, file, "features.bias", f->bias, m, false));
     if (f->desc.function == BO_FUNCTION_SELFTENSOR) return read_selftensor(context, file, f);
     if (f->desc.function == BO_FUNCTION_NETWORK) return read_network_matrices(context, file, f);
+    if (f->desc.function == BO_FUNCTION_LANDMARKS) return read_landmarks(context, file, f);
     return f->desc.function == BO_FUNCTION_TENSORSKETCH ? read_sketch(context, file, f) : BO_OK;
 }
 

@@ -37,6 +37,11 @@ uint64_t bo_features_fingerprint(const bo_features *f)
     }
     if (f->network)
         hash = hash_bytes(hash, bo_random_network_matrices(f->network), bo_random_network_count(d) * sizeof(float));
+    if (f->landmarks) {
+        const size_t count = f->landmarks->count;
+        hash = hash_bytes(hash, f->landmarks->rows, count * d->dim * sizeof(float));
+        hash = hash_bytes(hash, f->landmarks->lower, count * (count + 1) / 2 * sizeof(float));
+    }
     if (f->selftensor)
         hash = hash_bytes(hash, bo_selftensor_matrices(f->selftensor), bo_selftensor_count(d) * sizeof(float));
     return hash;

@@ -30,6 +30,11 @@ typedef struct bo_pair {
     double sum_x, sum_y;        /* sums of the lifted rows: bo_form */
 } bo_pair;
 
+/* Derivatives of a kernel with respect to members of a pair; log_product is the logarithm of `product`. */
+typedef struct bo_pair_slopes {
+    double dot, norm_x, distance2, distance1, log_product, sum_x;
+} bo_pair_slopes;
+
 typedef enum bo_form {
     BO_FORM_DISTANCE, /* distance2 */
     BO_FORM_DOT,      /* dot, norm_x, norm_y */
@@ -65,6 +70,7 @@ typedef struct bo_kernel_definition {
     bool of_products;
     const bo_spectrum *spectrum; /* NULL: nothing to draw */
     double (*value)(const bo_features_desc *desc, const bo_pair *pair);
+    void (*slopes)(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
 } bo_kernel_definition;
 
 extern const bo_spectrum bo_spectrum_gaussian, bo_spectrum_unit, bo_spectrum_student1, bo_spectrum_student3,
@@ -86,6 +92,22 @@ double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_nngp(const bo_features_desc *desc, const bo_pair *pair); /* networks.c */
 double bo_value_ntk(const bo_features_desc *desc, const bo_pair *pair);
 
+void bo_slopes_rbf(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_laplacian(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_cauchy(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_matern12(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_matern32(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_matern52(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_softmax(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_arccos(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_polynomial(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_taylor(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_dot(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_hedgehog(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+void bo_slopes_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out); /* networks.c */
+void bo_slopes_ntk(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out);
+
 static inline bool bo_kernel_of_networks(bo_kernel kernel)
 {
     return kernel == BO_KERNEL_NNGP || kernel == BO_KERNEL_NTK;
@@ -98,6 +120,15 @@ static inline size_t bo_lifted_columns(bo_form form, size_t dim)
 {
     return form == BO_FORM_SIGNS ? 2 * dim : dim;
 }
+static inline bool bo_form_is_lifted(bo_form form)
+{
+    return form == BO_FORM_ELU || form == BO_FORM_RECTIFIER || form == BO_FORM_SIGNS;
+}
+/* True if inner products of (lifted) rows, their norms and sums are computed first; the others need pairs of rows. */
+static inline bool bo_form_of_products(bo_form form)
+{
+    return form == BO_FORM_DOT || form == BO_FORM_BOTH || bo_form_is_lifted(form);
+}
 
 /* Adds a coordinate of two scaled rows, given with its difference and the largest absolute values of the rows, to the
  * quantities of the pair. The products start at 1. */
@@ -106,6 +137,15 @@ void bo_pair_add(bo_pair *pair, bo_form form, double gamma, double x, double y, 
 /* Computes all quantities of a pair of raw rows. */
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y);
 double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair);
+/* Returns a shift-invariant kernel as a function of a distance, and that distance, for compute kernels: kernel_block.c. The weights
+ * of PRODUCT include γ². */
+bo_radial bo_kernel_radial(const bo_features_desc *desc);
+bo_distance bo_form_distance(bo_form form);
+/* Returns the derivatives of the kernel: slopes.c. */
+bo_pair_slopes bo_kernel_slopes(const bo_features_desc *desc, const bo_pair *pair);
+/* Returns ∂k/∂t_j for a coordinate x = t_j of the first row and y of the second, with the arguments of bo_pair_add. */
+double bo_slopes_along(const bo_pair_slopes *slopes, bo_form form, double gamma, double x, double y, double top_x,
+                       double top_y);
 /* Returns k(2D) of a shift-invariant kernel; variances of trigonometric features use it. */
 double bo_kernel_value_doubled(const bo_features_desc *desc, const bo_pair *pair);
 /* Computes factor[j] of `desc`, defined at the top of this file. */
@@ -194,13 +234,15 @@ typedef struct bo_function_definition {
 extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
     bo_function_hyperbolic, bo_function_oprf, bo_function_relu, bo_function_elu, bo_function_polynomial,
     bo_function_tensorsketch, bo_function_taylor, bo_function_custom, bo_function_identity, bo_function_exponential,
-    bo_function_hedgehog, bo_function_rectifier, bo_function_selftensor, bo_function_network, bo_function_sections;
+    bo_function_hedgehog, bo_function_rectifier, bo_function_selftensor, bo_function_network, bo_function_sections,
+    bo_function_landmarks;
 
 #define BO_KERNEL_BIT(kernel) (1u << (kernel))
 enum {
     BO_SHIFT_INVARIANT_KERNELS = (1u << BO_KERNEL_RBF) | (1u << BO_KERNEL_LAPLACIAN) | (1u << BO_KERNEL_CAUCHY) |
                                  (1u << BO_KERNEL_MATERN12) | (1u << BO_KERNEL_MATERN32) | (1u << BO_KERNEL_MATERN52) |
-                                 (1u << BO_KERNEL_RATIONAL_QUADRATIC)
+                                 (1u << BO_KERNEL_RATIONAL_QUADRATIC),
+    BO_CLOSED_KERNELS = ((1u << BO_KERNEL_COUNT) - 1) & ~(1u << BO_KERNEL_CUSTOM)
 };
 
 /* ---- registry ---------------------------------------------------------------------------------------------------- */
@@ -224,6 +266,21 @@ typedef struct bo_hadamard {
 typedef struct bo_sketch bo_sketch;                 /* functions/tensorsketch.c */
 typedef struct bo_selftensor bo_selftensor;         /* functions/selftensor.c */
 typedef struct bo_random_network bo_random_network; /* functions/network.c */
+
+/* Landmarks of the Nyström method: landmarks.c. Invariant: panels exist exactly if `lower` does. */
+typedef struct bo_landmarks {
+    size_t count;       /* at most desc.features */
+    float *rows;        /* count x dim, raw */
+    float *lower;       /* W, a lower triangle in packed rows; NULL: the features are the kernel values */
+    float *t;           /* count x lifted columns: scaled and lifted rows */
+    double *norm;       /* norms of t, then sums of t */
+    bo_packed *packed;  /* t, for forms of products */
+    float *pairs;       /* t in panels of BO_PAIR_ROWS rows (kernels/pairs.h), for shift-invariant kernels */
+    float *weight;      /* dim: weights of the coordinates of a pair; NULL: all 1 */
+    bo_packed **panels; /* BO_LANDMARK_PANEL rows of W each, with the columns up to the diagonal */
+} bo_landmarks;
+
+enum { BO_LANDMARK_PANEL = BO_SIZE(256, 5) };
 
 /* Factors of products without repeats: bo_kernels.triangle. */
 typedef struct bo_factors {
@@ -279,6 +336,7 @@ struct bo_features {
     bo_sketch *sketch;
     bo_selftensor *selftensor;
     bo_random_network *network;
+    bo_landmarks *landmarks;
     bo_polynomial_run *runs; /* for POLYNOMIAL */
 };
 
@@ -338,5 +396,16 @@ void bo_random_network_destroy(bo_random_network *network);
 float *bo_random_network_matrices(bo_random_network *network);
 bo_status bo_random_network_finish(bo_context *context,
                                    bo_features *features); /* computes what depends on its matrices */
+
+/* Chooses the landmarks from the sample and factorizes their kernel matrix. */
+bo_status bo_landmarks_prepare(bo_context *context, bo_features *features);
+/* Allocates rows and, if `whitened`, the factor. */
+bo_status bo_landmarks_create(bo_context *context, const bo_features_desc *desc, size_t count, bool whitened,
+                              bo_landmarks **out);
+void bo_landmarks_destroy(bo_landmarks *landmarks);
+size_t bo_landmarks_bytes(const bo_features_desc *desc);                   /* of all that the map holds */
+bo_status bo_landmarks_finish(bo_context *context, bo_features *features); /* computes what depends on the rows and W */
+/* Lifts a scaled row, and computes the norm and the sum of the lifted row. out has bo_lifted_columns and may be t. */
+void bo_landmark_lift(bo_form form, size_t dim, const float *t, float *out, double *norm, double *sum);
 
 #endif

@@ -44,8 +44,8 @@ static bool is_normal(double x)
 
 /* ---- kernels as functions of distances --------------------------------------------------------------------------- */
 
-/* Returns the function of the distance; closed_forms.c has the formulas. */
-static bo_radial radial_of(const bo_features_desc *desc)
+/* closed_forms.c has the formulas. */
+bo_radial bo_kernel_radial(const bo_features_desc *desc)
 {
     double gamma = desc->gamma;
     switch (desc->kernel) {
@@ -65,7 +65,7 @@ static bo_radial radial_of(const bo_features_desc *desc)
     }
 }
 
-static bo_distance distance_of(bo_form form)
+bo_distance bo_form_distance(bo_form form)
 {
     return form == BO_FORM_L1        ? BO_DISTANCE_ABSOLUTES
            : form == BO_FORM_PRODUCT ? BO_DISTANCE_PRODUCT
@@ -83,7 +83,7 @@ static double weight_of(const bo_features_desc *desc, bo_distance distance, doub
 static bo_status make_metric(bo_context *context, const bo_features_desc *desc, metric *out, bool *fits)
 {
     const bo_kernel_definition *kernel = bo_kernel_find(desc->kernel);
-    *out = (metric){.distance = distance_of(kernel->form), .radial = radial_of(desc)};
+    *out = (metric){.distance = bo_form_distance(kernel->form), .radial = bo_kernel_radial(desc)};
     *fits = is_normal((double)out->radial.scale) &&
             (out->radial.form != BO_RADIAL_RATIONAL || is_normal((double)out->radial.power));
     if (!desc->length_scales && out->distance != BO_DISTANCE_PRODUCT) return BO_OK;

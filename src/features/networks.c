@@ -90,3 +90,90 @@ double bo_value_ntk(const bo_features_desc *desc, const bo_pair *pair)
     recursion(desc, pair, &sigma, &theta);
     return theta;
 }
+
+/* ---- derivatives ------------------------------------------------------------------------------------------------- */
+
+/* A number with its derivatives with respect to |t|² and |t - t'|². */
+typedef struct dual {
+    double value, norm, distance;
+} dual;
+
+/* p x + q y + r */
+static dual combine(double p, dual x, double q, dual y, double r)
+{
+    return (dual){p * x.value + q * y.value + r, p * x.norm + q * y.norm, p * x.distance + q * y.distance};
+}
+
+/* f(x, y) with its value and its derivatives f_x and f_y */
+static dual chain(double value, double f_x, dual x, double f_y, dual y)
+{
+    return (dual){value, f_x * x.norm + f_y * y.norm, f_x * x.distance + f_y * y.distance};
+}
+
+/* F at (x, x) and (x, y), and F', with their derivatives; F at (y, y) is constant. */
+typedef struct dual_moments {
+    dual a, c, slope;
+} dual_moments;
+
+/* ∂F/∂c = (π - θ)/2π and ∂F/∂a = √(b/a) sin θ/4π, and with cos θ = c/√(ab): dθ = (c da/2a - dc)/(√(ab) sin θ). */
+static dual_moments relu_duals(layer l, dual a, dual c)
+{
+    const double norms = sqrt(l.a * l.b);
+    const dual none = {0};
+    dual_moments m = {.a = combine(0.5, a, 0, none, 0), .slope.value = 0.25};
+    if (!(norms > 0)) return m;
+    const double half = sqrt(fmin(1, excess(l.a, l.b, l.d) / (2 * norms))), theta = 2 * asin(half), sine = sin(theta);
+    const double slope = (pi - theta) / (2 * pi), value = c.value / 2 + norms * sine_excess(theta) / (2 * pi);
+    m.c = chain(value, slope, c, sqrt(l.b / l.a) * sine / (4 * pi), a);
+    const double turn = sine > 1e-12 ? 1 / (2 * pi * norms * sine) : 0; /* not differentiable at x = y */
+    m.slope = chain(slope, turn, c, -turn * c.value / (2 * l.a), a);
+    return m;
+}
+
+static dual_moments erf_duals(layer l, dual a, dual c)
+{
+    const double p = 1 + 2 * l.a, q = 1 + 2 * l.b, root = sqrt(p * q), gap = 1 + excess(p, q, 2 * l.d);
+    const double left = gap * (2 * root - gap), slope = 4 / pi / sqrt(left); /* left = AB - 4c² */
+    const double s = fmax(-1, fmin(1, 1 - gap / root));
+    dual_moments m;
+    m.a = chain(2 / pi * asin(2 * l.a / p), 4 / pi / (p * sqrt(1 + 4 * l.a)), a, 0, a);
+    m.c = chain(2 / pi * asin(s), slope, c, -2 / pi * s * root / (p * sqrt(left)), a);
+    m.slope = chain(slope, 4 * slope * c.value / left, c, -slope * q / left, a);
+    return m;
+}
+
+/* Σ and Θ at the output, with their derivatives. */
+static void recursion_duals(const bo_features_desc *desc, const bo_pair *pair, dual *sigma, dual *theta)
+{
+    const double w = desc->weight_variance, b = desc->bias_variance;
+    layer l = {b + w * pair->norm_x, b + w * pair->norm_y, w * pair->distance2};
+    dual a = {l.a, w, 0}, c = {covariance(l), w / 2, -w / 2};
+    *theta = c;
+    for (int i = 0; i < desc->depth; i++) {
+        const moments next = desc->activation == BO_HIDDEN_ERF ? erf_moments(l) : relu_moments(l);
+        const dual_moments m = desc->activation == BO_HIDDEN_ERF ? erf_duals(l, a, c) : relu_duals(l, a, c);
+        const dual none = {0};
+        l = (layer){b + w * next.f.a, b + w * next.f.b, w * next.f.d};
+        a = combine(w, m.a, 0, none, b);
+        c = combine(w, m.c, 0, none, b);
+        const dual product = chain(m.slope.value * theta->value, m.slope.value, *theta, theta->value, m.slope);
+        *theta = combine(1, c, w, product, 0);
+    }
+    *sigma = c;
+}
+
+void bo_slopes_nngp(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+{
+    dual sigma, theta;
+    recursion_duals(desc, pair, &sigma, &theta);
+    out->norm_x = sigma.norm;
+    out->distance2 = sigma.distance;
+}
+
+void bo_slopes_ntk(const bo_features_desc *desc, const bo_pair *pair, bo_pair_slopes *out)
+{
+    dual sigma, theta;
+    recursion_duals(desc, pair, &sigma, &theta);
+    out->norm_x = theta.norm;
+    out->distance2 = theta.distance;
+}

@@ -245,6 +245,8 @@ static void become(bo_features *features, bo_features *fresh)
 
 static bo_status check_drawn(bo_context *context, const bo_features *features)
 {
+    if (features->landmarks)
+        return bo_fail(context, BO_UNSUPPORTED, "landmarks cannot be chosen again: the sample is not kept");
     if (bo_features_resampled(features))
         return bo_fail(context, BO_UNSUPPORTED,
                        "frequencies chosen by sampling %s cannot be redrawn: the sample is not kept",

@@ -151,7 +151,7 @@ static bo_status resolve_no_draw(bo_context *context, bo_features_desc *desc)
     if (desc->draw != BO_DRAW_DEFAULT && desc->draw != BO_DRAW_IID)
         return bo_fail(context, BO_UNSUPPORTED, "draw %s cannot be used with function %s, which has no frequencies",
                        bo_draw_name(desc->draw), name);
-    if (desc->sampling != BO_SAMPLING_DRAWN)
+    if (desc->sampling != BO_SAMPLING_DRAWN && desc->function != BO_FUNCTION_LANDMARKS)
         return bo_fail(context, BO_UNSUPPORTED, "sampling %s cannot be used with function %s, which has no frequencies",
                        bo_sampling_name(desc->sampling), name);
     desc->draw = BO_DRAW_IID;

@@ -12,6 +12,8 @@ bo_status bo_sections_create(bo_context *context, const bo_features_desc *desc, 
 /* The values of that map for `rows` rows, in double: k is rows x features. */
 bo_status bo_sections_matrix(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
                              double *k, size_t ldk);
+/* The rows of that map: features x dim. */
+const float *bo_sections_rows(const bo_features *features);
 /* k(x, x) */
 double bo_sections_diagonal(const bo_features *features, const float *x);
 /* The gradients of f_t(x) = Σ_i alpha[i * outputs + t] k(x, x_i) by x, for every kernel: sections_gradient.c. gradient: rows x

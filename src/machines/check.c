@@ -34,8 +34,8 @@ static bo_status check_exact(bo_context *context, const bo_machine_desc *desc, c
 {
     if (samples->sparse)
         return bo_fail(context, BO_UNSUPPORTED, "function sections needs dense rows, found sparse rows");
-    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_DUAL)
-        return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the dual solver, found %s",
+    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_DUAL && desc->solver != BO_SOLVER_CG)
+        return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the solver dual or cg, found %s",
                        bo_solver_name(desc->solver));
     if (desc->loss == BO_LOSS_LOGISTIC)
         return bo_fail(context, BO_UNSUPPORTED, "function sections: expected the ridge loss, found %s",
@@ -77,6 +77,8 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
     if (samples->sparse && desc->features.kernel > BO_KERNEL_RATIONAL_QUADRATIC)
         return bo_fail(context, BO_UNSUPPORTED, "sparse rows need a shift-invariant kernel, found %s; use dense rows",
                        bo_kernel_name(desc->features.kernel));
+    if (samples->sparse && desc->features.function == BO_FUNCTION_LANDMARKS)
+        return bo_fail(context, BO_UNSUPPORTED, "function landmarks needs dense rows, found sparse rows");
     if (samples->sparse && desc->features.sampling == BO_SAMPLING_LEVERAGE)
         return bo_fail(context, BO_UNSUPPORTED, "sampling leverage needs dense rows, found sparse rows");
     double weight = 0;

@@ -88,6 +88,7 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
     }
     for (size_t a = 0; a < count; a++) {
         if (a == leader || share[a] == 0) continue;
+        bo_machine_forget_uncertainty(machines[a]);
         machine->others[machine->others_count++] = machines[a];
         machine->share[machine->others_count] = share[a];
         machines[a] = NULL;

@@ -53,7 +53,9 @@ static bo_status check(bo_context *context, const bo_embedding_desc *desc, const
 /* Scales evenly spaced rows of the sample. */
 static bo_status keep_rows(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
 {
-    const size_t dim = sample->dim, rows = bo_min(sample->rows, KEPT_ROWS);
+    const bool landmarks = fitting->desc.features.function == BO_FUNCTION_LANDMARKS;
+    const size_t dim = sample->dim,
+                 rows = bo_min(sample->rows, bo_max(KEPT_ROWS, landmarks ? fitting->desc.features.features : 0));
     fitting->kept_rows = rows;
     fitting->kept = bo_alloc_raw(context, rows * dim, sizeof *fitting->kept, "a sample of the rows");
     if (!fitting->kept) return BO_MEMORY;

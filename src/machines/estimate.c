@@ -28,6 +28,12 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse)
            (rows <= BO_EXACT_ROWS || bytes <= (double)bo_fit_memory(desc).bytes);
 }
 
+void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows)
+{
+    if (desc->features.function != BO_FUNCTION_LANDMARKS || rows == 0) return;
+    desc->features.features = bo_min(desc->features.features ? desc->features.features : BO_FIT_FEATURES, rows);
+}
+
 /* In double, so that huge sizes do not overflow. */
 typedef struct fit_size {
     double rows, dim, features, outputs; /* dim: columns of the map */
@@ -37,6 +43,7 @@ typedef struct fit_size {
     bool search;                         /* γ or λ are searched */
     bool classes;
     bool exact;            /* the kernel of the rows instead of features */
+    bool landmarks;        /* the features are those of landmarks */
     bo_memory_bound limit; /* queried once, so that all choices are consistent */
 } fit_size;
 
@@ -95,6 +102,12 @@ static double solver_memory(bo_solver solver, const fit_size *s)
         return 16 * rows * features + 24 * rows * rows + rows * (4 * s->dim + 24 * outputs) + 48 * features * outputs +
                block_of(s, BO_MACHINE_BLOCK);
     case BO_SOLVER_CG:
+        if (s->landmarks) /* the preconditioner, its rows, and the kernel values of all rows if they fit */
+            return 12 * features * features + 88 * features * outputs + 2 * rows_copied(s, rows) + 8 * rows + s->map +
+                   block_of(s, BO_MACHINE_BLOCK) + fmin(4 * rows * features, 0.25 * (double)s->limit.bytes);
+        if (s->exact)
+            return bo_exact_cg_bytes(rows, outputs) +
+                   bo_exact_cg_matrix(rows, s->columns, outputs, (double)s->limit.bytes);
         return 72 * features * outputs + few * (8 * features + 8 * few) + rows_copied(s, rows) + 8 * rows +
                block_of(s, BO_MACHINE_BLOCK);
     case BO_SOLVER_ADAM: /* its features, if they fit, are part of the memory that is allowed */
@@ -129,6 +142,19 @@ static double logistic_memory(const fit_size *s)
 
 /* ---- choices ----------------------------------------------------------------------------------------------- */
 
+/* With landmarks, CG is chosen from this number of rows per landmark and of operations (rows times landmarks squared) on: a Gram
+ * matrix takes seconds there, and left-out rows, for which the primal solver needs no refit, are few among all rows. */
+static const double cg_rows_per_landmark = 4, cg_work = 2e11;
+
+static const char *choose_exact_solver(const bo_machine_desc *desc, const fit_size *s, bo_solver *out)
+{
+    const bool few = s->rows <= BO_FACTORIZED_ROWS, fits = memory_of(BO_SOLVER_DUAL, s) <= (double)s->limit.bytes;
+    *out = few || (fits && bo_exact_needs_precision(desc->lambda, s->rows)) ? BO_SOLVER_DUAL : BO_SOLVER_CG;
+    if (*out == BO_SOLVER_CG) return "the kernel is exact, and its matrix for the rows is large";
+    return few ? "the kernel is exact: its matrix for the rows is factorized"
+               : "the kernel is exact, and lambda is too small for float32: its matrix for the rows is factorized";
+}
+
 static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, const fit_size *s, bo_solver *out)
 {
     double limit = (double)s->limit.bytes;
@@ -136,13 +162,15 @@ static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, cons
         *out = desc->solver;
         return "requested by the user";
     }
-    if (s->exact) {
-        *out = BO_SOLVER_DUAL;
-        return "the kernel is exact: its matrix for the rows is factorized";
-    }
+    if (s->exact) return choose_exact_solver(desc, s, out);
     if (loss == BO_LOSS_LOGISTIC) {
         *out = BO_SOLVER_PRIMAL;
         return "the logistic loss is preconditioned with the Gram matrix of the features";
+    }
+    if (s->landmarks && s->rows >= cg_rows_per_landmark * s->features &&
+        s->rows * s->features * s->features > cg_work && desc->dropout == 0 && memory_of(BO_SOLVER_CG, s) <= limit) {
+        *out = BO_SOLVER_CG;
+        return "there are many rows per landmark, so passes over kernel values are faster than a Gram matrix";
     }
     if (s->features > s->rows && memory_of(BO_SOLVER_DUAL, s) <= limit) {
         *out = BO_SOLVER_DUAL;
@@ -179,8 +207,11 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     double rows = desc->stream_rows ? (double)desc->stream_rows : s->rows;
     double side = solver == BO_SOLVER_DUAL ? rows : s->features;
     double solving = rows * s->features * side + side * side * side / 3;
+    if (s->landmarks && solver == BO_SOLVER_PRIMAL) solving += rows * s->features * side;
+    if (s->landmarks) solving += 2 * s->features * s->features * s->features;
     if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD || solver == BO_SOLVER_ADAM)
-        solving = passes * 2 * rows * s->features;
+        solving = passes * 2 * rows * s->features * (s->exact ? s->outputs : 1) +
+                  (s->landmarks ? 4 * s->features * s->features * s->features : 0);
     double searched = desc->lambda > 0 && desc->features.gamma > 0 ? 1 : with_search;
     if (desc->features.depth == -1) searched *= BO_DEPTHS_SEARCHED;
     return searched * (rows * s->dim * s->features + solving);
@@ -213,11 +244,26 @@ static double choosing_bytes(const bo_machine_desc *desc, const bo_features_desc
     return 4 * candidates * dim + 8 * (kept * (columns + dim) + columns) + 16 * side * side;
 }
 
+/* Bytes for choosing and factorizing landmarks: the kernel matrix and its inverse factor, and for leverage scores a pilot sample:
+ * features/landmarks.c. */
+static double landmarks_bytes(const bo_machine_desc *desc, const bo_features_desc *resolved, double rows)
+{
+    const double m = (double)resolved->features, dim = (double)resolved->dim, square = 16 * m * m;
+    if (desc->features.sampling != BO_SAMPLING_LEVERAGE) return square + 8 * m * dim;
+    const double asked = desc->features.candidates ? (double)desc->features.candidates : 8 * m;
+    const double candidates = fmin(rows, fmax(asked, m)), pilot = fmin(candidates, 1024);
+    return candidates * (8 * dim + 40) + fmax(square, pilot * (8 * pilot + 8 * 2048 + 4 * dim));
+}
+
 /* Bytes for drawing the map of a fit. Fewer of the columns of sparse rows may vary than have numbers, and then the draw may
  * be one that needs more memory. */
 static bo_status size_of_drawing(bo_context *context, const bo_features_desc *map, const bo_machine_desc *desc,
                                  const bo_features_desc *resolved, double rows, double *bytes)
 {
+    if (resolved->function == BO_FUNCTION_LANDMARKS) {
+        *bytes = landmarks_bytes(desc, resolved, rows);
+        return BO_OK;
+    }
     *bytes = drawing_bytes(resolved) * (double)bo_frequencies_of(resolved) * (double)map->dim;
     if (desc->features.sampling != BO_SAMPLING_DRAWN) *bytes += choosing_bytes(desc, resolved, rows);
     if (!map->sparse || map->dim < BO_WIDE_COLUMNS) return BO_OK;
@@ -261,6 +307,7 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
                       .search = !(desc->features.gamma > 0) || !(desc->lambda > 0),
                       .classes = desc->task == BO_TASK_CLASSIFICATION,
                       .exact = exact,
+                      .landmarks = map.function == BO_FUNCTION_LANDMARKS,
                       .limit = bo_fit_memory(desc)};
     return BO_OK;
 }
@@ -289,6 +336,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
     bo_machine_desc resolved = *desc;
     if (bo_fit_is_exact(desc, shape->rows, shape->nonzeros > 0)) resolved.features.function = BO_FUNCTION_SECTIONS;
+    bo_fit_limit_landmarks(&resolved, shape->rows);
     desc = &resolved;
     fit_size size;
     BO_TRY(size_of(context, desc, shape, &size));

@@ -6,6 +6,8 @@
  * where kc(x, y) = k(x, y) - m(x) - m(y) + mean of m is centered by the weighted means m(x) of k(x, x_i) over i (m = 0 without
  * an intercept), and q takes the place of φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
 #include "internal.h"
+#include "../base/sizes.h"
+#include "../features/kernel_block.h"
 #include "../features/sections.h"
 #include "../math/linalg.h"
 
@@ -18,6 +20,7 @@ typedef struct exact {
     float *x;     /* block x dim: scaled inputs */
     float *dense; /* block x dim: sparse inputs in dense form, or NULL */
     double *k;    /* block x train rows */
+    float *fast;  /* the same in float32, for machines fitted in float32, or NULL */
     double *factor, *columns;
     double *traits; /* block x columns of the deviations */
     double *share;  /* train rows: w / Σw, or 0 without an intercept */
@@ -26,7 +29,7 @@ typedef struct exact {
 
 static void exact_free(exact *e)
 {
-    void *blocks[] = {e->x, e->dense, e->k, e->factor, e->columns, e->traits, e->share};
+    void *blocks[] = {e->x, e->dense, e->k, e->fast, e->factor, e->columns, e->traits, e->share};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -40,22 +43,27 @@ static void unpack_factor(const bo_machine *machine, double *factor)
 static bo_status exact_create(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, bool deviations,
                               exact *e)
 {
-    enum { BLOCK = BO_SIZE(512, 4), SMALL = 1 << 24 };
+    enum { BLOCK = BO_SIZE(512, 4), LEAST = BO_SIZE(64, 2), CACHED = 1 << 21, SMALL = 1 << 24 };
     size_t n = machine->report.features, dim = machine->scaler.dim;
-    *e = (exact){.machine = machine, .block = inputs->rows && inputs->rows < BLOCK ? inputs->rows : BLOCK};
-    double bytes = (double)e->block * (8 * (double)dim + 8 * (double)n);
-    if (deviations) bytes += 8 * (double)n * ((double)n + (double)e->block);
+    const bool fast = machine->report.solver == BO_SOLVER_CG;
+    size_t most = fast ? bo_max(LEAST, bo_min(BLOCK, CACHED / n)) : BLOCK;
+    *e = (exact){.machine = machine, .block = inputs->rows && inputs->rows < most ? inputs->rows : most};
+    double bytes = (double)e->block * (8 * (double)dim + (fast ? 12 : 8) * (double)n);
+    const bool factor = deviations && machine->uncertainty == BO_UNCERTAINTY_EXACT;
+    if (factor) bytes += 8 * (double)n * ((double)n + (double)e->block);
     if (bytes >= SMALL)
         BO_TRY(bo_check_memory(context, "prediction with an exact kernel", bytes, bo_process_memory(),
-                               deviations ? "predict without standard deviations" : "use random features"));
+                               factor ? "predict without standard deviations" : "use random features"));
     e->x = bo_alloc_raw(context, e->block * machine->scaler.kept, sizeof(float), "a block of inputs");
     e->dense = bo_alloc_raw(context, inputs->x ? 0 : e->block * dim, sizeof(float), "a block of inputs");
     e->k = bo_alloc_raw(context, e->block * n, sizeof(double), "a block of kernel values");
-    if (!e->x || !e->dense || !e->k) return BO_MEMORY;
+    if (fast) e->fast = bo_alloc_raw(context, e->block * n, sizeof(float), "a block of kernel values");
+    if (!e->x || !e->dense || !e->k || (fast && !e->fast)) return BO_MEMORY;
     if (!deviations) return BO_OK;
     e->traits =
         bo_alloc_raw(context, e->block * machine->intervals.columns, sizeof(double), "a block of kernel values");
     if (!e->traits) return BO_MEMORY;
+    if (!factor) return BO_OK;
     e->factor = bo_alloc(context, n * n, sizeof(double), "the factor of the kernel matrix");
     e->columns = bo_alloc_raw(context, n * e->block, sizeof(double), "a block of kernel values");
     e->share = bo_alloc_raw(context, n, sizeof(double), "the weights of the rows");
@@ -100,13 +108,37 @@ static bo_status quadratic_form(bo_context *context, exact *e, size_t rows, doub
     return BO_OK;
 }
 
+/* Widens one row of kernel values. */
+static void widen_task(void *arg, size_t row, int worker)
+{
+    const exact *e = arg;
+    size_t n = e->machine->report.features;
+    (void)worker;
+    for (size_t j = row * n; j < (row + 1) * n; j++) e->k[j] = (double)e->fast[j];
+}
+
+/* The kernel values of scaled rows. The coefficients of machines fitted by CG are those of kernel values in float32. */
+static bo_status kernel_values(bo_context *context, exact *e, size_t rows)
+{
+    const bo_features *phi = e->machine->phi;
+    const size_t n = e->machine->report.features, dim = e->machine->scaler.kept;
+    if (!e->fast) return bo_sections_matrix(context, phi, rows, e->x, dim, e->k, n);
+    const bo_features_desc *map = bo_features_describe(phi);
+    BO_TRY(bo_kernel_block(context, map, rows, e->x, dim, n, bo_sections_rows(phi), map->dim, e->fast, n));
+    bo_parallel(context, rows, widen_task, e);
+    return BO_OK;
+}
+
 static bo_status predict_block(bo_context *context, exact *e, const bo_inputs *inputs, double *mean, double *std)
 {
     const bo_machine *machine = e->machine;
     size_t n = machine->report.features, outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(scale(context, e, inputs));
-    BO_TRY(bo_sections_matrix(context, machine->phi, rows, e->x, machine->scaler.kept, e->k, n));
-    if (std) BO_TRY(quadratic_form(context, e, rows, std));
+    BO_TRY(kernel_values(context, e, rows));
+    if (std && e->factor)
+        BO_TRY(quadratic_form(context, e, rows, std));
+    else if (std)
+        memset(std, 0, rows * sizeof *std);
     for (size_t i = rows; std && i-- > 0;) /* q of row i is at std[i], before the deviations of its outputs */
         for (size_t t = outputs; t-- > 0;)
             std[i * outputs + t] =

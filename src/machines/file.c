@@ -88,10 +88,11 @@ static const field fields[] = {
     FIELD_OF_MACHINE(FIELD_SIZE, intervals.rows),
     FIELD_OF_MACHINE(FIELD_SIZE, intervals.knots),
     FIELD_OF_MACHINE(FIELD_SIZE, intervals.columns),
+    FIELD(FIELD_REAL, accuracy.trace_error),
 };
 /* Files of earlier releases end before the validation error or before the target scale: what is missing is read as not
  * measured, or as 0. */
-enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 14 };
+enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 15 };
 
 static double field_get(const bo_machine *machine, const field *f)
 {

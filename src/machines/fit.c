@@ -43,11 +43,10 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about half
      * that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
     enum { SOBOL_DIMENSIONS = 12 };
-    if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
-        map.draw = BO_DRAW_SOBOL;
+    const bool drawn = map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && map.function != BO_FUNCTION_LANDMARKS;
+    if (map.draw == BO_DRAW_DEFAULT && drawn && dim <= SOBOL_DIMENSIONS) map.draw = BO_DRAW_SOBOL;
     /* a few thousand independent frequencies in so many dimensions are nearly orthogonal */
-    if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim >= BO_WIDE_COLUMNS)
-        map.draw = BO_DRAW_IID;
+    if (map.draw == BO_DRAW_DEFAULT && drawn && dim >= BO_WIDE_COLUMNS) map.draw = BO_DRAW_IID;
     if (map.features == 0 && bo_features_needs_length(&map)) map.features = BO_FIT_FEATURES;
     return map;
 }
@@ -78,11 +77,36 @@ static bo_status make_sparse_features(bo_context *context, bo_fitting *fitting, 
     return status;
 }
 
+/* Landmarks are chosen among training rows other than those kept to measure the error, if there are enough: the features are more
+ * accurate at landmarks than elsewhere. */
+static bo_status make_landmarks(bo_context *context, bo_fitting *fitting, bo_features_desc *map,
+                                const bo_samples *samples)
+{
+    const size_t asked = map->candidates ? map->candidates : 8 * map->features;
+    const size_t wanted = map->sampling == BO_SAMPLING_LEVERAGE ? bo_max(asked, map->features) : map->features;
+    bo_samples chosen;
+    BO_TRY(bo_samples_subset(context, samples, fitting->kept.rows + wanted, fitting->desc.seed, &chosen));
+    const size_t count = bo_min(wanted, chosen.rows);
+    const bo_inputs inputs = bo_samples_inputs(&chosen, chosen.rows - count, count);
+    float *scaled = bo_alloc_raw(context, count * fitting->scaler.kept, sizeof *scaled, "a sample of the rows");
+    bo_status status = scaled ? bo_scaler_apply(context, &fitting->scaler, &inputs, scaled) : BO_MEMORY;
+    bo_samples_free(&chosen);
+    map->sample = scaled;
+    map->sample_rows = count;
+    map->sample_stride = fitting->scaler.kept;
+    if (status == BO_OK) status = bo_features_create(context, map, &fitting->phi);
+    bo_free(scaled);
+    return status;
+}
+
 /* Data-dependent maps use the scaled rows, which are freed at the end. */
-static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_features_desc map)
+static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_features_desc map,
+                               const bo_samples *samples)
 {
     const bo_samples *kept = &fitting->kept;
     if (kept->sparse) return make_sparse_features(context, fitting, &map);
+    const bool landmarks = map.function == BO_FUNCTION_LANDMARKS;
+    if (landmarks) BO_TRY(make_landmarks(context, fitting, &map, samples));
     float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
     if (!scaled) return BO_MEMORY;
     const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
@@ -90,7 +114,7 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     map.sample_rows = kept->rows;
     map.sample_stride = map.dim;
     bo_status status = bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
-    if (status == BO_OK) status = bo_features_create(context, &map, &fitting->phi);
+    if (status == BO_OK && !landmarks) status = bo_features_create(context, &map, &fitting->phi);
     if (status == BO_OK)
         status = bo_features_measure(context, fitting->phi, kept->rows, scaled, map.dim, ACCURACY_PAIRS, map.seed,
                                      &fitting->report.accuracy);
@@ -221,7 +245,7 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     if (status == BO_OK) {
         map.gamma = choice.gamma;
         status = map.function == BO_FUNCTION_SECTIONS ? make_sections(context, fitting, &map, samples)
-                                                      : make_features(context, fitting, map);
+                                                      : make_features(context, fitting, map, samples);
     }
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -272,6 +296,7 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     if (!planned.stream_rows) planned.stream_rows = sample->rows;
     planned.task = sample->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     BO_TRY(bo_target_scale_choose(context, desc, sample, &planned.target_scale));
+    bo_fit_limit_landmarks(&planned, sample->rows);
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(sample);
     BO_TRY(bo_machine_estimate(context, &planned, &shape, &plan));
@@ -526,8 +551,9 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
     fitting->quantum = problem.row_map.quantum = 0;
     BO_TRY(give_machine(context, fitting, out));
+    bool sections = bo_is_sections(fitting->phi);
     bo_status status = solver == BO_SOLVER_DUAL  ? bo_solve_dual(context, &problem, *out)
-                       : solver == BO_SOLVER_CG  ? bo_solve_cg(context, &problem, *out)
+                       : solver == BO_SOLVER_CG  ? (sections ? bo_solve_exact_cg : bo_solve_cg)(context, &problem, *out)
                        : solver == BO_SOLVER_SGD ? bo_solve_sgd(context, &problem, *out)
                                                  : bo_solve_adam(context, &problem, *out);
     if (status == BO_OK) {
@@ -609,6 +635,7 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     resolved.stream_rows = 0; /* used for streams only */
     if (bo_fit_is_exact(&resolved, samples->rows, samples->sparse != NULL))
         resolved.features.function = BO_FUNCTION_SECTIONS;
+    bo_fit_limit_landmarks(&resolved, samples->rows);
     bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(samples);
     BO_TRY(bo_machine_estimate(context, desc, &shape, &plan));
@@ -620,6 +647,16 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     bo_fitting *fitting;
     BO_TRY(prepare(context, desc, samples, samples->rows, NULL, &fitting));
     assert(fitting->report.features == plan.features);
+    if (solver == BO_SOLVER_CG && desc->solver == BO_SOLVER_AUTO && bo_is_sections(fitting->phi)) {
+        bo_machine_desc chosen = *desc; /* with the λ of the search, which the solver depends on */
+        chosen.lambda = fitting->report.lambda;
+        bo_status planned = bo_machine_estimate(context, &chosen, &shape, &plan);
+        if (planned != BO_OK) {
+            bo_fitting_destroy(fitting);
+            return planned;
+        }
+        solver = plan.solver;
+    }
     fitting->report.solver = solver;
     fitting->report.why_solver = plan.why_solver;
     bo_log(context, BO_LOG_INFO, "solver %s: %s", bo_solver_name(solver), plan.why_solver);

@@ -1,10 +1,13 @@
 /* Declarations shared by the files of src/machines. The steps of a fit:
  *
- *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
+ *   samples (samples.c) -> scaling (scaler.c) and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
- * fit.c runs these steps after the checks of check.c. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
- * leave_one_out.c. target_scale.c chooses between targets and their logarithms. exact.c predicts with exact kernels. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
- * turns scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads machines. */
+ * fit.c runs these steps after the checks of check.c; estimate.c estimates the cost beforehand and resolves loss and solver.
+ * Choices: search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses between
+ * targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c, adam.c and logistic.c;
+ * the last four share passes.c. Predictions: exact.c predicts with exact kernels, committee.c with several of them; calibrate.c turns
+ * scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads
+ * machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -267,6 +270,8 @@ bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size
                             bo_left_out *left_out, bo_machine **out);
 /* Replaces the machine's own predictions by those of the committee, if it has others. */
 bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, double *mean);
+/* Frees what only standard deviations need. */
+void bo_machine_forget_uncertainty(bo_machine *machine);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center);
@@ -350,6 +355,7 @@ typedef struct bo_loo {
     double *mean;    /* rows: weighted means of the rows of K; 0 without intercept */
     double weight;   /* Σ w */
     double *work;    /* rows x rows */
+    double *inverse; /* rows x rows, or NULL before the first bo_loo_point */
     double *solution;
 } bo_loo;
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
@@ -380,13 +386,22 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
 bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
                             uint64_t seed, bo_samples *out);
 
-/* L⁻¹ of a lower triangle, panel by panel to skip zeros: n³/3 operations. */
-bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
-
 /* ---- other solvers --------------------------------------------------------------------- */
 
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+/* CG with an exact kernel: exact_cg.c. Its bytes without those of the kernel matrix, and the bytes of the part of that matrix
+ * that stays in memory if a fit may use `limit` bytes; the other part is computed again in each iteration. */
+bo_status bo_solve_exact_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+double bo_exact_cg_bytes(double rows, double outputs);
+double bo_exact_cg_matrix(double rows, double dim, double outputs, double limit);
+/* True if λ is too small for kernel values in float32, whose rounding errors move eigenvalues by about 1e-7 √n. */
+static inline bool bo_exact_needs_precision(double lambda, double rows)
+{
+    return lambda > 0 && lambda * lambda < 9e-12 * rows;
+}
+/* Rows up to which the matrix of an exact kernel is factorized by default. */
+enum { BO_FACTORIZED_ROWS = 4096 };
 bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
@@ -403,6 +418,8 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
  * most BO_EXACT_MOST_ROWS dense rows. */
 bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse);
 enum { BO_EXACT_MOST_ROWS = 50000 };
+/* There are at most as many landmarks as rows. */
+void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows);
 static inline bool bo_is_sections(const bo_features *phi)
 {
     return bo_features_describe(phi)->function == BO_FUNCTION_SECTIONS;

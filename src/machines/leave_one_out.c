@@ -59,6 +59,7 @@ void bo_loo_free(bo_loo *loo)
     bo_free(loo->solution);
     bo_free(loo->root);
     bo_free(loo->mean);
+    bo_free(loo->inverse);
     *loo = (bo_loo){0};
 }
 
@@ -195,23 +196,12 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
     return status;
 }
 
-bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse)
-{
-    enum { PANEL = BO_SIZE(96, 4) };
-    memset(inverse, 0, n * n * sizeof *inverse);
-    for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
-    for (size_t j = 0; j < n; j += PANEL) {
-        size_t columns = n - j < PANEL ? n - j : PANEL, at = j * n + j;
-        BO_TRY(bo_solve_lower(context, n - j, columns, l + at, n, inverse + at, n));
-    }
-    return BO_OK;
-}
-
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
 {
     size_t n = loo->rows, outputs = loo->outputs;
     *error = INFINITY;
-    double *inverse = bo_alloc_raw(context, n * n, sizeof *inverse, "the inverse factor");
+    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
+    double *inverse = loo->inverse;
     double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
     bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
@@ -220,7 +210,6 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         memcpy(loo->solution, loo->targets, n * outputs * sizeof *loo->solution);
         status = bo_cholesky(context, n, loo->work, n, NULL);
         if (status == BO_NUMERIC) { /* λ is too small for this kernel: scored like interpolation */
-            bo_free(inverse);
             bo_free(diagonal);
             return BO_OK;
         }
@@ -234,7 +223,6 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         for (size_t k = 0; k < n * outputs; k++) loo->solution[k] *= lambda;
         *error = left_out_error(loo, loo->solution, diagonal, 1);
     }
-    bo_free(inverse);
     bo_free(diagonal);
     return status;
 }

@@ -76,6 +76,20 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine);
 }
 
+void bo_machine_forget_uncertainty(bo_machine *machine)
+{
+    void **arrays[] = {(void **)&machine->factor, (void **)&machine->train_x, (void **)&machine->train_root_weight,
+                       (void **)&machine->train_factor, (void **)&machine->penalty};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        bo_free(*arrays[i]);
+        *arrays[i] = NULL;
+    }
+    machine->uncertainty = BO_UNCERTAINTY_NONE;
+    machine->train_rows = 0;
+    bo_intervals_free(&machine->intervals);
+    machine->report.has_std = false;
+}
+
 void bo_report_map(bo_fit_report *report, const bo_features_desc *map)
 {
     report->kernel = map->kernel;

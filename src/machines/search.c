@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { GRID = 24 };
+enum { GRID = 24, PROBE_ROWS = 512 }; /* the probe is the first rows of a random subset */
 static const double grid_first = 1e-8, grid_last = 100;
 /* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that fits
  * every left-out row and diverges just outside the data. */
@@ -233,7 +233,8 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_p
 static size_t growing_features(const bo_features_desc *map)
 {
     bool sized = map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM || map->kernel == BO_KERNEL_NNGP ||
-                 map->kernel == BO_KERNEL_NTK || map->function == BO_FUNCTION_TENSORSKETCH;
+                 map->kernel == BO_KERNEL_NTK || map->function == BO_FUNCTION_TENSORSKETCH ||
+                 map->function == BO_FUNCTION_LANDMARKS;
     return sized ? map->features : 0;
 }
 
@@ -356,7 +357,6 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
                       const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical,
                       double spectrum, bo_search_point *best)
 {
-    enum { PROBE_ROWS = 512 }; /* the first rows of a random subset */
     bo_sparse view;
     const bo_samples probe = bo_samples_slice(scaled, 0, scaled->rows < PROBE_ROWS ? scaled->rows : PROBE_ROWS, &view);
     judge j = {
@@ -439,6 +439,41 @@ static size_t fill_lambdas(const bo_machine_desc *desc, double *lambdas)
     return GRID;
 }
 
+/* The λ that suits another γ: k ≈ 1 - (γ d)^p near 0, so that λ is in proportion to γ^p; p = 1 for kernels that are not smooth. */
+static double carried_lambda(const judge *j, const bo_search_point *best, double gamma)
+{
+    const bool rough = j->map->kernel == BO_KERNEL_LAPLACIAN || j->map->kernel == BO_KERNEL_MATERN12;
+    return fmax(rough ? best->lambda * gamma / best->gamma : best->lambda, j->least);
+}
+
+/* Walks from *best in factors of two of γ, in one direction, while the error decreases by at least 0.2%. */
+static bo_status walk_toward(judge *j, double factor, bool fixed_lambda, bo_search_point *best, bool *moved)
+{
+    enum { STEPS = 4 };
+    *moved = false;
+    for (int i = 0; i < STEPS && best->gamma * factor >= j->narrowest; i++) {
+        const double gamma = best->gamma * factor;
+        bo_search_point next = {gamma, fixed_lambda ? best->lambda : carried_lambda(j, best, gamma), INFINITY};
+        BO_TRY(judge_gamma(j, gamma, next.lambda));
+        BO_TRY(judge_lambda(j, next.lambda, &next.error));
+        if (!(next.error < 0.998 * best->error)) return BO_OK;
+        *best = next;
+        *moved = true;
+    }
+    return BO_OK;
+}
+
+/* A search for the closed form, where every error costs a factorization: λ, then γ, then λ again if γ changed. */
+static bo_status walk_closed_form(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
+{
+    bool moved = false;
+    BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
+    if (fixed_gamma) return BO_OK;
+    BO_TRY(walk_toward(j, 2, fixed_lambda, best, &moved));
+    if (!moved) BO_TRY(walk_toward(j, 0.5, fixed_lambda, best, &moved));
+    return moved && !fixed_lambda ? judge_point(j, false, best->gamma, best->lambda, best) : BO_OK;
+}
+
 bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                                 const bo_targets *targets, const bo_samples *scaled, bo_search_point *best, bo_loo *loo)
 {
@@ -462,7 +497,7 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                .narrowest = typical * least_gamma,
                .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept}};
     bo_status status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
-    if (status == BO_OK) status = walk(&j, fixed_gamma, fixed_lambda, best);
+    if (status == BO_OK) status = walk_closed_form(&j, fixed_gamma, fixed_lambda, best);
     *loo = j.loo;
     return status;
 }
@@ -492,6 +527,12 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
         if (open)
             status =
                 bo_samples_scaled(context, scaler, samples, fine_rows(map, samples->rows, rows), desc->seed, &many);
+        if (open && status == BO_OK &&
+            map->function == BO_FUNCTION_LANDMARKS) { /* rows other than the probe, if there are enough */
+            const size_t skip = many.rows > map->features + PROBE_ROWS ? PROBE_ROWS : 0;
+            plain.sample = many.x + skip * many.dim;
+            plain.sample_rows = many.rows - skip;
+        }
         if (status == BO_OK && open)
             status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical, largest / (double)few.rows,
                           &best);

@@ -68,6 +68,24 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
                               .custom_backward = test_custom_backward};
 }
 
+/* The factor by which Nyström features amplify the relative rounding of kernel values: φ = W k has a size of about
+ * √(k(x, x)/m), and k_j is at most √(k(x, x) k_jj). */
+static inline double landmark_amplification(const bo_features *f)
+{
+    const bo_landmarks *l = f->landmarks;
+    double most = 1;
+    for (size_t i = 0, at = 0; l->lower && i < l->count; i++) {
+        double sum = 0;
+        for (size_t j = 0; j <= i; j++, at++) {
+            const float *z = l->rows + j * f->desc.dim;
+            const bo_pair pair = bo_pair_make(&f->desc, f->factor, z, z);
+            sum += fabs((double)l->lower[at]) * sqrt(bo_kernel_value(&f->desc, &pair));
+        }
+        most = fmax(most, sum * sqrt((double)l->count));
+    }
+    return most;
+}
+
 /* Uncertainty of u for frequency i in float32, in units of the function's result: u is a sum of rounded products (d + 2
  * rounding errors of at most 2⁻²⁴ Σ|w_j t_j|, including that of the scaled frequency), and the function adds a few;
  * `more` is the remaining part of its argument. w: dense frequencies, t: the scaled input. The self-tensored sketch of
@@ -79,6 +97,7 @@ static inline double map_rounding(const bo_features *f, const double *w, const d
     if (f->frequencies)
         for (size_t j = 0; j < DIM; j++) sum += f->u_scale * fabs(w[i * DIM + j] * t[j]);
     if (f->desc.function == BO_FUNCTION_SELFTENSOR) sum *= 2 * 64;
+    if (f->landmarks) sum *= landmark_amplification(f);
     if (f->offset) sum += fabs(f->offset[i]);
     if (f->hadamard.padded) { /* the transform sums P terms: Σ|t| with the norm of the row */
         double all = 0;

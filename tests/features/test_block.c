@@ -244,6 +244,7 @@ static void check_large(bo_context *context, const bo_features_desc *desc, void 
     const double norms[] = {0, 30, 1000};
     (void)user;
     if (desc->kernel == BO_KERNEL_CUSTOM) return;
+    if (desc->function == BO_FUNCTION_LANDMARKS) return; /* they vanish or grow with the kernel */
     for (size_t i = 0; i < 3; i++) {
         block *b = make_block(context, desc, i == 1, norms[i]);
         run(b, 0, ROWS);

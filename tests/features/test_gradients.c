@@ -116,6 +116,12 @@ static void check_frequencies(problem *p)
     assert_ok(p->context, bo_features_finish(p->context, f));
 }
 
+/* Length scales would move landmarks: there is no gradient. */
+static bool has_scales(const bo_features *f)
+{
+    return !f->landmarks;
+}
+
 /* Float: u has a rounding error of 6e-8 Σ|w t| <= 6e-8 · 32 · 4, and gradients are sums of about MOST such terms with
  * random signs. */
 static void check_float(const problem *p)
@@ -124,11 +130,12 @@ static void check_float(const problem *p)
     const float limit = 1e-4f;
     for (size_t i = 0; i < ROWS * DIM; i++) x[i] = (float)p->x[i];
     for (size_t i = 0; i < ROWS * p->length; i++) dz[i] = (float)p->dz[i];
-    assert_ok(p->context,
-              bo_features_backward(p->context, p->f, ROWS, x, DIM, dz, p->length, dx, DIM, dl, p->f->w ? dw : NULL));
+    assert_ok(p->context, bo_features_backward(p->context, p->f, ROWS, x, DIM, dz, p->length, dx, DIM,
+                                               has_scales(p->f) ? dl : NULL, p->f->w ? dw : NULL));
     double size = largest(p->dx, ROWS * DIM), sizel = largest(p->dl, DIM);
     for (size_t i = 0; i < ROWS * DIM; i++) assert_close((double)dx[i], p->dx[i], (double)limit * (1 + size));
-    for (size_t j = 0; j < DIM; j++) assert_close((double)dl[j], p->dl[j], (double)limit * (1 + sizel));
+    for (size_t j = 0; has_scales(p->f) && j < DIM; j++)
+        assert_close((double)dl[j], p->dl[j], (double)limit * (1 + sizel));
     double sizew = p->f->w ? largest(p->dw, p->f->frequencies * DIM) : 0;
     for (size_t i = 0; p->f->w && i < p->f->frequencies * DIM; i++)
         assert_close((double)dw[i], p->dw[i], (double)limit * (1 + sizew));
@@ -140,10 +147,13 @@ static void check_map(bo_context *context, const bo_features_desc *desc, void *u
     (void)user;
     if (desc->kernel == BO_KERNEL_CUSTOM) return;
     begin(&p, context, desc);
-    assert_ok(context, bo_features_backward_f64(context, p.f, ROWS, p.x, DIM, p.dz, p.length, p.dx, DIM, p.dl,
-                                                p.f->w ? p.dw : NULL));
+    if (!has_scales(p.f))
+        assert_fails(context, BO_UNSUPPORTED, "length scales",
+                     bo_features_backward_f64(context, p.f, ROWS, p.x, DIM, p.dz, p.length, p.dx, DIM, p.dl, NULL));
+    assert_ok(context, bo_features_backward_f64(context, p.f, ROWS, p.x, DIM, p.dz, p.length, p.dx, DIM,
+                                                has_scales(p.f) ? p.dl : NULL, p.f->w ? p.dw : NULL));
     check_inputs(&p);
-    check_length_scales(&p);
+    if (has_scales(p.f)) check_length_scales(&p);
     if (p.f->w && desc->draw == BO_DRAW_IID) check_frequencies(&p);
     check_float(&p);
     bo_features_destroy(p.f);

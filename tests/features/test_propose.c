@@ -205,7 +205,7 @@ static void check_redraw(bo_context *context, const bo_features_desc *map, void 
     desc.seed = 77;
     assert_ok(context, bo_features_create(context, &desc, &other));
     bo_features *shared = bo_features_share(f);
-    if (f->weights) {
+    if (f->weights || f->landmarks) {
         assert_fails(context, BO_UNSUPPORTED, "the sample", bo_features_redraw(context, f, 77));
     } else {
         assert_ok(context, bo_features_redraw(context, f, 77));

@@ -81,6 +81,9 @@ static void test_fit_exact(void **state)
         s.desc.features.function = BO_FUNCTION_SECTIONS;
         s.desc.solver = BO_SOLVER_AUTO;
         inject(&s, fit);
+        s.desc.solver = BO_SOLVER_CG;
+        inject(&s, fit);
+        s.desc.solver = BO_SOLVER_AUTO;
         s.desc.lambda = s.desc.features.gamma = 0;
         inject_every(&s, fit, 11);
         close_setting(&s);
@@ -129,14 +132,15 @@ static void test_fit_with_search(void **state)
 static void test_fit_held_out(void **state)
 {
     (void)state;
-    static const bo_solver solvers[] = {BO_SOLVER_CG, BO_SOLVER_SGD};
-    for (size_t k = 0; k < 2; k++) {
+    static const bo_solver solvers[] = {BO_SOLVER_CG, BO_SOLVER_SGD, BO_SOLVER_CG};
+    for (size_t k = 0; k < 3; k++) {
         setting s;
         open_setting(&s, false);
         oracle_drop(&s.samples);
         s.samples = oracle_regression(200, DIM, 1, 0.2, 1);
         s.samples.weights = oracle_weights(200, 1);
         s.desc.solver = solvers[k];
+        if (k == 2) s.desc.features.function = BO_FUNCTION_SECTIONS;
         inject_every(&s, fit, 11);
         close_setting(&s);
     }

@@ -325,7 +325,9 @@ static void test_cancel(void **state)
     expect_cancellable(&desc, &f->classes, 5);
     desc = f->desc, desc.solver = BO_SOLVER_CG;
     expect_cancellable(&desc, &f->train, 2);
-    desc.solver = BO_SOLVER_SGD;
+    desc.features.function = BO_FUNCTION_SECTIONS;
+    expect_cancellable(&desc, &f->train, 5);
+    desc = f->desc, desc.solver = BO_SOLVER_SGD;
     expect_cancellable(&desc, &f->train, 10);
     desc = f->desc, desc.loss = BO_LOSS_LOGISTIC, desc.lambda = 0;
     expect_cancellable(&desc, &f->classes, 5);

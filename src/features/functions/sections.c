@@ -83,6 +83,11 @@ bo_status bo_sections_matrix(bo_context *context, const bo_features *features, s
     return bo_kernel_matrix(context, desc, rows, x, ldx, desc->features, features->w, desc->dim, k, ldk);
 }
 
+const float *bo_sections_rows(const bo_features *features)
+{
+    return features->w;
+}
+
 double bo_sections_diagonal(const bo_features *features, const float *x)
 {
     bo_pair pair = bo_pair_make(&features->desc, features->factor, x, x);
