@@ -117,6 +117,12 @@ static void test_every_kernel_agrees_with_differences(void **state)
             compare(context, machine, NEW_ROWS, fresh.x, 1e-4);
             bo_machine_destroy(machine);
         }
+    bo_machine_desc landmarks = describe(BO_KERNEL_MATERN32, false);
+    landmarks.features.function = BO_FUNCTION_LANDMARKS;
+    landmarks.features.features = 30;
+    bo_machine *nystrom = oracle_fit(context, &landmarks, &train);
+    compare(context, nystrom, NEW_ROWS, fresh.x, 1e-4);
+    bo_machine_destroy(nystrom);
     for (int activation = 0; activation < 2; activation++) { /* erf, and one hidden layer without biases */
         bo_machine_desc desc = describe(BO_KERNEL_NTK, true);
         desc.features.activation = activation ? BO_HIDDEN_ERF : BO_HIDDEN_RELU;
