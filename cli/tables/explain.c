@@ -211,6 +211,13 @@ size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t
     return count;
 }
 
+const char *cli_explain_slope_unit(const cli_explain_job *job)
+{
+    if (job->report->scaling == BO_SCALING_COLUMNS) return "standard deviation of the column";
+    return job->report->scaling == BO_SCALING_QUANTILE ? "unit of the normal quantile of the column"
+                                                       : "unit of the scaled column";
+}
+
 cli_word cli_explain_number(double value, double scale)
 {
     const int decimals = scale > 0 && isfinite(scale) ? 4 - (int)floor(log10(scale)) : 4;

@@ -83,6 +83,8 @@ const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_wo
 
 /* What permutations increase: "RMSE". */
 const char *cli_explain_measure(const cli_explain_job *job);
+/* The unit of slopes, that of the scaled inputs: "standard deviation of the column". */
+const char *cli_explain_slope_unit(const cli_explain_job *job);
 /* A number to the precision of the largest number beside it, so that sums agree: five digits of `scale`. */
 cli_word cli_explain_number(double value, double scale);
 double cli_explain_curve_scale(const cli_explain_job *job, const cli_explain_curve *curve);

@@ -69,11 +69,10 @@ static void put_importance(FILE *out, const cli_explain_job *job)
 static void put_slopes(FILE *out, const cli_explain_job *job)
 {
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
-    fprintf(
-        out,
-        "<h2>Slopes</h2>\n<p class=\"soft\">Root mean square slope of the %s by standard deviation of the column, from "
-        "the average gradient outer product.</p>\n",
-        job->report->classes ? "class scores" : "predictions");
+    fprintf(out,
+            "<h2>Slopes</h2>\n<p class=\"soft\">Root mean square slope of the %s by %s, from "
+            "the average gradient outer product.</p>\n",
+            job->report->classes ? "class scores" : "predictions", cli_explain_slope_unit(job));
     cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
     cli_word *labels = cli_allocate(shown, sizeof *labels, "a picture");
     for (size_t i = 0; i < shown; i++) {

@@ -70,12 +70,12 @@ static void print_importance(const cli_explain_job *job)
     char words[512];
     snprintf(words, sizeof words,
              "%s%s when the column is permuted, mean and standard error of %zu permutations; %sslope: root mean square "
-             "slope of the %s by standard deviation of the column",
+             "slope of the %s by %s",
              job->has_target ? "increase of the " : "", cli_explain_measure(job), job->options->repeats,
              !classes          ? ""
              : job->has_target ? "accuracy: its decrease in percent; "
                                : "accuracy: percentage of rows whose class changes; ",
-             classes ? "class scores" : "predictions");
+             classes ? "class scores" : "predictions", cli_explain_slope_unit(job));
     print_explained("Columns", words);
     if (shown == 0) return;
     printf("\n%-*s%12s%10s%s%11s\n", NAME_WIDTH, "column", job->has_target ? "increase" : "change", "+-",
