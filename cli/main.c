@@ -56,6 +56,7 @@ typedef struct command {
 static const command commands[] = {
     COMMAND("Tables", "fit", cli_fit, "Fit a kernel machine to a table", &cli_fit_usage),
     COMMAND(NULL, "predict", cli_predict, "Predict with a trained model", &cli_predict_usage),
+    COMMAND(NULL, "explain", cli_explain, "Explain a model of a table, and one prediction", &cli_explain_usage),
     COMMAND(NULL, "embed", cli_embed, "Find the principal components of a table, by PCA or kernel PCA",
             &cli_embed_usage),
     COMMAND(NULL, "drift", cli_drift, "Test whether two tables have the same distribution", &cli_drift_usage),
@@ -125,7 +126,6 @@ static void overview(FILE *out)
     fputs("\n", out);
     cli_print_wrapped(out, "bochner help COMMAND shows examples and the most common options of a command.", 0);
     cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N: ended by signal N.", 0);
-    cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 
 /* Hidden, for the build and for `make docs`: copies standard input and inserts the options. */

@@ -1,5 +1,6 @@
 /* The report as one HTML page without external files and without scripts. */
 #include "lab.h"
+#include "../common/html.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,29 +169,6 @@ typedef struct html_page {
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Escapes text. Names in result files are not trusted, so all text is written through this function. */
-static void put_text(FILE *out, const char *text)
-{
-    for (const unsigned char *c = (const unsigned char *)(text ? text : ""); *c; c++) {
-        switch (*c) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            if (*c >= 0x20 || *c == '\n') fputc(*c, out);
-        }
-    }
-}
-
 /* Writes 1.2e-05 as 1.2×10⁻⁵. */
 static void put_number(FILE *out, double value)
 {
@@ -213,22 +191,14 @@ static void put_badge(FILE *out, bo_lab_verdict verdict)
     fprintf(out, "<span class=\"badge %s\">%s</span>", class_of(verdict), bo_lab_verdict_name(verdict));
 }
 
-/* Writes an element that contains text. */
-static void put_element(FILE *out, const char *open, const char *text, const char *close)
-{
-    fputs(open, out);
-    put_text(out, text);
-    fputs(close, out);
-}
-
 /* ---- claims ---------------------------------------------------------------------------------- */
 
 static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
-    put_element(out, "<tr><td>", o->claim->statement, "");
-    put_element(out, "<span class=\"what\">Measured: ", o->claim->number, "</span>");
-    if (o->claim->passage) put_element(out, "<span class=\"what\">As written: ", o->claim->passage, "</span>");
-    if (o->claim->source) put_element(out, "<span class=\"what\">Source: ", o->claim->source, "</span>");
+    cli_html_element(out, "<tr><td>", o->claim->statement, "");
+    cli_html_element(out, "<span class=\"what\">Measured: ", o->claim->number, "</span>");
+    if (o->claim->passage) cli_html_element(out, "<span class=\"what\">As written: ", o->claim->passage, "</span>");
+    if (o->claim->source) cli_html_element(out, "<span class=\"what\">Source: ", o->claim->source, "</span>");
     fputs("</td><td data-label=\"Mean\">", out);
     put_number(out, o->mean);
     fprintf(out, "</td><td data-label=\"%s\">", cli_lab_interval_kind(o, seeds));
@@ -281,14 +251,14 @@ static void put_cell(FILE *out, const bo_lab_cell *cell, bool theory)
 static void put_table(FILE *out, const bo_lab_grid *grid)
 {
     const bo_lab_table *t = grid->table;
-    put_element(out, "<p class=\"small\">", t->values, "");
+    cli_html_element(out, "<p class=\"small\">", t->values, "");
     fputs("; mean ± standard deviation over the seeds</p>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr>",
           out);
-    put_element(out, grid->numbers ? "<th>" : "<th class=\"word\">", t->rows, "</th>");
-    for (size_t c = 0; c < grid->columns; c++) put_element(out, "<th>", grid->column_names[c], "</th>");
+    cli_html_element(out, grid->numbers ? "<th>" : "<th class=\"word\">", t->rows, "</th>");
+    for (size_t c = 0; c < grid->columns; c++) cli_html_element(out, "<th>", grid->column_names[c], "</th>");
     fputs("</tr></thead><tbody>\n", out);
     for (size_t r = 0; r < grid->rows; r++) {
-        put_element(out, grid->numbers ? "<tr><td>" : "<tr><td class=\"word\">", grid->row_names[r], "</td>");
+        cli_html_element(out, grid->numbers ? "<tr><td>" : "<tr><td class=\"word\">", grid->row_names[r], "</td>");
         for (size_t c = 0; c < grid->columns; c++)
             put_cell(out, &grid->cells[r * grid->columns + c],
                      t->theory && strcmp(t->theory, grid->column_names[c]) == 0);
@@ -330,17 +300,17 @@ static void put_figure(html_page *page, const bo_lab_experiment *e, const bo_lab
     FILE *out = page->out, *file = open_picture(page->lab, e, grid->table);
     fputs("<figure class=\"figure\">", out);
     if (file) {
-        put_element(out, "<img alt=\"", grid->table->title, "\" src=\"data:image/svg+xml;base64,");
+        cli_html_element(out, "<img alt=\"", grid->table->title, "\" src=\"data:image/svg+xml;base64,");
         put_base64(out, file);
         fputs("\">\n", out);
         fclose(file);
     } else {
         page->missing++;
-        put_element(out, "<div class=\"gone\">", grid->table->title, ": ");
+        cli_html_element(out, "<div class=\"gone\">", grid->table->title, ": ");
         fprintf(out, "the plot <code>%s-%s.svg</code> is missing (install gnuplot and run the report again)</div>\n",
                 e->name, grid->table->name);
     }
-    put_element(out, "<details><summary>Table: ", grid->table->title, "</summary>\n");
+    cli_html_element(out, "<details><summary>Table: ", grid->table->title, "</summary>\n");
     put_table(out, grid);
     fputs("</details></figure>\n", out);
 }
@@ -357,7 +327,7 @@ static void put_tables(html_page *page, const bo_lab_result *result)
     for (size_t i = 0; i < e->table_count; i++) {
         const bo_lab_grid grid = bo_lab_result_table(result, i);
         if (cli_lab_has_picture(&grid) || !grid.rows) continue;
-        put_element(page->out, "<h4>", grid.table->title, "</h4>\n");
+        cli_html_element(page->out, "<h4>", grid.table->title, "</h4>\n");
         put_table(page->out, &grid);
     }
 }
@@ -367,7 +337,7 @@ static void put_tables(html_page *page, const bo_lab_result *result)
 static void put_words(FILE *out, cli_lab_say_fn say, const bo_lab_about *about)
 {
     char *text = cli_lab_words(say, about);
-    put_text(out, text);
+    cli_html_text(out, text);
     free(text);
 }
 
@@ -391,17 +361,17 @@ static void put_experiment(html_page *page, const bo_lab_result *result)
     const bo_lab_about about = bo_lab_result_about(result);
     const bo_lab_experiment *e = about.experiment;
     fprintf(out, "<article id=\"%s\">\n<div class=\"head\"><div><h3><a href=\"#%s\">", e->name, e->name);
-    put_element(out, "", e->title, "</a></h3>");
+    cli_html_element(out, "", e->title, "</a></h3>");
     fprintf(out, "<code class=\"name\">%s</code></div>", e->name);
     put_tally(out, result);
-    put_element(out, "</div>\n<p class=\"says\">", e->claim, "</p>\n");
-    if (e->source) put_element(out, "<p class=\"small\">Source: ", e->source, "</p>\n");
-    if (e->method) put_element(out, "<details><summary>Method</summary><p>", e->method, "</p></details>\n");
+    cli_html_element(out, "</div>\n<p class=\"says\">", e->claim, "</p>\n");
+    if (e->source) cli_html_element(out, "<p class=\"small\">Source: ", e->source, "</p>\n");
+    if (e->method) cli_html_element(out, "<details><summary>Method</summary><p>", e->method, "</p></details>\n");
     put_claims(out, result);
     put_tables(page, result);
     if (bo_lab_result_notes(result)) fputs("<h4>Notes</h4><ul>\n", out);
     for (size_t i = 0; i < bo_lab_result_notes(result); i++)
-        put_element(out, "<li>", bo_lab_result_note(result, i), "</li>\n");
+        cli_html_element(out, "<li>", bo_lab_result_note(result, i), "</li>\n");
     if (bo_lab_result_notes(result)) fputs("</ul>\n", out);
     fputs("<h4>Command</h4><pre><code>", out);
     put_words(out, cli_lab_command, &about);
@@ -419,7 +389,7 @@ static void put_dots(FILE *out, const bo_lab_result *result)
     for (size_t i = 0; i < e->claim_count; i++) {
         const bo_lab_outcome o = bo_lab_result_claim(result, i);
         fprintf(out, "<span class=\"dot %s\" title=\"%s: ", class_of(o.verdict), bo_lab_verdict_name(o.verdict));
-        put_element(out, "", o.claim->statement, "\"></span>");
+        cli_html_element(out, "", o.claim->statement, "\"></span>");
     }
     fputs("</td>", out);
 }
@@ -429,7 +399,7 @@ static void put_summary_row(html_page *page, const bo_lab_result *result)
     FILE *out = page->out;
     const bo_lab_about about = bo_lab_result_about(result);
     fprintf(out, "<tr><td><a href=\"#%s\">", about.experiment->name);
-    put_element(out, "", about.experiment->title, "</a></td>");
+    cli_html_element(out, "", about.experiment->title, "</a></td>");
     put_dots(out, result);
     fputs("<td>", out);
     put_tally(out, result);
@@ -487,7 +457,7 @@ static void put_head(FILE *out, const cli_lab_results *results)
           "learning theory and neural architectures, the theory behind Bochner. Each claim compares a measured number "
           "with a bound that was fixed before the measurement. ",
           out);
-    put_text(out, cli_lab_verdicts_mean);
+    cli_html_text(out, cli_lab_verdicts_mean);
     fputs("</p>\n<div class=\"tiles\">\n", out);
     put_tile(out, "", results->count, results->count == 1 ? "experiment" : "experiments");
     put_tile(out, "held", results->verdicts[BO_LAB_HELD], "claims held");
@@ -516,7 +486,7 @@ static void put_summary(html_page *page, const cli_lab_results *results)
         if (!results->items[i]) continue;
         if (begins_group(results, i)) {
             fputs("<tr class=\"group\"><td colspan=\"5\">", out);
-            put_text(out, bo_lab_at(i)->group);
+            cli_html_text(out, bo_lab_at(i)->group);
             fputs("</td></tr>\n", out);
         }
         put_summary_row(page, results->items[i]);
@@ -548,7 +518,7 @@ size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *re
         if (!results->items[i]) continue;
         if (begins_group(results, i)) {
             fputs("<h2>", out);
-            put_text(out, bo_lab_at(i)->group);
+            cli_html_text(out, bo_lab_at(i)->group);
             fputs("</h2>\n", out);
         }
         put_experiment(&page, results->items[i]);

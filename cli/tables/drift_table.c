@@ -1,5 +1,6 @@
 /* Reads the two tables of bochner drift: columns matched by name, kinds and categories found in both files together. */
 #include "drift.h"
+#include "../common/random.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -268,19 +269,6 @@ static const char *cell_text(double value, const char *text, char room[32])
     return room;
 }
 
-static uint64_t next_random(cli_drift_table *table) /* splitmix64 (Steele, Lea and Flood 2014) */
-{
-    uint64_t z = table->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static size_t below(cli_drift_table *table, size_t bound)
-{
-    return (size_t)((double)(next_random(table) >> 11) * 0x1p-53 * (double)bound);
-}
-
 /* A number, or the index of a label, which becomes its code later. */
 static bool observe(cli_drift_table *table, cli_drift_part *part, int side, double value, const char *text, double *out)
 {
@@ -320,7 +308,7 @@ static size_t sample_place(cli_drift_table *table, int side, size_t room)
 {
     const size_t row = table->rows[side];
     if (row < room) return table->sample_rows[side]++;
-    const size_t place = below(table, row + 1);
+    const size_t place = cli_random_below(&table->random, row + 1);
     return place < room ? place : SIZE_MAX;
 }
 
@@ -425,7 +413,7 @@ double *cli_drift_pool(cli_drift_table *table, size_t *rows)
         size_t left = table->sample_rows[side], take = (size_t)(most * (double)table->rows[side] / all + 0.5);
         if (take < 1) take = 1;
         for (size_t i = 0; i < table->sample_rows[side] && take > 0; i++, left--) {
-            if (below(table, left) >= take) continue; /* selection sampling */
+            if (cli_random_below(&table->random, left) >= take) continue; /* selection sampling */
             memcpy(pool + (*rows)++ * columns, table->sample[side] + i * columns, columns * sizeof *pool);
             take--;
         }

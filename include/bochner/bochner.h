@@ -24,6 +24,7 @@
  * - machines.h: kernel machines: regression and classification on features
  * - embedding.h: principal components of features, kernel PCA
  * - drift.h: two-sample tests: whether two tables have the same distribution
+ * - explain.h: explanations of kernel machines: importance of columns, curves, contributions
  * - metrics.h: the quality of predictions
  *
  * Attention and models of text:
@@ -58,6 +59,7 @@
 #include <bochner/data.h>
 #include <bochner/drift.h>
 #include <bochner/embedding.h>
+#include <bochner/explain.h>
 #include <bochner/features.h>
 #include <bochner/graph.h>
 #include <bochner/json.h>

@@ -207,6 +207,16 @@ BO_API bool bo_schema_has_common_unit(const bo_schema *schema);
  */
 BO_API bool bo_schema_is_sparse(const bo_schema *schema);
 
+/** Finds the column of the file that a column of x comes from. The inputs of a column are consecutive.
+ *
+ * @param schema        the schema
+ * @param input         the column of x
+ * @param[out] column   the index of the column of the file
+ * @param[out] name     its name, owned by the schema, NULL if the file has no names; or NULL
+ * @return false if there is no such input
+ */
+BO_API bool bo_schema_input_column(const bo_schema *schema, size_t input, size_t *column, const char **name);
+
 /* ---- tables: one or several files as one, with rows held out ----------------------------------------------------- */
 
 /** The fractions of the rows that are held out. The other rows are for training. */

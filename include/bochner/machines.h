@@ -508,6 +508,46 @@ BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc 
  */
 BO_API const double *bo_machine_beta(const bo_machine *machine);
 
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+/** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x), before the metric.
+ *
+ * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard deviation of
+ * the column with the scaling COLUMNS, where it is the derivative by the column times its standard deviation. Rows whose scaled
+ * inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient 0. The rounding of
+ * features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members), so are gradients, each by the scaled
+ * inputs of its machine.
+ *
+ * @param context          the context; progress is reported as "gradients"
+ * @param machine          the machine
+ * @param rows             the number of rows
+ * @param x                inputs, rows x dim, not scaled
+ * @param ldx              floats between two rows of x
+ * @param[out] gradients   rows x outputs x dim
+ * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if the features are CUSTOM without a gradient;
+ *     BO_NUMERIC if a gradient is beyond the range of float
+ */
+BO_API bo_status bo_machine_gradients(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                      size_t ldx, float *gradients);
+
+/** Computes the average gradient outer product, G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ, in blocks of rows.
+ *
+ * The gradients are those of bo_machine_gradients(), so that G is in squared units of the target per squared unit of the scaled
+ * inputs. √G_jj is the root mean square of the slope in column j; the first eigenvectors of G are the directions in which the
+ * predictions change most (Radhakrishnan et al. 2024, arXiv 2212.13881).
+ *
+ * @param context          the context; progress is reported as "gradients"
+ * @param machine          the machine
+ * @param rows             the number of rows, at least 1
+ * @param x                inputs, rows x dim, not scaled
+ * @param ldx              floats between two rows of x
+ * @param[out] diagonal    the `dim` numbers G_jj; or NULL
+ * @param[out] matrix      G, dim x dim; or NULL
+ * @return as bo_machine_gradients(); BO_MEMORY if G does not fit into memory
+ */
+BO_API bo_status bo_machine_gradient_products(bo_context *context, const bo_machine *machine, size_t rows,
+                                              const float *x, size_t ldx, double *diagonal, double *matrix);
+
 /* ---- streaming: partial fit, merge ------------------------------------------------------------------------------- */
 
 /** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. */

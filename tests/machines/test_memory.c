@@ -3,6 +3,7 @@
 #include "oracle.h"
 #include <bochner/drift.h>
 #include <bochner/embedding.h>
+#include <bochner/explain.h>
 #include <unistd.h>
 
 enum { ROWS = 20, DIM = 2, FEATURES = 8, NEW_ROWS = 10 };
@@ -308,11 +309,45 @@ static void test_embedding_and_drift(void **state)
     close_setting(&s);
 }
 
+/* ---- explanations ------------------------------------------------------------------------------------------------ */
+
+static bo_status explain(void *what)
+{
+    const setting *s = what;
+    const bo_samples *rows = &s->samples;
+    const bo_explain_desc desc = {.repeats = 1, .samples = 2};
+    double slopes[DIM], shares[DIM], vectors[DIM * DIM], base[3], prediction[3], parts[DIM * 3], curve[2 * 3];
+    bo_explain_errors errors;
+    bo_column_importance importance[DIM];
+    size_t values[2], points;
+    bo_context *c = s->context;
+    BO_TRY(bo_explain_gradients(c, s->machine, &desc, ROWS, rows->x, DIM, slopes, DIM, shares, vectors));
+    BO_TRY(bo_explain_permutations(c, s->machine, &desc, ROWS, rows->x, DIM, rows->y, NULL, &errors, importance));
+    BO_TRY(bo_explain_permutations(c, s->machine, &desc, ROWS, rows->x, DIM, NULL, NULL, &errors, importance));
+    BO_TRY(bo_explain_values(c, s->machine, &desc, ROWS, rows->x, DIM, 0, 2, values, &points));
+    BO_TRY(bo_explain_curve(c, s->machine, &desc, ROWS, rows->x, DIM, 0, points, values, curve, curve, curve));
+    return bo_explain_row(c, s->machine, &desc, ROWS, rows->x, DIM, rows->x, base, prediction, parts, NULL);
+}
+
+static void test_explain(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < 4; mode++) { /* classes, and exact kernels */
+        setting s;
+        open_setting(&s, mode & 1);
+        if (mode & 2) s.desc.features.function = BO_FUNCTION_SECTIONS, s.desc.solver = BO_SOLVER_AUTO;
+        assert_ok(s.context, bo_machine_fit(s.context, &s.desc, &s.samples, &s.machine));
+        inject(&s, explain);
+        close_setting(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_embedding_and_drift),
         cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_explain),
         cmocka_unit_test(test_fit_exact),
         cmocka_unit_test(test_fit_adam),
         cmocka_unit_test(test_fit_logistic),

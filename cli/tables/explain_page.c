@@ -1,0 +1,280 @@
+/* The report of bochner explain as one HTML page without external files and without scripts. */
+#include "explain.h"
+#include "explain_pictures.h"
+#include "../common/html.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Supports light and dark color schemes, narrow screens and print. */
+static const char style[] =
+    ":root{color-scheme:light dark;--paper:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#5b636d;--line:#e2e3df;--main:#1f5fa8;"
+    "--down:#b3501e;--band:#cfe0f3}\n"
+    "@media (prefers-color-scheme:dark){:root{--paper:#14171a;--card:#191c20;--ink:#e3e6e9;--soft:#9aa3ad;--line:#2c3137;"
+    "--main:#7fb2ea;--down:#e8a06f;--band:#22384f}}\n"
+    "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"
+    "'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}\n"
+    "main{max-width:860px;margin:0 auto;padding:0 18px 40px}h1{font-size:28px;margin:36px 0 6px}h2{font-size:20px;"
+    "margin:40px 0 6px}p{margin:6px 0 12px}.soft{color:var(--soft);font-size:15px}\n"
+    ".card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px;margin:12px 0;"
+    "overflow-x:auto}.curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr));gap:14px}"
+    ".curves .card{margin:0}.card h3{font-size:15px;margin:0 0 4px;overflow-wrap:anywhere}\n"
+    "svg{display:block;max-width:100%;height:auto}svg text{font-size:12.5px;fill:var(--ink);"
+    "font-variant-numeric:tabular-nums}svg .tick{fill:var(--soft);font-size:11.5px}svg .label{fill:var(--soft)}\n"
+    ".grid{stroke:var(--line)}.bar{fill:var(--main)}.bar.down{fill:var(--down)}.bar.total{fill:var(--soft)}"
+    ".whisker{stroke:var(--ink);stroke-width:1.5}.band{fill:var(--band)}.curve{fill:none;stroke:var(--main);"
+    "stroke-width:2.2}.other{fill:none;stroke:var(--soft);stroke-width:1;opacity:.6}.rug{stroke:var(--soft)}"
+    ".range{stroke:var(--band);stroke-width:9;stroke-linecap:round}.mark{fill:var(--main)}\n"
+    "table{border-collapse:collapse;font-size:14.5px;font-variant-numeric:tabular-nums;width:100%}th{text-align:left;"
+    "color:var(--soft);font-weight:600;font-size:13px}td,th{padding:5px 12px 5px 0;border-bottom:1px solid var(--line);"
+    "vertical-align:top}tr:last-child td{border-bottom:0}td.number,th.number{text-align:right;white-space:nowrap}\n"
+    "@media print{body{background:#fff}.card{break-inside:avoid}}\n";
+
+/* ---- importance ------------------------------------------------------------------------------------------------ */
+
+static void put_importance(FILE *out, const cli_explain_job *job)
+{
+    const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
+    fputs("<h2>Columns</h2>\n<p class=\"soft\">", out);
+    if (job->has_target)
+        fprintf(out, "Increase of the %s when the values of the column are permuted among the rows",
+                cli_explain_measure(job));
+    else
+        fprintf(out, "The data does not have the target: %s when the values of the column are permuted among the rows",
+                job->report->classes ? "total variation distance of the probabilities"
+                                     : "root mean square change of the predictions");
+    fprintf(
+        out,
+        ", mean and standard error of %zu permutations. A column can have no importance although it is informative, if "
+        "other columns have the same information.</p>\n",
+        job->options->repeats);
+    cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
+    cli_word *labels = cli_allocate(shown, sizeof *labels, "a picture");
+    for (size_t i = 0; i < shown; i++) {
+        const size_t c = job->order[i];
+        const bo_column_importance *m = &job->importance[c];
+        labels[i] = cli_quantity(m->increase, 3);
+        bars[i] = (cli_bar){job->column[c].name, labels[i].s,       0,
+                            m->increase,         m->increase_error, m->increase < 0 ? "down" : "up"};
+    }
+    fputs("<div class=\"card\">", out);
+    cli_bars_svg(out, bars, shown, 1, "Importance of the columns by permutation");
+    fputs("</div>\n", out);
+    if (shown < job->columns)
+        fprintf(out, "<p class=\"soft\">%s more columns are not shown.</p>\n", cli_count(job->columns - shown).s);
+    free(bars);
+    free(labels);
+}
+
+static void put_slopes(FILE *out, const cli_explain_job *job)
+{
+    const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
+    fprintf(out,
+            "<h2>Slopes</h2>\n<p class=\"soft\">Root mean square slope of the %s by %s, from "
+            "the average gradient outer product.</p>\n",
+            job->report->classes ? "class scores" : "predictions", cli_explain_slope_unit(job));
+    cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
+    cli_word *labels = cli_allocate(shown, sizeof *labels, "a picture");
+    for (size_t i = 0; i < shown; i++) {
+        const size_t c = job->order[i];
+        labels[i] = cli_quantity(job->slopes[c], 3);
+        bars[i] = (cli_bar){job->column[c].name, labels[i].s, 0, job->slopes[c], NAN, "up"};
+    }
+    fputs("<div class=\"card\">", out);
+    cli_bars_svg(out, bars, shown, 1, "Slopes of the columns");
+    fputs("</div>\n", out);
+    free(bars);
+    free(labels);
+}
+
+enum { LOADINGS = 12 };
+
+/* A cell per direction with the inputs whose loadings are at least 0.1. */
+static void put_directions(FILE *out, const cli_explain_job *job)
+{
+    const size_t dim = job->report->dim;
+    if (job->directions == 0) return;
+    fputs(
+        "<h2>Directions</h2>\n<p class=\"soft\">Eigenvectors of the average gradient outer product in the scaled inputs, "
+        "with their shares of its trace. The predictions change most along the first direction.</p>\n<div "
+        "class=\"card\"><table><thead><tr><th>Share</th><th>Inputs with loadings of at least 0.1</th></tr></thead><tbody>\n",
+        out);
+    for (size_t k = 0; k < job->directions; k++) {
+        fprintf(out, "<tr><td class=\"number\">%.1f%%</td><td>", 100 * job->shares[k]);
+        size_t inputs[LOADINGS];
+        const size_t count = cli_explain_loadings(job, k, LOADINGS, 0.1, inputs);
+        for (size_t i = 0; i < count; i++) {
+            const double loading = job->vectors[k * dim + inputs[i]];
+            cli_html_element(out, i ? ", " : "", bo_schema_input(job->schema, inputs[i]), "");
+            fprintf(out, " %s%.2f", loading < 0 ? "−" : "+", fabs(loading));
+        }
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
+
+enum { OTHERS = 6 }; /* classes that are drawn beside the main one */
+
+static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
+{
+    const size_t outputs = job->outputs, t = job->shown;
+    const double scale = cli_explain_curve_scale(job, curve);
+    double *x = cli_allocate(curve->points, sizeof *x, "a picture");
+    for (size_t k = 0; k < curve->points; k++) x[k] = curve->values[k].number;
+    cli_line lines[OTHERS] = {{curve->mean + t, curve->low + t, curve->high + t, outputs}};
+    size_t count = 1;
+    for (size_t c = 0; job->report->classes > 2 && outputs <= OTHERS && c < outputs; c++)
+        if (c != t) lines[count++] = (cli_line){curve->mean + c, NULL, NULL, outputs};
+    cli_curve_svg(out, x, curve->points, lines, count, bounds, job->column[curve->column].name);
+    for (size_t k = 0; k < curve->points; k++)
+        if (curve->values[k].missing)
+            fprintf(out, "<p class=\"soft\">Missing: %s (%s to %s)</p>\n",
+                    cli_explain_number(curve->mean[k * outputs + t], scale).s,
+                    cli_explain_number(curve->low[k * outputs + t], scale).s,
+                    cli_explain_number(curve->high[k * outputs + t], scale).s);
+    free(x);
+}
+
+static void put_values_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
+{
+    const size_t outputs = job->outputs, t = job->shown;
+    cli_range *ranges = cli_allocate(curve->points, sizeof *ranges, "a picture");
+    for (size_t k = 0; k < curve->points; k++)
+        ranges[k] = (cli_range){curve->values[k].text, curve->low[k * outputs + t], curve->mean[k * outputs + t],
+                                curve->high[k * outputs + t]};
+    cli_ranges_svg(out, ranges, curve->points, bounds, job->column[curve->column].name);
+    free(ranges);
+}
+
+static void put_shown(FILE *out, const cli_explain_job *job)
+{
+    cli_word room;
+    cli_html_element(out, job->report->classes ? "the probability of " : "", cli_explain_output(job, job->shown, &room),
+                     "");
+}
+
+/* All curves have the same scale, so that their effects can be compared. */
+static cli_bounds common_bounds(const cli_explain_job *job)
+{
+    cli_bounds all = {INFINITY, -INFINITY};
+    for (size_t i = 0; i < job->curve_count; i++)
+        for (size_t k = 0; k < job->curves[i].points; k++) {
+            const size_t at = k * job->outputs + job->shown;
+            all.low = fmin(all.low, fmin(job->curves[i].low[at], job->curves[i].mean[at]));
+            all.high = fmax(all.high, fmax(job->curves[i].high[at], job->curves[i].mean[at]));
+        }
+    return all;
+}
+
+static void put_curves(FILE *out, const cli_explain_job *job)
+{
+    if (job->curve_count == 0) return;
+    const cli_bounds bounds = common_bounds(job);
+    fputs("<h2>Curves</h2>\n<p class=\"soft\">Partial dependence of ", out);
+    put_shown(out, job);
+    fprintf(out, ": its mean over %s rows if all of them have the same value of the column. ",
+            cli_count(job->curve_rows).s);
+    fputs(
+        job->report->classes
+            ? "The band contains the probabilities of 80% of the rows."
+            : "The band contains the curves of 80% of the rows, shifted to the same level: it is wide where the effect of "
+              "the column depends on other columns.",
+        out);
+    if (job->report->classes > 2 && job->outputs <= OTHERS) fputs(" Thin lines are the other classes.", out);
+    fputs(" All curves have the same scale.", out);
+    fputs("</p>\n<div class=\"curves\">\n", out);
+    for (size_t i = 0; i < job->curve_count; i++) {
+        const cli_explain_curve *curve = &job->curves[i];
+        const cli_explain_column *column = &job->column[curve->column];
+        cli_html_element(out, "<div class=\"card\"><h3>", column->name, "</h3>");
+        (column->number || column->date ? put_numbers_curve : put_values_curve)(out, job, curve, bounds);
+        fputs("</div>\n", out);
+    }
+    fputs("</div>\n", out);
+}
+
+/* ---- one row ----------------------------------------------------------------------------------------------------- */
+
+static cli_word with_sign(double value, double scale)
+{
+    cli_word word;
+    snprintf(word.s, sizeof word.s, "%s%.46s", value > 0 ? "+" : "", cli_explain_number(value, scale).s);
+    return word;
+}
+
+/* A waterfall from the mean prediction to that of the row. */
+static void put_row(FILE *out, const cli_explain_job *job)
+{
+    const size_t outputs = job->outputs, t = job->shown;
+    const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
+    fprintf(out, "<h2>Row %zu</h2>\n<p class=\"soft\">Contributions of the columns to ", job->options->row);
+    put_shown(out, job);
+    fprintf(
+        out,
+        ", from the mean prediction to that of the row: Shapley values, averages over %s pairs of random orders of the "
+        "columns, with standard errors.</p>\n",
+        cli_count(job->samples).s);
+    size_t *order = cli_explain_row_order(job), count = 0;
+    cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a picture");
+    cli_word *labels = cli_allocate(shown + 3, sizeof *labels, "a picture");
+    char(*names)[160] = cli_allocate(shown + 1, sizeof *names, "a picture");
+    const double scale = cli_explain_row_scale(job);
+    double at = job->base[t];
+    labels[0] = cli_explain_number(at, scale);
+    bars[count++] = (cli_bar){"mean prediction", labels[0].s, at, at, NAN, "total"};
+    for (size_t i = 0; i < shown; i++) {
+        const double part = job->contributions[order[i] * outputs + t];
+        const double error = job->contribution_errors[order[i] * outputs + t];
+        cli_explain_value value;
+        cli_explain_value_of(job, order[i], job->row, &value);
+        snprintf(names[i], sizeof names[i], "%.90s = %.60s", job->column[order[i]].name, value.text);
+        labels[count] = with_sign(part, scale);
+        bars[count] = (cli_bar){names[i], labels[count].s, at, at + part, error, part < 0 ? "down" : "up"};
+        at += part;
+        count++;
+    }
+    const double rest = job->prediction[t] - at;
+    if (shown < job->columns) {
+        labels[count] = with_sign(rest, scale);
+        bars[count] =
+            (cli_bar){"all other columns", labels[count].s, at, job->prediction[t], NAN, rest < 0 ? "down" : "up"};
+        count++;
+    }
+    labels[count] = cli_explain_number(job->prediction[t], scale);
+    bars[count] = (cli_bar){"prediction", labels[count].s, job->prediction[t], job->prediction[t], NAN, "total"};
+    fputs("<div class=\"card\">", out);
+    cli_bars_svg(out, bars, count + 1, 0, "Contributions of the columns");
+    fputs("</div>\n", out);
+    free(order);
+    free(bars);
+    free(labels);
+    free(names);
+}
+
+void cli_explain_page(FILE *out, const cli_explain_job *job)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width,initial-scale=1\">\n",
+          out);
+    cli_html_element(out, "<title>", job->model_path, " explained</title>\n<style>\n");
+    fputs(style, out);
+    fputs("</style>\n</head>\n<body><main>\n", out);
+    cli_html_element(out, "<h1>", job->model_path, "</h1>\n<p>");
+    fprintf(out, "%s with %s columns, measured on %s rows of ", job->report->classes ? "Classification" : "Regression",
+            cli_count(job->columns).s, cli_count(job->rows).s);
+    cli_html_element(out, "", job->data_path, ".");
+    if (job->has_target && job->report->classes)
+        fprintf(out, " Log loss %s, accuracy %.2f%%.", cli_significant(job->errors.error, 4).s,
+                100 * job->errors.accuracy);
+    else if (job->has_target)
+        fprintf(out, " RMSE %s.", cli_quantity(job->errors.error, 4).s);
+    fputs("</p>\n", out);
+    if (job->has_row) put_row(out, job);
+    if (job->options->top > 0) put_importance(out, job);
+    put_curves(out, job);
+    if (job->options->top > 0) put_slopes(out, job);
+    put_directions(out, job);
+    fputs("</main></body>\n</html>\n", out);
+}

@@ -1,0 +1,221 @@
+/* Pictures of explanations as SVG elements. */
+#include "explain_pictures.h"
+#include "../common/format.h"
+#include "../common/html.h"
+#include <math.h>
+
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
+
+/* A linear scale from numbers to places in the picture, with ticks at round numbers. */
+typedef struct scale {
+    double low, high; /* numbers */
+    double from, to;  /* places */
+    double step;      /* between ticks */
+} scale;
+
+static double place(const scale *s, double value)
+{
+    return s->from + (value - s->low) / (s->high - s->low) * (s->to - s->from);
+}
+
+/* The step among 1, 2, 5 times a power of ten that gives about `ticks` ticks. */
+static double round_step(double range, double ticks)
+{
+    const double raw = range / ticks, power = pow(10, floor(log10(raw))), digit = raw / power;
+    return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
+}
+
+static void include(scale *s, double value)
+{
+    if (!isfinite(value)) return;
+    s->low = fmin(s->low, value);
+    s->high = fmax(s->high, value);
+}
+
+static scale empty_scale(void)
+{
+    return (scale){.low = INFINITY, .high = -INFINITY};
+}
+
+/* Adds a margin and chooses ticks. */
+static void finish(scale *s, double margin, double from, double to, double ticks)
+{
+    if (!(s->low <= s->high)) s->low = s->high = 0;
+    if (!(s->high > s->low)) {
+        const double around = s->low != 0 ? fabs(s->low) / 2 : 1;
+        s->low -= around;
+        s->high += around;
+    }
+    const double extra = margin * (s->high - s->low);
+    s->low -= extra;
+    s->high += extra;
+    s->from = from;
+    s->to = to;
+    s->step = round_step(s->high - s->low, ticks);
+}
+
+static double first_tick(const scale *s)
+{
+    return ceil(s->low / s->step - 1e-9) * s->step;
+}
+
+/* A tick as a short number: 0 without rounding errors, and years without a comma. */
+static cli_word tick_text(const scale *s, double value)
+{
+    if (fabs(value) < 1e-9 * s->step) value = 0;
+    return fabs(value) < 1e4 ? cli_significant(value, 5) : cli_quantity(value, 4);
+}
+
+static void open_svg(FILE *out, int width, int height, const char *title)
+{
+    fprintf(out, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">", width, height, width, height);
+    cli_html_element(out, "<title>", title, "</title>\n");
+}
+
+/* Vertical lines with numbers below, for pictures with one line per name. */
+static void put_ticks(FILE *out, const scale *s, double top, double bottom)
+{
+    for (double v = first_tick(s); v <= s->high; v += s->step) {
+        const double x = place(s, v);
+        fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>", x, top, bottom);
+        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x, bottom + 15,
+                tick_text(s, v).s);
+    }
+}
+
+/* Cuts a name to `most` characters. */
+static void put_name(FILE *out, double x, double y, const char *name, size_t most)
+{
+    char clean[160], cut[160];
+    cli_clean(name, clean, sizeof clean);
+    size_t letters = 0, at = 0;
+    for (; clean[at] && at + 4 < sizeof cut; at++) {
+        if (((unsigned char)clean[at] & 0xC0) != 0x80 && letters++ == most) break;
+        cut[at] = clean[at];
+    }
+    cut[at] = '\0';
+    fprintf(out, "<text class=\"name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", x, y);
+    cli_html_text(out, cut);
+    fputs(clean[at] ? "…</text>" : "</text>", out);
+}
+
+/* ---- bars -------------------------------------------------------------------------------------------------------- */
+
+enum { BARS_WIDTH = 720, NAMES = 232, LINE = 24, LETTERS = 30 };
+
+void cli_bars_svg(FILE *out, const cli_bar *bars, size_t count, int zero, const char *title)
+{
+    const int height = (int)count * LINE + 34;
+    scale s = empty_scale();
+    if (zero) include(&s, 0);
+    for (size_t i = 0; i < count; i++) {
+        include(&s, bars[i].from);
+        include(&s, bars[i].to);
+        if (isfinite(bars[i].error)) {
+            include(&s, bars[i].to - bars[i].error);
+            include(&s, bars[i].to + bars[i].error);
+        }
+    }
+    finish(&s, 0.02, NAMES, BARS_WIDTH - 100, 5);
+    open_svg(out, BARS_WIDTH, height, title);
+    put_ticks(out, &s, 4, (double)count * LINE + 8);
+    for (size_t i = 0; i < count; i++) {
+        const cli_bar *bar = &bars[i];
+        const double y = (double)i * LINE + 8, a = place(&s, bar->from), b = place(&s, bar->to);
+        put_name(out, NAMES - 10, y + 13, bar->name, LETTERS);
+        if (!isfinite(bar->to)) continue;
+        fprintf(out, "<rect class=\"bar %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>", bar->style,
+                fmin(a, b), y, fmax(fabs(b - a), 1), LINE - 8);
+        if (isfinite(bar->error))
+            fprintf(out, "<path class=\"whisker\" d=\"M%.1f %.1fH%.1f\"/>", place(&s, bar->to - bar->error),
+                    y + (LINE - 8) / 2.0, place(&s, bar->to + bar->error));
+        const double edge = fmax(fmax(a, b), place(&s, bar->to + (isfinite(bar->error) ? bar->error : 0)));
+        fprintf(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", edge + 6, y + 13);
+        cli_html_element(out, "", bar->label, "</text>\n");
+    }
+    fputs("</svg>\n", out);
+}
+
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
+
+enum { CURVE_WIDTH = 360, CURVE_HEIGHT = 240, LEFT = 62, RIGHT = 12, TOP = 10, BOTTOM = 30 };
+
+static void put_axes(FILE *out, const scale *x, const scale *y)
+{
+    for (double v = first_tick(y); v <= y->high; v += y->step) {
+        fprintf(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, place(y, v), CURVE_WIDTH - RIGHT);
+        fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 6,
+                place(y, v) + 4, tick_text(y, v).s);
+    }
+    for (double v = first_tick(x); v <= x->high; v += x->step)
+        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", place(x, v),
+                CURVE_HEIGHT - BOTTOM + 17, tick_text(x, v).s);
+}
+
+void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *lines, size_t count, cli_bounds bounds,
+                   const char *title)
+{
+    scale across = empty_scale(), up = {.low = bounds.low, .high = bounds.high};
+    for (size_t k = 0; k < points; k++) {
+        if (isnan(x[k])) continue;
+        include(&across, x[k]);
+        for (size_t l = 0; l < count; l++) include(&up, lines[l].y[k * lines[l].stride]);
+        if (lines[0].low) include(&up, lines[0].low[k * lines[0].stride]);
+        if (lines[0].high) include(&up, lines[0].high[k * lines[0].stride]);
+    }
+    finish(&across, 0, LEFT, CURVE_WIDTH - RIGHT, 4);
+    finish(&up, 0.05, CURVE_HEIGHT - BOTTOM, TOP, 4);
+    open_svg(out, CURVE_WIDTH, CURVE_HEIGHT, title);
+    put_axes(out, &across, &up);
+    if (lines[0].low && lines[0].high) {
+        fputs("<path class=\"band\" d=\"", out);
+        char step = 'M';
+        for (size_t k = 0; k < points; k++)
+            if (!isnan(x[k])) {
+                fprintf(out, "%c%.1f %.1f", step, place(&across, x[k]), place(&up, lines[0].low[k * lines[0].stride]));
+                step = 'L';
+            }
+        for (size_t k = points; k-- > 0;)
+            if (!isnan(x[k]))
+                fprintf(out, "L%.1f %.1f", place(&across, x[k]), place(&up, lines[0].high[k * lines[0].stride]));
+        fputs("Z\"/>\n", out);
+    }
+    for (size_t l = count; l-- > 0;) {
+        char step = 'M';
+        fprintf(out, "<path class=\"%s\" d=\"", l == 0 ? "curve" : "other");
+        for (size_t k = 0; k < points; k++)
+            if (!isnan(x[k])) {
+                fprintf(out, "%c%.1f %.1f", step, place(&across, x[k]), place(&up, lines[l].y[k * lines[l].stride]));
+                step = 'L';
+            }
+        fputs("\"/>\n", out);
+    }
+    for (size_t k = 0; k < points; k++) /* where the values are */
+        if (!isnan(x[k]))
+            fprintf(out, "<path class=\"rug\" d=\"M%.1f %dv4\"/>", place(&across, x[k]), CURVE_HEIGHT - BOTTOM);
+    fputs("</svg>\n", out);
+}
+
+enum { RANGE_NAMES = 110, RANGE_LETTERS = 15 };
+
+void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title)
+{
+    const int height = (int)count * 22 + 34;
+    scale s = {.low = bounds.low, .high = bounds.high};
+    for (size_t i = 0; i < count; i++) {
+        include(&s, ranges[i].low);
+        include(&s, ranges[i].mark);
+        include(&s, ranges[i].high);
+    }
+    finish(&s, 0.04, RANGE_NAMES, CURVE_WIDTH - RIGHT, 3);
+    open_svg(out, CURVE_WIDTH, height, title);
+    put_ticks(out, &s, 4, (double)count * 22 + 8);
+    for (size_t i = 0; i < count; i++) {
+        const double y = (double)i * 22 + 18;
+        put_name(out, RANGE_NAMES - 8, y + 4, ranges[i].name, RANGE_LETTERS);
+        fprintf(out, "<path class=\"range\" d=\"M%.1f %.1fH%.1f\"/>", place(&s, ranges[i].low), y,
+                place(&s, ranges[i].high));
+        fprintf(out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", place(&s, ranges[i].mark), y);
+    }
+    fputs("</svg>\n", out);
+}

@@ -1,0 +1,40 @@
+/* Pictures of explanations as SVG elements. Colors come from the style of the page. */
+#ifndef CLI_TABLES_EXPLAIN_PICTURES_H
+#define CLI_TABLES_EXPLAIN_PICTURES_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* A horizontal bar from `from` to `to`, with an interval of `error` around `to` (NAN: none) and a text at its end. */
+typedef struct cli_bar {
+    const char *name, *label;
+    double from, to, error;
+    const char *style; /* class of the element */
+} cli_bar;
+
+/* Bars, one per line, on a common scale with ticks; `zero`: the scale contains 0. */
+void cli_bars_svg(FILE *out, const cli_bar *bars, size_t count, int zero, const char *title);
+
+/* A curve: y over x with a band; lines of other outputs are thin. */
+typedef struct cli_line {
+    const double *y, *low, *high; /* low and high are NULL without a band */
+    size_t stride;                /* numbers between two points */
+} cli_line;
+
+/* The part of the scale of a picture that must be shown, so that several pictures have the same scale. */
+typedef struct cli_bounds {
+    double low, high;
+} cli_bounds;
+
+/* lines[0] is the main one. Points whose x is NAN are left out. */
+void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *lines, size_t count, cli_bounds bounds,
+                   const char *title);
+
+/* Ranges with a mark, one per line: values of categories. */
+typedef struct cli_range {
+    const char *name;
+    double low, mark, high;
+} cli_range;
+void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title);
+
+#endif
