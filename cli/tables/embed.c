@@ -113,7 +113,7 @@ static bool fit_stream(embed_job *job)
     bo_embedding_rows sample = {.dim = dim, .x = x, .common_unit = bo_schema_has_common_unit(job->schema)};
     bo_embedding_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
-    if (status == BO_OK) status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, &sample.rows);
+    if (status == BO_OK) status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, NULL, &sample.rows);
     if (status == BO_OK) status = bo_embedding_fitting_create(context, &desc, &sample, &fitting);
     if (status == BO_OK) status = pass(job, "fitting", add_block, fitting);
     if (status == BO_OK) status = bo_embedding_fitting_finish(context, fitting, &job->embedding);

@@ -79,7 +79,7 @@ static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned 
     bo_schema *schema, *copy;
     void *json, *again;
     size_t size, size_again;
-    if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, &schema))) {
+    if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, NULL, &schema))) {
         bo_source_close(&source);
         return;
     }

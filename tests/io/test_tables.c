@@ -228,7 +228,7 @@ static void test_sample(void **state)
         assert_ok(f->context, bo_schema_fit(f->context, &desc.data, &schema));
         assert_ok(f->context, bo_table_count(f->context, &desc, schema, counts));
         assert_true(counts[0] == 1700 && counts[1] == 1 && counts[2] == ROWS - 1701);
-        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, &sampled));
+        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, NULL, &sampled));
         assert_int_equal(sampled, WANT);
         unsigned char *seen = calloc(ROWS, 1);
         size_t early = 0;
