@@ -331,7 +331,7 @@ static void test_memory_refused(void **state)
     test_folder *f = *state;
     static const char csv[] = "a,b\n1,2\n3,x\n";
     bo_data *data;
-    bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true};
+    bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true, .categorical = "none"};
     assert_fails(f->context, BO_FORMAT, "memory: ", bo_data_load(f->context, &desc, NULL, &data));
     assert_null(data);
     desc.path = "houses"; /* the name in messages */
