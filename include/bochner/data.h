@@ -86,7 +86,8 @@ typedef struct bo_data_desc {
     /** Replacement of missing values (default: BO_IMPUTE_AUTO). Unless it is BO_IMPUTE_NONE, rows whose target is
      * missing are left out with a warning. */
     bo_impute impute;
-    /** Rows whose target is missing are kept, with NAN as their target. For predictions of a file in its order. */
+    /** Rows whose target is missing are kept, with NAN as their target, and a schema that is fitted has no
+     * target-encoded columns. For predictions and other results in the order of the file. */
     bool keep_unlabeled;
     /** bo_schema_fit() only: medians are computed from a random sample of this many rows (default: all rows).
      * Categories, classes and means are always computed from the whole table. */
@@ -991,7 +992,7 @@ BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, 
  * @param want           the maximum number of rows to draw
  * @param[out] x         inputs, want x dim
  * @param[out] y         targets, want x targets
- * @param[out] weights   weights of the rows, `want` numbers; NULL if the schema has no weights
+ * @param[out] weights   weights of the rows, `want` numbers; or NULL
  * @param[out] sampled   the number of rows drawn
  * @return as bo_data_load()
  */

@@ -223,46 +223,64 @@ static bool is_one_form(unsigned mask)
     return mask && !(mask & (mask - 1));
 }
 
+/* Few texts among many different numbers are mistakes; among few numbers they may be categories, as in 0, 1, 2, 3+. */
+static bool has_odd_text(const bo_column *column, const bo_collector *collector)
+{
+    return collector->late && !collector->kept && collector->numbers >= 9 * collector->texts &&
+           column->categories.count > BO_ONE_HOT_MOST;
+}
+
+static bo_status refuse_odd_text(bo_context *context, const bo_collector *collector, const bo_reader *reader,
+                                 size_t index)
+{
+    char label[BO_COLUMN_TEXT];
+    return bo_fail(
+        context, BO_FORMAT,
+        "%s: line %zu, %s: expected a number, as in most rows, found '%s' (correct it, write NA for a missing "
+        "value, or use --drop to ignore the column)",
+        bo_reader_path(reader), collector->odd_line, bo_reader_column_label(reader, index, label), collector->odd);
+}
+
+static void become_dates(bo_column *column, const bo_collector *collector)
+{
+    column->kind = BO_COLUMN_DATE;
+    while (collector->dates != 1u << column->date) ++column->date;
+    column->has_time = collector->has_time;
+    bo_categories_free(&column->categories);
+}
+
 /* A column with text: dates, truth values, or categories. */
-static void settle_text(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
+static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     bo_column *column = &fit->schema->columns[index];
     const bo_collector *collector = &fit->collectors[index];
+    const bool encodes = fit->schema->targets > 0 && !fit->desc->keep_unlabeled;
     char label[BO_COLUMN_TEXT];
-    const bool only_text = collector->numbers == 0 && collector->texts > 0 && !collector->forced;
     bo_categories_sort(&column->categories);
-    if (only_text && is_one_form(collector->dates)) {
-        column->kind = BO_COLUMN_DATE;
-        while (collector->dates != 1u << column->date) ++column->date;
-        column->has_time = collector->has_time;
-        bo_categories_free(&column->categories);
-        return;
+    if (collector->forced) return BO_OK;
+    if (has_odd_text(column, collector)) return refuse_odd_text(context, collector, reader, index);
+    if (collector->numbers == 0 && is_one_form(collector->dates)) {
+        become_dates(column, collector);
+        return BO_OK;
     }
-    if (only_text && collector->truths) {
+    if (collector->numbers == 0 && collector->truths) {
         column->kind = BO_COLUMN_BOOLEAN;
         bo_categories_free(&column->categories);
-        return;
+        return BO_OK;
     }
-    bo_reader_column_label(reader, index, label);
-    if (only_text && collector->dates)
+    if (collector->numbers == 0 && collector->dates)
         bo_log(
             context, BO_LOG_WARNING,
             "%s: %s: dates such as '%s' can be read as day and month or as month and day, and are read as text; write "
             "them as 2024-01-31",
-            bo_reader_path(reader), label, collector->odd);
-    if (collector->late && collector->numbers >= 9 * collector->texts)
-        bo_log(
-            context, BO_LOG_WARNING,
-            "%s: %s: text such as '%s' (line %zu) among numbers; the column is read as text (replace the text by NA to "
-            "read numbers)",
-            bo_reader_path(reader), label, collector->odd, collector->odd_line);
-    if (collector->forced) return;
+            bo_reader_path(reader), bo_reader_column_label(reader, index, label), collector->odd);
     if (!collector->kept && is_nearly_unique(column, collector))
         leave_out(column, BO_OMIT_UNIQUE);
-    else if (column->categories.count > BO_ONE_HOT_MOST && fit->schema->targets == 0)
+    else if (column->categories.count > BO_ONE_HOT_MOST && !encodes)
         leave_out(column, BO_OMIT_UNTARGETED);
     else if (column->categories.count > BO_ONE_HOT_MOST)
         column->kind = BO_COLUMN_ENCODED;
+    return BO_OK;
 }
 
 /* Row numbers are left out unless they are the only input. */
@@ -362,7 +380,7 @@ bo_status bo_columns_settle(bo_context *context, bo_fit *fit, const bo_reader *r
         if (schema->columns[i].missing && collector->numbers + collector->texts == 0)
             BO_TRY(settle_empty(context, fit, reader, i));
         else if (schema->columns[i].kind == BO_COLUMN_CATEGORY)
-            settle_text(context, fit, reader, i);
+            BO_TRY(settle_text(context, fit, reader, i));
     }
     leave_out_numbered(fit);
     for (size_t i = 0; i < schema->column_count; ++i) {

@@ -145,10 +145,11 @@ bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *re
     else
         schema->unlabeled += fit->word_rows;
     bo_categories_sort(&schema->classes);
-    schema->rows -= schema->unlabeled;
-    if (schema->rows == 0)
+    if (schema->rows == schema->unlabeled)
         return bo_fail(context, BO_FORMAT, "%s: the target '%s': expected values, found only missing values",
                        bo_reader_path(reader), schema->target_names[0]);
+    if (fit->desc->keep_unlabeled) schema->unlabeled = 0;
+    schema->rows -= schema->unlabeled;
     if (schema->unlabeled)
         bo_log(context, BO_LOG_WARNING, "%s: %zu row%s left out because the target is missing", bo_reader_path(reader),
                schema->unlabeled, schema->unlabeled == 1 ? " is" : "s are");
