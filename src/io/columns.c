@@ -318,6 +318,7 @@ static void settle_fill(const bo_fit *fit, bo_column *column, bo_collector *coll
     column->indicator = impute == BO_IMPUTE_AUTO && column->missing > 0;
     if (column->kind == BO_COLUMN_NUMBER)
         column->fill = impute == BO_IMPUTE_MEDIAN ? median(collector) : collector->mean;
+    if (isinf(column->fill)) column->fill = NAN; /* beyond the range of float32, which the stream refuses */
     if (column->kind == BO_COLUMN_BOOLEAN) {
         const double share = (double)collector->true_count / (double)collector->texts;
         column->fill = impute == BO_IMPUTE_MEDIAN ? (share > 0.5) : share;
