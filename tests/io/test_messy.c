@@ -56,29 +56,42 @@ static void make_towns(towns *t, int classes)
     for (int i = 0; i < ROWS; i++) {
         t->town[i] = i < TOWNS ? i : (int)bo_rng_below(&rng, TOWNS + 1) - 1;
         t->y[i] = classes ? (double)bo_rng_below(&rng, (uint64_t)classes)
-                          : 0.1 * t->town[i] + (double)bo_rng_below(&rng, 1000) / 1000;
+                          : 0.1 * t->town[i] + 3 * (i % 7) + (double)bo_rng_below(&rng, 1000) / 1000;
     }
     write_towns(t, classes);
 }
 
-/* The code of a town by its definition, from the rows that `use` marks; town TOWNS: unknown. */
+static double target_of(const towns *t, int i, int class_index)
+{
+    return class_index < 0 ? t->y[i] : t->y[i] == class_index;
+}
+
+/* The code of a town by its definition, from the rows that `use` marks; town TOWNS: unknown. The other input is i % 7 + 0.5. */
 static double code_of(const towns *t, const bool *use, int class_index, int town)
 {
-    double n[TOWNS + 1] = {0}, s[TOWNS + 1] = {0}, all = 0, sum = 0, square = 0, within = 0, between = 0, pairs = 0,
-                     k = 0;
+    double n[TOWNS + 1] = {0}, s[TOWNS + 1] = {0}, all = 0, sum = 0, square = 0, between = 0, pairs = 0, k = 0;
+    double mean = 0, mean_x = 0, products = 0, squares = 0;
+    for (int i = 0; i < ROWS; i++)
+        if (use[i]) all += 1, mean += target_of(t, i, class_index), mean_x += i % 7;
+    mean /= all, mean_x /= all;
+    for (int i = 0; i < ROWS; i++)
+        if (use[i]) {
+            const double x = i % 7 - mean_x;
+            products += x * (target_of(t, i, class_index) - mean), squares += x * x;
+        }
+    const double slope = products / (1.001 * squares);
     for (int i = 0; i < ROWS; i++) {
         if (!use[i]) continue;
         const int at = t->town[i] < 0 ? TOWNS : t->town[i];
-        const double y = class_index < 0 ? t->y[i] : t->y[i] == class_index;
-        n[at] += 1, s[at] += y, all += 1, sum += y, square += y * y;
+        const double r = target_of(t, i, class_index) - mean - slope * (i % 7 - mean_x);
+        n[at] += 1, s[at] += r, sum += r, square += r * r;
     }
     for (int c = 0; c <= TOWNS; c++)
         if (n[c] > 0) k += 1, between += s[c] * s[c] / n[c], pairs += n[c] * n[c];
-    within = (square - between) / (all - k);
+    const double within = (square - between) / (all - k);
     const double across = (between - sum * sum / all - (k - 1) * within) / ((all - pairs / all) / (k - 1));
     const double m = across > within / 1e6 ? within / across : 1e6;
-    if (town == TOWNS || n[town] == 0) return sum / all;
-    return (s[town] + m * sum / all) / (n[town] + m);
+    return town == TOWNS ? mean : mean + s[town] / (n[town] + m);
 }
 
 /* Rows without those of a fold; fold -1: all. */
