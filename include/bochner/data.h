@@ -208,10 +208,11 @@ typedef enum bo_column_use {
     /** One input per value of a text column: 1 where it has this value. For text columns of at most 32 different values,
      * so that a column of text does not outweigh the others in distances between rows. */
     BO_USE_ONE_HOT = 3,
-    /** Inputs: the mean of each target over the rows of the same value; for classes their frequencies, one input for two
-     * classes. For text columns of more than 32 different values. The mean is shrunk toward the mean of all rows, more so
-     * the less the values differ; unknown values have the mean of all rows. The code of a training row is computed from
-     * the rows of four other fifths of the table, so that it does not contain its own target. */
+    /** Inputs: the mean of each target over the rows of the same value, adjusted linearly for the other columns; for
+     * classes their frequencies, one input for two classes. For text columns of more than 32 different values. The mean is
+     * shrunk toward the mean of all rows, more so the less the values differ; unknown values have the mean of all rows. The
+     * code of a training row is computed from four fifths of the rows, to which it does not belong, so that it does not
+     * contain its own target. */
     BO_USE_ENCODED = 4,
     BO_USE_TARGET = 5,  /**< the target */
     BO_USE_WEIGHTS = 6, /**< bo_data_desc.weights */
@@ -573,7 +574,7 @@ BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
 /** Fits a schema to a table: uses of columns, categories, classes, imputation values, number of rows. Takes one pass, one
- * more if a column has text after numbers, and one more if there are target-encoded columns.
+ * more if a column has text after numbers, and two more if there are target-encoded columns.
  *
  * @param context    the context
  * @param desc       the table

@@ -1,5 +1,6 @@
 /* Internals of a schema, and the source that it is fitted on. schema.c has the object, schema_json.c its text in model files,
- * schema_fit.c fits it to a table with columns.c (which decides the kind of each column) and codes.c (target encoding). */
+ * schema_fit.c fits it to a table with columns.c (which decides the kind of each column) and codes.c (target
+ * encoding, with the linear model of adjust.c). */
 #ifndef BO_IO_SCHEMA_H
 #define BO_IO_SCHEMA_H
 
@@ -94,7 +95,7 @@ bo_status bo_source_rewind(bo_context *context, bo_source *source);
 /* Fits a schema. Only the training rows of `split` (NULL: all rows) decide the codes of target-encoded columns. */
 bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_source *source,
                                const bo_split_desc *split, bo_schema **out);
-/* Computes the codes of target-encoded columns in one pass over the rows, and completes the schema. The source is read from
+/* Computes the codes of target-encoded columns in two passes over the rows, and completes the schema. The source is read from
  * its start. */
 bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_source *source, const bo_split_desc *split,
                            bo_schema *schema);

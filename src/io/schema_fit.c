@@ -1,5 +1,5 @@
 /* Fits a schema to a file: uses of columns, categories, classes, replacements of missing values. One pass; a second one
- * if a column has text after numbers; a last one for target-encoded columns. */
+ * if a column has text after numbers; two more for target-encoded columns. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
