@@ -174,7 +174,6 @@ static bool is_spaced_table(const bo_detect_sample *sample)
     bool texts[MOST] = {false};
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, ' ', &at, &text, &end)) {
         size_t count = 0;
-        if (memchr(text, '"', (size_t)(end - text))) return false;
         for (bool last = false; !last; ++count) {
             bo_reader_field field;
             bo_field_next(' ', &text, end, &field, &last);

@@ -146,8 +146,10 @@ bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *re
         schema->unlabeled += fit->word_rows;
     bo_categories_sort(&schema->classes);
     if (schema->rows == schema->unlabeled)
-        return bo_fail(context, BO_FORMAT, "%s: the target '%s': expected values, found only missing values",
-                       bo_reader_path(reader), schema->target_names[0]);
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: the target '%s': expected values, found only missing values (use --target to name another column)",
+            bo_reader_path(reader), schema->target_names[0]);
     if (fit->desc->keep_unlabeled) schema->unlabeled = 0;
     schema->rows -= schema->unlabeled;
     if (schema->unlabeled)

@@ -439,6 +439,7 @@ static void forms(void **state)
         {"a\tb\ty\n1,234.5\t2\t1\n5,678,901\t3\t2\n", {1234.5f, 2}},
         {"a|b|y\n1.5|2|x, z\n3|4|w\n", {1.5f, 2}},
         {"a b y\n1.5 2 red\n3 4 blue\n", {1.5f, 2}},
+        {"\"a a\" b y\n1.5 2 \"dark \"\"red\"\"\"\n3 4 blue\n", {1.5f, 2}},
         {"\xef\xbb\xbf"
          "a,b,y\r\n1.5,\" 2 \",1\r\n3,4,2\r\n",
          {1.5f, 2}},

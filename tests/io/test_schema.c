@@ -223,6 +223,13 @@ static void names(void **state)
         assert_true(bo_task_parse(bo_task_name((bo_task)i), &task) && task == (bo_task)i);
     for (int i = 0; i <= BO_IMPUTE_MEDIAN; ++i)
         assert_true(bo_impute_parse(bo_impute_name((bo_impute)i), &impute) && impute == (bo_impute)i);
+    bo_column_use use;
+    bo_omission why;
+    for (int i = 0; i <= BO_USE_NOTHING; ++i)
+        assert_true(bo_column_use_parse(bo_column_use_name((bo_column_use)i), &use) && use == (bo_column_use)i);
+    for (int i = 0; i <= BO_OMIT_UNTARGETED; ++i)
+        assert_true(bo_omission_parse(bo_omission_name((bo_omission)i), &why) && why == (bo_omission)i);
+    assert_true(!bo_column_use_name((bo_column_use)9) && !bo_omission_name((bo_omission)5));
     assert_true(bo_format_parse("LibSVM", &format) && format == BO_FORMAT_LIBSVM);
     assert_null(bo_format_name((bo_format)6));
     assert_null(bo_task_name((bo_task)-1));
