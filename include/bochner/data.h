@@ -293,10 +293,14 @@ BO_API bool bo_schema_is_sparse(const bo_schema *schema);
 
 /** The fractions of the rows that are held out. The other rows are for training. */
 typedef struct bo_split_desc {
-    double valid;         /**< fraction for validation (default: 0) */
-    double test;          /**< fraction for test (default: 0) */
-    uint64_t seed;        /**< seed of the choice of rows */
-    uint64_t reserved[4]; /**< must be zero */
+    double valid;  /**< fraction for validation (default: 0) */
+    double test;   /**< fraction for test (default: 0) */
+    uint64_t seed; /**< seed of the choice of rows */
+    /** Cross-validation: the rows are divided into this many folds, and `fold` is the test; 0: not used. `valid` and
+     * `test` must then be 0. */
+    size_t folds;
+    size_t fold;          /**< the fold that is the test, below `folds` */
+    uint64_t reserved[2]; /**< must be zero */
 } bo_split_desc;
 
 /** One or several files that are read as one table, with a split. */

@@ -28,7 +28,7 @@ static bo_status check(bo_context *context, const bo_table_desc *desc)
 
 static bool has_parts(const bo_table_desc *desc)
 {
-    return desc->split.valid > 0 || desc->split.test > 0;
+    return desc->split.valid > 0 || desc->split.test > 0 || desc->split.folds > 0;
 }
 
 /* ---- in memory ------------------------------------------------------------------------------------------------- */
@@ -112,15 +112,17 @@ static bo_status deal_rows(bo_context *context, const bo_table_desc *desc, bo_da
 static bo_status check_counts(bo_context *context, const bo_table_desc *desc, const size_t *counts)
 {
     static const char *const purposes[BO_SPLIT_COUNT] = {"training", "validation", "testing"};
-    const double shares[BO_SPLIT_COUNT] = {1, desc->split.valid, desc->split.test};
+    const bo_split_desc *split = &desc->split;
+    const double test = split->folds ? 1 / (double)split->folds : split->test;
+    const double shares[BO_SPLIT_COUNT] = {1, split->valid, test};
     const size_t all = counts[BO_SPLIT_TRAIN] + counts[BO_SPLIT_VALID] + counts[BO_SPLIT_TEST];
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (shares[p] > 0 && counts[p] == 0)
             return bo_fail(
                 context, BO_INVALID,
                 "%s: holding out a fraction of %g of %zu row%s leaves no rows for %s; use more rows or another fraction",
-                desc->paths ? desc->paths[0] : bo_data_name(&desc->data), desc->split.valid + desc->split.test, all,
-                all == 1 ? "" : "s", purposes[p]);
+                desc->paths ? desc->paths[0] : bo_data_name(&desc->data), split->valid + test, all, all == 1 ? "" : "s",
+                purposes[p]);
     return BO_OK;
 }
 
@@ -163,7 +165,7 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
     if (test) *test = NULL;
     BO_REQUIRE(context, desc, train);
     BO_REQUIRE_IF(context, !(desc->split.valid <= 0), valid);
-    BO_REQUIRE_IF(context, !(desc->split.test <= 0), test);
+    BO_REQUIRE_IF(context, !(desc->split.test <= 0) || desc->split.folds > 0, test);
     bo_data *parts[BO_SPLIT_COUNT] = {NULL};
     bo_data **const out[BO_SPLIT_COUNT] = {train, valid, test};
     bo_status status = load_parts(context, desc, parts);

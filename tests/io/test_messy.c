@@ -272,6 +272,45 @@ static void stream_equals_memory(void **state)
                 "column 'y' is the target and cannot be in");
 }
 
+/* Each row is in the test of one fold; the codes of a fold do not depend on its targets; groups stay together. */
+static void folds(void **state)
+{
+    enum { FOLDS = 4 };
+    test_folder *f = *state;
+    char *text;
+    size_t size, tested = 0;
+    uint64_t seen[300], groups = 0;
+    FILE *out = open_memstream(&text, &size);
+    write_groups(out);
+    fclose(out);
+    bo_table_desc desc = {.data = {.path = test_text(f, "g.csv", text), .group = "who"}, .split = {.folds = FOLDS}};
+    for (desc.split.fold = 0; desc.split.fold < FOLDS; desc.split.fold++) {
+        bo_data *train, *test;
+        assert_ok(f->context, bo_table_load(f->context, &desc, &train, NULL, &test));
+        assert_int_equal(train->rows + test->rows, 270);
+        for (size_t i = 0; i < test->rows; i++) {
+            for (size_t j = 0; j < train->rows; j++) assert_true(train->groups[j] != test->groups[i]);
+            for (uint64_t g = 0; g < groups; g++) assert_true(seen[g] != test->groups[i]);
+        }
+        for (size_t i = 0; i < test->rows; i++) seen[groups + i] = test->groups[i];
+        groups += test->rows;
+        tested += test->rows;
+        bo_data_destroy(train);
+        bo_data_destroy(test);
+    }
+    assert_int_equal(tested, 270);
+    bo_split splits[10];
+    int held = 0;
+    desc.split.fold = 1;
+    assert_ok(f->context, bo_split_rows(f->context, &desc.split, 10, splits));
+    for (int i = 0; i < 10; i++) held += splits[i] == BO_SPLIT_TEST;
+    assert_true(held == 2 || held == 3);
+    desc.split.fold = FOLDS;
+    assert_fails(f->context, BO_INVALID, "a fold below their number",
+                 bo_split_rows(f->context, &desc.split, 10, splits));
+    free(text);
+}
+
 /* ---- kinds of columns ---------------------------------------------------------------------------------------------- */
 
 static bo_schema_column_info column_of(const bo_data *data, size_t index)
@@ -489,14 +528,10 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(target_encoding),
-                                       cmocka_unit_test(no_leaks),
-                                       cmocka_unit_test(stream_equals_memory),
-                                       cmocka_unit_test(kinds),
-                                       cmocka_unit_test(calendar),
-                                       cmocka_unit_test(missing_targets),
-                                       cmocka_unit_test(ids),
-                                       cmocka_unit_test(forms),
-                                       cmocka_unit_test(out_of_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(target_encoding), cmocka_unit_test(no_leaks), cmocka_unit_test(stream_equals_memory),
+        cmocka_unit_test(folds),           cmocka_unit_test(kinds),    cmocka_unit_test(calendar),
+        cmocka_unit_test(missing_targets), cmocka_unit_test(ids),      cmocka_unit_test(forms),
+        cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
