@@ -197,6 +197,34 @@ static bo_status read_block(predict_job *job, size_t *rows)
     return status;
 }
 
+static bool is_labeled(const double *y, size_t targets)
+{
+    for (size_t t = 0; t < targets; t++)
+        if (isnan(y[t])) return false;
+    return true;
+}
+
+/* Compares the predictions with the targets of the rows that have one. */
+static bo_status compare(predict_job *job, size_t rows)
+{
+    bo_context *context = job->session->context;
+    const size_t targets = bo_schema_targets(job->schema), classes = job->report->classes;
+    bo_status status = BO_OK;
+    for (size_t i = 0, end; i < rows && status == BO_OK; i = end + 1) {
+        const double *y = job->y + i * targets;
+        for (end = i; end < rows && is_labeled(job->y + end * targets, targets);) end++;
+        if (end > i && classes)
+            status =
+                bo_metrics_add_classes(context, job->metrics, end - i, y, job->classes + i, job->mean + i * classes);
+        else if (end > i)
+            status = job->std ? bo_metrics_add_intervals(context, job->metrics, end - i, y, job->mean + i * targets,
+                                                         job->std + i * targets, job->low95 + i * targets,
+                                                         job->high95 + i * targets)
+                              : bo_metrics_add(context, job->metrics, end - i, y, job->mean + i * targets, NULL);
+    }
+    return status;
+}
+
 static bool predict_all(predict_job *job)
 {
     cli_session *session = job->session;
@@ -205,12 +233,7 @@ static bool predict_all(predict_job *job)
     while ((status = read_block(job, &rows)) == BO_OK && rows > 0) {
         status = cli_interrupted() ? BO_CANCELED : predict_block(job, rows);
         if (status != BO_OK) break;
-        if (job->has_target && job->report->classes)
-            status = bo_metrics_add_classes(session->context, job->metrics, rows, job->y, job->classes, job->mean);
-        else if (job->has_target)
-            status = job->std ? bo_metrics_add_intervals(session->context, job->metrics, rows, job->y, job->mean,
-                                                         job->std, job->low95, job->high95)
-                              : bo_metrics_add(session->context, job->metrics, rows, job->y, job->mean, NULL);
+        if (job->has_target) status = compare(job, rows);
         if (status != BO_OK) break;
         if (!write_rows(job, rows)) return false;
         job->rows += rows;
@@ -282,6 +305,7 @@ static bool open_data(predict_job *job)
     bo_data_desc desc = {.path = job->data_path,
                          .format = job->options->format,
                          .labels = job->options->labels,
+                         .keep_unlabeled = true,
                          .no_target = job->schema == NULL};
     bool own = job->schema == NULL;
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
@@ -347,9 +371,12 @@ static int run(predict_job *job)
         return cli_fail(job->session, "--plot: %s does not have the target column, which the plot needs",
                         job->data_path);
     if (!allocate(job) || !open_output(job)) return CLI_FAILED;
-    bool ok = predict_all(job) && (!job->has_target || job->metrics->rows > 0 ||
+    bool ok = predict_all(job) && (!job->has_target || job->rows > 0 ||
                                    cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
     if (!ok || !cli_answers_end(&job->answers)) return CLI_FAILED;
+    job->has_target = job->has_target && job->metrics->rows > 0; /* the column may be empty */
+    if (options->plot && !job->has_target)
+        return cli_fail(job->session, "--plot: all targets of %s are missing", job->data_path);
     if (job->session->common.json)
         report_json(job);
     else if (job->has_target && !job->session->common.quiet)

@@ -113,7 +113,8 @@ static bool fit_stream(embed_job *job)
     bo_embedding_rows sample = {.dim = dim, .x = x, .common_unit = bo_schema_has_common_unit(job->schema)};
     bo_embedding_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
-    if (status == BO_OK) status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, &sample.rows);
+    if (status == BO_OK)
+        status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, NULL, &sample.rows);
     if (status == BO_OK) status = bo_embedding_fitting_create(context, &desc, &sample, &fitting);
     if (status == BO_OK) status = pass(job, "fitting", add_block, fitting);
     if (status == BO_OK) status = bo_embedding_fitting_finish(context, fitting, &job->embedding);
@@ -323,6 +324,7 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
                      .source = {.data = {.path = paths[0],
                                          .format = o->format,
                                          .target = o->target,
+                                         .keep_unlabeled = true,
                                          .no_target = !o->target,
                                          .categorical = o->categorical,
                                          .drop = o->drop,
@@ -378,10 +380,14 @@ static const cli_option rows[] = {
     TEXT("target", "NAME|INDEX", cli_embed_options, target, "column that is not an input, such as the target of a fit",
          .otherwise = "every column is an input"),
     TEXT("drop", "COLS", cli_embed_options, drop, "columns to ignore, by name or index"),
-    TEXT("categorical", "COLS|auto", cli_embed_options, categorical,
-         "columns to one-hot encode, by name or index; auto: every text column"),
-    CHOICE("impute", "HOW", cli_embed_options, impute, bo_impute_name,
-           "replacement of missing values (none: they are an error)", .initial = "none"),
+    TEXT("categorical", "COLS|auto|none", cli_embed_options, categorical,
+         "columns to one-hot encode, by name or index; none: text columns are an error",
+         .otherwise = "auto: text columns of up to 32 values"),
+    CHOICE(
+        "impute", "HOW", cli_embed_options, impute, bo_impute_name,
+        "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they are "
+        "an error)",
+        .initial = "auto"),
     CHOICE("format", "FORMAT", cli_embed_options, format, bo_format_name, "format of the files", .initial = "auto"),
     FLAG("stream", cli_embed_options, stream,
          "read the files in blocks, in several passes; memory does not grow with the number of rows"),

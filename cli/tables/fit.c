@@ -1,6 +1,7 @@
 /* bochner fit: fits a kernel machine to a table. */
 #include "fit.h"
 #include "../common/paths.h"
+#include "columns_line.h"
 #include "folds.h"
 #include "length_scales.h"
 #include "maps.h"
@@ -47,6 +48,17 @@ static const char *solver_words(bo_solver solver)
     }
 }
 
+/* The target is a number of few values: says why it is a class. */
+static bool is_class_of_numbers(const bo_schema *schema)
+{
+    const size_t classes = bo_schema_classes(schema);
+    for (size_t i = 0; i < classes; i++) {
+        const char *label = bo_schema_class(schema, i);
+        if (label[strspn(label, "-0123456789")]) return false;
+    }
+    return classes > 2;
+}
+
 static void say_data(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
@@ -64,6 +76,12 @@ static void say_data(cli_fit_job *job, size_t rows)
     cli_say(job->session, "Data        %s%s rows x %s column%s of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
             cli_count(bo_schema_inputs(schema)).s, bo_schema_inputs(schema) == 1 ? "" : "s", job->source.paths[0],
             files, task);
+    cli_columns_say(job->session, schema);
+    if (job->options->task == BO_TASK_AUTO && is_class_of_numbers(schema))
+        cli_say(job->session,
+                "Task        classification, because %s has only %s different values, all integers (use --task "
+                "regression to predict a number)",
+                bo_schema_target(schema, 0), cli_count(classes).s);
     if (2 * classes > rows)
         cli_warn(job->session, "the target has %s classes in %s rows; use --task regression if it is a number",
                  cli_count(classes).s, cli_count(rows).s);
@@ -294,6 +312,9 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
                  .task = o->task,
                  .categorical = o->categorical,
                  .drop = o->drop,
+                 .keep = o->keep,
+                 .weights = o->weights,
+                 .group = o->group,
                  .impute = o->impute,
                  .sample_rows = o->stream ? o->sample : 0,
                  .seed = seed,
@@ -447,11 +468,23 @@ static const cli_option rows[] = {
          .otherwise = "the last column"),
     TEXT("labels", "FILE", cli_fit_options, labels, "file with the targets, one row per training row"),
     CHOICE("task", "TASK", cli_fit_options, task, bo_task_name, "task", .initial = "auto"),
-    TEXT("categorical", "COLS|auto", cli_fit_options, categorical,
-         "columns to one-hot encode, by name or index; auto: every text column"),
+    TEXT(
+        "categorical", "COLS|auto|none", cli_fit_options, categorical,
+        "columns to one-hot encode, by name or index, also if they are numbers or have more than 32 values; none: text "
+        "columns are an error",
+        .otherwise = "auto: text columns are one-hot encoded up to 32 values, and target-encoded beyond"),
     TEXT("drop", "COLS", cli_fit_options, drop, "columns to ignore, by name or index"),
-    CHOICE("impute", "HOW", cli_fit_options, impute, bo_impute_name,
-           "replacement of missing values (none: they are an error)", .initial = "none"),
+    TEXT("keep", "COLS", cli_fit_options, keep, "the only columns to use as inputs, by name or index",
+         .otherwise = "all, except row numbers and text that is nearly unique"),
+    TEXT("sample-weights", "COL", cli_fit_options, weights,
+         "column with the weights of the rows, numbers >= 0; it is not an input"),
+    TEXT("group", "COL", cli_fit_options, group,
+         "column whose equal values are one group; --holdout keeps the rows of a group together; it is not an input"),
+    CHOICE(
+        "impute", "HOW", cli_fit_options, impute, bo_impute_name,
+        "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they are "
+        "an error); rows without a target are left out, except with none",
+        .initial = "auto"),
     CHOICE("format", "FORMAT", cli_fit_options, format, bo_format_name, "format of the files", .initial = "auto"),
     TEXT("test", "FILE", cli_fit_options, test, "test the model on the rows of this file"),
     TEXT("test-labels", "FILE", cli_fit_options, test_labels, "file with the targets of --test"),
@@ -560,7 +593,7 @@ const cli_usage cli_fit_usage = {
     .synopsis = "TRAIN... --out MODEL [options]",
     .about =
         "Fits a kernel machine on random features that predicts a column of a table. TRAIN is CSV, TSV, .npy, "
-        "libsvm, IDX or whitespace-separated numbers, optionally gzip-compressed; several files are read as one. "
+        "libsvm, IDX or whitespace-separated values, optionally gzip-compressed; several files are read as one. "
         "Nothing needs to be tuned: gamma and lambda are chosen by search. Under mpirun, the rows are divided among "
         "the ranks.",
     .examples = "  bochner fit train.csv --target price --out price.model\n"

@@ -7,7 +7,8 @@
 
 typedef struct cli_fit_options {
     cli_given was_given;
-    const char *labels, *target, *test, *test_labels, *categorical, *drop, *length_scales, *out, *plot;
+    const char *labels, *target, *test, *test_labels, *categorical, *drop, *keep, *weights, *group, *length_scales,
+        *out, *plot;
     bo_task task;
     bo_format format;
     bo_impute impute;

@@ -1,6 +1,7 @@
 /* The report of a fit, as text and as JSON. */
 #include "fit.h"
 #include "accuracy_statement.h"
+#include "columns_line.h"
 #include "folds.h"
 #include "kernel_line.h"
 #include "validation.h"
@@ -49,6 +50,7 @@ void cli_fit_json(const cli_fit_job *job)
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     json_model(&json, bo_machine_report(job->machine));
+    cli_columns_json(&json, cli_fit_schema(job));
     cli_json_add_number(&json, "total_seconds", cli_now() - job->started);
     cli_json_add_count(&json, "memory_bytes", job->plan.bytes);
     cli_json_add_flag(&json, "stream", job->options->stream);

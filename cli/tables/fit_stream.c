@@ -19,9 +19,9 @@ static bool share_schema(cli_fit_job *job)
     void *json = NULL;
     size_t size = 0;
     if (session->ranks.rank == 0) {
-        if (failed(job, bo_schema_fit(session->context, &job->source.data, &job->schema))) return false;
+        if (failed(job, bo_table_fit_schema(session->context, &job->source, &job->schema))) return false;
         if (session->ranks.size < 2) return true;
-        if (failed(job, bo_schema_save_memory(session->context, job->schema, &json, &size))) return false;
+        if (failed(job, bo_schema_share_memory(session->context, job->schema, &json, &size))) return false;
     }
     bool ok = cli_ranks_broadcast(&session->ranks, &size, sizeof size);
     char *copy = cli_allocate(size, 1, "schema");
@@ -38,6 +38,7 @@ static bool share_schema(cli_fit_job *job)
 typedef struct sample {
     float *x; /* NULL: sparse */
     double *y;
+    float *weights; /* NULL: all 1 */
     size_t rows;
     bo_data *sparse; /* on one rank */
 } sample;
@@ -71,16 +72,18 @@ static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
     if (!cli_ranks_broadcast(&session->ranks, &want, sizeof want)) return false;
     out->x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
     out->y = cli_allocate(want * targets, sizeof(double), "a sample of the rows");
+    if (job->options->weights) out->weights = cli_allocate(want, sizeof(float), "a sample of the rows");
     if (session->ranks.rank == 0 && failed(job, bo_table_sample(session->context, &job->source, job->schema, counts,
-                                                                want, out->x, out->y, &out->rows)))
+                                                                want, out->x, out->y, out->weights, &out->rows)))
         return false;
     return cli_ranks_broadcast(&session->ranks, &out->rows, sizeof out->rows) &&
+           (!out->weights || cli_ranks_broadcast(&session->ranks, out->weights, out->rows * sizeof(float))) &&
            cli_ranks_broadcast(&session->ranks, out->x, out->rows * dim * sizeof(float)) &&
            cli_ranks_broadcast(&session->ranks, out->y, out->rows * targets * sizeof(double));
 }
 
 static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x, const bo_sparse *sparse,
-                             const double *y)
+                             const double *y, const float *weights)
 {
     return (bo_samples){.rows = rows,
                         .dim = bo_schema_inputs(job->schema),
@@ -88,6 +91,7 @@ static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x
                         .x = x,
                         .y = y,
                         .classes = bo_schema_classes(job->schema),
+                        .weights = weights,
                         .common_unit = bo_schema_has_common_unit(job->schema),
                         .sparse = sparse};
 }
@@ -123,7 +127,7 @@ static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected
     while (status == BO_OK) {
         status = next_block(job, table, x, y, &rows, &count);
         if (status != BO_OK || count == 0) break;
-        bo_samples block = samples_of(job, count, x, x ? NULL : &rows, y);
+        bo_samples block = samples_of(job, count, x, x ? NULL : &rows, y, bo_table_weights(table));
         status = cli_interrupted() ? BO_CANCELED : bo_fitting_add(session->context, fitting, &block);
         done += count;
         cli_progress_report(&session->progress, "reading rows", (double)done, expected);
@@ -150,8 +154,8 @@ static bool check_unchanged(cli_fit_job *job, size_t rows)
 static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
 {
     cli_session *session = job->session;
-    bo_samples samples =
-        samples_of(job, chosen->rows, chosen->x, job->sample, job->sample ? chosen->sparse->y : chosen->y);
+    bo_samples samples = samples_of(job, chosen->rows, chosen->x, job->sample,
+                                    job->sample ? chosen->sparse->y : chosen->y, chosen->weights);
     bo_fitting *fitting = NULL;
     bo_status status = bo_fitting_create(session->context, &job->desc, &samples, &fitting);
     if (status == BO_OK) status = add_rows(job, fitting, expected);
@@ -264,6 +268,7 @@ bool cli_fit_stream(cli_fit_job *job)
     job->sample = NULL;
     free(chosen.x);
     free(chosen.y);
+    free(chosen.weights);
     free(counts);
     return ok;
 }

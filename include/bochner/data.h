@@ -1,7 +1,7 @@
 /** @file
  * Tables and arrays from files or memory.
  *
- * Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers, each also gzip-compressed, whole or
+ * Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated values, each also gzip-compressed, whole or
  * in blocks. A schema describes the meaning of each column; it is saved with the model. Arrays of any rank are read
  * from .npy. Splits and tables hold out rows for validation and test. Error messages name file, line and column.
  *
@@ -30,11 +30,11 @@ extern "C" {
 /** The format of a file. */
 typedef enum bo_format {
     BO_FORMAT_AUTO = 0,   /**< detected from the contents, then from the name */
-    BO_FORMAT_CSV = 1,    /**< comma-separated values */
+    BO_FORMAT_CSV = 1,    /**< values separated by commas, semicolons, tabs or vertical bars */
     BO_FORMAT_NPY = 2,    /**< NumPy array */
     BO_FORMAT_LIBSVM = 3, /**< sparse text; the label is column 0, named "label"; indices start at 1 */
     BO_FORMAT_IDX = 4,    /**< binary format of MNIST */
-    BO_FORMAT_SPACED = 5  /**< numbers separated by blanks or tabs */
+    BO_FORMAT_SPACED = 5  /**< values separated by blanks or tabs */
 } bo_format;
 
 /** The kind of prediction. */
@@ -46,9 +46,12 @@ typedef enum bo_task {
 
 /** The replacement of missing values. */
 typedef enum bo_impute {
-    BO_IMPUTE_NONE = 0,  /**< missing values are refused */
-    BO_IMPUTE_MEAN = 1,  /**< the mean of the column */
-    BO_IMPUTE_MEDIAN = 2 /**< the median of the column */
+    /** The mean of the column; a column that has missing values in the training data gets one more input, which is 1
+     * where the value is missing. */
+    BO_IMPUTE_AUTO = 0,
+    BO_IMPUTE_NONE = 1,  /**< missing values are refused */
+    BO_IMPUTE_MEAN = 2,  /**< the mean of the column */
+    BO_IMPUTE_MEDIAN = 3 /**< the median of the column */
 } bo_impute;
 
 /** The meaning of the columns of a table: inputs, categories, targets, classes. Immutable. */
@@ -70,12 +73,22 @@ typedef struct bo_data_desc {
     /** The task (default: classification if the target is text, or has at most 20 distinct values that are all
      * integers, or comes from an IDX file; otherwise regression). */
     bo_task task;
-    /** Columns to encode one-hot: "auto" for all text columns, or comma-separated names or indices. NULL: none; text
-     * columns are refused. */
+    /** Columns to encode one-hot, also if they are numbers: comma-separated names or indices. Other text columns are
+     * read as bo_column_use describes. NULL or "auto": no others; "none": text columns are refused. */
     const char *categorical;
     /** Columns to ignore: comma-separated names or indices. NULL: none. */
     const char *drop;
-    bo_impute impute; /**< replacement of missing values (default: they are refused, with row and column) */
+    /** The only columns to use as inputs, also if they look like row numbers or names: comma-separated names or indices.
+     * NULL: all that are not dropped. */
+    const char *keep;
+    const char *weights; /**< a column of weights >= 0 of the rows (bo_data.weights), which is no input; or NULL */
+    const char *group;   /**< a column whose equal values are one group (bo_data.groups), which is no input; or NULL */
+    /** Replacement of missing values (default: BO_IMPUTE_AUTO). Unless it is BO_IMPUTE_NONE, rows whose target is
+     * missing are left out with a warning. */
+    bo_impute impute;
+    /** Rows whose target is missing are kept, with NAN as their target, and a schema that is fitted has no
+     * target-encoded columns. For predictions and other results in the order of the file. */
+    bool keep_unlabeled;
     /** bo_schema_fit() only: medians are computed from a random sample of this many rows (default: all rows).
      * Categories, classes and means are always computed from the whole table. */
     size_t sample_rows;
@@ -101,13 +114,15 @@ typedef struct bo_sparse {
  */
 typedef struct bo_data {
     size_t rows;       /**< number of rows */
-    size_t dim;        /**< number of input columns, after one-hot encoding */
+    size_t dim;        /**< number of input columns, after encoding */
     size_t targets;    /**< number of target columns; 1 for classes */
     float *x;          /**< inputs, rows x dim; NULL if they are sparse */
     double *y;         /**< targets, rows x targets; for classes the class index; NULL without a target */
     size_t classes;    /**< number of classes; 0: regression */
     bo_schema *schema; /**< the schema; owned by the data */
     bo_sparse *sparse; /**< the inputs as sparse rows (bo_data_desc.sparse); owned by the data; or NULL */
+    float *weights;    /**< the weight of each row (bo_data_desc.weights); or NULL */
+    uint64_t *groups;  /**< a number per row, equal for rows of the same group (bo_data_desc.group); or NULL */
 } bo_data;
 
 /** Reads a whole table.
@@ -138,14 +153,14 @@ BO_API void bo_data_destroy(bo_data *data);
  */
 BO_API void bo_schema_destroy(bo_schema *schema);
 
-/** Returns the number of columns of x, after one-hot encoding: `dim` of data and machines.
+/** Returns the number of columns of x, after encoding: `dim` of data and machines.
  *
  * @param schema   the schema
  * @return the number of columns
  */
 BO_API size_t bo_schema_inputs(const bo_schema *schema);
 
-/** Returns the name of a column of x, such as "rooms" or "town=Rye".
+/** Returns the name of a column of x, such as "rooms", "town=Rye", "sold: year" or "rooms: missing".
  *
  * @param schema   the schema
  * @param index    the column
@@ -182,6 +197,73 @@ BO_API size_t bo_schema_classes(const bo_schema *schema);
  * @return the label, owned by the schema; NULL if there is no such class
  */
 BO_API const char *bo_schema_class(const bo_schema *schema, size_t index);
+
+/** What a column of a file is used for. */
+typedef enum bo_column_use {
+    BO_USE_NUMBER = 0,  /**< an input: a number */
+    BO_USE_BOOLEAN = 1, /**< an input that is 0 or 1: true and false, yes and no, t and f, y and n */
+    /** Inputs: year, day of the year, weekday (1 Monday to 7 Sunday) and, if there are times, hour. Dates are written as
+     * 2024-01-31, 31.01.2024 or 31/01/2024, or as 01/31/2024 if the column allows no other reading. */
+    BO_USE_DATE = 2,
+    /** One input per value of a text column: 1 where it has this value. For text columns of at most 32 different values,
+     * so that a column of text does not outweigh the others in distances between rows. */
+    BO_USE_ONE_HOT = 3,
+    /** Inputs: the mean of each target over the rows of the same value, adjusted linearly for the other columns; for
+     * classes their frequencies, one input for two classes. For text columns of more than 32 different values. The mean is
+     * shrunk toward the mean of all rows, more so the less the values differ; unknown values have the mean of all rows. The
+     * code of a training row is computed from four fifths of the rows, to which it does not belong, so that it does not
+     * contain its own target. */
+    BO_USE_ENCODED = 4,
+    BO_USE_TARGET = 5,  /**< the target */
+    BO_USE_WEIGHTS = 6, /**< bo_data_desc.weights */
+    BO_USE_GROUP = 7,   /**< bo_data_desc.group */
+    BO_USE_NOTHING = 8  /**< left out */
+} bo_column_use;
+
+/** Why a column is left out. */
+typedef enum bo_omission {
+    BO_OMIT_REQUESTED = 0, /**< bo_data_desc.drop or bo_data_desc.keep, or the label of libsvm text beside `labels` */
+    /** Row numbers: all different, consecutive integers, in a table of at least 20 rows; or a column named id (or _id at the
+     * end) of which all values are different. */
+    BO_OMIT_NUMBERED = 1,
+    BO_OMIT_UNIQUE = 2,    /**< text such as names: more than 16 different values, and fewer than 2 rows per value */
+    BO_OMIT_EMPTY = 3,     /**< all values are missing */
+    BO_OMIT_UNTARGETED = 4 /**< text of more than 32 different values, and there is no target to encode it with */
+} bo_omission;
+
+/** A column of a file in a schema. */
+typedef struct bo_schema_column_info {
+    const char *name;     /**< the name, owned by the schema; NULL: the file has no names */
+    bo_column_use use;    /**< what it is used for */
+    size_t inputs;        /**< the number of columns of x, including the one for missing values */
+    size_t values;        /**< the number of different values of a text column */
+    size_t missing;       /**< the number of missing values in the training data */
+    bo_omission why;      /**< with BO_USE_NOTHING: the reason */
+    uint64_t reserved[4]; /**< zero */
+} bo_schema_column_info;
+
+/** Returns the number of columns of the file that the schema was fitted on.
+ *
+ * @param schema   the schema
+ * @return the number of columns
+ */
+BO_API size_t bo_schema_columns(const bo_schema *schema);
+
+/** Describes a column of the file that the schema was fitted on.
+ *
+ * @param schema     the schema
+ * @param index      the column
+ * @param[out] out   the description
+ * @return false if there is no such column
+ */
+BO_API bool bo_schema_column(const bo_schema *schema, size_t index, bo_schema_column_info *out);
+
+/** Returns the number of rows that were left out because their target is missing.
+ *
+ * @param schema   the schema
+ * @return the number of rows of the file that the schema was fitted on; 0 for a schema of a model file
+ */
+BO_API size_t bo_schema_unlabeled(const bo_schema *schema);
 
 /** Returns the number of rows that the schema was fitted on.
  *
@@ -221,10 +303,14 @@ BO_API bool bo_schema_input_column(const bo_schema *schema, size_t input, size_t
 
 /** The fractions of the rows that are held out. The other rows are for training. */
 typedef struct bo_split_desc {
-    double valid;         /**< fraction for validation (default: 0) */
-    double test;          /**< fraction for test (default: 0) */
-    uint64_t seed;        /**< seed of the choice of rows */
-    uint64_t reserved[4]; /**< must be zero */
+    double valid;  /**< fraction for validation (default: 0) */
+    double test;   /**< fraction for test (default: 0) */
+    uint64_t seed; /**< seed of the choice of rows */
+    /** Cross-validation: the rows are divided into this many folds, and `fold` is the test; 0: not used. `valid` and
+     * `test` must then be 0. */
+    size_t folds;
+    size_t fold;          /**< the fold that is the test, below `folds` */
+    uint64_t reserved[2]; /**< must be zero */
 } bo_split_desc;
 
 /** One or several files that are read as one table, with a split. */
@@ -232,7 +318,7 @@ typedef struct bo_table_desc {
     bo_data_desc data;        /**< how a file is read */
     const char *const *paths; /**< files that are read one after the other; NULL: the table of `data` */
     size_t files;             /**< number of paths */
-    bo_split_desc split;      /**< the split, by row number over all files (bo_split_row()) */
+    bo_split_desc split;      /**< the split, by row number over all files or by group (bo_split_row()) */
     uint64_t reserved[4];     /**< must be zero */
 } bo_table_desc;
 
@@ -414,6 +500,36 @@ BO_API const char *bo_task_name(bo_task task);
  */
 BO_API const char *bo_impute_name(bo_impute impute);
 
+/** Returns the name of a use of a column, such as "one-hot".
+ *
+ * @param use   the use
+ * @return the name; NULL if the value is not in the enum
+ */
+BO_API const char *bo_column_use_name(bo_column_use use);
+
+/** Returns the reason why a column is left out, such as "nearly unique".
+ *
+ * @param why   the reason
+ * @return the words; NULL if the value is not in the enum
+ */
+BO_API const char *bo_omission_name(bo_omission why);
+
+/** Finds a use of a column by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the use; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
+BO_API bool bo_column_use_parse(const char *name, bo_column_use *out);
+
+/** Finds a reason why a column is left out by its words. Case is ignored.
+ *
+ * @param name       the words, or NULL
+ * @param[out] out   the reason; unchanged if the words are unknown
+ * @return false if the words are unknown or NULL
+ */
+BO_API bool bo_omission_parse(const char *name, bo_omission *out);
+
 /** Finds a format by its name. Case is ignored.
  *
  * @param name       the name, or NULL
@@ -471,7 +587,8 @@ BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
-/** Fits a schema in one pass over a table: kinds of columns, categories, classes, imputation values, number of rows.
+/** Fits a schema to a table: uses of columns, categories, classes, imputation values, number of rows. Takes one pass, one
+ * more if a column has text after numbers, and two more if there are target-encoded columns.
  *
  * @param context    the context
  * @param desc       the table
@@ -479,6 +596,16 @@ BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
  * @return as bo_data_load()
  */
 BO_API bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out);
+
+/** Fits a schema to the first file of a table, as bo_schema_fit() does. Rows that are held out do not influence the codes
+ * of target-encoded columns.
+ *
+ * @param context    the context
+ * @param desc       the table
+ * @param[out] out   the schema; release it with bo_schema_destroy()
+ * @return as bo_data_load()
+ */
+BO_API bo_status bo_table_fit_schema(bo_context *context, const bo_table_desc *desc, bo_schema **out);
 
 /** Writes a schema to memory as JSON text.
  *
@@ -534,6 +661,13 @@ BO_API void bo_stream_close(bo_stream *stream);
  */
 BO_API bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
                                 size_t *rows);
+
+/** Returns the weights of the rows that the last bo_stream_next() read.
+ *
+ * @param stream   the stream
+ * @return one weight per row, valid until the next call; NULL if the schema has no weights
+ */
+BO_API const float *bo_stream_weights(const bo_stream *stream);
 
 /** Returns whether a stream can be read as sparse rows: libsvm text, and a schema of numbers without imputation.
  *
@@ -621,10 +755,11 @@ BO_API bool bo_split_parse(const char *name, bo_split *out);
 /** Returns the part that a row belongs to, by a hash of seed and row number.
  *
  * The number of rows need not be known: a stream and a table in memory are split in the same way. The fractions are
- * met on average, not exactly.
+ * met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows of a
+ * group stay together.
  *
  * @param desc   the split
- * @param row    the row number, from 0
+ * @param row    the row number, from 0, or the number of the group
  * @return TRAIN, VALID or TEST
  */
 BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
@@ -711,6 +846,13 @@ BO_API void bo_table_close(bo_table *table);
 BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y,
                                size_t *count);
 
+/** Returns the weights of the rows that the last bo_table_next() read.
+ *
+ * @param table   the table
+ * @return one weight per row, valid until the next call; NULL if the schema has no weights
+ */
+BO_API const float *bo_table_weights(const bo_table *table);
+
 /** Reads the next rows of a table as sparse rows.
  *
  * @param context    the context
@@ -743,8 +885,8 @@ typedef struct bo_reader bo_reader;
 typedef struct bo_data_block {
     size_t rows;    /**< number of rows */
     size_t columns; /**< number of columns */
-    /** Numbers, rows x columns. NAN for a missing value (empty, NA, NaN, null or ? in text; NaN in binary formats) and
-     * for text. */
+    /** Numbers, rows x columns. NAN for a missing value (empty, NA, N/A, NaN, null or ? in text; NaN in binary formats)
+     * and for text. */
     const double *cells;
     /** Text, rows x columns: the string of a cell that is text, or of a number that is spelled like a code (leading
      * zeros, as in 007, or more digits than a double holds); NULL for other numbers and missing values. NULL if the block has no
@@ -856,7 +998,18 @@ BO_API bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t r
 
 #ifdef BO_EXPERIMENTAL
 
-/** Counts the rows of each file of a table, including the rows that are held out.
+/** Writes a schema to memory as bo_schema_save_memory() does, with the codes for training rows, for the other ranks of a
+ * parallel job.
+ *
+ * @param context      the context
+ * @param schema       the schema
+ * @param[out] bytes   the text, followed by a NUL; release it with bo_free()
+ * @param[out] size    the number of bytes without the NUL
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_schema_share_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size);
+
+/** Counts the rows of each file of a table, including the rows that are held out, without those whose target is missing.
  *
  * @param context       the context
  * @param desc          the table
@@ -876,11 +1029,13 @@ BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, 
  * @param want           the maximum number of rows to draw
  * @param[out] x         inputs, want x dim
  * @param[out] y         targets, want x targets
+ * @param[out] weights   weights of the rows, `want` numbers; or NULL
  * @param[out] sampled   the number of rows drawn
  * @return as bo_data_load()
  */
 BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                                 const size_t *counts, size_t want, float *x, double *y, size_t *sampled);
+                                 const size_t *counts, size_t want, float *x, double *y, float *weights,
+                                 size_t *sampled);
 
 /** Copies a text that can be read only once, from standard input or a pipe, to a temporary file, so that it can be read
  * several times.

@@ -13,7 +13,7 @@ void bo_categories_free(bo_categories *set)
     memset(set, 0, sizeof *set);
 }
 
-static uint64_t hash_label(double number, const char *text)
+uint64_t bo_label_hash(double number, const char *text)
 {
     uint64_t hash = 1469598103934665603u; /* FNV-1a */
     if (text) {
@@ -36,7 +36,7 @@ static bool same_label(const bo_category *item, double number, const char *text)
 /* The slot of the label, or the free slot for it. */
 static size_t locate(const bo_categories *set, double number, const char *text)
 {
-    size_t at = (size_t)hash_label(number, text) & (set->table_size - 1);
+    size_t at = (size_t)bo_label_hash(number, text) & (set->table_size - 1);
     while (set->table[at] && !same_label(&set->items[set->table[at] - 1], number, text))
         at = (at + 1) & (set->table_size - 1);
     return at;

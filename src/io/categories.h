@@ -22,6 +22,8 @@ typedef struct bo_categories {
 } bo_categories;
 
 void bo_categories_free(bo_categories *set);
+/* A hash of `text`, or of `number` if text is NULL. */
+uint64_t bo_label_hash(double number, const char *text);
 /* Finds `text`, or `number` if text is NULL. SIZE_MAX: not found. */
 size_t bo_categories_find(const bo_categories *set, double number, const char *text);
 /* Adds a label if it is new. BO_INVALID, without a message, if the set is full (BO_MAX_CATEGORIES). */

@@ -8,7 +8,7 @@
 /* Names in command lines and schemas. */
 static const char *const format_names[] = {"auto", "csv", "npy", "libsvm", "idx", "spaced"};
 static const char *const task_names[] = {"auto", "regression", "classification"};
-static const char *const impute_names[] = {"none", "mean", "median"};
+static const char *const impute_names[] = {"auto", "none", "mean", "median"};
 
 BO_NAMED(format, bo_format, format_names)
 BO_NAMED(task, bo_task, task_names)
@@ -22,6 +22,8 @@ void bo_data_destroy(bo_data *data)
     bo_free(data->x);
     bo_sparse_destroy(data->sparse);
     bo_free(data->y);
+    bo_free(data->weights);
+    bo_free(data->groups);
     bo_schema_destroy(data->schema);
     bo_free(data);
 }
@@ -38,7 +40,7 @@ static bo_status check_size(bo_context *context, size_t rows, size_t dim)
 }
 
 /* Makes room for `rows` rows and keeps the existing ones. */
-static bo_status make_room(bo_context *context, bo_data *data, size_t rows)
+static bo_status make_room(bo_context *context, bo_data *data, const bo_stream *stream, size_t rows)
 {
     if (data->dim && rows > SIZE_MAX / sizeof(double) / data->dim)
         return bo_fail(context, BO_MEMORY, "out of memory: %zu rows x %zu columns", rows, data->dim);
@@ -46,11 +48,29 @@ static bo_status make_room(bo_context *context, bo_data *data, size_t rows)
     float *x = bo_realloc(context, data->x, rows * data->dim, sizeof *x, "the data");
     if (!x) return BO_MEMORY;
     data->x = x;
+    if (stream->weight_column != SIZE_MAX) {
+        float *weights = bo_realloc(context, data->weights, rows, sizeof *weights, "the weights");
+        if (!weights) return BO_MEMORY;
+        data->weights = weights;
+    }
+    if (stream->group_column != SIZE_MAX) {
+        uint64_t *groups = bo_realloc(context, data->groups, rows, sizeof *groups, "the groups");
+        if (!groups) return BO_MEMORY;
+        data->groups = groups;
+    }
     if (data->targets == 0) return BO_OK;
     double *y = bo_realloc(context, data->y, rows * data->targets, sizeof *y, "the targets");
     if (!y) return BO_MEMORY;
     data->y = y;
     return BO_OK;
+}
+
+/* Counts rows that were read, with their weights and groups. */
+static void add_rows(bo_data *data, const bo_stream *stream, size_t rows)
+{
+    if (data->weights) memcpy(data->weights + data->rows, stream->notes.weight, rows * sizeof *data->weights);
+    if (data->groups) memcpy(data->groups + data->rows, stream->notes.group, rows * sizeof *data->groups);
+    data->rows += rows;
 }
 
 /* The table is full: reads one more row, if there is one, through a separate buffer, then grows. */
@@ -62,11 +82,11 @@ static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *st
     bo_status status = x && y ? bo_stream_next(context, stream, 1, x, data->y ? y : NULL, &got) : BO_MEMORY;
     if (status == BO_OK && got && *room > SIZE_MAX / 4)
         status = bo_fail(context, BO_MEMORY, "out of memory: the table has too many rows");
-    if (status == BO_OK && got) status = make_room(context, data, *room *= 2);
+    if (status == BO_OK && got) status = make_room(context, data, stream, *room *= 2);
     if (status == BO_OK && got) {
         memcpy(data->x + data->rows * data->dim, x, data->dim * sizeof *x);
         if (data->y) memcpy(data->y + data->rows * data->targets, y, data->targets * sizeof *y);
-        ++data->rows;
+        add_rows(data, stream, 1);
     }
     bo_free(x);
     bo_free(y);
@@ -77,7 +97,7 @@ static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream,
 {
     const bo_reader *reader = bo_stream_source(stream)->data;
     size_t room = expected ? expected : BO_LOAD_ROWS;
-    BO_TRY(make_room(context, data, room));
+    BO_TRY(make_room(context, data, stream, room));
     for (;;) {
         const size_t left = room - data->rows, want = left < BO_LOAD_ROWS ? left : BO_LOAD_ROWS;
         size_t got;
@@ -91,7 +111,7 @@ static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream,
         }
         BO_TRY(bo_stream_next(context, stream, want, data->x + data->rows * data->dim,
                               data->y ? data->y + data->rows * data->targets : NULL, &got));
-        data->rows += got;
+        add_rows(data, stream, got);
         if (got < want) break;
     }
     if (data->rows == 0) return bo_fail(context, BO_FORMAT, "%s: expected rows, found none", bo_reader_path(reader));
@@ -128,7 +148,8 @@ static bool is_worthwhile(const bo_schema *schema)
     return 4.0 * (double)schema->numbers < (double)schema->rows * (double)schema->dim;
 }
 
-static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data *data)
+static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
+                      const bo_split_desc *split, bo_data *data)
 {
     bo_source source;
     bo_stream *stream;
@@ -137,7 +158,7 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
     if (schema) {
         data->schema = bo_schema_retain(schema);
     } else {
-        status = bo_schema_fit_source(context, desc, &source, &data->schema);
+        status = bo_schema_fit_source(context, desc, &source, split, &data->schema);
         if (status == BO_OK) status = bo_source_rewind(context, &source);
     }
     if (status != BO_OK) {
@@ -147,6 +168,7 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
     size_t expected = schema ? 0 : data->schema->rows, known;
     if (bo_reader_rows(source.data, &known) && bo_bytes_bound(source.data->bytes) != UINT64_MAX) expected = known;
     BO_TRY(bo_stream_create(context, desc, data->schema, &source, &stream));
+    if (!schema) bo_stream_train(stream, split);
     data->dim = data->schema->dim;
     data->targets = bo_stream_has_target(stream) ? data->schema->targets : 0;
     data->classes = bo_schema_classes(data->schema);
@@ -156,17 +178,23 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
     return status;
 }
 
-bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out)
+bo_status bo_data_load_split(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
+                             const bo_split_desc *split, bo_data **out)
 {
-    if (out) *out = NULL;
-    BO_REQUIRE(context, desc, out);
     BO_SPAN(context, "data", "load table");
     bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
     if (!data) return BO_MEMORY;
-    bo_status status = load(context, desc, schema, data);
+    bo_status status = load(context, desc, schema, split, data);
     if (status != BO_OK)
         bo_data_destroy(data);
     else
         *out = data;
     return status;
+}
+
+bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    return bo_data_load_split(context, desc, schema, NULL, out);
 }

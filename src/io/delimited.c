@@ -1,4 +1,4 @@
-/* CSV (RFC 4180 with comma, semicolon or tab) and whitespace-separated numbers: the header, and records to rows of cells. */
+/* CSV (RFC 4180 with comma, semicolon, tab or vertical bar) and whitespace-separated values: the header, and records to rows of cells. */
 #include "reader.h"
 
 #include <stdio.h>
@@ -103,6 +103,7 @@ bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_tex
     const char *text, *end;
     size_t line, begin, first_line;
     reader->delimiter = form->delimiter;
+    reader->number_form = form->number;
     BO_TRY(bo_records_rewind(context, reader));
     BO_TRY(bo_records_next(context, reader, &text, &end, &line));
     if (!text) return bo_fail(context, BO_FORMAT, "%s: the file is empty", bo_bytes_path(reader->bytes));
@@ -163,7 +164,8 @@ static bo_status put_field(bo_context *context, bo_reader *reader, const bo_read
                            size_t row, size_t column)
 {
     double *cell = &reader->cells[row * reader->columns + column];
-    if (bo_cell_read(field->text, field->end, cell) != BO_CELL_TEXT && !bo_is_code(field->text, field->end))
+    if (bo_cell_read_form(&reader->number_form, field->text, field->end, cell) != BO_CELL_TEXT &&
+        !bo_is_code(field->text, field->end))
         return BO_OK;
     return put_text(context, reader, field, line, row, column);
 }
@@ -175,6 +177,7 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
     const char delimiter = reader->delimiter;
     double *cells = reader->cells + row * reader->columns;
     const size_t columns = reader->columns;
+    const bool points = reader->number_form.decimal == '.';
     bool last = false;
     for (size_t column = 0; column < columns; ++column) {
         if (last) return ragged(context, reader, text, end, line);
@@ -183,7 +186,7 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
         while (at < end && *at == ' ') ++at;
         if (delimiter == ' ')
             while (at < end && (*at == ' ' || *at == '\t')) ++at;
-        if (bo_number_read(at, end, &stop, &cells[column]) && !bo_is_code(at, stop)) {
+        if (points && bo_number_read(at, end, &stop, &cells[column]) && !bo_is_code(at, stop)) {
             while (stop < end && *stop == ' ') ++stop;
             if (delimiter == ' ') {
                 if (stop == end || stop[-1] == ' ' || *stop == '\t') {

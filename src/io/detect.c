@@ -89,25 +89,37 @@ static bool is_called_libsvm(const bo_detect_sample *sample, const char *path)
 
 /* ---- delimited ----------------------------------------------------------------------------------------- */
 
-/* The number of fields per record, or 0 if it differs or a record is malformed. *texts: text cells after the first record. */
-static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, size_t *texts)
+/* Numbers with decimal commas are numbers where commas do not separate fields. */
+static bo_cell_kind sample_cell(const bo_reader_field *field, char delimiter)
+{
+    static const bo_number_form commas = {',', '.'};
+    double value;
+    const bo_cell_kind kind = bo_cell_read(field->text, field->end, &value);
+    return kind == BO_CELL_TEXT && delimiter != ',' ? bo_cell_read_form(&commas, field->text, field->end, &value)
+                                                    : kind;
+}
+
+/* The number of fields per record, or 0 if it differs or a record is malformed. *texts: the share of text cells after the
+ * first record. */
+static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, double *texts)
 {
     const char *at = sample->text, *text, *end;
-    size_t fields = 0, records = 0;
+    size_t fields = 0, records = 0, cells = 0, words = 0;
     *texts = 0;
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
         size_t count = 0;
         for (bool last = false; !last; ++count) {
             bo_reader_field field;
-            double value;
             if (!bo_field_next(delimiter, &text, end, &field, &last)) return 0;
-            if (records > 0 && bo_cell_read(field.text, field.end, &value) == BO_CELL_TEXT) ++*texts;
+            if (records > 0) words += sample_cell(&field, delimiter) == BO_CELL_TEXT;
         }
+        if (records > 0) cells += count;
         if (records++ == 0)
             fields = count;
         else if (fields != count)
             return 0;
     }
+    *texts = cells ? (double)words / (double)cells : 0;
     return fields;
 }
 
@@ -152,22 +164,63 @@ static bool tabs_have_gaps(const bo_detect_sample *sample)
     return false;
 }
 
+/* Whitespace separates values that are not all numbers: every record has the same number of fields, at least two, and some
+ * column has only numbers below the first record. */
+static bool is_spaced_table(const bo_detect_sample *sample)
+{
+    enum { MOST = 256 };
+    const char *at = sample->text, *text, *end;
+    size_t fields = 0, records = 0;
+    bool texts[MOST] = {false};
+    while (records < BO_SAMPLE_RECORDS && sample_next(sample, ' ', &at, &text, &end)) {
+        size_t count = 0;
+        for (bool last = false; !last; ++count) {
+            bo_reader_field field;
+            bo_field_next(' ', &text, end, &field, &last);
+            if (records > 0 && count < MOST) texts[count] |= sample_cell(&field, ' ') == BO_CELL_TEXT;
+        }
+        if (records++ == 0)
+            fields = count;
+        else if (fields != count)
+            return false;
+    }
+    for (size_t i = 0; i < fields && i < MOST; ++i)
+        if (!texts[i]) return records > 1 && fields > 1;
+    return false;
+}
+
+static const char delimiters[] = {',', ';', '\t', '|'};
+
+/* The delimiter that divides all records into the same number of fields, at least two. Of several, that with the smallest
+ * share of text, then that with the most fields. 0: none. */
+static char consistent_delimiter(const bo_detect_sample *sample)
+{
+    char best = 0;
+    size_t most = 1;
+    double least = 0;
+    for (size_t i = 0; i < sizeof delimiters; ++i) {
+        double texts;
+        const size_t fields = consistent_fields(sample, delimiters[i], &texts);
+        if (fields < 2 || (best && (texts > least || (texts == least && fields <= most)))) continue;
+        best = delimiters[i];
+        most = fields;
+        least = texts;
+    }
+    return best;
+}
+
 static bo_text_form delimited_form(const bo_detect_sample *sample, const char *path)
 {
-    static const char candidates[] = {',', ';', '\t'};
-    bo_text_form form = {BO_FORMAT_CSV, ',', false};
-    size_t most = 1, texts;
-    for (int i = 0; i < 2; ++i) {
-        size_t fields = consistent_fields(sample, candidates[i], &texts);
-        if (fields > most) {
-            most = fields;
-            form.delimiter = candidates[i];
-        }
+    bo_text_form form = {.format = BO_FORMAT_CSV, .delimiter = ','};
+    const bo_text_form blanks = {.format = BO_FORMAT_SPACED, .delimiter = ' '};
+    const char best = consistent_delimiter(sample);
+    if (best && best != '\t') {
+        form.delimiter = best;
+        return form;
     }
-    if (most > 1) return form;
     size_t words = 0;
-    const bool spaced = is_spaced(sample, &words), tabs = consistent_fields(sample, '\t', &texts) > 1;
-    if (spaced && (!tabs || (words && !tabs_have_gaps(sample)))) return (bo_text_form){BO_FORMAT_SPACED, ' ', false};
+    const bool spaced = is_spaced(sample, &words), tabs = best == '\t';
+    if (spaced && (!tabs || (words && !tabs_have_gaps(sample)))) return blanks;
     if (tabs) {
         form.delimiter = '\t';
         return form;
@@ -176,13 +229,28 @@ static bo_text_form delimited_form(const bo_detect_sample *sample, const char *p
     const char *at = sample->text, *text, *end;
     size_t length = strlen(path);
     if (!sample_next(sample, ',', &at, &text, &end)) return form;
-    for (size_t i = 0; i < sizeof candidates; ++i)
-        if (memchr(text, candidates[i], (size_t)(end - text))) {
-            form.delimiter = candidates[i];
+    for (size_t i = 0; i < sizeof delimiters; ++i)
+        if (memchr(text, delimiters[i], (size_t)(end - text))) {
+            form.delimiter = delimiters[i];
             return form;
         }
+    if (is_spaced_table(sample)) return blanks;
     if (length > 4 && strcasecmp(path + length - 4, ".tsv") == 0) form.delimiter = '\t';
     return form;
+}
+
+/* How numbers are written, from the cells below the first record. */
+static bo_number_form find_number_form(const bo_detect_sample *sample, char delimiter)
+{
+    const char *at = sample->text, *text, *end;
+    bo_number_signs signs = {0};
+    for (size_t records = 0; records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end); ++records)
+        for (bool last = false; !last;) {
+            bo_reader_field field;
+            if (!bo_field_next(delimiter, &text, end, &field, &last)) break;
+            bo_number_signs_add(&signs, field.text, field.end);
+        }
+    return bo_number_form_find(&signs, delimiter);
 }
 
 /* ---- header -------------------------------------------------------------------------------------------- */
@@ -194,9 +262,10 @@ typedef struct bo_first_cell {
 
 /* One column: *names is set if the first cell is text and the others are numbers (a header); *reappears is set if the
  * first cell occurs again below (a value, not a name). */
-static void judge_column(const bo_detect_sample *sample, char delimiter, size_t column, const bo_first_cell *first,
-                         bool *names, bool *reappears)
+static void judge_column(const bo_detect_sample *sample, const bo_text_form *form, size_t column,
+                         const bo_first_cell *first, bool *names, bool *reappears)
 {
+    const char delimiter = form->delimiter;
     const char *at = sample->text, *text, *end;
     size_t records = 0, numbers = 0, texts = 0;
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
@@ -208,7 +277,7 @@ static void judge_column(const bo_detect_sample *sample, char delimiter, size_t 
             if (!bo_field_next(delimiter, &text, end, &field, &last)) return;
         if (i <= column) return;
         double value;
-        bo_cell_kind kind = bo_cell_read(field.text, field.end, &value);
+        bo_cell_kind kind = bo_cell_read_form(&form->number, field.text, field.end, &value);
         numbers += kind == BO_CELL_NUMBER;
         texts += kind == BO_CELL_TEXT;
         if (field.end - field.text == first->end - first->text &&
@@ -219,8 +288,9 @@ static void judge_column(const bo_detect_sample *sample, char delimiter, size_t 
 }
 
 /* Examines only the first columns, so that wide files are fast. */
-static bool has_header(const bo_detect_sample *sample, char delimiter)
+static bool has_header(const bo_detect_sample *sample, const bo_text_form *form)
 {
+    const char delimiter = form->delimiter;
     const char *at = sample->text, *text, *end;
     bool names = false, reappears = false, all_text = true, last = false;
     bo_first_cell first[256];
@@ -230,7 +300,7 @@ static bool has_header(const bo_detect_sample *sample, char delimiter)
         bo_reader_field field;
         double value;
         if (!bo_field_next(delimiter, &text, end, &field, &last)) return false;
-        bo_first_cell cell = {bo_cell_read(field.text, field.end, &value), field.text, field.end};
+        bo_first_cell cell = {bo_cell_read_form(&form->number, field.text, field.end, &value), field.text, field.end};
         all_text &= cell.kind == BO_CELL_TEXT;
         for (size_t i = 0; i < count; ++i)
             if (cell.end - cell.text == first[i].end - first[i].text &&
@@ -238,7 +308,7 @@ static bool has_header(const bo_detect_sample *sample, char delimiter)
                 all_text = false; /* repeated words are values, unless the columns show otherwise */
         first[count++] = cell;
     }
-    for (size_t i = 0; i < count && !names; ++i) judge_column(sample, delimiter, i, &first[i], &names, &reappears);
+    for (size_t i = 0; i < count && !names; ++i) judge_column(sample, form, i, &first[i], &names, &reappears);
     return names || (all_text && !reappears);
 }
 
@@ -280,7 +350,7 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_t
     const char *path = bo_bytes_path(bytes);
     const unsigned char *data;
     size_t have;
-    *form = (bo_text_form){wanted, 0, false};
+    *form = (bo_text_form){.format = wanted};
     BO_TRY(bo_bytes_peek(context, bytes, 8, &data, &have));
     if (have == 0) return bo_fail(context, BO_FORMAT, "%s: the file is empty", path);
     if (wanted == BO_FORMAT_NPY || wanted == BO_FORMAT_IDX) return BO_OK;
@@ -299,15 +369,14 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_t
         form->format = BO_FORMAT_LIBSVM;
         return BO_OK;
     }
-    if (wanted == BO_FORMAT_SPACED)
-        *form = (bo_text_form){BO_FORMAT_SPACED, ' ', false};
-    else
-        *form = delimited_form(&sample, path);
+    *form =
+        wanted == BO_FORMAT_SPACED ? (bo_text_form){.format = wanted, .delimiter = ' '} : delimited_form(&sample, path);
     if (wanted == BO_FORMAT_CSV && form->format == BO_FORMAT_SPACED) {
-        size_t texts;
+        double texts;
         bool tabs = consistent_fields(&sample, '\t', &texts) > 1;
-        *form = (bo_text_form){BO_FORMAT_CSV, tabs ? '\t' : ',', false};
+        *form = (bo_text_form){.format = BO_FORMAT_CSV, .delimiter = tabs ? '\t' : ','};
     }
-    form->header = has_header(&sample, form->delimiter);
+    form->number = find_number_form(&sample, form->delimiter);
+    form->header = has_header(&sample, form);
     return BO_OK;
 }

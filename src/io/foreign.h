@@ -7,7 +7,7 @@
 
 /* What a reader expects, for its message. */
 #define BO_READABLE_TABLES                                                                                             \
-    "a table (CSV, TSV, .npy, libsvm, IDX or whitespace-separated numbers, optionally gzip-compressed)"
+    "a table (CSV, TSV, .npy, libsvm, IDX or whitespace-separated values, optionally gzip-compressed)"
 #define BO_READABLE_TEXT "text (plain text or JSON Lines, optionally gzip-compressed)"
 
 /* Fails with BO_UNSUPPORTED if `data`, the start of a file, has the signature of a foreign binary format. */

@@ -157,7 +157,8 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
     *value = NAN;
     if (length == 1 && *text == '?') return BO_CELL_MISSING;
     if (length == 2 && memcmp(text, "NA", 2) == 0) return BO_CELL_MISSING;
-    if (same_word(text, length, "null")) return BO_CELL_MISSING;
+    if (same_word(text, length, "null") || same_word(text, length, "n/a")) return BO_CELL_MISSING;
+    if (same_word(text, length, "#n/a") || same_word(text, length, "<na>")) return BO_CELL_MISSING;
     bool negative = *text == '-';
     if (negative || *text == '+') {
         ++text;
@@ -169,6 +170,102 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
         return BO_CELL_NUMBER;
     }
     return BO_CELL_TEXT;
+}
+
+/* Copies a number with the decimal point '.' and without grouping. False if `text` is no number of this form. */
+static bool write_plain(const bo_number_form *form, const char *text, const char *end, char *out, size_t size)
+{
+    const char *p = text;
+    size_t used = 0, group = 0;
+    bool grouped = false;
+    if ((size_t)(end - text) + 2 > size) return false;
+    if (p < end && (*p == '-' || *p == '+')) out[used++] = *p++;
+    const size_t sign = used;
+    for (; p < end && (is_digit(*p) || (form->grouping && *p == form->grouping)); ++p) {
+        if (is_digit(*p)) {
+            out[used++] = *p;
+            ++group;
+            continue;
+        }
+        if (group == 0 || group > 3 || (grouped && group != 3)) return false;
+        grouped = true;
+        group = 0;
+    }
+    if ((grouped && (group != 3 || out[sign] == '0')) || used == sign) return false;
+    if (p < end && *p == form->decimal) {
+        out[used++] = '.';
+        for (++p; p < end && is_digit(*p); ++p) out[used++] = *p;
+    }
+    if (p < end && *p != 'e' && *p != 'E') return false;
+    while (p < end) out[used++] = *p++;
+    out[used] = 0;
+    return true;
+}
+
+static void trim(const char **text, const char **end)
+{
+    while (*text < *end && (**text == ' ' || **text == '\t')) ++*text;
+    while (*text < *end && ((*end)[-1] == ' ' || (*end)[-1] == '\t' || (*end)[-1] == '\r')) --*end;
+}
+
+bo_cell_kind bo_cell_read_form(const bo_number_form *form, const char *text, const char *end, double *value)
+{
+    enum { LONGEST = 64 };
+    char plain[LONGEST];
+    const bool point = form->decimal == '.';
+    if (point) {
+        const bo_cell_kind kind = bo_cell_read(text, end, value);
+        if (kind != BO_CELL_TEXT || !form->grouping) return kind;
+    }
+    trim(&text, &end);
+    if (write_plain(form, text, end, plain, sizeof plain) &&
+        bo_cell_read(plain, plain + strlen(plain), value) == BO_CELL_NUMBER)
+        return BO_CELL_NUMBER;
+    const bo_cell_kind kind = bo_cell_read(text, end, value);
+    if (kind != BO_CELL_NUMBER || !isfinite(*value)) return kind;
+    *value = NAN; /* a number with a decimal point in a file with decimal commas */
+    return BO_CELL_TEXT;
+}
+
+void bo_number_signs_add(bo_number_signs *signs, const char *text, const char *end)
+{
+    enum { LONGEST = 64 };
+    static const bo_number_form commas = {',', '.'}, points = {'.', ','};
+    char plain[LONGEST];
+    size_t comma = 0, point = 0;
+    trim(&text, &end);
+    for (const char *p = text; p < end; ++p) {
+        if (!is_digit(*p) && *p != ',' && *p != '.' && !(p == text && (*p == '-' || *p == '+'))) return;
+        comma += *p == ',';
+        point += *p == '.';
+    }
+    const bool by_comma = write_plain(&commas, text, end, plain, sizeof plain),
+               by_point = write_plain(&points, text, end, plain, sizeof plain);
+    if (comma == 0 && point == 0) return;
+    if (by_comma && by_point) { /* 1,234 or 1.234 */
+        signs->maybe_commas += comma > 0;
+        signs->maybe_points += point > 0;
+    } else if (by_comma) { /* 0,5 or 1.234,5 or 1.234.567 */
+        signs->comma_decimals += comma > 0;
+        signs->point_groups += point > 0;
+    } else if (by_point) {
+        signs->point_decimals += point > 0;
+        signs->comma_groups += comma > 0;
+    }
+}
+
+/* Semicolons separate columns where commas are decimal; in a file with commas between columns a quoted 1,234 has groups. */
+bo_number_form bo_number_form_find(const bo_number_signs *signs, char delimiter)
+{
+    static const bo_number_form plain = {'.', 0}, commas = {',', '.'}, groups = {'.', ','};
+    const bool comma = signs->comma_decimals || signs->point_groups,
+               point = signs->point_decimals || signs->comma_groups;
+    if (comma && point) return plain; /* mixed: cells of the other form stay text */
+    if (comma) return commas;
+    if (signs->comma_groups) return groups;
+    if (!signs->maybe_commas) return plain;
+    if (point || delimiter == ',') return groups;
+    return delimiter == ';' && !signs->maybe_points ? commas : plain;
 }
 
 bool bo_is_code(const char *text, const char *end)

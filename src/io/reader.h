@@ -80,7 +80,8 @@ struct bo_reader {
     size_t *lines;
     size_t line_capacity;
 
-    char delimiter; /* CSV: comma, semicolon or tab; ' ': whitespace */
+    char delimiter; /* CSV: comma, semicolon, tab or vertical bar; ' ': whitespace */
+    bo_number_form number_form;
     bo_records records;
     bo_strings strings;
     bo_libsvm_items items;
@@ -141,6 +142,7 @@ typedef struct bo_text_form {
     bo_format format;
     char delimiter;
     bool header;
+    bo_number_form number;
 } bo_text_form;
 
 bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_text_form *form);

@@ -14,6 +14,7 @@ BO_NAMED(split, bo_split, split_names)
 bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
 {
     if (!desc) return BO_SPLIT_TRAIN;
+    if (desc->folds) return bo_hash(desc->seed, row) % desc->folds == desc->fold ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
     if (!(desc->valid > 0) && !(desc->test > 0)) return BO_SPLIT_TRAIN;
     const double place = (double)(bo_hash(desc->seed, row) >> 11) * 0x1p-53; /* in [0, 1) */
     return place < desc->test ? BO_SPLIT_TEST : place < desc->test + desc->valid ? BO_SPLIT_VALID : BO_SPLIT_TRAIN;
@@ -22,6 +23,12 @@ bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
 bo_status bo_split_check(bo_context *context, const bo_split_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_split_desc", desc->reserved));
+    if (desc->folds && (desc->folds < 2 || desc->fold >= desc->folds || desc->valid != 0 || desc->test != 0))
+        return bo_fail(
+            context, BO_INVALID,
+            "split: expected at least 2 folds, a fold below their number and no fractions, found fold %zu of "
+            "%zu and fractions %g and %g",
+            desc->fold, desc->folds, desc->valid, desc->test);
     if (desc->valid >= 0 && desc->test >= 0 && desc->valid + desc->test < 1) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
@@ -37,6 +44,10 @@ bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t r
     const size_t held = (size_t)ceil(desc->valid * (double)rows), tested = (size_t)ceil(desc->test * (double)rows);
     for (size_t i = 0; i < rows; i++) {
         const uint64_t at = bo_permute(desc->seed, 0, rows, i);
+        if (desc->folds) {
+            splits[i] = at % desc->folds == desc->fold ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
+            continue;
+        }
         splits[i] = at < held ? BO_SPLIT_VALID : at < held + tested ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
     }
     return BO_OK;

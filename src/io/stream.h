@@ -1,4 +1,5 @@
-/* Internals of a stream: rows of a source, converted with a schema. */
+/* Internals of a stream: rows of a source, converted with a schema. match.c finds the columns of the schema in the file,
+ * convert.c converts rows, stream_sample.c draws a sample. */
 #ifndef BO_IO_STREAM_H
 #define BO_IO_STREAM_H
 
@@ -10,23 +11,67 @@ typedef struct bo_stream_run {
     size_t from, to, count;
 } bo_stream_run;
 
+/* The row number in the file, the weight and the group of each row of the last read; room for `room` rows. */
+typedef struct bo_row_notes {
+    size_t *row;
+    float *weight;
+    uint64_t *group;
+    size_t room;
+} bo_row_notes;
+
 struct bo_stream {
     bo_schema *schema;
     bo_source source;
-    size_t *input_columns;  /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
-    size_t *target_columns; /* of the data or the labels file; NULL: no targets */
-    bool one_hot, parted;
+    size_t *input_columns;              /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
+    size_t *target_columns;             /* of the data or the labels file; NULL: no targets */
+    size_t weight_column, group_column; /* SIZE_MAX: none */
+    bool plain;                         /* every input is a number */
+    bool encodes;                       /* some inputs are 0 unless a cell sets them */
+    bool coded;                         /* some columns are target-encoded */
+    bool noted;                         /* the notes are kept */
+    bool parted, keep_unlabeled;
+    bool silent;         /* without warnings */
+    bool training;       /* the rows are those that the schema was fitted on, with this split */
+    bo_split_desc split; /* zero: all rows are for training */
+    uint64_t next_kept;  /* index of the next row among those with a target */
+    bo_row_notes notes;
     bo_stream_run *runs; /* fast path: binary file, numbers only */
     size_t run_count;
     size_t part, parts, first, last; /* rows [first, last) of a seekable file; otherwise every parts-th block */
     size_t unseen;                   /* values of unknown categories */
     size_t vanished;                 /* numbers that float32 rounds to 0 */
+    size_t unlabeled;                /* rows without a target that were left out */
     bo_sparse_block *block;          /* the rows of the last bo_stream_next_sparse; NULL: none yet */
 };
 
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
                            bo_stream **out);
+/* The rows are those that the schema was fitted on: target-encoded columns have the codes for training rows where `split`
+ * (NULL: everywhere) does not hold them out. */
+void bo_stream_train(bo_stream *stream, const bo_split_desc *split);
+/* The groups of the rows of the last read; NULL: none. */
+const uint64_t *bo_stream_groups(const bo_stream *stream);
+/* Like bo_stream_sample; `weights` receives the weights of the rows, or is NULL. */
+bo_status bo_stream_sample_weighted(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x,
+                                    double *y, float *weights, size_t *sampled);
+/* Like bo_stream_next, but ends after the rows of one read: rows without a target are not replaced by later ones. */
+bo_status bo_stream_next_few(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
+                             size_t *rows);
+
+/* Finds the columns of the schema in the files. */
+bo_status bo_stream_match(bo_context *context, bo_stream *stream, bool no_target);
+/* Converts the next rows of the data file; `at` is the place of the first one in the notes. */
+bo_status bo_stream_next_cells(bo_context *context, bo_stream *stream, size_t max_rows, size_t at, float *x, double *y,
+                               size_t *rows);
+bo_status bo_stream_next_items(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse_block *block,
+                               double *y, size_t *rows);
+bo_status bo_stream_next_array(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
+                               size_t *rows);
+/* Converts the targets of a block of the data file or of the file with the labels. */
+bo_status bo_stream_put_targets(bo_context *context, const bo_stream *stream, const bo_reader *reader,
+                                const bo_data_block *block, double *y);
+
 /* Appends up to max_rows sparse rows to `block`; like bo_stream_next. */
 bo_status bo_stream_append_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse_block *block,
                                   double *y, size_t *rows);

@@ -2,8 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "schema.h"
-#include "sparse.h"
+#include "stream.h"
 
 static size_t file_count(const bo_table_desc *desc)
 {
@@ -29,7 +28,7 @@ static bo_status check(bo_context *context, const bo_table_desc *desc)
 
 static bool has_parts(const bo_table_desc *desc)
 {
-    return desc->split.valid > 0 || desc->split.test > 0;
+    return desc->split.valid > 0 || desc->split.test > 0 || desc->split.folds > 0;
 }
 
 /* ---- in memory ------------------------------------------------------------------------------------------------- */
@@ -40,9 +39,12 @@ static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_d
     for (size_t i = 0; i < file_count(desc); i++) {
         bo_data_desc one = file_desc(desc, i);
         if (i) one.sparse = files[0]->sparse != NULL;
-        BO_TRY(bo_data_load(context, &one, i ? files[0]->schema : NULL, &files[i]));
+        BO_TRY(bo_data_load_split(context, &one, i ? files[0]->schema : NULL, &desc->split, &files[i]));
         if (!files[i]->sparse != !files[0]->sparse)
             return bo_fail(context, BO_FORMAT, "%s: expected libsvm text, as in the first file", bo_data_name(&one));
+        if (!files[i]->weights != !files[0]->weights || !files[i]->groups != !files[0]->groups)
+            return bo_fail(context, BO_FORMAT, "%s: expected the column of %s, as in the first file, found none",
+                           bo_data_name(&one), !files[i]->weights != !files[0]->weights ? "weights" : "groups");
         if (!files[i]->y && files[0]->schema->targets)
             return bo_fail(context, BO_FORMAT, "%s: expected the target column '%s', found none", bo_data_name(&one),
                            bo_schema_target(files[0]->schema, 0));
@@ -58,6 +60,10 @@ static bo_status make_part(bo_context *context, const bo_data *like, size_t rows
     data->schema = bo_schema_retain(like->schema);
     if (like->y) data->y = bo_alloc_raw(context, rows * like->targets, sizeof *data->y, "the targets of a part");
     if (like->y && !data->y) return BO_MEMORY;
+    if (like->weights && !(data->weights = bo_alloc_raw(context, rows, sizeof *data->weights, "the weights of a part")))
+        return BO_MEMORY;
+    if (like->groups && !(data->groups = bo_alloc_raw(context, rows, sizeof *data->groups, "the groups of a part")))
+        return BO_MEMORY;
     if (like->sparse) {
         bo_sparse_block *block;
         BO_TRY(bo_sparse_create(context, like->dim, &block));
@@ -79,6 +85,12 @@ static bo_status copy_inputs(bo_context *context, const bo_data *from, size_t ro
     return bo_sparse_append(context, (bo_sparse_block *)to->sparse, from->sparse, row);
 }
 
+/* The part of row `r` of a file, which is row `row` of all files. */
+static bo_split split_of(const bo_table_desc *desc, const bo_data *file, size_t r, uint64_t row)
+{
+    return bo_split_row(&desc->split, file->groups ? file->groups[r] : row);
+}
+
 /* Copies the rows of the files, in order, to their parts. */
 static bo_status deal_rows(bo_context *context, const bo_table_desc *desc, bo_data *const *files, bo_data *const *parts)
 {
@@ -86,8 +98,10 @@ static bo_status deal_rows(bo_context *context, const bo_table_desc *desc, bo_da
     uint64_t row = 0;
     for (size_t i = 0; i < file_count(desc); i++)
         for (size_t r = 0; r < files[i]->rows; r++) {
-            bo_data *part = parts[bo_split_row(&desc->split, row++)];
+            bo_data *part = parts[split_of(desc, files[i], r, row++)];
             BO_TRY(copy_inputs(context, files[i], r, part));
+            if (part->weights) part->weights[part->rows] = files[i]->weights[r];
+            if (part->groups) part->groups[part->rows] = files[i]->groups[r];
             if (targets) memcpy(part->y + part->rows * targets, files[i]->y + r * targets, targets * sizeof *part->y);
             part->rows++;
         }
@@ -98,24 +112,26 @@ static bo_status deal_rows(bo_context *context, const bo_table_desc *desc, bo_da
 static bo_status check_counts(bo_context *context, const bo_table_desc *desc, const size_t *counts)
 {
     static const char *const purposes[BO_SPLIT_COUNT] = {"training", "validation", "testing"};
-    const double shares[BO_SPLIT_COUNT] = {1, desc->split.valid, desc->split.test};
+    const bo_split_desc *split = &desc->split;
+    const double test = split->folds ? 1 / (double)split->folds : split->test;
+    const double shares[BO_SPLIT_COUNT] = {1, split->valid, test};
     const size_t all = counts[BO_SPLIT_TRAIN] + counts[BO_SPLIT_VALID] + counts[BO_SPLIT_TEST];
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (shares[p] > 0 && counts[p] == 0)
             return bo_fail(
                 context, BO_INVALID,
                 "%s: holding out a fraction of %g of %zu row%s leaves no rows for %s; use more rows or another fraction",
-                desc->paths ? desc->paths[0] : bo_data_name(&desc->data), desc->split.valid + desc->split.test, all,
-                all == 1 ? "" : "s", purposes[p]);
+                desc->paths ? desc->paths[0] : bo_data_name(&desc->data), split->valid + test, all, all == 1 ? "" : "s",
+                purposes[p]);
     return BO_OK;
 }
 
 static bo_status split_files(bo_context *context, const bo_table_desc *desc, bo_data *const *files, bo_data **parts)
 {
     size_t counts[BO_SPLIT_COUNT] = {0};
-    uint64_t all = 0;
-    for (size_t i = 0; i < file_count(desc); i++) all += files[i]->rows;
-    for (uint64_t row = 0; row < all; row++) counts[bo_split_row(&desc->split, row)]++;
+    uint64_t row = 0;
+    for (size_t i = 0; i < file_count(desc); i++)
+        for (size_t r = 0; r < files[i]->rows; r++) counts[split_of(desc, files[i], r, row++)]++;
     BO_TRY(check_counts(context, desc, counts));
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (counts[p]) BO_TRY(make_part(context, files[0], counts[p], &parts[p]));
@@ -149,7 +165,7 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
     if (test) *test = NULL;
     BO_REQUIRE(context, desc, train);
     BO_REQUIRE_IF(context, !(desc->split.valid <= 0), valid);
-    BO_REQUIRE_IF(context, !(desc->split.test <= 0), test);
+    BO_REQUIRE_IF(context, !(desc->split.test <= 0) || desc->split.folds > 0, test);
     bo_data *parts[BO_SPLIT_COUNT] = {NULL};
     bo_data **const out[BO_SPLIT_COUNT] = {train, valid, test};
     bo_status status = load_parts(context, desc, parts);
@@ -210,6 +226,19 @@ void bo_table_close(bo_table *table)
     bo_free(table);
 }
 
+/* A part of grouped or weighted rows needs these columns in every file. */
+static bo_status check_roles(bo_context *context, const bo_table *table, const bo_data_desc *file)
+{
+    for (size_t i = 0; i < table->schema->column_count; i++) {
+        const bo_column_kind kind = table->schema->columns[i].kind;
+        if ((kind == BO_COLUMN_WEIGHT && table->stream->weight_column == SIZE_MAX) ||
+            (kind == BO_COLUMN_GROUP && table->stream->group_column == SIZE_MAX))
+            return bo_fail(context, BO_FORMAT, "%s: expected the column of %s, as in the first file, found none",
+                           bo_data_name(file), kind == BO_COLUMN_WEIGHT ? "weights" : "groups");
+    }
+    return BO_OK;
+}
+
 /* With at least as many files as ranks, each rank reads whole files; otherwise each rank reads its part of every file. */
 static bo_status open_next(bo_context *context, bo_table *table)
 {
@@ -220,6 +249,8 @@ static bo_status open_next(bo_context *context, bo_table *table)
     if (table->next_file >= files) return BO_OK;
     const bo_data_desc one = file_desc(&table->desc, table->next_file++);
     BO_TRY(bo_stream_open(context, &one, table->schema, &table->stream));
+    BO_TRY(check_roles(context, table, &one));
+    if (table->next_file == 1) bo_stream_train(table->stream, &table->desc.split); /* the schema is that of this file */
     return whole ? BO_OK : bo_stream_restrict(context, table->stream, table->rank, table->ranks);
 }
 
@@ -227,10 +258,14 @@ static bo_status open_next(bo_context *context, bo_table *table)
 static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
+    const uint64_t *groups = bo_stream_groups(table->stream);
+    bo_row_notes *notes = &table->stream->notes;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        const bo_split split = bo_split_row(&table->desc.split, table->next_row++);
+        const uint64_t row = table->next_row++;
+        const bo_split split = bo_split_row(&table->desc.split, groups ? groups[i] : row);
         if (split != table->split && table->split != BO_SPLIT_ALL) continue;
+        if (bo_stream_weights(table->stream)) notes->weight[kept] = notes->weight[i];
         if (kept != i) {
             memcpy(x + kept * dim, x + i * dim, dim * sizeof *x);
             if (y) memcpy(y + kept * targets, y + i * targets, targets * sizeof *y);
@@ -255,10 +290,16 @@ bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, f
         if (read == 0) {
             bo_stream_close(table->stream);
             table->stream = NULL;
+            continue;
         }
         *count = has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN ? keep_wanted(table, read, x, y) : read;
     }
     return BO_OK;
+}
+
+const float *bo_table_weights(const bo_table *table)
+{
+    return table ? bo_stream_weights(table->stream) : NULL;
 }
 
 /* Copies the rows of the requested part to the block of the table. */
@@ -297,18 +338,34 @@ bo_status bo_table_next_sparse(bo_context *context, bo_table *table, size_t max_
     return BO_OK;
 }
 
+enum { COUNT_BLOCK = 256 };
+
 /* ---- counts and samples ---------------------------------------------------------------------------------------- */
 
-static bo_status count_rows(bo_context *context, bo_reader *reader, size_t *rows)
+/* Counts the rows that a stream returns: those with a target. */
+static bo_status count_rows(bo_context *context, bo_stream *stream, float *x, double *y, size_t *rows)
 {
-    bo_data_block block = {.rows = 1};
-    if (bo_reader_rows(reader, rows)) return BO_OK;
     *rows = 0;
-    while (block.rows > 0) {
-        BO_TRY(bo_reader_next(context, reader, 4096, &block));
-        *rows += block.rows;
-    }
+    for (size_t count = 1; count > 0; *rows += count)
+        BO_TRY(bo_stream_next(context, stream, COUNT_BLOCK, x, bo_stream_has_target(stream) ? y : NULL, &count));
     return BO_OK;
+}
+
+static bo_status count_file(bo_context *context, const bo_data_desc *file, const bo_schema *schema, size_t *rows)
+{
+    bo_stream *stream;
+    BO_TRY(bo_stream_open(context, file, schema, &stream));
+    stream->silent = true;
+    bo_status status = BO_OK;
+    if (!stream->runs || schema->impute != BO_IMPUTE_NONE || !bo_reader_rows(stream->source.data, rows)) {
+        float *x = bo_alloc_raw(context, COUNT_BLOCK * schema->dim, sizeof *x, "a block of rows");
+        double *y = bo_alloc_raw(context, COUNT_BLOCK * schema->targets, sizeof *y, "a block of rows");
+        status = x && y ? count_rows(context, stream, x, y, rows) : BO_MEMORY;
+        bo_free(x);
+        bo_free(y);
+    }
+    bo_stream_close(stream);
+    return status;
 }
 
 bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t *counts)
@@ -317,18 +374,15 @@ bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const b
     BO_TRY(check(context, desc));
     counts[0] = bo_schema_rows(schema);
     for (size_t i = 1; i < file_count(desc); i++) {
-        bo_reader *reader;
-        BO_TRY(bo_reader_open(context, desc->paths[i], desc->data.format, 0, &reader));
-        const bo_status status = count_rows(context, reader, &counts[i]);
-        bo_reader_close(reader);
-        if (status != BO_OK) return status;
+        const bo_data_desc one = file_desc(desc, i);
+        BO_TRY(count_file(context, &one, schema, &counts[i]));
     }
     return BO_OK;
 }
 
 /* Samples from each file in proportion to its number of rows. */
 static bo_status sample_files(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                              const size_t *counts, size_t want, float *x, double *y, size_t *sampled)
+                              const size_t *counts, size_t want, float *x, double *y, float *weights, size_t *sampled)
 {
     double all = 0, before = 0;
     for (size_t i = 0; i < file_count(desc); i++) all += (double)counts[i];
@@ -341,9 +395,11 @@ static bo_status sample_files(bo_context *context, const bo_table_desc *desc, co
         const bo_data_desc one = file_desc(desc, i);
         bo_stream *stream = NULL;
         bo_status status = bo_stream_open(context, &one, schema, &stream);
+        if (status == BO_OK && i == 0) bo_stream_train(stream, NULL);
         if (status == BO_OK)
-            status = bo_stream_sample(context, stream, share, desc->split.seed + i, x + *sampled * schema->dim,
-                                      y + *sampled * schema->targets, &found);
+            status =
+                bo_stream_sample_weighted(context, stream, share, desc->split.seed + i, x + *sampled * schema->dim,
+                                          y + *sampled * schema->targets, weights ? weights + *sampled : NULL, &found);
         bo_stream_close(stream);
         if (status != BO_OK) return status;
         *sampled += found;
@@ -362,7 +418,7 @@ static uint64_t place_in_sample(const bo_table_desc *desc, uint64_t row, size_t 
 
 /* One pass over the training rows: held-out rows must not influence γ or the scaling. */
 static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, float *block_x, double *block_y,
-                             float *x, double *y, size_t *sampled)
+                             float *x, double *y, float *weights, size_t *sampled)
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
     uint64_t row = 0;
@@ -373,6 +429,7 @@ static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, 
             if (at >= want) continue;
             memcpy(x + at * dim, block_x + i * dim, dim * sizeof *x);
             memcpy(y + at * targets, block_y + i * targets, targets * sizeof *y);
+            if (weights) weights[at] = bo_table_weights(table)[i];
         }
     }
     *sampled = (size_t)(row < want ? row : want);
@@ -380,29 +437,38 @@ static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, 
 }
 
 static bo_status sample_training(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t want,
-                                 float *x, double *y, size_t *sampled)
+                                 float *x, double *y, float *weights, size_t *sampled)
 {
     bo_table *table;
     BO_TRY(bo_table_open(context, desc, schema, BO_SPLIT_TRAIN, 0, 1, &table));
     float *block_x = bo_alloc_raw(context, SAMPLE_BLOCK * schema->dim, sizeof *block_x, "a block of rows");
     double *block_y = bo_alloc_raw(context, SAMPLE_BLOCK * schema->targets, sizeof *block_y, "a block of rows");
     const bo_status status =
-        block_x && block_y ? sample_pass(context, table, want, block_x, block_y, x, y, sampled) : BO_MEMORY;
+        block_x && block_y ? sample_pass(context, table, want, block_x, block_y, x, y, weights, sampled) : BO_MEMORY;
     bo_table_close(table);
     bo_free(block_x);
     bo_free(block_y);
     return status;
 }
 
+static bool has_weights(const bo_schema *schema)
+{
+    for (size_t i = 0; i < schema->column_count; i++)
+        if (schema->columns[i].kind == BO_COLUMN_WEIGHT) return true;
+    return false;
+}
+
 bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, const size_t *counts,
-                          size_t want, float *x, double *y, size_t *sampled)
+                          size_t want, float *x, double *y, float *weights, size_t *sampled)
 {
     BO_REQUIRE(context, desc, schema, counts, sampled);
     BO_REQUIRE_IF(context, want > 0, x, y);
     *sampled = 0;
     BO_TRY(check(context, desc));
-    if (has_parts(desc)) return sample_training(context, desc, schema, want, x, y, sampled);
-    return sample_files(context, desc, schema, counts, want, x, y, sampled);
+    if (weights && !has_weights(schema))
+        return bo_fail(context, BO_INVALID, "bo_table_sample: expected a schema with weights, found none");
+    if (has_parts(desc)) return sample_training(context, desc, schema, want, x, y, weights, sampled);
+    return sample_files(context, desc, schema, counts, want, x, y, weights, sampled);
 }
 
 /* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. It grows with the rows that

@@ -137,10 +137,12 @@ static bool field_spaced(const char **at, const char *end, bo_reader_field *fiel
 {
     const char *p = *at;
     while (p < end && (*p == ' ' || *p == '\t')) ++p;
-    field->text = p;
-    while (p < end && *p != ' ' && *p != '\t') ++p;
-    field->end = p;
-    field->quoted = false;
+    const char *quote = p < end && *p == '"' ? closing_quote(p + 1, end) : NULL;
+    field->quoted = quote && (quote + 1 == end || quote[1] == ' ' || quote[1] == '\t');
+    field->text = p + field->quoted;
+    while (!field->quoted && p < end && *p != ' ' && *p != '\t') ++p;
+    field->end = field->quoted ? quote : p;
+    if (field->quoted) p = quote + 1;
     while (p < end && (*p == ' ' || *p == '\t')) ++p;
     *at = p;
     *last = p == end;

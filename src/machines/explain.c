@@ -107,14 +107,14 @@ bo_status bo_explain_batch_test(bo_context *context, const bo_explained *e, bo_e
     return bo_machine_evaluate_sparse(context, e->machine, &sparse, y, metrics);
 }
 
-void bo_running_add(bo_running *running, double value)
+void bo_repeats_add(bo_repeats *running, double value)
 {
     const double before = value - running->mean;
     running->mean += before / (double)++running->count;
     running->squares += before * (value - running->mean);
 }
 
-double bo_running_error(const bo_running *running)
+double bo_repeats_error(const bo_repeats *running)
 {
     const double n = (double)running->count;
     return running->count < 2 ? NAN : sqrt(running->squares / (n - 1) / n);
@@ -258,20 +258,20 @@ static bo_status permute_column(bo_context *context, permuting *p, const bo_expl
                                 const figures *before, bo_column_importance *out)
 {
     const size_t repeats = desc->repeats ? desc->repeats : 5;
-    bo_running increase = {0}, accuracy = {0};
+    bo_repeats increase = {0}, accuracy = {0};
     for (size_t r = 0; r < repeats; r++) {
         /* the same permutations for every column: differences between columns are not due to them */
         bo_rng rng = bo_rng_make(desc->seed, bo_rng_stream("explain.permutation", r));
         bo_rng_permutation(&rng, p->e->rows, p->order);
         figures after;
         BO_TRY((p->y ? test_rows : compare_rows)(context, p, column, &after));
-        bo_running_add(&increase, p->y ? after.error - before->error : after.error);
-        bo_running_add(&accuracy, p->y ? before->accuracy - after.accuracy : after.accuracy);
+        bo_repeats_add(&increase, p->y ? after.error - before->error : after.error);
+        bo_repeats_add(&accuracy, p->y ? before->accuracy - after.accuracy : after.accuracy);
     }
     *out = (bo_column_importance){.increase = increase.mean,
-                                  .increase_error = bo_running_error(&increase),
+                                  .increase_error = bo_repeats_error(&increase),
                                   .accuracy = accuracy.mean,
-                                  .accuracy_error = bo_running_error(&accuracy)};
+                                  .accuracy_error = bo_repeats_error(&accuracy)};
     return BO_OK;
 }
 

@@ -53,12 +53,12 @@ bo_status bo_explain_batch_test(bo_context *context, const bo_explained *e, bo_e
                                 const double *y, bo_metrics *metrics);
 
 /* Mean and standard error of numbers that are added one by one (Welford). */
-typedef struct bo_running {
+typedef struct bo_repeats {
     size_t count;
     double mean, squares;
-} bo_running;
+} bo_repeats;
 
-void bo_running_add(bo_running *running, double value);
-double bo_running_error(const bo_running *running); /* NAN for fewer than 2 numbers */
+void bo_repeats_add(bo_repeats *running, double value);
+double bo_repeats_error(const bo_repeats *running); /* NAN for fewer than 2 numbers */
 
 #endif

@@ -28,7 +28,7 @@ typedef struct explaining {
     float *current;      /* dim: the row of the walk */
     double *before;      /* outputs: the prediction of the previous step */
     double *own;         /* columns x outputs: contributions of the pair */
-    bo_running *running; /* columns x outputs */
+    bo_repeats *running; /* columns x outputs */
     double *base, *prediction;
 } explaining;
 
@@ -104,7 +104,7 @@ static void read_rows(explaining *w, const bo_explain_batch *batch, size_t count
         }
         if (!advance(w, &w->read)) continue;
         for (size_t k = 0; k < columns * outputs; k++) {
-            bo_running_add(&w->running[k], w->own[k]);
+            bo_repeats_add(&w->running[k], w->own[k]);
             w->own[k] = 0;
         }
     }
@@ -167,7 +167,7 @@ bo_status bo_explain_row(bo_context *context, const bo_machine *machine, const b
     if (status == BO_OK) status = walk_all(context, &w, &batch);
     for (size_t k = 0; status == BO_OK && k < e.columns * e.outputs; k++) {
         contributions[k] = w.running[k].mean;
-        if (errors) errors[k] = bo_running_error(&w.running[k]);
+        if (errors) errors[k] = bo_repeats_error(&w.running[k]);
     }
     bo_explain_batch_free(&batch);
     explaining_free(&w);

@@ -94,6 +94,7 @@ void bo_data_get_samples(const bo_data *data, bo_samples *out)
                         .x = data->x,
                         .y = data->y,
                         .classes = data->classes,
+                        .weights = data->weights,
                         .common_unit = bo_schema_has_common_unit(data->schema),
                         .sparse = data->sparse};
 }

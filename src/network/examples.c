@@ -275,12 +275,25 @@ static void point_to_data(examples_owner *owner)
                                  .schema = data->schema};
 }
 
+static bo_status refuse_missing_targets(bo_context *context, const bo_data_desc *desc, const bo_data *data)
+{
+    for (size_t i = 0; data->y && i < data->rows * data->targets; i++)
+        if (isnan(data->y[i]))
+            return bo_fail(context, BO_FORMAT, "%s: row %zu (from 0): expected a target, found a missing value",
+                           bo_data_name(desc), i / data->targets);
+    return BO_OK;
+}
+
+/* Rows keep their places, which edges and splits refer to. */
 static bo_status load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
                       examples_owner *owner)
 {
     const bool parts = desc->valid > 0 || desc->test > 0;
     BO_TRY(bo_check_reserved(context, "bo_examples_desc", desc->reserved));
-    BO_TRY(bo_data_load(context, &desc->data, network ? network->schema : NULL, &owner->data));
+    bo_data_desc data = desc->data;
+    data.keep_unlabeled = true;
+    BO_TRY(bo_data_load(context, &data, network ? network->schema : NULL, &owner->data));
+    BO_TRY(refuse_missing_targets(context, &data, owner->data));
     point_to_data(owner);
     if (!owner->shown.rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", bo_data_name(&desc->data));
     if (desc->edges) BO_TRY(load_edges(context, desc, owner));
@@ -310,8 +323,8 @@ static bo_status check_arrays(bo_context *context, const bo_examples_arrays *arr
 {
     BO_TRY(bo_check_reserved(context, "bo_examples_arrays", arrays->reserved));
     if (!arrays->rows || !arrays->dim || !arrays->x)
-        return bo_fail(context, BO_INVALID, "examples: expected an x of at least 1 x 1, found %zu x %zu",
-                       arrays->rows, arrays->dim);
+        return bo_fail(context, BO_INVALID, "examples: expected an x of at least 1 x 1, found %zu x %zu", arrays->rows,
+                       arrays->dim);
     for (size_t i = 0; i < arrays->rows * arrays->dim; i++)
         if (!isfinite(arrays->x[i]))
             return bo_fail(context, BO_INVALID, "examples: row %zu, column %zu is not finite", i / arrays->dim,

@@ -21,11 +21,11 @@ refused "ragged.csv|line 7" ragged.csv --stream
 awk -F, -v OFS=, 'NR == 9 { $2 = "wide" } { print }' train.csv >word.csv
 refused "word.csv|line 9|area|wide" word.csv
 awk -F, -v OFS=, 'NR == 5 { $3 = "NaN" } { print }' train.csv >nan.csv
-refused "nan.csv|line 5|age|missing" nan.csv
+refused "nan.csv|line 5|age|missing" nan.csv --impute none
 awk -F, -v OFS=, 'NR == 6 { $3 = "" } { print }' train.csv >gap.csv
-refused "gap.csv|line 6|age" gap.csv
+refused "gap.csv|line 6|age" gap.csv --impute none
 awk -F, -v OFS=, 'NR == 6 { $4 = "" } { print }' train.csv >gap_target.csv
-refused "gap_target.csv|line 6|price" gap_target.csv
+refused "gap_target.csv|line 6|price" gap_target.csv --impute none
 awk -F, -v OFS=, 'NR == 4 { $1 = "1e999" } { print }' train.csv >huge.csv
 refused "huge.csv|line 4|rooms" huge.csv
 : >empty.csv
@@ -58,8 +58,8 @@ refused "softmax|sincos|cosbias" train.csv --kernel softmax --function cosbias
 
 # Test files are read before the fit starts.
 refused "ragged.csv|line 7" train.csv --test ragged.csv
-refused "nan.csv|line 5" train.csv --test nan.csv
-refused "nan.csv|line 5" train.csv --test nan.csv --stream
+refused "nan.csv|line 5" train.csv --test nan.csv --impute none
+refused "nan.csv|line 5" train.csv --test nan.csv --stream --impute none
 cut -d, -f1-3 train.csv >no_target.csv
 refused "no_target.csv|price" train.csv --test no_target.csv
 cut -d, -f2-4 train.csv >no_rooms.csv
@@ -84,7 +84,7 @@ succeeds "$BOCHNER" fit lost.csv --features 64 --gamma 1 --lambda 1 --out lost.m
 grep -q "200 numbers are too small for float32" err || complain "lost numbers are not reported: $(cat err)"
 
 # The columns for predict must be those of the fit.
-succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
+succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --impute none --out good.model
 fails 1 "no_rooms.csv|rooms" "$BOCHNER" predict good.model no_rooms.csv
 fails 1 "nan.csv|line 5" "$BOCHNER" predict good.model nan.csv --out predicted.csv
 [ -e predicted.csv ] && complain "a half-written prediction was kept"

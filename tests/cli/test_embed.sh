@@ -66,12 +66,12 @@ succeeds "$BOCHNER" info e.model --json
 
 # Text columns, missing values and dropped columns, as in fit.
 awk 'BEGIN { srand(3); print "a,town,b,id"; for (i = 0; i < 60; i++) print rand() "," (i % 3 ? "Rye" : "Hove") "," (i % 9 ? rand() : "") ",x" i }' >mixed.csv
-fails 1 "mixed.csv|town|--categorical" "$BOCHNER" embed mixed.csv --drop id,b
-fails 1 "mixed.csv|column 'b'|--impute" "$BOCHNER" embed mixed.csv --drop id --categorical auto
+fails 1 "mixed.csv|town|--categorical" "$BOCHNER" embed mixed.csv --drop id,b --categorical none
+fails 1 "mixed.csv|column 'b'|--impute" "$BOCHNER" embed mixed.csv --drop id --impute none
 succeeds "$BOCHNER" embed mixed.csv --drop id --categorical auto --impute mean --features 32 --json --out c.csv
 [ "$(field out dim)" = 4 ] || complain "columns a, b and two towns: $(field out dim)"
 fails 1 "mixed.csv|nothing" "$BOCHNER" embed mixed.csv --drop nothing
-fails 1 "target|ignored" "$BOCHNER" embed mixed.csv --drop a --target a
+fails 1 "is the target|--drop" "$BOCHNER" embed mixed.csv --drop a --target a
 
 # Bad input.
 fails 2 "--function" "$BOCHNER" embed table.csv --function sections

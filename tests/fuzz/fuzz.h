@@ -53,6 +53,7 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
     bo_stream *stream;
     const size_t dim = bo_schema_inputs(schema), targets = bo_schema_targets(schema);
     if (!fuzz_ok(context, bo_stream_create(context, desc, schema, source, &stream))) return;
+    bo_stream_train(stream, &(bo_split_desc){.test = 0.3});
     float *x = malloc(FUZZ_ROWS * dim * sizeof *x + 1);
     double *y = malloc(FUZZ_ROWS * (targets + 1) * sizeof *y);
     size_t rows = 0, sampled;
@@ -68,27 +69,43 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
     free(y);
 }
 
-static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned choices)
+/* What is written can be read, and is written again as the same bytes. */
+static inline bo_schema *fuzz_copy(bo_context *context, const bo_schema *schema,
+                                   bo_status (*save)(bo_context *, const bo_schema *, void **, size_t *))
 {
-    const bo_data_desc desc = {.path = "fuzz",
-                               .categorical = choices & 1 ? "auto" : NULL,
-                               .impute = (bo_impute)(choices >> 1 & 1),
-                               .target = choices & 4 ? "0" : NULL,
-                               .no_target = choices & 8};
-    bo_source source = {reader, NULL};
-    bo_schema *schema, *copy;
+    bo_schema *copy;
     void *json, *again;
     size_t size, size_again;
-    if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, &schema))) {
-        bo_source_close(&source);
-        return;
-    }
-    if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json, &size))) abort();
-    if (!fuzz_ok(context, bo_schema_load_memory(context, json, size, &copy))) abort(); /* written data can be read */
-    if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again, &size_again))) abort();
+    if (!fuzz_ok(context, save(context, schema, &json, &size))) abort();
+    if (!fuzz_ok(context, bo_schema_load_memory(context, json, size, &copy))) abort();
+    if (!fuzz_ok(context, save(context, copy, &again, &size_again))) abort();
     if (size != size_again || memcmp(json, again, size) != 0) abort();
     bo_free(json);
     bo_free(again);
+    return copy;
+}
+
+static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned choices)
+{
+    const bo_data_desc desc = {.path = "fuzz",
+                               .categorical = choices & 1   ? "none"
+                                              : choices & 2 ? "0"
+                                                            : NULL,
+                               .impute = (bo_impute)(choices >> 2 & 3),
+                               .target = choices & 16 ? "0" : NULL,
+                               .no_target = (choices & 96) == 96,
+                               .weights = (choices & 96) == 32 ? "1" : NULL,
+                               .group = (choices & 96) == 64 ? "1" : NULL,
+                               .keep_unlabeled = choices & 128};
+    const bo_split_desc split = {.test = 0.3};
+    bo_source source = {reader, NULL};
+    bo_schema *schema;
+    if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, &split, &schema))) {
+        bo_source_close(&source);
+        return;
+    }
+    bo_schema_destroy(fuzz_copy(context, schema, bo_schema_save_memory));
+    bo_schema *copy = fuzz_copy(context, schema, bo_schema_share_memory);
     if (!fuzz_ok(context, bo_source_rewind(context, &source)))
         bo_source_close(&source);
     else

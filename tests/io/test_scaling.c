@@ -199,7 +199,7 @@ static void make_rows(FILE *out, size_t n)
 
 static bo_status load_categories(bo_context *context, const char *bytes, size_t size)
 {
-    const bo_data_desc desc = {.bytes = bytes, .size = size, .categorical = "auto", .task = BO_TASK_REGRESSION};
+    const bo_data_desc desc = {.bytes = bytes, .size = size, .keep = "a", .task = BO_TASK_REGRESSION};
     bo_schema *schema;
     const bo_status status = bo_schema_fit(context, &desc, &schema);
     bo_schema_destroy(schema);

@@ -129,15 +129,19 @@ static void tasks(void **state)
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,oops\n")};
     refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a number, found 'oops'");
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,\n")};
+    desc.impute = BO_IMPUTE_NONE;
     refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a target");
-    desc.impute = BO_IMPUTE_MEAN;
-    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a target");
+    desc.impute = BO_IMPUTE_MEAN; /* the row is left out */
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->rows, 1);
+    bo_data_destroy(data);
 }
 
 static void gaps(void **state)
 {
     test_folder *f = *state;
-    bo_data_desc desc = {.path = test_text(f, "g.csv", "a,b,y\n1,10,.5\n,20,1\n3,NA,2\n8,60,3\n")};
+    bo_data_desc desc = {.path = test_text(f, "g.csv", "a,b,y\n1,10,.5\n,20,1\n3,NA,2\n8,60,3\n"),
+                         .impute = BO_IMPUTE_NONE};
     refuse(f, &desc, NULL, BO_FORMAT, "g.csv: line 3, column 'a': expected a value, found a missing value");
     desc.impute = BO_IMPUTE_MEAN;
     bo_data *data = load(f, &desc, NULL);
@@ -161,13 +165,20 @@ static void gaps(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "column 'a': expected at least one value");
     const float values[] = {1, 2, 3, NAN, 5, 6};
     desc =
-        (bo_data_desc){.path = test_npy(f, "g.npy", "{'descr':'<f4','fortran_order':False,'shape':(3,2)}", values, 24)};
+        (bo_data_desc){.path = test_npy(f, "g.npy", "{'descr':'<f4','fortran_order':False,'shape':(3,2)}", values, 24),
+                       .impute = BO_IMPUTE_NONE};
     refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: expected a target");
     desc.target = "0";
     refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: expected a value, found a missing value");
     desc.impute = BO_IMPUTE_MEAN;
     data = load(f, &desc, NULL);
     assert_true(data->x[1] == 4);
+    bo_data_destroy(data);
+    desc.impute = BO_IMPUTE_AUTO; /* with an indicator */
+    data = load(f, &desc, NULL);
+    const float indicated[] = {2, 0, 4, 1, 6, 0};
+    assert_int_equal(data->dim, 2);
+    assert_memory_equal(data->x, indicated, sizeof indicated);
     bo_data_destroy(data);
     const float infinite[] = {1, 2, -INFINITY, 4};
     desc = (bo_data_desc){
@@ -212,10 +223,17 @@ static void names(void **state)
         assert_true(bo_task_parse(bo_task_name((bo_task)i), &task) && task == (bo_task)i);
     for (int i = 0; i <= BO_IMPUTE_MEDIAN; ++i)
         assert_true(bo_impute_parse(bo_impute_name((bo_impute)i), &impute) && impute == (bo_impute)i);
+    bo_column_use use;
+    bo_omission why;
+    for (int i = 0; i <= BO_USE_NOTHING; ++i)
+        assert_true(bo_column_use_parse(bo_column_use_name((bo_column_use)i), &use) && use == (bo_column_use)i);
+    for (int i = 0; i <= BO_OMIT_UNTARGETED; ++i)
+        assert_true(bo_omission_parse(bo_omission_name((bo_omission)i), &why) && why == (bo_omission)i);
+    assert_true(!bo_column_use_name((bo_column_use)9) && !bo_omission_name((bo_omission)5));
     assert_true(bo_format_parse("LibSVM", &format) && format == BO_FORMAT_LIBSVM);
     assert_null(bo_format_name((bo_format)6));
     assert_null(bo_task_name((bo_task)-1));
-    assert_null(bo_impute_name((bo_impute)3));
+    assert_null(bo_impute_name((bo_impute)4));
     assert_false(bo_format_parse(NULL, &format) || bo_task_parse(NULL, &task) || bo_impute_parse(NULL, &impute));
     assert_false(bo_format_parse("", &format) || bo_task_parse("regressio", &task) ||
                  bo_impute_parse("means", &impute));
@@ -227,13 +245,11 @@ static void categories(void **state)
     test_folder *f = *state;
     const char *path = test_text(f, "c.csv", "n,town,y\n1,Rye,0.5\n2,Ayr,1\n3,Rye,2\n");
     bo_data_desc desc = {.path = path};
+    desc.categorical = "none";
     refuse(f, &desc, NULL, BO_FORMAT, "c.csv: line 2, column 'town': expected a number, found 'Rye'");
-    refuse(f, &desc, NULL, BO_FORMAT, "--categorical auto");
-    bo_data_desc comma = {.path = test_text(f, "comma.csv", "a;b;y\n0,5;1;1\n0,25;2;2\n")};
-    refuse(f, &comma, NULL, BO_FORMAT, "line 2, column 'a': expected a number, found '0,5' (write decimal points");
-    desc.categorical = "n";
-    refuse(f, &desc, NULL, BO_FORMAT, "add the column to --categorical");
+    refuse(f, &desc, NULL, BO_FORMAT, "--drop to ignore the column");
     desc.categorical = "auto";
+    desc.impute = BO_IMPUTE_NONE;
     bo_data *data = load(f, &desc, NULL);
     assert_int_equal(data->dim, 3);
     assert_string_equal(bo_schema_input(data->schema, 0), "n");
@@ -252,6 +268,10 @@ static void categories(void **state)
     bo_data_destroy(test);
     other.path = test_text(f, "d.csv", "town,n\n,1\n");
     refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'town': expected a value, found a missing value");
+    bo_data_destroy(data);
+    desc.categorical = "n"; /* other text columns are encoded too */
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->dim, 5);
     bo_data_destroy(data);
     desc.categorical = "town,n";
     data = load(f, &desc, NULL);
@@ -305,7 +325,8 @@ static void dropped(void **state)
 static void other_columns(void **state)
 {
     test_folder *f = *state;
-    bo_data_desc desc = {.path = test_text(f, "a.csv", "a,b,c,y\n1,2,3,u\n4,5,6,v\n")}, other = {0};
+    bo_data_desc desc = {.path = test_text(f, "a.csv", "a,b,c,y\n1,2,3,u\n4,5,6,v\n"), .impute = BO_IMPUTE_NONE},
+                 other = {0};
     bo_data *data = load(f, &desc, NULL);
     other.path = test_text(f, "b.csv", "y,c,extra,b,a\nv,30,0,20,10\n"); /* another order and an extra column */
     f->infos = 0;
@@ -463,7 +484,7 @@ static void json(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i)
         assert_fails(f->context, BO_FORMAT, "malformed",
                      bo_schema_load_memory(f->context, bad[i], strlen(bad[i]), &copy));
-    assert_fails(f->context, BO_VERSION, "version 2", bo_schema_load_memory(f->context, "{\"version\": 2}", 14, &copy));
+    assert_fails(f->context, BO_VERSION, "version 3", bo_schema_load_memory(f->context, "{\"version\": 3}", 14, &copy));
     assert_fails(f->context, BO_FORMAT, "nested deeper",
                  bo_schema_load_memory(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", 24, &copy));
 }

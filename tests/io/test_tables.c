@@ -228,7 +228,7 @@ static void test_sample(void **state)
         assert_ok(f->context, bo_schema_fit(f->context, &desc.data, &schema));
         assert_ok(f->context, bo_table_count(f->context, &desc, schema, counts));
         assert_true(counts[0] == 1700 && counts[1] == 1 && counts[2] == ROWS - 1701);
-        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, &sampled));
+        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, NULL, &sampled));
         assert_int_equal(sampled, WANT);
         unsigned char *seen = calloc(ROWS, 1);
         size_t early = 0;
@@ -331,7 +331,7 @@ static void test_memory_refused(void **state)
     test_folder *f = *state;
     static const char csv[] = "a,b\n1,2\n3,x\n";
     bo_data *data;
-    bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true};
+    bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true, .categorical = "none"};
     assert_fails(f->context, BO_FORMAT, "memory: ", bo_data_load(f->context, &desc, NULL, &data));
     assert_null(data);
     desc.path = "houses"; /* the name in messages */

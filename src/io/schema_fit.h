@@ -1,0 +1,95 @@
+/* The state of fitting a schema. targets.c observes targets, columns.c observes inputs and decides their kinds, schema_fit.c
+ * reads the table. */
+#ifndef BO_IO_SCHEMA_FIT_H
+#define BO_IO_SCHEMA_FIT_H
+
+#include "../base/rng.h"
+#include "schema.h"
+
+enum {
+    BO_AUTO_CLASSES = 20,  /* different integers that are classes */
+    BO_ONE_HOT_MOST = 32,  /* values of a text column that is one-hot encoded without a request */
+    BO_UNIQUE_LEAST = 16,  /* a text column with more values, of which most occur once, has names or ids */
+    BO_NUMBERED_LEAST = 20 /* rows of a table in which consecutive integers are row numbers */
+};
+
+/* What the passes over a table learn about one input column. */
+typedef struct bo_collector {
+    bool forced; /* categories were requested */
+    bool kept;   /* the column was requested: it is used even if it looks like row numbers or names */
+    bool late;   /* text after numbers: the categories need the second pass */
+    size_t numbers, texts;
+    double mean;   /* of the numbers */
+    float *values; /* for the median: all values, or a reservoir */
+    size_t stored, capacity;
+    bo_rng rng;
+    bool fraction;       /* some number is not an integer */
+    double low, high;    /* of the numbers */
+    uint64_t print;      /* sum of the hashes of the integers, which does not depend on their order */
+    bool repeated;       /* a column named id has a value twice */
+    bo_categories first; /* the first values of a column named id */
+    size_t full_at;      /* values seen when the set of categories became full; 0: it is not */
+    unsigned truths;     /* families of truth values (bo_truth_read) that all texts belong to, as a mask */
+    size_t true_count;
+    unsigned dates; /* forms of dates (bo_date_form) that all texts have, as a mask */
+    bool has_time;
+    double days[BO_DATE_FORMS]; /* sum of the dates in each form */
+    char odd[64];               /* the first text after numbers */
+    size_t odd_line;
+} bo_collector;
+
+typedef struct bo_fit {
+    const bo_data_desc *desc;
+    bo_schema *schema;
+    bo_collector *collectors;
+    size_t *target_columns; /* in the data file; NULL: none */
+    bool refuse_text, second_pass;
+    bo_categories target_words; /* words that are classes or missing values (bo_is_missing_word) */
+    bool unlabeled, word;       /* the target of the current row is missing, or such a word */
+    size_t word_rows;
+} bo_fit;
+
+/* A cell and its place. */
+typedef struct bo_cell {
+    const bo_reader *reader;
+    size_t row, line, column;
+    double value;
+    const char *text; /* NULL: a number or a missing value */
+} bo_cell;
+
+static inline bo_cell bo_block_cell(const bo_reader *reader, const bo_data_block *block, size_t row, size_t column)
+{
+    const size_t i = row * block->columns + column;
+    return (bo_cell){.reader = reader,
+                     .row = block->first_row + row,
+                     .line = block->lines ? block->lines[row] : 0,
+                     .column = column,
+                     .value = block->cells[i],
+                     .text = block->text ? block->text[i] : NULL};
+}
+static inline const char *bo_cell_place(const bo_cell *cell, char out[BO_PLACE_TEXT])
+{
+    return bo_place(cell->reader, cell->row, cell->line, cell->column, out);
+}
+
+/* ---- targets.c: classes, and rows without a target ---------------------------------------------------- */
+
+bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cell);
+/* Counts the row whose targets were observed. */
+void bo_target_end_row(bo_fit *fit);
+/* Integers in an IDX file are classes. */
+void bo_target_decide_by_format(bo_schema *schema, const bo_reader *reader);
+/* Reads the targets of a separate file. */
+bo_status bo_target_fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels);
+/* Decides the task and the classes after all rows. */
+bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *reader);
+
+/* ---- columns.c: inputs --------------------------------------------------------------------------------- */
+
+bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cell);
+/* Adds the value of a cell to the categories of its column. */
+bo_status bo_column_observe_label(bo_context *context, bo_fit *fit, const bo_cell *cell);
+/* Decides the kinds of all inputs and the replacements of missing values. */
+bo_status bo_columns_settle(bo_context *context, bo_fit *fit, const bo_reader *reader);
+
+#endif
