@@ -176,13 +176,36 @@ static bool copy_files(copying *c, const cli_fit_job *job)
     return same;
 }
 
+/* True if the inputs of some column depend on the rows. */
+static bool is_learned(const bo_schema *schema)
+{
+    bo_schema_column_info column;
+    for (size_t i = 0; bo_schema_column(schema, i, &column); i++)
+        if (column.missing || column.use == BO_USE_ONE_HOT || column.use == BO_USE_ENCODED) return true;
+    return false;
+}
+
+/* The columns that the table leaves out are left out in every fold: row numbers, for example, are consecutive only in the
+ * whole table. A list of indices. */
+static char *left_out(const bo_schema *schema)
+{
+    bo_schema_column_info column;
+    const size_t room = 24 * bo_schema_columns(schema) + 1;
+    char *list = cli_allocate(room, 1, "a list of columns");
+    size_t used = 0;
+    for (size_t i = 0; bo_schema_column(schema, i, &column); i++)
+        if (column.use == BO_USE_NOTHING)
+            used += (size_t)snprintf(list + used, room - used, "%s%zu", used ? "," : "", i);
+    return list;
+}
+
 /* Keeps the rows as text if the encoding of a column depends on the rows. If that is not possible (binary formats, labels
  * in a separate file, length scales for the columns of the whole table), all folds use the encodings of the table. */
 static void keep_text(cli_fold_table *table, const cli_fit_job *job)
 {
     size_t size = 0;
     copying c = {.table = table, .plain = !job->options->categorical};
-    const bool learned = job->options->categorical || job->options->impute != BO_IMPUTE_NONE;
+    const bool learned = is_learned(table->data->schema);
     if (table->data->sparse || job->options->labels || job->options->length_scales) {
         table->shared = learned;
         return;
@@ -227,6 +250,7 @@ static bool read_text(cli_fold_table *table, size_t fold, const bo_schema *schem
     size_t rows;
     char *text = text_of(table, fold, schema != NULL, &desc.size, &rows);
     desc.bytes = text;
+    desc.drop = table->drop;
     desc.format = BO_FORMAT_CSV;
     desc.task = table->data->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     desc.sparse = false;
@@ -304,7 +328,7 @@ static bool spread_classes(cli_fold_table *table, const uint64_t *groups)
 bool cli_fold_table_open(cli_fold_table *table, const cli_fit_job *job, size_t folds)
 {
     *table = (cli_fold_table){.session = job->session, .desc = job->source.data, .data = job->train, .folds = folds};
-    const uint64_t *groups = NULL;
+    const uint64_t *groups = job->train->groups;
     const bo_folds_desc desc = {.folds = folds,
                                 .seed = job->session->common.seed,
                                 .classes = table->data->classes ? table->data->y : NULL,
@@ -313,6 +337,7 @@ bool cli_fold_table_open(cli_fold_table *table, const cli_fit_job *job, size_t f
     if (failed(job->session, bo_split_folds(job->session->context, &desc, table->data->rows, table->fold)))
         return false;
     if (table->data->classes && !spread_classes(table, groups)) return false;
+    table->drop = left_out(table->data->schema);
     keep_text(table, job);
     return true;
 }
@@ -320,6 +345,7 @@ bool cli_fold_table_open(cli_fold_table *table, const cli_fit_job *job, size_t f
 void cli_fold_table_close(cli_fold_table *table)
 {
     free(table->fold);
+    free(table->drop);
     free(table->text);
     free(table->start);
 }

@@ -11,6 +11,7 @@ typedef struct cli_fold_table {
     bo_data_desc desc;
     const bo_data *data; /* the whole table */
     size_t folds;
+    char *drop;   /* indices of the columns that the table leaves out */
     size_t *fold; /* of each row; CLI_NEVER_TESTED: a training row in every fold */
     /* The rows as CSV: row i is text[start[i], start[i + 1]), and the header ends at start[0]. NULL: the encodings are
      * those of the whole table, because they do not depend on the rows, or because the format is not text. */

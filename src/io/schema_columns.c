@@ -1,11 +1,6 @@
 /* The inputs of a schema, by columns of the file. */
 #include "schema.h"
 
-static bool is_input(const bo_column *column)
-{
-    return column->kind == BO_COLUMN_NUMBER || column->kind == BO_COLUMN_CATEGORY;
-}
-
 bool bo_schema_input_column(const bo_schema *schema, size_t input, size_t *column, const char **name)
 {
     if (name) *name = NULL;
@@ -13,7 +8,7 @@ bool bo_schema_input_column(const bo_schema *schema, size_t input, size_t *colum
     size_t found = 0;
     for (size_t i = 0; i < schema->column_count;
          i++) /* `first` ascends, and a column without categories has no inputs */
-        if (is_input(&schema->columns[i]) && schema->columns[i].first <= input) found = i;
+        if (bo_column_is_input(&schema->columns[i]) && schema->columns[i].first <= input) found = i;
     *column = found;
     if (name) *name = schema->columns[found].name;
     return true;

@@ -56,6 +56,17 @@ for figure in accuracy log_loss auc brier macro_f1 calibration_error; do
 done
 command -v gnuplot >/dev/null && { grep -q "150 rows:  AUC" roc.svg && grep -q 'outer ring' roc.svg || complain "ROC: $(cat err)"; }
 
+# Groups stay together, and columns that the table leaves out are left out in every fold: row numbers are consecutive only in
+# the whole table, and would predict this target.
+awk 'BEGIN { srand(4); print "row,who,a,y"; for (i = 0; i < 60; i++) printf "%d,p%d,%.3f,%.3f\n", i, i / 10, rand(), i }' >people.csv
+# shellcheck disable=SC2086
+{
+    succeeds "$BOCHNER" fit people.csv $fixed --group who --folds 3 --json
+    [ "$(per_fold out rows | sort -u)" = 20 ] || complain "groups of 10 rows: folds of $(per_fold out rows | paste -sd' ') rows"
+    expect "R² of noise" "$(sed -n '/"r2": {/,/}/p' out | grep mean | tr -dc 0-9.-)" "<" 0.2
+    fails 1 "as many groups as folds, found 6 and 7" "$BOCHNER" fit people.csv $fixed --group who --folds 7
+}
+
 # A comparison: the best is first, a model with it is saved, and the learning curve grows.
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit shapes.csv --features 64 --gamma 0.3 --folds 3 --compare losses --score accuracy --out best.model \
