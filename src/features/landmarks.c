@@ -209,7 +209,7 @@ static bo_status make_factor(bo_context *context, bo_features *f)
     double *inverse = bo_alloc_raw(context, most, most * sizeof *k, "the factor of the landmarks");
     bo_status status = k && inverse ? factorize_safely(context, f, k, inverse) : BO_MEMORY;
     if (status == BO_OK && drop_explained(f, k, inverse)) status = factorize_safely(context, f, k, inverse);
-    if (status == BO_OK) status = bo_inverse_factor(context, l->count, k, inverse);
+    if (status == BO_OK) status = bo_inverse_factor(context, l->count, k, l->count, inverse);
     for (size_t i = 0, at = 0; status == BO_OK && i < l->count; i++)
         for (size_t j = 0; j <= i; j++, at++) l->lower[at] = (float)inverse[i * l->count + j];
     bo_free(k);

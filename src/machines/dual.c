@@ -155,7 +155,7 @@ static bo_status solve(bo_context *context, dual *d)
     BO_TRY(bo_solve_lower(context, n, t, d->m, n, d->alpha, t));
     BO_TRY(bo_solve_lower_t(context, n, t, d->m, n, d->alpha, t));
     if (!d->exact) BO_TRY(bo_gemm64(context, true, false, r, t, n, 1, d->zd, r, d->alpha, t, 0, d->beta, t));
-    return bo_inverse_factor(context, n, d->m, d->inverse);
+    return bo_inverse_factor(context, n, d->m, n, d->inverse);
 }
 
 /* 1 - S_ii = (M⁻¹)_ii - w_i/n, and the weighted residual is α: left-out errors need no refit. */

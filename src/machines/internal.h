@@ -354,6 +354,7 @@ static inline bool bo_needs_precision(double lambda, double spectrum)
 /* Exact leave-one-out of kernel ridge on a sample (leave_one_out.c). */
 typedef struct bo_loo {
     size_t rows, outputs;
+    size_t judged; /* bo_loo_point: the last rows, whose errors count; set before its first call (default: all) */
     bool intercept;
     double *kernel;  /* rows x rows: √w K √w, centered when intercept */
     double *targets; /* rows x outputs: √w y, centered when intercept */
@@ -361,7 +362,7 @@ typedef struct bo_loo {
     double *mean;    /* rows: weighted means of the rows of K; 0 without intercept */
     double weight;   /* Σ w */
     double *work;    /* rows x rows */
-    double *inverse; /* rows x rows, or NULL before the first bo_loo_point */
+    double *inverse; /* judged x judged, or NULL before the first bo_loo_point */
     double *solution;
 } bo_loo;
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
@@ -383,10 +384,11 @@ bo_status bo_search_lambda_exact(bo_context *context, const bo_loo *loo, double 
 typedef struct bo_search_point {
     double gamma, lambda, error;
 } bo_search_point;
-/* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0. What the
+/* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0. `light`: with
+ * half of the effort, λ is not searched but follows γ. What the
  * descriptor sets stays. `loo`, which the caller frees, holds the kernel of the last γ that was tried. */
 bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
-                                const bo_targets *targets, const bo_samples *scaled, bo_search_point *best,
+                                const bo_targets *targets, const bo_samples *scaled, bool light, bo_search_point *best,
                                 bo_loo *loo);
 /* A seeded subset of at most `count` rows of the samples, scaled. */
 bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,

@@ -4,6 +4,7 @@
 #include "../features/sparse.h"
 #include "../math/linalg.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_
                         bo_loo *out)
 {
     size_t n = scaled->rows, outputs = targets->outputs;
-    *out = (bo_loo){.rows = n, .outputs = outputs, .intercept = intercept};
+    *out = (bo_loo){.rows = n, .judged = n, .outputs = outputs, .intercept = intercept};
     out->kernel = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
     out->work = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
     out->targets = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
@@ -145,17 +146,19 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
     return BO_OK;
 }
 
-/* Mean squared left-out error from residuals (rows x outputs) and the diagonal of λM. */
-static double left_out_error(const bo_loo *loo, const double *residual, const double *diagonal, size_t stride)
+/* Mean squared left-out error of the rows from `first` on, from residuals (rows x outputs) and the diagonal of λM. */
+static double left_out_error(const bo_loo *loo, size_t first, const double *residual, const double *diagonal,
+                             size_t stride)
 {
     size_t n = loo->rows, outputs = loo->outputs;
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
+    double sum = 0, weight = 0;
+    for (size_t i = first; i < n; i++) {
         double left = diagonal[i * stride] - (loo->intercept ? loo->root[i] * loo->root[i] / loo->weight : 0);
         if (left < 1e-12) return INFINITY; /* the row is interpolated: its left-out error is not known */
         for (size_t t = 0; t < outputs; t++) sum += pow(residual[i * outputs + t] / left, 2);
+        weight += loo->root[i] * loo->root[i];
     }
-    return sum / (loo->weight * (double)outputs);
+    return weight > 0 ? sum / (weight * (double)outputs) : INFINITY;
 }
 
 bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,
@@ -185,7 +188,7 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
                 scaled[k * outputs + t] = shrink[k * count + l] * along[k * outputs + t];
         status =
             bo_gemm64(context, true, false, n, outputs, n, 1, vectors, n, scaled, outputs, 0, loo->solution, outputs);
-        if (status == BO_OK) error[l] = left_out_error(loo, loo->solution, diagonal + l, count);
+        if (status == BO_OK) error[l] = left_out_error(loo, 0, loo->solution, diagonal + l, count);
     }
     if (status == BO_OK) *largest = fmax(values[n - 1], 0);
     bo_free(values);
@@ -196,11 +199,13 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
     return status;
 }
 
+/* The inverse factor of the rows that are judged is that of the trailing block of L: rows before them do not enter. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
 {
-    size_t n = loo->rows, outputs = loo->outputs;
+    const size_t n = loo->rows, outputs = loo->outputs, judged = loo->judged, first = n - judged;
+    assert(judged > 0 && judged <= n);
     *error = INFINITY;
-    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
+    if (!loo->inverse) loo->inverse = bo_alloc_raw(context, judged * judged, sizeof(double), "the inverse factor");
     double *inverse = loo->inverse;
     double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
     bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
@@ -214,14 +219,15 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
             return BO_OK;
         }
     }
-    if (status == BO_OK) status = bo_inverse_factor(context, n, loo->work, inverse);
+    if (status == BO_OK) status = bo_inverse_factor(context, judged, loo->work + first * n + first, n, inverse);
     if (status == BO_OK) status = bo_solve_lower(context, n, outputs, loo->work, n, loo->solution, outputs);
     if (status == BO_OK) status = bo_solve_lower_t(context, n, outputs, loo->work, n, loo->solution, outputs);
     if (status == BO_OK) {
-        for (size_t i = 0; i < n; i++)
-            for (size_t j = 0; j <= i; j++) diagonal[j] += lambda * inverse[i * n + j] * inverse[i * n + j];
+        for (size_t i = 0; i < judged; i++)
+            for (size_t j = 0; j <= i; j++)
+                diagonal[first + j] += lambda * inverse[i * judged + j] * inverse[i * judged + j];
         for (size_t k = 0; k < n * outputs; k++) loo->solution[k] *= lambda;
-        *error = left_out_error(loo, loo->solution, diagonal, 1);
+        *error = left_out_error(loo, first, loo->solution, diagonal, 1);
     }
     bo_free(diagonal);
     return status;

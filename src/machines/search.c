@@ -463,27 +463,36 @@ static bo_status walk_toward(judge *j, double factor, bool fixed_lambda, bo_sear
     return BO_OK;
 }
 
-/* A search for the closed form, where every error costs a factorization: λ, then γ, then λ again if γ changed. */
-static bo_status walk_closed_form(judge *j, bool fixed_gamma, bool fixed_lambda, bo_search_point *best)
+/* A search for the closed form, where every error costs a factorization: λ, then γ, then λ again if γ changed. `light`: γ only, with
+ * a λ that suits it. */
+static bo_status walk_closed_form(judge *j, bool fixed_gamma, bool fixed_lambda, bool light, bo_search_point *best)
 {
     bool moved = false;
-    BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
+    if (light) {
+        best->lambda = fixed_lambda ? best->lambda : fmax(best->lambda, j->least);
+        BO_TRY(judge_gamma(j, best->gamma, best->lambda));
+        BO_TRY(judge_lambda(j, best->lambda, &best->error));
+    } else {
+        BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
+    }
     if (fixed_gamma) return BO_OK;
     BO_TRY(walk_toward(j, 2, fixed_lambda, best, &moved));
     if (!moved) BO_TRY(walk_toward(j, 0.5, fixed_lambda, best, &moved));
-    return moved && !fixed_lambda ? judge_point(j, false, best->gamma, best->lambda, best) : BO_OK;
+    return moved && !fixed_lambda && !light ? judge_point(j, false, best->gamma, best->lambda, best) : BO_OK;
 }
 
 bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
-                                const bo_targets *targets, const bo_samples *scaled, bo_search_point *best, bo_loo *loo)
+                                const bo_targets *targets, const bo_samples *scaled, bool light, bo_search_point *best,
+                                bo_loo *loo)
 {
     const bool fixed_gamma = desc->features.gamma > 0, fixed_lambda = desc->lambda > 0;
+    enum { SKETCH_ROWS = 250, LEAST_JUDGED = 800 }; /* the walk corrects what so few rows suggest */
     double typical, largest, gammas[8], lambdas[GRID];
     BO_TRY(bo_typical_gamma(context, map, scaled, desc->seed, &typical));
     if (!(best->gamma > 0)) {
         bo_features_desc open = *map;
         open.gamma = desc->features.gamma;
-        const bo_samples few = bo_samples_slice(scaled, 0, bo_min(scaled->rows, BO_COARSE_ROWS), NULL);
+        const bo_samples few = bo_samples_slice(scaled, 0, bo_min(scaled->rows, SKETCH_ROWS), NULL);
         const size_t gamma_count = fill_gammas(&open, typical, gammas);
         const size_t lambda_count = fill_lambdas(desc, lambdas);
         BO_TRY(coarse(context, map, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
@@ -497,7 +506,9 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                .narrowest = typical * least_gamma,
                .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept}};
     bo_status status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
-    if (status == BO_OK) status = walk_closed_form(&j, fixed_gamma, fixed_lambda, best);
+    /* half of many rows judge as well as all of them, at an eighth of the cost of their inverse factor */
+    if (status == BO_OK) j.loo.judged = bo_max(bo_min(scaled->rows, LEAST_JUDGED), scaled->rows / 2);
+    if (status == BO_OK) status = walk_closed_form(&j, fixed_gamma, fixed_lambda, light, best);
     *loo = j.loo;
     return status;
 }

@@ -147,7 +147,7 @@ static bo_status try_lambda(bo_context *context, trial *t, double lambda, double
     bo_status status = bo_cholesky(context, n, factor, n, NULL);
     if (status == BO_NUMERIC) return BO_OK; /* λ is too small for this kernel */
     BO_TRY(status);
-    BO_TRY(bo_inverse_factor(context, n, factor, t->inverse));
+    BO_TRY(bo_inverse_factor(context, n, factor, n, t->inverse));
     memset(t->diagonal, 0, n * sizeof *t->diagonal);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) t->diagonal[j] += t->inverse[i * n + j] * t->inverse[i * n + j];

@@ -7,8 +7,8 @@
  *
  * 1. Screen: every candidate, without a metric, on BO_SCREEN_ROWS rows.
  * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
- * 3. Refine: the best of them learn metrics. A metric that was learned from the rows that judge it looks
- *    better than it is, so each iteration has to reduce the error by at least 1%. */
+ * 3. Refine: the best of them learn metrics. A metric that was learned from the rows that judge it looks better than it is, so each
+ *    iteration has to reduce the squared error by at least 1%. */
 #include "../base/trace.h"
 #include "../features/kernel_block.h"
 #include "tune.h"
@@ -18,6 +18,9 @@
 #include <string.h>
 
 enum { CANDIDATES = 8, REFINED = 2, ITERATIONS = 5 };
+
+/* How a setting is scored: γ from a grid, near its γ, or near its γ with half of the effort. */
+typedef enum effort { FROM_GRID, NEARBY, LIGHT } effort;
 
 typedef struct candidate {
     bo_kernel kernel;
@@ -43,15 +46,19 @@ static bool has_gradient(bo_kernel kernel)
     return kernel <= BO_KERNEL_RATIONAL_QUADRATIC;
 }
 
-static bool learns(const bo_machine_desc *desc)
+static bool asks_for_metric(const bo_machine_desc *desc)
 {
-    if (desc->metric == BO_METRIC_AUTO) return desc->choose_kernel;
-    return desc->metric != BO_METRIC_NONE;
+    return desc->metric == BO_METRIC_AUTO ? desc->choose_kernel : desc->metric != BO_METRIC_NONE;
+}
+
+static bool learns(const bo_machine_desc *desc, const bo_setting *setting)
+{
+    return asks_for_metric(desc) && has_gradient(setting->kernel);
 }
 
 bool bo_tunes(const bo_machine_desc *desc, const bo_samples *samples)
 {
-    return !samples->sparse && (desc->choose_kernel || learns(desc));
+    return !samples->sparse && (desc->choose_kernel || asks_for_metric(desc));
 }
 
 /* ---- candidates ----------------------------------------------------------------------------------------------- */
@@ -101,23 +108,23 @@ static bo_features_desc map_of(const tuner *t, const bo_setting *s)
 }
 
 /* Scores the setting on rows of the samples, and refines γ and λ. `rows` holds the scaled rows afterwards. */
-static bo_status score(const tuner *t, size_t count, bool coarse, bo_setting *s, bo_samples *rows, bo_loo *loo)
+static bo_status score(const tuner *t, size_t count, effort how, bo_setting *s, bo_samples *rows, bo_loo *loo)
 {
     BO_TRY(bo_samples_scaled(t->context, &s->scaler, t->samples, count, t->desc->seed, rows));
     const bo_features_desc map = map_of(t, s);
-    bo_search_point point = {coarse ? 0 : s->gamma, s->lambda, INFINITY};
-    BO_TRY(bo_search_closed_form(t->context, t->desc, &map, t->targets, rows, &point, loo));
+    bo_search_point point = {how == FROM_GRID ? 0 : s->gamma, s->lambda, INFINITY};
+    BO_TRY(bo_search_closed_form(t->context, t->desc, &map, t->targets, rows, how == LIGHT, &point, loo));
     s->gamma = point.gamma;
     s->lambda = point.lambda;
     s->score = point.error;
     return BO_OK;
 }
 
-static bo_status judge(const tuner *t, size_t count, bool coarse, bo_setting *s)
+static bo_status judge(const tuner *t, size_t count, effort how, bo_setting *s)
 {
     bo_samples rows = {0};
     bo_loo loo = {0};
-    bo_status status = score(t, count, coarse, s, &rows, &loo);
+    bo_status status = score(t, count, how, s, &rows, &loo);
     bo_samples_free(&rows);
     bo_loo_free(&loo);
     return status;
@@ -203,6 +210,7 @@ static bo_status next_metric(const tuner *t, bo_setting *s, bool *learned)
         g ? bo_samples_scaled(t->context, &s->scaler, t->samples, BO_TUNE_ROWS, t->desc->seed, &rows) : BO_MEMORY;
     if (status == BO_OK) status = bo_loo_create(t->context, &rows, t->targets, !t->desc->no_intercept, &loo);
     const bo_features_desc map = map_of(t, s);
+    loo.judged = 1; /* the solution is needed, not the error */
     if (status == BO_OK) status = bo_loo_kernel(t->context, &loo, &map, s->gamma, true, &rows);
     if (status == BO_OK) status = outer_product(t, s, &rows, &loo, g);
     if (status == BO_OK) {
@@ -218,7 +226,7 @@ static bo_status next_metric(const tuner *t, bo_setting *s, bool *learned)
     return status;
 }
 
-/* Learns the metric of a setting while it reduces the error. */
+/* Learns the metric of a setting while it reduces the error, and adjusts γ and λ to it. */
 static bo_status learn(const tuner *t, bo_setting *best)
 {
     bo_setting next = {0};
@@ -229,15 +237,16 @@ static bo_status learn(const tuner *t, bo_setting *best)
         if (status == BO_OK) status = next_metric(t, &next, &learned);
         if (status != BO_OK || !learned) break;
         next.iterations = i;
-        status = judge(t, BO_TUNE_ROWS, false, &next);
-        bo_log(t->context, BO_LOG_DEBUG, "%s, metric %d: left-out error %.4f (before: %.4f)",
-               bo_kernel_name(next.kernel), i, sqrt(next.score), sqrt(best->score));
+        status = judge(t, BO_TUNE_ROWS, LIGHT, &next);
+        bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s, metric %d: left-out error %.4f (before: %.4f)",
+               bo_kernel_name(next.kernel), bo_scaling_name(next.scaler.kind), next.iterations, sqrt(next.score),
+               sqrt(best->score));
         const bool better = next.score < gain_of_metric * best->score;
         if (status != BO_OK || !better) break;
         status = copy_setting(t->context, &next, best);
     }
     bo_setting_free(&next);
-    return status;
+    return status == BO_OK ? judge(t, BO_TUNE_ROWS, NEARBY, best) : status;
 }
 
 /* ---- all candidates --------------------------------------------------------------------------------------------- */
@@ -261,7 +270,7 @@ static bo_status screen(const tuner *t, const candidate *c, bo_setting *out)
 {
     *out = (bo_setting){.kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda, .growth = 1};
     BO_TRY(bo_scaler_fit(t->context, c->scaling, t->samples, &out->scaler));
-    BO_TRY(judge(t, BO_SCREEN_ROWS, true, out));
+    BO_TRY(judge(t, BO_SCREEN_ROWS, FROM_GRID, out));
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f", bo_kernel_name(out->kernel),
            bo_scaling_name(out->scaler.kind), sqrt(out->score));
     return bo_progress(t->context, "comparing kernels", 0, 0);
@@ -273,7 +282,7 @@ static bo_status rescore(const tuner *t, bo_setting *s)
 {
     const double before = s->score, rows = (double)t->samples->rows;
     if (t->samples->rows <= BO_SCREEN_ROWS) return BO_OK;
-    BO_TRY(judge(t, BO_TUNE_ROWS, false, s));
+    BO_TRY(judge(t, BO_TUNE_ROWS, NEARBY, s));
     const double doublings = log2((double)bo_min(t->samples->rows, BO_TUNE_ROWS) / BO_SCREEN_ROWS);
     if (rows > BO_TUNE_ROWS) s->growth = pow(fmin(s->score / before, 1), 0.5 * log2(rows / BO_TUNE_ROWS) / doublings);
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f, with all rows about %.4f",
@@ -305,7 +314,7 @@ bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_tar
     for (size_t i = 0; status == BO_OK && i < kept; i++) status = rescore(&t, &settings[i]);
     sort_settings(settings, kept);
     for (size_t i = 0; status == BO_OK && i < refined; i++)
-        if (learns(desc) && has_gradient(settings[i].kernel)) status = learn(&t, &settings[i]);
+        status = learns(desc, &settings[i]) ? learn(&t, &settings[i]) : judge(&t, BO_TUNE_ROWS, NEARBY, &settings[i]);
     sort_settings(settings, refined);
     *count = bo_min(refined, most);
     for (size_t i = 0; i < all; i++) {

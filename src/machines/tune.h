@@ -25,7 +25,7 @@ void bo_setting_free(bo_setting *setting);
 bool bo_tunes(const bo_machine_desc *desc, const bo_samples *samples);
 
 /* Rows on which settings are compared, and on which the best of them are refined. */
-enum { BO_SCREEN_ROWS = 1000, BO_TUNE_ROWS = 2000 };
+enum { BO_SCREEN_ROWS = 800, BO_TUNE_ROWS = 2000 };
 /* Up to this number of rows a fit joins several settings to a committee. With more rows the best setting alone is as good. */
 enum { BO_COMMITTEE_ROWS = 4096 };
 

@@ -391,14 +391,14 @@ bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size
     return status;
 }
 
-bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse)
+bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, size_t ldl, double *inverse)
 {
     enum { PANEL = BO_SIZE(96, 4) };
     memset(inverse, 0, n * n * sizeof *inverse);
     for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
     for (size_t j = 0; j < n; j += PANEL) {
-        size_t columns = n - j < PANEL ? n - j : PANEL, at = j * n + j;
-        BO_TRY(bo_solve_lower(context, n - j, columns, l + at, n, inverse + at, n));
+        size_t columns = n - j < PANEL ? n - j : PANEL;
+        BO_TRY(bo_solve_lower(context, n - j, columns, l + j * ldl + j, ldl, inverse + j * n + j, n));
     }
     return BO_OK;
 }

@@ -97,8 +97,8 @@ bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size
 /* Computes X (n x m) := L⁻¹ X, and L⁻ᵀ X. */
 bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
 bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
-/* Computes L⁻¹ (n x n, stride n), panel by panel to skip zeros: n³/3 operations. */
-bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
+/* Computes L⁻¹ (n x n, stride n) of a factor with stride ldl, panel by panel to skip zeros: n³/3 operations. */
+bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, size_t ldl, double *inverse);
 
 /* Computes W (outputs x features) that minimizes |Z Wᵀ - Y|² + λ |W|², by a direct solve. BO_NUMERIC if λ is too small
  * for the rank of Z. */
