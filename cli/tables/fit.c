@@ -333,7 +333,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
         .metric = o->metric,
         .target_scale = o->target_scale,
         .features = {.kernel = o->kernel == CLI_KERNEL_AUTO ? BO_KERNEL_RBF : (bo_kernel)o->kernel,
-                     .function = o->function,
+                     .function = o->exact ? BO_FUNCTION_SECTIONS : o->function,
                      .draw = o->draw,
                      .sampling = o->sampling,
                      .features = o->features,
@@ -346,6 +346,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
                      .bias_variance = o->bias_variance,
                      .seed = seed},
         .lambda = o->lambda,
+        .budget = o->budget,
         .no_intercept = o->no_intercept,
         .noise = o->noise,
         .dropout = o->dropout,
@@ -407,6 +408,8 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
         return cli_wrong_use("fit",
                              "no result requested; use --out MODEL to save the model, or --test FILE, --holdout F "
                              "or --folds K to test it");
+    if (o->exact && (CLI_GIVEN(o, features) || CLI_GIVEN(o, function) || o->stream))
+        return cli_wrong_use("fit", "--exact uses no features: it excludes --features, --function and --stream");
     if (o->test && o->holdout > 0)
         return cli_wrong_use("fit", "--test and --holdout exclude each other; use one of them");
     if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
@@ -536,7 +539,14 @@ static const cli_option rows[] = {
     TEXT("length-scales", "FILE", cli_fit_options, length_scales,
          "file with one positive number per column; each column is divided by its number after scaling"),
     CHOICE("scaling", "HOW", cli_fit_options, scaling, bo_scaling_name, "scaling of the inputs", .initial = "auto"),
+    FLAG(
+        "exact", cli_fit_options, exact,
+        "use the exact kernel with all training rows instead of features, as --function sections does; with --kernel auto this "
+        "is the default up to 50,000 rows that fit into memory"),
     SECTION("Fit"),
+    REAL("budget", "SECONDS", cli_fit_options, budget,
+         "time that the fit may take, approximately; the search is cut short, and large tables get fewer features",
+         .high = 1e7, .otherwise = "no limit"),
     CHOICE("precision", "P", cli_fit_options, precision, bo_precision_name,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),

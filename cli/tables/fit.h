@@ -24,8 +24,8 @@ typedef struct cli_fit_options {
     bo_sampling sampling;
     bo_hidden_activation activation;
     size_t features, degree, depth, memory, sample;
-    double gamma, lambda, alpha, weight_variance, bias_variance, noise, dropout, holdout;
-    bool stream, no_intercept, balanced;
+    double gamma, lambda, alpha, weight_variance, bias_variance, noise, dropout, holdout, budget;
+    bool stream, exact, no_intercept, balanced;
     size_t folds;
     bo_figure score;
     const char *compare, *learning_curve;

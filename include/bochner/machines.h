@@ -140,6 +140,10 @@ typedef struct bo_machine_desc {
     bool choose_kernel;
     bo_metric_choice metric; /**< the metric (default: learned if the kernel is chosen) */
     double lambda;           /**< regularization λ (default: chosen) */
+    /** Seconds that the fit may take, approximately (default: no limit). The search stops when 60% of them are over; the exact
+     * kernel is used if its system can be solved in the rest, otherwise `features.features` (default: 4096) is halved until the
+     * fit is expected to end in time. */
+    double budget;
     bool no_intercept; /**< fit without an intercept */
     double noise;      /**< standard deviation σ of noise added to the features, in expectation: λ += n σ² */
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */

@@ -54,6 +54,7 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
     BO_TRY(check_number(context, "gamma", desc->features.gamma, INFINITY));
     BO_TRY(check_number(context, "noise", desc->noise, INFINITY));
     BO_TRY(check_number(context, "dropout", desc->dropout, 1));
+    BO_TRY(check_number(context, "budget", desc->budget, INFINITY));
     if (desc->task == BO_TASK_REGRESSION && samples->classes)
         return bo_fail(context, BO_INVALID, "task regression: expected a target with numbers, found classes");
     if (desc->task == BO_TASK_CLASSIFICATION && !samples->classes)

@@ -1,5 +1,6 @@
 /* Estimates memory and time of a fit and resolves its defaults: loss, solver, number of features. */
 #include "internal.h"
+#include "tune.h"
 #include "../features/resolve.h"
 #include "../features/sections.h"
 
@@ -12,7 +13,14 @@ bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
     return bo_usual_memory();
 }
 
-bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse)
+/* Measured on an AVX-512 processor: 12 ns per pair of rows and core pair, and 15% of it for each further output. */
+double bo_exact_seconds(double rows, double outputs, int threads)
+{
+    if (rows <= BO_COMMITTEE_ROWS) return BO_COMMITTEE * rows * rows * rows / (50e9 * threads);
+    return 24e-9 * rows * rows * (1 + 0.15 * (outputs - 1)) / threads;
+}
+
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int threads)
 {
     const bo_features_desc *map = &desc->features;
     if (map->function == BO_FUNCTION_SECTIONS) return true;
@@ -23,6 +31,7 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse)
     if (!desc->choose_kernel) return network && rows <= (map->features ? map->features : BO_FIT_FEATURES);
     /* the matrix in float32, and as much again for everything else */
     const double bytes = 8 * (double)rows * (double)rows;
+    if (desc->budget > 0 && bo_exact_seconds((double)rows, 1, threads) > 0.4 * desc->budget) return false;
     return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
            desc->precision == BO_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
            (rows <= BO_EXACT_ROWS || bytes <= (double)bo_fit_memory(desc).bytes);
@@ -327,17 +336,29 @@ static bo_status check_memory(bo_context *context, const bo_machine_desc *desc, 
                                        : "use fewer features");
 }
 
-bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
-                              bo_fit_cost *out)
+/* Seconds of bo_tune: factorizations of the screened, compared and refined settings. */
+static double tuning_seconds(const bo_machine_desc *desc, const fit_size *s, int threads)
 {
-    BO_REQUIRE(context, desc, shape, out);
-    *out = (bo_fit_cost){0};
-    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
-    BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
-    bo_machine_desc resolved = *desc;
-    if (bo_fit_is_exact(desc, shape->rows, shape->nonzeros > 0)) resolved.features.function = BO_FUNCTION_SECTIONS;
-    bo_fit_limit_landmarks(&resolved, shape->rows);
-    desc = &resolved;
+    const double few = fmin(s->rows, BO_SCREEN_ROWS), many = fmin(s->rows, BO_TUNE_ROWS), rate = 45e9 * threads;
+    const double candidates = desc->choose_kernel ? 5 : 2, refined = s->rows <= BO_COMMITTEE_ROWS ? BO_COMMITTEE : 2;
+    const double screening = 0.45 * few * few * few / rate, comparing = 0.45 * many * many * many / rate;
+    const double steps = candidates * (s->rows > BO_SCREEN_ROWS ? 6 : 0) + refined * 20;
+    const double seconds = candidates * (7 * screening + 0.03) + steps * comparing;
+    return desc->budget > 0 ? fmin(seconds, 0.6 * desc->budget) : seconds;
+}
+
+/* Seconds of a fit, approximately. */
+static double seconds_of(bo_context *context, const bo_machine_desc *desc, const bo_fit_cost *found, const fit_size *s)
+{
+    const int threads = bo_context_threads(context);
+    const bool tuned = desc->choose_kernel || desc->metric == BO_METRIC_DIAGONAL || desc->metric == BO_METRIC_LEARN;
+    if (tuned && found->exact) return tuning_seconds(desc, s, threads) + bo_exact_seconds(s->rows, s->outputs, threads);
+    return found->operations / (operations_per_second * threads) + (tuned ? tuning_seconds(desc, s, threads) : 0);
+}
+
+/* The estimate for a descriptor whose function is resolved. */
+static bo_status estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape, bo_fit_cost *out)
+{
     fit_size size;
     BO_TRY(size_of(context, desc, shape, &size));
     bo_fit_cost found = {.features = (size_t)size.features,
@@ -352,11 +373,48 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
         found.why_solver = choose_solver(desc, found.loss, &size, &found.solver);
     }
     found.operations = operations_of(desc, found.solver, &size);
-    found.seconds = found.operations / (operations_per_second * bo_context_threads(context));
+    found.seconds = seconds_of(context, desc, &found, &size);
     double total = memory_of(found.solver, &size);
     if (found.loss == BO_LOSS_LOGISTIC) total += logistic_memory(&size);
     BO_TRY(check_memory(context, desc, shape, &size, total));
     found.bytes = (size_t)total;
     *out = found;
     return BO_OK;
+}
+
+/* The number of features that fits into the budget. */
+static void limit_features(bo_context *context, const bo_fit_shape *shape, bo_machine_desc *desc)
+{
+    enum { LEAST = 128 };
+    bo_fit_cost cost;
+    if (desc->features.function == BO_FUNCTION_SECTIONS || !bo_features_needs_length(&desc->features)) return;
+    if (desc->features.features == 0) desc->features.features = BO_FIT_FEATURES;
+    while (desc->features.features >= 2 * LEAST && estimate(context, desc, shape, &cost) == BO_OK &&
+           cost.seconds > desc->budget)
+        desc->features.features /= 2;
+}
+
+void bo_fit_resolve_map(bo_context *context, const bo_fit_shape *shape, bo_machine_desc *desc)
+{
+    const bool sparse = shape->nonzeros > 0;
+    bo_features_desc *map = &desc->features;
+    if (bo_fit_is_exact(desc, shape->rows, sparse, bo_context_threads(context)))
+        map->function = BO_FUNCTION_SECTIONS;
+    else if (desc->choose_kernel && !sparse && !desc->stream_rows && map->function == BO_FUNCTION_DEFAULT &&
+             map->features == 0 && shape->rows > 0)
+        map->function = BO_FUNCTION_LANDMARKS; /* of rough kernels they are more accurate than random features */
+    if (desc->budget > 0) limit_features(context, shape, desc);
+    bo_fit_limit_landmarks(desc, shape->rows);
+}
+
+bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
+                              bo_fit_cost *out)
+{
+    BO_REQUIRE(context, desc, shape, out);
+    *out = (bo_fit_cost){0};
+    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
+    BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
+    bo_machine_desc resolved = *desc;
+    bo_fit_resolve_map(context, shape, &resolved);
+    return estimate(context, &resolved, shape, out);
 }

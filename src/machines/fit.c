@@ -633,11 +633,9 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
-    if (bo_fit_is_exact(&resolved, samples->rows, samples->sparse != NULL))
-        resolved.features.function = BO_FUNCTION_SECTIONS;
-    bo_fit_limit_landmarks(&resolved, samples->rows);
-    bo_fit_cost plan;
     const bo_fit_shape shape = shape_of(samples);
+    bo_fit_resolve_map(context, &shape, &resolved);
+    bo_fit_cost plan;
     BO_TRY(bo_machine_estimate(context, desc, &shape, &plan));
     resolved.loss = plan.loss;
     BO_TRY(bo_target_scale_choose(context, desc, samples, &resolved.target_scale));

@@ -424,8 +424,12 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
 /* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default
  * for kernels of networks with at most as many rows as features, and for a kernel that the fit chooses (choose_kernel) with at
  * most BO_EXACT_MOST_ROWS dense rows. */
-bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse);
+bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int threads);
 enum { BO_EXACT_MOST_ROWS = 50000 };
+/* Seconds to solve the system of an exact kernel. */
+double bo_exact_seconds(double rows, double outputs, int threads);
+/* Resolves the function and the number of features: exact kernel, landmarks or features, within the budget. */
+void bo_fit_resolve_map(bo_context *context, const bo_fit_shape *shape, bo_machine_desc *desc);
 /* There are at most as many landmarks as rows. */
 void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows);
 static inline bool bo_is_sections(const bo_features *phi)

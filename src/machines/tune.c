@@ -94,7 +94,13 @@ typedef struct tuner {
     const bo_machine_desc *desc;
     const bo_targets *targets;
     const bo_samples *samples;
+    double deadline; /* of bo_seconds(); after it nothing is refined */
 } tuner;
+
+static bool has_time(const tuner *t)
+{
+    return bo_seconds() < t->deadline;
+}
 
 static bo_features_desc map_of(const tuner *t, const bo_setting *s)
 {
@@ -231,7 +237,7 @@ static bo_status learn(const tuner *t, bo_setting *best)
 {
     bo_setting next = {0};
     bo_status status = copy_setting(t->context, best, &next);
-    for (int i = 1; status == BO_OK && i <= ITERATIONS; i++) {
+    for (int i = 1; status == BO_OK && i <= ITERATIONS && has_time(t); i++) {
         bool learned = false;
         status = bo_progress(t->context, "learning the metric", i, ITERATIONS);
         if (status == BO_OK) status = next_metric(t, &next, &learned);
@@ -246,7 +252,7 @@ static bo_status learn(const tuner *t, bo_setting *best)
         status = copy_setting(t->context, &next, best);
     }
     bo_setting_free(&next);
-    return status == BO_OK ? judge(t, BO_TUNE_ROWS, NEARBY, best) : status;
+    return status == BO_OK && has_time(t) ? judge(t, BO_TUNE_ROWS, NEARBY, best) : status;
 }
 
 /* ---- all candidates --------------------------------------------------------------------------------------------- */
@@ -303,21 +309,25 @@ bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_tar
                   const bo_samples *samples, size_t most, bo_setting *out, size_t *count)
 {
     BO_SPAN(context, "machine", "tune");
-    const tuner t = {context, desc, targets, samples};
+    const double deadline = desc->budget > 0 ? bo_seconds() + 0.6 * desc->budget : INFINITY;
+    const tuner t = {context, desc, targets, samples, deadline};
     candidate candidates[CANDIDATES];
     bo_setting settings[CANDIDATES] = {0};
-    const size_t all = list_candidates(desc, samples, candidates), refined = bo_min(all, bo_max(most, REFINED));
+    const size_t all = list_candidates(desc, samples, candidates);
     bo_status status = BO_OK;
-    for (size_t i = 0; status == BO_OK && i < all; i++) status = screen(&t, &candidates[i], &settings[i]);
-    sort_settings(settings, all);
-    const size_t kept = bo_max(count_close(settings, all), refined);
-    for (size_t i = 0; status == BO_OK && i < kept; i++) status = rescore(&t, &settings[i]);
+    size_t screened = 0;
+    for (; status == BO_OK && screened < all && (screened == 0 || has_time(&t)); screened++)
+        status = screen(&t, &candidates[screened], &settings[screened]);
+    sort_settings(settings, screened);
+    const size_t refined = bo_min(screened, bo_max(most, REFINED)),
+                 kept = bo_max(count_close(settings, screened), refined);
+    for (size_t i = 0; status == BO_OK && i < kept && has_time(&t); i++) status = rescore(&t, &settings[i]);
     sort_settings(settings, kept);
-    for (size_t i = 0; status == BO_OK && i < refined; i++)
+    for (size_t i = 0; status == BO_OK && i < refined && has_time(&t); i++)
         status = learns(desc, &settings[i]) ? learn(&t, &settings[i]) : judge(&t, BO_TUNE_ROWS, NEARBY, &settings[i]);
     sort_settings(settings, refined);
     *count = bo_min(refined, most);
-    for (size_t i = 0; i < all; i++) {
+    for (size_t i = 0; i < screened; i++) {
         if (status == BO_OK && i < *count)
             out[i] = settings[i];
         else
