@@ -204,7 +204,7 @@ static void reserved_words_must_be_zero(void **state)
 
 static const uint64_t ZERO[4];
 
-#define assert_reserved(object) assert_memory_equal((object).reserved, ZERO, sizeof ZERO)
+#define assert_reserved(object) assert_memory_equal((object).reserved, ZERO, sizeof(object).reserved)
 
 /* Outputs with arbitrary contents before they are filled in. */
 static void outputs_have_zero_reserved(void **state)
