@@ -78,7 +78,7 @@ static const command commands[] = {
     COMMAND(NULL, "bench", cli_bench, "Measure speed and quality", &bench_machines_usage, &bench_attention_usage,
             &bench_train_usage, &bench_layers_usage, &bench_recall_usage, &bench_tasks_usage),
     COMMAND(NULL, "completion", completion_command, "Print a completion script for a shell", &completion_usage),
-    COMMAND(NULL, "help", help_command, "Show this page, or the help of a command", &help_usage),
+    COMMAND(NULL, "help", help_command, "Show this page, or examples and common options of a command", &help_usage),
     COMMAND(NULL, "version", version_command, "Show the version", &version_usage),
 };
 
@@ -124,8 +124,8 @@ static void overview(FILE *out)
                       (cli_wrap){.width = cli_columns(out), .column = 2, .indent = 6, .command = true, .join = " \\"});
     }
     fputs("\n", out);
-    cli_print_wrapped(out, "bochner help COMMAND shows examples and the most common options of a command.", 0);
     cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N: ended by signal N.", 0);
+    cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 
 /* Hidden, for the build and for `make docs`: copies standard input and inserts the options. */

@@ -29,12 +29,12 @@ succeeds "$BOCHNER" fit train.csv --target price --test test.csv --kernel rbf --
 succeeds "$BOCHNER" fit train.csv --target price --kernel nngp --stream --features 256 --out stream.model --json --quiet
 [ "$(field out function)" = network ] || complain "stream: function $(field out function)"
 fails 1 "all rows in memory" "$BOCHNER" fit train.csv --target price --function sections --stream --out wrong.model
-fails 1 "expected the dual solver, found primal" "$BOCHNER" fit train.csv --target price --function sections \
+fails 1 "expected the solver dual or cg, found primal" "$BOCHNER" fit train.csv --target price --function sections \
     --solver primal --out wrong.model
 fails 2 "--depth" "$BOCHNER" fit train.csv --target price --kernel ntk --depth 17 --out wrong.model
 for option in "--depth 2" "--activation erf" "--weight-variance 1" "--bias-variance 0"; do
     # shellcheck disable=SC2086
-    fails 2 "${option% *}|nngp and ntk|rbf" "$BOCHNER" fit train.csv --target price $option --out wrong.model
+    fails 2 "${option% *}|nngp and ntk|rbf" "$BOCHNER" fit train.csv --target price --kernel rbf $option --out wrong.model
     # shellcheck disable=SC2086
     fails 2 "${option% *}|nngp and ntk|arccos" "$BOCHNER" features train.csv --kernel arccos $option --out wrong.npy
 done

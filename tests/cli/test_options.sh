@@ -1,9 +1,13 @@
 # Options: help and its examples, mistakes and suggestions, exit statuses.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
-house 300 1 >train.csv
-house 60 2 >test.csv
+# towns HOUSES: with a column of text before the others
+towns() {
+    awk -v OFS=, '{ print NR == 1 ? "town" : NR % 3 ? "Ulm" : "Trier", $0 }' "$@"
+}
+house 150 1 | towns >train.csv
+house 60 2 | towns >test.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
-cp test.csv new.csv
+awk -v OFS=, '{ print NR == 1 ? "id" : NR, $0 }' test.csv >new.csv
 cp train.csv table.csv
 for month in january february; do # numbered rows of one distribution
     house 200 ${#month} | awk -v OFS=, '{ print NR == 1 ? "id" : NR, $0 }' >$month.csv
@@ -35,7 +39,7 @@ for command in $(grep -vx bench commands) 'bench machines' 'bench attention' 'be
     awk '/^Example/ { on = 1; next } on && /^  ./ { sub(/^ +/, continued ? "" : "  "); continued = sub(/\\$/, ""); printf "%s%s", $0, continued ? "" : "\n"; next }
         on { exit }' out >examples
     [ -s examples ] || complain "$command --help-all has no example"
-    sed -i 's/--minutes 2/--minutes 0.02/; s/--steps 400/--steps 2/; s/--rows 20000/& --stream-features 32 --gemm 256/
+    sed -i 's/--minutes 2/--minutes 0.005/; s/--steps 400/--steps 2/; s/--repeats [0-9]*/--repeats 1/; s/--folds 5/--folds 2/; s/--rows 20000/& --stream-features 32 --gemm 256/
         s/fit .* --stream /&--features 256 /' examples
     command -v dot >/dev/null || sed -i 's/--graph \([a-z]*\)\.svg/--graph \1.dot/' examples # an SVG needs Graphviz
     while read -r line; do
@@ -122,7 +126,7 @@ fails 2 "expected a file to learn from" "$BOCHNER" fit --out m
 fails 2 "--out MODEL" "$BOCHNER" fit train.csv
 fails 2 "--test and --holdout exclude each other" "$BOCHNER" fit train.csv --test test.csv --holdout 0.2
 fails 2 ".svg, .png or .pdf" "$BOCHNER" fit train.csv --test test.csv --plot picture.jpeg
-fails 2 "--test FILE or --holdout" "$BOCHNER" fit train.csv --out m --plot picture.svg
+fails 2 "--test FILE, --holdout F or --folds K" "$BOCHNER" fit train.csv --out m --plot picture.svg
 fails 2 "MODEL and DATA" "$BOCHNER" predict only-one
 fails 2 ".csv or .npy" "$BOCHNER" predict price.model test.csv --out predicted.xlsx
 fails 2 "one FILE" "$BOCHNER" info

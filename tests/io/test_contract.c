@@ -147,16 +147,17 @@ static void what_releases_takes_null(void **state)
 
 /* ---- reserved fields --------------------------------------------------------------------------------------------- */
 
-#define LATER .reserved = {0, 0, 0, 1}
-#define TABLE .bytes = CSV, .size = sizeof CSV - 1
-#define ROWS  .rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y
+#define LATER       .reserved = {0, 0, 0, 1}
+#define LATER_SPLIT .reserved = {0, 1}
+#define TABLE       .bytes = CSV, .size = sizeof CSV - 1
+#define ROWS        .rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y
 
 FAILS(later_data, bo_data_load(context, &(bo_data_desc){TABLE, LATER}, NULL, (bo_data **)out))
 FAILS(later_schema, bo_schema_fit(context, &(bo_data_desc){TABLE, LATER}, (bo_schema **)out))
 FAILS(later_table, bo_table_load(context, &(bo_table_desc){.data = {TABLE}, LATER}, (bo_data **)out, NULL, NULL))
 FAILS(later_split,
-      bo_table_load(context, &(bo_table_desc){.data = {TABLE}, .split = {LATER}}, (bo_data **)out, NULL, NULL))
-FAILS(later_rows, (*out = NULL, bo_split_rows(context, &(bo_split_desc){LATER}, 0, NULL)))
+      bo_table_load(context, &(bo_table_desc){.data = {TABLE}, .split = {LATER_SPLIT}}, (bo_data **)out, NULL, NULL))
+FAILS(later_rows, (*out = NULL, bo_split_rows(context, &(bo_split_desc){LATER_SPLIT}, 0, NULL)))
 FAILS(later_array, bo_array_save_memory(context, &(bo_array){LATER}, out, (size_t *)(out + 1)))
 FAILS(later_features,
       bo_features_create(context, &(bo_features_desc){.dim = 2, .features = 4, LATER}, (bo_features **)out))
@@ -203,7 +204,7 @@ static void reserved_words_must_be_zero(void **state)
 
 static const uint64_t ZERO[4];
 
-#define assert_reserved(object) assert_memory_equal((object).reserved, ZERO, sizeof ZERO)
+#define assert_reserved(object) assert_memory_equal((object).reserved, ZERO, sizeof(object).reserved)
 
 /* Outputs with arbitrary contents before they are filled in. */
 static void outputs_have_zero_reserved(void **state)

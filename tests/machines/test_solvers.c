@@ -571,7 +571,7 @@ static void test_names(void **state)
     assert_int_equal(kept, BO_SOLVER_CG);
     assert_null(bo_solver_name((bo_solver)6));
     assert_null(bo_loss_name((bo_loss)3));
-    assert_null(bo_scaling_name((bo_scaling)4));
+    assert_null(bo_scaling_name((bo_scaling)5));
 }
 
 int main(void)
