@@ -227,6 +227,7 @@ static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual
     BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->center));
     bo_left_out left_out;
     BO_TRY(leave_out(context, problem, d, &left_out));
+    bo_left_out_inflate(&left_out, sqrt(problem->optimism));
     bo_status status = bo_left_out_columns(context, &problem->row_map, problem->samples, &left_out);
     if (status == BO_OK) status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
     if (problem->left_out)

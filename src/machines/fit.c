@@ -203,6 +203,7 @@ static bo_status take_setting(bo_context *context, bo_fitting *fitting, const bo
     BO_TRY(bo_scaler_copy(context, &setting->scaler, &fitting->scaler));
     fitting->desc.features.kernel = setting->kernel;
     fitting->metric_iterations = setting->iterations;
+    fitting->optimism = setting->optimism;
     *out = (bo_search_choice){
         .gamma = setting->gamma, .lambda = setting->lambda, .score = sqrt(setting->score), .spectrum = (double)rows};
     return map_of(context, fitting, map);
@@ -231,6 +232,7 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     bo_fitting *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
     if (!fitting) return BO_MEMORY;
     fitting->desc = *desc;
+    fitting->optimism = 1;
     bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map;
     const size_t kept = samples->classes ? BO_KEPT_ROWS_OF_CLASSES : BO_KEPT_ROWS;
@@ -327,6 +329,7 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
                             &fitting->targets,
                             {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
                             !fitting->desc.no_intercept,
+                            fitting->optimism,
                             fitting->left_out};
 }
 
@@ -479,6 +482,7 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     bo_left_out left_out;
     bo_row_map row_map = bo_fitting_row_map(fitting);
     BO_TRY(bo_ridge_left_out_blocks(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
+    bo_left_out_inflate(&left_out, sqrt(fitting->optimism));
     bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);

@@ -188,6 +188,8 @@ typedef struct bo_left_out {
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
+/* Multiplies all errors. */
+void bo_left_out_inflate(bo_left_out *left_out, double factor);
 bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
 
@@ -316,6 +318,7 @@ typedef struct bo_fit_problem { /* the input of every solver */
     const bo_targets *targets;
     bo_penalty penalty;
     bool intercept;
+    double optimism; /* left-out errors are multiplied by its root: settings were fitted to the same rows; at least 1 */
     bo_left_out
         *left_out; /* DUAL: receives the left-out predictions of all rows, which the caller frees; NULL: not needed */
 } bo_fit_problem;
@@ -460,6 +463,7 @@ struct bo_fitting {
     float *length_scales; /* of the columns of scaled rows, if the descriptor has some and columns are dropped */
     float quantum;        /* of bo_row_map */
     int metric_iterations;
+    double optimism;       /* of bo_fit_problem */
     bo_left_out *left_out; /* of bo_fit_problem */
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */

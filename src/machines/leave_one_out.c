@@ -251,6 +251,12 @@ bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, b
     return BO_MEMORY;
 }
 
+void bo_left_out_inflate(bo_left_out *left_out, double factor)
+{
+    for (size_t k = 0; k < left_out->rows * left_out->outputs; k++)
+        left_out->prediction[k] = left_out->truth[k] + factor * (left_out->prediction[k] - left_out->truth[k]);
+}
+
 void bo_left_out_free(bo_left_out *left_out)
 {
     bo_free(left_out->prediction);

@@ -7,10 +7,10 @@
  *
  * 1. Screen: every candidate, without a metric, on BO_SCREEN_ROWS rows.
  * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
- * 3. Refine: the best of them learn metrics. A metric that was learned from the rows that judge it looks better than it is, so each
- *    iteration has to reduce the squared error by at least 1%. */
+ * 3. Refine: the best of them learn metrics, as often as a rehearsal on half of the rows reduces the error on the other half. */
 #include "../base/trace.h"
 #include "../features/kernel_block.h"
+#include "../math/linalg.h"
 #include "tune.h"
 
 #include <assert.h>
@@ -137,25 +137,23 @@ static bo_status judge(const tuner *t, size_t count, effort how, bo_setting *s)
 }
 
 /* G in the scaled inputs before the metric, from gradients after it: G = Aᵀ G' A. */
-static void pull_back(const bo_metric *metric, size_t dim, const double *after, double *g)
+static bo_status pull_back(bo_context *context, const bo_metric *metric, size_t dim, const double *after, double *g)
 {
-    if (!metric->a) {
-        memcpy(g, after, dim * dim * sizeof *g);
-        return;
-    }
-    memset(g, 0, dim * dim * sizeof *g);
-    if (metric->diagonal) {
+    if (!metric->a || metric->diagonal) {
         for (size_t i = 0; i < dim; i++)
             for (size_t j = 0; j < dim; j++)
-                g[i * dim + j] = (double)metric->a[i] * (double)metric->a[j] * after[i * dim + j];
-        return;
+                g[i * dim + j] = (metric->a ? (double)metric->a[i] * (double)metric->a[j] : 1) * after[i * dim + j];
+        return BO_OK;
     }
-    for (size_t p = 0; p < metric->rank; p++)
-        for (size_t q = 0; q < metric->rank; q++)
-            for (size_t i = 0; i < dim; i++)
-                for (size_t j = 0; j < dim; j++)
-                    g[i * dim + j] +=
-                        (double)metric->a[p * dim + i] * after[p * metric->rank + q] * (double)metric->a[q * dim + j];
+    const size_t rank = metric->rank, numbers = rank * dim;
+    double *a = bo_alloc_raw(context, 2 * numbers, sizeof *a, "the outer product of gradients");
+    if (!a) return BO_MEMORY;
+    for (size_t k = 0; k < numbers; k++) a[k] = (double)metric->a[k];
+    bo_status status = bo_gemm64(context, false, false, rank, dim, rank, 1, after, rank, a, dim, 0, a + numbers, dim);
+    if (status == BO_OK)
+        status = bo_gemm64(context, true, false, dim, dim, rank, 1, a, dim, a + numbers, dim, 0, g, dim);
+    bo_free(a);
+    return status;
 }
 
 /* The average outer product of the gradients at the rows, of the function that the setting fits to them. */
@@ -185,7 +183,7 @@ static bo_status outer_product(const tuner *t, const bo_setting *s, const bo_sam
             }
         }
     }
-    if (status == BO_OK) pull_back(&s->scaler.metric, s->scaler.dim, after, g);
+    if (status == BO_OK) status = pull_back(t->context, &s->scaler.metric, s->scaler.dim, after, g);
     bo_free(alpha);
     bo_free(gradient);
     bo_free(after);
@@ -232,34 +230,129 @@ static bo_status next_metric(const tuner *t, bo_setting *s, bool *learned)
     return status;
 }
 
-/* Learns the metric of a setting while it reduces the error, and adjusts γ and λ to it. */
-static bo_status learn(const tuner *t, bo_setting *best)
+/* ---- a rehearsal ------------------------------------------------------------------------------------------------- */
+
+/* The mean squared error, on scaled rows, of the function that the setting fits to other scaled rows. */
+static bo_status error_between(const tuner *t, const bo_setting *s, const bo_samples *from, const bo_samples *to,
+                               double *error)
 {
-    bo_setting next = {0};
-    bo_status status = copy_setting(t->context, best, &next);
-    for (int i = 1; status == BO_OK && i <= ITERATIONS && has_time(t); i++) {
-        bool learned = false;
-        status = bo_progress(t->context, "learning the metric", i, ITERATIONS);
-        if (status == BO_OK) status = next_metric(t, &next, &learned);
-        if (status != BO_OK || !learned) break;
-        next.iterations = i;
-        status = judge(t, BO_TUNE_ROWS, LIGHT, &next);
-        bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s, metric %d: left-out error %.4f (before: %.4f)",
-               bo_kernel_name(next.kernel), bo_scaling_name(next.scaler.kind), next.iterations, sqrt(next.score),
-               sqrt(best->score));
-        const bool better = next.score < gain_of_metric * best->score;
-        if (status != BO_OK || !better) break;
-        status = copy_setting(t->context, &next, best);
+    const bo_features_desc map = map_of(t, s);
+    const size_t n = from->rows, m = to->rows, outputs = t->targets->outputs;
+    const bool intercept = !t->desc->no_intercept;
+    bo_loo loo = {0};
+    double *k = bo_alloc_raw(t->context, m * n, sizeof *k, "kernel values"), own, sum = 0, weight = 0;
+    bo_status status = k ? bo_loo_create(t->context, from, t->targets, intercept, &loo) : BO_MEMORY;
+    loo.judged = 1;
+    if (status == BO_OK) status = bo_loo_kernel(t->context, &loo, &map, s->gamma, true, from);
+    if (status == BO_OK) status = bo_loo_point(t->context, &loo, s->lambda, &own);
+    if (status == BO_OK) status = bo_kernel_matrix(t->context, &map, m, to->x, map.dim, n, from->x, map.dim, k, n);
+    for (size_t o = 0; status == BO_OK && o < outputs; o++) {
+        double mean = 0;
+        for (size_t j = 0; intercept && j < n; j++)
+            mean += loo.root[j] * loo.root[j] / loo.weight *
+                    (double)bo_targets_value(t->targets, from->y + j * from->targets, o);
+        for (size_t i = 0; i < m; i++) {
+            double f = mean;
+            for (size_t j = 0; j < n; j++)
+                f += loo.root[j] * loo.solution[j * outputs + o] / s->lambda * (k[i * n + j] - loo.mean[j]);
+            const double root = (double)bo_targets_root_weight(t->targets, to, i);
+            sum += pow(root * (f - (double)bo_targets_value(t->targets, to->y + i * to->targets, o)), 2);
+            weight += root * root;
+        }
     }
-    bo_setting_free(&next);
-    return status == BO_OK && has_time(t) ? judge(t, BO_TUNE_ROWS, NEARBY, best) : status;
+    *error = weight > 0 && isfinite(sum) ? sum / weight : INFINITY;
+    bo_loo_free(&loo);
+    bo_free(k);
+    return status;
+}
+
+/* The error on fresh rows of a setting whose metric, γ and λ come from the rows of the tuner. */
+static bo_status fresh_error(const tuner *t, const bo_setting *s, const bo_samples *fresh, double *error)
+{
+    bo_samples from = {0}, to = {0};
+    bo_status status = bo_samples_scaled(t->context, &s->scaler, t->samples, t->samples->rows, t->desc->seed, &from);
+    if (status == BO_OK) status = bo_samples_scaled(t->context, &s->scaler, fresh, fresh->rows, t->desc->seed, &to);
+    if (status == BO_OK) status = error_between(t, s, &from, &to, error);
+    bo_samples_free(&from);
+    bo_samples_free(&to);
+    return status;
+}
+
+/* What a rehearsal on half of the rows tells: how often the metric is to be learned, and the ratio of the squared error on the other
+ * half to the left-out error of the first, at least 1. */
+typedef struct lesson {
+    int iterations;
+    double optimism;
+} lesson;
+
+static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metric, const bo_samples *fresh, lesson *out)
+{
+    enum { PATIENCE = 1 };
+    bo_setting s = {0};
+    double best = INFINITY;
+    bo_status status = copy_setting(t->context, start, &s);
+    for (int i = 0; status == BO_OK && i <= (metric ? ITERATIONS : 0) && i <= out->iterations + PATIENCE + 1; i++) {
+        double error = INFINITY;
+        bool learned = true;
+        if (i > 0) status = next_metric(t, &s, &learned);
+        if (status != BO_OK || !learned) break;
+        status = judge(t, BO_TUNE_ROWS, i == 0 ? NEARBY : LIGHT, &s);
+        if (status == BO_OK) status = fresh_error(t, &s, fresh, &error);
+        if (status == BO_OK && error < (i == 0 ? INFINITY : gain_of_metric * best)) {
+            best = error;
+            *out = (lesson){i, error / s.score};
+        }
+        if (status == BO_OK) status = bo_progress(t->context, "learning the metric", i, ITERATIONS);
+    }
+    bo_setting_free(&s);
+    return status;
+}
+
+/* A metric, like γ and λ, is fitted to the rows that judge it, and looks better than it is. So it is rehearsed: learned from half of
+ * the rows and judged by the other half. */
+static bo_status rehearse(const tuner *t, const bo_setting *start, bool metric, lesson *out)
+{
+    enum { LEAST_ROWS = 8, DOUBTFUL_ROWS = 20 };
+    *out = (lesson){0, 1};
+    bo_samples all;
+    BO_TRY(bo_samples_subset(t->context, t->samples, BO_TUNE_ROWS, t->desc->seed + 1, &all));
+    const size_t half = all.rows / 2;
+    const bo_samples known = bo_samples_slice(&all, 0, half, NULL),
+                     fresh = bo_samples_slice(&all, half, all.rows - half, NULL);
+    tuner inner = *t;
+    inner.samples = &known;
+    bo_status status = all.rows >= LEAST_ROWS ? rehearse_on(&inner, start, metric, &fresh, out) : BO_OK;
+    const double rows = (double)fresh.rows; /* few rows measure the ratio poorly */
+    out->optimism = isfinite(out->optimism) ? pow(fmin(fmax(out->optimism, 1), 100), rows / (rows + DOUBTFUL_ROWS)) : 1;
+    bo_samples_free(&all);
+    return status;
+}
+
+/* Learns the metric of a setting as often as a rehearsal suggests, and adjusts γ and λ to it. */
+static bo_status refine(const tuner *t, bo_setting *s)
+{
+    lesson found;
+    BO_TRY(rehearse(t, s, learns(t->desc, s), &found));
+    s->optimism = found.optimism;
+    for (int i = 1; i <= found.iterations && has_time(t); i++) {
+        bool learned = false;
+        BO_TRY(next_metric(t, s, &learned));
+        if (!learned) break;
+        s->iterations = i;
+        BO_TRY(judge(t, BO_TUNE_ROWS, LIGHT, s));
+    }
+    if (has_time(t)) BO_TRY(judge(t, BO_TUNE_ROWS, NEARBY, s));
+    bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s, %d metrics: left-out error %.4f, %.4f on fresh rows",
+           bo_kernel_name(s->kernel), bo_scaling_name(s->scaler.kind), s->iterations, sqrt(s->score),
+           sqrt(s->score * s->optimism));
+    return BO_OK;
 }
 
 /* ---- all candidates --------------------------------------------------------------------------------------------- */
 
 static double expected(const bo_setting *setting)
 {
-    return setting->score * setting->growth;
+    return setting->score * setting->growth * setting->optimism;
 }
 
 static void sort_settings(bo_setting *settings, size_t count)
@@ -274,7 +367,8 @@ static void sort_settings(bo_setting *settings, size_t count)
 
 static bo_status screen(const tuner *t, const candidate *c, bo_setting *out)
 {
-    *out = (bo_setting){.kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda, .growth = 1};
+    *out = (bo_setting){
+        .kernel = c->kernel, .gamma = t->desc->features.gamma, .lambda = t->desc->lambda, .growth = 1, .optimism = 1};
     BO_TRY(bo_scaler_fit(t->context, c->scaling, t->samples, &out->scaler));
     BO_TRY(judge(t, BO_SCREEN_ROWS, FROM_GRID, out));
     bo_log(t->context, BO_LOG_DEBUG, "%s, scaling %s: left-out error %.4f", bo_kernel_name(out->kernel),
@@ -323,8 +417,7 @@ bo_status bo_tune(bo_context *context, const bo_machine_desc *desc, const bo_tar
                  kept = bo_max(count_close(settings, screened), refined);
     for (size_t i = 0; status == BO_OK && i < kept && has_time(&t); i++) status = rescore(&t, &settings[i]);
     sort_settings(settings, kept);
-    for (size_t i = 0; status == BO_OK && i < refined && has_time(&t); i++)
-        status = learns(desc, &settings[i]) ? learn(&t, &settings[i]) : judge(&t, BO_TUNE_ROWS, NEARBY, &settings[i]);
+    for (size_t i = 0; status == BO_OK && i < refined && has_time(&t); i++) status = refine(&t, &settings[i]);
     sort_settings(settings, refined);
     *count = bo_min(refined, most);
     for (size_t i = 0; i < screened; i++) {

@@ -10,7 +10,9 @@ typedef struct bo_setting {
     bo_kernel kernel;
     bo_scaler scaler;
     double gamma, lambda;
-    double score;   /* mean squared error of left-out rows, for standardized targets */
+    double score; /* mean squared error of left-out rows, for standardized targets */
+    double
+        optimism; /* ratio of the squared error on fresh rows to the score, at least 1, from a rehearsal on half of the rows */
     double growth;  /* expected factor of the error with all rows instead of the rows of the score */
     int iterations; /* of the metric */
 } bo_setting;
