@@ -83,8 +83,8 @@ static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report
     if (test > 1.5 * report->validation_rmse)
         cli_warn(
             job->session,
-            "the test RMSE %s is larger than the validation RMSE %s; some test rows may be unlike the training rows "
-            "(try more --features, or a larger --lambda or --gamma)",
+            "the test RMSE %s is larger than the validation RMSE %s: the settings fit the training rows better than others, or some "
+            "test rows are unlike them; --folds 5 measures the error more reliably, --metric none or a larger --lambda is safer",
             cli_quantity(test, 4).s, cli_quantity(report->validation_rmse, 4).s);
 }
 

@@ -64,7 +64,7 @@ typedef enum bo_loss {
  *
  * CG and SGD hold back a tenth of the rows (at most 4096; none below 200 rows) to measure their error, for intervals and to
  * calibrate probabilities. These rows are not used to fit. CG with an exact kernel (SECTIONS) fits all
- * rows, and solves a second system without an eighth of them (at most 1024; none below 160 rows) to measure its error.
+ * rows, and solves a second system without an eighth of them (at most 2048; none below 160 rows) to measure its error.
  */
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */

@@ -18,6 +18,9 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
         return bo_fail(context, BO_INVALID, "loss: expected a value of bo_loss, found %d", (int)desc->loss);
     if (!bo_scaling_name(desc->scaling))
         return bo_fail(context, BO_INVALID, "scaling: expected a value of bo_scaling, found %d", (int)desc->scaling);
+    if (!bo_metric_choice_name(desc->metric))
+        return bo_fail(context, BO_INVALID, "metric: expected a value of bo_metric_choice, found %d",
+                       (int)desc->metric);
     if (!bo_precision_name(desc->precision))
         return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
                        (int)desc->precision);
@@ -72,6 +75,14 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
     if (desc->features.depth == -1 && desc->lambda > 0 && desc->features.gamma > 0)
         return bo_fail(context, BO_INVALID,
                        "depth -1 is chosen together with gamma or lambda, but both are given; give a depth");
+    const bool metric = desc->metric == BO_METRIC_DIAGONAL || desc->metric == BO_METRIC_LEARN;
+    if (metric && samples->sparse)
+        return bo_fail(context, BO_UNSUPPORTED, "metric %s: expected dense rows, found sparse rows",
+                       bo_metric_choice_name(desc->metric));
+    if (metric && !desc->choose_kernel && desc->features.kernel > BO_KERNEL_RATIONAL_QUADRATIC)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "metric %s: expected a kernel of distances (rbf, laplacian, matern32, …), found %s",
+                       bo_metric_choice_name(desc->metric), bo_kernel_name(desc->features.kernel));
     if (desc->features.function == BO_FUNCTION_SECTIONS) BO_TRY(check_exact(context, desc, samples));
     if (samples->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));

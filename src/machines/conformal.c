@@ -130,8 +130,8 @@ static bo_status section_columns(bo_context *context, const bo_row_map *row_map,
     double *k = bo_alloc_raw(context, inputs->rows * features, sizeof *k, "a block of kernel values");
     bo_status status = x && k ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
-        bo_scaler_apply(context, row_map->scaler, inputs, x);
-        status = bo_sections_matrix(context, row_map->phi, inputs->rows, x, dim, k, features);
+        status = bo_scaler_apply(context, row_map->scaler, inputs, x);
+        if (status == BO_OK) status = bo_sections_matrix(context, row_map->phi, inputs->rows, x, dim, k, features);
     }
     for (size_t i = 0; status == BO_OK && i < inputs->rows * count; i++)
         out[i] = k[i / count * features + bo_deviation_column(features, count, i % count)];

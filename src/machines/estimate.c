@@ -34,7 +34,7 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int 
     if (desc->budget > 0 && bo_exact_seconds((double)rows, 1, threads) > 0.4 * desc->budget) return false;
     return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
            desc->precision == BO_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
-           (rows <= BO_EXACT_ROWS || bytes <= (double)bo_fit_memory(desc).bytes);
+           bytes <= (double)bo_fit_memory(desc).bytes;
 }
 
 void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows)
@@ -158,7 +158,8 @@ static const double cg_rows_per_landmark = 4, cg_work = 2e11;
 static const char *choose_exact_solver(const bo_machine_desc *desc, const fit_size *s, bo_solver *out)
 {
     const bool few = s->rows <= BO_FACTORIZED_ROWS, fits = memory_of(BO_SOLVER_DUAL, s) <= (double)s->limit.bytes;
-    *out = few || (fits && bo_exact_needs_precision(desc->lambda, s->rows)) ? BO_SOLVER_DUAL : BO_SOLVER_CG;
+    const bool tiny = s->rows <= BO_FACTORIZED_MOST && bo_exact_needs_precision(desc->lambda, s->rows);
+    *out = (few || tiny) && fits ? BO_SOLVER_DUAL : BO_SOLVER_CG;
     if (*out == BO_SOLVER_CG) return "the kernel is exact, and its matrix for the rows is large";
     return few ? "the kernel is exact: its matrix for the rows is factorized"
                : "the kernel is exact, and lambda is too small for float32: its matrix for the rows is factorized";

@@ -368,6 +368,12 @@ static bool same_floats(const float *a, const float *b, size_t count)
     return memcmp(a, b, count * sizeof *a) == 0;
 }
 
+static bool same_metric(const bo_metric *a, const bo_metric *b)
+{
+    if (a->rank != b->rank || a->diagonal != b->diagonal) return false;
+    return a->rank == 0 || same_floats(a->a, b->a, a->diagonal ? a->dim : a->rank * a->dim);
+}
+
 /* Compares two maps by what would be written to a file. */
 static bo_status same_map(bo_context *context, const bo_features *a, const bo_features *b, bool *same)
 {
@@ -403,7 +409,8 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
         return bo_fail(context, BO_INVALID,
                        "cannot merge: the feature maps differ (gamma %g, seed %llu; gamma %g, seed %llu)", a->gamma,
                        (unsigned long long)fitting->desc.seed, b->gamma, (unsigned long long)other->desc.seed);
-    if (!same_floats(fitting->scaler.mean, other->scaler.mean, a->dim) ||
+    if (fitting->scaler.kind != other->scaler.kind || !same_metric(&fitting->scaler.metric, &other->scaler.metric) ||
+        !same_floats(fitting->scaler.mean, other->scaler.mean, a->dim) ||
         !same_floats(fitting->scaler.factor, other->scaler.factor, a->dim))
         return bo_fail(context, BO_INVALID,
                        "cannot merge: the inputs are scaled differently; create both from the same sample");
@@ -658,6 +665,8 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
             return planned;
         }
         solver = plan.solver;
+        if (solver == BO_SOLVER_CG && desc->lambda == 0) /* the smallest λ for float32 */
+            fitting->report.lambda = fmax(fitting->report.lambda, 3e-6 * sqrt((double)samples->rows));
     }
     fitting->report.solver = solver;
     fitting->report.why_solver = plan.why_solver;

@@ -413,6 +413,8 @@ static inline bool bo_exact_needs_precision(double lambda, double rows)
 }
 /* Rows up to which the matrix of an exact kernel is factorized by default. */
 enum { BO_FACTORIZED_ROWS = 4096 };
+/* Rows up to which it is factorized if λ is too small for float32; beyond, λ is raised. */
+enum { BO_FACTORIZED_MOST = 8192 };
 bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_adam(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,

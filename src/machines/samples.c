@@ -138,6 +138,18 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
     return BO_OK;
 }
 
+/* Moves rows of weight 0 to the end, so that a sample of few rows can be fitted; the others keep their order. */
+static void move_weightless(const bo_samples *samples, size_t *order)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < samples->rows; i++)
+        if (samples->weights[order[i]] > 0) {
+            const size_t row = order[i];
+            order[i] = order[kept];
+            order[kept++] = row;
+        }
+}
+
 bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed,
                             bo_samples *out)
 {
@@ -146,6 +158,7 @@ bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size
     if (!order) return BO_MEMORY;
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("machines.subset", 0));
     bo_rng_permutation(&rng, samples->rows, order);
+    if (samples->weights && count < samples->rows) move_weightless(samples, order);
     bo_status status = bo_samples_gather(context, samples, order, count < samples->rows ? count : samples->rows, out);
     bo_free(order);
     return status;

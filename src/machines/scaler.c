@@ -144,6 +144,10 @@ static int compare_floats(const void *a, const void *b)
  * descend, which marks it. */
 static void fill_knots(size_t rows, float *sorted, float *knots)
 {
+    if (rows == 0) { /* no row of positive weight among those looked at */
+        for (size_t k = 0; k < BO_KNOTS; k++) knots[k] = -(float)k;
+        return;
+    }
     qsort(sorted, rows, sizeof *sorted, compare_floats);
     size_t distinct = rows > 0;
     for (size_t i = 1; i < rows && distinct < 3; i++) distinct += sorted[i] != sorted[i - 1];
@@ -154,14 +158,18 @@ static void fill_knots(size_t rows, float *sorted, float *knots)
 
 static bo_status fit_knots(bo_context *context, const bo_samples *samples, bo_scaler *out)
 {
-    enum { MOST_ROWS = 100000 }; /* the first rows: the quantiles of more rows are the same */
+    enum { MOST_ROWS = 100000 }; /* evenly spaced: the quantiles of more rows are the same */
     size_t rows = bo_min(samples->rows, MOST_ROWS), dim = samples->dim;
     float *column = bo_alloc_raw(context, rows, sizeof *column, "a column");
     out->knots = bo_alloc_raw(context, dim * BO_KNOTS, sizeof *out->knots, "the quantiles of the columns");
     bo_status status = column && out->knots ? BO_OK : BO_MEMORY;
     for (size_t j = 0; status == BO_OK && j < dim; j++) {
-        for (size_t i = 0; i < rows; i++) column[i] = samples->x[i * dim + j];
-        fill_knots(rows, column, out->knots + j * BO_KNOTS);
+        size_t count = 0;
+        for (size_t i = 0; i < rows; i++) {
+            const size_t row = (size_t)((double)i * (double)samples->rows / (double)rows);
+            if (!samples->weights || samples->weights[row] > 0) column[count++] = samples->x[row * dim + j];
+        }
+        fill_knots(count, column, out->knots + j * BO_KNOTS);
     }
     bo_free(column);
     return status;

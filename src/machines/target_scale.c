@@ -71,31 +71,10 @@ static void trial_free(trial *t)
 static bo_status scaled_sample(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                bo_samples *out)
 {
-    bo_samples sample;
     bo_scaler scaler = {0};
-    BO_TRY(bo_samples_subset(context, samples, SAMPLE_ROWS, desc->seed, &sample));
-    bo_status status = bo_scaler_fit(context, desc->scaling, &sample, &scaler);
-    const bo_inputs inputs = bo_samples_inputs(&sample, 0, sample.rows);
-    if (status == BO_OK && sample.sparse) {
-        bo_sparse_block *block;
-        status = bo_scaler_apply_sparse(context, &scaler, sample.sparse, &block);
-        if (status == BO_OK) {
-            bo_sparse_destroy(sample.sparse);
-            sample.sparse = &block->rows;
-            sample.dim = scaler.kept;
-        }
-    } else if (status == BO_OK) {
-        float *x = bo_alloc_raw(context, sample.rows * scaler.kept, sizeof *x, "scaled rows");
-        if (x) {
-            bo_scaler_apply(context, &scaler, &inputs, x);
-            bo_free((void *)sample.x);
-            sample.x = x;
-            sample.dim = scaler.kept;
-        }
-        status = x ? BO_OK : BO_MEMORY;
-    }
+    BO_TRY(bo_scaler_fit(context, desc->scaling, samples, &scaler));
+    bo_status status = bo_samples_scaled(context, &scaler, samples, SAMPLE_ROWS, desc->seed, out);
     bo_scaler_free(&scaler);
-    *out = sample;
     return status;
 }
 

@@ -217,7 +217,9 @@ static bo_status next_metric(const tuner *t, bo_setting *s, bool *learned)
     loo.judged = 1; /* the solution is needed, not the error */
     if (status == BO_OK) status = bo_loo_kernel(t->context, &loo, &map, s->gamma, true, &rows);
     if (status == BO_OK) status = outer_product(t, s, &rows, &loo, g);
-    if (status == BO_OK) {
+    if (status == BO_UNSUPPORTED)
+        status = BO_OK; /* numbers outside the range of float32: nothing is learned */
+    else if (status == BO_OK) {
         status = bo_metric_power(t->context, dim, g, power_of(s->kernel), diagonal, floor_of_metric, &metric);
         *learned = status == BO_OK;
         if (status == BO_NUMERIC) status = BO_OK;
