@@ -602,10 +602,12 @@ const cli_usage cli_fit_usage = {
     .command = "fit",
     .synopsis = "TRAIN... --out MODEL [options]",
     .about =
-        "Fits a kernel machine on random features that predicts a column of a table. TRAIN is CSV, TSV, .npy, "
-        "libsvm, IDX or whitespace-separated values, optionally gzip-compressed; several files are read as one. "
-        "Nothing needs to be tuned: gamma and lambda are chosen by search. Under mpirun, the rows are divided among "
-        "the ranks.",
+        "Fits a kernel machine that predicts a column of a table. TRAIN is CSV, TSV, .npy, libsvm, IDX or "
+        "whitespace-separated values, optionally gzip-compressed; several files are read as one. Text, dates and "
+        "missing values need no options. Nothing needs to be tuned: kernel, scaling, metric, gamma and lambda are "
+        "chosen by the leave-one-out error. The kernel is exact up to 50,000 rows, and approximated by random features "
+        "for more rows, for streams, or if --kernel or --features is set. Under mpirun, the rows are divided among the "
+        "ranks.",
     .examples = "  bochner fit train.csv --target price --out price.model\n"
                 "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
                 "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n"
