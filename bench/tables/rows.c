@@ -136,8 +136,6 @@ static bool load_file(bench_run *bench, const bench_table *table, size_t split, 
     table_path(path, bench->options->tables, table, table->file);
     bo_data_desc desc = {.path = path,
                          .target = table->target,
-                         .categorical = "auto",
-                         .impute = BO_IMPUTE_MEAN,
                          .sparse = true,
                          .seed = split};
     bo_status status;

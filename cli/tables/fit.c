@@ -131,18 +131,22 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
         return false;
     }
     say_data(job, rows);
+    if (job->options->balanced && classes == 0)
+        cli_warn(job->session, "--balanced is for classes; it is ignored, because the target is a number");
     const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda chosen by search"
                          : plan->searches_gamma                        ? "gamma chosen by search"
                          : plan->searches_lambda                       ? "lambda chosen by search"
                                                                        : "gamma and lambda given";
-    const char *kernel = desc.choose_kernel ? "chosen" : bo_kernel_name(desc.features.kernel);
+    if (desc.choose_kernel) chosen = "kernel, metric, gamma and lambda chosen by search";
+    char kernel[64] = "";
+    if (!desc.choose_kernel) snprintf(kernel, sizeof kernel, "%s ", bo_kernel_name(desc.features.kernel));
     if (plan->exact)
-        cli_say(job->session, "Plan        exact %s kernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
+        cli_say(job->session, "Plan        exact %skernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
                 chosen,
                 plan->solver == BO_SOLVER_CG ? "preconditioned conjugate gradients on the kernel matrix"
                                              : "Cholesky factorization of the kernel matrix");
     else
-        cli_say(job->session, "Plan        %s %s features, %s; %s%s", cli_count(plan->features).s, kernel, chosen,
+        cli_say(job->session, "Plan        %s %sfeatures, %s; %s%s", cli_count(plan->features).s, kernel, chosen,
                 solver_words(plan->solver), job->options->stream ? ", rows read in blocks" : "");
     double seconds = plan->seconds / job->session->ranks.size;
     cli_say(job->session, "            up to %s of memory%s%s", cli_bytes((double)plan->bytes).s,
@@ -485,8 +489,8 @@ static const cli_option rows[] = {
          "column whose equal values are one group; --holdout keeps the rows of a group together; it is not an input"),
     CHOICE(
         "impute", "HOW", cli_fit_options, impute, bo_impute_name,
-        "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they are "
-        "an error); rows without a target are left out, except with none",
+        "replacement of missing values; auto: the mean, and a column that is 1 where a value is missing; none: they are "
+        "an error; rows without a target are left out, except with none",
         .initial = "auto"),
     CHOICE("format", "FORMAT", cli_fit_options, format, bo_format_name, "format of the files", .initial = "auto"),
     TEXT("test", "FILE", cli_fit_options, test, "test the model on the rows of this file"),
@@ -501,8 +505,8 @@ static const cli_option rows[] = {
     SECTION("Features"),
     CHOICE(
         "kernel", "K", cli_fit_options, kernel, kernel_name,
-        "kernel, the similarity of two rows (auto: chosen by the leave-one-out error; rbf if options of the features, gamma or "
-        "length scales are set)",
+        "kernel, the similarity of two rows; auto chooses it by the leave-one-out error, or takes rbf if options of the features, "
+        "gamma or length scales are set",
         .without = CLI_FIT_KERNELS_WITHOUT, .initial = "auto"),
     CHOICE(
         "metric", "M", cli_fit_options, metric, bo_metric_choice_name,

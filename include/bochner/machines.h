@@ -106,7 +106,7 @@ typedef enum bo_precision {
  *
  * A learned metric is the average outer product of the gradients of the fitted function, or a power of it, as in recursive
  * feature machines (arXiv 2212.13881): columns and directions along which the function does not change get no weight. It is
- * learned in a few iterations on at most 2000 rows, as long as the leave-one-out error decreases. */
+ * learned on at most 2000 rows, as often as a rehearsal on half of them reduces the error on the other half. */
 typedef enum bo_metric_choice {
     BO_METRIC_AUTO = 0,     /**< LEARN if the kernel is chosen (choose_kernel) and the rows are dense; otherwise NONE */
     BO_METRIC_NONE = 1,     /**< no metric */

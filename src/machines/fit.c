@@ -576,6 +576,23 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     return status;
 }
 
+/* A λ that the search chose on few rows can be too small for conjugate gradients on all of them: it is raised until they converge. */
+static bo_status fit_with_larger_lambda(bo_context *context, bo_fitting *fitting, const bo_samples *samples,
+                                        bo_solver solver, bo_machine **out)
+{
+    enum { TRIES = 4 };
+    const double factor = 8;
+    const bool adjustable = solver == BO_SOLVER_CG && fitting->desc.lambda == 0;
+    bo_status status = fit_otherwise(context, fitting, samples, solver, out);
+    for (int i = 0; adjustable && status == BO_NUMERIC && i < TRIES; i++) {
+        bo_log(context, BO_LOG_INFO, "lambda %g is too small for conjugate gradients; trying %g",
+               fitting->report.lambda, factor * fitting->report.lambda);
+        fitting->report.lambda *= factor;
+        status = fit_otherwise(context, fitting, samples, solver, out);
+    }
+    return status;
+}
+
 /* Fits ridge first: its factor is the preconditioner, its coefficients are the start. */
 static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
 {
@@ -677,7 +694,7 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     else if (solver == BO_SOLVER_PRIMAL)
         status = fit_primal(context, fitting, samples, out);
     else
-        status = fit_otherwise(context, fitting, samples, solver, out);
+        status = fit_with_larger_lambda(context, fitting, samples, solver, out);
     *rounded = solver == BO_SOLVER_PRIMAL && fitting->report.precision != BO_PRECISION_FLOAT64;
     bo_fitting_destroy(fitting);
     return status;

@@ -126,6 +126,34 @@ static void test_everywhere(void **state)
     bo_context_destroy(context);
 }
 
+/* Nothing can be learned from noise: the validation error says so, although a metric, γ and λ could fit the left-out errors of 40
+ * columns well, and intervals cover fresh rows. */
+static void test_noise(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 40, KNOWN = 150 };
+    bo_context *context = test_context(2);
+    bo_samples train = oracle_regression(KNOWN, COLUMNS, 1, 0, 11), fresh = oracle_regression(FRESH, COLUMNS, 1, 0, 12);
+    bo_rng rng = bo_rng_make(13, 0);
+    for (size_t i = 0; i < KNOWN; i++) ((double *)train.y)[i] = bo_rng_normal(&rng);
+    for (size_t i = 0; i < FRESH; i++) ((double *)fresh.y)[i] = bo_rng_normal(&rng);
+    const bo_machine_desc desc = {.choose_kernel = true, .seed = 3};
+    bo_machine *machine = oracle_fit(context, &desc, &train);
+    assert_true(bo_machine_report(machine)->validation_r2 < 0.2);
+    assert_true(rmse(context, machine, &fresh) < 1.2);
+    double *low = malloc(3 * FRESH * sizeof *low), *high = low + FRESH, *mean = high + FRESH;
+    assert_ok(context,
+              bo_machine_predict_interval(context, machine, FRESH, fresh.x, COLUMNS, 0.95, mean, NULL, low, high));
+    size_t inside = 0;
+    for (size_t i = 0; i < FRESH; i++) inside += fresh.y[i] >= low[i] && fresh.y[i] <= high[i];
+    assert_true(inside > 0.85 * FRESH);
+    free(low);
+    bo_machine_destroy(machine);
+    oracle_drop(&train);
+    oracle_drop(&fresh);
+    bo_context_destroy(context);
+}
+
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 /* Steps along columns need the Laplacian kernel; a smooth function of a direction does not. The chosen machine is better than
@@ -246,7 +274,8 @@ static void test_quantiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_direction),  cmocka_unit_test(test_columns),
-                                       cmocka_unit_test(test_everywhere), cmocka_unit_test(test_kernel),
-                                       cmocka_unit_test(test_committee),  cmocka_unit_test(test_quantiles)};
+                                       cmocka_unit_test(test_everywhere), cmocka_unit_test(test_noise),
+                                       cmocka_unit_test(test_kernel),     cmocka_unit_test(test_committee),
+                                       cmocka_unit_test(test_quantiles)};
     return cmocka_run_group_tests_name("machines.tune", tests, NULL, NULL);
 }
