@@ -59,6 +59,9 @@ static void find_shares(size_t count, const bo_left_out *left_out, double *share
 static void mean_predictions(size_t count, const double *share, size_t leader, bo_left_out *left_out)
 {
     bo_left_out *own = &left_out[leader];
+    double inflation = 0;
+    for (size_t a = 0; a < count; a++) inflation += share[a] * left_out[a].inflation;
+    own->inflation = inflation;
     for (size_t k = 0; k < own->rows * own->outputs; k++) {
         double sum = 0;
         for (size_t a = 0; a < count; a++) sum += share[a] * left_out[a].prediction[k];

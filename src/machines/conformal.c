@@ -178,6 +178,7 @@ bo_status bo_ridge_left_out_blocks(bo_context *context, const bo_machine_ridge *
                                    bo_left_out *out)
 {
     BO_TRY(bo_left_out_create(context, samples->rows, ridge->outputs, targets->classes > 0, out));
+    out->fit_weight = intercept ? ridge->weight : 0;
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < samples->rows; first += BO_LEFT_OUT_BLOCK) {
         const size_t left = samples->rows - first, rows = left < BO_LEFT_OUT_BLOCK ? left : BO_LEFT_OUT_BLOCK;
@@ -203,7 +204,7 @@ typedef struct fitting_rows {
     double *prediction, *error; /* of one output */
     double *column;             /* rows x columns */
     double *left_out;           /* log s without the row */
-    double *pairs;              /* prediction and score, to be sorted */
+    double *triples;            /* prediction, position and score, to be sorted */
 } fitting_rows;
 
 static void rows_free(fitting_rows *r)
@@ -213,7 +214,7 @@ static void rows_free(fitting_rows *r)
     bo_free(r->error);
     bo_free(r->column);
     bo_free(r->left_out);
-    bo_free(r->pairs);
+    bo_free(r->triples);
 }
 
 static bo_status rows_create(bo_context *context, const bo_left_out *left_out, fitting_rows *r)
@@ -226,8 +227,8 @@ static bo_status rows_create(bo_context *context, const bo_left_out *left_out, f
     r->error = bo_alloc_raw(context, most, sizeof(double), what);
     r->column = bo_alloc_raw(context, most * columns, sizeof(double), what);
     r->left_out = bo_alloc_raw(context, most, sizeof(double), what);
-    r->pairs = bo_alloc_raw(context, 2 * most, sizeof(double), what);
-    if (!r->index || !r->prediction || !r->error || !r->column || !r->left_out || !r->pairs) return BO_MEMORY;
+    r->triples = bo_alloc_raw(context, 3 * most, sizeof(double), what);
+    if (!r->index || !r->prediction || !r->error || !r->column || !r->left_out || !r->triples) return BO_MEMORY;
     for (size_t i = 0; i < most; i++) {
         if (!(left_out->weight[i] > 0)) continue;
         if (columns) memcpy(r->column + r->rows * columns, left_out->columns + i * columns, columns * sizeof(double));
@@ -236,20 +237,37 @@ static bo_status rows_create(bo_context *context, const bo_left_out *left_out, f
     return BO_OK;
 }
 
+/* Predictions that differ by less than `least` are set to their mean: the rest of their differences is rounding, or an effect of
+ * leaving rows out. */
+static void level_predictions(double least, fitting_rows *r)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (size_t k = 0; k < r->rows; k++) {
+        low = fmin(low, r->prediction[k]);
+        high = fmax(high, r->prediction[k]);
+    }
+    for (size_t k = 0; high - low < least && k < r->rows; k++) r->prediction[k] = 0.5 * (low + high);
+}
+
 static void fill_errors(const bo_targets *targets, const bo_left_out *left_out, size_t t, double noise, fitting_rows *r)
 {
     const double deviation = targets->deviation[t];
+    double squares = 0;
     for (size_t k = 0; k < r->rows; k++) {
         const size_t i = r->index[k], at = i * left_out->outputs + t;
         const double error = left_out->truth[at] - left_out->prediction[at];
-        r->prediction[k] = targets->mean[t] + deviation * left_out->prediction[at];
+        const double share = left_out->fit_weight > 0 ? left_out->weight[i] / left_out->fit_weight : 0;
+        const double before = error / left_out->inflation * (1 - share); /* with the row in the mean of the targets */
+        r->prediction[k] = targets->mean[t] + deviation * (left_out->truth[at] - before);
+        squares += before * before;
         r->error[k] =
             noise > 0 ? error * sqrt(left_out->weight[i] * (1 - left_out->leverage[i])) * (deviation / noise) : 0;
     }
+    level_predictions(1e-3 * deviation * sqrt(squares / (double)r->rows), r);
 }
 
-/* By prediction, then by score, so that the order does not depend on qsort. */
-static int compare_pairs(const void *a, const void *b)
+/* By prediction, then in an order that does not depend on the scores or on qsort. */
+static int compare_triples(const void *a, const void *b)
 {
     const double *x = a, *y = b;
     return x[0] != y[0] ? (x[0] > y[0] ? 1 : -1) : (x[1] > y[1]) - (x[1] < y[1]);
@@ -259,14 +277,16 @@ static int compare_pairs(const void *a, const void *b)
 static void keep_scores(fitting_rows *r, size_t t, bo_intervals *out)
 {
     for (size_t k = 0; k < r->rows; k++) {
-        r->pairs[2 * k] = r->prediction[k];
-        r->pairs[2 * k + 1] = r->error[k] * exp(-r->left_out[k]);
+        r->triples[3 * k] = r->prediction[k];
+        r->triples[3 * k + 1] =
+            (double)(uint32_t)(k * 2654435761U); /* scrambled, since rows may be sorted by their targets */
+        r->triples[3 * k + 2] = r->error[k] * exp(-r->left_out[k]);
     }
-    qsort(r->pairs, r->rows, 2 * sizeof(double), compare_pairs);
+    qsort(r->triples, r->rows, 3 * sizeof(double), compare_triples);
     for (size_t k = 0; k < out->rows; k++) {
         const size_t from = k * r->rows / out->rows;
-        out->prediction[t * out->rows + k] = r->pairs[2 * from];
-        out->score[t * out->rows + k] = r->pairs[2 * from + 1];
+        out->prediction[t * out->rows + k] = r->triples[3 * from];
+        out->score[t * out->rows + k] = r->triples[3 * from + 2];
     }
 }
 

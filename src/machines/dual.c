@@ -164,6 +164,7 @@ static bo_status leave_out(bo_context *context, const bo_fit_problem *problem, c
     size_t n = d->rows, outputs = d->outputs;
     const bo_samples *samples = problem->samples;
     BO_TRY(bo_left_out_create(context, n, outputs, problem->targets->classes > 0, out));
+    out->fit_weight = problem->intercept ? d->weight : 0;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) out->leverage[j] += d->inverse[i * n + j] * d->inverse[i * n + j];
     for (size_t i = 0; i < n; i++) {

@@ -182,6 +182,10 @@ typedef struct bo_left_out {
     double *leverage;   /* rows: h_ii */
     double *weight;     /* rows: sample weight times class weight */
     int *label;         /* rows: class, or NULL */
+    /* Σ w of the rows of the fit, if these rows are among them and it has an intercept; otherwise 0. A row that is left out of the
+     * mean of the targets moves its own prediction away from its target, by this share of its error. */
+    double fit_weight;
+    double inflation; /* errors were multiplied by it (bo_left_out_inflate) */
     size_t columns_count;
     double *columns; /* rows x columns_count: a few features, for deviations; or NULL */
 } bo_left_out;

@@ -240,7 +240,7 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out)
 {
-    *out = (bo_left_out){.rows = rows, .outputs = outputs};
+    *out = (bo_left_out){.rows = rows, .outputs = outputs, .inflation = 1};
     out->prediction = bo_alloc(context, rows * outputs, sizeof *out->prediction, "leave-one-out predictions");
     out->truth = bo_alloc(context, rows * outputs, sizeof *out->truth, "leave-one-out predictions");
     out->leverage = bo_alloc(context, rows, sizeof *out->leverage, "leverages");
@@ -253,6 +253,7 @@ bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, b
 
 void bo_left_out_inflate(bo_left_out *left_out, double factor)
 {
+    left_out->inflation *= factor;
     for (size_t k = 0; k < left_out->rows * left_out->outputs; k++)
         left_out->prediction[k] = left_out->truth[k] + factor * (left_out->prediction[k] - left_out->truth[k]);
 }
@@ -312,6 +313,7 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
 {
     size_t rows = samples->rows, features = ridge->features;
     BO_TRY(bo_left_out_create(context, rows, ridge->outputs, targets->classes > 0, out));
+    out->fit_weight = intercept ? ridge->weight : 0;
     float *z = bo_alloc_raw(context, rows * features, sizeof *z, "leave-one-out rows");
     double *v = bo_alloc_raw(context, rows * features, sizeof *v, "leave-one-out rows");
     const bo_inputs inputs = bo_samples_inputs(samples, 0, rows);

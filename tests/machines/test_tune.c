@@ -127,7 +127,7 @@ static void test_everywhere(void **state)
 }
 
 /* Nothing can be learned from noise: the validation error says so, although a metric, γ and λ could fit the left-out errors of 40
- * columns well. */
+ * columns well, and intervals cover fresh rows: the left-out prediction of a row, the mean of the others, tells its own target. */
 static void test_noise(void **state)
 {
     (void)state;
@@ -141,6 +141,13 @@ static void test_noise(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &train);
     assert_true(bo_machine_report(machine)->validation_r2 < 0.2);
     assert_true(rmse(context, machine, &fresh) < 1.2);
+    double *low = malloc(3 * FRESH * sizeof *low), *high = low + FRESH, *mean = high + FRESH;
+    assert_ok(context,
+              bo_machine_predict_interval(context, machine, FRESH, fresh.x, COLUMNS, 0.95, mean, NULL, low, high));
+    size_t inside = 0;
+    for (size_t i = 0; i < FRESH; i++) inside += fresh.y[i] >= low[i] && fresh.y[i] <= high[i];
+    assert_true(inside > 0.85 * FRESH);
+    free(low);
     bo_machine_destroy(machine);
     oracle_drop(&train);
     oracle_drop(&fresh);
