@@ -60,13 +60,27 @@ static bool ok(generate_job *job, bo_status status)
 
 /* ---- the prompt -------------------------------------------------------------------------------------------------- */
 
-/* Without a prompt and a state, the prompt is the token that ends a text, or a line end. */
+/* A text that starts here has the special tokens of the tokenizer's template, such as <s>; one that continues a saved
+ * state has not. */
+static bool encode(generate_job *job, const char *text, size_t length)
+{
+    bo_context *context = job->session->context;
+    bo_status status = bo_tokenizer_encode(context, job->tokenizer, text, length, true, &job->encoded);
+    if (status == BO_OK && !job->options->load)
+        status = bo_tokenizer_add_specials(context, job->tokenizer, &job->encoded);
+    return ok(job, status);
+}
+
+/* Without a prompt and a state, the prompt is the template of the tokenizer, the token that ends a text, or a line
+ * end. */
 static bool begin_text(generate_job *job)
 {
     const int32_t end = bo_tokenizer_end(job->tokenizer);
     size_t bytes = 1;
     const char *text = end < 0 ? "\n" : bo_tokenizer_piece(job->tokenizer, end, &bytes);
     if (job->options->load) return true;
+    if (!encode(job, "", 0)) return false;
+    if (job->encoded.count > 0) return true;
     const bo_status status =
         bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->encoded);
     if (status != BO_FORMAT && !ok(job, status)) return false;
@@ -106,7 +120,7 @@ static bool read_text(generate_job *job)
         job->echo_length = length;
         if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
     }
-    return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->encoded));
+    return encode(job, prompt, length);
 }
 
 static bool read_prompt(generate_job *job)
