@@ -32,7 +32,7 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny test-arm64 docs api times verdicts run results lab fashion install uninstall dist distcheck \
+.PHONY: all check test test-long test-tiny test-arm64 test-peers docs api times verdicts run results lab fashion install uninstall dist distcheck \
         cover sanitize tsan fuzz soak bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -75,6 +75,13 @@ test-arm64: ## cross-compile for 64-bit ARM and run the quick tests under qemu (
 	    $(call configure,build-arm64,-DBOCHNER_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake) && \
 	    $(call compile,build-arm64) && cd build-arm64 && $(CTEST) -L '^quick$$'; \
 	else echo 'test-arm64: skipped: the cross compiler, qemu or the ARM libraries could not be installed (see above)'; fi
+
+test-peers: ## compare with transformers, tokenizers, peft and others, which are installed from PyPI into the build folder
+	@scripts/setup test peers
+	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
+	@$(call compile,$(BUILD)) --target product
+	@scripts/peers $(BUILD); status=$$?; [ $$status = 77 ] && exit 0; [ $$status = 0 ] || exit $$status; \
+	    cd $(BUILD) && $(CTEST) -L '^peers$$'
 
 api: all ## refresh the table of functions in docs/reference/api.md and tests/house/layout.txt, the layout of public structs
 	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_api.sh --refresh

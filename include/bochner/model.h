@@ -512,6 +512,35 @@ BO_API bo_status bo_model_save_memory(bo_context *context, const bo_model *model
  */
 BO_API bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out);
 
+/* ---- special tokens ---------------------------------------------------------------------------------------------- */
+
+/** Returns the ids at which generation ends. They come from generation_config.json, else from config.json
+ * ("eos_token_id", one id or several), else from tokenizer_config.json ("eos_token"), else from the tokenizer
+ * (bo_tokenizer_end()). Ids outside of the vocabulary are left out.
+ *
+ * @param model       the model
+ * @param[out] count  the number of ids
+ * @return the ids, owned by the model; NULL if there are none
+ */
+BO_API const int32_t *bo_model_end_tokens(const bo_model *model, size_t *count);
+
+/** Returns the id that begins a text. It comes from the same files as bo_model_end_tokens() ("bos_token_id",
+ * "bos_token"), else it is the one that the tokenizer puts before a text.
+ *
+ * @param model  the model
+ * @return the id; -1 if there is none
+ */
+BO_API int32_t bo_model_begin_token(const bo_model *model);
+
+/** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
+ * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
+ *
+ * @param model  the model
+ * @param name   the name of the file
+ * @return the text, owned by the model; NULL if the folder had no such file, or the one that bo_model_save() writes
+ */
+BO_API const char *bo_model_companion(const bo_model *model, const char *name);
+
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 /** Copies the weights of another model that have the same name and shape. The other weights are unchanged. Frequencies

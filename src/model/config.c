@@ -550,6 +550,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     write_attention(&text, model, BO_MODEL_PART_LAYERS);
     write_attention(&text, model, BO_MODEL_PART_CROSS);
     if (has_encoder(&model->desc)) write_attention(&text, model, BO_MODEL_PART_ENCODER);
+    bo_specials_write_members(&text, model);
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
     return text.failed ? BO_MEMORY : BO_OK;

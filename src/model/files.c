@@ -1,4 +1,4 @@
-/* A model as a folder or as one file, including its random features. */
+/* A model as a folder or as one file. */
 #include <bochner/data.h>
 #include <assert.h>
 #include <errno.h>
@@ -15,127 +15,6 @@
 #include "adapter.h"
 #include "files.h"
 #include "../text/tokenizer.h"
-
-/* ====================================================================================================================
- * Random features in a model file. */
-
-enum { PREFIX = 64 };
-
-static size_t count_maps(const bo_model *model)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++)
-        count += bo_attention_maps(model->attentions[i]) + (model->mlp_maps && model->mlp_maps[i]);
-    return count;
-}
-
-/* Writes the name prefix of the weights of a place. */
-static void prefix_of(const bo_model_desc *d, size_t place, bool mlp, char out[PREFIX])
-{
-    static const char *const stacks[] = {"model", "model", "model.encoder"};
-    const bo_model_part part = bo_model_part_of(d, place);
-    snprintf(out, PREFIX, "%s.layers.%zu.%s.", stacks[part], place - bo_model_place(d, part),
-             mlp                           ? "mlp"
-             : part == BO_MODEL_PART_CROSS ? "encoder_attn"
-                                           : "self_attn");
-}
-
-/* Adds the feature maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w",
- * …. The arrays must have space for the tensors of each map and for one metadata entry per map (count_maps). */
-static bo_status pack_maps(bo_context *context, const bo_model *model, bo_package *package)
-{
-    const bo_model_desc *d = &model->desc;
-    char prefix[PREFIX];
-    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) {
-        prefix_of(d, i, false, prefix);
-        BO_TRY(bo_package_attention(context, package, model->attentions[i], prefix));
-        if (!model->mlp_maps || !model->mlp_maps[i]) continue;
-        prefix_of(d, i, true, prefix);
-        BO_TRY(bo_package_map(context, package, model->mlp_maps[i], prefix));
-    }
-    return BO_OK;
-}
-
-bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used)
-{
-    const bo_model_desc *d = &model->desc;
-    char prefix[PREFIX];
-    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) {
-        prefix_of(d, i, false, prefix);
-        BO_TRY(bo_attention_unpack(context, file, prefix, used, model->attentions[i]));
-        if (!model->mlp_maps || !model->mlp_maps[i]) continue;
-        prefix_of(d, i, true, prefix);
-        BO_TRY(bo_map_replace(context, file, prefix, used, &model->mlp_maps[i]));
-    }
-    return BO_OK;
-}
-
-/* ---- from another model ------------------------------------------------------------------------------------------ */
-
-static bo_status copy_map(bo_context *context, const bo_features *from, bo_features **out)
-{
-    bo_file_tensor tensors[BO_FEATURES_TENSORS];
-    size_t count;
-    char *json;
-    void *owned;
-    bo_tensors *view = NULL;
-    BO_TRY(bo_features_pack(context, from, tensors, &count, &json, &owned));
-    bo_status status = bo_tensors_borrow(context, "another model", tensors, count, &view);
-    if (status == BO_OK) status = bo_features_unpack(context, view, json, out);
-    bo_tensors_close(view);
-    bo_free(json);
-    bo_free(owned);
-    return status;
-}
-
-static bool alike(const bo_attention_desc *a, const bo_attention_desc *b)
-{
-    return a->kind == b->kind && a->key_heads == b->key_heads && a->one_draw == b->one_draw &&
-           a->proposal == b->proposal && bo_maps_alike(&a->features, &b->features);
-}
-
-/* Returns the place of the same layer of the same part in the other model, or that model's END. */
-static size_t counterpart(const bo_model *model, size_t place, const bo_model *from)
-{
-    const bo_model_part part = bo_model_part_of(&model->desc, place);
-    const size_t theirs = bo_model_place(&from->desc, part) + place - bo_model_place(&model->desc, part);
-    const size_t end = bo_model_place(&from->desc, BO_MODEL_PART_END);
-    return theirs < end && bo_model_part_of(&from->desc, theirs) == part ? theirs : end;
-}
-
-bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
-{
-    bo_attention *attention = model->attentions[place];
-    const size_t count = bo_attention_maps(attention), theirs = counterpart(model, place, from);
-    const bo_attention *other =
-        theirs < bo_model_place(&from->desc, BO_MODEL_PART_END) ? from->attentions[theirs] : NULL;
-    *taken = count && other && alike(bo_attention_describe(attention), bo_attention_describe(other));
-    if (!*taken) return BO_OK;
-    bo_features **maps = bo_alloc(context, count, sizeof *maps, "a layer's maps");
-    bo_status status = maps ? BO_OK : BO_MEMORY;
-    for (size_t h = 0; status == BO_OK && h < count; h++)
-        status = copy_map(context, bo_attention_features(other, h), &maps[h]);
-    if (status == BO_OK)
-        status = bo_attention_set_maps(context, attention, maps, count);
-    else
-        for (size_t h = 0; maps && h < count; h++) bo_features_destroy(maps[h]);
-    bo_free(maps);
-    return status;
-}
-
-bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
-{
-    const size_t theirs = counterpart(model, place, from);
-    const bool there = from->mlp_maps && theirs < bo_model_place(&from->desc, BO_MODEL_PART_END);
-    bo_features *map, *mine = model->mlp_maps ? model->mlp_maps[place] : NULL,
-                      *other = there ? from->mlp_maps[theirs] : NULL;
-    *taken = mine && other && bo_maps_alike(bo_features_describe(mine), bo_features_describe(other));
-    if (!*taken) return BO_OK;
-    BO_TRY(copy_map(context, other, &map));
-    bo_features_destroy(mine);
-    model->mlp_maps[place] = map;
-    return BO_OK;
-}
 
 /* ====================================================================================================================
  * A model as a folder: config.json, model.safetensors, tokenizer.json; or as one file (image), with the texts of the
@@ -174,6 +53,15 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     return status;
 }
 
+/* Adds the files that the model was loaded with. Those that follow from the model are not needed in a single file. */
+static bo_status note_companions(bo_context *context, const bo_model *model, bo_package *package)
+{
+    for (int i = 0; i < BO_COMPANION_COUNT; i++)
+        if (model->specials.texts[i])
+            BO_TRY(bo_package_text(context, package, bo_companion_name(i), model->specials.texts[i]));
+    return BO_OK;
+}
+
 /* Computes the checksum of the tokenizer.json that a tokenizer was loaded from, or is saved as. */
 static bo_status sum_tokenizer(bo_context *context, const bo_tokenizer *tokenizer, char sum[BO_CHECKSUM_TEXT])
 {
@@ -182,6 +70,19 @@ static bo_status sum_tokenizer(bo_context *context, const bo_tokenizer *tokenize
     BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &text, &size));
     bo_checksum_text(text, size, sum);
     bo_free(text);
+    return BO_OK;
+}
+
+static bo_status sum_companions(bo_context *context, const bo_model *model, bo_package *package)
+{
+    for (int i = 0; i < BO_COMPANION_COUNT; i++) {
+        char *text, sum[BO_CHECKSUM_TEXT];
+        if (!bo_specials_has(model, i)) continue;
+        BO_TRY(bo_specials_text(context, model, i, &text));
+        bo_checksum_text(text, strlen(text), sum);
+        bo_free(text);
+        BO_TRY(bo_package_text(context, package, bo_companion_key(i), sum));
+    }
     return BO_OK;
 }
 
@@ -202,9 +103,10 @@ static bo_status note_sums(bo_context *context, const bo_model *model, bo_packag
 static bo_status write_tensors(bo_context *context, const bo_model *model, bool image, bo_output *output)
 {
     bo_package package = {0};
-    bo_status status = bo_package_weights(context, model->weights, count_maps(model), 0, &package);
-    if (status == BO_OK) status = pack_maps(context, model, &package);
+    bo_status status = bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package);
+    if (status == BO_OK) status = bo_maps_pack(context, model, &package);
     if (status == BO_OK) status = (image ? note_texts : note_sums)(context, model, &package);
+    if (status == BO_OK) status = (image ? note_companions : sum_companions)(context, model, &package);
     if (status == BO_OK)
         status =
             bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
@@ -236,21 +138,37 @@ static bo_status write_tokenizer(bo_context *context, const bo_model *model, bo_
     return status;
 }
 
-/* A file of a folder, and the function that writes it. */
+static bo_status write_companion(bo_context *context, const bo_model *model, bo_companion which, bo_output *output)
+{
+    char *text;
+    BO_TRY(bo_specials_text(context, model, which, &text));
+    const bo_status status = bo_output_write(context, output, text, strlen(text));
+    bo_free(text);
+    return status;
+}
+
+/* A file of a folder, and the function that writes it; NULL: it is a companion. */
 typedef struct piece {
     const char *name;
     bo_status (*write)(bo_context *, const bo_model *, bo_output *);
+    bo_companion companion;
 } piece;
+
+static bool is_written(const bo_model *model, const piece *file)
+{
+    if (!file->write) return bo_specials_has(model, file->companion);
+    return file->write != write_tokenizer || model->tokenizer;
+}
 
 static bo_status write_piece(bo_context *context, const bo_model *model, const char *folder, const piece *file,
                              bo_output **out)
 {
-    char *path = bo_model_path(context, folder, file->name);
+    char *path = bo_model_path(context, folder, file->write ? file->name : bo_companion_name(file->companion));
     if (!path) return BO_MEMORY;
     bo_status status = bo_output_open(context, path, out);
     bo_free(path);
     BO_TRY(status);
-    status = file->write(context, model, *out);
+    status = file->write ? file->write(context, model, *out) : write_companion(context, model, file->companion, *out);
     return status == BO_OK ? BO_OK : bo_output_finish(context, *out, status);
 }
 
@@ -259,13 +177,13 @@ static bo_status write_piece(bo_context *context, const bo_model *model, const c
 static bo_status write_pieces(bo_context *context, const bo_model *model, const char *folder, const piece *files,
                               size_t count)
 {
-    enum { MOST = 4 };
+    enum { MOST = 3 + BO_COMPANION_COUNT };
     bo_output *outputs[MOST];
     size_t written = 0;
     bo_status status = BO_OK;
     assert(count <= MOST);
     for (size_t i = 0; i < count && status == BO_OK; i++) {
-        if (files[i].write == write_tokenizer && !model->tokenizer) continue;
+        if (!is_written(model, &files[i])) continue;
         status = write_piece(context, model, folder, &files[i], &outputs[written]);
         written += status == BO_OK;
     }
@@ -285,15 +203,20 @@ static bo_status write_apart(bo_context *context, const bo_model *model, const c
 
 bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder)
 {
-    static const piece whole[] = {
-        {TOKENIZER, write_tokenizer}, {CONFIG, write_config}, {"model.safetensors", write_weights}};
-    static const piece adapter[] = {{"base.safetensors", bo_adapter_write_base},
-                                    {TOKENIZER, write_tokenizer},
-                                    {"adapter_config.json", bo_adapter_config_write},
-                                    {"adapter_model.safetensors", bo_adapter_write}};
+    static const piece whole[] = {{.name = TOKENIZER, write_tokenizer},
+                                  {.companion = BO_COMPANION_TOKENIZER},
+                                  {.companion = BO_COMPANION_MAP},
+                                  {.companion = BO_COMPANION_CHAT},
+                                  {.companion = BO_COMPANION_GENERATION},
+                                  {.name = CONFIG, write_config},
+                                  {.name = "model.safetensors", write_weights}};
+    static const piece adapter[] = {{.name = "base.safetensors", bo_adapter_write_base},
+                                    {.name = TOKENIZER, write_tokenizer},
+                                    {.name = "adapter_config.json", bo_adapter_config_write},
+                                    {.name = "adapter_model.safetensors", bo_adapter_write}};
     const bool adapted = model->adapter, merged = adapted && model->adapter->aside;
     if (adapted && !merged) return write_pieces(context, model, folder, adapter + 1, 3); /* the base is not copied */
-    BO_TRY(write_pieces(context, model, folder, whole, 3));
+    BO_TRY(write_pieces(context, model, folder, whole, sizeof whole / sizeof *whole));
     return merged ? write_apart(context, model, folder, adapter, 4) : BO_OK;
 }
 
@@ -394,20 +317,65 @@ typedef struct origin {
     size_t custom_count;
 } origin;
 
+/* The configuration, and the special tokens in it. */
+static bo_status parse_config(bo_context *context, const origin *from, const char *text, size_t length, bo_config *out,
+                              bo_specials *specials)
+{
+    BO_TRY(bo_config_read(context, from->config_path, text, length, out));
+    const bo_status status = bo_specials_read_config(context, from->config_path, text, length, specials);
+    if (status != BO_OK) bo_config_free(out);
+    return status;
+}
+
 /* Reads the configuration and computes the checksum of its text. */
-static bo_status read_config(bo_context *context, const origin *from, bo_config *out, char sum[BO_CHECKSUM_TEXT])
+static bo_status read_config(bo_context *context, const origin *from, bo_config *out, char sum[BO_CHECKSUM_TEXT],
+                             bo_specials *specials)
 {
     char *text;
     size_t length;
     if (from->image) {
         const char *json = bo_tensors_meta(from->image, CONFIG);
-        return bo_config_read(context, from->config_path, json, strlen(json), out);
+        return parse_config(context, from, json, strlen(json), out, specials);
     }
     BO_TRY(bo_bytes_text(context, from->config_path, &bo_limits_config, &text, &length));
     bo_checksum_text(text, length, sum);
-    const bo_status status = bo_config_read(context, from->config_path, text, length, out);
+    const bo_status status = parse_config(context, from, text, length, out, specials);
     bo_free(text);
     return status;
+}
+
+static bo_status read_companion(bo_context *context, const char *folder, bo_companion which, bo_specials *specials)
+{
+    char *path = bo_model_path(context, folder, bo_companion_name(which)), *text = NULL;
+    size_t length;
+    bo_status status = path ? BO_OK : BO_MEMORY;
+    if (path && access(path, F_OK) == 0) {
+        status = bo_bytes_text(context, path, &bo_limits_config, &text, &length);
+        if (status == BO_OK) status = bo_specials_read(context, path, which, text, length, specials);
+    }
+    bo_free(text);
+    bo_free(path);
+    return status;
+}
+
+static bo_status read_companions(bo_context *context, const char *folder, bo_specials *specials)
+{
+    for (int i = 0; i < BO_COMPANION_COUNT; i++) BO_TRY(read_companion(context, folder, i, specials));
+    return BO_OK;
+}
+
+/* The companions in the metadata of a single file. */
+static bo_status take_companions(bo_context *context, const bo_tensors *image, bo_specials *specials)
+{
+    for (int i = 0; i < BO_COMPANION_COUNT; i++) {
+        const char *text = bo_tensors_meta(image, bo_companion_name(i));
+        char *where = text ? bo_model_path(context, bo_tensors_path(image), bo_companion_name(i)) : NULL;
+        if (!text) continue;
+        const bo_status status = where ? bo_specials_read(context, where, i, text, strlen(text), specials) : BO_MEMORY;
+        bo_free(where);
+        BO_TRY(status);
+    }
+    return BO_OK;
 }
 
 static bo_status has_tokenizer(bo_context *context, const origin *from, bool *out)
@@ -507,6 +475,22 @@ static bo_status compare_tokenizer(bo_context *context, const origin *from, cons
     return BO_OK;
 }
 
+static bo_status compare_companions(bo_context *context, const origin *from, const bo_tensors *file,
+                                    const bo_model *model)
+{
+    for (int i = 0; i < BO_COMPANION_COUNT; i++) {
+        const char *text = model->specials.texts[i];
+        char sum[BO_CHECKSUM_TEXT];
+        if (!text || !bo_tensors_meta(file, bo_companion_key(i))) continue;
+        bo_checksum_text(text, strlen(text), sum);
+        char *path = bo_model_path(context, from->name, bo_companion_name(i));
+        if (!path) return BO_MEMORY;
+        bo_tensors_compare(context, file, bo_companion_key(i), path, sum);
+        bo_free(path);
+    }
+    return BO_OK;
+}
+
 /* Reads the tensors of a folder, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared. */
 static bo_status read_beside(bo_context *context, const origin *from, const char *sum, const bo_tokenizer *tokenizer,
                              bo_family family, bo_model *model)
@@ -515,6 +499,7 @@ static bo_status read_beside(bo_context *context, const origin *from, const char
     BO_TRY(bo_tensors_open(context, from->weights_path, &file));
     bo_tensors_compare(context, file, CONFIG_SUM, from->config_path, sum);
     bo_status status = tokenizer ? compare_tokenizer(context, from, file, tokenizer) : BO_OK;
+    if (status == BO_OK) status = compare_companions(context, from, file, model);
     if (status == BO_OK) status = bo_model_fill(context, model, family, file);
     bo_tensors_close(file);
     return status;
@@ -540,16 +525,24 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     bo_config config;
     bo_tokenizer *tokenizer = NULL;
     bo_model *model = NULL;
+    bo_specials specials = bo_specials_none();
     char sum[BO_CHECKSUM_TEXT];
     bool same;
-    BO_TRY(read_config(context, from, &config, sum));
+    BO_TRY(read_config(context, from, &config, sum, &specials));
     bo_status status = config.custom ? find_custom(context, from, &config.desc.custom_mlp) : BO_OK;
     if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer, &same);
     if (status == BO_OK) status = build(context, from, &config, tokenizer, &model);
     bo_config_free(&config);
     if (status == BO_OK)
+        status = from->image ? take_companions(context, from->image, &specials)
+                             : read_companions(context, from->name, &specials);
+    if (status == BO_OK) status = bo_specials_resolve(context, tokenizer, model->desc.vocab, &specials);
+    if (status == BO_OK) bo_specials_replace(model, &specials);
+    bo_specials_free(&specials);
+    if (status == BO_OK)
         status = from->image ? bo_model_fill(context, model, config.family, from->image)
                              : read_beside(context, from, sum, same ? tokenizer : NULL, config.family, model);
+    if (status == BO_OK) status = bo_specials_settle(context, model);
     if (status != BO_OK) {
         bo_model_destroy(model);
         bo_tokenizer_destroy(tokenizer);
@@ -676,8 +669,27 @@ bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t si
     return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 
+/* Reads the special tokens of a folder that was written for the same model. */
+static bo_status read_specials(bo_context *context, bo_model *model, const char *folder)
+{
+    bo_specials specials = bo_specials_none();
+    char *path = bo_model_path(context, folder, CONFIG), *text = NULL;
+    size_t length;
+    bo_status status = path ? bo_bytes_text(context, path, &bo_limits_config, &text, &length) : BO_MEMORY;
+    if (status == BO_OK) status = bo_specials_read_config(context, path, text, length, &specials);
+    if (status == BO_OK) status = read_companions(context, folder, &specials);
+    if (status == BO_OK) status = bo_specials_resolve(context, model->tokenizer, model->desc.vocab, &specials);
+    if (status == BO_OK) bo_specials_replace(model, &specials);
+    if (status == BO_OK) status = bo_specials_settle(context, model);
+    bo_specials_free(&specials);
+    bo_free(text);
+    bo_free(path);
+    return status;
+}
+
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
+    if (!model->adapter) BO_TRY(read_specials(context, model, folder));
     char *path = bo_model_path(context, folder, model->adapter ? "adapter_model.safetensors" : "model.safetensors");
     if (!path) return BO_MEMORY;
     bo_status status =

@@ -10,6 +10,11 @@ char *bo_model_path(bo_context *context, const char *folder, const char *name);
 /* True if the path is a folder with a config.json or a file that contains one, and not an adapter. */
 bool bo_model_is_whole(bo_context *context, const char *path);
 
+/* Returns the number of feature maps. */
+size_t bo_maps_count(const bo_model *model);
+/* Adds the feature maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w",
+ * …. The arrays must have space for the tensors of each map and for one metadata entry per map. */
+bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *package);
 /* Reads the feature maps of a file into the model. `used` marks the tensors that were read. */
 bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used);
 /* Copies the feature maps of another model if its attention has the same form. False: it has not. */

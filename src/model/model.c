@@ -107,7 +107,9 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     bo_model *model = bo_alloc(context, 1, sizeof *model, "a model");
     if (!model) return BO_MEMORY;
     model->tokenizer = tokenizer;
+    model->specials = bo_specials_none();
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
+    if (status == BO_OK) status = bo_specials_resolve(context, tokenizer, model->desc.vocab, &model->specials);
     if (status == BO_OK) status = bo_labels_copy(context, &model->desc, &model->labels);
     model->desc.labels = (const char *const *)model->labels; /* replaces the caller's pointer */
     if (status == BO_OK && model->desc.custom_mlp.name) {
@@ -156,6 +158,7 @@ void bo_model_destroy(bo_model *model)
     bo_labels_free(model->labels, model->desc.classes);
     bo_free(model->custom);
     bo_free(model->activations);
+    bo_specials_free(&model->specials);
     bo_tokenizer_destroy(model->owned);
     bo_free(model);
 }

@@ -6,6 +6,7 @@
 #include "../nn/lora.h"
 #include "../tape/graph.h"
 #include "../text/packs.h"
+#include "specials.h"
 
 /* Data of a model with adapters. */
 typedef struct bo_adapter {
@@ -49,6 +50,7 @@ struct bo_model {
     bo_adapter *adapter;             /* NULL: no adapters */
     bo_features **mlp_maps;          /* maps of random features, by place; NULL: the MLP has none */
     bo_activation_name *activations; /* bo_model_activations entries */
+    bo_specials specials;            /* special tokens, and the files that name them */
 };
 
 /* Checks the descriptor and fills in all defaults except those that bo_attention_create fills in. `attention` can be

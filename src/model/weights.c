@@ -355,5 +355,6 @@ bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *f
         if (!bo_weights_find(model->weights, name)) bo_log(context, BO_LOG_INFO, "%s: not used", name);
     }
     if (taken) *taken = count;
+    BO_TRY(bo_specials_adopt(context, model, from));
     return adopt_maps(context, model, from);
 }

@@ -134,7 +134,9 @@ bo_status bo_train_model_prepare(bo_context *context, bo_train_task *task, uint6
 /* ====================================================================================================================
  * Code shared by the tasks of models. */
 
-static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors", NULL};
+static const char *const files[] = {
+    "config.json",         "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
+    "chat_template.jinja", "tokenizer.json",         "model.safetensors",     NULL};
 static const char *const adapter_files[] = {"adapter_config.json", "tokenizer.json", "adapter_model.safetensors", NULL};
 
 const char *const *bo_train_model_files(const bo_model *model)
