@@ -176,7 +176,11 @@ static bool feed_prompt(generate_job *job)
 
 static bool ends_text(const generate_job *job, int32_t id)
 {
-    return job->tokenizer && id == bo_tokenizer_end(job->tokenizer);
+    size_t count;
+    const int32_t *ends = bo_model_end_tokens(job->model, &count);
+    for (size_t i = 0; i < count; i++)
+        if (ends[i] == id) return true;
+    return false;
 }
 
 /* Keeps a generated token, and shows its text. Returns false at a stop word. */
