@@ -14,6 +14,7 @@
 const bo_limits bo_limits_table = {.bytes = UINT64_MAX, .streams = true};
 const bo_limits bo_limits_text = {.bytes = 256 * GIB, .streams = true, .whole = true};
 const bo_limits bo_limits_config = {.bytes = 16 * MIB, .whole = true};
+const bo_limits bo_limits_index = {.bytes = 64 * MIB, .whole = true};
 const bo_limits bo_limits_tokenizer = {.bytes = 256 * MIB, .whole = true};
 const bo_limits bo_limits_network = {.bytes = 256 * MIB, .whole = true};
 const bo_limits bo_limits_record = {.bytes = MIB, .whole = true};

@@ -20,7 +20,8 @@ enum { BO_MOST_RATIO = 250, BO_RATIO_BYTES = 64 << 20 };
 /* All limits; docs/reference/limits.md lists them. */
 extern const bo_limits bo_limits_table;       /* tables, arrays and their labels: read in pieces, of any size */
 extern const bo_limits bo_limits_text;        /* corpora and labeled texts */
-extern const bo_limits bo_limits_config;      /* config.json, adapter_config.json, tokenizer_config.json */
+extern const bo_limits bo_limits_config;      /* config.json, adapter_config.json, companions (model/specials.h) */
+extern const bo_limits bo_limits_index;       /* model.safetensors.index.json, which has a line per tensor */
 extern const bo_limits bo_limits_tokenizer;   /* tokenizer.json */
 extern const bo_limits bo_limits_network;     /* network.json, which contains a schema */
 extern const bo_limits bo_limits_record;      /* training.json */

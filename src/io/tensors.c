@@ -1,32 +1,31 @@
-/* safetensors files: u64 header length, JSON header, data. */
+/* Reading of safetensors files: u64 header length, JSON header, data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "checksum.h"
 #include "input.h"
 #include "json.h"
-#include "tensors.h"
-
-enum { MOST_HEADER = 100 * 1000 * 1000, MOST_RANK = 8, DTYPES = BO_BOOL + 1 };
+#include "tensors_layout.h"
 
 /* Indexed by bo_dtype. */
 static const struct {
     const char *name;
     size_t size;
-} dtypes[DTYPES] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-                    {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+} dtypes[BO_DTYPES] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                       {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
 
-/* The first entry of the header of every file that is written here. The digits of the checksum follow it. */
-#define CHECKSUM "bochner.checksum"
-static const char MARK[] = "{\"__metadata__\":{\"" CHECKSUM "\":\"" BO_CHECKSUM_VERSION;
-enum { LENGTH = 8, DIGITS_AT = LENGTH + sizeof MARK - 1 }; /* bytes before the header, and before the digits */
+static const char MARK[] = BO_TENSORS_MARK;
 
 size_t bo_dtype_size(bo_dtype dtype)
 {
     return dtypes[dtype].size;
+}
+
+const char *bo_dtype_name(bo_dtype dtype)
+{
+    return dtypes[dtype].name;
 }
 
 /* ====================================================================================================================
@@ -44,10 +43,11 @@ struct bo_tensors {
     bo_meta *meta;
     const bo_meta **keys; /* meta, sorted by key */
     size_t meta_count;
+    bo_tensors **parts; /* files that have the data; NULL: none */
+    size_t part_count;
 };
 
-/* Bytes of a tensor of this shape; false on overflow. */
-static bool tensor_size(bo_dtype dtype, size_t rank, const size_t *shape, size_t *bytes)
+bool bo_tensor_size(bo_dtype dtype, size_t rank, const size_t *shape, size_t *bytes)
 {
     *bytes = bo_dtype_size(dtype);
     for (size_t i = 0; i < rank; ++i)
@@ -68,13 +68,16 @@ static bo_status read_dtype(bo_context *context, const bo_tensors *file, const c
 {
     const char *text = cJSON_GetStringValue(item);
     if (!text) return malformed(context, file, name, "the dtype is missing");
-    for (int i = 0; i < DTYPES; ++i)
+    for (int i = 0; i < BO_DTYPES; ++i)
         if (strcmp(text, dtypes[i].name) == 0) {
             *out = (bo_dtype)i;
             return BO_OK;
         }
-    return bo_fail(context, BO_UNSUPPORTED, "%s: tensor '%.100s': dtype %.20s is not supported", file->path, name,
-                   text);
+    return bo_fail(
+        context, BO_UNSUPPORTED,
+        "%s: tensor '%.100s': dtype %.20s is not supported; expected F64, F32, F16, BF16, I64, I32, I16, I8, U8 "
+        "or BOOL",
+        file->path, name, text);
 }
 
 static bo_status read_shape(bo_context *context, const bo_tensors *file, const cJSON *item, bo_file_tensor *tensor)
@@ -83,7 +86,8 @@ static bo_status read_shape(bo_context *context, const bo_tensors *file, const c
     if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "the shape is missing");
     cJSON_ArrayForEach(size, item)
     {
-        if (tensor->rank == MOST_RANK) return malformed(context, file, tensor->name, "expected a rank of at most 8");
+        if (tensor->rank == BO_TENSORS_MOST_RANK)
+            return malformed(context, file, tensor->name, "expected a rank of at most 8");
         if (!bo_json_size(size, &tensor->shape[tensor->rank]))
             return malformed(context, file, tensor->name, "expected nonnegative integers in the shape");
         ++tensor->rank;
@@ -120,7 +124,7 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
             context, BO_FORMAT,
             "%s: tensor '%.100s': bytes %zu to %zu are outside the data of %zu bytes; the file may be truncated",
             file->path, tensor->name, begin, end, file->size - data_start);
-    if (!tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
+    if (!bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
         return malformed(context, file, tensor->name, "the shape is too large");
     if (wanted != end - begin)
         return bo_fail(context, BO_FORMAT,
@@ -142,7 +146,8 @@ static bo_status read_meta(bo_context *context, bo_tensors *file, const cJSON *o
     cJSON_ArrayForEach(item, object)
     {
         if (!cJSON_IsString(item)) return malformed(context, file, NULL, "expected strings in __metadata__");
-        if (strcmp(item->string, CHECKSUM) == 0) continue; /* of this file, and of no file that is made from it */
+        if (strcmp(item->string, BO_TENSORS_CHECKSUM) == 0)
+            continue; /* of this file, and of no file that is made from it */
         bo_meta *meta = &file->meta[file->meta_count++];
         meta->key = bo_strdup(context, item->string);
         meta->value = bo_strdup(context, item->valuestring);
@@ -248,7 +253,8 @@ static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON 
 
 static bool has_checksum(const unsigned char *bytes, size_t size)
 {
-    return size >= DIGITS_AT + BO_CHECKSUM_DIGITS && bo_checksum_announced(bytes + LENGTH, MARK, sizeof MARK - 1);
+    return size >= BO_TENSORS_DIGITS_AT + BO_CHECKSUM_DIGITS &&
+           bo_checksum_announced(bytes + BO_TENSORS_LENGTH, MARK, sizeof MARK - 1);
 }
 
 /* A file without a checksum is accepted: one of another program, or of a version that wrote none. */
@@ -256,8 +262,8 @@ static bo_status check_sum(bo_context *context, const bo_tensors *file)
 {
     char found[BO_CHECKSUM_DIGITS];
     if (!has_checksum(file->bytes, file->size)) return BO_OK;
-    BO_TRY(bo_checksum_find(context, file->bytes, file->size, DIGITS_AT, found));
-    if (memcmp(found, file->bytes + DIGITS_AT, sizeof found) == 0) return BO_OK;
+    BO_TRY(bo_checksum_find(context, file->bytes, file->size, BO_TENSORS_DIGITS_AT, found));
+    if (memcmp(found, file->bytes + BO_TENSORS_DIGITS_AT, sizeof found) == 0) return BO_OK;
     return bo_fail(
         context, BO_FORMAT,
         "%s: the file is damaged, may be truncated, or was changed by another program: its checksum does not "
@@ -267,11 +273,11 @@ static bo_status check_sum(bo_context *context, const bo_tensors *file)
 
 void bo_tensors_seal(void *bytes, size_t size)
 {
-    char *digits = (char *)bytes + DIGITS_AT;
+    char *digits = (char *)bytes + BO_TENSORS_DIGITS_AT;
     bo_checksum sum;
     if (!has_checksum(bytes, size)) return;
-    bo_checksum_start(&sum, bytes, DIGITS_AT);
-    bo_checksum_add(&sum, digits + BO_CHECKSUM_DIGITS, size - DIGITS_AT - BO_CHECKSUM_DIGITS);
+    bo_checksum_start(&sum, bytes, BO_TENSORS_DIGITS_AT);
+    bo_checksum_add(&sum, digits + BO_CHECKSUM_DIGITS, size - BO_TENSORS_DIGITS_AT - BO_CHECKSUM_DIGITS);
     bo_checksum_end(&sum, digits);
 }
 
@@ -287,10 +293,12 @@ static bo_status read_file(bo_context *context, bo_tensors *file, bool verify)
             file->path, file->size);
     if (verify) BO_TRY(check_sum(context, file));
     uint64_t length = 0;
-    for (int i = LENGTH - 1; i >= 0; --i) length = length << 8 | file->bytes[i];
-    if (length > MOST_HEADER)
-        return bo_fail(context, BO_FORMAT, "%s: expected a model or a feature map (safetensors), found another format",
-                       file->path);
+    for (int i = BO_TENSORS_LENGTH - 1; i >= 0; --i) length = length << 8 | file->bytes[i];
+    if (length > BO_TENSORS_MOST_HEADER)
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected a model or a feature map (safetensors), found another format: the first 8 bytes "
+                       "announce a header of %llu bytes, more than the maximum of %d",
+                       file->path, (unsigned long long)length, BO_TENSORS_MOST_HEADER);
     if (length > file->size - 8)
         return bo_fail(context, BO_FORMAT,
                        "%s: the header announces %llu bytes, but the file has %zu; the file may be truncated",
@@ -381,9 +389,27 @@ bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file
     return status;
 }
 
+bo_status bo_tensors_join(bo_context *context, const char *path, bo_tensors **parts, size_t count, bo_tensors **out)
+{
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < count; ++i) total += parts[i]->count;
+    bo_file_tensor *tensors = bo_alloc(context, total, sizeof *tensors, "tensors of several files");
+    if (!tensors) return BO_MEMORY;
+    for (size_t i = 0; i < count; at += parts[i++]->count)
+        memcpy(tensors + at, parts[i]->tensors, parts[i]->count * sizeof *tensors);
+    const bo_status status = bo_tensors_borrow(context, path, tensors, total, out);
+    bo_free(tensors);
+    if (status != BO_OK) return status;
+    (*out)->parts = parts;
+    (*out)->part_count = count;
+    return BO_OK;
+}
+
 void bo_tensors_close(bo_tensors *file)
 {
     if (!file) return;
+    for (size_t i = 0; i < file->part_count; ++i) bo_tensors_close(file->parts[i]);
+    bo_free(file->parts);
     for (size_t i = 0; i < file->count; ++i) {
         if (file->copied && file->copied[i]) bo_free((void *)(uintptr_t)file->tensors[i].data);
         bo_free((void *)(uintptr_t)file->tensors[i].name);
@@ -421,6 +447,10 @@ const bo_file_tensor *bo_tensors_find(const bo_tensors *file, const char *name)
 
 const char *bo_tensors_meta(const bo_tensors *file, const char *key)
 {
+    for (size_t i = 0; i < file->part_count; ++i) {
+        const char *value = bo_tensors_meta(file->parts[i], key);
+        if (value) return value;
+    }
     const bo_meta wanted = {.key = key}, *place = &wanted;
     const bo_meta *const *found =
         file->keys ? bsearch(&place, file->keys, file->meta_count, sizeof *file->keys, by_key) : NULL;
@@ -483,159 +513,4 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
                        shape_text(rank, shape, true, wanted), shape_text(tensor->rank, tensor->shape, false, found));
     *out = tensor;
     return BO_OK;
-}
-
-/* ====================================================================================================================
- * Writing: the widest types come first, so that every tensor is aligned; the header is padded with blanks to 8 bytes. */
-
-static bo_status check_tensor(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t index)
-{
-    const bo_file_tensor *tensor = &tensors[index];
-    size_t wanted;
-    if (!tensor->name || strcmp(tensor->name, "__metadata__") == 0)
-        return bo_fail(context, BO_INVALID, "%s: tensor %zu: expected a name, found none or __metadata__", path, index);
-    if ((unsigned)tensor->dtype >= DTYPES || tensor->rank > MOST_RANK ||
-        !tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted) || wanted != tensor->bytes)
-        return bo_fail(context, BO_INVALID, "%s: tensor '%s': %zu bytes do not match its dtype and shape", path,
-                       tensor->name, tensor->bytes);
-    return BO_OK;
-}
-
-static int by_name_of(const void *a, const void *b)
-{
-    return strcmp((*(const bo_file_tensor *const *)a)->name, (*(const bo_file_tensor *const *)b)->name);
-}
-
-static bo_status check_tensors(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count)
-{
-    for (size_t i = 0; i < count; ++i) BO_TRY(check_tensor(context, path, tensors, i));
-    const bo_file_tensor **sorted = bo_alloc(context, count, sizeof *sorted, "the names of tensors");
-    bo_status status = sorted ? BO_OK : BO_MEMORY;
-    for (size_t i = 0; sorted && i < count; ++i) sorted[i] = &tensors[i];
-    if (sorted) qsort(sorted, count, sizeof *sorted, by_name_of);
-    for (size_t i = 1; status == BO_OK && i < count; ++i)
-        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            status = bo_fail(context, BO_INVALID, "%s: tensor '%s' occurs twice", path, sorted[i]->name);
-    bo_free(sorted);
-    return status;
-}
-
-static void write_entry(bo_json_text *text, const bo_file_tensor *tensor, size_t begin)
-{
-    bo_json_string(text, tensor->name);
-    bo_json_raw(text, ":{\"dtype\":");
-    bo_json_string(text, dtypes[tensor->dtype].name);
-    bo_json_raw(text, ",\"shape\":[");
-    for (size_t i = 0; i < tensor->rank; ++i) {
-        if (i) bo_json_raw(text, ",");
-        bo_json_whole(text, tensor->shape[i]);
-    }
-    bo_json_raw(text, "],\"data_offsets\":[");
-    bo_json_whole(text, begin);
-    bo_json_raw(text, ",");
-    bo_json_whole(text, begin + tensor->bytes);
-    bo_json_raw(text, "]}");
-}
-
-/* The checksum comes first, with zeros that write_all replaces. */
-static void write_meta(bo_json_text *text, const bo_meta *meta, size_t count)
-{
-    char zeros[BO_CHECKSUM_DIGITS + 1];
-    snprintf(zeros, sizeof zeros, "%016d", 0);
-    bo_json_raw(text, MARK);
-    bo_json_raw(text, zeros);
-    bo_json_raw(text, "\"");
-    for (size_t i = 0; i < count; ++i) {
-        bo_json_raw(text, ",");
-        bo_json_string(text, meta[i].key);
-        bo_json_raw(text, ":");
-        bo_json_string(text, meta[i].value);
-    }
-    bo_json_raw(text, "}");
-}
-
-/* Items of 8 bytes, then 4, 2 and 1; equal widths keep their order. */
-static void order_by_width(const bo_file_tensor *tensors, size_t count, size_t *order)
-{
-    size_t at = 0;
-    for (size_t width = 8; width > 0; width /= 2)
-        for (size_t i = 0; i < count; ++i)
-            if (dtypes[tensors[i].dtype].size == width) order[at++] = i;
-}
-
-static void add_checksum(const unsigned char length[LENGTH], const bo_file_tensor *tensors, const size_t *order,
-                         size_t count, bo_json_text *header)
-{
-    unsigned char before[DIGITS_AT];
-    char *digits = header->bytes + (DIGITS_AT - LENGTH), *after = digits + BO_CHECKSUM_DIGITS;
-    bo_checksum sum;
-    memcpy(before, length, LENGTH);
-    memcpy(before + LENGTH, MARK, sizeof MARK - 1);
-    bo_checksum_start(&sum, before, sizeof before);
-    bo_checksum_add(&sum, after, header->length - (size_t)(after - header->bytes));
-    for (size_t i = 0; i < count; ++i) bo_checksum_add(&sum, tensors[order[i]].data, tensors[order[i]].bytes);
-    bo_checksum_end(&sum, digits);
-}
-
-static bo_status write_all(bo_context *context, bo_output *output, const bo_file_tensor *tensors, const size_t *order,
-                           size_t count, size_t bytes, bo_json_text *header)
-{
-    unsigned char length[LENGTH];
-    for (int i = 0; i < LENGTH; ++i) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
-    add_checksum(length, tensors, order, count, header);
-    BO_TRY(bo_output_reserve(context, output, sizeof length + header->length + bytes));
-    BO_TRY(bo_output_write(context, output, length, sizeof length));
-    BO_TRY(bo_output_write(context, output, header->bytes, header->length));
-    for (size_t i = 0; i < count; ++i)
-        BO_TRY(bo_output_write(context, output, tensors[order[i]].data, tensors[order[i]].bytes));
-    return BO_OK;
-}
-
-bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const bo_file_tensor *tensors, size_t count,
-                                  const bo_meta *meta, size_t meta_count)
-{
-    const char *path = bo_output_path(output);
-    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors files are not supported on big-endian computers",
-                       path);
-    BO_TRY(check_tensors(context, path, tensors, count));
-    size_t *order = bo_alloc(context, count, sizeof *order, "the order of tensors");
-    if (!order) return BO_MEMORY;
-    order_by_width(tensors, count, order);
-    bo_json_text header = {.context = context};
-    size_t begin = 0;
-    write_meta(&header, meta, meta_count);
-    for (size_t i = 0; i < count; ++i) {
-        bo_json_raw(&header, ",");
-        write_entry(&header, &tensors[order[i]], begin);
-        begin += tensors[order[i]].bytes;
-    }
-    bo_json_raw(&header, "}");
-    while (!header.failed && header.length % 8) bo_json_raw(&header, " ");
-    bo_status status = header.failed ? BO_MEMORY : BO_OK;
-    if (status == BO_OK && header.length > MOST_HEADER)
-        status = bo_fail(context, BO_INVALID, "%s: names and metadata take %zu bytes, more than the maximum of %d",
-                         path, header.length, MOST_HEADER);
-    if (status == BO_OK) status = write_all(context, output, tensors, order, count, begin, &header);
-    bo_free(header.bytes);
-    bo_free(order);
-    return status;
-}
-
-bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
-                           const bo_meta *meta, size_t meta_count)
-{
-    bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output,
-                            bo_tensors_write_output(context, output, tensors, count, meta, meta_count));
-}
-
-bo_status bo_tensors_write_memory(bo_context *context, const bo_file_tensor *tensors, size_t count, const bo_meta *meta,
-                                  size_t meta_count, void **bytes, size_t *size)
-{
-    bo_output *output;
-    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
-    return bo_output_finish(context, output,
-                            bo_tensors_write_output(context, output, tensors, count, meta, meta_count));
 }

@@ -28,6 +28,8 @@ bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **ou
 /* Tensors in memory of the caller, presented as a file; the data must outlive it. */
 bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                             bo_tensors **out);
+/* Several files with different tensors, presented as one, which then owns the array and the files. */
+bo_status bo_tensors_join(bo_context *context, const char *path, bo_tensors **parts, size_t count, bo_tensors **out);
 /* A file in memory, which must outlive it. */
 bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size,
                                  bo_tensors **out);
@@ -38,8 +40,9 @@ void bo_tensors_close(bo_tensors *file);
 size_t bo_tensors_count(const bo_tensors *file);
 const bo_file_tensor *bo_tensors_at(const bo_tensors *file, size_t index);
 const bo_file_tensor *bo_tensors_find(const bo_tensors *file, const char *name); /* NULL: none */
-const char *bo_tensors_meta(const bo_tensors *file, const char *key);            /* NULL: none */
-size_t bo_tensors_meta_count(const bo_tensors *file);
+/* NULL: none. Of several files, the first that has the key counts. */
+const char *bo_tensors_meta(const bo_tensors *file, const char *key);
+size_t bo_tensors_meta_count(const bo_tensors *file); /* 0 for several files */
 bo_meta bo_tensors_meta_at(const bo_tensors *file, size_t index);
 const char *bo_tensors_path(const bo_tensors *file);
 /* Finds a tensor and checks its dtype, rank and shape (a 0 in shape accepts any size); BO_FORMAT if it does not match. */

@@ -27,14 +27,6 @@ static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = TOKENIZER_NAME,
                   CONFIG_SUM[] = BO_TENSORS_COMPANION(CONFIG_NAME),
                   TOKENIZER_SUM[] = BO_TENSORS_COMPANION(TOKENIZER_NAME);
 
-char *bo_model_path(bo_context *context, const char *folder, const char *name)
-{
-    size_t bytes = strlen(folder) + strlen(name) + 2;
-    char *path = bo_alloc(context, bytes, 1, "a file's name");
-    if (path) snprintf(path, bytes, "%s/%s", folder, name);
-    return path;
-}
-
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* Adds the texts of the folder's other files as metadata. */
@@ -53,15 +45,6 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     return status;
 }
 
-/* Adds the files that the model was loaded with. Those that follow from the model are not needed in a single file. */
-static bo_status note_companions(bo_context *context, const bo_model *model, bo_package *package)
-{
-    for (int i = 0; i < BO_COMPANION_COUNT; i++)
-        if (model->specials.texts[i])
-            BO_TRY(bo_package_text(context, package, bo_companion_name(i), model->specials.texts[i]));
-    return BO_OK;
-}
-
 /* Computes the checksum of the tokenizer.json that a tokenizer was loaded from, or is saved as. */
 static bo_status sum_tokenizer(bo_context *context, const bo_tokenizer *tokenizer, char sum[BO_CHECKSUM_TEXT])
 {
@@ -70,19 +53,6 @@ static bo_status sum_tokenizer(bo_context *context, const bo_tokenizer *tokenize
     BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &text, &size));
     bo_checksum_text(text, size, sum);
     bo_free(text);
-    return BO_OK;
-}
-
-static bo_status sum_companions(bo_context *context, const bo_model *model, bo_package *package)
-{
-    for (int i = 0; i < BO_COMPANION_COUNT; i++) {
-        char *text, sum[BO_CHECKSUM_TEXT];
-        if (!bo_specials_has(model, i)) continue;
-        BO_TRY(bo_specials_text(context, model, i, &text));
-        bo_checksum_text(text, strlen(text), sum);
-        bo_free(text);
-        BO_TRY(bo_package_text(context, package, bo_companion_key(i), sum));
-    }
     return BO_OK;
 }
 
@@ -106,7 +76,7 @@ static bo_status write_tensors(bo_context *context, const bo_model *model, bool 
     bo_status status = bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package);
     if (status == BO_OK) status = bo_maps_pack(context, model, &package);
     if (status == BO_OK) status = (image ? note_texts : note_sums)(context, model, &package);
-    if (status == BO_OK) status = (image ? note_companions : sum_companions)(context, model, &package);
+    if (status == BO_OK) status = (image ? bo_package_companions : bo_package_companion_sums)(context, model, &package);
     if (status == BO_OK)
         status =
             bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
@@ -138,15 +108,6 @@ static bo_status write_tokenizer(bo_context *context, const bo_model *model, bo_
     return status;
 }
 
-static bo_status write_companion(bo_context *context, const bo_model *model, bo_companion which, bo_output *output)
-{
-    char *text;
-    BO_TRY(bo_specials_text(context, model, which, &text));
-    const bo_status status = bo_output_write(context, output, text, strlen(text));
-    bo_free(text);
-    return status;
-}
-
 /* A file of a folder, and the function that writes it; NULL: it is a companion. */
 typedef struct piece {
     const char *name;
@@ -168,7 +129,8 @@ static bo_status write_piece(bo_context *context, const bo_model *model, const c
     bo_status status = bo_output_open(context, path, out);
     bo_free(path);
     BO_TRY(status);
-    status = file->write ? file->write(context, model, *out) : write_companion(context, model, file->companion, *out);
+    status = file->write ? file->write(context, model, *out)
+                         : bo_model_write_companion(context, model, file->companion, *out);
     return status == BO_OK ? BO_OK : bo_output_finish(context, *out, status);
 }
 
@@ -310,72 +272,27 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
 
 /* The origin of a model: a folder, or one file that contains all of it. */
 typedef struct origin {
-    const char *name;                       /* path of the folder or file */
-    const char *config_path, *weights_path; /* files of the folder */
-    const bo_tensors *image;                /* NULL: a folder */
-    const bo_custom_layer *custom;          /* custom layers of the caller */
+    const char *name;              /* path of the folder or file */
+    const char *config_path;       /* file of the folder */
+    const bo_tensors *image;       /* NULL: a folder */
+    const bo_custom_layer *custom; /* custom layers of the caller */
     size_t custom_count;
 } origin;
 
-/* The configuration, and the special tokens in it. */
-static bo_status parse_config(bo_context *context, const origin *from, const char *text, size_t length, bo_config *out,
-                              bo_specials *specials)
-{
-    BO_TRY(bo_config_read(context, from->config_path, text, length, out));
-    const bo_status status = bo_specials_read_config(context, from->config_path, text, length, specials);
-    if (status != BO_OK) bo_config_free(out);
-    return status;
-}
-
 /* Reads the configuration and computes the checksum of its text. */
-static bo_status read_config(bo_context *context, const origin *from, bo_config *out, char sum[BO_CHECKSUM_TEXT],
-                             bo_specials *specials)
+static bo_status read_config(bo_context *context, const origin *from, bo_config *out, char sum[BO_CHECKSUM_TEXT])
 {
     char *text;
     size_t length;
     if (from->image) {
         const char *json = bo_tensors_meta(from->image, CONFIG);
-        return parse_config(context, from, json, strlen(json), out, specials);
+        return bo_config_read(context, from->config_path, json, strlen(json), out);
     }
     BO_TRY(bo_bytes_text(context, from->config_path, &bo_limits_config, &text, &length));
     bo_checksum_text(text, length, sum);
-    const bo_status status = parse_config(context, from, text, length, out, specials);
+    const bo_status status = bo_config_read(context, from->config_path, text, length, out);
     bo_free(text);
     return status;
-}
-
-static bo_status read_companion(bo_context *context, const char *folder, bo_companion which, bo_specials *specials)
-{
-    char *path = bo_model_path(context, folder, bo_companion_name(which)), *text = NULL;
-    size_t length;
-    bo_status status = path ? BO_OK : BO_MEMORY;
-    if (path && access(path, F_OK) == 0) {
-        status = bo_bytes_text(context, path, &bo_limits_config, &text, &length);
-        if (status == BO_OK) status = bo_specials_read(context, path, which, text, length, specials);
-    }
-    bo_free(text);
-    bo_free(path);
-    return status;
-}
-
-static bo_status read_companions(bo_context *context, const char *folder, bo_specials *specials)
-{
-    for (int i = 0; i < BO_COMPANION_COUNT; i++) BO_TRY(read_companion(context, folder, i, specials));
-    return BO_OK;
-}
-
-/* The companions in the metadata of a single file. */
-static bo_status take_companions(bo_context *context, const bo_tensors *image, bo_specials *specials)
-{
-    for (int i = 0; i < BO_COMPANION_COUNT; i++) {
-        const char *text = bo_tensors_meta(image, bo_companion_name(i));
-        char *where = text ? bo_model_path(context, bo_tensors_path(image), bo_companion_name(i)) : NULL;
-        if (!text) continue;
-        const bo_status status = where ? bo_specials_read(context, where, i, text, strlen(text), specials) : BO_MEMORY;
-        bo_free(where);
-        BO_TRY(status);
-    }
-    return BO_OK;
 }
 
 static bo_status has_tokenizer(bo_context *context, const origin *from, bool *out)
@@ -425,36 +342,27 @@ static bo_status blame_file(bo_context *context, bo_status status, const char *w
 }
 
 /* Returns the number of bytes of the tensors before they are read. */
-static bo_status count_bytes(bo_context *context, const origin *from, double *out)
+static double count_bytes(const bo_tensors *file)
 {
-    struct stat about;
-    *out = 0;
-    for (size_t i = 0; from->image && i < bo_tensors_count(from->image); i++)
-        *out += (double)bo_tensors_at(from->image, i)->bytes;
-    if (from->image) return BO_OK;
-    int file;
-    BO_TRY(bo_input_open(context, from->weights_path, &bo_limits_weights, &file, &about));
-    close(file);
-    *out = (double)about.st_size;
-    return BO_OK;
+    double bytes = 0;
+    for (size_t i = 0; i < bo_tensors_count(file); i++) bytes += (double)bo_tensors_at(file, i)->bytes;
+    return bytes;
 }
 
 /* Builds a model whose weights have not been read yet. */
 static bo_status build(bo_context *context, const origin *from, const bo_config *config, const bo_tokenizer *tokenizer,
-                       bo_model **out)
+                       const bo_tensors *file, bo_model **out)
 {
     bo_model_desc resolved;
-    double bytes;
     BO_TRY(blame_file(context, bo_model_resolve(context, &config->desc, tokenizer, &resolved), from->config_path));
-    BO_TRY(count_bytes(context, from, &bytes));
-    BO_TRY(check_claims(context, from->config_path, &resolved, bytes));
+    BO_TRY(check_claims(context, from->config_path, &resolved, count_bytes(file)));
     return blame_file(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
 }
 
-static bo_status read_tensors(bo_context *context, bo_model *model, bo_family family, const char *path)
+static bo_status read_tensors(bo_context *context, bo_model *model, bo_family family, const char *folder)
 {
     bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
+    BO_TRY(bo_model_open_weights(context, folder, &file));
     const bo_status status = bo_model_fill(context, model, family, file);
     bo_tensors_close(file);
     return status;
@@ -475,34 +383,14 @@ static bo_status compare_tokenizer(bo_context *context, const origin *from, cons
     return BO_OK;
 }
 
-static bo_status compare_companions(bo_context *context, const origin *from, const bo_tensors *file,
-                                    const bo_model *model)
-{
-    for (int i = 0; i < BO_COMPANION_COUNT; i++) {
-        const char *text = model->specials.texts[i];
-        char sum[BO_CHECKSUM_TEXT];
-        if (!text || !bo_tensors_meta(file, bo_companion_key(i))) continue;
-        bo_checksum_text(text, strlen(text), sum);
-        char *path = bo_model_path(context, from->name, bo_companion_name(i));
-        if (!path) return BO_MEMORY;
-        bo_tensors_compare(context, file, bo_companion_key(i), path, sum);
-        bo_free(path);
-    }
-    return BO_OK;
-}
-
 /* Reads the tensors of a folder, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared. */
 static bo_status read_beside(bo_context *context, const origin *from, const char *sum, const bo_tokenizer *tokenizer,
-                             bo_family family, bo_model *model)
+                             bo_family family, const bo_tensors *file, bo_model *model)
 {
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, from->weights_path, &file));
     bo_tensors_compare(context, file, CONFIG_SUM, from->config_path, sum);
-    bo_status status = tokenizer ? compare_tokenizer(context, from, file, tokenizer) : BO_OK;
-    if (status == BO_OK) status = compare_companions(context, from, file, model);
-    if (status == BO_OK) status = bo_model_fill(context, model, family, file);
-    bo_tensors_close(file);
-    return status;
+    if (tokenizer) BO_TRY(compare_tokenizer(context, from, file, tokenizer));
+    BO_TRY(bo_model_compare_companions(context, from->name, file, model));
+    return bo_model_fill(context, model, family, file);
 }
 
 /* Finds the function of a custom layer, of which config.json contains only the name. */
@@ -525,23 +413,20 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     bo_config config;
     bo_tokenizer *tokenizer = NULL;
     bo_model *model = NULL;
-    bo_specials specials = bo_specials_none();
+    bo_tensors *file = NULL;
     char sum[BO_CHECKSUM_TEXT];
     bool same;
-    BO_TRY(read_config(context, from, &config, sum, &specials));
+    BO_TRY(read_config(context, from, &config, sum));
     bo_status status = config.custom ? find_custom(context, from, &config.desc.custom_mlp) : BO_OK;
     if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer, &same);
-    if (status == BO_OK) status = build(context, from, &config, tokenizer, &model);
+    if (status == BO_OK && !from->image) status = bo_model_open_weights(context, from->name, &file);
+    if (status == BO_OK) status = build(context, from, &config, tokenizer, from->image ? from->image : file, &model);
     bo_config_free(&config);
-    if (status == BO_OK)
-        status = from->image ? take_companions(context, from->image, &specials)
-                             : read_companions(context, from->name, &specials);
-    if (status == BO_OK) status = bo_specials_resolve(context, tokenizer, model->desc.vocab, &specials);
-    if (status == BO_OK) bo_specials_replace(model, &specials);
-    bo_specials_free(&specials);
+    if (status == BO_OK) status = bo_model_read_specials(context, model, from->name, from->image);
     if (status == BO_OK)
         status = from->image ? bo_model_fill(context, model, config.family, from->image)
-                             : read_beside(context, from, sum, same ? tokenizer : NULL, config.family, model);
+                             : read_beside(context, from, sum, same ? tokenizer : NULL, config.family, file, model);
+    bo_tensors_close(file);
     if (status == BO_OK) status = bo_specials_settle(context, model);
     if (status != BO_OK) {
         bo_model_destroy(model);
@@ -572,21 +457,12 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, origin
 
 static bo_status load_folder(bo_context *context, const char *folder, origin from, bo_model **out)
 {
-    char *config = bo_model_path(context, folder, CONFIG),
-         *weights = bo_model_path(context, folder, "model.safetensors");
+    char *config = bo_model_path(context, folder, CONFIG);
     from.name = folder;
     from.config_path = config;
-    from.weights_path = weights;
-    const bo_status status = config && weights ? load(context, &from, out) : BO_MEMORY;
+    const bo_status status = config ? load(context, &from, out) : BO_MEMORY;
     bo_free(config);
-    bo_free(weights);
     return status;
-}
-
-static bool holds(const char *folder, const char *name)
-{
-    char path[4096];
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 static bool is_file(const char *path)
@@ -597,13 +473,13 @@ static bool is_file(const char *path)
 
 bool bo_model_is_whole(bo_context *context, const char *path)
 {
-    return holds(path, CONFIG) || (is_file(path) && bo_tensors_mention(context, path, CONFIG));
+    return bo_model_holds(path, CONFIG) || (is_file(path) && bo_tensors_mention(context, path, CONFIG));
 }
 
 bool bo_model_exists(bo_context *context, const char *path)
 {
     if (!context || !path) return false;
-    return bo_model_is_whole(context, path) || holds(path, "adapter_config.json");
+    return bo_model_is_whole(context, path) || bo_model_holds(path, "adapter_config.json");
 }
 
 /* Loads the base with the adapter merged into it. */
@@ -631,7 +507,8 @@ bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_c
     const origin from = {.custom = layers, .custom_count = count};
     bo_tensors *image;
     if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
-    if (!holds(path, CONFIG) && holds(path, "adapter_config.json")) return load_merged(context, path, out);
+    if (!bo_model_holds(path, CONFIG) && bo_model_holds(path, "adapter_config.json"))
+        return load_merged(context, path, out);
     if (!is_file(path)) return load_folder(context, path, from, out);
     BO_TRY(bo_tensors_open(context, path, &image));
     const bo_status status = load_image(context, image, from, out);
@@ -669,31 +546,16 @@ bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t si
     return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 
-/* Reads the special tokens of a folder that was written for the same model. */
-static bo_status read_specials(bo_context *context, bo_model *model, const char *folder)
-{
-    bo_specials specials = bo_specials_none();
-    char *path = bo_model_path(context, folder, CONFIG), *text = NULL;
-    size_t length;
-    bo_status status = path ? bo_bytes_text(context, path, &bo_limits_config, &text, &length) : BO_MEMORY;
-    if (status == BO_OK) status = bo_specials_read_config(context, path, text, length, &specials);
-    if (status == BO_OK) status = read_companions(context, folder, &specials);
-    if (status == BO_OK) status = bo_specials_resolve(context, model->tokenizer, model->desc.vocab, &specials);
-    if (status == BO_OK) bo_specials_replace(model, &specials);
-    if (status == BO_OK) status = bo_specials_settle(context, model);
-    bo_specials_free(&specials);
-    bo_free(text);
-    bo_free(path);
-    return status;
-}
-
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
-    if (!model->adapter) BO_TRY(read_specials(context, model, folder));
-    char *path = bo_model_path(context, folder, model->adapter ? "adapter_model.safetensors" : "model.safetensors");
+    if (!model->adapter) {
+        BO_TRY(bo_model_read_specials(context, model, folder, NULL));
+        BO_TRY(bo_specials_settle(context, model));
+        return read_tensors(context, model, BO_FAMILY_BOCHNER, folder);
+    }
+    char *path = bo_model_path(context, folder, "adapter_model.safetensors");
     if (!path) return BO_MEMORY;
-    bo_status status =
-        model->adapter ? bo_adapter_read(context, model, path) : read_tensors(context, model, BO_FAMILY_BOCHNER, path);
+    const bo_status status = bo_adapter_read(context, model, path);
     bo_free(path);
     return status;
 }

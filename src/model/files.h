@@ -10,6 +10,23 @@ char *bo_model_path(bo_context *context, const char *folder, const char *name);
 /* True if the path is a folder with a config.json or a file that contains one, and not an adapter. */
 bool bo_model_is_whole(bo_context *context, const char *path);
 
+/* True if the folder has a file of this name. */
+bool bo_model_holds(const char *folder, const char *name);
+/* Opens the weights of a folder: model.safetensors, else the shards that model.safetensors.index.json lists. */
+bo_status bo_model_open_weights(bo_context *context, const char *folder, bo_tensors **out);
+
+/* Reads the special tokens of a folder, or of a single file (image, else NULL), from config.json and the companions. */
+bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *folder, const bo_tensors *image);
+/* Warns if companions are not those that were written with the tensors. */
+bo_status bo_model_compare_companions(bo_context *context, const char *folder, const bo_tensors *file,
+                                      const bo_model *model);
+bo_status bo_model_write_companion(bo_context *context, const bo_model *model, bo_companion which, bo_output *output);
+/* Adds the companions that the model was loaded with as metadata. Those that follow from the model are not needed in a
+ * single file. */
+bo_status bo_package_companions(bo_context *context, const bo_model *model, bo_package *package);
+/* Adds the checksums of the companions in a folder as metadata. */
+bo_status bo_package_companion_sums(bo_context *context, const bo_model *model, bo_package *package);
+
 /* Returns the number of feature maps. */
 size_t bo_maps_count(const bo_model *model);
 /* Adds the feature maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w",

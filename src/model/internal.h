@@ -4,6 +4,7 @@
  * stack.c        a stack of layers          graph.c      embedding to loss    mlp.c       kinds of MLP
  * config.c       config.json                files.c      folders and files    adapt.c, adapter_files.c   LoRA
  * specials.c     special tokens             map_files.c  feature maps in files
+ * folder.c       shards and companions
  * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once
  * classify.c     classification             translate.c  translation          evaluate.c  evaluation
  * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times */

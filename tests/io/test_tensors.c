@@ -98,8 +98,21 @@ static void refused(void **state)
     refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, BO_FORMAT, "bytes 8 to 0");
     refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, BO_FORMAT,
            "expected two nonnegative integers as data_offsets");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, BO_FORMAT,
+           "expected two nonnegative integers as data_offsets");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0.5,8.5]}}", 8, BO_FORMAT,
+           "expected two nonnegative integers as data_offsets");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[\"0\",8]}}", 8, BO_FORMAT,
+           "expected two nonnegative integers as data_offsets");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,18446744073709551624]}}", 8, BO_FORMAT,
+           "expected two nonnegative integers as data_offsets");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,10]}}", 10, BO_FORMAT,
+           "expected nonnegative integers in the shape");
+    /* 2^64 + 8 bytes would be 8 bytes after an overflow, and a factor of 0 hides none */
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,1073741824,0],\"data_offsets\":[0,0]}}", 0, BO_FORMAT,
+           "the shape is too large");
     refuse(f, "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, BO_UNSUPPORTED,
-           "dtype F8_E4M3");
+           "dtype F8_E4M3 is not supported; expected F64, F32");
     refuse(f, "{\"a\":{\"dtype\":\"F4\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, BO_UNSUPPORTED, "dtype F4");
     refuse(f, "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,8],\"data_offsets\":[0,8]}}", 8, BO_FORMAT,
            "rank of at most 8");
@@ -111,6 +124,9 @@ static void refused(void **state)
     refuse(f, "{\"a\":", 0, BO_FORMAT, "malformed");
     refuse(f, "{} x", 0, BO_FORMAT, "expected the end of the JSON");
     refuse(f, " {}", 0, BO_FORMAT, "found another format");
+    refuse(f, "[]", 0, BO_FORMAT, "found another format");
+    refuse(f, "\"a\"", 0, BO_FORMAT, "found another format");
+    refuse(f, "{\"__metadata__\":{},\"__metadata__\":{}}", 0, BO_FORMAT, "__metadata__ occurs twice");
     refuse(f, "", 0, BO_FORMAT, "found another format");
     refuse(f, "{\"a\":{\"b\":{\"c\":{\"d\":{\"e\":1}}}}}", 0, BO_FORMAT, "nested deeper");
 #undef A
@@ -118,6 +134,11 @@ static void refused(void **state)
     assert_fails(f->context, BO_FORMAT, "found only", bo_tensors_open_memory(f->context, "m", "1234567", 7, &file));
     assert_fails(f->context, BO_FORMAT, "expected a model or a feature map",
                  bo_tensors_open_memory(f->context, "m", "\xff\xff\xff\xff\0\0\0\0{}", 10, &file));
+    assert_fails(f->context, BO_FORMAT,
+                 "announce a header of 9223372036854775808 bytes, more than the maximum of 100000000",
+                 bo_tensors_open_memory(f->context, "m", "\0\0\0\0\0\0\0\x80{}", 10, &file));
+    assert_fails(f->context, BO_FORMAT, "announce a header of 18446744073709551615 bytes",
+                 bo_tensors_open_memory(f->context, "m", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &file));
     assert_fails(f->context, BO_FORMAT, "truncated",
                  bo_tensors_open_memory(f->context, "m", "\x09\0\0\0\0\0\0\0{}", 10, &file));
     assert_fails(f->context, BO_FORMAT, "found only",

@@ -287,6 +287,61 @@ static void test_cut(void **state)
     bo_model_destroy(model);
 }
 
+/* ---- shards ------------------------------------------------------------------------------------------------------ */
+
+/* Splits model.safetensors into two shards, with every other tensor in the second. */
+static void split(test_folder *folder)
+{
+    bo_context *context = folder->context;
+    static const char *const names[] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+    bo_tensors *file;
+    bo_file_tensor tensors[2][64];
+    size_t counts[2] = {0}, used = 0;
+    char index[8192];
+    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    used += (size_t)snprintf(index, sizeof index, "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {");
+    for (size_t i = 0; i < bo_tensors_count(file); i++) {
+        tensors[i % 2][counts[i % 2]++] = *bo_tensors_at(file, i);
+        used += (size_t)snprintf(index + used, sizeof index - used, "%s\"%s\": \"%s\"", i ? ", " : "",
+                                 bo_tensors_at(file, i)->name, names[i % 2]);
+    }
+    snprintf(index + used, sizeof index - used, "}}");
+    for (int i = 0; i < 2; i++)
+        assert_ok(context, bo_tensors_write(context, test_path(folder, names[i]), tensors[i], counts[i], NULL, 0));
+    test_text(folder, "model.safetensors.index.json", index);
+    bo_tensors_close(file);
+}
+
+static void test_shards(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("softmax");
+    bo_model *model = test_model(context, &desc, NULL), *read;
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    split(folder);
+    /* a single file comes first, as in transformers */
+    assert_int_equal(rename(test_path(folder, "model-00002-of-00002.safetensors"), test_path(folder, "away")), 0);
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    bo_model_destroy(read);
+    unlink(test_path(folder, "model.safetensors"));
+    assert_fails(context, BO_IO, "missing shards (1 of 2): model-00002-of-00002.safetensors",
+                 bo_model_load(context, folder->path, &read));
+    assert_int_equal(rename(test_path(folder, "away"), test_path(folder, "model-00002-of-00002.safetensors")), 0);
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    same_losses(context, model, read, "shards");
+    bo_model_destroy(read);
+    assert_ok(context, bo_model_create(context, &desc, NULL, &read));
+    assert_ok(context, bo_model_read(context, read, folder->path));
+    same_losses(context, model, read, "shards read as a checkpoint");
+    bo_model_destroy(read);
+    unlink(test_path(folder, "model.safetensors.index.json"));
+    assert_fails(context, BO_IO, "model.safetensors: ", bo_model_load(context, folder->path, &read));
+    test_text(folder, "pytorch_model.bin", "PK");
+    assert_fails(context, BO_UNSUPPORTED, "save_pretrained", bo_model_load(context, folder->path, &read));
+    bo_model_destroy(model);
+}
+
 /* ---- other number formats ---------------------------------------------------------------------------------------- */
 
 /* Every weight as BF16, the upper half of its bits. */
@@ -343,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_changed_tokenizer, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_lies, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_cut, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_shards, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_bfloat16, test_setup, test_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
