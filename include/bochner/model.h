@@ -116,7 +116,7 @@ typedef struct bo_model_desc {
     size_t heads;     /**< number of query heads */
     size_t key_heads; /**< number of key heads, a divisor of heads (default: heads) */
     size_t head_dim;  /**< columns per head (default: width / heads) */
-    /** Hidden width of the MLP (default: 4 width; SWIGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
+    /** Hidden width of the MLP (default: 4 width; SWIGLU, GEGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
      * 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
     size_t hidden;
     size_t context; /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */

@@ -327,9 +327,9 @@ static bool find(const char *text, const char *const *names, int count, unsigned
 }
 
 /* Hugging Face's names of the activation of an MLP; silu means a gated MLP. */
-static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",     "none",     "gelu_new",
-                                               "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
-                                               "quadratic"};
+static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",       "none",     "gelu_new",
+                                               "random-features", "degree-2", "degree-3",   "degree-4", "degree-e",
+                                               "quadratic",       "geglu",    "geglu_tanh", "relu",     "swish"};
 
 static const char custom_act[] = "custom";
 
