@@ -170,7 +170,19 @@ typedef struct bo_model_desc {
      * All zero: `attention`. If its kind differs from that of `attention`, query_norm and output_norm are AUTO in the
      * encoder. */
     bo_attention_desc encoder_attention;
-    uint64_t reserved[4]; /**< must be zero */
+    bo_block block;               /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
+    bo_choice attention_bias;     /**< attention: biases of q, k and v; AUTO: `bias` */
+    bo_choice output_bias;        /**< attention: bias of the output projection; AUTO: attention_bias */
+    bo_choice mlp_bias;           /**< biases of the MLP; AUTO: `bias` */
+    bool head_bias;               /**< LANGUAGE: a bias of the logits */
+    double embedding_scale;       /**< factor of the embedding of tokens (default: 1) */
+    double residual_scale;        /**< factor of what attention and MLP add to the residual stream (default: 1) */
+    double logit_scale;           /**< LANGUAGE: factor of the logits (default: 1) */
+    size_t rotated;               /**< RoPE: leading columns of a head that are rotated, even (default: all) */
+    bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
+    size_t window_first;          /**< first layer with attention.window; earlier layers see all keys */
+    size_t window_period;         /**< every window_period-th layer sees all keys, too (default: no layer) */
+    uint64_t reserved[4];         /**< must be zero */
 } bo_model_desc;
 
 /** A model. */
