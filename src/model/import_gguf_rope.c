@@ -66,10 +66,11 @@ static bool explains(const bo_gguf_model *m, const factors *f, const llama3 *s)
     return true;
 }
 
-static double near_whole(double value)
+/* The factors are float32, and the differences below lose digits. */
+static double near_whole(double value, double tolerance)
 {
     const double whole = nearbyint(value);
-    return fabs(value - whole) <= 1e-3 * fabs(value) ? whole : value;
+    return fabs(value - whole) <= tolerance * fabs(value) ? whole : value;
 }
 
 /* smooth = a / wavelength + b at two pairs between the extremes, with a = context / (high - 1), b = -1 / (high - 1). */
@@ -78,10 +79,10 @@ static bool fit_llama3(const bo_gguf_model *m, const factors *f, llama3 *out)
     size_t first = SIZE_MAX, last = 0;
     double largest = 1;
     for (size_t i = 0; i < f->count; i++) largest = f->items[i] > largest ? f->items[i] : largest;
-    *out = (llama3){.factor = bo_gguf_tidy(largest), .high = 4, .context = 8192}; /* of Llama 3.1 */
+    *out = (llama3){.factor = near_whole(largest, 1e-5), .high = 4, .context = 8192}; /* of Llama 3.1 */
     if (explains(m, f, out)) return true;
     for (size_t i = 0; i < f->count; i++) {
-        if (f->items[i] <= 1 || f->items[i] >= largest) continue;
+        if (f->items[i] <= 1 + 1e-4 || f->items[i] >= largest * (1 - 1e-4)) continue;
         if (first == SIZE_MAX) first = i;
         last = i;
     }
@@ -93,8 +94,8 @@ static bool fit_llama3(const bo_gguf_model *m, const factors *f, llama3 *out)
         y[k] = (1 / (double)f->items[pair] - 1 / largest) / (1 - 1 / largest);
     }
     const double a = (y[1] - y[0]) / (x[1] - x[0]), b = y[0] - a * x[0];
-    out->high = near_whole(1 - 1 / b);
-    out->context = near_whole(a * (out->high - 1));
+    out->high = near_whole(1 - 1 / b, 1e-3);
+    out->context = near_whole(a * (out->high - 1), 1e-3);
     return explains(m, f, out);
 }
 
