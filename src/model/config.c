@@ -558,6 +558,8 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
         write_own(&text, model);
     else
         write_family(&text, model, family);
+    /* the defaults of some families are outside a small vocabulary */
+    bo_json_raw(&text, ",\n  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n  \"pad_token_id\": null");
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
     return text.failed ? BO_MEMORY : BO_OK;
