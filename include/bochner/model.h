@@ -180,9 +180,10 @@ typedef struct bo_model_desc {
     double logit_scale;           /**< LANGUAGE: factor of the logits (default: 1) */
     size_t rotated;               /**< RoPE: leading columns of a head that are rotated, even (default: all) */
     bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
-    size_t window_first;          /**< first layer with attention.window; earlier layers see all keys */
-    size_t window_period;         /**< every window_period-th layer sees all keys, too (default: no layer) */
-    uint64_t reserved[4];         /**< must be zero */
+    /** LANGUAGE, SOFTMAX and POWER: the first layer with attention.window; earlier layers see all keys. */
+    size_t window_first;
+    size_t window_period; /**< likewise, every window_period-th layer sees all keys (default: none) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_model_desc;
 
 /** A model. */

@@ -1,7 +1,8 @@
 /* Internals of the model module: resolved descriptors, weights and attentions, graphs over them, files, and reading.
  *
- * describe.c     defaults and checks        model.c      creation             weights.c   weights in files, storage
+ * describe.c     defaults and checks        model.c      creation             weights.c   storage, digests
  * stack.c        a stack of layers          graph.c      embedding to loss    mlp.c       kinds of MLP
+ * families.c     pretrained families        layouts.c    their tensors        reading.c, packing.c   weights in files
  * config.c       config.json                files.c      folders and files    adapt.c, adapter_files.c   LoRA
  * specials.c     special tokens             map_files.c  feature maps in files
  * folder.c       shards and companions
