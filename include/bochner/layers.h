@@ -27,6 +27,10 @@ typedef enum bo_mlp {
     BO_MLP_DEGREE_4 = 8,        /**< product of four linear maps of x */
     BO_MLP_DEGREE_E = 9,        /**< u ∘ v ∘ (u² + v²)^((e - 2)/2) of two linear maps u, v of x */
     BO_MLP_QUADRATIC = 10,      /**< xᵀ W_o x for each output o */
+    BO_MLP_GEGLU = 11,          /**< gelu(gate) ∘ up */
+    BO_MLP_GEGLU_TANH = 12,     /**< the same with GELU approximated by tanh, as in Gemma */
+    BO_MLP_RELU = 13,           /**< max(x, 0) */
+    BO_MLP_SILU = 14,           /**< x σ(x), without a gate */
     BO_MLP_CUSTOM = 100,        /**< a function of the caller (bo_custom_layer of model.h) */
 } bo_mlp;
 
@@ -91,6 +95,30 @@ typedef enum bo_positions {
     BO_POSITIONS_NONE = 4            /**< none */
 } bo_positions;
 
+/** How the two branches of a layer, the mixer and the MLP, are joined to the residual stream x. */
+typedef enum bo_block {
+    BO_BLOCK_SEQUENTIAL = 0, /**< x += mixer(norm(x)), then x += mlp(norm(x)), as in Llama and GPT-2 */
+    BO_BLOCK_PARALLEL = 1,   /**< x += mixer(norm(x)) + mlp(norm'(x)), as in GPT-NeoX */
+    BO_BLOCK_SHARED = 2      /**< x += mixer(norm(x)) + mlp(norm(x)) with one norm, as in Phi */
+} bo_block;
+
+/** How the frequencies of RoPE are changed for texts that are longer than those of the first training. */
+typedef enum bo_rope_scaling_kind {
+    BO_ROPE_SCALING_KIND_NONE = 0,   /**< not changed */
+    BO_ROPE_SCALING_KIND_LINEAR = 1, /**< divided by `factor` (2306.15595) */
+    BO_ROPE_SCALING_KIND_LLAMA3 = 2  /**< low frequencies are divided by `factor`, as in Llama 3.1 */
+} bo_rope_scaling_kind;
+
+/** A change of the frequencies of RoPE. LLAMA3: a frequency whose wavelength is L tokens is divided by `factor` if L >
+ * original / low, and stays if L < original / high. Between them it is interpolated. */
+typedef struct bo_rope_scaling {
+    bo_rope_scaling_kind kind; /**< the kind (default: NONE) */
+    double factor;             /**< LINEAR, LLAMA3: the factor, positive */
+    double low;                /**< LLAMA3: positive, less than `high` */
+    double high;               /**< LLAMA3: the other limit */
+    double original;           /**< LLAMA3: tokens of a text of the first training, positive */
+} bo_rope_scaling;
+
 /* ==== Advanced ==================================================================================================== */
 
 /** Returns the name of an MLP: "relu2", "gelu", "swiglu", …
@@ -113,6 +141,20 @@ BO_API const char *bo_norm_name(bo_norm norm);
  * @return the name, or NULL if the value is out of range
  */
 BO_API const char *bo_positions_name(bo_positions positions);
+
+/** Returns the name of a block: "sequential", "parallel" or "shared".
+ *
+ * @param block  the value
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_block_name(bo_block block);
+
+/** Returns the name of a scaling of RoPE: "none", "linear" or "llama3".
+ *
+ * @param kind  the value
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_rope_scaling_kind_name(bo_rope_scaling_kind kind);
 
 /** Returns the name of a mixer: "attention", "mlp", "ssm", …, "degree-e".
  *
@@ -172,6 +214,22 @@ BO_API bool bo_norm_parse(const char *name, bo_norm *out);
  * @return false if there is no such name; then `*out` is unchanged
  */
 BO_API bool bo_positions_parse(const char *name, bo_positions *out);
+
+/** Finds a block by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
+BO_API bool bo_block_parse(const char *name, bo_block *out);
+
+/** Finds a scaling of RoPE by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
+BO_API bool bo_rope_scaling_kind_parse(const char *name, bo_rope_scaling_kind *out);
 
 /** Finds a mixer by its name. Case is ignored, and "_" equals "-".
  *

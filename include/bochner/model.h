@@ -116,7 +116,7 @@ typedef struct bo_model_desc {
     size_t heads;     /**< number of query heads */
     size_t key_heads; /**< number of key heads, a divisor of heads (default: heads) */
     size_t head_dim;  /**< columns per head (default: width / heads) */
-    /** Hidden width of the MLP (default: 4 width; SWIGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
+    /** Hidden width of the MLP (default: 4 width; SWIGLU, GEGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
      * 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
     size_t hidden;
     size_t context; /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */
@@ -170,7 +170,19 @@ typedef struct bo_model_desc {
      * All zero: `attention`. If its kind differs from that of `attention`, query_norm and output_norm are AUTO in the
      * encoder. */
     bo_attention_desc encoder_attention;
-    uint64_t reserved[4]; /**< must be zero */
+    bo_block block;               /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
+    bo_choice attention_bias;     /**< attention: biases of q, k and v; AUTO: `bias` */
+    bo_choice output_bias;        /**< attention: bias of the output projection; AUTO: attention_bias */
+    bo_choice mlp_bias;           /**< biases of the MLP; AUTO: `bias` */
+    bool head_bias;               /**< LANGUAGE: a bias of the logits */
+    double embedding_scale;       /**< factor of the embedding of tokens (default: 1) */
+    double residual_scale;        /**< factor of what attention and MLP add to the residual stream (default: 1) */
+    double logit_scale;           /**< LANGUAGE: factor of the logits (default: 1) */
+    size_t rotated;               /**< RoPE: leading columns of a head that are rotated, even (default: all) */
+    bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
+    size_t window_first;          /**< first layer with attention.window; earlier layers see all keys */
+    size_t window_period;         /**< every window_period-th layer sees all keys, too (default: no layer) */
+    uint64_t reserved[4];         /**< must be zero */
 } bo_model_desc;
 
 /** A model. */

@@ -56,7 +56,7 @@ BO_API bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, co
 /** An output layer: residual + x Wᵀ, the projection back to the residual stream. */
 typedef struct bo_output_layer {
     bool bias;            /**< add a bias */
-    double factor;        /**< factor of x (default: 1) */
+    double factor;        /**< factor of x, not of the bias (default: 1) */
     double dropout;       /**< dropout rate of the summand x Wᵀ */
     uint64_t stream;      /**< stream of the dropout (bo_dropout_attributes) */
     uint64_t reserved[4]; /**< must be zero */
@@ -140,7 +140,11 @@ typedef struct bo_attention_layer {
     size_t most_sequences; /**< as in bo_attention_attributes */
     bool source;           /**< as in bo_attention_attributes */
     size_t key_tokens;     /**< cross attention: as in bo_attention_attributes */
-    uint64_t reserved[4];  /**< must be zero */
+    size_t rotated;        /**< RoPE: leading columns of a head that are rotated, even (default: all) */
+    bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
+    bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
+    double factor;                /**< factor of the summand that is added to the residual (default: 1) */
+    uint64_t reserved[4];         /**< must be zero */
 } bo_attention_layer;
 
 /** Records an attention layer.
@@ -166,6 +170,7 @@ typedef struct bo_mlp_layer {
     double dropout;              /**< dropout rate of the summand that is added to the residual */
     double epsilon;              /**< QUADRATIC: epsilon of its norm (default: 1e-6) */
     size_t layer;                /**< number of the layer, for dropout */
+    double factor;               /**< factor of the summand that is added to the residual (default: 1) */
     uint64_t reserved[4];        /**< must be zero */
 } bo_mlp_layer;
 

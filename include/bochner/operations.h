@@ -99,8 +99,8 @@ typedef enum bo_operation {
     BO_OPERATION_GLU = 8,
     /** a, b -> a + b; no attributes */
     BO_OPERATION_ADD = 9,
-    /** x (n x w), W (v x w), targets (n x 1, int32; negative: not counted) -> mean loss (1 x 1), losses (n x 1), in
-     * nats, of softmax(x Wᵀ). The n x v logits are never stored as a whole */
+    /** x (n x w), W (v x w), targets (n x 1, int32; negative: not counted) [, b (1 x v)] -> mean loss (1 x 1), losses
+     * (n x 1), in nats, of softmax(s x Wᵀ + b). The n x v logits are never stored as a whole */
     BO_OPERATION_CROSS_ENTROPY = 10,
     /** prediction, target (of the same shape) -> mean loss (1 x 1) */
     BO_OPERATION_LOSS = 11,
@@ -200,10 +200,11 @@ typedef enum bo_rope_layout {
 
 /** Attributes of ROPE. */
 typedef struct bo_rope_attributes {
-    size_t dim;            /**< columns of a head, a divisor of the columns */
-    size_t rotated;        /**< number of leading columns of a head that are rotated, even (default: dim) */
-    double base;           /**< base of the angles, at least 1 (default: 10000) */
-    bo_rope_layout layout; /**< which columns form a pair */
+    size_t dim;              /**< columns of a head, a divisor of the columns */
+    size_t rotated;          /**< number of leading columns of a head that are rotated, even (default: dim) */
+    double base;             /**< base of the angles, at least 1 (default: 10000) */
+    bo_rope_layout layout;   /**< which columns form a pair */
+    bo_rope_scaling scaling; /**< a change of the frequencies */
 } bo_rope_attributes;
 
 /** Elementwise functions. */
@@ -251,10 +252,11 @@ typedef struct bo_reshape_attributes {
 
 /** Attributes of CROSS_ENTROPY. */
 typedef struct bo_cross_entropy_attributes {
-    double scale; /**< factor of the logits (default: 1) */
+    double scale; /**< s in s x Wᵀ + b (default: 1) */
     /** Label smoothing (1512.00567), in [0, 1): the target has probability 1 - smoothing, and all v classes share the
      * rest evenly. */
     double smoothing;
+    bool bias; /**< there is a bias b */
 } bo_cross_entropy_attributes;
 
 /** Losses between a prediction p and a target t. */

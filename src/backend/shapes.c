@@ -76,6 +76,20 @@ bo_status bo_shape_dropout(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
+static bo_status check_scaling(bo_context *context, const bo_rope_scaling *s)
+{
+    if ((unsigned)s->kind >= BO_ROPE_SCALING_COUNT) REFUSE("rope: unknown scaling %d", (int)s->kind);
+    if (s->kind == BO_ROPE_SCALING_KIND_NONE) return BO_OK;
+    if (!(s->factor > 0 && isfinite(s->factor)))
+        REFUSE("rope: the factor of the scaling is %g, expected a positive number", s->factor);
+    if (s->kind == BO_ROPE_SCALING_KIND_LINEAR) return BO_OK;
+    if (!(s->low > 0 && s->high > s->low && isfinite(s->high)))
+        REFUSE("rope: the scaling has low = %g and high = %g, expected 0 < low < high", s->low, s->high);
+    if (!(s->original > 0 && isfinite(s->original)))
+        REFUSE("rope: the scaling has original = %g, expected a positive number", s->original);
+    return BO_OK;
+}
+
 bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
 {
     const bo_rope_attributes *a = call->attributes;
@@ -90,6 +104,7 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
         REFUSE("rope: the base is %g, expected at least 1", a->base);
     if (a->layout != BO_ROPE_LAYOUT_HALVES && a->layout != BO_ROPE_LAYOUT_NEIGHBORS)
         REFUSE("rope: unknown layout %d", (int)a->layout);
+    BO_TRY(check_scaling(context, &a->scaling));
     give_like_first(call);
     return BO_OK;
 }
@@ -143,12 +158,13 @@ unsigned bo_passes_add(const bo_op_call *call)
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
 {
     const bo_cross_entropy_attributes *a = call->attributes;
-    BO_TRY(begin(context, call, "cross entropy", 3));
+    BO_TRY(begin(context, call, "cross entropy", a->bias ? 4 : 3));
     if (!is_float(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
     if (!(a->smoothing >= 0 && a->smoothing < 1))
         REFUSE("cross entropy: the smoothing is %g, expected a number from 0 to less than 1", a->smoothing);
     BO_TRY(check_stored(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
     BO_TRY(check_integers(context, call, "cross entropy", 2, "the column of targets", call->in[0].rows));
+    if (a->bias) BO_TRY(check_floats(context, call, "cross entropy", 3, "the bias", 1, call->in[1].rows));
     give(call, 0, 1, 1);
     give(call, 1, call->in[0].rows, 1);
     return BO_OK;

@@ -16,7 +16,7 @@
 #define BO_DRAW_COUNT     (BO_DRAW_MOMENT + 1)
 #define BO_SAMPLING_COUNT (BO_SAMPLING_LEVERAGE + 1)
 /* bochner/layers.h */
-#define BO_MLP_COUNT             (BO_MLP_QUADRATIC + 1)
+#define BO_MLP_COUNT             (BO_MLP_SILU + 1)
 #define BO_MIXER_COUNT           (BO_MIXER_DEGREE_E + 1)
 #define BO_SSM_COUNT             (BO_SSM_LOW_RANK + 1)
 #define BO_PARAMETRIZATION_COUNT (BO_PARAMETRIZATION_UNIT + 1)
@@ -24,6 +24,8 @@
 #define BO_LORA_INIT_COUNT       (BO_LORA_INIT_GRADIENT + 1)
 #define BO_NORM_COUNT            (BO_NORM_LAYER + 1)
 #define BO_POSITIONS_COUNT       (BO_POSITIONS_NONE + 1)
+#define BO_BLOCK_COUNT           (BO_BLOCK_SHARED + 1)
+#define BO_ROPE_SCALING_COUNT    (BO_ROPE_SCALING_KIND_LLAMA3 + 1)
 /* bochner/model.h */
 #define BO_MODEL_TASK_COUNT (BO_MODEL_TASK_TRANSLATE + 1)
 #define BO_POOLING_COUNT    (BO_POOLING_LAST + 1)

@@ -19,7 +19,7 @@ struct bo_context {
     bo_pool *pool;
     bo_trace *trace;              /* NULL: not tracing */
     struct bo_trace_track *track; /* the branch's track on the trace of its context; NULL: the track of the thread */
-    char error[1024];
+    char error[4096]; /* some errors are lists */
 };
 
 /* Creates a pool of up to `threads` threads, including the calling one; fewer if the system refuses to start more. */

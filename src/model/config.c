@@ -1,11 +1,12 @@
-/* config.json: the model under the member names of Hugging Face, with attention in a separate object; also
- * configurations of Llama and GPT-2. */
+/* config.json: the model under the member names of Hugging Face, with attention in a separate object. Models that are one
+ * of the families of families.h are written as such. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../io/input.h"
 #include "config.h"
+#include "families.h"
 
 /* ====================================================================================================================
  * Tables of the fields of bo_model_desc. */
@@ -38,108 +39,6 @@
         .parse = word##_parse                                                                                          \
     }
 #define COUNT(fields) (sizeof fields / sizeof *fields)
-
-/* ====================================================================================================================
- * Configurations of Llama and GPT-2 as Hugging Face writes them. */
-
-static const cJSON *get(const cJSON *json, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-    return cJSON_IsNull(item) ? NULL : item;
-}
-
-/* Checks that a member, if present, has this value. */
-static bo_status expect_text(bo_context *context, const char *where, const cJSON *json, const char *name,
-                             const char *expected)
-{
-    const cJSON *item = get(json, name);
-    const char *text = cJSON_GetStringValue(item);
-    if (!item || (text && strcmp(text, expected) == 0)) return BO_OK;
-    return bo_fail(context, BO_UNSUPPORTED, "%s: \"%s\" should be %s, found %.60s", where, name, expected,
-                   text ? text : "something else");
-}
-
-static bo_status expect_off(bo_context *context, const char *where, const cJSON *json, const char *name)
-{
-    const cJSON *item = get(json, name);
-    if (!item || cJSON_IsFalse(item)) return BO_OK;
-    return bo_fail(context, BO_UNSUPPORTED, "%s: \"%s\" should be false", where, name);
-}
-
-/* ---- Llama ------------------------------------------------------------------------------------------------------- */
-
-static const bo_config_field llama_fields[] = {
-    NEEDED("vocab_size", vocab),
-    NEEDED("hidden_size", width),
-    NEEDED("num_hidden_layers", layers),
-    NEEDED("num_attention_heads", heads),
-    NEEDED("max_position_embeddings", context),
-    NEEDED("intermediate_size", hidden),
-    PLAIN("num_key_value_heads", BO_CONFIG_SIZE, key_heads),
-    PLAIN("rms_norm_eps", BO_CONFIG_REAL, norm_epsilon),
-    {.name = "tie_word_embeddings", .type = BO_CONFIG_NOT, .offset = offsetof(bo_model_desc, untied)},
-};
-
-/* Reads the base of the rotary position encoding. It is a member of the configuration or, since 2025, of
- * "rope_parameters". */
-static bo_status read_rope(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    static const bo_config_field theta[] = {PLAIN("rope_theta", BO_CONFIG_REAL, rope_base)};
-    const cJSON *parameters = get(json, "rope_parameters"), *scaling = get(json, "rope_scaling");
-    BO_TRY(bo_config_fields_read(context, where, theta, COUNT(theta), false, NULL, json, out));
-    if (scaling) return bo_fail(context, BO_UNSUPPORTED, "%s: \"rope_scaling\" is not supported", where);
-    if (!parameters) return BO_OK;
-    BO_TRY(expect_text(context, where, parameters, "rope_type", "default"));
-    return bo_config_fields_read(context, where, theta, COUNT(theta), false, NULL, parameters, out);
-}
-
-static bo_status read_llama(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    static const bo_config_field dim[] = {PLAIN("head_dim", BO_CONFIG_SIZE, head_dim)};
-    const cJSON *bias = get(json, "attention_bias"), *mlp_bias = get(json, "mlp_bias");
-    out->untied = true; /* the default of transformers */
-    BO_TRY(bo_config_fields_read(context, where, llama_fields, COUNT(llama_fields), false, NULL, json, out));
-    if (get(json, "head_dim")) BO_TRY(bo_config_fields_read(context, where, dim, COUNT(dim), false, NULL, json, out));
-    BO_TRY(expect_text(context, where, json, "hidden_act", "silu"));
-    if (cJSON_IsTrue(bias) != cJSON_IsTrue(mlp_bias))
-        return bo_fail(context, BO_UNSUPPORTED, "%s: \"attention_bias\" and \"mlp_bias\" should be the same", where);
-    out->bias = cJSON_IsTrue(bias);
-    out->mlp = BO_MLP_SWIGLU;
-    out->query_norm = out->output_norm = BO_CHOICE_NO;
-    return read_rope(context, where, json, out);
-}
-
-/* ---- GPT-2 ------------------------------------------------------------------------------------------------------- */
-
-static const bo_config_field gpt2_fields[] = {
-    NEEDED("vocab_size", vocab),
-    NEEDED("n_embd", width),
-    NEEDED("n_layer", layers),
-    NEEDED("n_head", heads),
-    NEEDED("n_positions", context),
-    PLAIN("layer_norm_epsilon", BO_CONFIG_REAL, norm_epsilon),
-    PLAIN("resid_pdrop", BO_CONFIG_REAL, dropout),
-    {.name = "tie_word_embeddings", .type = BO_CONFIG_NOT, .offset = offsetof(bo_model_desc, untied)},
-};
-
-static bo_status read_gpt2(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    static const bo_config_field inner[] = {PLAIN("n_inner", BO_CONFIG_SIZE, hidden)};
-    out->norm_epsilon = 1e-5;
-    BO_TRY(bo_config_fields_read(context, where, gpt2_fields, COUNT(gpt2_fields), false, NULL, json, out));
-    if (get(json, "n_inner"))
-        BO_TRY(bo_config_fields_read(context, where, inner, COUNT(inner), false, NULL, json, out));
-    BO_TRY(expect_text(context, where, json, "activation_function", "gelu_new"));
-    BO_TRY(expect_off(context, where, json, "scale_attn_by_inverse_layer_idx"));
-    BO_TRY(expect_off(context, where, json, "reorder_and_upcast_attn"));
-    if (out->untied) return bo_fail(context, BO_UNSUPPORTED, "%s: \"tie_word_embeddings\" should be true", where);
-    out->mlp = BO_MLP_GELU_TANH;
-    out->norm = BO_NORM_LAYER;
-    out->positions = BO_POSITIONS_LEARNED;
-    out->bias = true;
-    out->query_norm = out->output_norm = BO_CHOICE_NO;
-    return BO_OK;
-}
 
 /* ====================================================================================================================
  * The task in config.json. Classes are stored as in Hugging Face's files, in "id2label" and "label2id". */
@@ -314,6 +213,8 @@ static bool positions_parse(const char *text, unsigned *out)
     return found;
 }
 NAMED(bo_mixer, mixer)
+NAMED(bo_block, block)
+NAMED(bo_rope_scaling_kind, rope_scaling_kind)
 NAMED(bo_ssm, ssm)
 NAMED(bo_parametrization, parametrization)
 NAMED(bo_storage, storage)
@@ -327,9 +228,9 @@ static bool find(const char *text, const char *const *names, int count, unsigned
 }
 
 /* Hugging Face's names of the activation of an MLP; silu means a gated MLP. */
-static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",     "none",     "gelu_new",
-                                               "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
-                                               "quadratic"};
+static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",       "none",     "gelu_new",
+                                               "random-features", "degree-2", "degree-3",   "degree-4", "degree-e",
+                                               "quadratic",       "geglu",    "geglu_tanh", "relu",     "swish"};
 
 static const char custom_act[] = "custom";
 
@@ -384,6 +285,29 @@ static const bo_config_field model_fields[] = {
     PLAIN("dropout", BO_CONFIG_REAL, dropout),
     PLAIN("seed", BO_CONFIG_SEED, seed),
 };
+
+/* Written only if they differ from usual_options. */
+static const bo_config_field option_fields[] = {
+    ENUM("block", block, block),
+    PLAIN("head_bias", BO_CONFIG_BOOL, head_bias),
+    PLAIN("embedding_scale", BO_CONFIG_REAL, embedding_scale),
+    PLAIN("residual_scale", BO_CONFIG_REAL, residual_scale),
+    PLAIN("logit_scale", BO_CONFIG_REAL, logit_scale),
+    PLAIN("rotated_columns", BO_CONFIG_SIZE, rotated),
+    ENUM("rope_scaling_type", rope_scaling.kind, rope_scaling_kind),
+    PLAIN("rope_scaling_factor", BO_CONFIG_REAL, rope_scaling.factor),
+    PLAIN("rope_scaling_low", BO_CONFIG_REAL, rope_scaling.low),
+    PLAIN("rope_scaling_high", BO_CONFIG_REAL, rope_scaling.high),
+    PLAIN("rope_scaling_original", BO_CONFIG_REAL, rope_scaling.original),
+    PLAIN("window_first", BO_CONFIG_SIZE, window_first),
+    PLAIN("window_period", BO_CONFIG_SIZE, window_period),
+};
+static const bo_model_desc usual_options = {.embedding_scale = 1, .residual_scale = 1, .logit_scale = 1};
+
+/* Written only if they are not all equal to "use_bias". */
+static const bo_config_field bias_fields[] = {PLAIN("attention_bias", BO_CONFIG_CHOICE, attention_bias),
+                                              PLAIN("output_bias", BO_CONFIG_CHOICE, output_bias),
+                                              PLAIN("mlp_bias", BO_CONFIG_CHOICE, mlp_bias)};
 
 /* Written only if they differ from the defaults. */
 static const bo_config_field parametrization_fields[] = {ENUM("parametrization", parametrization, parametrization),
@@ -451,6 +375,37 @@ static const bo_config_field mlp_fields[] = {
     PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
 };
 
+/* ---- comparison -------------------------------------------------------------------------------------------------- */
+
+/* The fields of softmax attention that change its output. */
+static const bo_config_field softmax_fields[] = {PLAIN("scale", BO_CONFIG_REAL, attention.scale),
+                                                 PLAIN("window", BO_CONFIG_SIZE, attention.window)};
+
+/* Fields that only matter for initial values, training, or other kinds of attention. */
+static bool is_neutral(const char *name)
+{
+    static const char *const names[] = {"sigma", "gate_first", "gate_last", "use_bias", "dropout", "seed"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+static bool same_fields(const bo_config_field *fields, size_t count, const bo_model_desc *a, const bo_model_desc *b)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_neutral(fields[i].name) && !bo_config_field_same(&fields[i], a, b)) return false;
+    return true;
+}
+
+bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b)
+{
+    const bo_model_biases x = bo_model_biases_of(a), y = bo_model_biases_of(b);
+    return x.attention == y.attention && x.output == y.output && x.mlp == y.mlp &&
+           same_fields(model_fields, COUNT(model_fields), a, b) &&
+           same_fields(option_fields, COUNT(option_fields), a, b) &&
+           same_fields(softmax_fields, COUNT(softmax_fields), a, b);
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_more(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
@@ -472,6 +427,19 @@ static void write_numbers(bo_json_text *text, const bo_model_desc *desc)
     if (desc->parametrization != BO_PARAMETRIZATION_STANDARD)
         write_more(text, parametrization_fields, COUNT(parametrization_fields), desc);
     if (desc->storage != BO_STORAGE_FLOAT32) write_more(text, storage_fields, COUNT(storage_fields), desc);
+}
+
+static void write_options(bo_json_text *text, const bo_model_desc *desc)
+{
+    for (size_t i = 0; i < COUNT(option_fields); i++)
+        if (!bo_config_field_same(&option_fields[i], desc, &usual_options))
+            write_more(text, &option_fields[i], 1, desc);
+    const bo_model_biases have = bo_model_biases_of(desc);
+    if (have.attention == have.output && have.attention == have.mlp && have.mlp == desc->bias) return;
+    bo_model_desc stated = {.attention_bias = have.attention ? BO_CHOICE_YES : BO_CHOICE_NO,
+                            .output_bias = have.output ? BO_CHOICE_YES : BO_CHOICE_NO,
+                            .mlp_bias = have.mlp ? BO_CHOICE_YES : BO_CHOICE_NO};
+    write_more(text, bias_fields, COUNT(bias_fields), &stated);
 }
 
 static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
@@ -523,33 +491,73 @@ static void write_attention(bo_json_text *text, const bo_model *model, bo_model_
     bo_json_raw(text, "\n  }");
 }
 
+static void write_fingerprint(bo_json_text *text, const bo_model *model)
+{
+    char number[32];
+    bo_json_raw(text, "\"tokenizer_fingerprint\": ");
+    if (!model->tokenizer) {
+        bo_json_raw(text, "null");
+        return;
+    }
+    snprintf(number, sizeof number, "%016llx", (unsigned long long)bo_tokenizer_fingerprint(model->tokenizer));
+    bo_json_string(text, number);
+}
+
+static void write_own(bo_json_text *text, const bo_model *model)
+{
+    bo_json_raw(text, "\n  \"architectures\": [");
+    bo_json_string(text, architecture_of(model->desc.task));
+    bo_json_raw(text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
+    bo_json_whole(text, format_of(&model->desc));
+    bo_json_raw(text, ",\n  \"bochner_version\": ");
+    bo_json_string(text, bo_version());
+    bo_json_raw(text, ",\n  \"dtype\": \"float32\",\n  ");
+    write_fingerprint(text, model);
+    bo_json_raw(text, ",");
+    bo_config_fields_write(text, model_fields, COUNT(model_fields), &model->desc, "  ");
+    write_options(text, &model->desc);
+    write_mixer(text, &model->desc);
+    write_mlp(text, &model->desc);
+    write_numbers(text, &model->desc);
+    write_task(text, &model->desc);
+    write_attention(text, model, BO_MODEL_PART_LAYERS);
+    write_attention(text, model, BO_MODEL_PART_CROSS);
+    if (has_encoder(&model->desc)) write_attention(text, model, BO_MODEL_PART_ENCODER);
+}
+
+/* Fields of a model of another family that do not change its outputs. They are the member "bochner", which other
+ * programs ignore. */
+static const bo_config_field extra_fields[] = {
+    PLAIN("dropout", BO_CONFIG_REAL, dropout),       PLAIN("seed", BO_CONFIG_SEED, seed),
+    PLAIN("sigma", BO_CONFIG_REAL, sigma),           PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
+    PLAIN("gate_last", BO_CONFIG_REAL, gate_last),   PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
+    PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
+};
+
+static void write_family(bo_json_text *text, const bo_model *model, bo_family family)
+{
+    bo_family_write(text, family, &model->desc);
+    bo_json_raw(text, ",\n  \"dtype\": ");
+    bo_json_string(text, bo_storage_name(bo_model_storage(model)));
+    bo_json_raw(text, ",\n  \"bochner\": {\n    \"version\": ");
+    bo_json_string(text, bo_version());
+    bo_json_raw(text, ",\n    ");
+    write_fingerprint(text, model);
+    bo_json_raw(text, ",");
+    bo_config_fields_write(text, extra_fields, COUNT(extra_fields), &model->desc, "    ");
+    bo_json_raw(text, "\n  }");
+}
+
 bo_status bo_config_write(bo_context *context, const bo_model *model, char **json)
 {
     bo_json_text text = {.context = context};
-    char number[32];
-    bo_json_raw(&text, "{\n  \"architectures\": [");
-    bo_json_string(&text, architecture_of(model->desc.task));
-    bo_json_raw(&text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
-    bo_json_whole(&text, format_of(&model->desc));
-    bo_json_raw(&text, ",\n  \"bochner_version\": ");
-    bo_json_string(&text, bo_version());
-    bo_json_raw(&text, ",\n  \"dtype\": \"float32\",");
-    bo_json_raw(&text, "\n  \"tokenizer_fingerprint\": ");
-    if (model->tokenizer) {
-        snprintf(number, sizeof number, "%016llx", (unsigned long long)bo_tokenizer_fingerprint(model->tokenizer));
-        bo_json_string(&text, number);
-    } else {
-        bo_json_raw(&text, "null");
-    }
-    bo_json_raw(&text, ",");
-    bo_config_fields_write(&text, model_fields, COUNT(model_fields), &model->desc, "  ");
-    write_mixer(&text, &model->desc);
-    write_mlp(&text, &model->desc);
-    write_numbers(&text, &model->desc);
-    write_task(&text, &model->desc);
-    write_attention(&text, model, BO_MODEL_PART_LAYERS);
-    write_attention(&text, model, BO_MODEL_PART_CROSS);
-    if (has_encoder(&model->desc)) write_attention(&text, model, BO_MODEL_PART_ENCODER);
+    bo_family family;
+    BO_TRY(bo_family_of(context, model, &family));
+    bo_json_raw(&text, "{");
+    if (family == BO_FAMILY_BOCHNER)
+        write_own(&text, model);
+    else
+        write_family(&text, model, family);
     bo_specials_write_members(&text, model);
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
@@ -620,17 +628,26 @@ static bo_status read_encoder(bo_context *context, const char *where, const cJSO
     return BO_OK;
 }
 
+static void read_fingerprint(const cJSON *json, bo_config *out)
+{
+    const cJSON *tokenizer = cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint");
+    const char *fingerprint = cJSON_GetStringValue(tokenizer);
+    out->no_tokenizer = cJSON_IsNull(tokenizer);
+    out->knows_tokenizer = fingerprint != NULL;
+    out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
+}
+
 static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
 {
     size_t format = 0;
-    const cJSON *tokenizer = cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint");
-    const char *fingerprint = cJSON_GetStringValue(tokenizer);
     if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), &format) || format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
     if (format > FORMAT)
         return bo_fail(context, BO_VERSION, "%s: the model has format %zu, but Bochner %s reads formats up to %d",
                        where, format, bo_version(), FORMAT);
     BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
+    BO_TRY(bo_config_fields_read(context, where, option_fields, COUNT(option_fields), false, NULL, json, &out->desc));
+    BO_TRY(bo_config_fields_read(context, where, bias_fields, COUNT(bias_fields), false, NULL, json, &out->desc));
     BO_TRY(read_mixer(context, where, json, &out->desc));
     BO_TRY(read_numbers(context, where, json, &out->desc));
     BO_TRY(read_mlp(context, where, json, &out->desc));
@@ -645,9 +662,19 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
             "%s: the model has format %zu, in which encoders with ridge attention read forward and backward in "
             "turn; this version attends to the whole text at once: train the model again",
             where, format);
-    out->no_tokenizer = cJSON_IsNull(tokenizer);
-    out->knows_tokenizer = fingerprint != NULL;
-    out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
+    read_fingerprint(json, out);
+    return BO_OK;
+}
+
+static bo_status read_family(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    char place[300];
+    const cJSON *extra = cJSON_GetObjectItemCaseSensitive(json, "bochner");
+    BO_TRY(bo_family_read(context, where, out->family, json, &out->desc));
+    if (!extra) return BO_OK;
+    snprintf(place, sizeof place, "%.250s: \"bochner\"", where);
+    BO_TRY(bo_config_fields_read(context, place, extra_fields, COUNT(extra_fields), false, NULL, extra, &out->desc));
+    read_fingerprint(extra, out);
     return BO_OK;
 }
 
@@ -657,16 +684,12 @@ static bo_status read_any(bo_context *context, const char *where, const cJSON *j
     if (!type)
         return bo_fail(context, BO_FORMAT, "%s: not the configuration of a model: \"model_type\" is missing", where);
     if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
-    if (strcmp(type, "llama") == 0) {
-        out->family = BO_FAMILY_LLAMA;
-        return read_llama(context, where, json, &out->desc);
-    }
-    if (strcmp(type, "gpt2") == 0) {
-        out->family = BO_FAMILY_GPT2;
-        return read_gpt2(context, where, json, &out->desc);
-    }
-    return bo_fail(context, BO_UNSUPPORTED, "%s: \"model_type\" should be bochner, llama or gpt2, found %.60s", where,
-                   type);
+    out->family = bo_family_find(type);
+    if (out->family != BO_FAMILY_BOCHNER) return read_family(context, where, json, out);
+    char names[256];
+    bo_family_list(names, sizeof names);
+    return bo_fail(context, BO_UNSUPPORTED, "%s: \"model_type\" should be bochner or one of %s, found %.60s", where,
+                   names, type);
 }
 
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out)

@@ -5,9 +5,6 @@
 #include "../io/json.h"
 #include "internal.h"
 
-/* The names and layout of the weights of a folder. */
-typedef enum bo_family { BO_FAMILY_BOCHNER = 0, BO_FAMILY_LLAMA = 1, BO_FAMILY_GPT2 = 2 } bo_family;
-
 typedef struct bo_config {
     bo_family family;
     bo_model_desc desc;   /* without defaults */
@@ -25,6 +22,8 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out);
 
 void bo_config_free(bo_config *config);
+/* True if two resolved descriptors of language models with softmax attention are the same function of the weights. */
+bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b);
 
 /* ---- fields of one object ---------------------------------------------------------------------------------------- */
 
@@ -33,10 +32,11 @@ typedef enum bo_config_type {
     BO_CONFIG_REAL, /* double */
     BO_CONFIG_INT,  /* int */
     BO_CONFIG_BOOL,
-    BO_CONFIG_NOT,    /* inverted bool */
-    BO_CONFIG_CHOICE, /* bo_choice, written as true or false */
-    BO_CONFIG_SEED,   /* uint64_t, written as text: JSON numbers have 53 bits */
-    BO_CONFIG_NAME    /* enum, written by name */
+    BO_CONFIG_NOT,     /* inverted bool */
+    BO_CONFIG_CHOICE,  /* bo_choice, written as true or false */
+    BO_CONFIG_INVERSE, /* double, written as its reciprocal */
+    BO_CONFIG_SEED,    /* uint64_t, written as text: JSON numbers have 53 bits */
+    BO_CONFIG_NAME     /* enum, written by name */
 } bo_config_type;
 
 typedef struct bo_config_field {
@@ -52,6 +52,9 @@ typedef struct bo_config_field {
 /* Writes "name": value, … without braces. */
 void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, size_t count, const void *object,
                             const char *indent);
+/* True if a field has the same value in both objects; real numbers may differ by rounding. */
+bool bo_config_field_same(const bo_config_field *field, const void *a, const void *b);
+void bo_config_field_clear(const bo_config_field *field, void *object); /* sets it to zero */
 /* Reads the members that are present. `strict`: members that are not in `fields` or `also` (NULL: none) are refused.
  * `where`: for example "config.json: attention". */
 bo_status bo_config_fields_read(bo_context *context, const char *where, const bo_config_field *fields, size_t count,

@@ -7,6 +7,47 @@
 
 enum { NAMES = 512 };
 
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static size_t bytes_of(bo_config_type type)
+{
+    switch (type) {
+    case BO_CONFIG_SIZE:
+        return sizeof(size_t);
+    case BO_CONFIG_REAL:
+    case BO_CONFIG_INVERSE:
+        return sizeof(double);
+    case BO_CONFIG_INT:
+        return sizeof(int);
+    case BO_CONFIG_BOOL:
+    case BO_CONFIG_NOT:
+        return sizeof(bool);
+    case BO_CONFIG_CHOICE:
+        return sizeof(bo_choice);
+    case BO_CONFIG_SEED:
+        return sizeof(uint64_t);
+    case BO_CONFIG_NAME:
+    default:
+        return sizeof(unsigned);
+    }
+}
+
+bool bo_config_field_same(const bo_config_field *field, const void *a, const void *b)
+{
+    const char *first = (const char *)a + field->offset, *second = (const char *)b + field->offset;
+    double x, y;
+    if (bytes_of(field->type) != sizeof x || field->type == BO_CONFIG_SIZE || field->type == BO_CONFIG_SEED)
+        return memcmp(first, second, bytes_of(field->type)) == 0;
+    memcpy(&x, first, sizeof x);
+    memcpy(&y, second, sizeof y);
+    return fabs(x - y) <= 1e-12 * fabs(x);
+}
+
+void bo_config_field_clear(const bo_config_field *field, void *object)
+{
+    memset((char *)object + field->offset, 0, bytes_of(field->type));
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_value(bo_json_text *text, const bo_config_field *field, const void *at)
@@ -17,6 +58,9 @@ static void write_value(bo_json_text *text, const bo_config_field *field, const 
         break;
     case BO_CONFIG_REAL:
         bo_json_number(text, *(const double *)at);
+        break;
+    case BO_CONFIG_INVERSE:
+        bo_json_number(text, 1 / *(const double *)at);
         break;
     case BO_CONFIG_INT:
         bo_json_number(text, *(const int *)at);
@@ -75,6 +119,10 @@ static const char *read_value(const bo_config_field *field, const cJSON *item, v
     case BO_CONFIG_REAL:
         if (!isfinite(number)) return "a number";
         *(double *)at = number;
+        return NULL;
+    case BO_CONFIG_INVERSE:
+        if (!(isfinite(number) && number > 0)) return "a positive number";
+        *(double *)at = 1 / number;
         return NULL;
     case BO_CONFIG_INT:
         if (!(fabs(number) <= 1e9) || number != floor(number)) return "a whole number";

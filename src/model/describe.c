@@ -60,6 +60,28 @@ bool bo_model_alternates(const bo_model_desc *d)
     return !bo_nn_mixer_attends(d->mixer) || looks_back(bo_model_kind(d, BO_MODEL_PART_ENCODER));
 }
 
+static bool chosen(bo_choice choice, bool otherwise)
+{
+    return choice == BO_CHOICE_AUTO ? otherwise : choice == BO_CHOICE_YES;
+}
+
+bo_model_biases bo_model_biases_of(const bo_model_desc *d)
+{
+    bo_model_biases out = {.attention = chosen(d->attention_bias, d->bias), .mlp = chosen(d->mlp_bias, d->bias)};
+    out.output = chosen(d->output_bias, out.attention);
+    return out;
+}
+
+bool bo_model_mixes_windows(const bo_model_desc *d)
+{
+    return d->attention.window && (d->window_first || d->window_period);
+}
+
+bool bo_model_has_window(const bo_model_desc *d, size_t layer)
+{
+    return layer >= d->window_first && !(d->window_period && (layer + 1) % d->window_period == 0);
+}
+
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b)
@@ -390,6 +412,82 @@ static bo_status check_choices(bo_context *context, const bo_model_desc *d)
     return BO_OK;
 }
 
+/* ---- options of pretrained models -------------------------------------------------------------------------------- */
+
+static bo_status resolve_factor(bo_context *context, const char *name, double *factor)
+{
+    if (!isfinite(*factor) || *factor < 0)
+        REFUSE("%s must be a positive number (0: the default), found %g", name, *factor);
+    if (*factor == 0) *factor = 1;
+    return BO_OK;
+}
+
+/* If all biases are the same, `bias` alone tells it, so that it can be changed in a descriptor of a model. */
+static bo_status resolve_biases(bo_context *context, bo_model_desc *d)
+{
+    if ((unsigned)d->attention_bias > BO_CHOICE_YES || (unsigned)d->output_bias > BO_CHOICE_YES ||
+        (unsigned)d->mlp_bias > BO_CHOICE_YES)
+        REFUSE("attention_bias, output_bias and mlp_bias must be auto, no or yes, found numbers %d, %d and %d",
+               (int)d->attention_bias, (int)d->output_bias, (int)d->mlp_bias);
+    if (!bo_nn_mixer_attends(d->mixer)) d->attention_bias = d->output_bias = BO_CHOICE_AUTO;
+    const bo_model_biases have = bo_model_biases_of(d);
+    if (have.output && !have.attention) REFUSE("output_bias requires attention_bias");
+    if (have.attention == have.output && have.attention == have.mlp) {
+        d->bias = have.mlp;
+        d->attention_bias = d->output_bias = d->mlp_bias = BO_CHOICE_AUTO;
+    }
+    if (d->head_bias && d->task != BO_MODEL_TASK_LANGUAGE)
+        REFUSE("head_bias requires the task language, found %s", bo_model_task_name(d->task));
+    return BO_OK;
+}
+
+static bo_status resolve_rope(bo_context *context, bo_model_desc *d)
+{
+    bo_rope_scaling *s = &d->rope_scaling;
+    if (!bo_rope_scaling_kind_name(s->kind)) REFUSE("unknown scaling of RoPE %d", (int)s->kind);
+    if (!turns(d->positions)) {
+        d->rotated = 0;
+        *s = (bo_rope_scaling){0};
+        return BO_OK;
+    }
+    if (d->rotated > d->head_dim || d->rotated % 2)
+        REFUSE("rotated must be an even number up to head_dim = %zu, found %zu", d->head_dim, d->rotated);
+    if (d->rotated == d->head_dim) d->rotated = 0; /* stays right if head_dim is changed */
+    if (s->kind == BO_ROPE_SCALING_KIND_NONE) *s = (bo_rope_scaling){0};
+    if (s->kind != BO_ROPE_SCALING_KIND_LLAMA3) s->low = s->high = s->original = 0;
+    if (s->kind != BO_ROPE_SCALING_KIND_NONE && !(s->factor > 0 && isfinite(s->factor)))
+        REFUSE("rope_scaling.factor must be a positive number, found %g", s->factor);
+    if (s->kind == BO_ROPE_SCALING_KIND_LLAMA3 &&
+        !(s->low > 0 && s->high > s->low && isfinite(s->high) && s->original > 0 && isfinite(s->original)))
+        REFUSE("rope_scaling must have 0 < low < high and 0 < original, found %g, %g and %g", s->low, s->high,
+               s->original);
+    return BO_OK;
+}
+
+static bo_status resolve_windows(bo_context *context, bo_model_desc *d)
+{
+    if (!d->window_first && !d->window_period) return BO_OK;
+    if (d->mixer != BO_MIXER_ATTENTION || d->task != BO_MODEL_TASK_LANGUAGE || !d->attention.window ||
+        !bo_attention_has(&d->attention, BO_TRAIT_CAPACITY))
+        REFUSE(
+            "window_first and window_period require the task language and an attention with a window and without features");
+    return BO_OK;
+}
+
+static bo_status resolve_options(bo_context *context, bo_model_desc *d)
+{
+    if (!bo_block_name(d->block)) REFUSE("unknown block %d", (int)d->block);
+    if (d->block != BO_BLOCK_SEQUENTIAL && d->task == BO_MODEL_TASK_TRANSLATE)
+        REFUSE("block %s does not support the task translate: cross attention is between mixer and MLP",
+               bo_block_name(d->block));
+    BO_TRY(resolve_biases(context, d));
+    BO_TRY(resolve_factor(context, "embedding_scale", &d->embedding_scale));
+    BO_TRY(resolve_factor(context, "residual_scale", &d->residual_scale));
+    BO_TRY(resolve_factor(context, "logit_scale", &d->logit_scale));
+    BO_TRY(resolve_rope(context, d));
+    return resolve_windows(context, d);
+}
+
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
@@ -417,7 +515,8 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
     if (!f->seed) f->seed = d->seed;
     bool signed_features = bo_attention_has(a, BO_TRAIT_UNIT_ROWS) && f->kernel == BO_KERNEL_RBF;
     if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;
-    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && !a->window) a->capacity = bo_model_positions(d);
+    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && (!a->window || bo_model_mixes_windows(d)))
+        a->capacity = bo_model_positions(d);
     return BO_OK;
 }
 
@@ -451,6 +550,7 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     BO_TRY(resolve_sizes(context, tokenizer, &d));
     BO_TRY(resolve_numbers(context, &d));
     BO_TRY(resolve_parametrization(context, &d));
+    BO_TRY(resolve_options(context, &d));
     if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
     BO_TRY(resolve_encoder(context, &d));
     BO_TRY(resolve_cross(context, &d));

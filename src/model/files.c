@@ -13,6 +13,7 @@
 #include "../io/checksum.h"
 #include "../io/output.h"
 #include "adapter.h"
+#include "families.h"
 #include "files.h"
 #include "../text/tokenizer.h"
 
@@ -73,7 +74,11 @@ static bo_status note_sums(bo_context *context, const bo_model *model, bo_packag
 static bo_status write_tensors(bo_context *context, const bo_model *model, bool image, bo_output *output)
 {
     bo_package package = {0};
-    bo_status status = bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package);
+    bo_family family;
+    BO_TRY(bo_family_of(context, model, &family));
+    bo_status status = family == BO_FAMILY_BOCHNER
+                           ? bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package)
+                           : bo_family_pack(context, model, family, &package);
     if (status == BO_OK) status = bo_maps_pack(context, model, &package);
     if (status == BO_OK) status = (image ? note_texts : note_sums)(context, model, &package);
     if (status == BO_OK) status = (image ? bo_package_companions : bo_package_companion_sums)(context, model, &package);
@@ -316,7 +321,7 @@ static bo_status load_tokenizer(bo_context *context, const origin *from, const b
     bool there;
     *same = true;
     BO_TRY(has_tokenizer(context, from, &there));
-    if (!there && (config->no_tokenizer || config->family != BO_FAMILY_BOCHNER)) {
+    if (!there && (config->no_tokenizer || (config->family != BO_FAMILY_BOCHNER && !config->knows_tokenizer))) {
         bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is missing", from->name);
         return BO_OK;
     }
@@ -434,6 +439,7 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
         return status;
     }
     model->owned = tokenizer;
+    model->family = config.family;
     *out = model;
     return BO_OK;
 }
@@ -546,12 +552,28 @@ bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t si
     return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 
+/* Reads the family of a folder. */
+static bo_status read_family(bo_context *context, const char *folder, bo_family *out)
+{
+    bo_config config;
+    char sum[BO_CHECKSUM_TEXT], *path = bo_model_path(context, folder, CONFIG);
+    if (!path) return BO_MEMORY;
+    const bo_status status = read_config(context, &(origin){.name = folder, .config_path = path}, &config, sum);
+    bo_free(path);
+    BO_TRY(status);
+    *out = config.family;
+    bo_config_free(&config);
+    return BO_OK;
+}
+
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
     if (!model->adapter) {
+        bo_family family;
+        BO_TRY(read_family(context, folder, &family));
         BO_TRY(bo_model_read_specials(context, model, folder, NULL));
         BO_TRY(bo_specials_settle(context, model));
-        return read_tensors(context, model, BO_FAMILY_BOCHNER, folder);
+        return read_tensors(context, model, family, folder);
     }
     char *path = bo_model_path(context, folder, "adapter_model.safetensors");
     if (!path) return BO_MEMORY;

@@ -51,11 +51,21 @@ static double logit_scale(const bo_stack *s, bo_value matrix)
     return s->model->desc.untied ? w->scale : 1 / w->out;
 }
 
+/* Returns the logits of the rows of x. */
+static bo_stack_head head_of(const bo_stack *s, bo_value x)
+{
+    const bo_model_desc *d = &s->model->desc;
+    bo_stack_head out = {.x = bo_stack_norm(s, "model.norm", x), .matrix = head(s)};
+    out.scale = logit_scale(s, out.matrix) * d->logit_scale;
+    if (d->head_bias) out.bias = bo_nn_vector(s->graph, "lm_head", ".bias", d->vocab, (bo_weight_init){0});
+    return out;
+}
+
 static void record_loss(const bo_stack *s, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
 {
-    bo_value inputs[3] = {bo_stack_norm(s, "model.norm", x), head(s)};
-    inputs[2] = out->targets = index_input(s->graph, "targets", desc->rows);
-    bo_stack_loss(s, inputs, logit_scale(s, inputs[1]), desc->smoothing, out);
+    bo_stack_head head = head_of(s, x);
+    out->targets = index_input(s->graph, "targets", desc->rows);
+    bo_stack_loss(s, &head, out->targets, desc->smoothing, out);
 }
 
 static void record_logits(const bo_stack *s, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
@@ -65,8 +75,8 @@ static void record_logits(const bo_stack *s, const bo_model_graph_desc *desc, bo
         out->chosen = index_input(s->graph, "chosen", chosen);
         x = choose(s->graph, out->chosen, x);
     }
-    bo_value inputs[2] = {bo_stack_norm(s, "model.norm", x), head(s)};
-    bo_stack_logits(s, inputs, logit_scale(s, inputs[1]), out);
+    bo_stack_head head = head_of(s, x);
+    bo_stack_logits(s, &head, out);
 }
 
 static void finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
@@ -146,13 +156,13 @@ static void label(const labeling *r, bo_value x)
     if (d->task == BO_MODEL_TASK_MATCH) x = compare(r, x);
     bo_graph_scope(stack->graph, "output");
     x = bo_nn_dropout(stack->graph, x, d->dropout, BO_STACK_POOLED_STREAM);
-    bo_value inputs[3] = {x, head_weight(stack, "score", d->classes)};
-    const bo_weight *score = bo_graph_weight_of(stack->graph, inputs[1]);
-    const double scale = score ? score->scale : 1;
-    if (r->desc->logits) bo_stack_logits(stack, inputs, scale, r->out);
+    bo_stack_head head = {.x = x, .matrix = head_weight(stack, "score", d->classes)};
+    const bo_weight *score = bo_graph_weight_of(stack->graph, head.matrix);
+    head.scale = score ? score->scale : 1;
+    if (r->desc->logits) bo_stack_logits(stack, &head, r->out);
     if (!r->desc->loss) return;
-    inputs[2] = r->out->targets = index_input(r->stack.graph, "targets", r->desc->examples);
-    bo_stack_loss(stack, inputs, scale, r->desc->smoothing, r->out);
+    r->out->targets = index_input(r->stack.graph, "targets", r->desc->examples);
+    bo_stack_loss(stack, &head, r->out->targets, r->desc->smoothing, r->out);
 }
 
 static void record_labels(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)

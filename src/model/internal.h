@@ -36,6 +36,15 @@ bool bo_model_is_causal(const bo_model_desc *desc,
 /* True if the encoder reads backward in layers 1, 3, …. It does if its mixer is causal, so that each token depends on
  * both sides. */
 bool bo_model_alternates(const bo_model_desc *desc);
+/* The biases that a model has: of q, k and v, of the output projection of attention, and of the MLP. */
+typedef struct bo_model_biases {
+    bool attention, output, mlp;
+} bo_model_biases;
+bo_model_biases bo_model_biases_of(const bo_model_desc *desc);
+/* True if only some of the layers have the window of `attention`. */
+bool bo_model_mixes_windows(const bo_model_desc *desc);
+/* True if this layer has the window, if there is one. */
+bool bo_model_has_window(const bo_model_desc *desc, size_t layer);
 /* Refuses a model of another task. The message starts with `who` and states the task of the model. */
 bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who);
 

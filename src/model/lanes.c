@@ -271,7 +271,8 @@ static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t l
     if (id < 0 || (size_t)id >= d->vocab)
         return bo_fail(context, BO_INVALID, "lanes: token of lane %zu should be an id below %zu, found %ld", lane,
                        d->vocab, (long)id);
-    if (keeps_every_key(lanes->attentions[0]) && taken >= lanes->desc.capacity)
+    const bool keeps = keeps_every_key(lanes->attentions[0]) || bo_model_mixes_windows(d);
+    if (keeps && taken >= lanes->desc.capacity)
         return bo_fail(context, BO_INVALID,
                        "lanes: attention %s keeps all keys, and lane %zu has reached its capacity of %zu tokens",
                        bo_attention_kind_name(d->attention.kind), lane, lanes->desc.capacity);

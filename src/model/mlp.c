@@ -26,6 +26,8 @@ static size_t default_hidden(const bo_model_desc *d)
     size_t root = 1;
     switch (d->mlp) {
     case BO_MLP_SWIGLU:
+    case BO_MLP_GEGLU:
+    case BO_MLP_GEGLU_TANH:
     case BO_MLP_DEGREE_2:
     case BO_MLP_DEGREE_E:
         return rounded(8 * d->width / 3, 32);

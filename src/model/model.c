@@ -32,6 +32,8 @@ static bo_status create_attention(bo_context *context, const bo_model_desc *desc
     bo_rng rng = bo_rng_make(layer.features.seed, bo_rng_stream("model frequencies", place));
     layer.features.seed = bo_rng_bits(&rng);
     if (capacity) layer.capacity = capacity;
+    if (bo_model_mixes_windows(desc) && bo_model_part_of(desc, place) == BO_MODEL_PART_LAYERS)
+        *(bo_model_has_window(desc, place) ? &layer.capacity : &layer.window) = 0;
     return bo_attention_create(context, &layer, out);
 }
 
@@ -70,7 +72,10 @@ static void describe_attention(const bo_attention *made, bo_attention_desc *desc
 static void describe_attentions(bo_model *model)
 {
     bo_model_desc *d = &model->desc;
+    const size_t window = d->attention.window, capacity = d->attention.capacity;
+    const bool mixes = bo_model_mixes_windows(d); /* the first layer may see all keys */
     describe_attention(model->attentions[0], &d->attention);
+    if (mixes) d->attention.window = window, d->attention.capacity = capacity;
     if (bo_model_attends(d, BO_MODEL_PART_CROSS))
         describe_attention(model->attentions[bo_model_place(d, BO_MODEL_PART_CROSS)], &d->cross_attention);
     if (bo_model_kind(d, BO_MODEL_PART_ENCODER) == &d->encoder_attention)
@@ -232,6 +237,19 @@ static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
     return hash;
 }
 
+/* Leaves the hash unchanged if all these options are the default, so that existing files stay valid. */
+static uint64_t hash_options(uint64_t hash, const bo_model_desc *d)
+{
+    const bo_rope_scaling *s = &d->rope_scaling;
+    const uint64_t words[] = {d->block, d->rotated, s->kind, d->window_first, d->window_period};
+    const double numbers[] = {
+        d->embedding_scale - 1, d->residual_scale - 1, d->logit_scale - 1, s->factor, s->low, s->high, s->original};
+    bool usual = true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) usual = usual && !words[i];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) usual = usual && numbers[i] == 0;
+    return usual ? hash : hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
+}
+
 uint64_t bo_model_fingerprint(const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
@@ -248,7 +266,7 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     const uint64_t rules[] = {d->parametrization, d->base_width, d->storage};
     if (d->parametrization || d->storage)
         hash = hash_bytes(hash, rules, sizeof rules); /* the hash of other models stays unchanged */
-    hash = hash_task(hash, d);
+    hash = hash_options(hash_task(hash, d), d);
     if (model->custom) hash = hash_bytes(hash, model->custom, strlen(model->custom) + 1);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);

@@ -35,14 +35,33 @@ static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part)
     return 2 * d->layers + (part == BO_MODEL_PART_END ? d->encoder_layers : 0);
 }
 
+/* The names and layout of the members and weights of a folder (families.h), those of Bochner first. */
+typedef enum bo_family {
+    BO_FAMILY_BOCHNER = 0,
+    BO_FAMILY_LLAMA,
+    BO_FAMILY_MISTRAL,
+    BO_FAMILY_QWEN2,
+    BO_FAMILY_QWEN3,
+    BO_FAMILY_GEMMA,
+    BO_FAMILY_GPT2,
+    BO_FAMILY_GPT_NEOX,
+    BO_FAMILY_PHI,
+    BO_FAMILY_PHI3,
+    BO_FAMILY_STARCODER2,
+    BO_FAMILY_STABLELM,
+    BO_FAMILY_GRANITE,
+    BO_FAMILY_COUNT
+} bo_family;
+
 typedef char bo_activation_name[48];
 
 /* Invariants: `desc` has no zero left that means a default, and creates the same model again; attentions[i] is that of
  * place i, with its own seed, or NULL if the place has none; weights have memory. */
 struct bo_model {
     bo_model_desc desc;
-    char **labels; /* memory of desc.labels; NULL: the task has no labels */
-    char *custom;  /* memory of desc.custom_mlp.name; NULL: no custom MLP */
+    bo_family family; /* that of the folder that the model was loaded from: preferred when it is saved */
+    char **labels;    /* memory of desc.labels; NULL: the task has no labels */
+    char *custom;     /* memory of desc.custom_mlp.name; NULL: no custom MLP */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the tokenizer if bo_model_load created it, else NULL */
     bo_weights *weights;

@@ -43,7 +43,7 @@ bool bo_session_has_capacity(const bo_model *model)
 {
     const bo_attention_desc *attention = &model->desc.attention;
     return bo_nn_mixer_attends(model->desc.mixer) && bo_attention_has(attention, BO_TRAIT_CAPACITY) &&
-           !attention->window;
+           (!attention->window || bo_model_mixes_windows(&model->desc));
 }
 
 static size_t layer_bytes(const bo_session *session, size_t layer)

@@ -32,19 +32,24 @@ bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
                       &(bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon});
 }
 
-void bo_stack_loss(const bo_stack *s, const bo_value inputs[3], double scale, double smoothing, bo_model_graph *out)
+void bo_stack_loss(const bo_stack *s, const bo_stack_head *head, bo_value targets, double smoothing,
+                   bo_model_graph *out)
 {
-    bo_cross_entropy_attributes attributes = {.scale = scale, .smoothing = smoothing};
-    out->loss = bo_graph_one(s->graph, BO_OPERATION_CROSS_ENTROPY, &attributes, 3, inputs);
+    const bool bias = head->bias != 0;
+    bo_cross_entropy_attributes attributes = {.scale = head->scale, .smoothing = smoothing, .bias = bias};
+    const bo_value inputs[4] = {head->x, head->matrix, targets, head->bias};
+    out->loss = bo_graph_one(s->graph, BO_OPERATION_CROSS_ENTROPY, &attributes, bias ? 4 : 3, inputs);
     out->losses = bo_graph_output(s->graph, out->loss, 1);
     bo_graph_keep(s->graph, out->loss);
     bo_graph_keep(s->graph, out->losses);
 }
 
-void bo_stack_logits(const bo_stack *s, const bo_value inputs[2], double scale, bo_model_graph *out)
+void bo_stack_logits(const bo_stack *s, const bo_stack_head *head, bo_model_graph *out)
 {
-    bo_linear_attributes attributes = {.weights = 1, .scale = scale};
-    out->logits = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, 2, inputs);
+    const bool bias = head->bias != 0;
+    bo_linear_attributes attributes = {.weights = 1, .scale = head->scale, .bias = bias};
+    const bo_value inputs[3] = {head->x, head->matrix, head->bias};
+    out->logits = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, bias ? 3 : 2, inputs);
     bo_graph_keep(s->graph, out->logits);
 }
 
@@ -75,6 +80,7 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
     bo_value x =
         bo_nn_embedding(s->graph, "model.embed_tokens", tokens, d->vocab, d->width, d->untied ? 1 : BO_STACK_TIED);
     if (!d->untied && is_steep(d)) x = bo_graph_scale(s->graph, x, 1 / BO_STACK_TIED);
+    if (d->embedding_scale != 1) x = bo_graph_scale(s->graph, x, d->embedding_scale);
     x = bo_nn_positions(s->graph, bo_nn_join(s->root, ".embed_positions").text, x, s->positions, d->positions,
                         bo_model_positions(d));
     x = bo_nn_dropout(s->graph, x, d->dropout, s->source ? BO_STACK_SOURCE_STREAM : 0);
@@ -100,13 +106,17 @@ static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number,
                                 .rope_base = d->rope_base,
                                 .query_norm = d->query_norm == BO_CHOICE_YES,
                                 .output_norm = d->output_norm == BO_CHOICE_YES,
-                                .bias = d->bias,
+                                .bias = bo_model_biases_of(d).attention,
                                 .epsilon = d->norm_epsilon,
                                 .dropout = d->dropout,
                                 .sigma = d->sigma,
                                 .gate_first = d->gate_first,
                                 .gate_last = d->gate_last,
-                                .layer = number};
+                                .layer = number,
+                                .rotated = d->rotated,
+                                .rope_scaling = d->rope_scaling,
+                                .plain_output = !bo_model_biases_of(d).output,
+                                .factor = d->residual_scale};
 }
 
 bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_attention *attention)
@@ -142,7 +152,8 @@ static const char *place_of(const bo_stack *s)
     return s->source ? "encoder layer" : "layer";
 }
 
-static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_value x)
+/* Records the mixer of a layer. *normed: its input. */
+static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_value x, bo_value *normed)
 {
     const bo_model_desc *d = &s->model->desc;
     bo_mixer_layer desc = bo_model_mixer(d, s->number + layer, s->attentions[layer]);
@@ -151,8 +162,8 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
     desc.source = desc.attention.source = s->source;
     bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(d->mixer));
-    bo_value normed = bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
-    return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, normed, x, s->positions, &desc);
+    *normed = bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
+    return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, *normed, x, s->positions, &desc);
 }
 
 /* Records a custom layer, and checks its result. */
@@ -180,22 +191,38 @@ static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_v
                          desc->name, rows, columns, bo_graph_rows(s->graph, x), bo_graph_columns(s->graph, x));
 }
 
-static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, bo_value x)
+/* The inputs of a layer's MLP. */
+typedef struct mlp_inputs {
+    bo_value x;      /* the residual stream, to which its output is added */
+    bo_value before; /* the residual stream before the mixer */
+    bo_value normed; /* the input of the mixer */
+} mlp_inputs;
+
+static bo_value mlp_norm(const bo_stack *s, const char *prefix, const mlp_inputs *in)
+{
+    const bo_block block = s->model->desc.block;
+    if (block == BO_BLOCK_SHARED) return in->normed;
+    return bo_stack_norm(s, bo_nn_join(prefix, ".post_attention_layernorm").text,
+                         block == BO_BLOCK_PARALLEL ? in->before : in->x);
+}
+
+static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const mlp_inputs *in)
 {
     const bo_model_desc *d = &s->model->desc;
     bo_mlp_layer desc = {.kind = d->mlp,
                          .hidden = d->hidden,
                          .features = s->mlp_maps ? s->mlp_maps[layer] : NULL,
                          .heads = d->degree_heads,
-                         .bias = d->bias,
+                         .bias = bo_model_biases_of(d).mlp,
                          .dropout = d->dropout,
                          .epsilon = d->norm_epsilon,
-                         .layer = s->number + layer};
-    if (d->mlp == BO_MLP_NONE) return x;
+                         .layer = s->number + layer,
+                         .factor = d->residual_scale};
+    if (d->mlp == BO_MLP_NONE) return in->x;
     bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
-    bo_value normed = bo_stack_norm(s, bo_nn_join(prefix, ".post_attention_layernorm").text, x);
-    if (d->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, x);
-    return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, x, &desc);
+    bo_value normed = mlp_norm(s, prefix, in);
+    if (d->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, in->x);
+    return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, in->x, &desc);
 }
 
 /* Reverses the rows of each sequence; applied twice, it restores the order. Layers between mixers act on single rows,
@@ -212,10 +239,12 @@ bo_value bo_stack_record(const bo_stack *s, bo_value x)
         snprintf(prefix, sizeof prefix, "%.40s.layers.%zu", s->root, i);
         bo_graph_segment_begin(s->graph);
         if (s->reversal && i) x = turned(s, x);
-        x = mixer(s, i, prefix, x);
+        mlp_inputs in = {.before = x};
+        x = mixer(s, i, prefix, x, &in.normed);
         watch(s, 1 + 2 * i, x);
         if (s->between) x = s->between(s, i, prefix, x, s->user);
-        x = mlp(s, i, prefix, x);
+        in.x = x;
+        x = mlp(s, i, prefix, &in);
         watch(s, 2 + 2 * i, x);
         bo_graph_segment_end(s->graph);
     }

@@ -36,10 +36,15 @@ bo_value bo_stack_embed(const bo_stack *stack, bo_value tokens);
 /* Records the layers. Returns the residual stream before the final norm, with its rows in the original order. */
 bo_value bo_stack_record(const bo_stack *stack, bo_value x);
 
-/* Records the cross entropy of inputs x, W and targets into out->loss and out->losses, and x Wᵀ into out->logits. */
-void bo_stack_loss(const bo_stack *stack, const bo_value inputs[3], double scale, double smoothing,
+/* Logits: scale x Wᵀ + b. */
+typedef struct bo_stack_head {
+    bo_value x, matrix, bias; /* bias 0: none */
+    double scale;
+} bo_stack_head;
+/* Records their cross entropy into out->loss and out->losses, and the logits themselves into out->logits. */
+void bo_stack_loss(const bo_stack *stack, const bo_stack_head *head, bo_value targets, double smoothing,
                    bo_model_graph *out);
-void bo_stack_logits(const bo_stack *stack, const bo_value inputs[2], double scale, bo_model_graph *out);
+void bo_stack_logits(const bo_stack *stack, const bo_stack_head *head, bo_model_graph *out);
 
 /* Dropout streams after those of all layers (bo_nn_dropout): for the embedding of the source, and for pooled
  * vectors. */

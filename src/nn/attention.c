@@ -162,7 +162,9 @@ static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_valu
                        &(bo_norm_layer){.width = r->kind->dim, .epsilon = layer->epsilon, .gain = first_gain(r)});
     if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBORS) return x;
     bo_rope_attributes rope = {.dim = r->kind->dim,
+                               .rotated = layer->rotated,
                                .base = layer->rope_base,
+                               .scaling = layer->rope_scaling,
                                .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_LAYOUT_HALVES
                                                                                : BO_ROPE_LAYOUT_NEIGHBORS};
     return bo_graph_one(r->graph, BO_OPERATION_ROPE, &rope, 2, (bo_value[]){x, positions});
@@ -224,9 +226,11 @@ bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_va
         out = bo_nn_norm(
             graph, bo_nn_join(prefix, ".o_norm").text, out,
             &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim, .epsilon = desc->epsilon});
-    return bo_nn_output(
-        graph, bo_nn_join(prefix, ".o_proj").text, out, residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual,
+                        &(bo_output_layer){.bias = desc->bias && !desc->plain_output,
+                                           .factor = desc->factor,
+                                           .dropout = desc->dropout,
+                                           .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,

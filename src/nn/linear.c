@@ -8,12 +8,15 @@
 /* ====================================================================================================================
  * Names of the kinds of layers. */
 
-static const char *const mlp_names[BO_MLP_COUNT] = {"relu2",           "gelu",     "swiglu",   "none",     "gelu-tanh",
-                                                    "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
-                                                    "quadratic"};
+static const char *const mlp_names[BO_MLP_COUNT] = {
+    "relu2",           "gelu",     "swiglu",     "none",     "gelu-tanh",
+    "random-features", "degree-2", "degree-3",   "degree-4", "degree-e",
+    "quadratic",       "geglu",    "geglu-tanh", "relu",     "silu"};
 static const char *const norm_names[BO_NORM_COUNT] = {"rms", "layer"};
 static const char *const position_names[BO_POSITIONS_COUNT] = {"rope", "rope-neighbors", "learned", "sinusoidal",
                                                                "none"};
+static const char *const block_names[BO_BLOCK_COUNT] = {"sequential", "parallel", "shared"};
+static const char *const scaling_names[BO_ROPE_SCALING_COUNT] = {"none", "linear", "llama3"};
 static const char *const mixer_names[BO_MIXER_COUNT] = {
     "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};
 static const char *const ssm_names[BO_SSM_COUNT] = {"diagonal", "closed", "low-rank"};
@@ -38,6 +41,8 @@ bool bo_mlp_parse(const char *name, bo_mlp *out)
 
 BO_NAMED(norm, bo_norm, norm_names)
 BO_NAMED(positions, bo_positions, position_names)
+BO_NAMED(block, bo_block, block_names)
+BO_NAMED(rope_scaling_kind, bo_rope_scaling_kind, scaling_names)
 BO_NAMED(mixer, bo_mixer, mixer_names)
 BO_NAMED(ssm, bo_ssm, ssm_names)
 BO_NAMED(parametrization, bo_parametrization, parametrization_names)

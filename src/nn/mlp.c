@@ -112,14 +112,24 @@ static bo_unary function_of(bo_mlp kind)
 {
     switch (kind) {
     case BO_MLP_GELU:
+    case BO_MLP_GEGLU:
         return BO_UNARY_GELU;
     case BO_MLP_GELU_TANH:
+    case BO_MLP_GEGLU_TANH:
         return BO_UNARY_GELU_TANH;
+    case BO_MLP_SILU:
     case BO_MLP_SWIGLU:
         return BO_UNARY_SILU;
+    case BO_MLP_RELU:
+        return BO_UNARY_RELU;
     default:
         return BO_UNARY_RELU2; /* 2109.08668 */
     }
+}
+
+bool bo_nn_mlp_gated(bo_mlp kind)
+{
+    return kind == BO_MLP_SWIGLU || kind == BO_MLP_GEGLU || kind == BO_MLP_GEGLU_TANH;
 }
 
 static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
@@ -130,7 +140,7 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
     bo_unary function = function_of(desc->kind);
     double factor = bo_nn_unit_factor(graph, function);
     bo_value hidden, parts[2] = {0};
-    if (desc->kind == BO_MLP_SWIGLU) { /* silu(x Gᵀ) ∘ x Uᵀ (2002.05202) */
+    if (bo_nn_mlp_gated(desc->kind)) { /* f(x Gᵀ) ∘ x Uᵀ (2002.05202) */
         bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
         hidden = bo_graph_one(graph, BO_OPERATION_GLU, &(bo_unary_attributes){.function = function, .factor = factor},
                               2, parts);
@@ -138,9 +148,11 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
         bo_nn_linears(graph, prefix, x, 1, suffixes + 1, both, parts);
         hidden = bo_nn_unary(graph, parts[0], function, factor, 0);
     }
-    return bo_nn_output(
-        graph, down.text, hidden, residual,
-        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
+    return bo_nn_output(graph, down.text, hidden, residual,
+                        &(bo_output_layer){.bias = desc->bias,
+                                           .factor = desc->factor,
+                                           .dropout = desc->dropout,
+                                           .stream = bo_nn_stream(desc->layer, 1)});
 }
 
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
@@ -163,6 +175,10 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
     case BO_MLP_GELU:
     case BO_MLP_SWIGLU:
     case BO_MLP_GELU_TANH:
+    case BO_MLP_GEGLU:
+    case BO_MLP_GEGLU_TANH:
+    case BO_MLP_RELU:
+    case BO_MLP_SILU:
         return token_wise(graph, prefix, x, residual, desc);
     case BO_MLP_CUSTOM:
     default:

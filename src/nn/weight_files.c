@@ -51,6 +51,16 @@ static bo_status add_weight(bo_context *context, const bo_backend *backend, cons
     return backend->read(context, out->host + weight->offset, weight->data, tensor->bytes);
 }
 
+bo_status bo_package_begin(bo_context *context, size_t tensors, size_t bytes, bo_package *out)
+{
+    out->tensors = bo_alloc(context, tensors, sizeof *out->tensors, "a model's tensors");
+    out->metas = bo_alloc(context, 1 + BO_PACKAGE_TEXTS, sizeof *out->metas, "a model's metadata");
+    out->host = bo_alloc_raw(context, bytes, 1, "a model's weights for a file");
+    if (!out->tensors || !out->metas || !out->host) return BO_MEMORY;
+    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
+    return BO_OK;
+}
+
 bo_status bo_package_weights(bo_context *context, const bo_weights *weights, size_t maps, size_t more, bo_package *out)
 {
     size_t count = bo_weights_count(weights), floats = bo_weights_floats(weights);

@@ -22,6 +22,8 @@ void bo_package_free(bo_package *package);
 /* Adds all weights, with space for `maps` maps, `more` tensors (bo_package_add) and BO_PACKAGE_TEXTS texts. */
 enum { BO_PACKAGE_TEXTS = 8 };
 bo_status bo_package_weights(bo_context *context, const bo_weights *weights, size_t maps, size_t more, bo_package *out);
+/* Starts an empty package with space for this many tensors (bo_package_add), and `bytes` of memory in `host`. */
+bo_status bo_package_begin(bo_context *context, size_t tensors, size_t bytes, bo_package *out);
 /* Adds a tensor. The name is copied; the data must stay valid. */
 bo_status bo_package_add(bo_context *context, bo_package *package, const char *name, const bo_file_tensor *tensor);
 /* Adds a text to the metadata: a file that is beside the tensors in a folder, or within a single file. Copied. */

@@ -102,6 +102,13 @@ static inline void cases_rope(op_visitor visit, void *user)
                        {.law = LAW_PLACES, .rows = s[0], .columns = 1, .a = firsts[f / 2], .b = n % 2 ? 2 : 0}},
                 .seed = n};
             visit(user, &c);
+            static const bo_rope_scaling scalings[] = {
+                {.kind = BO_ROPE_SCALING_KIND_LINEAR, .factor = 2.5},
+                {.kind = BO_ROPE_SCALING_KIND_LLAMA3, .factor = 8, .low = 1, .high = 4, .original = 128}};
+            attributes.scaling = scalings[n % 2];
+            c.name =
+                CASE_NAME("scaled rope, layout %zu, %zu heads of %zu, from %.0f", f % 2, s[1], s[2], firsts[f / 2]);
+            visit(user, &c);
         }
     for (int layout = 0; layout < 2; layout++) {
         bo_rope_attributes attributes = {.dim = 22, .rotated = 20, .layout = (bo_rope_layout)layout};

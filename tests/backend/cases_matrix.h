@@ -87,6 +87,16 @@ static inline void cases_cross_entropy(op_visitor visit, void *user)
         c.large = n >= 4;
         visit(user, &c);
     }
+    for (size_t n = 0; n < 6; n++) {
+        const size_t *s = n < 4 ? shapes[n + 1] : large[n - 3];
+        static const bo_cross_entropy_attributes biased = {.bias = true},
+                                                 all = {.scale = 0.6, .smoothing = 0.2, .bias = true};
+        op_case c = case_cross_entropy(CASE_NAME("cross-entropy with a bias, %zu x %zu of %zu", s[0], s[1], s[2]),
+                                       n % 2 ? &all : &biased, s[0], s[1], s[2], laws[n % 4]);
+        c.in[c.inputs++] = (op_input){.rows = 1, .columns = s[2], .a = 0.7};
+        c.large = n >= 4;
+        visit(user, &c);
+    }
     for (size_t n = 0; n < 2; n++) { /* logits of several hundred, of one sign or both */
         op_case c =
             case_cross_entropy(CASE_NAME("cross-entropy of large logits, %zu", n), &plain, 5, 6, 11, LAW_TARGETS);

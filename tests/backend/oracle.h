@@ -217,13 +217,25 @@ static inline void plain_rope_pair(const bo_rope_attributes *a, size_t i, double
     y[second] = x[first] * sin(angle) + x[second] * cos(angle);
 }
 
+/* The formula of transformers, with the wavelength in tokens. */
+static inline long double plain_scaled(long double frequency, const bo_rope_scaling *s)
+{
+    const long double wavelength = 2 * acosl(-1) / frequency, factor = (long double)s->factor,
+                      original = (long double)s->original, low = (long double)s->low, high = (long double)s->high;
+    if (s->kind == BO_ROPE_SCALING_KIND_LINEAR) return frequency / factor;
+    if (s->kind != BO_ROPE_SCALING_KIND_LLAMA3 || wavelength < original / high) return frequency;
+    if (wavelength > original / low) return frequency / factor;
+    const long double smooth = (original / wavelength - low) / (high - low);
+    return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
 static inline void plain_rope(plain_op *op)
 {
     const bo_rope_attributes *a = op->attributes;
     size_t count = plain_count(&op->in[0]), width = op->in[0].columns, rotated = a->rotated ? a->rotated : a->dim;
     for (size_t i = 0; i < count; i++) op->out[0].x[i] = op->in[0].x[i];
     for (size_t i = 0; i < rotated / 2; i++) {
-        long double frequency = plain_frequency(i, rotated, a->base != 0 ? a->base : 10000);
+        long double frequency = plain_scaled(plain_frequency(i, rotated, a->base != 0 ? a->base : 10000), &a->scaling);
         for (size_t at = 0; at < count; at += a->dim) {
             double angle = plain_angle(op->in[1].index[at / width], frequency);
             plain_rope_pair(a, i, angle, op->in[0].x + at, op->out[0].x + at);
@@ -253,7 +265,7 @@ static inline void plain_cross_entropy(plain_op *op)
         op->out[1].x[r] = 0;
         if (target < 0) continue;
         for (size_t v = 0; v < w->rows; v++) {
-            logits[v] = 0;
+            logits[v] = a->bias ? op->in[3].x[v] : 0;
             for (size_t c = 0; c < x->columns; c++) logits[v] += scale * plain_at(x, r, c) * plain_at(w, v, c);
         }
         double wanted = (1 - a->smoothing) * logits[target];

@@ -71,6 +71,11 @@ static void tables_and_positions(void **state)
     static const bo_rope_attributes rope = {.dim = 4}, narrow = {.dim = 3}, uneven = {.dim = 6, .rotated = 3},
                                     wide = {.dim = 4, .rotated = 6}, below = {.dim = 4, .base = -1},
                                     tiny = {.dim = 4, .base = 1e-300}, other = {.dim = 4, .layout = 5};
+    static const bo_rope_attributes llama3 = {.dim = 4, .scaling = {BO_ROPE_SCALING_KIND_LLAMA3, 8, 1, 4, 8192}},
+                                    no_scaling = {.dim = 4, .scaling = {.kind = 7}},
+                                    no_factor = {.dim = 4, .scaling = {.kind = BO_ROPE_SCALING_KIND_LINEAR}},
+                                    crossed = {.dim = 4, .scaling = {BO_ROPE_SCALING_KIND_LLAMA3, 8, 4, 1, 8192}},
+                                    unknown = {.dim = 4, .scaling = {BO_ROPE_SCALING_KIND_LLAMA3, 8, 1, 4, 0}};
     const shape_case cases[] = {
         FITS(bo_shape_embed, NULL, LIST(INTEGERS(5, 1), FLOATS(9, 3)), LIST(FLOATS(5, 3))),
         REFUSED("embed: the column of indices is 5 x 1 floats", bo_shape_embed, NULL, LIST(FLOATS(5, 1), FLOATS(9, 3))),
@@ -91,6 +96,11 @@ static void tables_and_positions(void **state)
         REFUSED("the base is -1", bo_shape_rope, &below, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
         REFUSED("the base is 1e-300", bo_shape_rope, &tiny, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
         REFUSED("unknown layout 5", bo_shape_rope, &other, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        FITS(bo_shape_rope, &llama3, LIST(FLOATS(5, 8), INTEGERS(5, 1)), LIST(FLOATS(5, 8))),
+        REFUSED("unknown scaling 7", bo_shape_rope, &no_scaling, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        REFUSED("factor of the scaling is 0", bo_shape_rope, &no_factor, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        REFUSED("low = 4 and high = 1", bo_shape_rope, &crossed, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        REFUSED("original = 0", bo_shape_rope, &unknown, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
     };
     bo_context *context = test_context(1);
     CHECK(cases);
@@ -103,7 +113,7 @@ static void matrices(void **state)
     static const bo_linear_attributes one = {.weights = 1}, full = {.weights = 1, .bias = true, .residual = true},
                                       two = {.weights = 2, .bias = true}, five = {.weights = 5},
                                       both = {.weights = 2, .residual = true}, none = {0};
-    static const bo_cross_entropy_attributes ce = {0}, scaled = {.scale = INFINITY};
+    static const bo_cross_entropy_attributes ce = {0}, scaled = {.scale = INFINITY}, biased = {.bias = true};
     const shape_case cases[] = {
         FITS(bo_shape_linear, &one, LIST(FLOATS(5, 3), FLOATS(4, 3)), LIST(FLOATS(5, 4))),
         FITS(bo_shape_linear, &full, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(1, 4), FLOATS(5, 4)), LIST(FLOATS(5, 4))),
@@ -123,6 +133,10 @@ static void matrices(void **state)
              LIST(FLOATS(1, 1), FLOATS(5, 1))),
         REFUSED("expected 9 x 3", bo_shape_cross_entropy, &ce, LIST(FLOATS(5, 3), FLOATS(9, 4), INTEGERS(5, 1))),
         REFUSED("targets is 4 x 1", bo_shape_cross_entropy, &ce, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(4, 1))),
+        FITS(bo_shape_cross_entropy, &biased, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(1, 9)),
+             LIST(FLOATS(1, 1), FLOATS(5, 1))),
+        REFUSED("the bias is 1 x 8", bo_shape_cross_entropy, &biased,
+                LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(1, 8))),
         REFUSED("the scale is inf", bo_shape_cross_entropy, &scaled, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1))),
     };
     bo_context *context = test_context(1);

@@ -93,6 +93,16 @@ static void test_options(void **state)
     desc.attention.clamp = 0.1;
     desc.attention.one_draw = true;
     check_trip(*state, &desc, "options");
+    desc = test_desc("softmax"); /* no family has a block of this kind with these biases */
+    desc.block = BO_BLOCK_PARALLEL, desc.mlp = BO_MLP_GEGLU, desc.head_bias = true, desc.query_norm = BO_CHOICE_YES;
+    desc.attention_bias = BO_CHOICE_YES, desc.output_bias = BO_CHOICE_NO, desc.mlp_bias = BO_CHOICE_NO;
+    desc.embedding_scale = 2.5, desc.residual_scale = 0.6, desc.logit_scale = 0.7, desc.rotated = 4;
+    desc.rope_scaling = (bo_rope_scaling){BO_ROPE_SCALING_KIND_LLAMA3, 2, 1, 4, 20};
+    desc.attention.window = 3, desc.window_first = 1, desc.window_period = 3;
+    check_trip(*state, &desc, "options of pretrained models");
+    desc = test_desc("softmax"); /* a Qwen3 with everything that its configuration does not have */
+    desc.mlp = BO_MLP_SWIGLU, desc.query_norm = BO_CHOICE_YES, desc.dropout = 0.2, desc.sigma = 0.75, desc.seed = 9;
+    check_trip(*state, &desc, "qwen3");
     desc = test_desc("favor#");
     desc.attention.features.sampling = BO_SAMPLING_OPTIMAL;
     check_trip(*state, &desc, "sampling optimal");
@@ -218,7 +228,7 @@ static void test_lies(void **state)
         {"\"hidden_size\": 16", "\"hidden_size\": 1e300", "\"hidden_size\" should be a whole number below 2^53, found",
          BO_FORMAT},
         {"\"vocab_size\": 256", "\"vocab_size\": 1000000000", "vocab must be at most", BO_FORMAT},
-        {"\"vocab_size\": 256", "\"vocab_size\": 255", "expected shape (255, 16)", BO_FORMAT},
+        {"\"vocab_size\": 256", "\"vocab_size\": 255", "expected shape (255, 16), found (256, 16)", BO_FORMAT},
         {"\"vocab_size\": 256,", "", "\"vocab_size\" is missing", BO_FORMAT},
         {"\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "key_heads must divide", BO_FORMAT},
         {"\"head_dim\": 8", "\"head_dim\": 7", "must be even", BO_FORMAT},
@@ -233,6 +243,8 @@ static void test_lies(void **state)
         {"\"hidden_act\": \"relu2\"", "\"hidden_act\": \"silu\"", "gate_proj", BO_FORMAT},
         {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "lm_head.weight", BO_FORMAT},
         {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1", "true or false, found 1", BO_FORMAT},
+        {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "should be bochner or one of llama, mistral, ",
+         BO_UNSUPPORTED},
         {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "found bert", BO_UNSUPPORTED},
         {"\"model_type\"", "\"model\"", "\"model_type\" is missing", BO_FORMAT},
         {"\"bochner_format\": 1", "\"bochner_format\": 3", "reads formats up to 2", BO_VERSION},

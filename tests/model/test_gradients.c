@@ -57,6 +57,33 @@ static void of_every_part(void **state)
     bo_context_destroy(context);
 }
 
+/* Options of pretrained models: blocks, biases, factors, RoPE of a part of each head with scaled frequencies, and windows
+ * in some of the layers. */
+static void of_every_option(void **state)
+{
+    (void)state;
+    static const bo_rope_scaling scalings[] = {
+        {0}, {.kind = BO_ROPE_SCALING_KIND_LINEAR, .factor = 1.5}, {BO_ROPE_SCALING_KIND_LLAMA3, 2, 1, 4, 20}};
+    static const bo_mlp mlps[] = {BO_MLP_GEGLU, BO_MLP_GEGLU_TANH, BO_MLP_SILU, BO_MLP_SWIGLU, BO_MLP_GELU_TANH};
+    bo_context *context = test_context(2);
+    for (unsigned i = 0; i < 6; i++) {
+        bo_model_desc desc = small_desc(context, "softmax");
+        char name[64];
+        desc.block = (bo_block)(i % 3), desc.mlp = mlps[i % 5], desc.norm = (bo_norm)(i / 2 % 2);
+        desc.heads = 2, desc.key_heads = i % 2 ? 1 : 0, desc.head_dim = 6, desc.rotated = i % 2 ? 4 : 0;
+        desc.attention_bias = i % 3 ? BO_CHOICE_YES : BO_CHOICE_NO,
+        desc.mlp_bias = i % 2 ? BO_CHOICE_YES : BO_CHOICE_NO;
+        desc.output_bias = i % 3 == 2 ? BO_CHOICE_NO : BO_CHOICE_AUTO, desc.head_bias = i % 2, desc.untied = i % 4 < 2;
+        desc.embedding_scale = i % 2 ? 2.5 : 0, desc.residual_scale = i > 2 ? 0.6 : 0,
+        desc.logit_scale = i > 3 ? 0.7 : 0;
+        desc.rope_scaling = scalings[i / 2 % 3];
+        desc.attention.window = i % 3 ? 3 : 0, desc.window_first = i % 3 == 1, desc.window_period = i % 3 == 2 ? 2 : 0;
+        snprintf(name, sizeof name, "options %u", i);
+        check(context, name, &desc, &(bo_graph_pass){0});
+    }
+    bo_context_destroy(context);
+}
+
 static void checkpoints_and_threads_change_nothing(void **state)
 {
     (void)state;
@@ -116,9 +143,8 @@ static void micro_batches_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_every_attention),
-        cmocka_unit_test(of_every_part),
-        cmocka_unit_test(checkpoints_and_threads_change_nothing),
+        cmocka_unit_test(of_every_attention),   cmocka_unit_test(of_every_part),
+        cmocka_unit_test(of_every_option),      cmocka_unit_test(checkpoints_and_threads_change_nothing),
         cmocka_unit_test(micro_batches_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
-/* Comparison with transformers (version 5.17): tiny models with random weights, written by transformers with their
- * float32 logits. Covers RoPE in halves, RMSNorm, SwiGLU, grouped queries, the attention scale and untied output
- * (Llama); learned positions, LayerNorm, tanh GELU, biases and tied embeddings (GPT-2); and the names and layouts of
- * the weights of both. */
+/* Comparison with transformers (version 5): tiny models with random weights, written by transformers with their float32
+ * logits, and made again by scripts/reference-models. Covers every family of src/model/families.c: RoPE and its scaling,
+ * norms, activation functions, grouped queries, windows shorter than the text, parallel blocks, biases, tied and untied
+ * output, and the names, layouts and storage of the weights. */
 #include "io/tensors.h"
 #include "io/files.h"
 #include "models.h"
@@ -47,14 +47,14 @@ static void close_reference(reference *r)
 
 /* Both sides are float32: each logit is a sum of 64 products after three layers, so errors of about 1e-6 of the largest
  * logit are expected; any difference of formula would exceed 2e-5. */
-static void check_logits(bo_context *context, const reference *r, bool pieces)
+static void check_logits(bo_context *context, const reference *r, size_t chunk, bool at_once)
 {
     bo_session *session;
     float *logits = malloc(r->vocab * sizeof *logits);
     size_t at = 0;
     double worst = 0, largest = 0;
-    assert_ok(context, bo_session_create(context, r->model, &(bo_session_desc){.chunk = pieces ? 0 : 1}, &session));
-    for (size_t i = 0; i < r->row_count; i++) {
+    assert_ok(context, bo_session_create(context, r->model, &(bo_session_desc){.chunk = chunk}, &session));
+    for (size_t i = at_once ? r->row_count - 1 : 0; i < r->row_count; i++) {
         size_t next = (size_t)r->rows[i] + 1;
         assert_ok(context, bo_session_feed(context, session, r->ids + at, next - at, logits));
         at = next;
@@ -89,13 +89,21 @@ static void check_greedy(bo_context *context, const reference *r)
     free(logits);
 }
 
+/* In pieces, token by token, in small chunks, and all tokens at once. */
+static void check_all(bo_context *context, const reference *r)
+{
+    check_logits(context, r, 0, false);
+    check_logits(context, r, 1, false);
+    check_logits(context, r, 3, false);
+    check_logits(context, r, 0, true);
+    check_greedy(context, r);
+}
+
 static void check(const char *name)
 {
     bo_context *context = test_context(2);
     reference r = open_reference(context, name);
-    check_logits(context, &r, true);
-    check_logits(context, &r, false);
-    check_greedy(context, &r);
+    check_all(context, &r);
     close_reference(&r);
     bo_context_destroy(context);
 }
@@ -112,20 +120,80 @@ static void test_gpt2(void **unused)
     check("gpt2-tiny");
 }
 
-/* Saved in our format it is the same model. */
-static void test_as_our_own(void **state)
+/* ---- families ---------------------------------------------------------------------------------------------------- */
+
+/* tests/data/families: names, and the "model_type" of each. */
+static const char *const families[][2] = {{"llama", "llama"},
+                                          {"llama3", "llama"},
+                                          {"llama-linear", "llama"},
+                                          {"mistral", "mistral"},
+                                          {"mistral-full", "mistral"},
+                                          {"qwen2", "qwen2"},
+                                          {"qwen2-window", "qwen2"},
+                                          {"qwen3", "qwen3"},
+                                          {"qwen3-window", "qwen3"},
+                                          {"gemma", "gemma"},
+                                          {"gpt2", "gpt2"},
+                                          {"gpt2-relu", "gpt2"},
+                                          {"gpt_neox", "gpt_neox"},
+                                          {"gpt_neox-sequential", "gpt_neox"},
+                                          {"phi", "phi"},
+                                          {"phi3", "phi3"},
+                                          {"phi3-partial", "phi3"},
+                                          {"starcoder2", "starcoder2"},
+                                          {"starcoder2-plain", "starcoder2"},
+                                          {"stablelm", "stablelm"},
+                                          {"stablelm-parallel", "stablelm"},
+                                          {"granite", "granite"}};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static reference open_family(bo_context *context, size_t index)
+{
+    char name[64];
+    snprintf(name, sizeof name, "families/%s", families[index][0]);
+    print_message("%s\n", name);
+    return open_reference(context, name);
+}
+
+static void test_families(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < FAMILIES; i++) {
+        reference r = open_family(context, i);
+        check_all(context, &r);
+        close_reference(&r);
+    }
+    bo_context_destroy(context);
+}
+
+static void check_type(test_folder *folder, const char *type)
+{
+    char text[4096] = "", wanted[64];
+    const char *path = test_path(folder, "config.json");
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    snprintf(wanted, sizeof wanted, "\"model_type\": \"%s\"", type);
+    if (!strstr(text, wanted)) fail_msg("no %s in %s", wanted, text);
+}
+
+/* Saved, a model keeps its family, and it is the same model when it is loaded again. */
+static void test_saved(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    static const char *const names[] = {"llama-tiny", "gpt2-tiny"};
-    for (size_t i = 0; i < 2; i++) {
-        reference r = open_reference(context, names[i]);
-        bo_model *own;
+    for (size_t i = 0; i < FAMILIES; i++) {
+        reference r = open_family(context, i);
+        bo_model *again;
         assert_ok(context, bo_model_save(context, r.model, folder->path));
-        assert_ok(context, bo_model_load(context, folder->path, &own));
+        check_type(folder, families[i][1]);
+        assert_ok(context, bo_model_load(context, folder->path, &again));
+        assert_int_equal(bo_model_fingerprint(again), bo_model_fingerprint(r.model));
         bo_model_destroy(r.model);
-        r.model = own;
-        check_logits(context, &r, true);
+        r.model = again;
+        check_logits(context, &r, 0, false);
         close_reference(&r);
     }
 }
@@ -135,7 +203,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),
         cmocka_unit_test(test_gpt2),
-        cmocka_unit_test_setup_teardown(test_as_our_own, test_setup, test_teardown),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test_setup_teardown(test_saved, test_setup, test_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

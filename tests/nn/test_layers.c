@@ -98,15 +98,33 @@ static double project(const bench *b, const char *layer, bool bias, const double
     return bias ? sum + weight_at(b, name, out) : sum;
 }
 
+static double gelu(double x)
+{
+    return x * 0.5 * erfc(-x / sqrt(2));
+}
+
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
 static double act(bo_mlp kind, double gate, double up)
 {
     switch (kind) {
     case BO_MLP_GELU:
-        return up * 0.5 * erfc(-up / sqrt(2));
+        return gelu(up);
     case BO_MLP_GELU_TANH:
-        return 0.5 * up * (1 + tanh(sqrt(2 / acos(-1)) * (up + 0.044715 * up * up * up)));
+        return gelu_tanh(up);
     case BO_MLP_SWIGLU:
         return gate / (1 + exp(-gate)) * up;
+    case BO_MLP_GEGLU:
+        return gelu(gate) * up;
+    case BO_MLP_GEGLU_TANH:
+        return gelu_tanh(gate) * up;
+    case BO_MLP_SILU:
+        return up / (1 + exp(-up));
+    case BO_MLP_RELU:
+        return up > 0 ? up : 0;
     default:
         return up > 0 ? up * up : 0;
     }
@@ -118,17 +136,19 @@ static void check_mlp(bo_mlp kind, bool bias, double dropout)
     bench b;
     float found[ROWS * WIDTH];
     open_bench(&b);
-    bo_mlp_layer desc = {.kind = kind, .hidden = HIDDEN, .bias = bias, .dropout = dropout};
+    const double factor = bias ? 1 : 0.7;
+    bo_mlp_layer desc = {.kind = kind, .hidden = HIDDEN, .bias = bias, .dropout = dropout, .factor = factor};
     run(&b, bo_nn_mlp(b.graph, "mlp", b.x, b.residual, &desc), &(bo_graph_pass){0}, found);
     for (size_t r = 0; r < ROWS; r++) {
         double x[WIDTH], hidden[HIDDEN];
         for (size_t i = 0; i < WIDTH; i++) x[i] = (double)b.input[r * WIDTH + i];
         for (size_t h = 0; h < HIDDEN; h++)
-            hidden[h] = act(kind, kind == BO_MLP_SWIGLU ? project(&b, "mlp.gate_proj", bias, x, WIDTH, h) : 0,
+            hidden[h] = act(kind, bo_nn_mlp_gated(kind) ? project(&b, "mlp.gate_proj", bias, x, WIDTH, h) : 0,
                             project(&b, "mlp.up_proj", bias, x, WIDTH, h));
         for (size_t i = 0; i < WIDTH; i++)
             assert_close((double)found[r * WIDTH + i],
-                         (double)b.rest[r * WIDTH + i] + project(&b, "mlp.down_proj", bias, hidden, HIDDEN, i), 1e-5);
+                         (double)b.rest[r * WIDTH + i] + factor * project(&b, "mlp.down_proj", bias, hidden, HIDDEN, i),
+                         1e-5);
     }
     close_bench(&b);
 }
@@ -136,7 +156,8 @@ static void check_mlp(bo_mlp kind, bool bias, double dropout)
 static void test_mlps(void **unused)
 {
     (void)unused;
-    static const bo_mlp kinds[] = {BO_MLP_RELU2, BO_MLP_GELU, BO_MLP_SWIGLU, BO_MLP_GELU_TANH};
+    static const bo_mlp kinds[] = {BO_MLP_RELU2, BO_MLP_GELU,       BO_MLP_SWIGLU, BO_MLP_GELU_TANH,
+                                   BO_MLP_GEGLU, BO_MLP_GEGLU_TANH, BO_MLP_RELU,   BO_MLP_SILU};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         check_mlp(kinds[i], false, 0);
         check_mlp(kinds[i], true, 0.5); /* not training: no dropout */

@@ -16,13 +16,27 @@ bo_angles bo_angles_in(size_t width, void *room)
     return (bo_angles){pairs, room, (double *)room + pairs};
 }
 
+/* Returns a frequency in turns per token after scaling. */
+static long double scaled(long double turns, const bo_rope_scaling *s)
+{
+    if (s->kind == BO_ROPE_SCALING_KIND_NONE) return turns;
+    const long double slow = turns / (long double)s->factor, original = (long double)s->original;
+    if (s->kind == BO_ROPE_SCALING_KIND_LINEAR) return slow;
+    const long double periods = original * turns; /* in a text of the first training */
+    if (periods < (long double)s->low) return slow;
+    if (periods > (long double)s->high) return turns;
+    const long double share = (periods - (long double)s->low) / ((long double)s->high - (long double)s->low);
+    return (1 - share) * slow + share * turns;
+}
+
 /* A position takes 31 of the 53 bits of a double, so `high` may have 22, relative to its frequency. Frequencies are a
  * geometric series; long double keeps their products exact to double. */
-void bo_angles_fill(size_t width, double base, void *room)
+void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *room)
 {
     bo_angles angles = bo_angles_in(width, room);
-    long double ratio = powl((long double)base, -2 / (long double)width), turns = 1 / two_pi;
-    for (size_t i = 0; i < angles.pairs; i++, turns *= ratio) {
+    long double ratio = powl((long double)base, -2 / (long double)width), plain = 1 / two_pi;
+    for (size_t i = 0; i < angles.pairs; i++, plain *= ratio) {
+        const long double turns = scaled(plain, scaling);
         int exponent;
         double mantissa = frexp((double)turns, &exponent);
         angles.high[i] = ldexp(floor(ldexp(mantissa, 22)), exponent - 22);

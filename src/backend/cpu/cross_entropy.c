@@ -1,6 +1,6 @@
-/* Cross-entropy of softmax(scale x Wᵀ), in blocks of rows whose logits take a few megabytes. A run with gradients
- * computes the logits once: they are replaced in place by their gradient, p - e_target, from which dx and dW are
- * computed before the next block. */
+/* Cross-entropy of softmax(scale x Wᵀ + b), in blocks of rows whose logits take a few megabytes. A run with gradients
+ * computes the logits once: they are replaced in place by their gradient, p - e_target, from which dx, dW
+ * and db are computed before the next block. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,13 @@ typedef struct job {
     double scale, dmean; /* scale of the logits; gradient of the loss through the mean */
     double smoothing;
     const float *dlosses; /* additional gradients per row; NULL: none */
+    const float *bias;    /* NULL: none */
 } job;
+
+static bool has_bias(const bo_op_call *call)
+{
+    return ((const bo_cross_entropy_attributes *)call->attributes)->bias;
+}
 
 static double scale_of(const bo_op_call *call)
 {
@@ -86,6 +92,7 @@ static void take_row(const job *j, size_t index)
         if (j->gradients) memset(logits, 0, j->vocabulary * sizeof *logits);
         return;
     }
+    if (j->bias) j->kernels->axpy(j->vocabulary, 1.0f, j->bias, logits);
     float largest = j->kernels->max(j->vocabulary, logits);
     double sum = 0, chosen = wanted(j, logits, target);
     for (size_t i = 0; i < j->vocabulary; i += SUM_LENGTH) {
@@ -134,18 +141,34 @@ static void make_logits(bo_context *context, const bo_op_call *call, const job *
                    (const float *)call->in[0].data + first * j->width, j->width, 1, &product, room);
 }
 
+/* Adds the gradient of the bias, a few columns at a time. The gradients in `logits` include the scale, which the bias
+ * does not have. */
+static void spread_bias(const job *j, bool add, float *out)
+{
+    enum { COLUMNS = BO_SIZE(64, 4) };
+    for (size_t first = 0; first < j->vocabulary; first += COLUMNS) {
+        const float *gradients = j->logits + first;
+        const size_t count = bo_min((size_t)COLUMNS, j->vocabulary - first);
+        double total[COLUMNS] = {0};
+        for (size_t r = 0; r < j->rows; r++, gradients += j->vocabulary)
+            for (size_t i = 0; i < count; i++) total[i] += (double)gradients[i];
+        for (size_t i = 0; i < count; i++) bo_put(&out[first + i], add, (float)(total[i] / j->scale));
+    }
+}
+
 /* Computes gradients from the gradients of the block's logits. */
 static void spread(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
 {
     size_t width = j->width;
     const float *x = (const float *)call->in[0].data + first * width;
-    float *dx = call->din[0], *dw = call->din[1];
+    float *dx = call->din[0], *dw = call->din[1], *db = has_bias(call) ? call->din[3] : NULL;
     if (dx)
         bo_gemm_in(context, false, false, j->rows, width, j->vocabulary, 1.0f, j->logits, j->vocabulary,
                    call->in[1].data, width, call->add[0] ? 1.0f : 0.0f, dx + first * width, width, room);
     if (dw)
         bo_gemm_in(context, true, false, j->vocabulary, width, j->rows, 1.0f, j->logits, j->vocabulary, x, width,
                    call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, room);
+    if (db) spread_bias(j, call->add[3] || first > 0, db);
 }
 
 /* Computes losses and, if the call has them, gradients. */
@@ -162,6 +185,7 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     j.gradients = gradients;
     j.scale = scale_of(call);
     j.smoothing = ((const bo_cross_entropy_attributes *)call->attributes)->smoothing;
+    if (has_bias(call)) j.bias = call->in[3].data;
     if (gradients && dmean && targets) j.dmean = (double)*dmean / (double)targets;
     void *room = j.logits + logit_floats(call);
     for (size_t first = 0; first < n; first += rows) {
@@ -198,7 +222,7 @@ static double operations(bo_context *context, const bo_op_call *call)
 const bo_op bo_cpu_cross_entropy = {
     .name = "cross-entropy",
     .attributes = sizeof(bo_cross_entropy_attributes),
-    .reads_inputs = 7,
+    .reads_inputs = 15,
     .stored_inputs = 1 << 1,
     .forward_in_backward = true,
     .shape = bo_shape_cross_entropy,

@@ -49,7 +49,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     if (learned)
         BO_TRY(bo_indices_check(context, &call->in[1], call->in[2].rows, "position", "position"));
     else
-        bo_angles_fill(width, 10000, call->scratch);
+        bo_angles_fill(width, 10000, &(bo_rope_scaling){0}, call->scratch);
     bo_blocks(context, call, call->in[0].rows, bo_block_rows(width), learned ? learned_block : sinusoidal_block);
     return BO_OK;
 }

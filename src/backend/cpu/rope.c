@@ -1,5 +1,5 @@
 /* Rotary positions (2104.09864): pairs (a, b) of the first `rotated` columns of each head are rotated by position times
- * base^(-2i / rotated): (a cos - b sin, a sin + b cos). Backward rotates by the negative angle. */
+ * base^(-2i / rotated), which a scaling may change: (a cos - b sin, a sin + b cos). Backward rotates by the negative angle. */
 #include "cpu.h"
 #include <string.h>
 #include "angles.h"
@@ -90,7 +90,7 @@ static void run(bo_context *context, const bo_op_call *call, bo_block_fn fn)
 {
     const bo_rope_attributes *a = call->attributes;
     rope r = rope_of(call);
-    bo_angles_fill(r.rotated, a->base != 0 ? a->base : 10000, call->scratch);
+    bo_angles_fill(r.rotated, a->base != 0 ? a->base : 10000, &a->scaling, call->scratch);
     bo_blocks(context, call, call->in[0].rows, bo_block_rows(r.columns), fn);
 }
 

@@ -1,0 +1,237 @@
+/* Weights of a model from a file, in the layout of its family. Numbers are converted from the mapped file a block of
+ * rows at a time. */
+#include <stdio.h>
+#include <string.h>
+#include "../io/numbers.h"
+#include "../kernels/kernels.h"
+#include "families.h"
+#include "files.h"
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* Finds the tensor of a weight. Files of a model without its output projection have no root, and GPT-NeoX has two names
+ * of the output projection. */
+static const bo_file_tensor *find_tensor(const bo_tensors *file, bo_family family, const bo_weight_place *at)
+{
+    const char *root = bo_family_root(family);
+    const bo_file_tensor *found = bo_tensors_find(file, at->tensor);
+    if (found || family == BO_FAMILY_BOCHNER) return found;
+    if (strncmp(at->tensor, root, strlen(root)) == 0) return bo_tensors_find(file, at->tensor + strlen(root));
+    return strcmp(at->tensor, "embed_out.weight") == 0 ? bo_tensors_find(file, "lm_head.weight") : NULL;
+}
+
+/* The shape of the tensor that contains a weight. */
+static void shape_of(const bo_weight *weight, const bo_weight_place *at, size_t shape[4])
+{
+    memcpy(shape, weight->shape, weight->rank * sizeof *shape);
+    shape[0] = at->rows;
+    if (!at->transposed) return;
+    shape[0] = weight->shape[1];
+    shape[1] = at->rows;
+}
+
+/* ---- what does not fit ------------------------------------------------------------------------------------------- */
+
+/* A list of tensors that do not fit the configuration, for one message. */
+typedef struct complaints {
+    char text[3072];
+    size_t length, count;
+} complaints;
+
+enum { MOST_COMPLAINTS = 20, NAME = 100 };
+
+/* Adds a line if there is room for it. */
+static void complain(complaints *c, const char *tensor, const char *problem)
+{
+    char line[2 * NAME + 80];
+    const int length = snprintf(line, sizeof line, "\n  tensor '%.*s'%s", NAME, tensor, problem);
+    if (c->count++ >= MOST_COMPLAINTS || c->length + (size_t)length >= sizeof c->text) return;
+    memcpy(c->text + c->length, line, (size_t)length + 1);
+    c->length += (size_t)length;
+}
+
+static size_t lines(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++) count += *text == '\n';
+    return count;
+}
+
+static bo_status refuse(bo_context *context, const bo_tensors *file, const complaints *c)
+{
+    const size_t shown = lines(c->text);
+    char more[40] = "";
+    if (!c->count) return BO_OK;
+    if (c->count == 1) return bo_fail(context, BO_FORMAT, "%s: %s", bo_tensors_path(file), c->text + 3);
+    if (c->count > shown) snprintf(more, sizeof more, "\n  and %zu more", c->count - shown);
+    return bo_fail(context, BO_FORMAT, "%s: %zu tensors do not fit config.json:%s%s", bo_tensors_path(file), c->count,
+                   c->text, more);
+}
+
+static void print_shape(size_t rank, const size_t *shape, char *out, size_t size)
+{
+    size_t length = (size_t)snprintf(out, size, "(");
+    for (size_t i = 0; i < rank && length < size; i++)
+        length += (size_t)snprintf(out + length, size - length, "%s%zu", i ? ", " : "", shape[i]);
+    if (length < size) snprintf(out + length, size - length, ")");
+}
+
+static bool is_read(bo_dtype dtype)
+{
+    return dtype == BO_F32 || dtype == BO_F16 || dtype == BO_BF16;
+}
+
+/* Checks the tensor of one weight. */
+static void check_tensor(const bo_weight *weight, const bo_weight_place *at, const bo_file_tensor *tensor,
+                         complaints *out)
+{
+    char expected[NAME], found[NAME], problem[2 * NAME + 40];
+    size_t shape[4];
+    shape_of(weight, at, shape);
+    print_shape(weight->rank, shape, expected, sizeof expected);
+    if (!tensor) {
+        snprintf(problem, sizeof problem, " is missing, expected shape %s", expected);
+    } else if (!is_read(tensor->dtype)) {
+        snprintf(problem, sizeof problem, ": expected dtype F32, F16 or BF16");
+    } else if (tensor->rank != weight->rank || memcmp(tensor->shape, shape, weight->rank * sizeof *shape) != 0) {
+        print_shape(tensor->rank, tensor->shape, found, sizeof found);
+        snprintf(problem, sizeof problem, ": expected shape %s, found %s", expected, found);
+    } else {
+        return;
+    }
+    complain(out, at->tensor, problem);
+}
+
+/* True if an earlier weight is in the same tensor, so that its problem has been reported. */
+static bool is_repeated(const bo_model *model, bo_family family, size_t index, const bo_weight_place *at)
+{
+    for (size_t i = index; i-- > 0 && index - i <= 4;) {
+        const bo_weight_place other = bo_family_place(family, &model->desc, bo_weights_at(model->weights, i));
+        if (strcmp(other.tensor, at->tensor) == 0) return true;
+    }
+    return false;
+}
+
+/* Checks that every weight is present with its shape, and that the file has no other tensors: a configuration smaller
+ * than the file is wrong, too. */
+static bo_status check_tensors(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
+                               bool *used)
+{
+    complaints found = {0};
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i);
+        const bo_weight_place at = bo_family_place(family, &model->desc, weight);
+        const bo_file_tensor *tensor = find_tensor(file, family, &at);
+        if (tensor) used[tensor - bo_tensors_at(file, 0)] = true;
+        if (!is_repeated(model, family, i, &at)) check_tensor(weight, &at, tensor, &found);
+    }
+    for (size_t i = 0; i < bo_tensors_count(file); i++) {
+        const char *name = bo_tensors_at(file, i)->name;
+        if (!used[i] && !bo_family_ignores(family, &model->desc, name))
+            complain(&found, name, " is not part of the model that config.json describes");
+    }
+    return refuse(context, file, &found);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+enum { BLOCK_FLOATS = BO_SIZE(1 << 18, 64) }; /* 1 MiB of numbers at a time */
+
+/* A block of rows of a weight. */
+typedef struct block {
+    const bo_kernels *kernels;
+    const bo_file_tensor *tensor;
+    const bo_weight_place *at;
+    size_t columns, first; /* first row of the block */
+    float *out;
+} block;
+
+static void convert(const block *b, size_t index, size_t count, float *out)
+{
+    const char *data = b->tensor->data;
+    const uint16_t *halves = (const uint16_t *)(const void *)data + index;
+    if (b->tensor->dtype == BO_F32)
+        memcpy(out, data + index * sizeof *out, count * sizeof *out);
+    else if (b->tensor->dtype == BO_BF16)
+        b->kernels->widen_bf16(count, halves, out);
+    else
+        for (size_t i = 0; i < count; i++) out[i] = bo_half_to_float(halves[i]);
+}
+
+static size_t row_in_file(const bo_weight_place *at, size_t row)
+{
+    return at->first + row / at->group * at->period + row % at->group;
+}
+
+/* Task: one row of the block. */
+static void read_row(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const block *b = arg;
+    const size_t row = row_in_file(b->at, b->first + index);
+    float *out = b->out + index * b->columns;
+    if (b->at->transposed)
+        for (size_t c = 0; c < b->columns; c++) convert(b, c * b->at->rows + row, 1, out + c);
+    else
+        convert(b, row * b->columns, b->columns, out);
+    for (size_t c = 0; b->at->offset != 0 && c < b->columns; c++) out[c] += b->at->offset;
+}
+
+/* Reads a weight through `room` for BLOCK_FLOATS numbers, or for one row if that is longer. */
+static bo_status read_weight(bo_context *context, const bo_tensors *file, const bo_backend *backend,
+                             const bo_weight *weight, const bo_weight_place *at, const bo_file_tensor *tensor,
+                             float *room)
+{
+    const size_t rows = weight->shape[0], count = weight->rows * weight->columns, columns = count / rows;
+    const size_t most = columns < BLOCK_FLOATS ? BLOCK_FLOATS / columns : 1;
+    const bo_kernels *kernels = bo_context_kernels(context);
+    block b = {.kernels = kernels, .tensor = tensor, .at = at, .columns = columns, .out = room};
+    for (; b.first < rows; b.first += most) {
+        const size_t here = rows - b.first < most ? rows - b.first : most;
+        bo_parallel(context, here, read_row, &b);
+        if (!kernels->finite(here * columns, room))
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' holds a number that is not finite",
+                           bo_tensors_path(file), tensor->name);
+        BO_TRY(backend->write(context, (char *)weight->data + b.first * columns * sizeof *room, room,
+                              here * columns * sizeof *room));
+    }
+    return BO_OK;
+}
+
+static size_t longest_row(const bo_weights *weights)
+{
+    size_t longest = BLOCK_FLOATS;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        const size_t columns = weight->rows * weight->columns / weight->shape[0];
+        if (columns > longest) longest = columns;
+    }
+    return longest;
+}
+
+static bo_status read_all(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file)
+{
+    float *room = bo_alloc_raw(context, longest_row(model->weights), sizeof *room, "weights that are read");
+    bo_status status = room ? BO_OK : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < bo_weights_count(model->weights); i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i);
+        const bo_weight_place at = bo_family_place(family, &model->desc, weight);
+        status = read_weight(context, file, bo_weights_backend(model->weights), weight, &at,
+                             find_tensor(file, family, &at), room);
+    }
+    bo_free(room);
+    return status;
+}
+
+bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file)
+{
+    bool *used = bo_alloc(context, bo_tensors_count(file), sizeof *used, "a list of tensors");
+    if (!used) return BO_MEMORY;
+    bo_status status = BO_OK;
+    if (family == BO_FAMILY_BOCHNER) status = bo_maps_read(context, model, file, used);
+    if (status == BO_OK) status = check_tensors(context, model, family, file, used);
+    bo_free(used);
+    if (status == BO_OK && !bo_weights_data(model->weights))
+        status = bo_weights_allocate(context, model->weights, false);
+    return status == BO_OK ? read_all(context, model, family, file) : status;
+}
