@@ -20,6 +20,15 @@ size_t cli_metrics_points(size_t classes)
     return classes > 2 ? CLI_SCORES / classes + 2 : classes ? CLI_SCORES : CLI_POINTS;
 }
 
+/* Reading zero rows with targets fails if there are none. */
+bool cli_has_target(cli_session *session, const bo_schema *schema, bo_stream *stream)
+{
+    float x;
+    double y;
+    size_t rows;
+    return bo_schema_targets(schema) > 0 && bo_stream_next(session->context, stream, 0, &x, &y, &rows) == BO_OK;
+}
+
 bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metrics **out)
 {
     const size_t points = cli_metrics_points(bo_machine_report(machine)->classes);

@@ -83,8 +83,10 @@ static bool write_header(cli_output *output)
     header[7] = 0;
     header[8] = (char)(HEADER - 10);
     header[9] = 0;
-    char shape[64];
-    if (output->columns == 1)
+    char shape[80];
+    if (output->group)
+        snprintf(shape, sizeof shape, "(%zu, %zu, %zu)", output->rows / output->group, output->group, output->columns);
+    else if (output->columns == 1)
         snprintf(shape, sizeof shape, "(%zu,)", output->rows);
     else
         snprintf(shape, sizeof shape, "(%zu, %zu)", output->rows, output->columns);

@@ -11,6 +11,7 @@ typedef struct cli_output {
     bo_output *whole; /* of the path */
     bool npy;
     size_t columns, item, rows; /* .npy: shape, and bytes per number (4 or 8) */
+    size_t group;               /* .npy: the shape is (rows / group, group, columns); 0: (rows, columns) */
 } cli_output;
 
 /* Each returns false after a message. `path` NULL is standard output. */

@@ -4,6 +4,8 @@
 #include "../common/metrics.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
+#include "../common/output.h"
+#include "eval_ids.h"
 #include "extrapolation.h"
 #include "network.h"
 #include "text_tasks.h"
@@ -21,6 +23,7 @@ typedef struct eval_options {
     unsigned tokenize; /* index of tokenizations */
     cli_translate_options translate;
     const char *plot;
+    cli_eval_ids_use ids;
     cli_network_data network;
 } eval_options;
 
@@ -32,6 +35,7 @@ typedef struct eval_job {
     const bo_model_desc *desc;
     bo_corpus *corpus;    /* of a language model */
     bo_evaluation result; /* of a language model */
+    bo_evaluation whole;  /* the same in float32, if the weights are stored in fewer bits */
     bo_texts *texts;      /* of a model with another task */
 } eval_job;
 
@@ -45,11 +49,26 @@ static const char *tokenization_name(unsigned index)
 /* The first given option that applies to language models only; NULL if there is none. */
 static const char *language_option(const eval_options *o)
 {
-    return o->field               ? "field"
+    return o->ids.ids             ? "ids"
+           : o->ids.logits        ? "logits-out"
+           : o->field             ? "field"
            : o->separator         ? "separator"
            : o->stateful          ? "stateful"
            : CLI_GIVEN(o, tokens) ? "tokens"
                                   : NULL;
+}
+
+/* The same for options that describe a text, which do not apply to ids. */
+static const char *corpus_option(const eval_options *o)
+{
+    return o->data.count           ? "data"
+           : o->field              ? "field"
+           : o->separator          ? "separator"
+           : o->stateful           ? "stateful"
+           : CLI_GIVEN(o, tokens)  ? "tokens"
+           : CLI_GIVEN(o, context) ? "context"
+           : CLI_GIVEN(o, last)    ? "last"
+                                   : NULL;
 }
 
 /* The same for options of classify and match only, and of translate only. */
@@ -82,6 +101,12 @@ static const char *text_option(const eval_options *o)
 
 /* ---- a language model -------------------------------------------------------------------------------------------- */
 
+/* The relative increase of the perplexity by weights of fewer bits. */
+static double cost_of(const eval_job *job)
+{
+    return job->result.perplexity / job->whole.perplexity - 1;
+}
+
 static void print_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
@@ -90,9 +115,11 @@ static void print_language(const eval_job *job)
     printf("Tokens      %s in %s, %s tokens per second\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
            cli_count((size_t)r->tokens_per_second).s);
     printf("State       %s per sequence\n", cli_bytes((double)r->state_bytes).s);
-    if (job->options->weights)
-        printf("Weights     %s, %s\n", bo_storage_name(bo_model_storage(job->model)),
-               cli_bytes((double)bo_model_bytes(job->model)).s);
+    if (!job->options->weights) return;
+    printf("Weights     %s, %s\n", bo_storage_name(bo_model_storage(job->model)),
+           cli_bytes((double)bo_model_bytes(job->model)).s);
+    printf("Cost        perplexity %s with float32 weights: %+.2f%%\n", cli_significant(job->whole.perplexity, 4).s,
+           100 * cost_of(job));
 }
 
 /* Tokens to read. */
@@ -133,7 +160,25 @@ static void json_language(const eval_job *job)
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
     cli_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
     cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
+    if (job->options->weights) {
+        cli_json_add_number(&json, "float32_perplexity", job->whole.perplexity);
+        cli_json_add_number(&json, "perplexity_cost", cost_of(job));
+    }
     cli_json_end(&json);
+}
+
+static bo_status evaluate_corpus(eval_job *job, bo_evaluation *out)
+{
+    return bo_model_evaluate(job->session->context, job->model, job->corpus, (size_t)window_of(job),
+                             job->options->tokens, out);
+}
+
+/* Evaluates the model with the chosen storage of its weights, and before that in float32. */
+static bo_status evaluate_weights(eval_job *job)
+{
+    bo_status status = job->options->weights ? evaluate_corpus(job, &job->whole) : BO_OK;
+    if (status == BO_OK) status = bo_model_set_storage(job->session->context, job->model, job->options->weights);
+    return status == BO_OK ? evaluate_corpus(job, &job->result) : status;
 }
 
 static bo_status evaluate_language(eval_job *job)
@@ -151,13 +196,24 @@ static bo_status evaluate_language(eval_job *job)
     cli_say(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
             cli_count((size_t)window_of(job)).s);
     if (!o->stateful) cli_say_extrapolation(job->session, job->desc, longest_window(job));
-    return bo_model_evaluate(context, job->model, job->corpus, (size_t)window_of(job), o->tokens, &job->result);
+    return evaluate_weights(job);
+}
+
+static int eval_ids(eval_job *job)
+{
+    const bo_status status = bo_model_set_storage(job->session->context, job->model, job->options->weights);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    return cli_eval_ids(job->session, job->model, &job->options->ids);
 }
 
 static int eval_language(eval_job *job)
 {
     const char *foreign = task_option(job->options);
     if (foreign) return cli_wrong_task_option(job->session, foreign, job->folder, BO_MODEL_TASK_LANGUAGE);
+    if (job->options->ids.ids) return eval_ids(job);
+    if (!bo_model_tokenizer(job->model))
+        return cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy",
+                        job->folder);
     const bo_status status = evaluate_language(job);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
@@ -221,7 +277,8 @@ static int evaluate_labels(const eval_job *job)
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_labels : print_labels)(job, &found, metrics);
-    const int ended = job->options->plot ? cli_plot(job->session, metrics, NULL, CLI_PLOT_CONFUSION, job->options->plot) : CLI_DONE;
+    const int ended =
+        job->options->plot ? cli_plot(job->session, metrics, NULL, CLI_PLOT_CONFUSION, job->options->plot) : CLI_DONE;
     bo_metrics_destroy(metrics);
     return ended;
 }
@@ -364,10 +421,12 @@ static int eval_network(cli_session *session, const cli_network_use *use)
 
 static int eval_model(eval_job *job)
 {
-    const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
+    bo_status status = bo_model_load(job->session->context, job->folder, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->folder, status);
     job->desc = bo_model_describe(job->model);
-    return job->desc->task == BO_MODEL_TASK_LANGUAGE ? eval_language(job) : eval_texts(job);
+    if (job->desc->task == BO_MODEL_TASK_LANGUAGE) return eval_language(job);
+    status = bo_model_set_storage(job->session->context, job->model, job->options->weights);
+    return status == BO_OK ? eval_texts(job) : cli_fail_status(job->session, status);
 }
 
 static int check_plot(const eval_options *o)
@@ -381,16 +440,29 @@ static int check_plot(const eval_options *o)
     return status;
 }
 
+static int check_ids(const eval_options *o)
+{
+    const char *ids = o->ids.ids, *logits = o->ids.logits, *foreign = ids ? corpus_option(o) : NULL;
+    if (foreign) return cli_wrong_use("eval", "--ids gives the tokens; leave out --%s", foreign);
+    if (logits && !ids) return cli_wrong_use("eval", "--logits-out needs --ids IDS.npy");
+    if (logits && !cli_ends_with(logits, ".npy"))
+        return cli_wrong_use("eval", "--logits-out: expected a file name that ends in .npy, found '%s'", logits);
+    return logits ? cli_paths_apart("eval", &(cli_path){"logits-out", logits}, 1, &(cli_path){"ids", ids}, 1)
+                  : CLI_DONE;
+}
+
 static int eval(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const eval_options *o = options;
     if (arguments->count != 1)
         return cli_wrong_use("eval", "expected one model folder, found %zu arguments", arguments->count);
-    if (o->data.count == 0) return cli_wrong_use("eval", "no data; give --data FILE");
+    if (o->data.count == 0 && !o->ids.ids) return cli_wrong_use("eval", "no data; give --data FILE or --ids IDS.npy");
     if (o->stateful && CLI_GIVEN(o, context)) return cli_wrong_use("eval", "give --stateful or --context, not both");
-    const cli_network_use use = {.data = o->network, .folder = arguments->items[0], .path = o->data.items[0]};
+    const cli_network_use use = {
+        .data = o->network, .folder = arguments->items[0], .path = o->data.count ? o->data.items[0] : NULL};
     int checked = cli_network_use_check("eval", &use, text_option(o));
     if (checked == CLI_DONE) checked = check_plot(o);
+    if (checked == CLI_DONE) checked = check_ids(o);
     if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open(&session, "eval", common, false)) return CLI_FAILED;
@@ -420,6 +492,11 @@ static const cli_option rows[] = {
     TEXT("field", "NAME", eval_options, field, "for JSON lines: name of the field with the text", .otherwise = "text"),
     TEXT("separator", "WORD", eval_options, separator, "for text files: text that ends a document",
          .otherwise = "one document per file"),
+    TEXT("ids", "IDS.npy", eval_options, ids.ids,
+         "for language models, instead of --data: token ids of shape (tokens) or (batch, tokens)"),
+    TEXT("logits-out", "L.npy", eval_options, ids.logits,
+         "with --ids: write the logits after every token, float32 of shape (tokens, vocabulary) or (batch, tokens, "
+         "vocabulary)"),
     SECTION("Evaluation"),
     COUNT("context", "N", eval_options, context,
           "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
@@ -428,7 +505,9 @@ static const cli_option rows[] = {
     FLAG("stateful", eval_options, stateful,
          "carry the state through the whole text, as in bochner train --stateful: the text is one window"),
     COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),
-    CHOICE("weights", "HOW", eval_options, weights, bo_storage_name, "storage of the weights in memory",
+    CHOICE("weights", "HOW", eval_options, weights, bo_storage_name,
+           "storage of the weights in memory; for language models, the text is also evaluated with float32 weights and "
+           "the increase of the perplexity is reported",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
     SECTION("Classify, match and translate"),
     COUNT("examples", "N", eval_options, examples, "maximum number of lines, chosen by --seed", .low = 1,
@@ -441,7 +520,7 @@ static const cli_option rows[] = {
 
 const cli_usage cli_eval_usage = {
     .command = "eval",
-    .synopsis = "DIR --data FILE [options]",
+    .synopsis = "DIR --data FILE [options]   or   DIR --ids IDS.npy [--logits-out L.npy]",
     .about =
         "Measures a model on data. DIR is a folder written by bochner train or Hugging Face, or a model in one "
         ".safetensors file. For a language model, it reports loss, bits per byte and perplexity; each token except "
@@ -450,6 +529,7 @@ const cli_usage cli_eval_usage = {
         "and perplexity. For a network, FILE is a table of examples, and it reports loss and accuracy or RMSE.",
     .examples = "  bochner eval model --data text.txt --last 0.1\n"
                 "  bochner eval model --data text.txt --context 16384 --json\n"
+                "  bochner eval model --data text.txt --weights int8\n"
                 "  bochner eval reviews --data reviews.tsv --last 0.1\n"
                 "  bochner eval german --data german-english.tsv --beam 4 --examples 20\n",
     .groups = {{rows, 0},
@@ -457,7 +537,8 @@ const cli_usage cli_eval_usage = {
                {cli_network_part_rows, offsetof(eval_options, network)},
                {cli_network_column_rows, offsetof(eval_options, network)},
                {cli_network_graph_rows, offsetof(eval_options, network)}},
-    .essential = {"data", "last", "context", "tokens", "examples", "beam", "plot", "json"},
+    .essential = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "examples", "beam", "plot",
+                  "json"},
 };
 
 int cli_eval(int argc, char **argv)

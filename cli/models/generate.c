@@ -2,6 +2,7 @@
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "extrapolation.h"
+#include "ids.h"
 #include "network.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -15,9 +16,9 @@
 
 typedef struct generate_options {
     cli_given was_given;
-    const char *prompt, *save, *load;
+    const char *prompt, *ids, *save, *load;
     cli_list stops;
-    size_t tokens, top_k;
+    size_t tokens, context, top_k;
     double temperature, top_p, repetition_penalty;
     bool greedy, echo;
     cli_translate_options translate;
@@ -29,10 +30,16 @@ typedef struct generate_job {
     const generate_options *options;
     bo_model *model;
     const bo_tokenizer *tokenizer;
+    const char *folder;
     void *input;      /* the prompt, if it was read from standard input; otherwise NULL */
     const char *echo; /* the prompt, if it is printed */
     size_t echo_length;
-    bo_ids prompt;
+    bo_ids encoded; /* the tokens of the prompt, */
+    cli_ids given;  /* or those of --ids */
+    const int32_t *prompt;
+    size_t prompt_count;
+    int32_t *ids; /* the generated tokens */
+    size_t ids_room;
     bo_session *reader;
     bo_sampler *sampler;
     float *logits;
@@ -53,17 +60,31 @@ static bool ok(generate_job *job, bo_status status)
 
 /* ---- the prompt -------------------------------------------------------------------------------------------------- */
 
-/* Without a prompt and a state, the prompt is the token that ends a text, or a line end. */
+/* A text that starts here has the special tokens of the tokenizer's template, such as <s>; one that continues a saved
+ * state has not. */
+static bool encode(generate_job *job, const char *text, size_t length)
+{
+    bo_context *context = job->session->context;
+    bo_status status = bo_tokenizer_encode(context, job->tokenizer, text, length, true, &job->encoded);
+    if (status == BO_OK && !job->options->load)
+        status = bo_tokenizer_add_specials(context, job->tokenizer, &job->encoded);
+    return ok(job, status);
+}
+
+/* Without a prompt and a state, the prompt is the template of the tokenizer, the token that ends a text, or a line
+ * end. */
 static bool begin_text(generate_job *job)
 {
     const int32_t end = bo_tokenizer_end(job->tokenizer);
     size_t bytes = 1;
     const char *text = end < 0 ? "\n" : bo_tokenizer_piece(job->tokenizer, end, &bytes);
     if (job->options->load) return true;
+    if (!encode(job, "", 0)) return false;
+    if (job->encoded.count > 0) return true;
     const bo_status status =
-        bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->prompt);
+        bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->encoded);
     if (status != BO_FORMAT && !ok(job, status)) return false;
-    if (job->prompt.count > 0) return true;
+    if (job->encoded.count > 0) return true;
     cli_fail(
         job->session,
         "no prompt, and the tokenizer has no token to start a text with (neither an end-of-text token nor a line end); "
@@ -71,11 +92,24 @@ static bool begin_text(generate_job *job)
     return false;
 }
 
-static bool read_prompt(generate_job *job)
+static bool read_ids(generate_job *job)
+{
+    const char *path = job->options->ids;
+    if (!cli_ids_load(job->session, path, bo_model_describe(job->model)->vocab, &job->given)) return false;
+    if (job->given.sequences == 1) return true;
+    cli_fail(job->session, "%s: expected one sequence of ids, found %zu", path, job->given.sequences);
+    return false;
+}
+
+static bool read_text(generate_job *job)
 {
     enum { MOST = 1 << 30 }; /* bytes of standard input */
     const char *prompt = job->options->prompt;
     size_t length = prompt ? strlen(prompt) : 0;
+    if (!job->tokenizer) {
+        cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy", job->folder);
+        return false;
+    }
     if (prompt && strcmp(prompt, "-") == 0) {
         if (!ok(job, bo_file_load(job->session->context, "-", MOST, &job->input, &length))) return false;
         prompt = job->input;
@@ -86,7 +120,16 @@ static bool read_prompt(generate_job *job)
         job->echo_length = length;
         if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
     }
-    return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->prompt));
+    return encode(job, prompt, length);
+}
+
+static bool read_prompt(generate_job *job)
+{
+    const bool ids = job->options->ids;
+    if (!(ids ? read_ids : read_text)(job)) return false;
+    job->prompt = ids ? job->given.items : job->encoded.items;
+    job->prompt_count = ids ? job->given.tokens : job->encoded.count;
+    return true;
 }
 
 /* ---- reading and sampling ---------------------------------------------------------------------------------------- */
@@ -98,11 +141,18 @@ static bool open_reader(generate_job *job)
     bo_context *context = job->session->context;
     uint64_t before = 0;
     if (o->load && !ok(job, bo_session_peek(context, o->load, &before))) return false;
-    const bo_session_desc desc = {.capacity = (size_t)before + job->prompt.count + job->tokens};
+    const uint64_t least = before + job->prompt_count;
+    if (o->context && least > o->context) {
+        cli_fail(job->session, "--context %zu: the prompt%s has %s tokens", o->context,
+                 o->load ? " and the loaded state" : "", cli_count(least).s);
+        return false;
+    }
+    const bo_session_desc desc = {.capacity = o->context ? o->context : (size_t)least + job->tokens};
     size_t all = 0;
     if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
-    job->extrapolates = cli_say_extrapolation(job->session, bo_model_describe(job->model), before + job->prompt.count);
+    job->extrapolates =
+        cli_say_extrapolation(job->session, bo_model_describe(job->model), o->context ? o->context : least);
     return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
 }
 
@@ -110,56 +160,83 @@ static bool open_reader(generate_job *job)
 static bool feed_prompt(generate_job *job)
 {
     enum { PIECE = 4096 };
-    const bo_ids *prompt = &job->prompt;
     bo_context *context = job->session->context;
     const double start = cli_now();
-    for (size_t at = 0; at < prompt->count; at += PIECE) {
-        const size_t count = prompt->count - at < PIECE ? prompt->count - at : PIECE;
+    for (size_t at = 0; at < job->prompt_count; at += PIECE) {
+        const size_t count = job->prompt_count - at < PIECE ? job->prompt_count - at : PIECE;
         if (cli_interrupted()) return ok(job, BO_CANCELED);
-        if (!ok(job, bo_session_feed(context, job->reader, prompt->items + at, count, NULL))) return false;
-        cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)prompt->count);
+        if (!ok(job, bo_session_feed(context, job->reader, job->prompt + at, count, NULL))) return false;
+        cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)job->prompt_count);
     }
     cli_progress_clear(&job->session->progress);
-    for (size_t i = 0; i < prompt->count; i++) bo_sampler_remember(job->sampler, prompt->items[i]);
+    for (size_t i = 0; i < job->prompt_count; i++) bo_sampler_remember(job->sampler, job->prompt[i]);
     job->prompt_seconds = cli_now() - start;
     return true;
 }
 
-/* Random numbers are indexed by the tokens read, so that a loaded state continues as if it had not been saved. If the state
- * is saved, the last token is read too. */
+static bool ends_text(const generate_job *job, int32_t id)
+{
+    size_t count;
+    const int32_t *ends = bo_model_end_tokens(job->model, &count);
+    for (size_t i = 0; i < count; i++)
+        if (ends[i] == id) return true;
+    return false;
+}
+
+/* Keeps a generated token, and shows its text. Returns false at a stop word. */
+static bool take(generate_job *job, int32_t id)
+{
+    size_t bytes = 0;
+    if (job->made == job->ids_room) {
+        job->ids_room = 2 * job->ids_room + 256;
+        int32_t *larger = cli_allocate(job->ids_room, sizeof *larger, "tokens");
+        if (job->made) memcpy(larger, job->ids, job->made * sizeof *larger);
+        free(job->ids);
+        job->ids = larger;
+    }
+    job->ids[job->made++] = id;
+    if (job->stream.out) job->session->generated++;
+    const char *piece = job->tokenizer ? bo_tokenizer_piece(job->tokenizer, id, &bytes) : "";
+    return cli_text_stream_add(&job->stream, piece, bytes);
+}
+
+/* Reads a generated token. Returns false if there is no room for it; *failed: after an error. */
+static bool read_made(generate_job *job, int32_t id, bool *failed)
+{
+    const bool full = bo_session_room(job->reader) == 0 ||
+                      (job->options->context && bo_session_tokens(job->reader) >= job->options->context);
+    if (full) job->reason = FULL;
+    *failed = !full && !ok(job, bo_session_feed(job->session->context, job->reader, &id, 1, job->logits));
+    return !full && !*failed;
+}
+
+/* Random numbers are indexed by the tokens read, so that a loaded state continues as if it had not been saved. If the
+ * state is saved, the last token is read too. */
 static bool make(generate_job *job)
 {
     const generate_options *o = job->options;
     bo_context *context = job->session->context;
     const size_t vocab = bo_model_describe(job->model)->vocab;
-    const int32_t end = bo_tokenizer_end(job->tokenizer);
     const double start = cli_now();
+    bool failed = false;
     bo_sampler_set_drawn(job->sampler, bo_session_tokens(job->reader));
     if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
     for (bool more = true; more && job->made < job->tokens;) {
         if (cli_interrupted()) return ok(job, BO_CANCELED);
-        size_t bytes;
         bo_span_begin(context, "sample");
         const int32_t id = bo_sampler_next(job->sampler, job->logits, vocab);
         bo_span_end(context);
-        if (id == end) {
+        if (ends_text(job, id)) {
             job->reason = "end";
             break;
         }
-        const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
-        more = cli_text_stream_add(&job->stream, piece, bytes);
-        job->made++;
-        if (job->stream.out) job->session->generated++;
+        more = take(job, id);
         if (!more) job->reason = "stop";
         const bool read = o->save || (more && job->made < job->tokens);
-        if (read && bo_session_room(job->reader) == 0) {
-            job->reason = FULL;
-            break;
-        }
-        if (read && !ok(job, bo_session_feed(context, job->reader, &id, 1, job->logits))) return false;
+        if (read && !read_made(job, id, &failed)) break;
     }
     job->seconds = cli_now() - start;
-    return true;
+    return !failed;
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
@@ -190,10 +267,13 @@ static void print_json(const generate_job *job)
     if (job->stream.length) memcpy(all + job->echo_length, job->stream.text, job->stream.length);
     char *text = printable(all, job->echo_length + job->stream.length);
     cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "text", text);
-    cli_json_add_count(&json, "prompt_tokens", job->prompt.count);
+    if (job->tokenizer) cli_json_add_text(&json, "text", text);
+    cli_json_array(&json, "ids");
+    for (size_t i = 0; i < job->made; i++) cli_json_add_count(&json, NULL, (size_t)job->ids[i]);
+    cli_json_end(&json);
+    cli_json_add_count(&json, "prompt_tokens", job->prompt_count);
     cli_json_add_count(&json, "tokens", job->made);
-    cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt.count, job->prompt_seconds));
+    cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
     cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
     cli_json_add_count(&json, "state_bytes", job->state_bytes);
     cli_json_add_text(&json, "finish_reason", job->reason);
@@ -202,18 +282,26 @@ static void print_json(const generate_job *job)
     free(all);
 }
 
+static void print_ids(const generate_job *job)
+{
+    for (size_t i = 0; i < job->made; i++) printf("%s%d", i ? " " : "", (int)job->ids[i]);
+    putchar('\n');
+}
+
 static bool finish(generate_job *job)
 {
     const generate_options *o = job->options;
     cli_text_stream_end(&job->stream);
     if (job->session->common.json)
         print_json(job);
-    else
+    else if (job->tokenizer)
         putchar('\n');
+    else
+        print_ids(job);
     cli_streams_flush(); /* before the messages below, which go to standard error */
     if (job->reason == FULL)
-        cli_warn(job->session, "the text ends because the context is full: this model reads at most %s tokens",
-                 cli_count(bo_session_tokens(job->reader)).s);
+        cli_warn(job->session, "the text ends because the context is full: %s reads at most %s tokens",
+                 o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
     if (!job->extrapolates)
         cli_say_extrapolation(job->session, bo_model_describe(job->model), bo_session_tokens(job->reader));
     if (o->save &&
@@ -260,15 +348,16 @@ static bool open_model(generate_job *job, const char *folder)
     const bo_status status = cli_model_load(context, folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
     job->tokenizer = bo_model_tokenizer(job->model);
-    if (!job->tokenizer)
-        cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", folder);
-    return job->tokenizer != NULL;
+    job->folder = folder;
+    return true;
 }
 
 /* The first given option that does not apply to translation; NULL if there is none. */
 static const char *language_option(const generate_options *o)
 {
     return o->echo                     ? "echo"
+           : o->ids                    ? "ids"
+           : o->context                ? "context"
            : o->stops.count            ? "stop"
            : o->temperature > 0        ? "temperature"
            : o->top_k                  ? "top-k"
@@ -334,6 +423,9 @@ static int generate(void *options, const cli_common *common, const cli_arguments
                              o->temperature > 0 ? "temperature"
                              : o->top_k         ? "top-k"
                                                 : "top-p");
+    if (o->ids && (o->prompt || o->echo))
+        return cli_wrong_use("generate", "--ids gives the prompt as tokens; leave out --%s",
+                             o->prompt ? "prompt" : "echo");
     const int checked = check_outputs(o, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
@@ -346,7 +438,9 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     bo_sampler_destroy(job.sampler);
     bo_session_destroy(job.reader);
     bo_model_destroy(job.model);
-    bo_ids_free(&job.prompt);
+    bo_ids_free(&job.encoded);
+    cli_ids_free(&job.given);
+    free(job.ids);
     free(job.logits);
     bo_free(job.input);
     free(job.stream.text);
@@ -358,9 +452,15 @@ static const cli_option text_rows[] = {
     SECTION("Text"),
     TEXT("prompt", "TEXT|-", generate_options, prompt, "text to continue; -: read from standard input",
          .may_be_empty = true),
+    TEXT("ids", "IDS.npy", generate_options, ids,
+         "token ids to continue, instead of --prompt; the generated ids are in the output of --json, and are printed "
+         "if the model has no tokenizer"),
     FLAG("echo", generate_options, echo, "also print the prompt"),
     COUNT("tokens", "N", generate_options, tokens, "maximum number of tokens to generate", .high = 1 << 30,
           .otherwise = "256; for translation, twice the source tokens plus 50"),
+    COUNT("context", "N", generate_options, context,
+          "maximum tokens of prompt and continuation; more than in training are accepted with a warning", .low = 1,
+          .otherwise = "as many as the prompt and --tokens need"),
     LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
     SECTION("Sampling"),
     REAL_OR_AUTO("temperature", generate_options, temperature, "sampling temperature", .otherwise = "1"),
@@ -398,7 +498,7 @@ const cli_usage cli_generate_usage = {
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
                 "  bochner generate german --beam 4 <german.txt\n",
     .groups = {{text_rows, 0}, {cli_translate_rows, offsetof(generate_options, translate)}, {model_rows, 0}},
-    .essential = {"prompt", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
+    .essential = {"prompt", "ids", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
                   "load-state", "seed", "json"},
 };
 

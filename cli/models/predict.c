@@ -288,16 +288,6 @@ static bool open_model(predict_job *job)
     return true;
 }
 
-/* Whether the file also has the target: reading zero rows with targets fails if it does not. */
-static bool find_target(predict_job *job)
-{
-    float x;
-    double y;
-    size_t rows;
-    return bo_schema_targets(job->schema) > 0 &&
-           bo_stream_next(job->session->context, job->stream, 0, &x, &y, &rows) == BO_OK;
-}
-
 /* A model saved through the API may have no schema: then all columns of the file are inputs. */
 static bool open_data(predict_job *job)
 {
@@ -315,7 +305,7 @@ static bool open_data(predict_job *job)
         return false;
     }
     if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
-    job->has_target = !own && find_target(job);
+    job->has_target = !own && cli_has_target(job->session, job->schema, job->stream);
     const char *copy = job->options->copy;
     return !copy || cli_copied_open(job->session, &job->copied, job->data_path, job->options->format, copy);
 }

@@ -148,16 +148,6 @@ static bool open_model(cli_explain_job *job)
     return true;
 }
 
-/* Whether the file also has the target: reading zero rows with targets fails if it does not. */
-static bool find_target(cli_explain_job *job)
-{
-    float x;
-    double y;
-    size_t rows;
-    return bo_schema_targets(job->schema) > 0 &&
-           bo_stream_next(job->session->context, job->stream, 0, &x, &y, &rows) == BO_OK;
-}
-
 /* The output that --target names, or the default. Returns false after a message. */
 static bool find_shown(cli_explain_job *job)
 {
@@ -191,7 +181,7 @@ bool cli_explain_open(cli_explain_job *job)
         return false;
     }
     if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
-    job->has_target = !own && find_target(job);
+    job->has_target = !own && cli_has_target(job->session, job->schema, job->stream);
     find_columns(job);
     job->desc = (bo_explain_desc){.columns = job->columns,
                                   .starts = job->starts,

@@ -36,6 +36,7 @@
  * - model.h: models: create, load, save, evaluate, generate
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
+ * - convert.h: conversion of models of other programs
  *
  * Training:
  *
@@ -56,6 +57,7 @@
 #define BOCHNER_H
 
 #include <bochner/base.h>
+#include <bochner/convert.h>
 #include <bochner/data.h>
 #include <bochner/drift.h>
 #include <bochner/embedding.h>

@@ -701,6 +701,18 @@ BO_API uint64_t bo_session_room(const bo_session *session);
 BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
                                   size_t count, float *losses);
 
+/** Reads tokens as bo_session_feed() and returns the logits after each of them.
+ *
+ * @param context      the context
+ * @param session      the session
+ * @param ids          the tokens
+ * @param count        the number of tokens
+ * @param[out] logits  `count` rows with one number per id of the vocabulary
+ * @return as bo_session_feed()
+ */
+BO_API bo_status bo_session_logits(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
+                                   float *logits);
+
 /** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
  *
  * @param context      the context

@@ -269,10 +269,11 @@ static bool is_member(const bo_machine *machine, const bo_machine *other)
            a->target_scale == b->target_scale && bo_is_sections(other->phi) && other->others_count == 0;
 }
 
+static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_machine **out, bo_schema **schema);
+
 static bo_status load_members(bo_context *context, const bo_tensors *file, bo_machine *machine)
 {
     const char *path = bo_tensors_path(file);
-    if (machine->report.members <= 1) return BO_OK;
     const size_t count = machine->report.members - 1;
     double total = 0;
     for (size_t i = 0; i <= count; i++) total += machine->share[i] > 0 ? machine->share[i] : -1;
@@ -287,7 +288,9 @@ static bo_status load_members(bo_context *context, const bo_tensors *file, bo_ma
         const size_t any[] = {0};
         name_member(i, &member);
         BO_TRY(bo_tensors_require(context, file, member.name, BO_U8, 1, any, &tensor));
-        BO_TRY(bo_machine_load_memory(context, tensor->data, tensor->bytes, &machine->others[i], NULL));
+        bo_tensors *inner;
+        BO_TRY(bo_tensors_open_memory(context, path, tensor->data, tensor->bytes, &inner));
+        BO_TRY(load(context, inner, true, &machine->others[i], NULL));
         machine->others_count++;
         if (!is_member(machine, machine->others[i]))
             return bo_fail(context, BO_FORMAT,
@@ -425,7 +428,7 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                           "%s: the description of the machine is inconsistent; the file may be damaged", path);
 }
 
-static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_machine *machine)
+static bo_status load_machine(bo_context *context, const bo_tensors *file, bool member, bo_machine *machine)
 {
     const char *path = bo_tensors_path(file), *report = bo_tensors_meta(file, "machine");
     const char *map = bo_tensors_meta(file, "features");
@@ -435,6 +438,12 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     BO_TRY(report_from_json(context, path, report, machine));
     BO_TRY(bo_features_unpack(context, file, map, &machine->phi));
     BO_TRY(check_report(context, path, machine));
+    if (member && machine->report.members > 1) /* checked before they are read, so that files nest once at most */
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: a member of the committee is itself a committee of %zu machines; expected a single machine; "
+            "the file may be damaged",
+            path, machine->report.members);
     if (!machine->report.classes && machine->report.target_scale == BO_TARGET_SCALE_AUTO)
         machine->report.target_scale = BO_TARGET_SCALE_LINEAR;
     const bo_features_desc *desc = bo_features_describe(machine->phi);
@@ -458,7 +467,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     if (!check_interval_numbers(machine))
         return bo_fail(context, BO_FORMAT,
                        "%s: expected bounds of intervals in ascending order; the file may be damaged", path);
-    BO_TRY(load_members(context, file, machine));
+    if (machine->report.members > 1) BO_TRY(load_members(context, file, machine));
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0)
             return bo_fail(context, BO_FORMAT, "%s: expected positive penalties; the file may be damaged", path);
@@ -477,14 +486,14 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
                    r->classes, r->outputs);
 }
 
-/* Reads and closes the file. */
-static bo_status load(bo_context *context, bo_tensors *file, bo_machine **out, bo_schema **schema)
+/* Reads and closes the file. `member`: it is in the file of a committee. */
+static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_machine **out, bo_schema **schema)
 {
     BO_SPAN(context, "data", "load machine");
     bo_machine *machine = NULL;
     bo_status status = bo_file_format_check(context, file, "a kernel machine", format_name, FORMAT_VERSION);
     if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
-    if (status == BO_OK) status = load_machine(context, file, machine);
+    if (status == BO_OK) status = load_machine(context, file, member, machine);
     const char *json = bo_tensors_meta(file, "schema");
     if (status == BO_OK && schema && json) status = bo_schema_load_memory(context, json, strlen(json), schema);
     if (status == BO_OK && schema && *schema) status = check_schema(context, bo_tensors_path(file), machine, *schema);
@@ -508,7 +517,7 @@ bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **ou
     BO_REQUIRE(context, path, out);
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    return load(context, file, out, schema);
+    return load(context, file, false, out, schema);
 }
 
 bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
@@ -520,5 +529,5 @@ bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t 
     BO_REQUIRE_IF(context, size > 0, bytes);
     bo_tensors *file;
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
-    return load(context, file, out, schema);
+    return load(context, file, false, out, schema);
 }

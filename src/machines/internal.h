@@ -2,7 +2,8 @@
  *
  *   samples (samples.c) -> scaling (scaler.c) and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
- * fit.c runs these steps after the checks of check.c; estimate.c estimates the cost beforehand and resolves loss and solver.
+ * check.c checks the settings and the rows; estimate.c estimates the cost beforehand and resolves loss and solver; prepare.c does what
+ * precedes the rows; streaming.c runs these steps over streams and fit.c in memory.
  * Choices: search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses between
  * targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c, adam.c and logistic.c;
  * the last four share passes.c. Predictions: exact.c predicts with exact kernels, committee.c with several of them; calibrate.c turns

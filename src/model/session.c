@@ -91,11 +91,14 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
 }
 
 /* Plans a graph without allocating it. */
-static bo_status plan_graph(bo_context *context, const bo_session *session, size_t rows, bool score,
+static bo_status plan_graph(bo_context *context, const bo_session *session, size_t rows, bo_session_result result,
                             bo_model_graph *out)
 {
-    bo_model_graph_desc desc = {
-        .rows = rows, .loss = score, .logits = !score, .attentions = (bo_attention *const *)session->attentions};
+    bo_model_graph_desc desc = {.rows = rows,
+                                .loss = result == BO_SESSION_RESULT_LOSSES,
+                                .logits = result != BO_SESSION_RESULT_LOSSES,
+                                .chosen = result == BO_SESSION_RESULT_ALL ? rows : 1,
+                                .attentions = (bo_attention *const *)session->attentions};
     return bo_model_graph_create(context, session->model, &desc, out);
 }
 
@@ -108,7 +111,8 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
     size_t bytes = session.state_bytes + sizeof session;
     for (size_t i = 0; status == BO_OK && all_bytes && i < 2 * session.size_count; i++) {
         bo_model_graph graph;
-        status = plan_graph(context, &session, session.sizes[i / 2], i % 2, &graph);
+        status = plan_graph(context, &session, session.sizes[i / 2],
+                            i % 2 ? BO_SESSION_RESULT_LOSSES : BO_SESSION_RESULT_LAST, &graph);
         if (status != BO_OK) break;
         bytes += bo_graph_bytes(graph.graph);
         bo_model_graph_destroy(&graph);
@@ -163,10 +167,8 @@ bo_status bo_session_create(bo_context *context, const bo_model *model, const bo
 void bo_session_destroy(bo_session *session)
 {
     if (!session) return;
-    for (size_t i = 0; i < session->size_count; i++) {
-        bo_model_graph_destroy(&session->feed[i]);
-        bo_model_graph_destroy(&session->score[i]);
-    }
+    for (size_t r = 0; r < BO_SESSION_RESULT_COUNT; r++)
+        for (size_t i = 0; i < session->size_count; i++) bo_model_graph_destroy(&session->graphs[r][i]);
     if (session->own) bo_attentions_destroy(session->own, &session->model->desc);
     bo_free(session->memory);
     bo_free(session->states);
@@ -234,12 +236,13 @@ static bo_status check_call(bo_context *context, const bo_session *session, cons
 }
 
 /* Returns the graph of this size, and creates it if necessary. */
-static bo_status graph_for(bo_context *context, bo_session *session, size_t size, bool score, bo_model_graph **out)
+static bo_status graph_for(bo_context *context, bo_session *session, size_t size, bo_session_result result,
+                           bo_model_graph **out)
 {
-    bo_model_graph *graph = score ? &session->score[size] : &session->feed[size];
+    bo_model_graph *graph = &session->graphs[result][size];
     *out = graph;
     if (graph->graph) return BO_OK;
-    BO_TRY(plan_graph(context, session, session->sizes[size], score, graph));
+    BO_TRY(plan_graph(context, session, session->sizes[size], result, graph));
     bo_status status = bo_graph_allocate(context, graph->graph);
     if (status != BO_OK) bo_model_graph_destroy(graph);
     return status;
@@ -265,24 +268,57 @@ static bo_status run(bo_context *context, bo_session *session, bo_model_graph *g
     return BO_OK;
 }
 
-static bo_status read_tokens(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
-                             size_t count, float *losses)
+/* Tokens to read, and the memory of the result: the losses of `targets`, or the logits after every token. */
+typedef struct reading {
+    const int32_t *ids, *targets;
+    size_t count;
+    bo_session_result result;
+    float *out;
+} reading;
+
+/* Logits of every token take a lot of memory, so fewer tokens are read at a time. */
+enum { MOST_LOGITS = 64 };
+
+/* Returns the index of the largest block, from index `size`, that may be read next. */
+static size_t next_size(const bo_session *session, const reading *r, size_t size)
 {
-    size_t size = 0;
-    while (count) {
+    const size_t most = r->result == BO_SESSION_RESULT_ALL && r->count > MOST_LOGITS ? MOST_LOGITS : r->count;
+    while (session->sizes[size] > most) size++;
+    return size;
+}
+
+/* Keeps the logits after the last token, and copies the rest of the result to the caller. */
+static bo_status take_result(bo_context *context, bo_session *session, const bo_model_graph *graph, size_t rows,
+                             const reading *r)
+{
+    const size_t vocab = session->model->desc.vocab;
+    switch (r->result) {
+    case BO_SESSION_RESULT_LOSSES:
+        return bo_graph_read(context, graph->graph, graph->losses, r->out);
+    case BO_SESSION_RESULT_ALL:
+        BO_TRY(bo_graph_read(context, graph->graph, graph->logits, r->out));
+        memcpy(session->logits, r->out + (rows - 1) * vocab, vocab * sizeof *session->logits);
+        return BO_OK;
+    default:
+        return r->count == rows ? bo_graph_read(context, graph->graph, graph->logits, session->logits) : BO_OK;
+    }
+}
+
+static bo_status read_tokens(bo_context *context, bo_session *session, reading r)
+{
+    const size_t per_token = r.result == BO_SESSION_RESULT_ALL ? session->model->desc.vocab : 1;
+    for (size_t size = 0; r.count;) {
         bo_model_graph *graph;
-        while (session->sizes[size] > count) size++;
-        size_t rows = session->sizes[size];
-        BO_TRY(graph_for(context, session, size, targets != NULL, &graph));
-        BO_TRY(run(context, session, graph, rows, ids, targets));
+        size = next_size(session, &r, size);
+        const size_t rows = session->sizes[size];
+        BO_TRY(graph_for(context, session, size, r.result, &graph));
+        BO_TRY(run(context, session, graph, rows, r.ids, r.targets));
         session->has_logits = graph->logits != 0;
-        count -= rows;
-        ids += rows;
-        if (!targets && count == 0) return bo_graph_read(context, graph->graph, graph->logits, session->logits);
-        if (!targets) continue;
-        BO_TRY(bo_graph_read(context, graph->graph, graph->losses, losses));
-        targets += rows;
-        losses += rows;
+        BO_TRY(take_result(context, session, graph, rows, &r));
+        r.count -= rows;
+        r.ids += rows;
+        if (r.targets) r.targets += rows;
+        if (r.out) r.out += rows * per_token;
     }
     return BO_OK;
 }
@@ -293,7 +329,7 @@ bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_
     BO_REQUIRE_IF(context, count > 0, ids);
     BO_SPAN(context, "model", "read tokens");
     BO_TRY(check_call(context, session, ids, NULL, count));
-    BO_TRY(read_tokens(context, session, ids, NULL, count, NULL));
+    BO_TRY(read_tokens(context, session, (reading){.ids = ids, .count = count}));
     if (!logits) return BO_OK;
     if (!session->has_logits)
         return bo_fail(context, BO_INVALID,
@@ -309,7 +345,17 @@ bo_status bo_session_score(bo_context *context, bo_session *session, const int32
     BO_REQUIRE_IF(context, count > 0, ids, targets, losses);
     BO_SPAN(context, "model", "score tokens");
     BO_TRY(check_call(context, session, ids, targets, count));
-    return read_tokens(context, session, ids, targets, count, losses);
+    return read_tokens(context, session, (reading){ids, targets, count, BO_SESSION_RESULT_LOSSES, losses});
+}
+
+bo_status bo_session_logits(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *logits)
+{
+    BO_REQUIRE(context, session);
+    BO_REQUIRE_IF(context, count > 0, ids, logits);
+    BO_SPAN(context, "model", "read tokens");
+    BO_TRY(check_call(context, session, ids, NULL, count));
+    return read_tokens(context, session,
+                       (reading){.ids = ids, .count = count, .result = BO_SESSION_RESULT_ALL, .out = logits});
 }
 
 /* ====================================================================================================================

@@ -6,6 +6,15 @@
 
 enum { BO_SESSION_SIZES = 17, BO_SESSION_CHUNK = 1 << 16 }; /* maximum tokens at a time */
 
+/* What a run of tokens computes: the logits after the last one, the losses of given next tokens, or the logits after
+ * every token. */
+typedef enum bo_session_result {
+    BO_SESSION_RESULT_LAST = 0,
+    BO_SESSION_RESULT_LOSSES = 1,
+    BO_SESSION_RESULT_ALL = 2,
+    BO_SESSION_RESULT_COUNT = 3
+} bo_session_result;
+
 /* Tokens are read in blocks of sizes[0] = chunk and of the powers of two below it, so that any number of tokens needs
  * few graphs. A graph is made when it is first needed. Invariants: states[i] is the state of layer i and has read
  * `tokens` tokens. This does not hold if `broken`: a run was interrupted, and the session must be reset. */
@@ -18,7 +27,7 @@ struct bo_session {
     void **states;
     size_t state_bytes;
     size_t sizes[BO_SESSION_SIZES], size_count;
-    bo_model_graph feed[BO_SESSION_SIZES], score[BO_SESSION_SIZES];
+    bo_model_graph graphs[BO_SESSION_RESULT_COUNT][BO_SESSION_SIZES];
     int32_t *positions; /* `chunk` entries */
     float *logits;      /* after the last token, if tokens were fed */
     bool has_logits;

@@ -233,6 +233,22 @@ static inline bo_machine_desc oracle_desc(size_t features, double gamma, double 
                              .seed = 1};
 }
 
+/* An exact kernel, with parameters for every kernel. */
+static inline bo_machine_desc oracle_exact(bo_kernel kernel, double lambda)
+{
+    return (bo_machine_desc){.scaling = BO_SCALING_NONE,
+                             .loss = BO_LOSS_RIDGE,
+                             .features = {.kernel = kernel,
+                                          .function = BO_FUNCTION_SECTIONS,
+                                          .gamma = 0.4,
+                                          .depth = 2,
+                                          .bias_variance = 0.1,
+                                          .alpha = 1,
+                                          .degree = 2},
+                             .lambda = lambda,
+                             .seed = 1};
+}
+
 static inline bo_machine *oracle_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
     bo_machine *machine = NULL;

@@ -6,17 +6,7 @@ enum { ROWS = 60, DIM = 3, NEW_ROWS = 20 };
 
 static bo_machine_desc exact_desc(bo_kernel kernel)
 {
-    return (bo_machine_desc){.scaling = BO_SCALING_NONE,
-                             .loss = BO_LOSS_RIDGE,
-                             .features = {.kernel = kernel,
-                                          .function = BO_FUNCTION_SECTIONS,
-                                          .gamma = 0.4,
-                                          .depth = 2,
-                                          .bias_variance = 0.1,
-                                          .alpha = 1,
-                                          .degree = 2},
-                             .lambda = 0.3,
-                             .seed = 1};
+    return oracle_exact(kernel, 0.3);
 }
 
 static double *kernel_of(bo_context *context, const bo_machine_desc *desc, size_t n, const float *x, size_t m,

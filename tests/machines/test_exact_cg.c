@@ -8,18 +8,9 @@ enum { ROWS = 320, DIM = 3, NEW_ROWS = 50, OUTPUTS = 3 };
 
 static bo_machine_desc cg_desc(bo_kernel kernel)
 {
-    return (bo_machine_desc){.scaling = BO_SCALING_NONE,
-                             .loss = BO_LOSS_RIDGE,
-                             .solver = BO_SOLVER_CG,
-                             .features = {.kernel = kernel,
-                                          .function = BO_FUNCTION_SECTIONS,
-                                          .gamma = 0.4,
-                                          .depth = 2,
-                                          .bias_variance = 0.1,
-                                          .alpha = 1,
-                                          .degree = 2},
-                             .lambda = 0.1,
-                             .seed = 1};
+    bo_machine_desc desc = oracle_exact(kernel, 0.1);
+    desc.solver = BO_SOLVER_CG;
+    return desc;
 }
 
 /* ---- products and preconditioner --------------------------------------------------------------------------------- */

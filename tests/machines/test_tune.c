@@ -236,6 +236,35 @@ static void test_committee(void **state)
     bo_context_destroy(threads);
 }
 
+/* The file of a committee whose member is a committee, however deep, is refused. */
+static void test_nested_committee(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_samples train = oracle_regression(60, 2, 1, 0.3, 8);
+    const bo_machine_desc desc = {.choose_kernel = true, .seed = 3};
+    bo_machine *machine = oracle_fit(context, &desc, &train), *loaded;
+    assert_true(machine->others_count > 0);
+    void *bytes;
+    size_t size;
+    assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
+    for (int depth = 0; depth < 3; depth++) {
+        bo_machine *outer = oracle_fit(context, &desc, &train);
+        bo_machine_destroy(outer->others[0]);
+        outer->others[0] = machine;
+        machine = outer;
+        bo_free(bytes);
+        assert_ok(context, bo_machine_save_memory(context, machine, NULL, &bytes, &size));
+        assert_fails(context, BO_FORMAT, "a member of the committee is itself a committee",
+                     bo_machine_load_memory(context, bytes, size, &loaded, NULL));
+        assert_null(loaded);
+    }
+    bo_free(bytes);
+    bo_machine_destroy(machine);
+    oracle_drop(&train);
+    bo_context_destroy(context);
+}
+
 /* ---- quantiles ------------------------------------------------------------------------------------------------------ */
 
 /* Ranks go to normal quantiles: heavy tails, ties and values outside; columns of two values are standardized. */
@@ -273,9 +302,9 @@ static void test_quantiles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_direction),  cmocka_unit_test(test_columns),
-                                       cmocka_unit_test(test_everywhere), cmocka_unit_test(test_noise),
-                                       cmocka_unit_test(test_kernel),     cmocka_unit_test(test_committee),
-                                       cmocka_unit_test(test_quantiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_direction),        cmocka_unit_test(test_columns),
+                                       cmocka_unit_test(test_everywhere),       cmocka_unit_test(test_noise),
+                                       cmocka_unit_test(test_kernel),           cmocka_unit_test(test_committee),
+                                       cmocka_unit_test(test_nested_committee), cmocka_unit_test(test_quantiles)};
     return cmocka_run_group_tests_name("machines.tune", tests, NULL, NULL);
 }

@@ -98,6 +98,38 @@ static void test_logits(void **unused)
     bo_context_destroy(context);
 }
 
+/* The logits after every token are those of feeding the tokens one by one. Sums of dozens of terms in float32 differ by
+ * a few 1e-6 if they are grouped differently. */
+static void test_all_logits(void **unused)
+{
+    (void)unused;
+    enum { BEFORE = 3 };
+    static float all[CONTEXT * VOCAB], one[VOCAB], last[VOCAB];
+    bo_context *context = test_context(2);
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL);
+    bo_session *session, *reader;
+    int32_t ids[CONTEXT];
+    test_tokens(CONTEXT, ids);
+    assert_ok(context, bo_session_create(context, model, NULL, &session));
+    assert_ok(context, bo_session_create(context, model, NULL, &reader));
+    assert_ok(context, bo_session_feed(context, session, ids, BEFORE, NULL));
+    assert_ok(context, bo_session_logits(context, session, ids + BEFORE, CONTEXT - BEFORE, all));
+    assert_int_equal(bo_session_tokens(session), CONTEXT);
+    for (size_t i = 0; i < CONTEXT; i++) {
+        assert_ok(context, bo_session_feed(context, reader, ids + i, 1, one));
+        for (size_t v = 0; v < VOCAB && i >= BEFORE; v++)
+            assert_close((double)all[(i - BEFORE) * VOCAB + v], (double)one[v], 2e-5);
+    }
+    assert_ok(context, bo_session_feed(context, session, NULL, 0, last));
+    assert_memory_equal(last, all + (CONTEXT - BEFORE - 1) * VOCAB, sizeof last);
+    assert_ok(context, bo_session_logits(context, session, NULL, 0, NULL));
+    bo_session_destroy(reader);
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -322,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_splits),
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_all_logits),
         cmocka_unit_test(test_refused),
         cmocka_unit_test_setup_teardown(test_files, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_files_refused, test_setup, test_teardown),

@@ -1,0 +1,160 @@
+/* config.json of a GGUF model: one table of members, by architecture. */
+#include "import_gguf.h"
+#include <math.h>
+#include <string.h>
+
+/* The value of a member. */
+typedef enum member_value {
+    RAW, /* text that is the same for all models */
+    WIDTH,
+    VOCAB,
+    CONTEXT,
+    HIDDEN,
+    LAYERS,
+    HEADS,
+    KEY_HEADS,
+    HEAD,
+    EPSILON,
+    TIED,
+    WINDOW,
+    WINDOWED,
+    ROTATED_PART,
+    ATTENTION_BIAS,
+    MLP_BIAS,
+    PARALLEL
+} member_value;
+
+enum { ALL = 255, NEWER = ALL & ~BO_GGUF_GPT2 };
+static const struct {
+    unsigned families;
+    const char *name;
+    member_value value;
+    const char *raw;
+} members[] = {
+    {BO_GGUF_QWEN2, "architectures", RAW, "[\"Qwen2ForCausalLM\"]"},
+    {BO_GGUF_QWEN3, "architectures", RAW, "[\"Qwen3ForCausalLM\"]"},
+    {BO_GGUF_GEMMA, "architectures", RAW, "[\"GemmaForCausalLM\"]"},
+    {BO_GGUF_GPT2, "architectures", RAW, "[\"GPT2LMHeadModel\"]"},
+    {BO_GGUF_GPTNEOX, "architectures", RAW, "[\"GPTNeoXForCausalLM\"]"},
+    {BO_GGUF_PHI2, "architectures", RAW, "[\"PhiForCausalLM\"]"},
+    {BO_GGUF_PHI3, "architectures", RAW, "[\"Phi3ForCausalLM\"]"},
+    {ALL, "vocab_size", VOCAB, NULL},
+    {NEWER, "hidden_size", WIDTH, NULL},
+    {NEWER, "intermediate_size", HIDDEN, NULL},
+    {NEWER, "num_hidden_layers", LAYERS, NULL},
+    {NEWER, "num_attention_heads", HEADS, NULL},
+    {BO_GGUF_GATED | BO_GGUF_PHI2, "num_key_value_heads", KEY_HEADS, NULL},
+    {BO_GGUF_LLAMA | BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "head_dim", HEAD, NULL},
+    {NEWER, "max_position_embeddings", CONTEXT, NULL},
+    {BO_GGUF_LLAMA | BO_GGUF_QWEN2 | BO_GGUF_QWEN3 | BO_GGUF_PHI3, "hidden_act", RAW, "\"silu\""},
+    {BO_GGUF_GEMMA, "hidden_act", RAW, "\"gelu_pytorch_tanh\""},
+    {BO_GGUF_GEMMA, "hidden_activation", RAW, "\"gelu_pytorch_tanh\""},
+    {BO_GGUF_GPTNEOX, "hidden_act", RAW, "\"gelu\""},
+    {BO_GGUF_PHI2, "hidden_act", RAW, "\"gelu_new\""},
+    {BO_GGUF_GATED, "rms_norm_eps", EPSILON, NULL},
+    {BO_GGUF_GPTNEOX | BO_GGUF_PHI2, "layer_norm_eps", EPSILON, NULL},
+    {BO_GGUF_LLAMA, "attention_bias", ATTENTION_BIAS, NULL},
+    {BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "attention_bias", RAW, "false"},
+    {BO_GGUF_GPTNEOX, "attention_bias", RAW, "true"},
+    {BO_GGUF_LLAMA, "mlp_bias", MLP_BIAS, NULL},
+    {BO_GGUF_GPTNEOX, "use_parallel_residual", PARALLEL, NULL},
+    {BO_GGUF_GPTNEOX, "rotary_pct", ROTATED_PART, NULL},
+    {BO_GGUF_PHI2 | BO_GGUF_PHI3, "partial_rotary_factor", ROTATED_PART, NULL},
+    {BO_GGUF_PHI2, "qk_layernorm", RAW, "false"},
+    {BO_GGUF_LLAMA | BO_GGUF_PHI3, "sliding_window", WINDOW, NULL},
+    {BO_GGUF_QWEN2 | BO_GGUF_QWEN3, "sliding_window", WINDOW, NULL},
+    {BO_GGUF_QWEN2 | BO_GGUF_QWEN3, "use_sliding_window", WINDOWED, NULL},
+    {BO_GGUF_GPT2, "n_embd", WIDTH, NULL},
+    {BO_GGUF_GPT2, "n_inner", HIDDEN, NULL},
+    {BO_GGUF_GPT2, "n_layer", LAYERS, NULL},
+    {BO_GGUF_GPT2, "n_head", HEADS, NULL},
+    {BO_GGUF_GPT2, "n_positions", CONTEXT, NULL},
+    {BO_GGUF_GPT2, "layer_norm_epsilon", EPSILON, NULL},
+    {BO_GGUF_GPT2, "activation_function", RAW, "\"gelu_new\""},
+};
+
+double bo_gguf_tidy(double number)
+{
+    if (number == 0 || !(number - number == 0)) return number;
+    const double exponent = floor(log10(fabs(number)));
+    for (int digits = 1; digits <= 8; digits++) {
+        const double power = digits - 1 - exponent;
+        const double shifted = power >= 0 ? number * pow(10, power) : number / pow(10, -power);
+        const double rounded = power >= 0 ? nearbyint(shifted) / pow(10, power) : nearbyint(shifted) * pow(10, -power);
+        if ((float)rounded == (float)number) return rounded;
+    }
+    return number;
+}
+
+static void write_value(bo_json_text *text, const bo_gguf_model *m, member_value value, const char *raw)
+{
+    const bool flags[] = {[TIED] = m->tied,
+                          [WINDOWED] = m->window > 0,
+                          [ATTENTION_BIAS] = m->attention_bias,
+                          [MLP_BIAS] = m->mlp_bias,
+                          [PARALLEL] = m->parallel};
+    const size_t sizes[] = {[WIDTH] = m->width,   [VOCAB] = m->vocab, [CONTEXT] = m->context,     [HIDDEN] = m->hidden,
+                            [LAYERS] = m->layers, [HEADS] = m->heads, [KEY_HEADS] = m->key_heads, [HEAD] = m->head_dim};
+    switch (value) {
+    case RAW:
+        bo_json_raw(text, raw);
+        break;
+    case EPSILON:
+        bo_json_number(text, m->epsilon);
+        break;
+    case ROTATED_PART:
+        bo_json_number(text, (double)m->rotated / (double)m->head_dim);
+        break;
+    case WINDOW:
+        if (m->window)
+            bo_json_whole(text, m->window);
+        else
+            bo_json_raw(text, "null");
+        break;
+    case TIED:
+    case WINDOWED:
+    case ATTENTION_BIAS:
+    case MLP_BIAS:
+    case PARALLEL:
+        bo_json_raw(text, flags[value] ? "true" : "false");
+        break;
+    default:
+        bo_json_whole(text, sizes[value]);
+    }
+}
+
+static void write_member(bo_json_text *text, const bo_gguf_model *m, const char *name, member_value value,
+                         const char *raw)
+{
+    bo_json_raw(text, "  \"");
+    bo_json_raw(text, name);
+    bo_json_raw(text, "\": ");
+    write_value(text, m, value, raw);
+    bo_json_raw(text, ",\n");
+}
+
+bo_status bo_gguf_write_config(bo_context *context, const bo_gguf_model *m, const bo_import_vocab *vocab,
+                               const bo_import *import, bo_json_text *text)
+{
+    const bool mistral = strcmp(import->architecture, "mistral") == 0;
+    bo_json_raw(text, "{\n  \"model_type\": ");
+    bo_json_string(text, import->architecture);
+    bo_json_raw(text, ",\n");
+    if (m->family == BO_GGUF_LLAMA)
+        write_member(text, m, "architectures", RAW, mistral ? "[\"MistralForCausalLM\"]" : "[\"LlamaForCausalLM\"]");
+    bo_import_write_dtype(import, text);
+    bo_import_write_ids(vocab, text);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (!(members[i].families & m->family)) continue;
+        if (members[i].value == WINDOW && m->family == BO_GGUF_LLAMA && !mistral) continue;
+        write_member(text, m, members[i].name, members[i].value, members[i].raw);
+    }
+    if (mistral && (m->attention_bias || m->mlp_bias))
+        return bo_fail(context, BO_UNSUPPORTED, "%s: a Llama with a sliding window and biases is not supported",
+                       bo_gguf_path(m->file));
+    if (m->family != BO_GGUF_GPT2) BO_TRY(bo_gguf_write_rope(context, m, text));
+    bo_json_raw(text, "  \"tie_word_embeddings\": ");
+    write_value(text, m, TIED, NULL);
+    bo_json_raw(text, "\n}\n");
+    return text->failed ? BO_MEMORY : BO_OK;
+}
