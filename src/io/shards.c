@@ -1,7 +1,6 @@
 /* Tensors in several safetensors files that an index lists. */
 #include "shards.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "bytes.h"
 #include "input.h"
 #include "json.h"
+#include "names.h"
 
 enum { DEPTH = 8 };
 
@@ -26,35 +26,6 @@ typedef struct listing {
     bo_tensors **parts;  /* those of the shards */
     size_t shard_count;
 } listing;
-
-/* ---- messages that list names ------------------------------------------------------------------------------------ */
-
-/* A list for an error message: as many items as fit, and the number of the others. */
-typedef struct names {
-    char text[640];
-    size_t used, shown, count;
-} names;
-
-static void add_name(names *list, const char *format, ...)
-{
-    char item[256];
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(item, sizeof item, format, arguments);
-    va_end(arguments);
-    list->count++;
-    if (length < 0 || list->shown + 1 < list->count || list->used + sizeof item + 32 > sizeof list->text) return;
-    list->used += (size_t)snprintf(list->text + list->used, sizeof list->text - list->used, "%s%s",
-                                   list->shown ? ", " : "", item);
-    list->shown++;
-}
-
-static const char *listed(names *list)
-{
-    if (list->shown < list->count)
-        snprintf(list->text + list->used, sizeof list->text - list->used, " and %zu more", list->count - list->shown);
-    return list->text;
-}
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
 
@@ -122,12 +93,12 @@ static bo_status read_map(bo_context *context, listing *index, const cJSON *json
 
 static bo_status open_shards(bo_context *context, listing *index, const bo_shard_source *source)
 {
-    names absent = {0};
+    bo_names absent = {0};
     for (size_t i = 0; i < index->shard_count; i++)
-        if (!source->exists(source->user, index->shards[i])) add_name(&absent, "%.200s", index->shards[i]);
+        if (!source->exists(source->user, index->shards[i])) bo_names_add(&absent, "%.200s", index->shards[i]);
     if (absent.count)
         return bo_fail(context, BO_IO, "%s: missing shards (%zu of %zu): %s", index->path, absent.count,
-                       index->shard_count, listed(&absent));
+                       index->shard_count, bo_names_text(&absent));
     index->parts = bo_alloc(context, index->shard_count, sizeof *index->parts, "shards");
     if (!index->parts) return BO_MEMORY;
     for (size_t i = 0; i < index->shard_count; i++)
@@ -145,26 +116,26 @@ static size_t number_of(const listing *index, const char *shard)
 /* Every tensor of the index is in its shard. */
 static bo_status check_entries(bo_context *context, const listing *index)
 {
-    names absent = {0};
+    bo_names absent = {0};
     for (size_t i = 0; i < index->count; i++) {
         const entry *line = &index->entries[i];
         if (!bo_tensors_find(index->parts[number_of(index, line->shard)], line->tensor))
-            add_name(&absent, "'%.100s' (%.100s)", line->tensor, line->shard);
+            bo_names_add(&absent, "'%.100s' (%.100s)", line->tensor, line->shard);
     }
     if (!absent.count) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: tensors that are not in their shards (%zu): %s", index->path, absent.count,
-                   listed(&absent));
+                   bo_names_text(&absent));
 }
 
 /* Every tensor of a shard is in the index, with this shard. */
-static bo_status check_shard(bo_context *context, const listing *index, size_t number, names *others)
+static bo_status check_shard(bo_context *context, const listing *index, size_t number, bo_names *others)
 {
     const bo_tensors *part = index->parts[number];
     for (size_t i = 0; i < bo_tensors_count(part); i++) {
         const entry wanted = {.tensor = bo_tensors_at(part, i)->name};
         const entry *line = bsearch(&wanted, index->entries, index->count, sizeof wanted, by_tensor);
         if (!line) {
-            add_name(others, "'%.100s' (%.100s)", wanted.tensor, index->shards[number]);
+            bo_names_add(others, "'%.100s' (%.100s)", wanted.tensor, index->shards[number]);
         } else if (strcmp(line->shard, index->shards[number]) != 0) {
             return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is in two shards, %.100s and %.100s", index->path,
                            wanted.tensor, line->shard, index->shards[number]);
@@ -175,11 +146,11 @@ static bo_status check_shard(bo_context *context, const listing *index, size_t n
 
 static bo_status check_shards(bo_context *context, const listing *index)
 {
-    names others = {0};
+    bo_names others = {0};
     for (size_t i = 0; i < index->shard_count; i++) BO_TRY(check_shard(context, index, i, &others));
     if (!others.count) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: tensors of the shards that are not in the index (%zu): %s", index->path,
-                   others.count, listed(&others));
+                   others.count, bo_names_text(&others));
 }
 
 static bo_status open_listing(bo_context *context, listing *index, const cJSON *json, const bo_shard_source *source,

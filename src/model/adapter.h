@@ -1,17 +1,66 @@
-/* Adapters in the file format of PEFT: adapter_config.json and adapter_model.safetensors. */
+/* Adapters in the file format of PEFT: adapter_config.json and adapter_model.safetensors.
+ *
+ * PEFT adapts the modules of transformers. A module has the layout of the model's family (families.h): several of
+ * Bochner's layers may share one, such as q, k and v in c_attn of GPT-2. Their adapters become one whose A is theirs below
+ * each other and whose B has theirs in separate rows and columns. Reading separates them again. */
 #ifndef BO_MODEL_ADAPTER_H
 #define BO_MODEL_ADAPTER_H
 
 #include "../io/tensors.h"
+#include "families.h"
 #include "internal.h"
 
-/* The contents of adapter_config.json: a layer is changed by (α / rank) B A. init, known and digest are stored only in
+enum { BO_ADAPTER_NAME = 320 };
+
+/* ---- layers and modules (adapter_tensors.c) ---------------------------------------------------------------------- */
+
+/* A layer with an adapter, and its place in a module. */
+typedef struct bo_adapter_layer {
+    bo_lora_site site;
+    bo_weight_place at;
+    size_t module, index; /* the module, and the number of the layer among its adapted layers */
+} bo_adapter_layer;
+
+typedef struct bo_adapter_module {
+    char name[BO_ADAPTER_NAME]; /* "transformer.h.0.attn.c_attn" */
+    size_t layers;              /* adapted layers */
+    size_t rows, columns;       /* of its weight, out x in */
+} bo_adapter_module;
+
+typedef struct bo_adapter_list {
+    bo_adapter_layer *layers;
+    bo_adapter_module *modules;
+    size_t count, module_count;
+} bo_adapter_list;
+
+/* Lists the layers of the weights with adapters as modules of a family. */
+bo_status bo_adapter_list_make(bo_context *context, const bo_model *model, bo_family family, bo_adapter_list *out);
+void bo_adapter_list_free(bo_adapter_list *list);
+/* Returns the weights with the adapters: those of the model, or the separate set if the adapters are merged. */
+bo_weights *bo_adapter_weights(const bo_model *model);
+
+/* ---- adapter_config.json (adapter_config.c) ---------------------------------------------------------------------- */
+
+/* A member of "alpha_pattern": the α of modules whose name matches. */
+typedef struct bo_adapter_pattern {
+    char *expression;
+    double alpha;
+} bo_adapter_pattern;
+
+/* The contents of adapter_config.json: a module is changed by (α / rank) B A. init, known and digest are stored only in
  * files that Bochner writes. */
 typedef struct bo_adapter_config {
     size_t rank;
     double alpha;
-    char *targets, *whole, *base; /* base NULL: unknown; whole: layers trained in full (NULL: none) */
+    double applied; /* α of Bochner's adapters, which all have this rank */
+    /* targets NULL: a regular expression of PEFT, and only the tensors say which; base NULL: unknown; whole: layers
+     * trained in full (NULL: none) */
+    char *targets, *whole, *base;
+    bool square_root; /* α / √rank instead of α / rank ("use_rslora") */
+    bo_adapter_pattern *patterns;
+    size_t pattern_count;
     bo_lora_init init;
+    bool own; /* Bochner wrote the tensors */
     bool known;
     uint64_t digest; /* digest of the weights of the base, if known */
 } bo_adapter_config;
@@ -22,6 +71,11 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, bo
 bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
                                   bo_adapter_config *out);
 void bo_adapter_config_free(bo_adapter_config *config);
+/* The factor of B A of a module with this rank. */
+bo_status bo_adapter_config_scale(bo_context *context, const bo_adapter_config *config, const char *module, size_t rank,
+                                  double *out);
+
+/* ---- adapter_model.safetensors ----------------------------------------------------------------------------------- */
 
 /* Returns the total number of values of the layers that are trained in full. */
 size_t bo_adapter_whole_numbers(bo_weights *weights);
@@ -31,11 +85,17 @@ static inline size_t bo_adapter_ranks(const bo_lora *lora)
     return lora->init == BO_LORA_INIT_ZERO ? 1 : 2;
 }
 
-/* adapter_model.safetensors: the values of the adapters and of the layers that are trained in full. The model that
- * reads them has these adapters already. */
+/* Writes the values of the adapters and of the layers that are trained in full. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output *output);
+/* Reads them into a model that has these adapters already. config NULL: Bochner wrote the file. */
+bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file,
+                          const bo_adapter_config *config);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
-bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file); /* the same for an open file */
+/* Finds the layers that a file of PEFT adapts, for the base that it is to be added to. Its targets, ranks and layers
+ * trained in full follow from the names and shapes of the tensors; tensors that fit no layer are refused. Adapters get
+ * the largest rank, and the others are filled with zeros. */
+bo_status bo_adapter_derive(bo_context *context, const bo_model *base, const bo_tensors *file,
+                            bo_adapter_config *config);
 /* base.safetensors: the original weights of these layers. */
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, bo_output *output);
 

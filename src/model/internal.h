@@ -3,7 +3,7 @@
  * describe.c     defaults and checks        model.c      creation             weights.c   storage, digests
  * stack.c        a stack of layers          graph.c      embedding to loss    mlp.c       kinds of MLP
  * families.c     pretrained families        layouts.c    their tensors        reading.c, packing.c   weights in files
- * config.c       config.json                files.c      folders and files    adapt.c, adapter_files.c   LoRA
+ * config.c       config.json                files.c      folders and files    adapt.c, adapter_*.c  LoRA
  * specials.c     special tokens             map_files.c  feature maps in files
  * folder.c       shards and companions
  * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once

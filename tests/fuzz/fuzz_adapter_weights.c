@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     uint8_t *image = fuzz_image(data, size);
     if (fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) {
-        fuzz_ok(context, bo_adapter_take(context, run.model, file));
+        fuzz_ok(context, bo_adapter_take(context, run.model, file, NULL));
         bo_tensors_close(file);
     }
     free(image);
