@@ -39,8 +39,8 @@ static int check(const convert_options *o, const cli_arguments *arguments)
 /* What was found, before the work. */
 static void describe(const bo_conversion_info *info, const char *from)
 {
-    printf("Source      %s: %s, %s, %zu layers of width %s, context %s\n", from, info->format, info->architecture,
-           info->layers, cli_count(info->width).s, cli_count(info->context).s);
+    printf("Source      %s: %s, %s, %zu layer%s of width %s, context %s\n", from, info->format, info->architecture,
+           info->layers, info->layers == 1 ? "" : "s", cli_count(info->width).s, cli_count(info->context).s);
     printf("Parameters  %s, as", cli_count((size_t)info->parameters).s);
     for (size_t i = 0; i < info->types; i++)
         printf("%s %s (%s tensor%s)", i ? "," : "", info->type[i].name, cli_count(info->type[i].tensors).s,
@@ -95,9 +95,8 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     status = cli_wrote(session, o->out, bo_conversion_write(session->context, conversion, o->out));
     if (status == BO_OK && json) print_json(&info, from, o->out);
     if (status == BO_OK && !json) printf("Model       %s: %s\n", o->out, cli_bytes(info.bytes).s);
-    if (status == BO_OK && !info.tokenizer)
-        cli_warn(session, "the folder has no tokenizer%s",
-                 strncmp(info.format, "llama2.c", 8) == 0 ? "; give --tokenizer tokenizer.bin" : "");
+    if (status == BO_OK && !info.tokenizer && strncmp(info.format, "llama2.c", 8) == 0)
+        cli_warn(session, "the folder has no tokenizer; give --tokenizer tokenizer.bin");
     const bool text = status == BO_OK && info.tokenizer;
     bo_conversion_close(conversion);
     if (status != BO_OK) return cli_fail_status(session, status);
