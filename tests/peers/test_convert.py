@@ -479,6 +479,80 @@ def check_shards(folder):
             complain(f"shards: {name} differs")
 
 
+# ---- llama2.c -------------------------------------------------------------------------------------------------------
+
+def groups(x, group):
+    """The int8 groups of llama2.c version 2, and the numbers that they stand for."""
+    rows = x.reshape(-1, group)
+    scale = (np.abs(rows).max(axis=1) / 127).astype(np.float32)
+    quants = np.round(rows / scale[:, None]).astype(np.int8)
+    return quants, scale, (quants * scale[:, None]).astype(np.float32).reshape(x.shape)
+
+
+def write_llama2c(path, model, version):
+    """The model as a file of llama2.c. Version 2 replaces the matrices of the model by what the file stands for."""
+    state, tied, group = model.state_dict(), model.config.tie_word_embeddings, 32
+    header = np.array([WIDTH, HIDDEN, LAYERS, HEADS, KEYS, VOCAB, CONTEXT], np.int32)
+    if version == 0 and not tied:
+        header[5] = -VOCAB
+    out = bytearray(header.tobytes())
+    if version:
+        out = bytearray(np.array([0x616B3432, version], np.uint32).tobytes()) + out + bytes([tied])
+        out += np.array([group if version == 2 else 0], np.int32).tobytes()
+        out += bytes(256 - len(out))
+
+    def put(name):
+        tensor = state[name]
+        x = rotate(name, tensor.numpy())
+        if version != 2 or x.ndim == 1:
+            out.extend(np.ascontiguousarray(x, np.float32).tobytes())
+            return
+        quants, scale, decoded = groups(np.ascontiguousarray(x), group)
+        out.extend(quants.tobytes() + scale.tobytes())
+        heads = HEADS if ".q_proj." in name else KEYS if ".k_proj." in name else 0
+        if heads:  # the inverse of rotate
+            decoded = decoded.reshape(heads, -1, 2, decoded.shape[1]).swapaxes(1, 2).reshape(decoded.shape)
+        tensor.copy_(torch.from_numpy(decoded.copy()))
+
+    def layers(part):
+        for i in range(LAYERS):
+            put(f"model.layers.{i}.{part}.weight")
+
+    attention = [f"self_attn.{p}_proj" for p in "qkvo"]
+    mlp = ["mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"]
+    with torch.no_grad():
+        if version == 0:
+            put("model.embed_tokens.weight")
+            for part in ["input_layernorm", *attention, "post_attention_layernorm", *mlp]:
+                layers(part)
+            put("model.norm.weight")
+            out.extend(bytes(4 * CONTEXT * WIDTH // HEADS))
+        else:
+            layers("input_layernorm")
+            layers("post_attention_layernorm")
+            put("model.norm.weight")
+            put("model.embed_tokens.weight")
+            for part in attention + mlp:
+                layers(part)
+        if not tied:
+            put("lm_head.weight")
+    path.write_bytes(out)
+
+
+def check_llama2c(folder):
+    for version in (0, 1, 2):
+        for tied in (False, True):
+            config = transformers.LlamaConfig(
+                vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=HIDDEN, num_hidden_layers=LAYERS,
+                num_attention_heads=HEADS, num_key_value_heads=KEYS, max_position_embeddings=CONTEXT,
+                rms_norm_eps=1e-5, tie_word_embeddings=tied)
+            model = randomize(transformers.LlamaForCausalLM(config))
+            name = f"llama2c-{version}-{'tied' if tied else 'untied'}"
+            write_llama2c(folder / name, model, version)
+            if convert(folder / name, folder / f"{name}-out"):
+                check_logits(name, folder / f"{name}-out", model)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -486,6 +560,7 @@ def main():
         check_tokenizers(folder)
         check_types(folder)
         check_shards(folder)
+        check_llama2c(folder)
     return 1 if FAILURES else 0
 
 
