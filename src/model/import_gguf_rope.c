@@ -11,7 +11,7 @@ typedef struct factors {
     size_t count;
 } factors;
 
-static bo_status read_factors(bo_context *context, const bo_gguf_model *m, const char *name, factors *out)
+static bo_status read_factors(bo_context *context, const bo_import_model *m, const char *name, factors *out)
 {
     const bo_gguf_tensor *tensor = bo_gguf_tensor_find(m->file, name);
     *out = (factors){0};
@@ -43,7 +43,7 @@ typedef struct llama3 {
     double factor, high, context;
 } llama3;
 
-static double wavelength(const bo_gguf_model *m, size_t pair)
+static double wavelength(const bo_import_model *m, size_t pair)
 {
     return 2 * PI * pow(m->rope_base, 2 * (double)pair / (double)m->rotated);
 }
@@ -56,7 +56,7 @@ static double multiplier(const llama3 *s, double length)
     return 1 / ((1 - smooth) / s->factor + smooth);
 }
 
-static bool explains(const bo_gguf_model *m, const factors *f, const llama3 *s)
+static bool explains(const bo_import_model *m, const factors *f, const llama3 *s)
 {
     if (!(s->high > 1) || !(s->context > 0)) return false;
     for (size_t i = 0; i < f->count; i++) {
@@ -74,7 +74,7 @@ static double near_whole(double value, double tolerance)
 }
 
 /* smooth = a / wavelength + b at two pairs between the extremes, with a = context / (high - 1), b = -1 / (high - 1). */
-static bool fit_llama3(const bo_gguf_model *m, const factors *f, llama3 *out)
+static bool fit_llama3(const bo_import_model *m, const factors *f, llama3 *out)
 {
     size_t first = SIZE_MAX, last = 0;
     double largest = 1;
@@ -99,7 +99,7 @@ static bool fit_llama3(const bo_gguf_model *m, const factors *f, llama3 *out)
     return explains(m, f, out);
 }
 
-static bo_status write_llama3(bo_context *context, const bo_gguf_model *m, const factors *f, bo_json_text *text)
+static bo_status write_llama3(bo_context *context, const bo_import_model *m, const factors *f, bo_json_text *text)
 {
     llama3 s;
     if (!fit_llama3(m, f, &s))
@@ -126,21 +126,21 @@ static void write_factors(bo_json_text *text, const char *name, const factors *f
     bo_json_raw(text, "\": [");
     for (size_t i = 0; i < f->count; i++) {
         if (i) bo_json_raw(text, ", ");
-        bo_json_number(text, bo_gguf_tidy(f->items[i]));
+        bo_json_number(text, bo_import_tidy(f->items[i]));
     }
     bo_json_raw(text, "]");
 }
 
-static bo_status write_original(bo_context *context, const bo_gguf_model *m, bo_json_text *text)
+static bo_status write_original(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     size_t original;
-    BO_TRY(bo_gguf_size(context, m, "rope.scaling.original_context_length", m->context, &original));
+    BO_TRY(bo_import_size(context, m, "rope.scaling.original_context_length", m->context, &original));
     bo_json_raw(text, ", \"original_max_position_embeddings\": ");
     bo_json_whole(text, original);
     return BO_OK;
 }
 
-static bo_status write_long(bo_context *context, const bo_gguf_model *m, const factors *far, const factors *near,
+static bo_status write_long(bo_context *context, const bo_import_model *m, const factors *far, const factors *near,
                             bo_json_text *text)
 {
     bo_json_raw(text, "\"rope_type\": \"longrope\"");
@@ -149,25 +149,49 @@ static bo_status write_long(bo_context *context, const bo_gguf_model *m, const f
     return write_original(context, m, text);
 }
 
-static bo_status write_scaled(bo_context *context, const bo_gguf_model *m, const char *type, bo_json_text *text)
+/* Settings of yarn that differ from its defaults. */
+static bo_status write_yarn(bo_context *context, const bo_import_model *m, bo_json_text *text)
+{
+    static const struct {
+        const char *key, *member;
+    } settings[] = {{"rope.scaling.yarn_beta_fast", "beta_fast"},
+                    {"rope.scaling.yarn_beta_slow", "beta_slow"},
+                    {"rope.scaling.yarn_attn_factor", "attention_factor"}};
+    double value;
+    BO_TRY(bo_import_real(context, m, "rope.scaling.yarn_ext_factor", 1, &value));
+    if (value != 1)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: metadata '%s.rope.scaling.yarn_ext_factor': expected 1, found %g",
+                       bo_gguf_path(m->file), m->name, value);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!bo_import_setting(m, settings[i].key)) continue;
+        BO_TRY(bo_import_real(context, m, settings[i].key, 1, &value));
+        bo_json_raw(text, ", \"");
+        bo_json_raw(text, settings[i].member);
+        bo_json_raw(text, "\": ");
+        bo_json_number(text, value);
+    }
+    return write_original(context, m, text);
+}
+
+static bo_status write_scaled(bo_context *context, const bo_import_model *m, const char *type, bo_json_text *text)
 {
     double factor;
-    BO_TRY(bo_gguf_real(context, m, "rope.scaling.factor", 1, &factor));
+    BO_TRY(bo_import_real(context, m, "rope.scaling.factor", 1, &factor));
     bo_json_raw(text, "\"rope_type\": ");
     bo_json_string(text, type);
     bo_json_raw(text, ", \"factor\": ");
     bo_json_number(text, factor);
-    return strcmp(type, "yarn") == 0 ? write_original(context, m, text) : BO_OK;
+    return strcmp(type, "yarn") == 0 ? write_yarn(context, m, text) : BO_OK;
 }
 
 /* The scaling that the metadata name: NULL: none. */
-static bo_status find_scaling(bo_context *context, const bo_gguf_model *m, const char **out)
+static bo_status find_scaling(bo_context *context, const bo_import_model *m, const char **out)
 {
     static const char *const known[] = {"linear", "yarn", "longrope"};
-    const bo_gguf_entry *entry = bo_gguf_setting(m, "rope.scaling.type");
+    const bo_gguf_entry *entry = bo_import_setting(m, "rope.scaling.type");
     const char *type;
     size_t length, at = 0;
-    *out = bo_gguf_setting(m, "rope.scale_linear") ? "scale_linear" : NULL; /* the key of early files */
+    *out = bo_import_setting(m, "rope.scale_linear") ? "scale_linear" : NULL; /* the key of early files */
     if (!entry || !bo_gguf_next_text(entry, &at, &type, &length)) return BO_OK;
     *out = NULL;
     if (length == 4 && memcmp(type, "none", 4) == 0) return BO_OK;
@@ -181,16 +205,16 @@ static bo_status find_scaling(bo_context *context, const bo_gguf_model *m, const
                    bo_gguf_path(m->file), m->name, (int)bo_min(length, 60), type);
 }
 
-static bo_status write_early(bo_context *context, const bo_gguf_model *m, bo_json_text *text)
+static bo_status write_early(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     double factor;
-    BO_TRY(bo_gguf_real(context, m, "rope.scale_linear", 1, &factor));
+    BO_TRY(bo_import_real(context, m, "rope.scale_linear", 1, &factor));
     bo_json_raw(text, factor == 1 ? "\"rope_type\": \"default\"" : "\"rope_type\": \"linear\", \"factor\": ");
     if (factor != 1) bo_json_number(text, factor);
     return BO_OK;
 }
 
-static bo_status write_type(bo_context *context, const bo_gguf_model *m, const factors *own, const factors *far,
+static bo_status write_type(bo_context *context, const bo_import_model *m, const factors *own, const factors *far,
                             const factors *near, bo_json_text *text)
 {
     const char *type;
@@ -214,7 +238,7 @@ static bool only_ones(const factors *f)
 }
 
 /* "rope_theta" is the member of earlier versions of transformers; "rope_parameters" that of later ones. */
-bo_status bo_gguf_write_rope(bo_context *context, const bo_gguf_model *m, bo_json_text *text)
+bo_status bo_import_gguf_rope(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     factors own = {0}, far = {0}, near = {0};
     bo_json_text type = {.context = context};
@@ -244,7 +268,7 @@ bo_status bo_gguf_write_rope(bo_context *context, const bo_gguf_model *m, bo_jso
         bo_json_raw(text, "},\n");
         if (far.count) {
             size_t original;
-            status = bo_gguf_size(context, m, "rope.scaling.original_context_length", m->context, &original);
+            status = bo_import_size(context, m, "rope.scaling.original_context_length", m->context, &original);
             bo_json_raw(text, "  \"original_max_position_embeddings\": ");
             bo_json_whole(text, original);
             bo_json_raw(text, ",\n");

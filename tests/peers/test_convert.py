@@ -137,6 +137,16 @@ def encode_pieces(text, space_prefix):
     return out
 
 
+def check_own(folder, text, wanted):
+    """Bochner's own tokenizer reads the file."""
+    run = subprocess.run([BOCHNER, "tokenizer", "encode", str(folder), "--json"], input=text.encode(), capture_output=True,
+                         check=False)
+    found = json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode()
+    found = found["ids"] if isinstance(found, dict) else found
+    if found != wanted:
+        complain(f"{folder.name}: bochner encodes '{text}' as {found}, expected {wanted}")
+
+
 def check_tokenizers(folder):
     llama3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     pre = tokenizers.pre_tokenizers
@@ -174,6 +184,7 @@ def check_tokenizers(folder):
             if name == "default" and any(c.isdigit() for c in text):
                 continue  # digits are split further
             ids, wanted = found.encode(text).ids, bos + own.encode(text).ids
+            check_own(folder / f"pre-{name}", text, wanted[len(bos):])
             if ids != wanted:
                 complain(f"{name}: '{text}' is encoded as {ids}, expected {wanted}")
             if found.decode(ids) != text.replace("<|end|>", "") and name != "qwen2":
@@ -318,6 +329,13 @@ def check_models(folder):
          lambda path, m: write_gated(path, "llama", m, arch.LLAMA, rotate,
                                      lambda w: (w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR),
                                                 w.add_rope_scaling_factor(4.0))))
+    case("llama-yarn",
+         t.LlamaForCausalLM(t.LlamaConfig(**common, rope_parameters={
+             "rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 32,
+             "beta_fast": 16.0})),
+         lambda path, m: write_gated(path, "llama", m, arch.LLAMA, rotate, lambda w: (
+             w.add_rope_scaling_type(gguf.RopeScalingType.YARN), w.add_rope_scaling_factor(4.0),
+             w.add_rope_scaling_orig_ctx_len(32), w.add_float32("llama.rope.scaling.yarn_beta_fast", 16.0))))
     for parts in ((8.0, 4.0, 8192), (32.0, 4.0, 8192), (4.0, 2.5, 100)):
         factor, high, original = parts
         rope = {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": high,
