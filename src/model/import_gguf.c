@@ -427,7 +427,7 @@ static bool is_mapped(const bo_import_model *m, const char *name)
         const bo_gguf_tensor *found = find_tensor(m, row, layer, suffix, expected, &first);
         if (found && strcmp(found->name, name) == 0) return true;
     }
-    for (size_t i = 0; i < OTHERS; i++)
+    for (size_t i = 0; m->family != BO_IMPORT_GPT2 && i < OTHERS; i++)
         if (strcmp(name, other_names[i]) == 0) return true;
     return false;
 }

@@ -18,6 +18,7 @@ typedef enum member_value {
     TIED,
     WINDOW,
     ROTATED_PART,
+    ROPE_BASE,
     ATTENTION_BIAS,
     MLP_BIAS,
     PARALLEL
@@ -58,6 +59,7 @@ static const struct {
     {BO_IMPORT_LLAMA, "mlp_bias", MLP_BIAS, NULL},
     {BO_IMPORT_GPTNEOX, "use_parallel_residual", PARALLEL, NULL},
     {BO_IMPORT_GPTNEOX, "rotary_pct", ROTATED_PART, NULL},
+    {BO_IMPORT_GPTNEOX, "rotary_emb_base", ROPE_BASE, NULL},
     {BO_IMPORT_PHI2 | BO_IMPORT_PHI3, "partial_rotary_factor", ROTATED_PART, NULL},
     {BO_IMPORT_PHI2, "qk_layernorm", RAW, "false"},
     {BO_IMPORT_LLAMA | BO_IMPORT_PHI3, "sliding_window", WINDOW, NULL},
@@ -93,6 +95,9 @@ static void write_value(bo_json_text *text, const bo_import_model *m, member_val
     switch (value) {
     case RAW:
         bo_json_raw(text, raw);
+        break;
+    case ROPE_BASE:
+        bo_json_number(text, m->rope_base);
         break;
     case EPSILON:
         bo_json_number(text, m->epsilon);

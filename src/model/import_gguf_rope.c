@@ -3,6 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The type of an encoding without scaling, as JSON. */
+static const char PLAIN[] = "\"rope_type\": \"default\"";
+
 static const double PI = 3.14159265358979323846;
 
 /* The frequencies of pair i are divided by factors[i]. */
@@ -209,7 +212,7 @@ static bo_status write_early(bo_context *context, const bo_import_model *m, bo_j
 {
     double factor;
     BO_TRY(bo_import_real(context, m, "rope.scale_linear", 1, &factor));
-    bo_json_raw(text, factor == 1 ? "\"rope_type\": \"default\"" : "\"rope_type\": \"linear\", \"factor\": ");
+    bo_json_raw(text, factor == 1 ? PLAIN : "\"rope_type\": \"linear\", \"factor\": ");
     if (factor != 1) bo_json_number(text, factor);
     return BO_OK;
 }
@@ -220,14 +223,15 @@ static bo_status write_type(bo_context *context, const bo_import_model *m, const
     const char *type;
     BO_TRY(find_scaling(context, m, &type));
     if (far->count && near->count) return write_long(context, m, far, near, text);
-    if (own->count) return write_llama3(context, m, own, text);
-    if (!type) bo_json_raw(text, "\"rope_type\": \"default\"");
-    if (!type) return BO_OK;
-    if (strcmp(type, "scale_linear") == 0) return write_early(context, m, text);
-    if (strcmp(type, "longrope") == 0)
-        return bo_fail(context, BO_FORMAT, "%s: the scaling longrope needs the tensors rope_factors_long and _short",
+    if (far->count || near->count || (type && strcmp(type, "longrope") == 0))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the scaling longrope needs both tensors, rope_factors_long.weight and "
+                       "rope_factors_short.weight",
                        bo_gguf_path(m->file));
-    return write_scaled(context, m, type, text);
+    if (own->count) return write_llama3(context, m, own, text);
+    if (!type) bo_json_raw(text, PLAIN);
+    if (!type) return BO_OK;
+    return strcmp(type, "scale_linear") == 0 ? write_early(context, m, text) : write_scaled(context, m, type, text);
 }
 
 static bool only_ones(const factors *f)
@@ -237,46 +241,57 @@ static bool only_ones(const factors *f)
     return true;
 }
 
-/* "rope_theta" is the member of earlier versions of transformers; "rope_parameters" that of later ones. */
+/* "rope_theta" and "rope_scaling" are the members of earlier versions of transformers, "rope_parameters" that of later
+ * ones. */
+static void write_members(const bo_import_model *m, const char *type, bo_json_text *text)
+{
+    bo_json_raw(text, "  \"rope_theta\": ");
+    bo_json_number(text, m->rope_base);
+    if (strcmp(type, PLAIN) != 0) {
+        bo_json_raw(text, ",\n  \"rope_scaling\": {");
+        bo_json_raw(text, type);
+        bo_json_raw(text, "}");
+    }
+    bo_json_raw(text, ",\n  \"rope_parameters\": {\"rope_theta\": ");
+    bo_json_number(text, m->rope_base);
+    if (m->rotated != m->head_dim) {
+        bo_json_raw(text, ", \"partial_rotary_factor\": ");
+        bo_json_number(text, (double)m->rotated / (double)m->head_dim);
+    }
+    bo_json_raw(text, ", ");
+    bo_json_raw(text, type);
+    bo_json_raw(text, "},\n");
+}
+
+/* Phi-3 has the original context as a member of its own, too. */
+static bo_status write_all(bo_context *context, const bo_import_model *m, const factors *own, const factors *far,
+                           const factors *near, bo_json_text *text)
+{
+    bo_json_text type = {.context = context};
+    size_t original = 0;
+    bo_status status = write_type(context, m, own, far, near, &type);
+    if (status == BO_OK && type.failed) status = BO_MEMORY;
+    if (status == BO_OK) write_members(m, type.bytes, text);
+    if (status == BO_OK && far->count) {
+        status = bo_import_size(context, m, "rope.scaling.original_context_length", m->context, &original);
+        bo_json_raw(text, "  \"original_max_position_embeddings\": ");
+        bo_json_whole(text, original);
+        bo_json_raw(text, ",\n");
+    }
+    bo_free(type.bytes);
+    return status;
+}
+
 bo_status bo_import_gguf_rope(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     factors own = {0}, far = {0}, near = {0};
-    bo_json_text type = {.context = context};
     bo_status status = read_factors(context, m, "rope_freqs.weight", &own);
     if (status == BO_OK) status = read_factors(context, m, "rope_factors_long.weight", &far);
     if (status == BO_OK) status = read_factors(context, m, "rope_factors_short.weight", &near);
     if (only_ones(&own)) own.count = 0;
-    if (status == BO_OK) status = write_type(context, m, &own, &far, &near, &type);
-    if (status == BO_OK && type.failed) status = BO_MEMORY;
-    if (status == BO_OK) {
-        const bool plain = strcmp(type.bytes, "\"rope_type\": \"default\"") == 0;
-        bo_json_raw(text, "  \"rope_theta\": ");
-        bo_json_number(text, m->rope_base);
-        if (!plain) {
-            bo_json_raw(text, ",\n  \"rope_scaling\": {");
-            bo_json_raw(text, type.bytes);
-            bo_json_raw(text, "}");
-        }
-        bo_json_raw(text, ",\n  \"rope_parameters\": {\"rope_theta\": ");
-        bo_json_number(text, m->rope_base);
-        if (m->rotated != m->head_dim) {
-            bo_json_raw(text, ", \"partial_rotary_factor\": ");
-            bo_json_number(text, (double)m->rotated / (double)m->head_dim);
-        }
-        bo_json_raw(text, ", ");
-        bo_json_raw(text, type.bytes);
-        bo_json_raw(text, "},\n");
-        if (far.count) {
-            size_t original;
-            status = bo_import_size(context, m, "rope.scaling.original_context_length", m->context, &original);
-            bo_json_raw(text, "  \"original_max_position_embeddings\": ");
-            bo_json_whole(text, original);
-            bo_json_raw(text, ",\n");
-        }
-    }
+    if (status == BO_OK) status = write_all(context, m, &own, &far, &near, text);
     bo_free(own.items);
     bo_free(far.items);
     bo_free(near.items);
-    bo_free(type.bytes);
     return status;
 }
