@@ -19,21 +19,33 @@ static const char *dtype_name(unsigned value)
     return bo_convert_dtype_name((bo_convert_dtype)value);
 }
 
-/* An existing model is not replaced. */
+/* A file of an existing model, which may also be the source, is not replaced. */
+static int check_folder(const char *folder)
+{
+    static const char *const names[] = {"config.json",       "generation_config.json",
+                                        "tokenizer.json",    "tokenizer_config.json",
+                                        "model.safetensors", "model.safetensors.index.json"};
+    char path[4096];
+    struct stat about;
+    if (stat(folder, &about) == 0 && !S_ISDIR(about.st_mode))
+        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", folder);
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0)
+            return cli_wrong_use("convert", "--out %s: the folder already holds a model (%s); give another name",
+                                 folder, names[i]);
+    }
+    return CLI_DONE;
+}
+
 static int check(const convert_options *o, const cli_arguments *arguments)
 {
-    char path[4096];
     struct stat about;
     if (arguments->count != 1) return cli_wrong_use("convert", "expected one file, found %zu", arguments->count);
     if (!o->out) return cli_wrong_use("convert", "no output folder; give --out DIR");
     if (stat(arguments->items[0], &about) == 0 && S_ISDIR(about.st_mode))
         return cli_wrong_use("convert", "%s: expected a file (GGUF or llama2.c), found a folder", arguments->items[0]);
-    if (stat(o->out, &about) == 0 && !S_ISDIR(about.st_mode))
-        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", o->out);
-    snprintf(path, sizeof path, "%s/config.json", o->out);
-    if (access(path, F_OK) == 0)
-        return cli_wrong_use("convert", "--out %s: the folder already holds a model; give another name", o->out);
-    return CLI_DONE;
+    return check_folder(o->out);
 }
 
 /* What was found, before the work. */

@@ -34,6 +34,10 @@ grep -q "no tokenizer; give --tokenizer tokenizer.bin" err || complain "no warni
 cp one/config.json kept.json
 fails 2 "--out one: the folder already holds a model" "$BOCHNER" convert model.gguf --out one
 cmp -s one/config.json kept.json || complain "the model was replaced"
+mkdir source
+cp model.gguf source/model.safetensors # a strange name, but it is the source
+fails 2 "--out source: the folder already holds a model (model.safetensors)" "$BOCHNER" convert source/model.safetensors --out source
+cmp -s model.gguf source/model.safetensors || complain "the source was replaced"
 fails 2 "--out model.gguf: a file of this name exists" "$BOCHNER" convert model.bin --out model.gguf
 fails 2 "no output folder" "$BOCHNER" convert model.gguf
 fails 2 "expected one file, found 2" "$BOCHNER" convert model.gguf model.bin --out five
