@@ -77,6 +77,14 @@ static bo_status unpack(bo_jinja_run *run, const bo_jinja_node *target, const bo
     return bo_jinja_fail(run, BO_INVALID, "expected %zu values to unpack, found %zu", i, items->count);
 }
 
+/* transformers refuses attributes of namespaces that start with an underscore. */
+static bo_status check_namespace(bo_jinja_run *run, const char *name, size_t length)
+{
+    if (length == 0 || name[0] != '_') return BO_OK;
+    return bo_jinja_fail(run, BO_INVALID, "the attribute '%.*s' of a namespace starts with an underscore",
+                         (int)(length < 80 ? length : 80), name);
+}
+
 bo_status bo_jinja_assign_target(bo_jinja_run *run, const bo_jinja_node *target, bo_jinja_value value)
 {
     if (target->kind == BO_JINJA_VARIABLE) return bo_jinja_assign(run, target->name, target->name_length, value);
@@ -88,6 +96,7 @@ bo_status bo_jinja_assign_target(bo_jinja_run *run, const bo_jinja_node *target,
     if (owner.kind != BO_JINJA_NAMESPACE)
         return bo_jinja_fail(run, BO_INVALID, "only attributes of a namespace can be assigned, found %s",
                              bo_jinja_kind_name(&owner));
+    BO_TRY(check_namespace(run, target->name, target->name_length));
     return bo_jinja_dict_set(run, owner.dict, bo_jinja_of_text(target->name, target->name_length), value);
 }
 
@@ -237,6 +246,7 @@ static bo_status make_dict(bo_jinja_run *run, bo_jinja_kind kind, const bo_jinja
         const bo_jinja_node *name = arguments->names[i];
         const bo_jinja_value *value = &arguments->values[i];
         if (name) {
+            if (kind == BO_JINJA_NAMESPACE) BO_TRY(check_namespace(run, name->name, name->name_length));
             BO_TRY(bo_jinja_dict_set(run, out->dict, bo_jinja_of_text(name->name, name->name_length), *value));
             continue;
         }
