@@ -188,7 +188,7 @@ struct bo_jinja_node {
     bo_jinja_node *body, *otherwise;
     bool is_chain; /* IF: `otherwise` is an elif */
     bo_jinja_node *next;
-    const struct bo_jinja_filter *filter; /* of FILTER and TEST */
+    const struct bo_jinja_filter *filter; /* of FILTER and TEST; NULL: not supported, refused if it is evaluated */
     bo_jinja_value value;
 };
 
@@ -201,7 +201,8 @@ typedef struct bo_jinja_parser {
     bo_jinja_lexer lexer;
     bo_jinja_token now, ahead;
     int depth;
-    int loops; /* loops around the current statement, inside the current macro */
+    int loops;      /* loops around the current statement, inside the current macro */
+    int conditions; /* conditions and loops whose statements may not be executed */
 } bo_jinja_parser;
 
 bo_status bo_jinja_advance(bo_jinja_parser *parser);

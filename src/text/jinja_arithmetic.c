@@ -152,10 +152,10 @@ bo_status bo_jinja_arithmetic(bo_jinja_run *run, int sign, const bo_jinja_value 
     if (sign == '+' && a->kind == b->kind && can_repeat(a)) return add_lists(run, a, b, out);
     if (sign == '*' && can_repeat(a) && bo_jinja_is_whole(b)) return repeat(run, a, bo_jinja_whole(b), out);
     if (sign == '*' && can_repeat(b) && bo_jinja_is_whole(a)) return repeat(run, b, bo_jinja_whole(a), out);
-    if (a->kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, a);
-    if (b->kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, b);
     if (sign == '%' && a->kind == BO_JINJA_TEXT)
         return bo_jinja_fail(run, BO_UNSUPPORTED, "the operator '%%' on a string is not supported");
+    if (a->kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, a);
+    if (b->kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, b);
     const char *name = sign == BO_JINJA_FLOOR ? "//" : sign == BO_JINJA_POWER ? "**" : (char[]){(char)sign, 0};
     return bo_jinja_fail(run, BO_INVALID, "the operator '%s' does not apply to %s and %s", name, bo_jinja_kind_name(a),
                          bo_jinja_kind_name(b));

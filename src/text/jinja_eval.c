@@ -312,6 +312,9 @@ static bo_status evaluate_filter(bo_jinja_run *run, const bo_jinja_node *node, b
     bo_jinja_arguments arguments;
     bo_jinja_value of;
     const bool filter = node->kind == BO_JINJA_FILTER;
+    if (!node->filter)
+        return bo_jinja_fail(run, BO_UNSUPPORTED, "the %s '%.*s' is not supported", filter ? "filter" : "test",
+                             (int)(node->name_length < 80 ? node->name_length : 80), node->name);
     BO_TRY(bo_jinja_evaluate(run, node->first, &of));
     BO_TRY(evaluate_arguments(run, node->items, &arguments));
     run->line = node->line;

@@ -220,8 +220,10 @@ static bo_status parse_postfix(bo_jinja_parser *parser, bo_jinja_node **out)
 
 /* ---- filters and tests ------------------------------------------------------------------------------------------- */
 
+/* Refused at once unless it may not be executed; Jinja2 does the same. */
 static bo_status unknown(bo_jinja_parser *parser, const char *what, const bo_jinja_token *name)
 {
+    if (parser->conditions > 0) return BO_OK;
     return bo_fail(parser->lexer.arena->context, BO_UNSUPPORTED, "%s: line %zu: the %s '%.*s' is not supported",
                    parser->lexer.where, name->line, what, (int)(name->length < 80 ? name->length : 80), name->text);
 }
@@ -235,7 +237,8 @@ static bo_status parse_filter(bo_jinja_parser *parser, bo_jinja_node **out)
     if (!node) return BO_MEMORY;
     node->line = name.line;
     node->filter = bo_jinja_find_filter(name.text, name.length);
-    if (!node->filter) return unknown(parser, "filter", &name);
+    set_name(node, &name);
+    if (!node->filter) BO_TRY(unknown(parser, "filter", &name));
     *out = node;
     BO_TRY(bo_jinja_advance(parser));
     return bo_jinja_at_operator(parser, '(') ? parse_arguments(parser, &node->items) : BO_OK;
@@ -265,7 +268,8 @@ static bo_status parse_test(bo_jinja_parser *parser, bo_jinja_node **out)
     if (!node) return BO_MEMORY;
     node->line = name.line;
     node->filter = bo_jinja_find_test(name.text, name.length);
-    if (!node->filter) return unknown(parser, "test", &name);
+    set_name(node, &name);
+    if (!node->filter) BO_TRY(unknown(parser, "test", &name));
     BO_TRY(bo_jinja_advance(parser));
     if (bo_jinja_at_operator(parser, '(')) {
         BO_TRY(parse_arguments(parser, &node->items));

@@ -88,8 +88,8 @@ static bo_status indent(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
         for (int64_t i = 0; i < width; i++) BO_TRY(bo_jinja_build(run, &blanks, " ", 1));
         margin = bo_jinja_built(&blanks);
     }
-    BO_TRY(bo_jinja_string(run, &v[0], &text));
-    BO_TRY(bo_jinja_build(run, &ended, text.text, text.length));
+    if (v[0].kind != BO_JINJA_TEXT) return bo_jinja_wrong_type(run, "the filter 'indent'", "a string", &v[0]);
+    BO_TRY(bo_jinja_build(run, &ended, v[0].text, v[0].length));
     BO_TRY(bo_jinja_build(run, &ended, "\n", 1));
     text = bo_jinja_built(&ended);
     BO_TRY(bo_jinja_lines(run, &text, false, &lines));
@@ -118,6 +118,7 @@ static bool parse_number(const bo_jinja_value *text, double *out)
 static bo_status to_int(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
     double number = NAN;
+    if (v[0].kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, &v[0]);
     *out = v[1].kind == BO_JINJA_ABSENT ? bo_jinja_of_whole(0) : v[1];
     if (bo_jinja_is_whole(&v[0])) {
         *out = bo_jinja_of_whole(bo_jinja_whole(&v[0]));
@@ -135,7 +136,7 @@ static bo_status to_int(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
 static bo_status to_float(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
     double number;
-    (void)run;
+    if (v[0].kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, &v[0]);
     if (bo_jinja_is_number(&v[0]))
         number = bo_jinja_fraction(&v[0]);
     else if (v[0].kind != BO_JINJA_TEXT || !parse_number(&v[0], &number)) {
@@ -290,6 +291,13 @@ bo_status bo_jinja_path(bo_jinja_run *run, const bo_jinja_value *value, const bo
     return BO_OK;
 }
 
+/* Nothing if the value is false, such as none. */
+static bo_status iterate_true(bo_jinja_run *run, const bo_jinja_value *value, bo_jinja_list **out)
+{
+    const bo_jinja_value nothing = bo_jinja_of_kind(BO_JINJA_UNDEFINED);
+    return bo_jinja_iterate(run, bo_jinja_true(value) ? value : &nothing, out);
+}
+
 /* map(attribute=…, default=…) or map("filter", …). */
 static bo_status map(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
@@ -307,7 +315,7 @@ static bo_status map(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value 
     } else if (v[1].kind != BO_JINJA_ABSENT) {
         return bo_jinja_fail(run, BO_INVALID, "the filter 'map': expected an attribute or a filter, found both");
     }
-    BO_TRY(bo_jinja_iterate(run, &v[0], &all));
+    BO_TRY(iterate_true(run, &v[0], &all));
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LAZY, all->count, out));
     BO_TRY(bo_jinja_charge(run, 0));
     if (++run->depth > BO_JINJA_DEPTH)
@@ -338,7 +346,7 @@ static bo_status pick(bo_jinja_run *run, const bo_jinja_value *v, bool attribute
                                  (int)(name->length < 80 ? name->length : 80), name->text);
         if (name[1].kind != BO_JINJA_ABSENT) arguments.values[arguments.count++] = name[1];
     }
-    BO_TRY(bo_jinja_iterate(run, &v[0], &all));
+    BO_TRY(iterate_true(run, &v[0], &all));
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LAZY, 0, out));
     for (size_t i = 0; i < all->count; i++) {
         bo_jinja_value item = all->items[i], result;

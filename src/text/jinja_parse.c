@@ -86,7 +86,9 @@ static bo_status parse_body(bo_jinja_parser *parser, end_words ends, bo_jinja_no
 {
     BO_TRY(expect_block_end(parser));
     BO_TRY(bo_jinja_deeper(parser));
+    parser->conditions++;
     BO_TRY(parse_statements(parser, ends, out));
+    parser->conditions--;
     parser->depth--;
     return BO_OK;
 }

@@ -128,8 +128,8 @@ def compare(name, template, case, result, strict):
     text, error = oracle(template, case)
     if "text" in result and text == result["text"]:
         return "equal"
-    if "error" in result and text is None:
-        return "both refuse"
+    if "error" in result and (text is None or " object at 0x" in text or " object do_" in text):
+        return "both refuse"  # the text of a generator contains its address
     if "error" in result and "not supported" in result["error"] and not strict:
         return "not supported"
     FAILED.append((name, template, case, text, error, result))
@@ -206,7 +206,6 @@ class Grammar:
     """Random templates of the subset."""
 
     words = ["a", "Ab c", " x ", "", "\\n", "it's", "é東", "-", "1", "12.5", "x,y,,z", "user"]
-    names = ["messages", "n", "f", "s", "t", "xs", "d", "flag", "nothing", "missing", "v", "w"]
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -220,120 +219,147 @@ class Grammar:
     def number(self):
         return self.pick("0", "1", "2", "3", "7", "10", "100", "1.5", "0.25", "2.0", "1e3")
 
-    def atom(self, depth):
+    def text(self, depth):
+        """An expression that is mostly a string."""
+        if depth <= 0:
+            return self.pick("s", "t", "messages[0].content", "messages[0]['role']", self.string())
         return self.pick(
-            lambda: self.random.choice(self.names),
-            lambda: self.random.choice(self.names),
-            self.string,
-            self.number,
-            lambda: self.pick("true", "false", "none"),
-            lambda: "(" + self.expression(depth - 1) + ")",
-            lambda: "[" + ", ".join(self.expression(depth - 1) for _ in range(self.random.randrange(3))) + "]",
-            lambda: "{" + self.string() + ": " + self.expression(depth - 1) + "}",
-            lambda: "(" + self.expression(depth - 1) + ", " + self.expression(depth - 1) + ")",
+            lambda: self.text(0) + self.text_method(),
+            lambda: self.text(0) + self.text_method(),
+            lambda: self.text(0) + self.span(),
+            lambda: self.text(0) + "[" + self.pick("0", "-1", "n") + "]",
+            lambda: self.text(depth - 1) + self.pick(" + ", " ~ ") + self.text(depth - 1),
+            lambda: self.text(depth - 1) + " ~ " + self.value(depth - 1),
+            lambda: "(" + self.text(depth - 1) + ")" + self.pick(" * 2", " * n", " * flag"),
+            lambda: "(" + self.text(depth - 1) + " if " + self.truth(depth - 1) + " else " + self.text(depth - 1) + ")",
+            lambda: "(" + self.text(depth - 1) + ") | " + self.text_filter(),
+            lambda: "(" + self.value(depth - 1) + ") | " + self.text_filter(),
+            lambda: "(" + self.value(depth - 1) + ") | string",
+            lambda: "(" + self.plain(depth - 1) + ") | tojson"
+            + self.pick("", "(indent=2)", "(sort_keys=true)", "(separators=(',', ':'))", "(indent=none)"),
+            lambda: "(" + self.items(depth - 1) + ") | join(" + self.pick("", "','", "n", "' ', attribute='a'") + ")",
+            lambda: "(missing or " + self.text(depth - 1) + ")",
+            lambda: "missing | " + self.pick("default", "d") + "(" + self.text(depth - 1) + ")",
+            lambda: self.text(0) + " | default('dd', " + self.pick("true", "false", "boolean=true") + ")",
         )()
 
-    def postfix(self, depth):
-        text = self.atom(depth)
-        for _ in range(self.random.choice((0, 0, 0, 1, 1, 2))):
-            text += self.pick(
-                lambda: self.pick(".role", ".content", ".a", ".b"),
-                lambda: "[" + self.pick("0", "-1", "1", "'role'", "'a'", "n", "s") + "]",
-                lambda: "["
-                + self.pick("", "1", "-2")
-                + ":"
-                + self.pick("", "1", "-1", "5")
-                + self.pick("", ":2", ":-1", ":-2", ":")
-                + "]",
-                lambda: self.method(depth),
-            )()
-        return text
-
-    def method(self, depth):
+    def text_method(self):
         return self.pick(
-            lambda: ".strip()",
-            lambda: ".strip(" + self.string() + ")",
+            lambda: ".strip(" + self.pick("", self.string()) + ")",
             lambda: self.pick(".lstrip", ".rstrip") + "(" + self.pick("", "'x'", "'\\n '") + ")",
-            lambda: self.pick(".startswith", ".endswith") + "(" + self.string() + ")",
-            lambda: ".split(" + self.pick("", "','", "' '", "'x'", "',', 1") + ")",
-            lambda: ".rsplit(" + self.pick("','", "',', 1") + ")",
-            lambda: ".replace(" + self.string() + ", " + self.string() + ")",
-            lambda: self.pick(".upper()", ".lower()", ".title()", ".capitalize()", ".splitlines()"),
-            lambda: ".join(xs)",
-            lambda: ".find(" + self.string() + ")",
-            lambda: ".rfind(" + self.string() + ")",
-            lambda: ".count(" + self.string() + ")",
+            lambda: ".split(" + self.pick("','", "' '", "'x'") + ")[" + self.pick("0", "-1") + "]",
+            lambda: ".replace(" + self.string() + ", " + self.string() + self.pick("", ", 1") + ")",
+            lambda: self.pick(".upper()", ".lower()", ".title()", ".capitalize()"),
             lambda: self.pick(".removeprefix", ".removesuffix") + "(" + self.string() + ")",
-            lambda: self.pick(".items()", ".keys()", ".values()"),
-            lambda: ".get(" + self.pick("'a'", "'zz'", "'zz', 3", "n") + ")",
         )()
 
-    def filtered(self, depth):
-        text = self.postfix(depth)
-        for _ in range(self.random.choice((0, 0, 0, 0, 1, 1, 2))):
-            text += " | " + self.pick(
-                lambda: self.pick("trim", "length", "upper", "lower", "title", "capitalize", "string", "list"),
-                lambda: self.pick("first", "last", "int", "float", "abs", "count", "reverse", "items"),
-                lambda: "reverse | list",
-                lambda: "join(" + self.pick("", "','", "n", "', ', attribute='a'") + ")",
-                lambda: self.pick("default", "d") + "(" + self.pick("", "'dd'", "'dd', true", "boolean=true") + ")",
-                lambda: "tojson" + self.pick("", "(indent=2)", "(sort_keys=true)", "(separators=(',', ':'))"),
-                lambda: "replace(" + self.string() + ", " + self.string() + ")",
-                lambda: "selectattr('role', 'equalto', 'user') | list",
-                lambda: self.pick("selectattr('a')", "rejectattr('a')") + " | list",
-                lambda: "map(attribute='role') | list",
-                lambda: "map('upper') | join('+')",
-                lambda: self.pick("select", "reject") + "(" + self.pick("", "'string'", "'odd'") + ") | list",
-                lambda: "dictsort",
-                lambda: "sort",
-                lambda: "sort(reverse=true)",
-                lambda: "indent" + self.pick("", "(2)", "(2, true)", "(1, first=true, blank=true)"),
-            )()
-        if self.random.random() < 0.15:
-            text += " is " + self.pick("", "not ") + self.pick(
-                "defined", "undefined", "none", "string", "mapping", "sequence", "iterable", "number", "integer",
-                "float", "boolean", "true", "false", "odd", "even", "divisibleby 3", "divisibleby(2)", "eq 1",
-                "equalto('a')", "in xs", "lt 3", "ge(2)", "ne none", "callable",
-            )
-        return text
+    def text_filter(self):
+        return self.pick(
+            "trim", "upper", "lower", "title", "capitalize", "string", "trim('a')", "indent", "indent(2, true)",
+            "indent(1, first=true, blank=true)", "replace('a', 'bb')", "replace('', '-', 2)", "reverse",
+        )
+
+    def span(self):
+        return (
+            "[" + self.pick("", "1", "-2", "n") + ":" + self.pick("", "1", "-1", "5") + self.pick("", ":2", ":-1", ":-2", ":") + "]"
+        )
+
+    def amount(self, depth):
+        """An expression that is mostly a number."""
+        if depth <= 0:
+            return self.pick("n", "f", "n", self.number(), self.number(), "flag")
+        return self.pick(
+            lambda: self.amount(depth - 1)
+            + self.pick(" + ", " - ", " * ", " / ", " // ", " % ", " + ", " ** ")
+            + self.amount(depth - 1),
+            lambda: "(" + self.amount(depth - 1) + ")" + self.pick(" | abs", " | int", " | float", ""),
+            lambda: self.pick("-", "+") + self.amount(0),
+            lambda: "(" + self.text(depth - 1) + ") | " + self.pick("length", "count", "int", "float", "int(7)"),
+            lambda: self.text(0) + self.pick(".find(", ".rfind(", ".count(") + self.string() + ")",
+            lambda: "(" + self.items(depth - 1) + ") | length",
+        )()
+
+    def items(self, depth):
+        """An expression that is mostly a list."""
+        if depth <= 0:
+            return self.pick("xs", "messages", "[1, 'a', none]", "range(3)", "()")
+        return self.pick(
+            lambda: "[" + ", ".join(self.value(depth - 1) for _ in range(self.random.randrange(4))) + "]",
+            lambda: "(" + self.value(depth - 1) + ", " + self.value(depth - 1) + ")",
+            lambda: self.items(0) + self.span(),
+            lambda: "(" + self.items(depth - 1) + ") | " + self.pick("list", "reverse | list", "sort", "sort(reverse=true)"),
+            lambda: self.text(0) + self.pick(".split()", ".split(',')", ".split(',', 1)", ".rsplit(',', 1)", ".splitlines()"),
+            lambda: self.pick("d | dictsort", "d.items() | list", "d.keys() | list", "d.values() | list", "d | items | list"),
+            lambda: "messages | selectattr('role', " + self.pick("'equalto'", "'eq'", "'ne'") + ", 'user') | list",
+            lambda: "messages | " + self.pick("map(attribute='role')", "map(attribute='zz', default=1)", "rejectattr('zz')") + " | list",
+            lambda: "(" + self.items(depth - 1) + ") | " + self.pick("select", "reject")
+            + self.pick("", "('string')", "('none')", "('defined')") + " | list",
+            lambda: "xs | map('string') | map('upper') | list",
+            lambda: self.text(depth - 1) + " | list",
+            lambda: "xs + [" + self.value(depth - 1) + "]",
+        )()
+
+    def truth(self, depth):
+        if depth <= 0:
+            return self.pick("flag", "true", "false", "nothing", "missing", "n", "s")
+        return self.pick(
+            lambda: self.amount(depth - 1) + self.pick(" < ", " <= ", " > ", " >= ", " == ", " != ") + self.amount(depth - 1),
+            lambda: self.text(depth - 1) + self.pick(" < ", " == ", " != ", " in ", " not in ") + self.text(depth - 1),
+            lambda: self.value(depth - 1) + self.pick(" == ", " != ") + self.value(depth - 1),
+            lambda: self.value(0) + self.pick(" in ", " not in ") + self.items(0),
+            lambda: "1 < n <= 3",
+            lambda: self.text(0) + self.pick(".startswith(", ".endswith(") + self.string() + ")",
+            lambda: self.truth(depth - 1) + self.pick(" and ", " or ") + self.truth(depth - 1),
+            lambda: "not " + self.truth(depth - 1),
+            lambda: self.value(0) + " is " + self.pick("", "not ")
+            + self.pick("defined", "undefined", "none", "string", "mapping", "sequence", "iterable", "number", "integer",
+                        "float", "boolean", "true", "false", "eq 1", "equalto('a')", "in xs", "ne none", "callable"),
+            lambda: "n is " + self.pick("odd", "even", "divisibleby 3", "divisibleby(2)", "lt 3", "ge(2)"),
+        )()
+
+    def plain(self, depth):
+        """A value that JSON can hold."""
+        return self.pick("d", "xs", "messages", "n", "f", "s", "nothing", "flag", "{'z': 1, 'a': [1.5, none]}", "{1: 2}")
+
+    def value(self, depth):
+        return self.pick(
+            lambda: self.text(depth),
+            lambda: self.text(depth),
+            lambda: self.amount(depth),
+            lambda: "(" + self.items(depth) + ")",
+            lambda: "(" + self.truth(depth) + ")",
+            lambda: self.pick("d", "nothing", "missing", "v", "w", "d.a", "d['b']", "d.zz", "d.get('a')", "d.get('zz', 3)"),
+            lambda: self.pick("xs[0]", "xs[-1]", "xs[7]", "xs | first", "xs | last", "messages[-1]", "messages[0].a"),
+            lambda: "{" + self.string() + ": " + self.value(depth - 1) + "}" if depth > 0 else "{}",
+        )()
 
     def expression(self, depth):
-        if depth <= 0:
-            return self.pick(*self.names[:8], self.string(), self.number())
+        """Mostly of matching types: Bochner and Jinja2 then print something; sometimes nonsense, which both refuse."""
+        if self.random.random() < 0.93:
+            return self.value(depth)
         return self.pick(
-            lambda: self.filtered(depth),
-            lambda: self.filtered(depth),
-            lambda: self.filtered(depth),
-            lambda: self.filtered(depth - 1)
-            + self.pick(" + ", " - ", " * ", " / ", " // ", " % ", " ~ ", " ~ ", " ** ")
-            + self.filtered(depth - 1),
-            lambda: self.filtered(depth - 1)
-            + self.pick(" == ", " != ", " < ", " <= ", " > ", " >= ", " in ", " not in ")
-            + self.filtered(depth - 1),
-            lambda: self.expression(depth - 1) + self.pick(" and ", " or ") + self.expression(depth - 1),
-            lambda: "not " + self.filtered(depth - 1),
-            lambda: self.pick("-", "+") + self.filtered(depth - 1),
-            lambda: self.filtered(depth - 1)
-            + " if "
-            + self.filtered(depth - 1)
-            + self.pick("", " else " + self.filtered(depth - 1)),
+            lambda: self.value(1) + self.pick(" + ", " - ", " * ", " < ", " in ", " % ") + self.value(1),
+            lambda: "(" + self.value(1) + ")" + self.pick(".a", "[0]", "['a']", ".b.c", "[1:]", ".strip()", ".items()", "()"),
+            lambda: "(" + self.value(1) + ") | "
+            + self.pick("length", "first", "last", "list", "join", "tojson", "sort", "dictsort", "items", "abs", "int"),
         )()
 
     def tag(self, text):
         return "{%" + self.pick("", "-", "", "+") + " " + text + " " + self.pick("", "-", "", "+") + "%}"
 
     def data(self):
-        return self.pick("", " ", "\n", "\n  ", "x", "  y\n", "\n\n", "{", "%}", "\t", "é ", "{ {", "\r\n", "\u00a0\n ")
+        return self.pick("", " ", "\n", "\n  ", "x", "  y\n", "\n\n", "{ ", "%}", "\t", "é ", "{ { ", "}}", "\r\n", "\u00a0\n ")
 
     def statement(self, depth):
         return self.pick(
             lambda: "{{" + self.pick(" ", "- ") + self.expression(2) + self.pick(" ", " -") + "}}",
             lambda: "{{" + self.pick(" ", "- ") + self.expression(3) + self.pick(" ", " -") + "}}",
-            lambda: self.tag("set " + self.pick("v", "w", "v, w", "ns.a", "ns.b") + " = " + self.expression(2)),
+            lambda: self.tag("set " + self.pick("v", "w", "v", "ns.a", "ns.b") + " = " + self.expression(2)),
+            lambda: self.tag("set v, w = " + self.value(1) + ", " + self.value(1)),
             lambda: self.tag("set v") + self.body(depth - 1) + self.tag("endset"),
-            lambda: self.tag("if " + self.expression(2))
+            lambda: self.tag("if " + self.truth(2))
             + self.body(depth - 1)
-            + self.pick("", self.tag("elif " + self.expression(1)) + self.body(depth - 1))
+            + self.pick("", self.tag("elif " + self.truth(1)) + self.body(depth - 1))
             + self.pick("", self.tag("else") + self.body(depth - 1))
             + self.tag("endif"),
             lambda: self.loop(depth),
@@ -354,8 +380,8 @@ class Grammar:
         return (
             self.tag(
                 "for "
-                + self.pick("v in xs", "v in messages", "v in s", "k, v in d.items()", "v in range(n)", "v in " + self.expression(1))
-                + self.pick("", "", " if v", " if " + self.expression(1))
+                + self.pick("v in xs", "v in messages", "v in s", "k, v in d.items()", "v in range(n)", "v in " + self.items(1))
+                + self.pick("", "", " if v", " if " + self.truth(1))
             )
             + inner
             + self.body(depth - 1)
@@ -370,7 +396,7 @@ class Grammar:
         return "".join(self.data() + self.statement(depth) for _ in range(self.random.randrange(3))) + self.data()
 
     def template(self):
-        first = self.pick("", "{% set ns = namespace(a=1, b='x') %}", "{% set v = 3 %}")
+        first = "{% set ns = namespace(a=1, b='x') %}" + self.pick("", "{% set v = 3 %}") + "{% macro m(a, b=2) %}{{ a }}{% endmacro %}"
         return first + "".join(self.data() + self.statement(2) for _ in range(1 + self.random.randrange(4))) + self.data()
 
 
@@ -455,7 +481,8 @@ def main():
         check_random(folder, options.templates, options.seed)
         if options.folder:
             check_folder(folder, options.folder)
-    for name, template, case, text, error, result in FAILED[:5]:
+    shown = {item[0]: item for item in reversed(FAILED)}
+    for name, template, case, text, error, result in list(shown.values())[-6:]:
         print(f"\n{name}:\n{template}\nvariables {json.dumps(case)}\nexpected {text!r} {error or ''}\nfound    {result}")
     if FAILED:
         print(f"{len(FAILED)} differences")
