@@ -106,6 +106,7 @@ static bo_status loop_attribute(bo_jinja_run *run, const bo_jinja_loop *loop, co
                                 bo_jinja_value *out)
 {
     const int64_t index = (int64_t)loop->index, count = (int64_t)loop->items->count;
+    const bo_jinja_value none = {.kind = BO_JINJA_UNDEFINED, .length = node->name_length, .text = node->name};
     const struct {
         const char *name;
         bo_jinja_value value;
@@ -119,8 +120,8 @@ static bo_status loop_attribute(bo_jinja_run *run, const bo_jinja_loop *loop, co
         {"length", bo_jinja_of_whole(count)},
         {"depth", bo_jinja_of_whole(1)},
         {"depth0", bo_jinja_of_whole(0)}, /* only recursive loops are deeper */
-        {"previtem", index > 0 ? loop->items->items[index - 1] : bo_jinja_of_kind(BO_JINJA_UNDEFINED)},
-        {"nextitem", index + 1 < count ? loop->items->items[index + 1] : bo_jinja_of_kind(BO_JINJA_UNDEFINED)},
+        {"previtem", index > 0 ? loop->items->items[index - 1] : none},
+        {"nextitem", index + 1 < count ? loop->items->items[index + 1] : none},
     };
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
         if (!is_name(node, attributes[i].name)) continue;
