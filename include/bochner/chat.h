@@ -16,7 +16,7 @@
  * `transformers`. docs/reference/chat-templates.md lists the subset. Anything outside of it is refused with
  * BO_UNSUPPORTED; the message names the construct and its line.
  *
- * **Limits.** A template has at most 1 MiB. Rendering ends with an error if it takes more than 2^26 steps or more than
+ * **Limits.** A template has at most 1 MiB. Rendering ends with an error if it takes more than 2^25 steps or more than
  * 256 MiB, so that a hostile template cannot exhaust the host.
  */
 #ifndef BOCHNER_CHAT_H

@@ -12,7 +12,7 @@ enum {
     BO_JINJA_SOURCE = 1 << 20, /* bytes of a template */
     BO_JINJA_DEPTH = 200,      /* nesting of expressions, statements, values and calls of macros */
     BO_JINJA_MEMORY = 1 << 28, /* bytes of the values of one rendering, the output included */
-    BO_JINJA_WORK = 1 << 26,   /* evaluated nodes of one rendering, and one per 16 bytes of text that they read */
+    BO_JINJA_WORK = 1 << 25,   /* evaluated nodes of one rendering, and one per 16 bytes of text that they read */
     BO_JINJA_RANGE = 100000    /* numbers of range(): the limit of Jinja2's sandbox */
 };
 

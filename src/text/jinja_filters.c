@@ -85,6 +85,8 @@ static bo_status indent(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
         if (margin.kind != BO_JINJA_ABSENT && !bo_jinja_is_whole(&margin))
             return bo_jinja_wrong_type(run, "the filter 'indent'", "an integer", &margin);
         const int64_t width = margin.kind == BO_JINJA_ABSENT ? 4 : bo_jinja_whole(&margin);
+        if (width > BO_JINJA_SOURCE)
+            return bo_jinja_fail(run, BO_INVALID, "the filter 'indent': the width is more than %d", BO_JINJA_SOURCE);
         for (int64_t i = 0; i < width; i++) BO_TRY(bo_jinja_build(run, &blanks, " ", 1));
         margin = bo_jinja_built(&blanks);
     }

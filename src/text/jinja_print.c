@@ -342,6 +342,8 @@ static bo_status read_indent(bo_jinja_run *run, const bo_jinja_value *indent, js
     }
     if (!bo_jinja_is_whole(indent))
         return bo_jinja_wrong_type(run, "the filter 'tojson': indent", "an integer", indent);
+    if (bo_jinja_whole(indent) > BO_JINJA_SOURCE)
+        return bo_jinja_fail(run, BO_INVALID, "the filter 'tojson': the indent is more than %d", BO_JINJA_SOURCE);
     for (int64_t i = 0; i < bo_jinja_whole(indent); i++) BO_TRY(build_text(run, &blanks, " "));
     form->indent = bo_jinja_built(&blanks).text;
     form->indent_length = blanks.length;
