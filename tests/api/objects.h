@@ -54,6 +54,8 @@ typedef struct objects {
     bo_optimizer *optimizer;
     bo_tokenizer_desc tokenizer_desc;
     bo_tokenizer *tokenizer;
+    bo_chat_template_desc chat_template_desc;
+    bo_chat_template *chat_template;
     bo_corpus_desc corpus_desc;
     bo_corpus *corpus;
     bo_batches_desc batches_desc;
@@ -159,6 +161,8 @@ static inline void objects_make_texts(objects *o)
     bo_context *c = o->context;
     o->tokenizer_desc = (bo_tokenizer_desc){.vocab = 260};
     assert_ok(c, bo_tokenizer_create(c, &o->tokenizer));
+    o->chat_template_desc = (bo_chat_template_desc){.text = "{{ messages }}"};
+    assert_ok(c, bo_chat_template_create(c, &o->chat_template_desc, &o->chat_template));
     o->corpus_desc =
         (bo_corpus_desc){.tokenizer = o->tokenizer, .memory = CORPUS_TEXT, .memory_bytes = sizeof CORPUS_TEXT - 1};
     assert_ok(c, bo_corpus_open(c, &o->corpus_desc, &o->corpus));
@@ -256,6 +260,7 @@ static inline void objects_destroy(objects *o)
     bo_texts_close(o->texts);
     bo_corpus_close(o->corpus);
     bo_tokenizer_destroy(o->tokenizer);
+    bo_chat_template_destroy(o->chat_template);
     bo_optimizer_destroy(o->optimizer);
     bo_profile_destroy(o->profile);
     bo_graph_destroy(o->graph);
