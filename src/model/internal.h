@@ -1,6 +1,6 @@
 /* Internals of the model module: resolved descriptors, weights and attentions, graphs over them, files, and reading.
  *
- * describe.c     defaults and checks        model.c      creation             weights.c   weights in files, storage
+ * describe.c     defaults and checks        model.c      creation             weights.c   weights in files
  * stack.c        a stack of layers          graph.c      embedding to loss    mlp.c       kinds of MLP
  * config.c       config.json                files.c      folders and files    adapt.c, adapter_files.c   LoRA
  * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once
