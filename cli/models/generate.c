@@ -20,7 +20,7 @@ typedef struct generate_options {
     cli_list stops;
     size_t tokens, context, top_k;
     double temperature, top_p, repetition_penalty;
-    bool greedy, echo;
+    bool greedy, echo, ignore_end;
     cli_translate_options translate;
     bo_storage weights;
 } generate_options;
@@ -183,10 +183,8 @@ static bool ends_text(const generate_job *job, int32_t id)
     return false;
 }
 
-/* Keeps a generated token, and shows its text. Returns false at a stop word. */
-static bool take(generate_job *job, int32_t id)
+static void keep_id(generate_job *job, int32_t id)
 {
-    size_t bytes = 0;
     if (job->made == job->ids_room) {
         job->ids_room = 2 * job->ids_room + 256;
         int32_t *larger = cli_allocate(job->ids_room, sizeof *larger, "tokens");
@@ -195,6 +193,13 @@ static bool take(generate_job *job, int32_t id)
         job->ids = larger;
     }
     job->ids[job->made++] = id;
+}
+
+/* Keeps a generated token, and shows its text. Returns false at a stop word. */
+static bool take(generate_job *job, int32_t id)
+{
+    size_t bytes = 0;
+    keep_id(job, id);
     if (job->stream.out) job->session->generated++;
     const char *piece = job->tokenizer ? bo_tokenizer_piece(job->tokenizer, id, &bytes) : "";
     return cli_text_stream_add(&job->stream, piece, bytes);
@@ -226,7 +231,8 @@ static bool make(generate_job *job)
         bo_span_begin(context, "sample");
         const int32_t id = bo_sampler_next(job->sampler, job->logits, vocab);
         bo_span_end(context);
-        if (ends_text(job, id)) {
+        if (!o->ignore_end && ends_text(job, id)) {
+            keep_id(job, id);
             job->reason = "end";
             break;
         }
@@ -356,6 +362,7 @@ static bool open_model(generate_job *job, const char *folder)
 static const char *language_option(const generate_options *o)
 {
     return o->echo                     ? "echo"
+           : o->ignore_end             ? "ignore-end"
            : o->ids                    ? "ids"
            : o->context                ? "context"
            : o->stops.count            ? "stop"
@@ -462,6 +469,7 @@ static const cli_option text_rows[] = {
           "maximum tokens of prompt and continuation; more than in training are accepted with a warning", .low = 1,
           .otherwise = "as many as the prompt and --tokens need"),
     LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
+    FLAG("ignore-end", generate_options, ignore_end, "do not stop at the model's end-of-text tokens"),
     SECTION("Sampling"),
     REAL_OR_AUTO("temperature", generate_options, temperature, "sampling temperature", .otherwise = "1"),
     COUNT("top-k", "K", generate_options, top_k, "sample from the K most likely tokens", .low = 1, .otherwise = "all"),

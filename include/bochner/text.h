@@ -174,8 +174,9 @@ typedef struct bo_corpus_desc {
 
 /** Opens a corpus.
  *
- * If the tokenizer has an end token, it follows each document. Empty documents are left out. Bytes that are not UTF-8
- * are reported as a warning in the log if the tokenizer has byte tokens.
+ * Each document has the special tokens of the tokenizer's template around it (bo_tokenizer_add_specials()). The end
+ * token follows, if the tokenizer has one and the template does not start or end a document with it. Empty documents
+ * are left out. Bytes that are not UTF-8 are reported as a warning in the log if the tokenizer has byte tokens.
  *
  * @param context    the context
  * @param desc       the corpus

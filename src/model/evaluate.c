@@ -4,6 +4,7 @@
 #include "../base/trace.h"
 #include "internal.h"
 #include "lanes.h"
+#include "../text/tokenizer.h"
 #include "translate.h"
 
 /* ====================================================================================================================
@@ -26,7 +27,7 @@ static double bytes_of(const evaluator *e, int32_t id)
 {
     const bo_tokenizer *tokenizer = e->model->tokenizer;
     size_t bytes = 1;
-    if (id == bo_tokenizer_end(tokenizer)) return 0; /* the token that separates texts */
+    if (bo_tokenizer_frames(tokenizer, id)) return 0;
     bo_tokenizer_piece(tokenizer, id, &bytes);
     return (double)bytes;
 }

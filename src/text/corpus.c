@@ -124,17 +124,30 @@ static bo_status tell_missed(bo_context *context, const bo_round *round, const b
     return bo_missed_tell(context, missed, path, place, of);
 }
 
+/* A document has the special tokens of the tokenizer's template around it, as in the package tokenizers, and ends with
+ * the end token. If the template starts a document with that token, as some models are trained, it is not repeated. */
+static bool needs_end(const bo_tokenizer *tokenizer)
+{
+    const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
+    if (tokenizer->end < 0 || (before && tokenizer->frame[0] == tokenizer->end)) return false;
+    return !after || tokenizer->frame[before + after - 1] != tokenizer->end;
+}
+
 static bo_status collect_part(bo_context *context, bo_round *round, size_t index)
 {
     bo_corpus *corpus = round->corpus;
+    const bo_tokenizer *tokenizer = corpus->tokenizer;
     const bo_encoded *encoded = &round->encoded[index];
     const bo_text_part *part = &round->parts.items[round->first + index];
+    const bool begins = round->first + index == 0 || part[-1].document != part->document;
     if (encoded->invalid != SIZE_MAX) BO_TRY(tell_invalid(context, round, part, encoded->invalid));
     if (encoded->missed.bytes > 0) return tell_missed(context, round, part, &encoded->missed);
-    BO_TRY(reserve(context, round, encoded->ids.count + 1));
+    BO_TRY(reserve(context, round, encoded->ids.count + tokenizer->frame_before + tokenizer->frame_after + 1));
+    if (begins) append(corpus, tokenizer->frame, tokenizer->frame_before);
     append(corpus, encoded->ids.items, encoded->ids.count);
     if (!part->last) return BO_OK;
-    if (corpus->tokenizer->end >= 0) append(corpus, &corpus->tokenizer->end, 1);
+    if (tokenizer->frame_after) append(corpus, tokenizer->frame + tokenizer->frame_before, tokenizer->frame_after);
+    if (needs_end(tokenizer)) append(corpus, &tokenizer->end, 1);
     corpus->starts[part->document + 1] = corpus->tokens;
     return BO_OK;
 }
@@ -309,16 +322,15 @@ static bo_status number_tokens(bo_context *context, bo_corpus *corpus)
     return BO_OK;
 }
 
-/* Bytes of text of the tokens [first, last) of document d; the end-of-document token has none. */
-static uint64_t piece_bytes(const bo_corpus *corpus, size_t d, uint64_t first, uint64_t last)
+/* Bytes of text of the tokens [first, last); the special tokens around a document have none. */
+static uint64_t piece_bytes(const bo_corpus *corpus, uint64_t first, uint64_t last)
 {
     uint64_t bytes = 0;
-    const uint64_t end = corpus->starts[d + 1];
     for (uint64_t at = first; at < last; ++at) {
         size_t length;
-        int32_t id = corpus->narrow ? corpus->narrow[at] : (int32_t)corpus->wide[at];
+        const int32_t id = corpus->narrow ? corpus->narrow[at] : (int32_t)corpus->wide[at];
         bo_tokenizer_piece(corpus->tokenizer, id, &length);
-        if (at + 1 < end || id != corpus->tokenizer->end) bytes += length;
+        if (!bo_tokenizer_frames(corpus->tokenizer, id)) bytes += length;
     }
     return bytes;
 }
@@ -333,7 +345,7 @@ static uint64_t count_bytes(const bo_corpus *corpus)
         const uint64_t begin = corpus->starts[d], end = corpus->starts[d + 1];
         bytes += first <= begin && end <= last
                      ? corpus->documents.items[d].length
-                     : piece_bytes(corpus, d, first > begin ? first : begin, last < end ? last : end);
+                     : piece_bytes(corpus, first > begin ? first : begin, last < end ? last : end);
     }
     return bytes;
 }
@@ -416,7 +428,7 @@ static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t 
     }
     corpus->document_count = 1;
     corpus->starts[1] = corpus->tokens = count;
-    corpus->bytes = corpus->tokenizer->bytes ? count : piece_bytes(corpus, 0, 0, count);
+    corpus->bytes = corpus->tokenizer->bytes ? count : piece_bytes(corpus, 0, count);
     return BO_OK;
 }
 

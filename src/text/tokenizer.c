@@ -181,6 +181,13 @@ bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer
     return status;
 }
 
+bool bo_tokenizer_frames(const bo_tokenizer *tokenizer, int32_t id)
+{
+    for (size_t i = 0; i < tokenizer->frame_before + tokenizer->frame_after; ++i)
+        if (tokenizer->frame[i] == id) return true;
+    return id == tokenizer->end;
+}
+
 bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids)
 {
     BO_REQUIRE(context, tokenizer, ids);

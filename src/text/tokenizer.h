@@ -178,6 +178,9 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
  * position. */
 bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer);
 
+/* True for the special tokens around a document: the end token and those of the template. */
+bool bo_tokenizer_frames(const bo_tokenizer *tokenizer, int32_t id);
+
 /* Makes space for `more` ids. */
 bo_status bo_ids_reserve(bo_context *context, bo_ids *ids, size_t more);
 
