@@ -7,7 +7,8 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 # Assertions stay enabled in release builds: they check invariants and have no measurable cost.
-set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
+# -g1: functions and lines for backtraces. Variables, which optimized code rarely has, would take a fifth of the build time.
+set(CMAKE_C_FLAGS_RELEASE "-O3 -g1")
 
 # The library, the program and the tests use every tier of the public headers (docs/reference/api.md).
 add_compile_definitions(_GNU_SOURCE BO_EXPERIMENTAL)
