@@ -185,9 +185,11 @@ static bo_status find_pattern(const reader *r, const bool *full)
 
 static bo_status read_types(const reader *r, const cJSON *types)
 {
+    enum { MOST = 4096 }; /* the search for a pattern takes quadratic time */
     const size_t layers = r->out->layers;
-    if (!cJSON_IsArray(types) || (size_t)cJSON_GetArraySize(types) != layers)
-        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types", r->where, layers);
+    if (!cJSON_IsArray(types) || layers > MOST || (size_t)cJSON_GetArraySize(types) != layers)
+        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types, at most %d", r->where,
+                       layers, MOST);
     bool *full = bo_alloc(r->context, layers, sizeof *full, "a list of layers");
     if (!full) return BO_MEMORY;
     bo_status status = BO_OK;

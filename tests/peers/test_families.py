@@ -200,5 +200,4 @@ def main():
         shutil.rmtree(work)
 
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 main()
