@@ -100,7 +100,9 @@ typedef enum bo_positions {
 typedef enum bo_block {
     BO_BLOCK_SEQUENTIAL = 0, /**< x += mixer(norm(x)), then x += mlp(norm(x)), as in Llama and GPT-2 */
     BO_BLOCK_PARALLEL = 1,   /**< x += mixer(norm(x)) + mlp(norm'(x)), as in GPT-NeoX */
-    BO_BLOCK_SHARED = 2      /**< x += mixer(norm(x)) + mlp(norm(x)) with one norm, as in Phi */
+    BO_BLOCK_SHARED = 2,     /**< x += mixer(norm(x)) + mlp(norm(x)) with one norm, as in Phi */
+    BO_BLOCK_SANDWICH = 3,   /**< x += norm'(mixer(norm(x))), then x += norm'(mlp(norm(x))), as in Gemma 3 */
+    BO_BLOCK_AFTER = 4       /**< x += norm(mixer(x)), then x += norm(mlp(x)), as in OLMo 2 */
 } bo_block;
 
 /** How the frequencies of RoPE are changed for texts that are longer than those of the first training. */
@@ -143,7 +145,7 @@ BO_API const char *bo_norm_name(bo_norm norm);
  */
 BO_API const char *bo_positions_name(bo_positions positions);
 
-/** Returns the name of a block: "sequential", "parallel" or "shared".
+/** Returns the name of a block: "sequential", "parallel", "shared", "sandwich" or "after".
  *
  * @param block  the value
  * @return the name, or NULL if the value is out of range

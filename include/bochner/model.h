@@ -170,14 +170,17 @@ typedef struct bo_model_desc {
      * All zero: `attention`. If its kind differs from that of `attention`, query_norm and output_norm are AUTO in the
      * encoder. */
     bo_attention_desc encoder_attention;
-    bo_block block;               /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
-    bo_choice attention_bias;     /**< attention: biases of q, k and v; AUTO: `bias` */
-    bo_choice output_bias;        /**< attention: bias of the output projection; AUTO: attention_bias */
-    bo_choice mlp_bias;           /**< biases of the MLP; AUTO: `bias` */
-    bool head_bias;               /**< LANGUAGE: a bias of the logits */
-    double embedding_scale;       /**< factor of the embedding of tokens (default: 1) */
-    double residual_scale;        /**< factor of what attention and MLP add to the residual stream (default: 1) */
-    double logit_scale;           /**< LANGUAGE: factor of the logits (default: 1) */
+    bo_block block;           /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
+    bo_choice attention_bias; /**< attention: biases of q, k and v; AUTO: `bias` */
+    bo_choice output_bias;    /**< attention: bias of the output projection; AUTO: attention_bias */
+    bo_choice mlp_bias;       /**< biases of the MLP; AUTO: `bias` */
+    bool head_bias;           /**< LANGUAGE: a bias of the logits */
+    double embedding_scale;   /**< factor of the embedding of tokens (default: 1) */
+    double residual_scale;    /**< factor of what attention and MLP add to the residual stream (default: 1) */
+    double logit_scale;       /**< LANGUAGE: factor of the logits (default: 1) */
+    bool joint_norm;          /**< query_norm normalizes all heads of q and k together */
+    double
+        local_rope_base; /**< RoPE: base of layers with attention.window, which have no rope_scaling (default: as other layers) */
     size_t rotated;               /**< RoPE: leading columns of a head that are rotated, even (default: all) */
     bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
     /** LANGUAGE, SOFTMAX and POWER: the first layer with attention.window; earlier layers see all keys. */
@@ -215,14 +218,14 @@ BO_API void bo_model_destroy(bo_model *model);
 
 /** Loads a model from a folder, or from one safetensors file of bo_model_save().
  *
- * The folder may be the folder of a training run, which contains its latest checkpoint, its folder "best", a model of
- * the Llama or GPT-2 family of Hugging Face, or an adapter, which is merged into its base model.
+ * The folder may be the folder of a training run, which contains its latest checkpoint, its folder "best", a pretrained
+ * model of one of the families of docs/reference/families.md, or an adapter, which is merged into its base model.
  *
  * @param context   the context
  * @param path      the folder or file
  * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
  * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if a tensor is missing, unknown,
- *     not finite or of another shape than config.json requires; the message has its name and both shapes; BO_VERSION if
+ *     not finite or of another shape than config.json requires; the message lists them with both shapes; BO_VERSION if
  *     the model was made by a newer version; BO_UNSUPPORTED if the model has a custom layer (use
  *     bo_model_load_custom()) or an unsupported option of another family
  */
@@ -230,7 +233,8 @@ BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model *
 
 /** Saves a model.
  *
- * A path that ends with ".safetensors" becomes one file, as by bo_model_save_memory(). Any other path is a folder, to
+ * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
+ * it. A path that ends with ".safetensors" becomes one file, as by bo_model_save_memory(). Any other path is a folder, to
  * which config.json, model.safetensors and tokenizer.json are written. Each file is replaced atomically,
  * model.safetensors last.
  *

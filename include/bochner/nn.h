@@ -53,13 +53,20 @@ typedef struct bo_linear_layer {
  */
 BO_API bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc);
 
+/** A norm of what a layer adds to the residual stream, before it is added. */
+typedef struct bo_summand_norm {
+    const char *prefix;                /**< prefix of the names of its weights */
+    const struct bo_norm_layer *layer; /**< the norm */
+} bo_summand_norm;
+
 /** An output layer: residual + x Wᵀ, the projection back to the residual stream. */
 typedef struct bo_output_layer {
-    bool bias;            /**< add a bias */
-    double factor;        /**< factor of x, not of the bias (default: 1) */
-    double dropout;       /**< dropout rate of the summand x Wᵀ */
-    uint64_t stream;      /**< stream of the dropout (bo_dropout_attributes) */
-    uint64_t reserved[4]; /**< must be zero */
+    bool bias;                   /**< add a bias */
+    double factor;               /**< factor of x, not of the bias (default: 1) */
+    double dropout;              /**< dropout rate of the summand x Wᵀ */
+    uint64_t stream;             /**< stream of the dropout (bo_dropout_attributes) */
+    const bo_summand_norm *norm; /**< a norm of the summand x Wᵀ, before dropout; NULL: none */
+    uint64_t reserved[4];        /**< must be zero */
 } bo_output_layer;
 
 /** Records an output layer.
@@ -142,8 +149,10 @@ typedef struct bo_attention_layer {
     size_t key_tokens;     /**< cross attention: as in bo_attention_attributes */
     size_t rotated;        /**< RoPE: leading columns of a head that are rotated, even (default: all) */
     bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
+    bool joint_norm;              /**< query_norm normalizes all heads of q and k together */
     bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
     double factor;                /**< factor of the summand that is added to the residual (default: 1) */
+    const bo_summand_norm *norm;  /**< a norm of that summand; NULL: none */
     uint64_t reserved[4];         /**< must be zero */
 } bo_attention_layer;
 
@@ -171,6 +180,7 @@ typedef struct bo_mlp_layer {
     double epsilon;              /**< QUADRATIC: epsilon of its norm (default: 1e-6) */
     size_t layer;                /**< number of the layer, for dropout */
     double factor;               /**< factor of the summand that is added to the residual (default: 1) */
+    const bo_summand_norm *norm; /**< a norm of that summand; NULL: none */
     uint64_t reserved[4];        /**< must be zero */
 } bo_mlp_layer;
 

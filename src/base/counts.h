@@ -24,7 +24,7 @@
 #define BO_LORA_INIT_COUNT       (BO_LORA_INIT_GRADIENT + 1)
 #define BO_NORM_COUNT            (BO_NORM_LAYER + 1)
 #define BO_POSITIONS_COUNT       (BO_POSITIONS_NONE + 1)
-#define BO_BLOCK_COUNT           (BO_BLOCK_SHARED + 1)
+#define BO_BLOCK_COUNT           (BO_BLOCK_AFTER + 1)
 #define BO_ROPE_SCALING_COUNT    (BO_ROPE_SCALING_KIND_LLAMA3 + 1)
 /* bochner/model.h */
 #define BO_MODEL_TASK_COUNT (BO_MODEL_TASK_TRANSLATE + 1)

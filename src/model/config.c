@@ -125,6 +125,8 @@ static const bo_config_field option_fields[] = {
     BO_CONFIG_PLAIN("embedding_scale", BO_CONFIG_REAL, embedding_scale),
     BO_CONFIG_PLAIN("residual_scale", BO_CONFIG_REAL, residual_scale),
     BO_CONFIG_PLAIN("logit_scale", BO_CONFIG_REAL, logit_scale),
+    BO_CONFIG_PLAIN("joint_norm", BO_CONFIG_BOOL, joint_norm),
+    BO_CONFIG_PLAIN("local_rope_theta", BO_CONFIG_REAL, local_rope_base),
     BO_CONFIG_PLAIN("rotated_columns", BO_CONFIG_SIZE, rotated),
     BO_CONFIG_ENUM("rope_scaling_type", rope_scaling.kind, rope_scaling_kind),
     BO_CONFIG_PLAIN("rope_scaling_factor", BO_CONFIG_REAL, rope_scaling.factor),

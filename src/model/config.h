@@ -40,6 +40,7 @@ typedef enum bo_config_type {
     BO_CONFIG_NOT,     /* inverted bool */
     BO_CONFIG_CHOICE,  /* bo_choice, written as true or false */
     BO_CONFIG_INVERSE, /* double, written as its reciprocal */
+    BO_CONFIG_ROOT,    /* double, written as its power -2 */
     BO_CONFIG_SEED,    /* uint64_t, written as text: JSON numbers have 53 bits */
     BO_CONFIG_NAME     /* enum, written by name */
 } bo_config_type;

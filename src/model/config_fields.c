@@ -16,6 +16,7 @@ static size_t bytes_of(bo_config_type type)
         return sizeof(size_t);
     case BO_CONFIG_REAL:
     case BO_CONFIG_INVERSE:
+    case BO_CONFIG_ROOT:
         return sizeof(double);
     case BO_CONFIG_INT:
         return sizeof(int);
@@ -50,6 +51,13 @@ void bo_config_field_clear(const bo_config_field *field, void *object)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Other programs expect a whole number. */
+static void write_root(bo_json_text *text, double root)
+{
+    const double value = 1 / (root * root), whole = nearbyint(value);
+    bo_json_number(text, fabs(value - whole) <= 1e-9 * value ? whole : value);
+}
+
 static void write_value(bo_json_text *text, const bo_config_field *field, const void *at)
 {
     switch (field->type) {
@@ -61,6 +69,9 @@ static void write_value(bo_json_text *text, const bo_config_field *field, const 
         break;
     case BO_CONFIG_INVERSE:
         bo_json_number(text, 1 / *(const double *)at);
+        break;
+    case BO_CONFIG_ROOT:
+        write_root(text, *(const double *)at);
         break;
     case BO_CONFIG_INT:
         bo_json_number(text, *(const int *)at);
@@ -123,6 +134,10 @@ static const char *read_value(const bo_config_field *field, const cJSON *item, v
     case BO_CONFIG_INVERSE:
         if (!(isfinite(number) && number > 0)) return "a positive number";
         *(double *)at = 1 / number;
+        return NULL;
+    case BO_CONFIG_ROOT:
+        if (!(isfinite(number) && number > 0)) return "a positive number";
+        *(double *)at = 1 / sqrt(number);
         return NULL;
     case BO_CONFIG_INT:
         if (!(fabs(number) <= 1e9) || number != floor(number)) return "a whole number";

@@ -444,9 +444,11 @@ static bo_status resolve_biases(bo_context *context, bo_model_desc *d)
 static bo_status resolve_rope(bo_context *context, bo_model_desc *d)
 {
     bo_rope_scaling *s = &d->rope_scaling;
+    BO_TRY(check_real(context, "local_rope_base", d->local_rope_base));
     if (!bo_rope_scaling_kind_name(s->kind)) REFUSE("unknown scaling of RoPE %d", (int)s->kind);
     if (!turns(d->positions)) {
         d->rotated = 0;
+        d->local_rope_base = 0;
         *s = (bo_rope_scaling){0};
         return BO_OK;
     }
@@ -468,7 +470,9 @@ static bo_status resolve_rope(bo_context *context, bo_model_desc *d)
 static void resolve_windows(bo_model_desc *d)
 {
     const bool keeps = d->mixer == BO_MIXER_ATTENTION && bo_attention_has(&d->attention, BO_TRAIT_CAPACITY);
-    if (d->task != BO_MODEL_TASK_LANGUAGE || !keeps || !d->attention.window) d->window_first = d->window_period = 0;
+    if (d->task == BO_MODEL_TASK_LANGUAGE && keeps && d->attention.window) return;
+    d->window_first = d->window_period = 0;
+    d->local_rope_base = 0;
 }
 
 static bo_status resolve_options(bo_context *context, bo_model_desc *d)
@@ -477,6 +481,10 @@ static bo_status resolve_options(bo_context *context, bo_model_desc *d)
     if (d->block != BO_BLOCK_SEQUENTIAL && d->task == BO_MODEL_TASK_TRANSLATE)
         REFUSE("block %s does not support the task translate: cross attention is between mixer and MLP",
                bo_block_name(d->block));
+    const bool inner = d->block == BO_BLOCK_SANDWICH || d->block == BO_BLOCK_AFTER;
+    if (inner && (d->mixer != BO_MIXER_ATTENTION || !bo_nn_mlp_token_wise(d->mlp)))
+        REFUSE("block %s requires the mixer attention and an MLP with an activation function, found %s and %s",
+               bo_block_name(d->block), bo_mixer_name(d->mixer), bo_mlp_name(d->mlp));
     BO_TRY(resolve_biases(context, d));
     BO_TRY(resolve_factor(context, "embedding_scale", &d->embedding_scale));
     BO_TRY(resolve_factor(context, "residual_scale", &d->residual_scale));

@@ -60,6 +60,13 @@ static const bo_config_field granite_fields[] = {SIZES,
                                                  FIELD("attention_multiplier", REAL, attention.scale),
                                                  FIELD("logits_scaling", INVERSE, logit_scale)};
 
+static const bo_config_field gemma3_fields[] = {SIZES,
+                                                GROUPED,
+                                                APART,
+                                                RMS,
+                                                FIELD("attention_bias", CHOICE, attention_bias),
+                                                FIELD("query_pre_attn_scalar", ROOT, attention.scale)};
+
 #define FIELDS(name) .fields = name##_fields, .count = COUNT(name##_fields)
 #define LLAMA_LIKE                                                                                                     \
     .norm_epsilon = 1e-6, .untied = true, .attention_bias = BO_CHOICE_NO, .mlp_bias = BO_CHOICE_NO,                    \
@@ -109,13 +116,32 @@ static const bo_family_row families[BO_FAMILY_COUNT] = {
                                    .output_norm = BO_CHOICE_NO,
                                    .rope_base = 10000},
                          .act = "hidden_act", .usual_act = "gelu_pytorch_tanh", .gated = true, .tanh = true,
-                         .scaled = true, .theta = "rope_theta", .demands = {{"use_bidirectional_attention", false}}},
+                         .scaled = true, .theta = "rope_theta",
+                         .demands = {{"use_bidirectional_attention", BO_VALUE_FALSE}}},
+    [BO_FAMILY_GEMMA3] = {"gemma3_text", "Gemma3ForCausalLM", FIELDS(gemma3),
+                          .usual = {.norm_epsilon = 1e-6,
+                                    .key_heads = 4,
+                                    .head_dim = 256,
+                                    .attention_bias = BO_CHOICE_NO,
+                                    .mlp_bias = BO_CHOICE_NO,
+                                    .query_norm = BO_CHOICE_YES,
+                                    .output_norm = BO_CHOICE_NO,
+                                    .rope_base = 1e6,
+                                    .local_rope_base = 10000,
+                                    .attention = {.scale = 1.0 / 16, .window = 4096},
+                                    .block = BO_BLOCK_SANDWICH},
+                          .act = "hidden_activation", .usual_act = "gelu_pytorch_tanh", .gated = true, .scaled = true,
+                          .divides = true, .theta = "rope_theta", .local = "rope_local_base_freq",
+                          .windows = BO_WINDOWS_PERIOD,
+                          .demands = {{"use_bidirectional_attention", BO_VALUE_FALSE},
+                                      {"final_logit_softcapping", BO_VALUE_NULL},
+                                      {"attn_logit_softcapping", BO_VALUE_NULL}}},
     [BO_FAMILY_GPT2] = {"gpt2", "GPT2LMHeadModel", FIELDS(gpt2),
                         .usual = {GPT_LIKE, .positions = BO_POSITIONS_LEARNED, .bias = true, .dropout = 0.1},
                         .act = "activation_function", .usual_act = "gelu_new", .divides = true,
-                        .demands = {{"scale_attn_weights", true},
-                                    {"scale_attn_by_inverse_layer_idx", false},
-                                    {"add_cross_attention", false}}},
+                        .demands = {{"scale_attn_weights", BO_VALUE_TRUE},
+                                    {"scale_attn_by_inverse_layer_idx", BO_VALUE_FALSE},
+                                    {"add_cross_attention", BO_VALUE_FALSE}}},
     [BO_FAMILY_GPT_NEOX] = {"gpt_neox", "GPTNeoXForCausalLM", FIELDS(gpt_neox),
                             .usual = {GPT_LIKE, .untied = true, .attention_bias = BO_CHOICE_YES,
                                       .mlp_bias = BO_CHOICE_YES, .block = BO_BLOCK_PARALLEL},
@@ -125,7 +151,8 @@ static const bo_family_row families[BO_FAMILY_COUNT] = {
     [BO_FAMILY_PHI] = {"phi", "PhiForCausalLM", FIELDS(phi),
                        .usual = {GPT_LIKE, .untied = true, .bias = true, .block = BO_BLOCK_SHARED, .head_bias = true},
                        .act = "hidden_act", .usual_act = "gelu_new", .theta = "rope_theta",
-                       .share = "partial_rotary_factor", .usual_share = 0.5, .demands = {{"qk_layernorm", false}}},
+                       .share = "partial_rotary_factor", .usual_share = 0.5,
+                       .demands = {{"qk_layernorm", BO_VALUE_FALSE}}},
     [BO_FAMILY_PHI3] = {"phi3", "Phi3ForCausalLM", FIELDS(phi3),
                         .usual = {.norm_epsilon = 1e-5,
                                   .untied = true,
@@ -143,10 +170,21 @@ static const bo_family_row families[BO_FAMILY_COUNT] = {
                             .act = "hidden_act", .usual_act = "silu", .gated = true, .divides = true,
                             .theta = "rope_theta", .share = "partial_rotary_factor", .usual_share = 0.25,
                             .parallel = "use_parallel_residual", .parallel_block = BO_BLOCK_SHARED,
-                            .demands = {{"qk_layernorm", false}}},
+                            .demands = {{"qk_layernorm", BO_VALUE_FALSE}}},
     [BO_FAMILY_GRANITE] = {"granite", "GraniteForCausalLM", FIELDS(granite),
                            .usual = {LLAMA_LIKE, .attention = {.scale = 1}}, .act = "hidden_act", .usual_act = "silu",
                            .gated = true, .theta = "rope_theta"},
+    [BO_FAMILY_OLMO2] = {"olmo2", "Olmo2ForCausalLM", FIELDS(qwen3),
+                         .usual = {.norm_epsilon = 1e-5,
+                                   .untied = true,
+                                   .attention_bias = BO_CHOICE_NO,
+                                   .mlp_bias = BO_CHOICE_NO,
+                                   .query_norm = BO_CHOICE_YES,
+                                   .joint_norm = true,
+                                   .output_norm = BO_CHOICE_NO,
+                                   .rope_base = 10000,
+                                   .block = BO_BLOCK_AFTER},
+                         .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta"},
 };
 
 const bo_family_row *bo_family_row_of(bo_family family)
@@ -200,7 +238,7 @@ const char *bo_family_act(const bo_family_row *f, bo_mlp mlp)
     if (bo_family_mlp(f, f->usual_act) == (int)mlp) return f->usual_act;
     for (size_t i = 0; i < COUNT(acts); i++)
         if (bo_family_mlp(f, acts[i].name) == (int)mlp) return acts[i].name;
-    return "none"; /* not a model of the family */
+    return NULL;
 }
 
 void bo_family_acts(const bo_family_row *row, char *out, size_t size)

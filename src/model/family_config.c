@@ -44,13 +44,16 @@ static bo_status read_real(const reader *r, const cJSON *json, const char *name,
 
 static bo_status check_demands(const reader *r)
 {
+    static const char *const values[] = {"false", "true", "null"};
     for (size_t i = 0; i < COUNT(r->row->demands) && r->row->demands[i].name; i++) {
         const bo_family_demand *d = &r->row->demands[i];
         const cJSON *item = get(r->json, d->name);
-        if (!item || (cJSON_IsBool(item) && cJSON_IsTrue(item) == d->value)) continue;
+        if (!item || (d->value == BO_VALUE_FALSE && cJSON_IsFalse(item)) ||
+            (d->value == BO_VALUE_TRUE && cJSON_IsTrue(item)))
+            continue;
         return bo_fail(r->context, BO_UNSUPPORTED,
                        "%s: \"%s\" should be %s: other models of the family %s are not supported", r->where, d->name,
-                       d->value ? "true" : "false", r->row->type);
+                       values[d->value], r->row->type);
     }
     if (!get(r->json, "quantization_config")) return BO_OK;
     return bo_fail(
@@ -98,6 +101,29 @@ static bo_status read_scaling(const reader *r, const cJSON *rope)
     return read_real(r, rope, "original_max_position_embeddings", &s->original);
 }
 
+static bo_status check_rope(const reader *r, const cJSON *rope)
+{
+    if (!rope || cJSON_IsObject(rope)) return BO_OK;
+    return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be an object", r->where, rope->string);
+}
+
+/* Reads the base of layers with a window. "rope_parameters" of such a family are those of each type of layer; *rope
+ * becomes those of the other layers. */
+static bo_status read_local(const reader *r, const cJSON **rope)
+{
+    const cJSON *local = get(*rope, "sliding_attention"), *global = get(*rope, "full_attention");
+    const char *kind = cJSON_GetStringValue(get(local, "rope_type"));
+    if (!r->row->local) return BO_OK;
+    BO_TRY(read_real(r, r->json, r->row->local, &r->out->local_rope_base));
+    BO_TRY(check_rope(r, local));
+    BO_TRY(check_rope(r, global));
+    BO_TRY(read_real(r, local, "rope_theta", &r->out->local_rope_base));
+    if (local || global) *rope = global;
+    if (!kind || strcmp(kind, "default") == 0) return BO_OK;
+    return bo_fail(r->context, BO_UNSUPPORTED,
+                   "%s: RoPE of layers with a window should have the type default, found %.60s", r->where, kind);
+}
+
 /* The members of "rope_scaling" or "rope_parameters" precede those of the configuration itself. */
 static bo_status read_rope(const reader *r)
 {
@@ -106,13 +132,13 @@ static bo_status read_rope(const reader *r)
     const cJSON *rope = get(r->json, "rope_scaling") ? get(r->json, "rope_scaling") : get(r->json, "rope_parameters");
     double share = f->usual_share;
     if (!f->theta) return BO_OK;
-    if (rope && !cJSON_IsObject(rope))
-        return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be an object", r->where, rope->string);
+    BO_TRY(check_rope(r, rope));
+    BO_TRY(read_local(r, &rope));
     BO_TRY(read_real(r, r->json, f->theta, &d->rope_base));
     BO_TRY(read_real(r, rope, "rope_theta", &d->rope_base));
-    if (!(d->rope_base >= 1))
+    if (!(d->rope_base >= 1) || (f->local && !(d->local_rope_base >= 1)))
         return bo_fail(r->context, BO_FORMAT, "%s: the base of RoPE should be at least 1, found %g", r->where,
-                       d->rope_base);
+                       d->rope_base >= 1 ? d->local_rope_base : d->rope_base);
     if (rope) BO_TRY(read_scaling(r, rope));
     if (!f->share) return BO_OK;
     BO_TRY(read_real(r, r->json, f->share, &share));
@@ -159,9 +185,11 @@ static bo_status find_pattern(const reader *r, const bool *full)
 
 static bo_status read_types(const reader *r, const cJSON *types)
 {
+    enum { MOST = 4096 }; /* the search for a pattern takes quadratic time */
     const size_t layers = r->out->layers;
-    if (!cJSON_IsArray(types) || (size_t)cJSON_GetArraySize(types) != layers)
-        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types", r->where, layers);
+    if (!cJSON_IsArray(types) || layers > MOST || (size_t)cJSON_GetArraySize(types) != layers)
+        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types, at most %d", r->where,
+                       layers, MOST);
     bool *full = bo_alloc(r->context, layers, sizeof *full, "a list of layers");
     if (!full) return BO_MEMORY;
     bo_status status = BO_OK;
@@ -182,7 +210,8 @@ static bo_status read_types(const reader *r, const cJSON *types)
 static bo_status read_windows(const reader *r)
 {
     static const bo_config_field width[] = {FIELD("sliding_window", SIZE, attention.window)},
-                                 first[] = {FIELD("max_window_layers", SIZE, window_first)};
+                                 first[] = {FIELD("max_window_layers", SIZE, window_first)},
+                                 period[] = {FIELD("sliding_window_pattern", SIZE, window_period)};
     bo_model_desc *d = r->out;
     if (r->row->windows == BO_WINDOWS_NONE) return BO_OK;
     if (r->row->windows == BO_WINDOWS_LAYERS) {
@@ -192,7 +221,8 @@ static bo_status read_windows(const reader *r)
     }
     BO_TRY(read_field(r, r->json, width, d));
     if (r->row->windows == BO_WINDOWS_MEMBER) return BO_OK;
-    BO_TRY(read_field(r, r->json, first, d));
+    if (r->row->windows == BO_WINDOWS_PERIOD) d->window_period = 6; /* the default of Gemma 3 */
+    BO_TRY(read_field(r, r->json, r->row->windows == BO_WINDOWS_PERIOD ? period : first, d));
     if (d->attention.window && get(r->json, "layer_types")) BO_TRY(read_types(r, get(r->json, "layer_types")));
     if (d->window_first >= d->layers) d->attention.window = 0;
     if (!d->attention.window) d->window_first = d->window_period = 0;
@@ -266,6 +296,21 @@ static void write_scaling(bo_json_text *text, const bo_rope_scaling *s)
     write_member(text, "original_max_position_embeddings", s->original);
 }
 
+static void write_parameters(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d)
+{
+    bo_json_raw(text, "{");
+    write_scaling(text, &d->rope_scaling);
+    write_member(text, "rope_theta", d->rope_base);
+    if (f->share) write_member(text, "partial_rotary_factor", share_of(d));
+    bo_json_raw(text, "}");
+}
+
+/* Returns the base of layers with a window. */
+static double local_base(const bo_model_desc *d)
+{
+    return d->local_rope_base > 0 ? d->local_rope_base : d->rope_base;
+}
+
 /* Writes the members of version 5 of transformers and those of earlier versions. */
 static void write_rope(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d)
 {
@@ -276,15 +321,21 @@ static void write_rope(bo_json_text *text, const bo_family_row *f, const bo_mode
         write_name(text, f->share);
         bo_json_number(text, share_of(d));
     }
-    for (int former = 0; former < 2; former++) {
-        if (former && d->rope_scaling.kind == BO_ROPE_SCALING_KIND_NONE) continue;
-        write_name(text, former ? "rope_scaling" : "rope_parameters");
-        bo_json_raw(text, "{");
-        write_scaling(text, &d->rope_scaling);
-        write_member(text, "rope_theta", d->rope_base);
-        if (f->share) write_member(text, "partial_rotary_factor", share_of(d));
-        bo_json_raw(text, "}");
+    if (f->local) {
+        write_name(text, f->local);
+        bo_json_number(text, local_base(d));
     }
+    write_name(text, "rope_parameters");
+    if (f->local) {
+        bo_json_raw(text, "{\"sliding_attention\": {\"rope_type\": \"default\"");
+        write_member(text, "rope_theta", local_base(d));
+        bo_json_raw(text, "}, \"full_attention\": ");
+    }
+    write_parameters(text, f, d);
+    if (f->local) bo_json_raw(text, "}");
+    if (d->rope_scaling.kind == BO_ROPE_SCALING_KIND_NONE) return;
+    write_name(text, "rope_scaling");
+    write_parameters(text, f, d);
 }
 
 static void write_windows(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d)
@@ -297,10 +348,12 @@ static void write_windows(bo_json_text *text, const bo_family_row *f, const bo_m
     else
         bo_json_raw(text, "null");
     if (f->windows == BO_WINDOWS_MEMBER) return;
-    write_name(text, "use_sliding_window");
-    bo_json_raw(text, window ? "true" : "false");
-    write_name(text, "max_window_layers");
-    bo_json_whole(text, window ? d->window_first : d->layers);
+    if (f->windows == BO_WINDOWS_LAYERS) {
+        write_name(text, "use_sliding_window");
+        bo_json_raw(text, window ? "true" : "false");
+        write_name(text, "max_window_layers");
+        bo_json_whole(text, window ? d->window_first : d->layers);
+    }
     write_name(text, "layer_types");
     for (size_t i = 0; i < d->layers; i++) {
         bo_json_raw(text, i ? ", " : "[");
@@ -360,7 +413,7 @@ static bo_status fits(bo_context *context, const bo_model *model, bo_family fami
     bo_model_desc read, resolved;
     cJSON *json;
     *out = false;
-    if (f->divides && d->width % d->heads) return BO_OK;
+    if ((f->divides && d->width % d->heads) || !bo_family_act(f, d->mlp)) return BO_OK;
     bo_json_raw(&text, "{");
     bo_family_write(&text, family, d);
     bo_json_raw(&text, "}");
@@ -374,8 +427,8 @@ static bo_status fits(bo_context *context, const bo_model *model, bo_family fami
     if (status == BO_OK && resolved.attention.scale == 0)
         resolved.attention.scale = 1 / sqrt((double)resolved.head_dim);
     if (status == BO_OK) *out = bo_config_same(d, &resolved);
-    if (status == BO_MEMORY) return status;
-    bo_context_forget_error(context);
+    if (status == BO_OK || status == BO_MEMORY) return status;
+    bo_context_forget_error(context); /* the family does not have such models */
     return BO_OK;
 }
 

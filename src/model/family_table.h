@@ -8,13 +8,15 @@
 typedef enum bo_family_windows {
     BO_WINDOWS_NONE,
     BO_WINDOWS_MEMBER, /* "sliding_window": all layers, or null */
+    BO_WINDOWS_PERIOD, /* "sliding_window", and "layer_types" or "sliding_window_pattern" */
     BO_WINDOWS_LAYERS  /* "use_sliding_window", "sliding_window", and "layer_types" or "max_window_layers" */
 } bo_family_windows;
 
 /* A member that must have this value if it is present and not null. */
+typedef enum bo_family_value { BO_VALUE_FALSE, BO_VALUE_TRUE, BO_VALUE_NULL } bo_family_value;
 typedef struct bo_family_demand {
     const char *name;
-    bool value;
+    bo_family_value value;
 } bo_family_demand;
 
 typedef struct bo_family_row {
@@ -28,6 +30,7 @@ typedef struct bo_family_row {
     bool scaled;                 /* embeddings are multiplied by √width */
     bool divides;                /* heads must divide the width */
     const char *theta;           /* RoPE: the member with the base before "rope_parameters"; NULL: no RoPE */
+    const char *local;           /* RoPE: likewise, with the base of layers with a window; NULL: that of all */
     const char *share;           /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
     double usual_share;          /* its default */
     bo_family_windows windows;   /* sliding windows */
@@ -40,8 +43,8 @@ const bo_family_row *bo_family_row_of(bo_family family);
 
 /* Activation functions: the MLP of a name, and the name of an MLP. */
 enum { BO_FAMILY_NO_MLP = -1 };
-int bo_family_mlp(const bo_family_row *row, const char *act); /* NO_MLP: none */
-const char *bo_family_act(const bo_family_row *row, bo_mlp mlp);
+int bo_family_mlp(const bo_family_row *row, const char *act);    /* NO_MLP: none */
+const char *bo_family_act(const bo_family_row *row, bo_mlp mlp); /* NULL: none */
 /* Writes all names that the family accepts, separated by ", ". */
 void bo_family_acts(const bo_family_row *row, char *out, size_t size);
 

@@ -92,6 +92,7 @@ static const name starcoder2_names[] = {
 
 static const layout layouts[BO_FAMILY_COUNT] = {
     [BO_FAMILY_GEMMA] = {.gains_from_one = true},
+    [BO_FAMILY_GEMMA3] = {.gains_from_one = true},
     [BO_FAMILY_GPT2] = {.root = "transformer.", NAMES(gpt2)},
     [BO_FAMILY_GPT_NEOX] = {.root = "gpt_neox.", NAMES(gpt_neox)},
     [BO_FAMILY_PHI] = {NAMES(phi)},

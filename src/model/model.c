@@ -241,9 +241,10 @@ static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
 static uint64_t hash_options(uint64_t hash, const bo_model_desc *d)
 {
     const bo_rope_scaling *s = &d->rope_scaling;
-    const uint64_t words[] = {d->block, d->rotated, s->kind, d->window_first, d->window_period};
+    const uint64_t words[] = {d->block, d->rotated, s->kind, d->window_first, d->window_period, d->joint_norm};
     const double numbers[] = {
-        d->embedding_scale - 1, d->residual_scale - 1, d->logit_scale - 1, s->factor, s->low, s->high, s->original};
+        d->embedding_scale - 1, d->residual_scale - 1, d->logit_scale - 1, s->factor, s->low, s->high, s->original,
+        d->local_rope_base};
     bool usual = true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) usual = usual && !words[i];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) usual = usual && numbers[i] == 0;

@@ -43,6 +43,7 @@ typedef enum bo_family {
     BO_FAMILY_QWEN2,
     BO_FAMILY_QWEN3,
     BO_FAMILY_GEMMA,
+    BO_FAMILY_GEMMA3,
     BO_FAMILY_GPT2,
     BO_FAMILY_GPT_NEOX,
     BO_FAMILY_PHI,
@@ -50,6 +51,7 @@ typedef enum bo_family {
     BO_FAMILY_STARCODER2,
     BO_FAMILY_STABLELM,
     BO_FAMILY_GRANITE,
+    BO_FAMILY_OLMO2,
     BO_FAMILY_COUNT
 } bo_family;
 

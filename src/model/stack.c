@@ -25,11 +25,21 @@ bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_
     return stack;
 }
 
+static bo_norm_layer norm_layer(const bo_model_desc *d)
+{
+    return (bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon};
+}
+
 bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
 {
-    const bo_model_desc *d = &s->model->desc;
-    return bo_nn_norm(s->graph, prefix, x,
-                      &(bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon});
+    const bo_norm_layer layer = norm_layer(&s->model->desc);
+    return bo_nn_norm(s->graph, prefix, x, &layer);
+}
+
+/* True if what a branch adds to the residual stream is normalized. */
+static bool norms_summands(const bo_model_desc *d)
+{
+    return d->block == BO_BLOCK_SANDWICH || d->block == BO_BLOCK_AFTER;
 }
 
 void bo_stack_loss(const bo_stack *s, const bo_stack_head *head, bo_value targets, double smoothing,
@@ -101,9 +111,10 @@ static void follow_kind(const bo_model_desc *d, const bo_attention_desc *kind, b
 
 static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
+    const bool local = d->local_rope_base > 0 && bo_model_has_window(d, number);
     return (bo_attention_layer){.attention = attention,
                                 .positions = d->positions,
-                                .rope_base = d->rope_base,
+                                .rope_base = local ? d->local_rope_base : d->rope_base,
                                 .query_norm = d->query_norm == BO_CHOICE_YES,
                                 .output_norm = d->output_norm == BO_CHOICE_YES,
                                 .bias = bo_model_biases_of(d).attention,
@@ -114,7 +125,8 @@ static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number,
                                 .gate_last = d->gate_last,
                                 .layer = number,
                                 .rotated = d->rotated,
-                                .rope_scaling = d->rope_scaling,
+                                .rope_scaling = local ? (bo_rope_scaling){0} : d->rope_scaling,
+                                .joint_norm = d->joint_norm,
                                 .plain_output = !bo_model_biases_of(d).output,
                                 .factor = d->residual_scale};
 }
@@ -161,8 +173,12 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     desc.tokens = desc.attention.tokens = s->tokens;
     desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
     desc.source = desc.attention.source = s->source;
+    const bo_norm_layer norm = norm_layer(d);
+    const bo_nn_name after = bo_nn_join(prefix, ".post_attention_layernorm");
+    const bo_summand_norm summand = {after.text, &norm};
+    if (norms_summands(d)) desc.attention.norm = &summand;
     bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(d->mixer));
-    *normed = bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
+    *normed = d->block == BO_BLOCK_AFTER ? x : bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
     return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, *normed, x, s->positions, &desc);
 }
 
@@ -202,8 +218,9 @@ static bo_value mlp_norm(const bo_stack *s, const char *prefix, const mlp_inputs
 {
     const bo_block block = s->model->desc.block;
     if (block == BO_BLOCK_SHARED) return in->normed;
-    return bo_stack_norm(s, bo_nn_join(prefix, ".post_attention_layernorm").text,
-                         block == BO_BLOCK_PARALLEL ? in->before : in->x);
+    if (block == BO_BLOCK_AFTER) return in->x;
+    const char *name = block == BO_BLOCK_SANDWICH ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
+    return bo_stack_norm(s, bo_nn_join(prefix, name).text, block == BO_BLOCK_PARALLEL ? in->before : in->x);
 }
 
 static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const mlp_inputs *in)
@@ -219,6 +236,10 @@ static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const m
                          .layer = s->number + layer,
                          .factor = d->residual_scale};
     if (d->mlp == BO_MLP_NONE) return in->x;
+    const bo_norm_layer norm = norm_layer(d);
+    const bo_nn_name after = bo_nn_join(prefix, ".post_feedforward_layernorm");
+    const bo_summand_norm summand = {after.text, &norm};
+    if (norms_summands(d)) desc.norm = &summand;
     bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
     bo_value normed = mlp_norm(s, prefix, in);
     if (d->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, in->x);

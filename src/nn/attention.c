@@ -159,7 +159,9 @@ static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_valu
     const bo_attention_layer *layer = r->layer;
     if (layer->query_norm)
         x = bo_nn_norm(r->graph, bo_nn_join(r->prefix, norm).text, x,
-                       &(bo_norm_layer){.width = r->kind->dim, .epsilon = layer->epsilon, .gain = first_gain(r)});
+                       &(bo_norm_layer){.width = layer->joint_norm ? 0 : r->kind->dim,
+                                        .epsilon = layer->epsilon,
+                                        .gain = first_gain(r)});
     if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBORS) return x;
     bo_rope_attributes rope = {.dim = r->kind->dim,
                                .rotated = layer->rotated,
@@ -230,7 +232,8 @@ bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_va
                         &(bo_output_layer){.bias = desc->bias && !desc->plain_output,
                                            .factor = desc->factor,
                                            .dropout = desc->dropout,
-                                           .stream = bo_nn_stream(desc->layer, 0)});
+                                           .stream = bo_nn_stream(desc->layer, 0),
+                                           .norm = desc->norm});
 }
 
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,

@@ -15,7 +15,7 @@ static const char *const mlp_names[BO_MLP_COUNT] = {
 static const char *const norm_names[BO_NORM_COUNT] = {"rms", "layer"};
 static const char *const position_names[BO_POSITIONS_COUNT] = {"rope", "rope-neighbors", "learned", "sinusoidal",
                                                                "none"};
-static const char *const block_names[BO_BLOCK_COUNT] = {"sequential", "parallel", "shared"};
+static const char *const block_names[BO_BLOCK_COUNT] = {"sequential", "parallel", "shared", "sandwich", "after"};
 static const char *const scaling_names[BO_ROPE_SCALING_COUNT] = {"none", "linear", "llama3"};
 static const char *const mixer_names[BO_MIXER_COUNT] = {
     "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};
@@ -191,12 +191,13 @@ bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value 
         .out = bo_graph_columns(graph, residual), .bias = desc->bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};
     balance(graph, &linear);
     if (desc->factor != 0) linear.factor *= desc->factor;
-    if (desc->dropout == 0) {
+    if (desc->dropout == 0 && !desc->norm) {
         linear.residual = residual;
         return bo_nn_linear(graph, prefix, x, &linear);
     }
-    bo_value y = bo_nn_dropout(graph, bo_nn_linear(graph, prefix, x, &linear), desc->dropout, desc->stream);
-    return add_residual(graph, y, residual, linear.keep);
+    bo_value y = bo_nn_linear(graph, prefix, x, &linear);
+    if (desc->norm) y = bo_nn_norm(graph, desc->norm->prefix, y, desc->norm->layer);
+    return add_residual(graph, bo_nn_dropout(graph, y, desc->dropout, desc->stream), residual, linear.keep);
 }
 
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function)

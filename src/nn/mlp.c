@@ -132,6 +132,12 @@ bool bo_nn_mlp_gated(bo_mlp kind)
     return kind == BO_MLP_SWIGLU || kind == BO_MLP_GEGLU || kind == BO_MLP_GEGLU_TANH;
 }
 
+bool bo_nn_mlp_token_wise(bo_mlp kind)
+{
+    return bo_nn_mlp_gated(kind) || kind == BO_MLP_RELU2 || kind == BO_MLP_GELU || kind == BO_MLP_GELU_TANH ||
+           kind == BO_MLP_RELU || kind == BO_MLP_SILU;
+}
+
 static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
     static const char *const suffixes[] = {".gate_proj", ".up_proj"};
@@ -152,7 +158,8 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
                         &(bo_output_layer){.bias = desc->bias,
                                            .factor = desc->factor,
                                            .dropout = desc->dropout,
-                                           .stream = bo_nn_stream(desc->layer, 1)});
+                                           .stream = bo_nn_stream(desc->layer, 1),
+                                           .norm = desc->norm});
 }
 
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)

@@ -102,6 +102,9 @@ bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, const bo_
 /* True for f(gate) ∘ up: SWIGLU, GEGLU and GEGLU_TANH. */
 bool bo_nn_mlp_gated(bo_mlp kind);
 
+/* True for an up projection, an activation function and a down projection, with or without a gate. */
+bool bo_nn_mlp_token_wise(bo_mlp kind);
+
 /* Compares rows of u and v: gelu([u, v, u ∘ v, u - v] Wᵀ + b), `prefix`.weight (hidden x 4 columns) and .bias. */
 bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden);
 

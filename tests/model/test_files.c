@@ -100,6 +100,8 @@ static void test_options(void **state)
     desc.rope_scaling = (bo_rope_scaling){BO_ROPE_SCALING_KIND_LLAMA3, 2, 1, 4, 20};
     desc.attention.window = 3, desc.window_first = 1, desc.window_period = 3;
     check_trip(*state, &desc, "options of pretrained models");
+    desc.block = BO_BLOCK_SANDWICH, desc.joint_norm = true, desc.local_rope_base = 100;
+    check_trip(*state, &desc, "norms of summands");
     desc = test_desc("softmax"); /* a Qwen3 with everything that its configuration does not have */
     desc.mlp = BO_MLP_SWIGLU, desc.query_norm = BO_CHOICE_YES, desc.dropout = 0.2, desc.sigma = 0.75, desc.seed = 9;
     check_trip(*state, &desc, "qwen3");

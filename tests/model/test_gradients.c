@@ -69,13 +69,15 @@ static void of_every_option(void **state)
     for (unsigned i = 0; i < 6; i++) {
         bo_model_desc desc = small_desc(context, "softmax");
         char name[64];
-        desc.block = (bo_block)(i % 3), desc.mlp = mlps[i % 5], desc.norm = (bo_norm)(i / 2 % 2);
+        desc.block = (bo_block)(i % BO_BLOCK_COUNT), desc.mlp = mlps[i % 5], desc.norm = (bo_norm)(i / 2 % 2);
         desc.heads = 2, desc.key_heads = i % 2 ? 1 : 0, desc.head_dim = 6, desc.rotated = i % 2 ? 4 : 0;
         desc.attention_bias = i % 3 ? BO_CHOICE_YES : BO_CHOICE_NO,
         desc.mlp_bias = i % 2 ? BO_CHOICE_YES : BO_CHOICE_NO;
         desc.output_bias = i % 3 == 2 ? BO_CHOICE_NO : BO_CHOICE_AUTO, desc.head_bias = i % 2, desc.untied = i % 4 < 2;
         desc.embedding_scale = i % 2 ? 2.5 : 0, desc.residual_scale = i > 2 ? 0.6 : 0,
         desc.logit_scale = i > 3 ? 0.7 : 0;
+        desc.query_norm = i > 2 ? BO_CHOICE_YES : BO_CHOICE_NO, desc.joint_norm = i % 2,
+        desc.local_rope_base = i % 2 * 70;
         desc.rope_scaling = scalings[i / 2 % 3];
         desc.attention.window = i % 3 ? 3 : 0, desc.window_first = i % 3 == 1, desc.window_period = i % 3 == 2 ? 2 : 0;
         snprintf(name, sizeof name, "options %u", i);

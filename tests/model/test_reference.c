@@ -133,6 +133,8 @@ static const char *const families[][2] = {{"llama", "llama"},
                                           {"qwen3", "qwen3"},
                                           {"qwen3-window", "qwen3"},
                                           {"gemma", "gemma"},
+                                          {"gemma3", "gemma3_text"},
+                                          {"gemma3-plain", "gemma3_text"},
                                           {"gpt2", "gpt2"},
                                           {"gpt2-relu", "gpt2"},
                                           {"gpt_neox", "gpt_neox"},
@@ -144,7 +146,8 @@ static const char *const families[][2] = {{"llama", "llama"},
                                           {"starcoder2-plain", "starcoder2"},
                                           {"stablelm", "stablelm"},
                                           {"stablelm-parallel", "stablelm"},
-                                          {"granite", "granite"}};
+                                          {"granite", "granite"},
+                                          {"olmo2", "olmo2"}};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static reference open_family(bo_context *context, size_t index)

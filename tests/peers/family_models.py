@@ -36,6 +36,15 @@ def flatten_neox(config):
     config.update(rotary_emb_base=rope["rope_theta"], rotary_pct=rope["partial_rotary_factor"])
 
 
+def flatten_gemma3(config):
+    rope = config.pop("rope_parameters")
+    config.update(rope_theta=rope["full_attention"]["rope_theta"],
+                  rope_local_base_freq=rope["sliding_attention"]["rope_theta"],
+                  rope_scaling={key: value for key, value in rope["full_attention"].items() if key != "rope_theta"})
+    del config["layer_types"]
+    config["sliding_window_pattern"] = 2
+
+
 # name: (model type, members, storage, edit of config.json or None)
 MODELS = {
     "llama": ("llama", GROUPED, "float32", None),
@@ -54,6 +63,14 @@ MODELS = {
                                    layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
                      "float16", None),
     "gemma": ("gemma", dict(SIZES, num_key_value_heads=1, head_dim=16), "bfloat16", None),
+    "gemma3": ("gemma3_text", dict(GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=6, query_pre_attn_scalar=20,
+                                   layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                   rope_parameters=dict(
+                                       sliding_attention=dict(rope_type="default", rope_theta=50.0),
+                                       full_attention=dict(rope_type="linear", factor=2.0, rope_theta=10000.0))),
+               "bfloat16", flatten_gemma3),
+    "gemma3-plain": ("gemma3_text", dict(GROUPED, head_dim=8, sliding_window=5, query_pre_attn_scalar=8,
+                                         attention_bias=True, tie_word_embeddings=False), "float16", None),
     "gpt2": ("gpt2", dict(vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT),
              "bfloat16", None),
     "gpt2-relu": ("gpt2", dict(vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT,
@@ -78,6 +95,7 @@ MODELS = {
                           "float16", flatten_rope),
     "granite": ("granite", dict(GROUPED, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2,
                                 logits_scaling=2.5), "bfloat16", None),
+    "olmo2": ("olmo2", GROUPED, "bfloat16", None),
 }
 
 
@@ -92,7 +110,7 @@ def build(name, seed=0):
         for key, value in model.named_parameters():
             gain = key.endswith("norm.weight") or ".ln_" in key and key.endswith("weight") or "layer_norm.weight" in key
             noise = 0.3 * torch.randn_like(value)
-            value.copy_((noise + 1 if gain and kind != "gemma" else noise).to(getattr(torch, storage)))
+            value.copy_((noise + 1 if gain and not kind.startswith("gemma") else noise).to(getattr(torch, storage)))
     return model
 
 

@@ -122,7 +122,7 @@ def vary(name, number):
         members[layers] = chance.choice([1, 2, 3])
     if "num_key_value_heads" in members:
         members["num_key_value_heads"] = chance.choice([h for h in (1, 2, 4, 8) if members[heads] % h == 0])
-    if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "phi3") or "head_dim" in members:
+    if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma3_text", "phi3") or "head_dim" in members:
         members["head_dim"] = chance.choice([4, 8, 20])
         if "partial_rotary_factor" in str(members):
             members["head_dim"] = 8
@@ -131,12 +131,12 @@ def vary(name, number):
     members["tie_word_embeddings"] = chance.random() < 0.5
     if kind == "phi":
         members["tie_word_embeddings"] = False
-    act = "activation_function" if kind == "gpt2" else "hidden_act"
+    act = {"gpt2": "activation_function", "gemma3_text": "hidden_activation"}.get(kind, "hidden_act")
     acts = ["silu", "gelu", "gelu_new", "gelu_pytorch_tanh"]
     if kind in ("gpt2", "gpt_neox", "phi", "starcoder2"):
         acts += ["relu", "relu2", "gelu_fast"]
     members[act] = chance.choice(acts)
-    if kind in ("llama", "qwen3", "gemma", "granite", "gpt_neox"):
+    if kind in ("llama", "qwen3", "gemma", "gemma3_text", "granite", "gpt_neox", "olmo2"):
         members["attention_bias"] = chance.random() < 0.5 and kind != "granite"
     if kind == "llama":
         members["mlp_bias"] = chance.random() < 0.5
@@ -145,7 +145,7 @@ def vary(name, number):
     eps = {"gpt2": "layer_norm_epsilon", "gpt_neox": "layer_norm_eps", "phi": "layer_norm_eps", "starcoder2": "norm_epsilon",
            "stablelm": "layer_norm_eps"}.get(kind, "rms_norm_eps")
     members[eps] = chance.choice([1e-6, 1e-5, 1e-2])
-    if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite") and "rope_parameters" not in members:
+    if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite", "olmo2") and "rope_parameters" not in members:
         members["rope_parameters"] = chance.choice([models.LLAMA3, dict(rope_type="default", rope_theta=100.0),
                                                     dict(rope_type="linear", rope_theta=1e6, factor=4.0)]).copy()
     made = "%s variant %d" % (name, number)
@@ -200,5 +200,4 @@ def main():
         shutil.rmtree(work)
 
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 main()
