@@ -408,6 +408,7 @@ static const struct {
     {"layers", bench_layers, "Layers: speed of each kind"},
     {"recall", bench_recall, "Recall: number of pairs that a state holds"},
     {"tasks", bench_tasks, "Classification and translation: training and decoding"},
+    {"decode", bench_decode, "Pretrained models: decoding and reading, also llama2.c"},
 };
 
 static void bench_overview(void)
@@ -433,9 +434,9 @@ int cli_bench(int argc, char **argv)
         return CLI_DONE;
     }
     if (strcmp(subject, "--help-all") != 0)
-        return cli_wrong_use("bench",
-                             "expected a subject first: machines, attention, train, layers, recall or tasks; found %s",
-                             subject);
+        return cli_wrong_use(
+            "bench", "expected a subject first: machines, attention, train, layers, recall, tasks or decode; found %s",
+            subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');
         subjects[i].run(argc, argv);

@@ -137,6 +137,15 @@ void cli_signals_default(void)
     handle(SIGXCPU, on_limit);
 }
 
+bool cli_signals_forget(int number)
+{
+    if (requested != number) return false;
+    alarm(0);
+    requested = 0;
+    requested_at = 0;
+    return true;
+}
+
 int cli_signal(void)
 {
     return requested;

@@ -19,28 +19,40 @@ static const char *dtype_name(unsigned value)
     return bo_convert_dtype_name((bo_convert_dtype)value);
 }
 
-/* An existing model is not replaced. */
+/* A file of an existing model, which may also be the source, is not replaced. */
+static int check_folder(const char *folder)
+{
+    static const char *const names[] = {"config.json",       "generation_config.json",
+                                        "tokenizer.json",    "tokenizer_config.json",
+                                        "model.safetensors", "model.safetensors.index.json"};
+    char path[4096];
+    struct stat about;
+    if (stat(folder, &about) == 0 && !S_ISDIR(about.st_mode))
+        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", folder);
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0)
+            return cli_wrong_use("convert", "--out %s: the folder already holds a model (%s); give another name",
+                                 folder, names[i]);
+    }
+    return CLI_DONE;
+}
+
 static int check(const convert_options *o, const cli_arguments *arguments)
 {
-    char path[4096];
     struct stat about;
     if (arguments->count != 1) return cli_wrong_use("convert", "expected one file, found %zu", arguments->count);
     if (!o->out) return cli_wrong_use("convert", "no output folder; give --out DIR");
     if (stat(arguments->items[0], &about) == 0 && S_ISDIR(about.st_mode))
         return cli_wrong_use("convert", "%s: expected a file (GGUF or llama2.c), found a folder", arguments->items[0]);
-    if (stat(o->out, &about) == 0 && !S_ISDIR(about.st_mode))
-        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", o->out);
-    snprintf(path, sizeof path, "%s/config.json", o->out);
-    if (access(path, F_OK) == 0)
-        return cli_wrong_use("convert", "--out %s: the folder already holds a model; give another name", o->out);
-    return CLI_DONE;
+    return check_folder(o->out);
 }
 
 /* What was found, before the work. */
 static void describe(const bo_conversion_info *info, const char *from)
 {
-    printf("Source      %s: %s, %s, %zu layers of width %s, context %s\n", from, info->format, info->architecture,
-           info->layers, cli_count(info->width).s, cli_count(info->context).s);
+    printf("Source      %s: %s, %s, %zu layer%s of width %s, context %s\n", from, info->format, info->architecture,
+           info->layers, info->layers == 1 ? "" : "s", cli_count(info->width).s, cli_count(info->context).s);
     printf("Parameters  %s, as", cli_count((size_t)info->parameters).s);
     for (size_t i = 0; i < info->types; i++)
         printf("%s %s (%s tensor%s)", i ? "," : "", info->type[i].name, cli_count(info->type[i].tensors).s,
@@ -95,9 +107,8 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     status = cli_wrote(session, o->out, bo_conversion_write(session->context, conversion, o->out));
     if (status == BO_OK && json) print_json(&info, from, o->out);
     if (status == BO_OK && !json) printf("Model       %s: %s\n", o->out, cli_bytes(info.bytes).s);
-    if (status == BO_OK && !info.tokenizer)
-        cli_warn(session, "the folder has no tokenizer%s",
-                 strncmp(info.format, "llama2.c", 8) == 0 ? "; give --tokenizer tokenizer.bin" : "");
+    if (status == BO_OK && !info.tokenizer && strncmp(info.format, "llama2.c", 8) == 0)
+        cli_warn(session, "the folder has no tokenizer; give --tokenizer tokenizer.bin");
     const bool text = status == BO_OK && info.tokenizer;
     bo_conversion_close(conversion);
     if (status != BO_OK) return cli_fail_status(session, status);

@@ -3,6 +3,7 @@
 #include "../common/json.h"
 #include "../common/paths.h"
 #include "../common/spool.h"
+#include <bochner/json.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ typedef struct tokenizer_options {
     size_t vocab, least;
     const char *out, *pattern;
     cli_list special;
-    bool no_special, plain, frame;
+    bool no_special, plain, no_template, lines, skip_special;
 } tokenizer_options;
 
 typedef struct tokenizer_job {
@@ -158,35 +159,47 @@ static int open_tokenizer(tokenizer_job *job)
     return failed(job, bo_tokenizer_load(job->session->context, job->arguments->items[1], &job->tokenizer));
 }
 
-static int encode(tokenizer_job *job)
+static int encode_text(tokenizer_job *job, const char *text, size_t bytes)
 {
     bo_context *context = job->session->context;
-    int status = open_tokenizer(job);
-    if (status == CLI_DONE) status = read_input(job);
-    if (status == CLI_DONE)
-        status = failed(job, bo_tokenizer_encode(context, job->tokenizer, job->input, job->input_bytes,
-                                                 !job->options->plain, &job->ids));
-    if (status == CLI_DONE && job->options->frame)
+    job->ids.count = 0;
+    int status =
+        failed(job, bo_tokenizer_encode(context, job->tokenizer, text, bytes, !job->options->plain, &job->ids));
+    if (status == CLI_DONE && !job->options->no_template)
         status = failed(job, bo_tokenizer_add_specials(context, job->tokenizer, &job->ids));
-    if (status != CLI_DONE) return status;
-    if (job->session->common.json) {
-        cli_json json = {.out = stdout};
-        cli_json_array(&json, NULL);
+    return status;
+}
+
+static void write_ids(const tokenizer_job *job)
+{
+    if (job->session->common.json || job->options->lines) {
+        cli_json json = {.out = stdout, .line = job->options->lines};
+        cli_json_object(&json, NULL);
+        cli_json_array(&json, "ids");
         for (size_t i = 0; i < job->ids.count; i++) cli_json_add_count(&json, NULL, (size_t)job->ids.items[i]);
         cli_json_end(&json);
-        return CLI_DONE;
+        cli_json_end(&json);
+        return;
     }
     for (size_t i = 0; i < job->ids.count; i++) printf(i ? " %d" : "%d", (int)job->ids.items[i]);
     putchar('\n');
-    return CLI_DONE;
 }
 
-/* Integers separated by blanks; commas and brackets count as blanks, so that JSON lists are accepted. */
-static int read_ids(tokenizer_job *job, int32_t *ids, size_t *count)
+/* Integers separated by blanks; commas and brackets count as blanks, so that JSON lists are accepted, and so does the
+ * rest of {"ids": [1, 2]}. `where`: prefix of messages. */
+static int read_ids(tokenizer_job *job, const char *where, const char *text, size_t bytes, int32_t *ids, size_t *count)
 {
-    const char *at = job->input, *end = at + job->input_bytes;
+    const char *at = text, *end = at + bytes;
     const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
     *count = 0;
+    while (at < end && isspace((unsigned char)*at)) at++;
+    if (at < end && *at == '{') {
+        const char *from = memchr(at, '[', (size_t)(end - at)), *to = memrchr(at, ']', (size_t)(end - at));
+        if (!from || !to || from > to)
+            return cli_fail(job->session, "%s: expected {\"ids\": [1, 2, 3]}, found an object without a list", where);
+        at = from;
+        end = to;
+    }
     while (at < end) {
         if (isspace((unsigned char)*at) || strchr(",[]", *at ? *at : 'x')) {
             at++;
@@ -200,26 +213,187 @@ static int read_ids(tokenizer_job *job, int32_t *ids, size_t *count)
             at++;
         }
         if (id >= vocab)
-            return cli_fail(job->session, "standard input, word %zu: expected a token id from 0 to %zu, found '%.*s'",
+            return cli_fail(job->session, "%s, word %zu: expected a token id from 0 to %zu, found '%.*s'", where,
                             *count + 1, vocab - 1, (int)(at - word < 40 ? at - word : 40), word);
-        ids[(*count)++] = (int32_t)id;
+        if (!job->options->skip_special || !bo_tokenizer_is_special(job->tokenizer, (int32_t)id))
+            ids[(*count)++] = (int32_t)id;
     }
     return CLI_DONE;
 }
 
-static int write_text(tokenizer_job *job, size_t bytes)
+/* A text that may contain NUL. */
+static void write_string(const char *text, size_t bytes)
 {
-    if (!job->session->common.json) {
-        fwrite(job->text, 1, bytes, stdout); /* main reports errors of standard output */
-        return CLI_DONE;
+    const char *end = text + bytes;
+    char piece[256];
+    putchar('"');
+    while (text < end) {
+        while (*text) fwrite(piece, 1, bo_json_escape(&text, piece, sizeof piece), stdout);
+        if (text < end) fputs("\\u0000", stdout);
+        text++;
     }
-    if (memchr(job->text, 0, bytes))
-        return cli_fail(job->session, "the text contains a NUL byte, which --json cannot represent; leave out --json");
-    cli_json json = {.out = stdout};
-    cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "text", job->text);
-    cli_json_end(&json);
-    return CLI_DONE;
+    putchar('"');
+}
+
+static void write_text(const tokenizer_job *job, size_t bytes)
+{
+    const bool line = job->options->lines;
+    if (!job->session->common.json && !line) {
+        fwrite(job->text, 1, bytes, stdout); /* main reports errors of standard output */
+        return;
+    }
+    fputs(line ? "{\"text\": " : "{\n  \"text\": ", stdout);
+    write_string(job->text, bytes);
+    fputs(line ? "}\n" : "\n}\n", stdout);
+}
+
+static int decode_ids(tokenizer_job *job, const char *where, const char *text, size_t bytes)
+{
+    int32_t *ids = cli_allocate(bytes + 1, sizeof *ids, "ids");
+    size_t count, length;
+    bo_free(job->text);
+    job->text = NULL;
+    int status = read_ids(job, where, text, bytes, ids, &count);
+    if (status == CLI_DONE)
+        status =
+            failed(job, bo_tokenizer_decode(job->session->context, job->tokenizer, ids, count, &job->text, &length));
+    free(ids);
+    if (status == CLI_DONE) write_text(job, length);
+    return status;
+}
+
+/* ---- JSON lines -------------------------------------------------------------------------------------------------- */
+
+static int hex_digits(const char *at, const char *end)
+{
+    int value = 0;
+    if (end - at < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        const int c = tolower((unsigned char)at[i]);
+        if (!isxdigit(c)) return -1;
+        value = 16 * value + (isdigit(c) ? c - '0' : c - 'a' + 10);
+    }
+    return value;
+}
+
+static size_t write_utf8(uint32_t point, char *out)
+{
+    const size_t bytes = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    static const unsigned char marks[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = bytes - 1; i > 0; i--, point >>= 6) out[i] = (char)(0x80 | (point & 0x3F));
+    out[0] = (char)(marks[bytes] | point);
+    return bytes;
+}
+
+/* Reads \uXXXX, or two of them for a character beyond U+FFFF; *at is after the u. False: not a character. */
+static bool read_escaped_point(const char **at, const char *end, uint32_t *point)
+{
+    const int first = hex_digits(*at, end);
+    if (first < 0) return false;
+    *at += 4;
+    *point = (uint32_t)first;
+    if (first < 0xD800 || first > 0xDFFF) return true;
+    if (first > 0xDBFF || end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u') return false;
+    const int second = hex_digits(*at + 2, end);
+    if (second < 0xDC00 || second > 0xDFFF) return false;
+    *at += 6;
+    *point = 0x10000 + ((uint32_t)(first - 0xD800) << 10) + (uint32_t)(second - 0xDC00);
+    return true;
+}
+
+/* Decodes a JSON string in place; *at is after the opening quote, and after the closing one on return. False: malformed.
+ * The text may contain NUL, at which a parser for C strings would end. */
+static bool read_string(char **at, char *end, char **text, size_t *bytes)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    const char *from = *at;
+    char *to = *text = *at;
+    while (from < end && *from != '"') {
+        if (*from != '\\') {
+            *to++ = *from++;
+            continue;
+        }
+        if (++from == end) return false;
+        const char *name = *from ? strchr(names, *from) : NULL;
+        uint32_t point;
+        if (name) {
+            *to++ = values[name - names];
+            from++;
+        } else if (*from++ == 'u' && read_escaped_point(&from, end, &point)) {
+            to += write_utf8(point, to);
+        } else {
+            return false;
+        }
+    }
+    if (from == end) return false;
+    *at += from + 1 - *at;
+    *bytes = (size_t)(to - *text);
+    return true;
+}
+
+static void skip_blanks(char **at, const char *end)
+{
+    while (*at < end && isspace((unsigned char)**at)) (*at)++;
+}
+
+/* A line is a string, or an object whose first member is "text". */
+static bool read_line(char *at, char *end, char **text, size_t *bytes)
+{
+    skip_blanks(&at, end);
+    const bool object = at < end && *at == '{';
+    if (object) {
+        at++;
+        skip_blanks(&at, end);
+        if (end - at < 6 || memcmp(at, "\"text\"", 6) != 0) return false;
+        at += 6;
+        skip_blanks(&at, end);
+        if (at == end || *at++ != ':') return false;
+        skip_blanks(&at, end);
+    }
+    if (at == end || *at++ != '"' || !read_string(&at, end, text, bytes)) return false;
+    skip_blanks(&at, end);
+    return object || at == end;
+}
+
+static int encode_line(tokenizer_job *job, const char *where, char *line, size_t length)
+{
+    char *text;
+    size_t bytes;
+    if (!read_line(line, line + length, &text, &bytes))
+        return cli_fail(job->session, "%s: expected a JSON string or an object that starts with \"text\"", where);
+    const int status = encode_text(job, text, bytes);
+    if (status == CLI_DONE) write_ids(job);
+    return status;
+}
+
+static int each_line(tokenizer_job *job, int (*run)(tokenizer_job *, const char *, char *, size_t))
+{
+    char *at = job->input, *end = at + job->input_bytes;
+    int status = CLI_DONE;
+    for (size_t number = 1; at < end && status == CLI_DONE; number++) {
+        char where[64], *newline = memchr(at, '\n', (size_t)(end - at));
+        char *stop = newline ? newline : end;
+        snprintf(where, sizeof where, "standard input, line %zu", number);
+        status = run(job, where, at, (size_t)(stop - at));
+        at = newline ? newline + 1 : end;
+    }
+    return status;
+}
+
+static int decode_line(tokenizer_job *job, const char *where, char *line, size_t length)
+{
+    return decode_ids(job, where, line, length);
+}
+
+static int encode(tokenizer_job *job)
+{
+    int status = open_tokenizer(job);
+    if (status == CLI_DONE) status = read_input(job);
+    if (status != CLI_DONE) return status;
+    if (job->options->lines) return each_line(job, encode_line);
+    status = encode_text(job, job->input, job->input_bytes);
+    if (status == CLI_DONE) write_ids(job);
+    return status;
 }
 
 static int decode(tokenizer_job *job)
@@ -227,14 +401,8 @@ static int decode(tokenizer_job *job)
     int status = open_tokenizer(job);
     if (status == CLI_DONE) status = read_input(job);
     if (status != CLI_DONE) return status;
-    int32_t *ids = cli_allocate(job->input_bytes + 1, sizeof *ids, "ids");
-    size_t count, bytes;
-    status = read_ids(job, ids, &count);
-    if (status == CLI_DONE)
-        status =
-            failed(job, bo_tokenizer_decode(job->session->context, job->tokenizer, ids, count, &job->text, &bytes));
-    free(ids);
-    return status == CLI_DONE ? write_text(job, bytes) : status;
+    if (job->options->lines) return each_line(job, decode_line);
+    return decode_ids(job, "standard input", job->input, job->input_bytes);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -299,7 +467,12 @@ static const cli_option rows[] = {
           .otherwise = "2"),
     SECTION("encode"),
     FLAG("plain", tokenizer_options, plain, "encode special tokens in the text as ordinary text"),
-    FLAG("template", tokenizer_options, frame, "add the special tokens of the tokenizer's template"),
+    FLAG("no-template", tokenizer_options, no_template, "leave out the special tokens of the tokenizer's template"),
+    SECTION("decode"),
+    FLAG("skip-special", tokenizer_options, skip_special, "leave out special tokens"),
+    SECTION("encode and decode"),
+    FLAG("lines", tokenizer_options, lines,
+         "JSON lines: each line of the input is a text or a list of ids, and so is each line of the output"),
     END_OF_OPTIONS,
 };
 
@@ -310,7 +483,10 @@ const cli_usage cli_tokenizer_usage = {
     .about = "Trains tokenizers, and converts text to token ids and back. train learns a byte-level byte-pair encoding "
              "from text files or JSON lines (.jsonl, field \"text\"), which may be gzipped, and writes a "
              "tokenizer.json in the format of Hugging Face. encode and decode use such a file or a model folder, and "
-             "read standard input. Decoding restores the encoded text byte for byte.",
+             "read standard input; their results are those of the package tokenizers. With --json, encode prints "
+             "{\"ids\": [...]} and decode {\"text\": ...}. With --lines, encode reads one JSON string or "
+             "{\"text\": ...} per line, and decode one list or {\"ids\": [...]}. The decoder of a byte-level "
+             "tokenizer restores the encoded text byte for byte.",
     .examples = "  bochner tokenizer train text.txt --vocab 4096 --out tokenizer.json\n"
                 "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
                 "  bochner tokenizer encode tokenizer.json <text.txt | bochner tokenizer decode tokenizer.json\n",

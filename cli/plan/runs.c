@@ -93,21 +93,17 @@ static void delete_all(cJSON *object, const char *const *names, size_t count)
  * set them otherwise are compared (cli_plan_run_matches). */
 static void strip(cJSON *config)
 {
-    static const char *const model[] = {"hidden_size",
-                                        "num_hidden_layers",
-                                        "num_attention_heads",
-                                        "num_key_value_heads",
-                                        "intermediate_size",
-                                        "head_dim",
-                                        "seed",
-                                        "vocab_size",
-                                        "tokenizer_fingerprint",
-                                        "bochner_version",
+    static const char *const model[] = {"hidden_size",         "num_hidden_layers",     "num_attention_heads",
+                                        "num_key_value_heads", "intermediate_size",     "head_dim",
+                                        "layer_types",         "max_window_layers",     "seed",
+                                        "vocab_size",          "tokenizer_fingerprint", "bochner_version",
                                         "bochner_format"};
     static const char *const attention[] = {"rank", "iterations", "scale"};
     static const char *const map[] = {"seed", "features", "gamma"};
     cJSON *kind = cJSON_GetObjectItemCaseSensitive(config, "attention");
+    static const char *const more[] = {"version", "seed", "tokenizer_fingerprint"}; /* of a pretrained family */
     delete_all(config, model, CLI_COUNT_OF(model));
+    delete_all(cJSON_GetObjectItemCaseSensitive(config, "bochner"), more, CLI_COUNT_OF(more));
     delete_all(kind, attention, CLI_COUNT_OF(attention));
     delete_all(cJSON_GetObjectItemCaseSensitive(kind, "features"), map, CLI_COUNT_OF(map));
     delete_all(cJSON_GetObjectItemCaseSensitive(config, "mlp_features"), map, CLI_COUNT_OF(map));
@@ -131,7 +127,9 @@ static bool read_config(cli_session *session, cli_plan_run *run)
         cli_fail(session, "%s: damaged: expected a JSON object", path);
         return false;
     }
-    snprintf(run->tokenizer, sizeof run->tokenizer, "%s", option_word(run->config, "tokenizer_fingerprint", ""));
+    const cJSON *more = cJSON_GetObjectItemCaseSensitive(run->config, "bochner");
+    snprintf(run->tokenizer, sizeof run->tokenizer, "%s",
+             option_word(cJSON_IsObject(more) ? more : run->config, "tokenizer_fingerprint", ""));
     strip(run->config);
     return true;
 }

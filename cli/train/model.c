@@ -123,6 +123,7 @@ static void set_choices(const cli_train_options *o, bo_model_desc *d)
     if (CLI_GIVEN(o, output_norm)) d->output_norm = o->output_norm;
     d->untied |= o->untied;
     d->bias |= o->bias;
+    if (o->bias) d->attention_bias = d->output_bias = d->mlp_bias = BO_CHOICE_AUTO;
     if (o->mup) d->parametrization = BO_PARAMETRIZATION_MUP;
     if (o->unit_mup) d->parametrization = BO_PARAMETRIZATION_UNIT;
     set(&d->base_width, o->base_width);

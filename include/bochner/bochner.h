@@ -32,6 +32,7 @@
  * - attention.h: softmax attention, linear attention, recurrent memories
  * - text.h: tokenizers, corpora, batches
  * - texts.h: labeled texts and pairs of texts, BLEU
+ * - chat.h: chat templates
  * - layers.h: the choices for the parts of a model other than attention
  * - model.h: models: create, load, save, evaluate, generate
  * - tasks.h: classification and translation with a model
@@ -67,6 +68,7 @@
 #include <bochner/json.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
+#include <bochner/chat.h>
 #include <bochner/layers.h>
 #include <bochner/lora.h>
 #include <bochner/metrics.h>

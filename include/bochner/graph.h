@@ -259,7 +259,7 @@ BO_API bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *
  * @param context  the context
  * @param weights  the set, with memory
  * @param path     the file to write
- * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if weights are stored as INT8; BO_INVALID if the
+ * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4; BO_INVALID if the
  *     set has no memory
  */
 BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path);
@@ -280,7 +280,7 @@ BO_API bo_status bo_weights_load(bo_context *context, bo_weights *weights, const
  * @param weights     the set, with memory
  * @param[out] bytes  the bytes; release them with bo_free()
  * @param[out] size   the number of bytes
- * @return BO_OK; BO_UNSUPPORTED if weights are stored as INT8; BO_INVALID if the set has no memory
+ * @return BO_OK; BO_UNSUPPORTED if weights are stored as INT8 or INT4; BO_INVALID if the set has no memory
  */
 BO_API bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size);
 

@@ -69,6 +69,7 @@ typedef enum bo_storage {
     BO_STORAGE_BFLOAT16 = 1, /**< 16-bit floats: for weights, and for activations that are kept for backward */
     BO_STORAGE_FLOAT8 = 2,   /**< a simulation: products use values rounded to E4M3 and gradients rounded to E5M2 */
     BO_STORAGE_INT8 = 3,     /**< 8-bit integers with one scale per group of a row: for weights */
+    BO_STORAGE_INT4 = 4,     /**< 4-bit codes with one scale per group of a row: for weights */
 } bo_storage;
 
 /** The initial values of the adapters B A of a linear layer (LoRA, 2106.09685). Adapters do not change the output of
@@ -177,7 +178,7 @@ BO_API const char *bo_ssm_name(bo_ssm ssm);
  */
 BO_API const char *bo_parametrization_name(bo_parametrization parametrization);
 
-/** Returns the name of a storage: "float32", "bfloat16", "float8" or "int8".
+/** Returns the name of a storage: "float32", "bfloat16", "float8", "int8" or "int4".
  *
  * @param storage  the value
  * @return the name, or NULL if the value is out of range

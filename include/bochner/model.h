@@ -180,9 +180,10 @@ typedef struct bo_model_desc {
     double logit_scale;           /**< LANGUAGE: factor of the logits (default: 1) */
     size_t rotated;               /**< RoPE: leading columns of a head that are rotated, even (default: all) */
     bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
-    size_t window_first;          /**< first layer with attention.window; earlier layers see all keys */
-    size_t window_period;         /**< every window_period-th layer sees all keys, too (default: no layer) */
-    uint64_t reserved[4];         /**< must be zero */
+    /** LANGUAGE, SOFTMAX and POWER: the first layer with attention.window; earlier layers see all keys. */
+    size_t window_first;
+    size_t window_period; /**< likewise, every window_period-th layer sees all keys (default: none) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_model_desc;
 
 /** A model. */
@@ -236,7 +237,7 @@ BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model *
  * @param context  the context
  * @param model    the model
  * @param path     the file, or the folder, which is created if it does not exist
- * @return BO_OK; BO_IO if a file cannot be written; BO_UNSUPPORTED if weights are stored as INT8, or if a model with
+ * @return BO_OK; BO_IO if a file cannot be written; BO_UNSUPPORTED if weights are stored as INT8 or INT4, or if a model with
  *     adapters that are not merged is saved to one file
  */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path);
@@ -510,7 +511,7 @@ BO_API bool bo_model_exists(bo_context *context, const char *path);
  * @param model       the model
  * @param[out] bytes  the bytes; release them with bo_free()
  * @param[out] size   the number of bytes
- * @return BO_OK; BO_UNSUPPORTED if the model has adapters that are not merged, or if weights are stored as INT8
+ * @return BO_OK; BO_UNSUPPORTED if the model has adapters that are not merged, or if weights are stored as INT8 or INT4
  */
 BO_API bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void **bytes, size_t *size);
 
@@ -570,15 +571,15 @@ BO_API const char *bo_model_companion(const bo_model *model, const char *name);
  */
 BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken);
 
-/** Converts matrices, embedding and output projection to BFLOAT16 or INT8 and releases their float32 values. Decoding
- * then reads half or a quarter of the bytes.
+/** Converts matrices, embedding and output projection to BFLOAT16, INT8 or INT4 and releases their float32 values.
+ * Decoding then reads about a half, a quarter or a seventh of the bytes.
  *
  * The model can no longer be trained. Call this once, before any session is created. BFLOAT16 is saved as such; INT8
- * cannot be saved.
+ * and INT4 cannot be saved.
  *
  * @param context  the context
  * @param model    the model
- * @param storage  BFLOAT16 or INT8; the current storage: nothing is done
+ * @param storage  BFLOAT16, INT8 or INT4; the current storage: nothing is done
  * @return BO_OK; BO_INVALID if the model has been converted or trained
  */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
@@ -586,7 +587,7 @@ BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_s
 /** Returns the storage of the matrices of a model.
  *
  * @param model  the model
- * @return FLOAT32, BFLOAT16 or INT8
+ * @return FLOAT32, BFLOAT16, INT8 or INT4
  */
 BO_API bo_storage bo_model_storage(const bo_model *model);
 

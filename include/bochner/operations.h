@@ -27,13 +27,14 @@ extern "C" {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/** The type of the elements of a tensor. BFLOAT16 and INT8 are for matrices that are only read: the weights of a model
+/** The type of the elements of a tensor. BFLOAT16, INT8 and INT4 are for matrices that are only read: the weights of a model
  * that is not trained. */
 typedef enum bo_element {
     BO_ELEMENT_FLOAT32 = 0,  /**< 32-bit floats */
     BO_ELEMENT_INT32 = 1,    /**< 32-bit integers */
     BO_ELEMENT_BFLOAT16 = 2, /**< 16-bit floats with 8 bits of exponent */
-    BO_ELEMENT_INT8 = 3      /**< 8-bit integers with one scale per group of a row */
+    BO_ELEMENT_INT8 = 3,     /**< 8-bit integers with one scale per group of a row */
+    BO_ELEMENT_INT4 = 4      /**< 4-bit codes with one scale per group of a row */
 } bo_element;
 
 /** A tensor as an operation sees it. */

@@ -59,7 +59,7 @@ typedef enum bo_value_origin {
 typedef struct bo_value_info {
     bo_value_origin origin; /**< where it comes from */
     const char *name;       /**< name of an input or a weight, otherwise NULL */
-    const char *type;       /**< "float32", "int32", "bfloat16" or "int8" */
+    const char *type;       /**< "float32", "int32", "bfloat16", "int8" or "int4" */
     size_t rows;            /**< number of rows */
     size_t columns;         /**< number of columns */
     size_t bytes;           /**< size in bytes */

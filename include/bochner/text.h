@@ -258,6 +258,14 @@ BO_API int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *toke
  */
 BO_API int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer);
 
+/** Tells whether an id is a special token, which is usually not shown in decoded text.
+ *
+ * @param tokenizer   the tokenizer
+ * @param id          the id
+ * @return true for an added token that is marked as special; false otherwise, also if there is no such id
+ */
+BO_API bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id);
+
 /** Returns a hash that changes if ids change. Models store it.
  *
  * @param tokenizer   the tokenizer

@@ -12,7 +12,7 @@
 
 enum { BO_OP_INPUTS = 16, BO_OP_OUTPUTS = 4 };
 
-/* INT8 has one scale per group of BO_S8_GROUP numbers of a row (kernels.h). */
+/* INT8 has one scale per group of BO_S8_GROUP numbers of a row, INT4 one per group of BO_S4_GROUP (kernels.h). */
 size_t bo_element_bytes(bo_element element, size_t rows, size_t columns);
 
 /* A run that resamples the frequencies of attention from its data (a proposal, optimal sampling), for the owner of the
@@ -47,7 +47,7 @@ typedef struct bo_op {
     const char *name;
     size_t attributes;                    /* bytes of the attribute struct */
     unsigned reads_inputs, reads_outputs; /* bit masks of the tensors that backward reads */
-    /* bit mask of the inputs that may be BFLOAT16 or INT8; they have no backward */
+    /* bit mask of the inputs that may be BFLOAT16, INT8 or INT4; they have no backward */
     unsigned stored_inputs;
     /* Backward computes the outputs too, so that a run with gradients need not call forward. Used by losses over large
      * vocabularies, whose logits would otherwise be computed twice. If forward was called, backward writes the same

@@ -29,7 +29,7 @@ static inline bo_status count_inputs(bo_context *context, const bo_op_call *call
 
 static inline const char *elements(bo_element element)
 {
-    static const char *const names[] = {"floats", "integers", "bfloat16", "int8"};
+    static const char *const names[] = {"floats", "integers", "bfloat16", "int8", "int4"};
     return (unsigned)element < sizeof names / sizeof *names ? names[element] : "unknown elements";
 }
 
@@ -56,7 +56,7 @@ static inline bo_status check_stored(bo_context *context, const bo_op_call *call
                                      const char *what, size_t rows, size_t columns)
 {
     bo_element element = call->in[i].element;
-    bool stored = element == BO_ELEMENT_BFLOAT16 || element == BO_ELEMENT_INT8;
+    bool stored = element == BO_ELEMENT_BFLOAT16 || element == BO_ELEMENT_INT8 || element == BO_ELEMENT_INT4;
     return check(context, call, op, i, what, stored ? element : BO_ELEMENT_FLOAT32, rows, columns);
 }
 

@@ -70,6 +70,40 @@ static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines s
     return (const float *)(const void *)(line + (n + 3) / 4 * 4);
 }
 
+/* A line of 4-bit codes: 16 bytes per group of BO_S4_GROUP numbers (number j < 16 of a group is the lower half of byte
+ * j, number j + 16 its upper half), then one bfloat16 scale per group. Number i is the scale of its group times
+ * BO_S4_VALUES[code]. These values minimize the squared error of normally distributed numbers if each group has the
+ * best scale (Lloyd's algorithm, rounded to bytes). Positive and negative scales use the longer side for the number of
+ * the largest absolute value. Codes after the last number are arbitrary. */
+enum { BO_S4_GROUP = 32, BO_S4_BYTES = BO_S4_GROUP / 2 };
+#define BO_S4_VALUES -127, -100, -79, -62, -48, -34, -21, -9, 2, 13, 25, 37, 50, 65, 83, 108
+
+static inline size_t bo_s4_groups(size_t n)
+{
+    return (n + BO_S4_GROUP - 1) / BO_S4_GROUP;
+}
+
+static inline size_t bo_s4_line(size_t n) /* bytes of such a line: a multiple of 2 */
+{
+    return bo_s4_groups(n) * (BO_S4_BYTES + sizeof(uint16_t));
+}
+
+static inline const uint16_t *bo_s4_scales(const uint8_t *line, size_t n) /* lines start at multiples of 2 bytes */
+{
+    return (const uint16_t *)(const void *)(line + bo_s4_groups(n) * BO_S4_BYTES);
+}
+
+/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP: number i of row r is bytes[r * length + i]
+ * times scales[r * groups + i / BO_S4_GROUP] with groups = length / BO_S4_GROUP. quads[(r * length + i) / 4] is -128
+ * times the sum of four consecutive bytes, from which unsigned products start. The rows are padded with zeros to
+ * `length`, a multiple of two groups. */
+typedef struct bo_byte_rows {
+    const int8_t *bytes;
+    const int32_t *quads;
+    const float *scales;
+    size_t length;
+} bo_byte_rows;
+
 /* Pieces along the depth of a product: their number, and the distance between them in A and B, in floats. */
 typedef struct bo_runs {
     size_t count, a, b;
@@ -184,6 +218,11 @@ typedef struct bo_kernels {
      * 32767], times scale[r]. Sums within a group are exact. x_r is padded with zeros to a whole group. */
     void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
                     const float *scale, float *out, size_t ldo);
+    /* y = the numbers of `groups` groups of 4-bit codes (BO_S4_GROUP numbers each) */
+    void (*widen_s4)(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y);
+    /* dots with lines of 4-bit codes (ldw in bytes) and rows of bytes. Sums within a group are exact. */
+    void (*dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x,
+                    float *out, size_t ldo);
     /* y[i] = exp(x[i] + shift) for x[i] + shift <= 0 (slightly positive values are harmless): |error| <= 2e-7, 0 below
      * -87.3 and for -INFINITY. Faster than exp_shift because the error bound is absolute, not relative. */
     void (*exp_below)(size_t n, const float *x, float shift, float *y);

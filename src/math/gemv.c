@@ -1,6 +1,7 @@
 /* Products of few rows with the transpose of a matrix, as in decoding. Nothing is packed: every element is a dot
  * product, and the matrix is read once at the speed of memory. */
 #include "gemv.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "panel.h"
@@ -22,6 +23,7 @@ typedef struct gemv_job {
     const int16_t *whole; /* for BO_STORED_INT8: A in integers, `padded` numbers per row */
     const float *scales;  /* one scale per row of `whole` */
     size_t padded;
+    bo_byte_rows bytes; /* for BO_STORED_INT4: A in bytes */
 } gemv_job;
 
 bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
@@ -57,6 +59,8 @@ static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, 
     else if (product->stored == BO_STORED_INT8)
         kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->whole, job->padded, job->scales, sums,
                          LINES);
+    else if (product->stored == BO_STORED_INT4)
+        kernels->dots_s4(count, job->m, job->k, (const void *)lines, bytes, &job->bytes, sums, LINES);
     else
         kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
                       job->lda, sums, LINES);
@@ -82,10 +86,10 @@ static void few_task(void *arg, size_t index, int worker)
 
 enum { SCALES = 16 }; /* floats reserved for the scales of the rows: one cache line; the rows follow */
 
-static bool has_bytes(size_t count, const bo_gemm_product *products)
+static bool has(bo_stored stored, size_t count, const bo_gemm_product *products)
 {
     for (size_t i = 0; i < count; i++)
-        if (products[i].stored == BO_STORED_INT8) return true;
+        if (products[i].stored == stored) return true;
     return false;
 }
 
@@ -94,10 +98,25 @@ static size_t padded_row(size_t k)
     return bo_round_up(k, BO_S8_GROUP);
 }
 
+static size_t byte_length(size_t k)
+{
+    return bo_round_up(k, 2 * BO_S4_GROUP);
+}
+
+/* Bytes of a row of bytes with its quads and scales, a multiple of 8 bytes. */
+static size_t byte_row(size_t k)
+{
+    size_t length = byte_length(k);
+    return length + length / 4 * sizeof(int32_t) + length / BO_S4_GROUP * sizeof(float);
+}
+
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
     size_t rows = bo_min(m, BO_FEW_ROWS);
-    return has_bytes(count, products) ? SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t) : 0;
+    size_t bytes = 0;
+    if (has(BO_STORED_INT8, count, products)) bytes += SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t);
+    if (has(BO_STORED_INT4, count, products)) bytes += rows * byte_row(k);
+    return bytes;
 }
 
 /* Written in lanes that the compiler vectorizes. */
@@ -128,6 +147,33 @@ static void quantize_rows(gemv_job *job, float *room)
     }
 }
 
+/* Quantizes one row in groups so that the largest absolute value of a group becomes 127. The error is 1/254 of that
+ * value, a small part of the error of the 4-bit codes that it is multiplied with. */
+static void quantize_groups(const bo_kernels *kernels, size_t k, const float *row, size_t length, int8_t *bytes,
+                            int32_t *quads, float *scales)
+{
+    memset(bytes, 0, length);
+    for (size_t i = 0; i < length; i += BO_S4_GROUP, scales++) {
+        size_t count = i < k ? bo_min(BO_S4_GROUP, k - i) : 0;
+        *scales = kernels->finite(count, row + i) ? largest_size(count, row + i) / 127 : NAN;
+        if (*scales >= FLT_MIN) kernels->quantize(count, 1 / *scales, row + i, bytes + i);
+    }
+    for (size_t i = 0; i < length; i += 4)
+        quads[i / 4] = -128 * (bytes[i] + bytes[i + 1] + bytes[i + 2] + bytes[i + 3]);
+}
+
+static void quantize_to_bytes(gemv_job *job, void *room)
+{
+    size_t length = byte_length(job->k), groups = length / BO_S4_GROUP;
+    float *scales = room;
+    int32_t *quads = (int32_t *)(void *)(scales + job->m * groups);
+    int8_t *bytes = (int8_t *)(quads + job->m * length / 4);
+    job->bytes = (bo_byte_rows){.bytes = bytes, .quads = quads, .scales = scales, .length = length};
+    for (size_t r = 0; r < job->m; r++)
+        quantize_groups(job->kernels, job->k, job->a + r * job->lda, length, bytes + r * length, quads + r * length / 4,
+                        scales + r * groups);
+}
+
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
                       const bo_gemm_product *products, void *room)
 {
@@ -135,7 +181,12 @@ void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, cons
     job.products = products;
     size_t line = count && k ? bo_stored_line(products[0].stored, k) : 1;
     job.lines = bo_round_up(bo_ceil_div(TASK_BYTES, line), 4);
-    if (has_bytes(count, products)) quantize_rows(&job, room);
+    char *rest = room;
+    if (has(BO_STORED_INT8, count, products)) {
+        quantize_rows(&job, room);
+        rest += SCALES * sizeof(float) + m * job.padded * sizeof(int16_t);
+    }
+    if (has(BO_STORED_INT4, count, products)) quantize_to_bytes(&job, rest);
     size_t tasks = 0;
     for (size_t i = 0; i < count; i++) tasks += bo_ceil_div(products[i].n, job.lines);
     bo_parallel(context, m > 0 ? tasks : 0, few_task, &job);

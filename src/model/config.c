@@ -8,175 +8,7 @@
 #include "config.h"
 #include "families.h"
 
-/* ====================================================================================================================
- * Tables of the fields of bo_model_desc. */
-
-/* Defines the name and parse functions of an enum with plain integers. */
-#define NAMED(type, word)                                                                                              \
-    static const char *word##_text(unsigned value)                                                                     \
-    {                                                                                                                  \
-        return bo_##word##_name((type)value);                                                                          \
-    }                                                                                                                  \
-    static bool word##_parse(const char *text, unsigned *out)                                                          \
-    {                                                                                                                  \
-        type value;                                                                                                    \
-        bool found = bo_##word##_parse(text, &value);                                                                  \
-        if (found) *out = (unsigned)value;                                                                             \
-        return found;                                                                                                  \
-    }
-
-#define PLAIN(key, sort, member)                                                                                       \
-    {                                                                                                                  \
-        .name = key, .type = sort, .offset = offsetof(bo_model_desc, member)                                           \
-    }
-#define NEEDED(key, member)                                                                                            \
-    {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_SIZE, .offset = offsetof(bo_model_desc, member), .required = true               \
-    }
-#define ENUM(key, member, word)                                                                                        \
-    {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,           \
-        .parse = word##_parse                                                                                          \
-    }
 #define COUNT(fields) (sizeof fields / sizeof *fields)
-
-/* ====================================================================================================================
- * The task in config.json. Classes are stored as in Hugging Face's files, in "id2label" and "label2id". */
-
-NAMED(bo_model_task, model_task)
-NAMED(bo_pooling, pooling)
-NAMED(bo_cross, cross)
-
-static const bo_config_field task_fields[] = {ENUM("task", task, model_task)};
-static const bo_config_field label_fields[] = {ENUM("pooling", pooling, pooling),
-                                               PLAIN("forward", BO_CONFIG_BOOL, forward)};
-static const bo_config_field translate_fields[] = {PLAIN("encoder_layers", BO_CONFIG_SIZE, encoder_layers),
-                                                   ENUM("cross", cross, cross)};
-
-static bool labels(bo_model_task task)
-{
-    return task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
-}
-
-static const char *architecture_of(bo_model_task task)
-{
-    static const char *const names[BO_MODEL_TASK_COUNT] = {"BochnerForCausalLM", "BochnerForSequenceClassification",
-                                                           "BochnerForTextMatching", "BochnerForTranslation"};
-    return names[task];
-}
-
-void bo_config_free(bo_config *config)
-{
-    bo_labels_free(config->labels, config->desc.classes);
-    bo_free(config->custom);
-    config->labels = NULL;
-    config->custom = NULL;
-    config->desc.labels = NULL;
-    config->desc.custom_mlp.name = NULL;
-}
-
-/* ---- writing a task ---------------------------------------------------------------------------------------------- */
-
-/* Writes a member "key": value; one of the two is the label, the other its number. */
-static void write_class(bo_json_text *text, size_t index, const char *label, bool by_label)
-{
-    char number[24];
-    snprintf(number, sizeof number, "%zu", index);
-    bo_json_raw(text, index ? ",\n    " : "\n    ");
-    bo_json_string(text, by_label ? label : number);
-    bo_json_raw(text, ": ");
-    if (by_label)
-        bo_json_whole(text, index);
-    else
-        bo_json_string(text, label);
-}
-
-static void write_labels(bo_json_text *text, const bo_model_desc *desc)
-{
-    for (int by_label = 0; by_label < 2; by_label++) {
-        bo_json_raw(text, by_label ? ",\n  \"label2id\": {" : ",\n  \"id2label\": {");
-        for (size_t i = 0; i < desc->classes; i++) write_class(text, i, desc->labels[i], by_label);
-        bo_json_raw(text, "\n  }");
-    }
-}
-
-static void write_fields(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
-{
-    bo_json_raw(text, ",");
-    bo_config_fields_write(text, fields, count, desc, "  ");
-}
-
-/* Writes the task; nothing for a language model. */
-static void write_task(bo_json_text *text, const bo_model_desc *desc)
-{
-    if (desc->task == BO_MODEL_TASK_LANGUAGE) return;
-    write_fields(text, task_fields, COUNT(task_fields), desc);
-    if (desc->task == BO_MODEL_TASK_TRANSLATE) write_fields(text, translate_fields, COUNT(translate_fields), desc);
-    if (!labels(desc->task)) return;
-    write_fields(text, label_fields, COUNT(label_fields), desc);
-    write_labels(text, desc);
-}
-
-/* ---- reading a task ---------------------------------------------------------------------------------------------- */
-
-/* Reads one member of "id2label". Members may be in any order, each number once. */
-static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_config *out)
-{
-    const char *label = cJSON_GetStringValue(item), *key = item->string;
-    const bool whole = *key && strlen(key) <= 9 && strspn(key, "0123456789") == strlen(key);
-    const size_t index = whole ? strtoul(key, NULL, 10) : SIZE_MAX;
-    if (index >= out->desc.classes || out->labels[index])
-        return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should number its %zu classes from 0, found \"%.60s\"%s",
-                       where, out->desc.classes, key, index < out->desc.classes ? " twice" : "");
-    if (!label || !*label) return bo_fail(context, BO_FORMAT, "%s: \"id2label\": \"%s\" should be a label", where, key);
-    out->labels[index] = bo_alloc(context, strlen(label) + 1, 1, "a label");
-    if (!out->labels[index]) return BO_MEMORY;
-    strcpy(out->labels[index], label);
-    return BO_OK;
-}
-
-/* Checks that "label2id", if present, is the inverse of "id2label". */
-static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_config *out)
-{
-    if (!numbers) return BO_OK;
-    if (!cJSON_IsObject(numbers) || (size_t)cJSON_GetArraySize(numbers) != out->desc.classes)
-        return bo_fail(context, BO_FORMAT, "%s: \"label2id\" should be an object with the %zu labels of \"id2label\"",
-                       where, out->desc.classes);
-    for (const cJSON *item = numbers->child; item; item = item->next) {
-        size_t index = 0;
-        if (!bo_json_size(item, &index) || index >= out->desc.classes || strcmp(item->string, out->labels[index]) != 0)
-            return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" contradicts \"id2label\"", where,
-                           item->string);
-    }
-    return BO_OK;
-}
-
-static bo_status read_labels(bo_context *context, const char *where, const cJSON *json, bo_config *out)
-{
-    const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
-    if (!cJSON_IsObject(names) || !names->child)
-        return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should be an object with the label of each class", where);
-    out->desc.classes = (size_t)cJSON_GetArraySize(names);
-    out->labels = bo_alloc(context, out->desc.classes, sizeof *out->labels, "labels");
-    if (!out->labels) return BO_MEMORY;
-    for (const cJSON *item = names->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
-    out->desc.labels = (const char *const *)out->labels;
-    return check_numbers(context, where, cJSON_GetObjectItemCaseSensitive(json, "label2id"), out);
-}
-
-static bo_status read_task(bo_context *context, const char *where, const cJSON *json, bo_config *out)
-{
-    BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, &out->desc));
-    if (out->desc.task == BO_MODEL_TASK_TRANSLATE)
-        return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json,
-                                     &out->desc);
-    if (!labels(out->desc.task)) return BO_OK;
-    BO_TRY(bo_config_fields_read(context, where, label_fields, COUNT(label_fields), false, NULL, json, &out->desc));
-    return read_labels(context, where, json, out);
-}
-
-/* ====================================================================================================================
- * config.json of Bochner's models: the model under the member names of Hugging Face, attention in a separate object. */
 
 enum { FORMAT = 2, DEPTH = 16 };
 
@@ -191,14 +23,14 @@ static size_t format_of(const bo_model_desc *d)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-NAMED(bo_attention_kind, attention_kind)
-NAMED(bo_gate, gate)
-NAMED(bo_proposal, proposal)
-NAMED(bo_kernel, kernel)
-NAMED(bo_function, function)
-NAMED(bo_draw, draw)
-NAMED(bo_sampling, sampling)
-NAMED(bo_norm, norm)
+BO_CONFIG_NAMED(bo_attention_kind, attention_kind)
+BO_CONFIG_NAMED(bo_gate, gate)
+BO_CONFIG_NAMED(bo_proposal, proposal)
+BO_CONFIG_NAMED(bo_kernel, kernel)
+BO_CONFIG_NAMED(bo_function, function)
+BO_CONFIG_NAMED(bo_draw, draw)
+BO_CONFIG_NAMED(bo_sampling, sampling)
+BO_CONFIG_NAMED(bo_norm, norm)
 static const char *positions_text(unsigned value)
 {
     return bo_positions_name((bo_positions)value);
@@ -212,12 +44,12 @@ static bool positions_parse(const char *text, unsigned *out)
     if (found) *out = (unsigned)value;
     return found;
 }
-NAMED(bo_mixer, mixer)
-NAMED(bo_block, block)
-NAMED(bo_rope_scaling_kind, rope_scaling_kind)
-NAMED(bo_ssm, ssm)
-NAMED(bo_parametrization, parametrization)
-NAMED(bo_storage, storage)
+BO_CONFIG_NAMED(bo_mixer, mixer)
+BO_CONFIG_NAMED(bo_block, block)
+BO_CONFIG_NAMED(bo_rope_scaling_kind, rope_scaling_kind)
+BO_CONFIG_NAMED(bo_ssm, ssm)
+BO_CONFIG_NAMED(bo_parametrization, parametrization)
+BO_CONFIG_NAMED(bo_storage, storage)
 
 /* Finds a text in a list of names. */
 static bool find(const char *text, const char *const *names, int count, unsigned *out)
@@ -262,63 +94,65 @@ static bool normalizer_parse(const char *text, unsigned *out)
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 static const bo_config_field model_fields[] = {
-    NEEDED("vocab_size", vocab),
-    NEEDED("hidden_size", width),
-    NEEDED("num_hidden_layers", layers),
-    NEEDED("num_attention_heads", heads),
-    NEEDED("max_position_embeddings", context),
-    PLAIN("num_key_value_heads", BO_CONFIG_SIZE, key_heads),
-    PLAIN("head_dim", BO_CONFIG_SIZE, head_dim),
-    PLAIN("intermediate_size", BO_CONFIG_SIZE, hidden),
-    ENUM("hidden_act", mlp, act),
-    ENUM("norm", norm, norm),
-    PLAIN("rms_norm_eps", BO_CONFIG_REAL, norm_epsilon),
-    ENUM("position_embedding_type", positions, positions),
-    PLAIN("rope_theta", BO_CONFIG_REAL, rope_base),
-    PLAIN("query_norm", BO_CONFIG_CHOICE, query_norm),
-    PLAIN("output_norm", BO_CONFIG_CHOICE, output_norm),
-    PLAIN("sigma", BO_CONFIG_REAL, sigma),
-    PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
-    PLAIN("gate_last", BO_CONFIG_REAL, gate_last),
-    PLAIN("tie_word_embeddings", BO_CONFIG_NOT, untied),
-    PLAIN("use_bias", BO_CONFIG_BOOL, bias),
-    PLAIN("dropout", BO_CONFIG_REAL, dropout),
-    PLAIN("seed", BO_CONFIG_SEED, seed),
+    BO_CONFIG_NEEDED("vocab_size", vocab),
+    BO_CONFIG_NEEDED("hidden_size", width),
+    BO_CONFIG_NEEDED("num_hidden_layers", layers),
+    BO_CONFIG_NEEDED("num_attention_heads", heads),
+    BO_CONFIG_NEEDED("max_position_embeddings", context),
+    BO_CONFIG_PLAIN("num_key_value_heads", BO_CONFIG_SIZE, key_heads),
+    BO_CONFIG_PLAIN("head_dim", BO_CONFIG_SIZE, head_dim),
+    BO_CONFIG_PLAIN("intermediate_size", BO_CONFIG_SIZE, hidden),
+    BO_CONFIG_ENUM("hidden_act", mlp, act),
+    BO_CONFIG_ENUM("norm", norm, norm),
+    BO_CONFIG_PLAIN("rms_norm_eps", BO_CONFIG_REAL, norm_epsilon),
+    BO_CONFIG_ENUM("position_embedding_type", positions, positions),
+    BO_CONFIG_PLAIN("rope_theta", BO_CONFIG_REAL, rope_base),
+    BO_CONFIG_PLAIN("query_norm", BO_CONFIG_CHOICE, query_norm),
+    BO_CONFIG_PLAIN("output_norm", BO_CONFIG_CHOICE, output_norm),
+    BO_CONFIG_PLAIN("sigma", BO_CONFIG_REAL, sigma),
+    BO_CONFIG_PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
+    BO_CONFIG_PLAIN("gate_last", BO_CONFIG_REAL, gate_last),
+    BO_CONFIG_PLAIN("tie_word_embeddings", BO_CONFIG_NOT, untied),
+    BO_CONFIG_PLAIN("use_bias", BO_CONFIG_BOOL, bias),
+    BO_CONFIG_PLAIN("dropout", BO_CONFIG_REAL, dropout),
+    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, seed),
 };
 
 /* Written only if they differ from usual_options. */
 static const bo_config_field option_fields[] = {
-    ENUM("block", block, block),
-    PLAIN("head_bias", BO_CONFIG_BOOL, head_bias),
-    PLAIN("embedding_scale", BO_CONFIG_REAL, embedding_scale),
-    PLAIN("residual_scale", BO_CONFIG_REAL, residual_scale),
-    PLAIN("logit_scale", BO_CONFIG_REAL, logit_scale),
-    PLAIN("rotated_columns", BO_CONFIG_SIZE, rotated),
-    ENUM("rope_scaling_type", rope_scaling.kind, rope_scaling_kind),
-    PLAIN("rope_scaling_factor", BO_CONFIG_REAL, rope_scaling.factor),
-    PLAIN("rope_scaling_low", BO_CONFIG_REAL, rope_scaling.low),
-    PLAIN("rope_scaling_high", BO_CONFIG_REAL, rope_scaling.high),
-    PLAIN("rope_scaling_original", BO_CONFIG_REAL, rope_scaling.original),
-    PLAIN("window_first", BO_CONFIG_SIZE, window_first),
-    PLAIN("window_period", BO_CONFIG_SIZE, window_period),
+    BO_CONFIG_ENUM("block", block, block),
+    BO_CONFIG_PLAIN("head_bias", BO_CONFIG_BOOL, head_bias),
+    BO_CONFIG_PLAIN("embedding_scale", BO_CONFIG_REAL, embedding_scale),
+    BO_CONFIG_PLAIN("residual_scale", BO_CONFIG_REAL, residual_scale),
+    BO_CONFIG_PLAIN("logit_scale", BO_CONFIG_REAL, logit_scale),
+    BO_CONFIG_PLAIN("rotated_columns", BO_CONFIG_SIZE, rotated),
+    BO_CONFIG_ENUM("rope_scaling_type", rope_scaling.kind, rope_scaling_kind),
+    BO_CONFIG_PLAIN("rope_scaling_factor", BO_CONFIG_REAL, rope_scaling.factor),
+    BO_CONFIG_PLAIN("rope_scaling_low", BO_CONFIG_REAL, rope_scaling.low),
+    BO_CONFIG_PLAIN("rope_scaling_high", BO_CONFIG_REAL, rope_scaling.high),
+    BO_CONFIG_PLAIN("rope_scaling_original", BO_CONFIG_REAL, rope_scaling.original),
+    BO_CONFIG_PLAIN("window_first", BO_CONFIG_SIZE, window_first),
+    BO_CONFIG_PLAIN("window_period", BO_CONFIG_SIZE, window_period),
 };
 static const bo_model_desc usual_options = {.embedding_scale = 1, .residual_scale = 1, .logit_scale = 1};
 
 /* Written only if they are not all equal to "use_bias". */
-static const bo_config_field bias_fields[] = {PLAIN("attention_bias", BO_CONFIG_CHOICE, attention_bias),
-                                              PLAIN("output_bias", BO_CONFIG_CHOICE, output_bias),
-                                              PLAIN("mlp_bias", BO_CONFIG_CHOICE, mlp_bias)};
+static const bo_config_field bias_fields[] = {BO_CONFIG_PLAIN("attention_bias", BO_CONFIG_CHOICE, attention_bias),
+                                              BO_CONFIG_PLAIN("output_bias", BO_CONFIG_CHOICE, output_bias),
+                                              BO_CONFIG_PLAIN("mlp_bias", BO_CONFIG_CHOICE, mlp_bias)};
 
 /* Written only if they differ from the defaults. */
-static const bo_config_field parametrization_fields[] = {ENUM("parametrization", parametrization, parametrization),
-                                                         PLAIN("base_width", BO_CONFIG_SIZE, base_width)};
-static const bo_config_field storage_fields[] = {ENUM("storage", storage, storage)};
+static const bo_config_field parametrization_fields[] = {
+    BO_CONFIG_ENUM("parametrization", parametrization, parametrization),
+    BO_CONFIG_PLAIN("base_width", BO_CONFIG_SIZE, base_width)};
+static const bo_config_field storage_fields[] = {BO_CONFIG_ENUM("storage", storage, storage)};
 
 /* The fields of mixers other than attention. */
-static const bo_config_field mixer_fields[] = {ENUM("mixer", mixer, mixer)};
-static const bo_config_field ssm_fields[] = {ENUM("ssm", ssm, ssm), PLAIN("state_size", BO_CONFIG_SIZE, state_size),
-                                             PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
-static const bo_config_field kernel_fields[] = {PLAIN("conv_kernel", BO_CONFIG_SIZE, kernel)};
+static const bo_config_field mixer_fields[] = {BO_CONFIG_ENUM("mixer", mixer, mixer)};
+static const bo_config_field ssm_fields[] = {BO_CONFIG_ENUM("ssm", ssm, ssm),
+                                             BO_CONFIG_PLAIN("state_size", BO_CONFIG_SIZE, state_size),
+                                             BO_CONFIG_PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
+static const bo_config_field kernel_fields[] = {BO_CONFIG_PLAIN("conv_kernel", BO_CONFIG_SIZE, kernel)};
 
 static const bo_config_field attention_fields[] = {
     {.name = "kind",
@@ -327,59 +161,59 @@ static const bo_config_field attention_fields[] = {
      .required = true,
      .text = attention_kind_text,
      .parse = attention_kind_parse},
-    ENUM("gate", attention.gate, gate),
+    BO_CONFIG_ENUM("gate", attention.gate, gate),
     {.name = "normalizer",
      .former = "normaliser",
      .type = BO_CONFIG_NAME,
      .offset = offsetof(bo_model_desc, attention.normalizer),
      .text = normalizer_text,
      .parse = normalizer_parse},
-    ENUM("proposal", attention.proposal, proposal),
-    PLAIN("scale", BO_CONFIG_REAL, attention.scale),
-    PLAIN("one_draw", BO_CONFIG_BOOL, attention.one_draw),
-    PLAIN("window", BO_CONFIG_SIZE, attention.window),
-    PLAIN("clamp", BO_CONFIG_REAL, attention.clamp),
-    PLAIN("temperature", BO_CONFIG_REAL, attention.temperature),
-    PLAIN("rank", BO_CONFIG_SIZE, attention.rank),
-    PLAIN("power", BO_CONFIG_REAL, attention.power),
-    PLAIN("unit", BO_CONFIG_BOOL, attention.unit),
-    PLAIN("iterations", BO_CONFIG_SIZE, attention.iterations),
-    PLAIN("tolerance", BO_CONFIG_REAL, attention.tolerance),
-    PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
-    PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
+    BO_CONFIG_ENUM("proposal", attention.proposal, proposal),
+    BO_CONFIG_PLAIN("scale", BO_CONFIG_REAL, attention.scale),
+    BO_CONFIG_PLAIN("one_draw", BO_CONFIG_BOOL, attention.one_draw),
+    BO_CONFIG_PLAIN("window", BO_CONFIG_SIZE, attention.window),
+    BO_CONFIG_PLAIN("clamp", BO_CONFIG_REAL, attention.clamp),
+    BO_CONFIG_PLAIN("temperature", BO_CONFIG_REAL, attention.temperature),
+    BO_CONFIG_PLAIN("rank", BO_CONFIG_SIZE, attention.rank),
+    BO_CONFIG_PLAIN("power", BO_CONFIG_REAL, attention.power),
+    BO_CONFIG_PLAIN("unit", BO_CONFIG_BOOL, attention.unit),
+    BO_CONFIG_PLAIN("iterations", BO_CONFIG_SIZE, attention.iterations),
+    BO_CONFIG_PLAIN("tolerance", BO_CONFIG_REAL, attention.tolerance),
+    BO_CONFIG_PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
+    BO_CONFIG_PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
 };
 
 static const bo_config_field feature_fields[] = {
-    ENUM("kernel", attention.features.kernel, kernel),
-    ENUM("function", attention.features.function, function),
-    ENUM("draw", attention.features.draw, draw),
-    ENUM("sampling", attention.features.sampling, sampling),
-    PLAIN("features", BO_CONFIG_SIZE, attention.features.features),
-    PLAIN("gamma", BO_CONFIG_REAL, attention.features.gamma),
-    PLAIN("alpha", BO_CONFIG_REAL, attention.features.alpha),
-    PLAIN("degree", BO_CONFIG_INT, attention.features.degree),
-    PLAIN("pair_norm", BO_CONFIG_REAL, attention.features.pair_norm),
-    PLAIN("candidates", BO_CONFIG_SIZE, attention.features.candidates),
-    PLAIN("seed", BO_CONFIG_SEED, attention.features.seed),
+    BO_CONFIG_ENUM("kernel", attention.features.kernel, kernel),
+    BO_CONFIG_ENUM("function", attention.features.function, function),
+    BO_CONFIG_ENUM("draw", attention.features.draw, draw),
+    BO_CONFIG_ENUM("sampling", attention.features.sampling, sampling),
+    BO_CONFIG_PLAIN("features", BO_CONFIG_SIZE, attention.features.features),
+    BO_CONFIG_PLAIN("gamma", BO_CONFIG_REAL, attention.features.gamma),
+    BO_CONFIG_PLAIN("alpha", BO_CONFIG_REAL, attention.features.alpha),
+    BO_CONFIG_PLAIN("degree", BO_CONFIG_INT, attention.features.degree),
+    BO_CONFIG_PLAIN("pair_norm", BO_CONFIG_REAL, attention.features.pair_norm),
+    BO_CONFIG_PLAIN("candidates", BO_CONFIG_SIZE, attention.features.candidates),
+    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, attention.features.seed),
 };
 
-static const bo_config_field degree_fields[] = {PLAIN("degree_heads", BO_CONFIG_SIZE, degree_heads)};
+static const bo_config_field degree_fields[] = {BO_CONFIG_PLAIN("degree_heads", BO_CONFIG_SIZE, degree_heads)};
 
 static const bo_config_field mlp_fields[] = {
-    ENUM("kernel", mlp_features.kernel, kernel),
-    ENUM("function", mlp_features.function, function),
-    ENUM("draw", mlp_features.draw, draw),
-    PLAIN("gamma", BO_CONFIG_REAL, mlp_features.gamma),
-    PLAIN("alpha", BO_CONFIG_REAL, mlp_features.alpha),
-    PLAIN("degree", BO_CONFIG_INT, mlp_features.degree),
-    PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
+    BO_CONFIG_ENUM("kernel", mlp_features.kernel, kernel),
+    BO_CONFIG_ENUM("function", mlp_features.function, function),
+    BO_CONFIG_ENUM("draw", mlp_features.draw, draw),
+    BO_CONFIG_PLAIN("gamma", BO_CONFIG_REAL, mlp_features.gamma),
+    BO_CONFIG_PLAIN("alpha", BO_CONFIG_REAL, mlp_features.alpha),
+    BO_CONFIG_PLAIN("degree", BO_CONFIG_INT, mlp_features.degree),
+    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
 };
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
 /* The fields of softmax attention that change its output. */
-static const bo_config_field softmax_fields[] = {PLAIN("scale", BO_CONFIG_REAL, attention.scale),
-                                                 PLAIN("window", BO_CONFIG_SIZE, attention.window)};
+static const bo_config_field softmax_fields[] = {BO_CONFIG_PLAIN("scale", BO_CONFIG_REAL, attention.scale),
+                                                 BO_CONFIG_PLAIN("window", BO_CONFIG_SIZE, attention.window)};
 
 /* Fields that only matter for initial values, training, or other kinds of attention. */
 static bool is_neutral(const char *name)
@@ -506,7 +340,7 @@ static void write_fingerprint(bo_json_text *text, const bo_model *model)
 static void write_own(bo_json_text *text, const bo_model *model)
 {
     bo_json_raw(text, "\n  \"architectures\": [");
-    bo_json_string(text, architecture_of(model->desc.task));
+    bo_json_string(text, bo_config_architecture(model->desc.task));
     bo_json_raw(text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
     bo_json_whole(text, format_of(&model->desc));
     bo_json_raw(text, ",\n  \"bochner_version\": ");
@@ -519,7 +353,7 @@ static void write_own(bo_json_text *text, const bo_model *model)
     write_mixer(text, &model->desc);
     write_mlp(text, &model->desc);
     write_numbers(text, &model->desc);
-    write_task(text, &model->desc);
+    bo_config_task_write(text, &model->desc);
     write_attention(text, model, BO_MODEL_PART_LAYERS);
     write_attention(text, model, BO_MODEL_PART_CROSS);
     if (has_encoder(&model->desc)) write_attention(text, model, BO_MODEL_PART_ENCODER);
@@ -528,10 +362,13 @@ static void write_own(bo_json_text *text, const bo_model *model)
 /* Fields of a model of another family that do not change its outputs. They are the member "bochner", which other
  * programs ignore. */
 static const bo_config_field extra_fields[] = {
-    PLAIN("dropout", BO_CONFIG_REAL, dropout),       PLAIN("seed", BO_CONFIG_SEED, seed),
-    PLAIN("sigma", BO_CONFIG_REAL, sigma),           PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
-    PLAIN("gate_last", BO_CONFIG_REAL, gate_last),   PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
-    PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
+    BO_CONFIG_PLAIN("dropout", BO_CONFIG_REAL, dropout),
+    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, seed),
+    BO_CONFIG_PLAIN("sigma", BO_CONFIG_REAL, sigma),
+    BO_CONFIG_PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
+    BO_CONFIG_PLAIN("gate_last", BO_CONFIG_REAL, gate_last),
+    BO_CONFIG_PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
+    BO_CONFIG_PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
 };
 
 static void write_family(bo_json_text *text, const bo_model *model, bo_family family)
@@ -652,7 +489,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_numbers(context, where, json, &out->desc));
     BO_TRY(read_mlp(context, where, json, &out->desc));
     if (out->desc.mlp == BO_MLP_CUSTOM) BO_TRY(read_custom(context, where, json, out));
-    BO_TRY(read_task(context, where, json, out));
+    BO_TRY(bo_config_task_read(context, where, json, out));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
     if (has_encoder(&out->desc)) BO_TRY(read_encoder(context, where, json, &out->desc));
@@ -690,6 +527,16 @@ static bo_status read_any(bo_context *context, const char *where, const cJSON *j
     bo_family_list(names, sizeof names);
     return bo_fail(context, BO_UNSUPPORTED, "%s: \"model_type\" should be bochner or one of %s, found %.60s", where,
                    names, type);
+}
+
+void bo_config_free(bo_config *config)
+{
+    bo_labels_free(config->labels, config->desc.classes);
+    bo_free(config->custom);
+    config->labels = NULL;
+    config->custom = NULL;
+    config->desc.labels = NULL;
+    config->desc.custom_mlp.name = NULL;
 }
 
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out)

@@ -2,6 +2,7 @@
 #ifndef BO_MODEL_CONFIG_H
 #define BO_MODEL_CONFIG_H
 
+#include <stddef.h>
 #include "../io/json.h"
 #include "internal.h"
 
@@ -22,6 +23,10 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out);
 
 void bo_config_free(bo_config *config);
+/* The task: its architecture, and its members. A language model has none. */
+const char *bo_config_architecture(bo_model_task task);
+void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc);
+bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bo_config *out);
 /* True if two resolved descriptors of language models with softmax attention are the same function of the weights. */
 bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b);
 
@@ -48,6 +53,34 @@ typedef struct bo_config_field {
     const char *(*text)(unsigned value); /* NAME: the name of a value, NULL if there is none */
     bool (*parse)(const char *text, unsigned *out);
 } bo_config_field;
+
+/* Defines the name and parse functions of an enum with plain integers. */
+#define BO_CONFIG_NAMED(type, word)                                                                                    \
+    static const char *word##_text(unsigned value)                                                                     \
+    {                                                                                                                  \
+        return bo_##word##_name((type)value);                                                                          \
+    }                                                                                                                  \
+    static bool word##_parse(const char *text, unsigned *out)                                                          \
+    {                                                                                                                  \
+        type value;                                                                                                    \
+        bool found = bo_##word##_parse(text, &value);                                                                  \
+        if (found) *out = (unsigned)value;                                                                             \
+        return found;                                                                                                  \
+    }
+
+#define BO_CONFIG_PLAIN(key, sort, member)                                                                             \
+    {                                                                                                                  \
+        .name = key, .type = sort, .offset = offsetof(bo_model_desc, member)                                           \
+    }
+#define BO_CONFIG_NEEDED(key, member)                                                                                  \
+    {                                                                                                                  \
+        .name = key, .type = BO_CONFIG_SIZE, .offset = offsetof(bo_model_desc, member), .required = true               \
+    }
+#define BO_CONFIG_ENUM(key, member, word)                                                                              \
+    {                                                                                                                  \
+        .name = key, .type = BO_CONFIG_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,           \
+        .parse = word##_parse                                                                                          \
+    }
 
 /* Writes "name": value, … without braces. */
 void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, size_t count, const void *object,

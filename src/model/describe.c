@@ -464,14 +464,11 @@ static bo_status resolve_rope(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
-static bo_status resolve_windows(bo_context *context, bo_model_desc *d)
+/* Only attention that keeps keys can have a window in some of the layers. */
+static void resolve_windows(bo_model_desc *d)
 {
-    if (!d->window_first && !d->window_period) return BO_OK;
-    if (d->mixer != BO_MIXER_ATTENTION || d->task != BO_MODEL_TASK_LANGUAGE || !d->attention.window ||
-        !bo_attention_has(&d->attention, BO_TRAIT_CAPACITY))
-        REFUSE(
-            "window_first and window_period require the task language and an attention with a window and without features");
-    return BO_OK;
+    const bool keeps = d->mixer == BO_MIXER_ATTENTION && bo_attention_has(&d->attention, BO_TRAIT_CAPACITY);
+    if (d->task != BO_MODEL_TASK_LANGUAGE || !keeps || !d->attention.window) d->window_first = d->window_period = 0;
 }
 
 static bo_status resolve_options(bo_context *context, bo_model_desc *d)
@@ -484,8 +481,8 @@ static bo_status resolve_options(bo_context *context, bo_model_desc *d)
     BO_TRY(resolve_factor(context, "embedding_scale", &d->embedding_scale));
     BO_TRY(resolve_factor(context, "residual_scale", &d->residual_scale));
     BO_TRY(resolve_factor(context, "logit_scale", &d->logit_scale));
-    BO_TRY(resolve_rope(context, d));
-    return resolve_windows(context, d);
+    resolve_windows(d);
+    return resolve_rope(context, d);
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */

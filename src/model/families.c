@@ -1,61 +1,21 @@
-/* Families of pretrained models: config.json. Defaults of absent members are those of the configuration classes of
+/* The table of families of pretrained models. Defaults of absent members are those of the configuration classes of
  * transformers (version 5). */
-#include "families.h"
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "family_table.h"
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-#define FIELD(key, sort, member)                                                                                       \
-    {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_##sort, .offset = offsetof(bo_model_desc, member)                               \
-    }
-#define NEEDED(key, member)                                                                                            \
-    {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_SIZE, .offset = offsetof(bo_model_desc, member), .required = true               \
-    }
+#define COUNT(list)              (sizeof(list) / sizeof *(list))
+#define FIELD(key, sort, member) BO_CONFIG_PLAIN(key, BO_CONFIG_##sort, member)
 
 /* ====================================================================================================================
  * The table. */
 
-/* Where a family states that layers have a sliding window. */
-typedef enum windows {
-    NO_WINDOWS,
-    WINDOW_MEMBER, /* "sliding_window": all layers, or null */
-    WINDOW_LAYERS  /* "use_sliding_window", "sliding_window", and "layer_types" or "max_window_layers" */
-} windows;
-
-/* A member that must have this value if it is present and not null. */
-typedef struct demand {
-    const char *name;
-    bool value;
-} demand;
-
-typedef struct family_row {
-    const char *type, *architecture;
-    const bo_config_field *fields;
-    size_t count;
-    bo_model_desc usual;         /* what all models of the family have, and the defaults of absent members */
-    const char *act, *usual_act; /* the member with the activation function, and its default */
-    bool gated;                  /* the MLP has a gate */
-    bool tanh;                   /* "gelu" means the approximation by tanh, as in the first releases of Gemma */
-    bool scaled;                 /* embeddings are multiplied by √width */
-    bool divides;                /* heads must divide the width */
-    const char *theta;           /* RoPE: the member with the base before "rope_parameters"; NULL: no RoPE */
-    const char *share;           /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
-    double usual_share;          /* its default */
-    windows windows;             /* sliding windows */
-    const char *parallel;        /* the member that is true for the block `parallel_block`; NULL: none */
-    bo_block parallel_block;
-    demand demands[3]; /* members with a single supported value */
-} family_row;
-
 #define SIZES                                                                                                          \
-    NEEDED("vocab_size", vocab), NEEDED("hidden_size", width), NEEDED("num_hidden_layers", layers),                    \
-        NEEDED("num_attention_heads", heads), NEEDED("max_position_embeddings", context),                              \
-        NEEDED("intermediate_size", hidden), FIELD("tie_word_embeddings", NOT, untied)
+    BO_CONFIG_NEEDED("vocab_size", vocab), BO_CONFIG_NEEDED("hidden_size", width),                                     \
+        BO_CONFIG_NEEDED("num_hidden_layers", layers), BO_CONFIG_NEEDED("num_attention_heads", heads),                 \
+        BO_CONFIG_NEEDED("max_position_embeddings", context), BO_CONFIG_NEEDED("intermediate_size", hidden),           \
+        FIELD("tie_word_embeddings", NOT, untied)
 #define GROUPED FIELD("num_key_value_heads", SIZE, key_heads)
 #define APART   FIELD("head_dim", SIZE, head_dim)
 #define RMS     FIELD("rms_norm_eps", REAL, norm_epsilon)
@@ -65,11 +25,11 @@ static const bo_config_field llama_fields[] = {
 static const bo_config_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also those of Qwen2 */
 static const bo_config_field qwen3_fields[] = {SIZES, GROUPED, APART, RMS,
                                                FIELD("attention_bias", CHOICE, attention_bias)}; /* also of Gemma */
-static const bo_config_field gpt2_fields[] = {NEEDED("vocab_size", vocab),
-                                              NEEDED("n_embd", width),
-                                              NEEDED("n_layer", layers),
-                                              NEEDED("n_head", heads),
-                                              NEEDED("n_positions", context),
+static const bo_config_field gpt2_fields[] = {BO_CONFIG_NEEDED("vocab_size", vocab),
+                                              BO_CONFIG_NEEDED("n_embd", width),
+                                              BO_CONFIG_NEEDED("n_layer", layers),
+                                              BO_CONFIG_NEEDED("n_head", heads),
+                                              BO_CONFIG_NEEDED("n_positions", context),
                                               FIELD("n_inner", SIZE, hidden),
                                               FIELD("layer_norm_epsilon", REAL, norm_epsilon),
                                               FIELD("resid_pdrop", REAL, dropout),
@@ -109,12 +69,12 @@ static const bo_config_field granite_fields[] = {SIZES,
     .rope_base = 10000
 
 /* In the order in which bo_family_of tries them. */
-static const family_row families[BO_FAMILY_COUNT] = {
+static const bo_family_row families[BO_FAMILY_COUNT] = {
     [BO_FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", FIELDS(llama), .usual = {LLAMA_LIKE}, .act = "hidden_act",
                          .usual_act = "silu", .gated = true, .divides = true, .theta = "rope_theta"},
     [BO_FAMILY_MISTRAL] = {"mistral", "MistralForCausalLM", FIELDS(mistral),
                            .usual = {LLAMA_LIKE, .key_heads = 8, .attention = {.window = 4096}}, .act = "hidden_act",
-                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .windows = WINDOW_MEMBER},
+                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .windows = BO_WINDOWS_MEMBER},
     [BO_FAMILY_QWEN2] = {"qwen2", "Qwen2ForCausalLM", FIELDS(mistral),
                          .usual = {.norm_epsilon = 1e-6,
                                    .untied = true,
@@ -126,7 +86,7 @@ static const family_row families[BO_FAMILY_COUNT] = {
                                    .output_norm = BO_CHOICE_NO,
                                    .rope_base = 10000},
                          .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
-                         .windows = WINDOW_LAYERS},
+                         .windows = BO_WINDOWS_LAYERS},
     [BO_FAMILY_QWEN3] = {"qwen3", "Qwen3ForCausalLM", FIELDS(qwen3),
                          .usual = {.norm_epsilon = 1e-6,
                                    .untied = true,
@@ -138,7 +98,7 @@ static const family_row families[BO_FAMILY_COUNT] = {
                                    .output_norm = BO_CHOICE_NO,
                                    .rope_base = 10000},
                          .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
-                         .windows = WINDOW_LAYERS},
+                         .windows = BO_WINDOWS_LAYERS},
     [BO_FAMILY_GEMMA] = {"gemma", "GemmaForCausalLM", FIELDS(qwen3),
                          .usual = {.norm_epsilon = 1e-6,
                                    .key_heads = 16,
@@ -173,10 +133,10 @@ static const family_row families[BO_FAMILY_COUNT] = {
                                   .output_norm = BO_CHOICE_NO,
                                   .rope_base = 10000},
                         .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
-                        .share = "partial_rotary_factor", .usual_share = 1, .windows = WINDOW_MEMBER},
+                        .share = "partial_rotary_factor", .usual_share = 1, .windows = BO_WINDOWS_MEMBER},
     [BO_FAMILY_STARCODER2] = {"starcoder2", "Starcoder2ForCausalLM", FIELDS(starcoder2),
                               .usual = {GPT_LIKE, .bias = true, .key_heads = 2}, .act = "hidden_act",
-                              .usual_act = "gelu_pytorch_tanh", .theta = "rope_theta", .windows = WINDOW_MEMBER},
+                              .usual_act = "gelu_pytorch_tanh", .theta = "rope_theta", .windows = BO_WINDOWS_MEMBER},
     [BO_FAMILY_STABLELM] = {"stablelm", "StableLmForCausalLM", FIELDS(stablelm),
                             .usual = {GPT_LIKE, .untied = true, .key_heads = 32, .attention_bias = BO_CHOICE_NO,
                                       .output_bias = BO_CHOICE_NO, .mlp_bias = BO_CHOICE_NO},
@@ -188,6 +148,11 @@ static const family_row families[BO_FAMILY_COUNT] = {
                            .usual = {LLAMA_LIKE, .attention = {.scale = 1}}, .act = "hidden_act", .usual_act = "silu",
                            .gated = true, .theta = "rope_theta"},
 };
+
+const bo_family_row *bo_family_row_of(bo_family family)
+{
+    return &families[family];
+}
 
 bo_family bo_family_find(const char *type)
 {
@@ -206,8 +171,6 @@ void bo_family_list(char *out, size_t size)
 
 /* ---- activation functions ---------------------------------------------------------------------------------------- */
 
-enum { NO_MLP = -1 };
-
 /* Names of transformers, and the MLP without and with a gate. The first name of an MLP is written. */
 static const struct {
     const char *name;
@@ -221,411 +184,30 @@ static const struct {
             {"gelu_accurate", BO_MLP_GELU_TANH, BO_MLP_GEGLU_TANH},
             {"silu", BO_MLP_SILU, BO_MLP_SWIGLU},
             {"swish", BO_MLP_SILU, BO_MLP_SWIGLU},
-            {"relu", BO_MLP_RELU, NO_MLP},
-            {"relu2", BO_MLP_RELU2, NO_MLP}};
+            {"relu", BO_MLP_RELU, BO_FAMILY_NO_MLP},
+            {"relu2", BO_MLP_RELU2, BO_FAMILY_NO_MLP}};
 
-/* Returns the MLP of an activation function; NO_MLP: none. */
-static int mlp_of(const family_row *f, const char *act)
+int bo_family_mlp(const bo_family_row *f, const char *act)
 {
     if (f->tanh && strcmp(act, "gelu") == 0) act = f->usual_act;
     for (size_t i = 0; i < COUNT(acts); i++)
         if (strcmp(act, acts[i].name) == 0) return f->gated ? acts[i].gated : acts[i].plain;
-    return NO_MLP;
+    return BO_FAMILY_NO_MLP;
 }
 
-static const char *act_of(const family_row *f, bo_mlp mlp)
+const char *bo_family_act(const bo_family_row *f, bo_mlp mlp)
 {
-    if (mlp_of(f, f->usual_act) == (int)mlp) return f->usual_act;
+    if (bo_family_mlp(f, f->usual_act) == (int)mlp) return f->usual_act;
     for (size_t i = 0; i < COUNT(acts); i++)
-        if (mlp_of(f, acts[i].name) == (int)mlp) return acts[i].name;
+        if (bo_family_mlp(f, acts[i].name) == (int)mlp) return acts[i].name;
     return "none"; /* not a model of the family */
 }
 
-/* ====================================================================================================================
- * Reading. */
-
-typedef struct reader {
-    bo_context *context;
-    const char *where;
-    const family_row *row;
-    const cJSON *json;
-    bo_model_desc *out;
-} reader;
-
-/* Returns a member that is present and not null, or NULL. */
-static const cJSON *get(const cJSON *json, const char *name)
+void bo_family_acts(const bo_family_row *row, char *out, size_t size)
 {
-    const cJSON *item = json ? cJSON_GetObjectItemCaseSensitive(json, name) : NULL;
-    return cJSON_IsNull(item) ? NULL : item;
-}
-
-/* Reads one member; null means zero, false or automatic. */
-static bo_status read_field(const reader *r, const cJSON *json, const bo_config_field *field, void *object)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field->name);
-    if (cJSON_IsNull(item) && !field->required) {
-        bo_config_field_clear(field, object);
-        return BO_OK;
-    }
-    return bo_config_fields_read(r->context, r->where, field, 1, false, NULL, json, object);
-}
-
-static bo_status read_real(const reader *r, const cJSON *json, const char *name, double *out)
-{
-    const bo_config_field field = {.name = name, .type = BO_CONFIG_REAL};
-    return get(json, name) ? bo_config_fields_read(r->context, r->where, &field, 1, false, NULL, json, out) : BO_OK;
-}
-
-static bo_status check_demands(const reader *r)
-{
-    for (size_t i = 0; i < COUNT(r->row->demands) && r->row->demands[i].name; i++) {
-        const demand *d = &r->row->demands[i];
-        const cJSON *item = get(r->json, d->name);
-        if (!item || (cJSON_IsBool(item) && cJSON_IsTrue(item) == d->value)) continue;
-        return bo_fail(r->context, BO_UNSUPPORTED,
-                       "%s: \"%s\" should be %s: other models of the family %s are not supported", r->where, d->name,
-                       d->value ? "true" : "false", r->row->type);
-    }
-    if (!get(r->json, "quantization_config")) return BO_OK;
-    return bo_fail(
-        r->context, BO_UNSUPPORTED,
-        "%s: \"quantization_config\": quantized weights are not supported: use the model in float16, bfloat16 or float32",
-        r->where);
-}
-
-static bo_status read_act(const reader *r)
-{
-    const family_row *f = r->row;
-    const cJSON *item = get(r->json, f->act);
-    const char *act = item ? cJSON_GetStringValue(item) : f->usual_act;
-    const int mlp = act ? mlp_of(f, act) : NO_MLP;
-    char names[256];
     size_t length = 0;
-    if (mlp != NO_MLP) {
-        r->out->mlp = (bo_mlp)mlp;
-        return BO_OK;
-    }
-    for (size_t i = 0; i < COUNT(acts); i++)
-        if (mlp_of(f, acts[i].name) != NO_MLP)
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "", acts[i].name);
-    return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"%s\" should be one of %s, found %.60s", r->where, f->act, names,
-                   act ? act : "something else");
-}
-
-/* ---- RoPE -------------------------------------------------------------------------------------------------------- */
-
-static bo_status read_scaling(const reader *r, const cJSON *rope)
-{
-    bo_rope_scaling *s = &r->out->rope_scaling;
-    const cJSON *item = get(rope, "rope_type") ? get(rope, "rope_type") : get(rope, "type");
-    const char *kind = item ? cJSON_GetStringValue(item) : "default";
-    if (kind && strcmp(kind, "default") == 0) return BO_OK;
-    if (kind && strcmp(kind, "linear") == 0)
-        s->kind = BO_ROPE_SCALING_KIND_LINEAR;
-    else if (kind && strcmp(kind, "llama3") == 0)
-        s->kind = BO_ROPE_SCALING_KIND_LLAMA3;
-    else
-        return bo_fail(r->context, BO_UNSUPPORTED,
-                       "%s: the type of RoPE scaling should be default, linear or llama3, found %.60s", r->where,
-                       kind ? kind : "something else");
-    s->original = (double)r->out->context;
-    BO_TRY(read_real(r, rope, "factor", &s->factor));
-    BO_TRY(read_real(r, rope, "low_freq_factor", &s->low));
-    BO_TRY(read_real(r, rope, "high_freq_factor", &s->high));
-    return read_real(r, rope, "original_max_position_embeddings", &s->original);
-}
-
-/* The members of "rope_scaling" or "rope_parameters" precede those of the configuration itself. */
-static bo_status read_rope(const reader *r)
-{
-    const family_row *f = r->row;
-    bo_model_desc *d = r->out;
-    const cJSON *rope = get(r->json, "rope_scaling") ? get(r->json, "rope_scaling") : get(r->json, "rope_parameters");
-    double share = f->usual_share;
-    if (!f->theta) return BO_OK;
-    if (rope && !cJSON_IsObject(rope))
-        return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be an object", r->where, rope->string);
-    BO_TRY(read_real(r, r->json, f->theta, &d->rope_base));
-    BO_TRY(read_real(r, rope, "rope_theta", &d->rope_base));
-    if (!(d->rope_base >= 1))
-        return bo_fail(r->context, BO_FORMAT, "%s: the base of RoPE should be at least 1, found %g", r->where,
-                       d->rope_base);
-    if (rope) BO_TRY(read_scaling(r, rope));
-    if (!f->share) return BO_OK;
-    BO_TRY(read_real(r, r->json, f->share, &share));
-    BO_TRY(read_real(r, rope, "partial_rotary_factor", &share));
-    const double dim = d->head_dim ? (double)d->head_dim : d->heads ? floor((double)d->width / (double)d->heads) : 0;
-    if (!(share > 0 && share <= 1) || floor(dim * share) < 2 || fmod(floor(dim * share), 2) != 0)
-        return bo_fail(r->context, BO_UNSUPPORTED,
-                       "%s: the rotated share %g of heads of %.0f columns should be an even number of columns",
-                       r->where, share, dim);
-    d->rotated = (size_t)(dim * share);
-    return BO_OK;
-}
-
-/* ---- windows ----------------------------------------------------------------------------------------------------- */
-
-static bool fits_types(const bo_model_desc *d, const bool *full)
-{
-    for (size_t i = 0; i < d->layers; i++)
-        if (full[i] == bo_model_has_window(d, i)) return false;
-    return true;
-}
-
-/* Finds window_first and window_period for a list of layers that see all keys. */
-static bo_status find_pattern(const reader *r, const bool *full)
-{
-    bo_model_desc *d = r->out;
-    size_t first = 0;
-    while (first < d->layers && full[first]) first++;
-    if (first == d->layers) {
-        d->attention.window = 0;
-        return BO_OK;
-    }
-    for (size_t period = 0; period <= d->layers; period++)
-        for (int from = 0; from < 2; from++) {
-            d->window_period = period;
-            d->window_first = from ? first : 0;
-            if (period != 1 && fits_types(d, full)) return BO_OK;
-        }
-    return bo_fail(
-        r->context, BO_UNSUPPORTED,
-        "%s: \"layer_types\": layers with a window should follow the first layers, or alternate with a fixed period",
-        r->where);
-}
-
-static bo_status read_types(const reader *r, const cJSON *types)
-{
-    const size_t layers = r->out->layers;
-    if (!cJSON_IsArray(types) || (size_t)cJSON_GetArraySize(types) != layers)
-        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types", r->where, layers);
-    bool *full = bo_alloc(r->context, layers, sizeof *full, "a list of layers");
-    if (!full) return BO_MEMORY;
-    bo_status status = BO_OK;
-    size_t i = 0;
-    for (const cJSON *item = types->child; item && status == BO_OK; item = item->next, i++) {
-        const char *type = cJSON_GetStringValue(item);
-        full[i] = type && strcmp(type, "full_attention") == 0;
-        if (!full[i] && !(type && strcmp(type, "sliding_attention") == 0))
-            status = bo_fail(r->context, BO_UNSUPPORTED,
-                             "%s: \"layer_types\" should be full_attention or sliding_attention, found %.60s", r->where,
-                             type ? type : "something else");
-    }
-    if (status == BO_OK) status = find_pattern(r, full);
-    bo_free(full);
-    return status;
-}
-
-static bo_status read_windows(const reader *r)
-{
-    static const bo_config_field width[] = {FIELD("sliding_window", SIZE, attention.window)},
-                                 first[] = {FIELD("max_window_layers", SIZE, window_first)};
-    bo_model_desc *d = r->out;
-    if (r->row->windows == NO_WINDOWS) return BO_OK;
-    if (r->row->windows == WINDOW_LAYERS) {
-        if (!cJSON_IsTrue(get(r->json, "use_sliding_window"))) return BO_OK;
-        d->attention.window = 4096; /* the defaults of Qwen2 and Qwen3 */
-        d->window_first = 28;
-    }
-    BO_TRY(read_field(r, r->json, width, d));
-    if (r->row->windows == WINDOW_MEMBER) return BO_OK;
-    BO_TRY(read_field(r, r->json, first, d));
-    if (d->attention.window && get(r->json, "layer_types")) BO_TRY(read_types(r, get(r->json, "layer_types")));
-    if (d->window_first >= d->layers) d->attention.window = 0;
-    if (!d->attention.window) d->window_first = d->window_period = 0;
-    return BO_OK;
-}
-
-/* ---- all members ------------------------------------------------------------------------------------------------- */
-
-static bo_status read_block(const reader *r)
-{
-    const char *name = r->row->parallel;
-    const cJSON *item = name ? get(r->json, name) : NULL;
-    if (!item) return BO_OK;
-    if (!cJSON_IsBool(item))
-        return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be true or false", r->where, name);
-    r->out->block = cJSON_IsTrue(item) ? r->row->parallel_block : BO_BLOCK_SEQUENTIAL;
-    return BO_OK;
-}
-
-bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const cJSON *json,
-                         bo_model_desc *out)
-{
-    const reader r = {context, where, &families[family], json, out};
-    *out = r.row->usual;
-    for (size_t i = 0; i < r.row->count; i++) BO_TRY(read_field(&r, json, &r.row->fields[i], out));
-    BO_TRY(check_demands(&r));
-    BO_TRY(read_act(&r));
-    BO_TRY(read_rope(&r));
-    BO_TRY(read_block(&r));
-    /* as transformers multiplies, in float32 */
-    if (r.row->scaled) out->embedding_scale = (double)(float)sqrt((double)out->width);
-    return read_windows(&r);
-}
-
-/* ====================================================================================================================
- * Writing. */
-
-static void write_name(bo_json_text *text, const char *name)
-{
-    bo_json_raw(text, ",\n  ");
-    bo_json_string(text, name);
-    bo_json_raw(text, ": ");
-}
-
-static void write_member(bo_json_text *text, const char *name, double number)
-{
-    bo_json_raw(text, ", ");
-    bo_json_string(text, name);
-    bo_json_raw(text, ": ");
-    bo_json_number(text, number);
-}
-
-/* Returns the share of a head that is rotated, so that its product with the columns is not less than their number. */
-static double share_of(const bo_model_desc *d)
-{
-    const double dim = (double)d->head_dim, rotated = d->rotated ? (double)d->rotated : dim;
-    double share = rotated / dim;
-    while (dim * share < rotated) share = nextafter(share, 2);
-    return share;
-}
-
-static void write_scaling(bo_json_text *text, const bo_rope_scaling *s)
-{
-    bo_json_raw(text, "\"rope_type\": ");
-    bo_json_string(text, s->kind == BO_ROPE_SCALING_KIND_NONE ? "default" : bo_rope_scaling_kind_name(s->kind));
-    if (s->kind == BO_ROPE_SCALING_KIND_NONE) return;
-    write_member(text, "factor", s->factor);
-    if (s->kind != BO_ROPE_SCALING_KIND_LLAMA3) return;
-    write_member(text, "low_freq_factor", s->low);
-    write_member(text, "high_freq_factor", s->high);
-    write_member(text, "original_max_position_embeddings", s->original);
-}
-
-/* Writes the members of version 5 of transformers and those of earlier versions. */
-static void write_rope(bo_json_text *text, const family_row *f, const bo_model_desc *d)
-{
-    if (!f->theta) return;
-    write_name(text, f->theta);
-    bo_json_number(text, d->rope_base);
-    if (f->share) {
-        write_name(text, f->share);
-        bo_json_number(text, share_of(d));
-    }
-    for (int former = 0; former < 2; former++) {
-        if (former && d->rope_scaling.kind == BO_ROPE_SCALING_KIND_NONE) continue;
-        write_name(text, former ? "rope_scaling" : "rope_parameters");
-        bo_json_raw(text, "{");
-        write_scaling(text, &d->rope_scaling);
-        write_member(text, "rope_theta", d->rope_base);
-        if (f->share) write_member(text, "partial_rotary_factor", share_of(d));
-        bo_json_raw(text, "}");
-    }
-}
-
-static void write_windows(bo_json_text *text, const family_row *f, const bo_model_desc *d)
-{
-    const size_t window = d->attention.window;
-    if (f->windows == NO_WINDOWS) return;
-    write_name(text, "sliding_window");
-    if (window)
-        bo_json_whole(text, window);
-    else
-        bo_json_raw(text, "null");
-    if (f->windows == WINDOW_MEMBER) return;
-    write_name(text, "use_sliding_window");
-    bo_json_raw(text, window ? "true" : "false");
-    write_name(text, "max_window_layers");
-    bo_json_whole(text, window ? d->window_first : d->layers);
-    write_name(text, "layer_types");
-    for (size_t i = 0; i < d->layers; i++) {
-        bo_json_raw(text, i ? ", " : "[");
-        bo_json_string(text, window && bo_model_has_window(d, i) ? "sliding_attention" : "full_attention");
-    }
-    bo_json_raw(text, "]");
-}
-
-/* States every bias, which a descriptor may leave to `bias`. */
-static void state_biases(bo_model_desc *d)
-{
-    const bo_model_biases have = bo_model_biases_of(d);
-    d->attention_bias = have.attention ? BO_CHOICE_YES : BO_CHOICE_NO;
-    d->output_bias = have.output ? BO_CHOICE_YES : BO_CHOICE_NO;
-    d->mlp_bias = have.mlp ? BO_CHOICE_YES : BO_CHOICE_NO;
-}
-
-void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *desc)
-{
-    const family_row *f = &families[family];
-    bo_model_desc d = *desc;
-    state_biases(&d);
-    bo_json_raw(text, "\n  \"architectures\": [");
-    bo_json_string(text, f->architecture);
-    bo_json_raw(text, "]");
-    write_name(text, "model_type");
-    bo_json_string(text, f->type);
-    bo_json_raw(text, ",");
-    bo_config_fields_write(text, f->fields, f->count, &d, "  ");
-    write_name(text, f->act);
-    bo_json_string(text, act_of(f, d.mlp));
-    if (f->parallel) {
-        write_name(text, f->parallel);
-        bo_json_raw(text, d.block == f->parallel_block ? "true" : "false");
-    }
-    write_rope(text, f, &d);
-    write_windows(text, f, &d);
-}
-
-/* ---- the family of a model --------------------------------------------------------------------------------------- */
-
-/* True if a model can be that of any family. */
-static bool is_plain(const bo_model_desc *d)
-{
-    const bo_attention_desc *a = &d->attention;
-    return d->task == BO_MODEL_TASK_LANGUAGE && d->mixer == BO_MIXER_ATTENTION && a->kind == BO_ATTENTION_SOFTMAX &&
-           a->gate == BO_GATE_NONE && a->normalizer == BO_NORMALIZER_SUM && !a->unit &&
-           d->storage == BO_STORAGE_FLOAT32 && d->parametrization == BO_PARAMETRIZATION_STANDARD;
-}
-
-/* True if a model fits a family: its members, read again, describe the same function of the weights. */
-static bo_status fits(bo_context *context, const bo_model *model, bo_family family, bool *out)
-{
-    const family_row *f = &families[family];
-    const bo_model_desc *d = &model->desc;
-    bo_json_text text = {.context = context};
-    bo_model_desc read, resolved;
-    cJSON *json;
-    *out = false;
-    if (f->divides && d->width % d->heads) return BO_OK;
-    bo_json_raw(&text, "{");
-    bo_family_write(&text, family, d);
-    bo_json_raw(&text, "}");
-    if (text.failed) return BO_MEMORY;
-    bo_status status = bo_json_parse(context, "config.json", text.bytes, text.length, 16, &json);
-    bo_free(text.bytes);
-    BO_TRY(status);
-    status = bo_family_read(context, "config.json", family, json, &read);
-    cJSON_Delete(json);
-    if (status == BO_OK) status = bo_model_resolve(context, &read, NULL, &resolved);
-    if (status == BO_OK && resolved.attention.scale == 0)
-        resolved.attention.scale = 1 / sqrt((double)resolved.head_dim);
-    if (status == BO_OK) *out = bo_config_same(d, &resolved);
-    if (status == BO_MEMORY) return status;
-    bo_context_forget_error(context);
-    return BO_OK;
-}
-
-bo_status bo_family_of(bo_context *context, const bo_model *model, bo_family *out)
-{
-    bool found = false;
-    *out = BO_FAMILY_BOCHNER;
-    if (!is_plain(&model->desc)) return BO_OK;
-    if (model->family != BO_FAMILY_BOCHNER) BO_TRY(fits(context, model, model->family, &found));
-    if (found) *out = model->family;
-    for (int i = BO_FAMILY_BOCHNER + 1; i < BO_FAMILY_COUNT && !found; i++) {
-        BO_TRY(fits(context, model, (bo_family)i, &found));
-        if (found) *out = (bo_family)i;
-    }
-    return BO_OK;
+    *out = 0;
+    for (size_t i = 0; i < COUNT(acts) && length < size; i++)
+        if (bo_family_mlp(row, acts[i].name) != BO_FAMILY_NO_MLP)
+            length += (size_t)snprintf(out + length, size - length, "%s%s", length ? ", " : "", acts[i].name);
 }

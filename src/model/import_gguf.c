@@ -30,59 +30,59 @@ static const struct name_row {
     size_word rows, columns; /* in the GGUF file */
     unsigned traits;
 } names[] = {
-    {BO_GGUF_GATED | BO_GGUF_PHI2, "token_embd", "model.embed_tokens", VOCAB, WIDTH, 0},
-    {BO_GGUF_GPTNEOX, "token_embd", "gpt_neox.embed_in", VOCAB, WIDTH, 0},
-    {BO_GGUF_GPT2, "token_embd", "transformer.wte", VOCAB, WIDTH, 0},
-    {BO_GGUF_GPT2, "position_embd", "transformer.wpe", CONTEXT, WIDTH, 0},
+    {BO_IMPORT_GATED | BO_IMPORT_PHI2, "token_embd", "model.embed_tokens", VOCAB, WIDTH, 0},
+    {BO_IMPORT_GPTNEOX, "token_embd", "gpt_neox.embed_in", VOCAB, WIDTH, 0},
+    {BO_IMPORT_GPT2, "token_embd", "transformer.wte", VOCAB, WIDTH, 0},
+    {BO_IMPORT_GPT2, "position_embd", "transformer.wpe", CONTEXT, WIDTH, 0},
 
-    {BO_GGUF_GATED, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | NORM},
-    {BO_GGUF_GPTNEOX | BO_GGUF_PHI2, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | BIAS},
-    {BO_GGUF_GPT2, "attn_norm", "ln_1", WIDTH, NONE, LAYER | BIAS},
-    {BO_GGUF_LLAMA, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
-    {BO_GGUF_LLAMA, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
-    {BO_GGUF_LLAMA, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | ATTENTION_BIAS},
-    {BO_GGUF_LLAMA, "attn_output", "self_attn.o_proj", WIDTH, QUERIES, LAYER | ATTENTION_BIAS},
-    {BO_GGUF_QWEN2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS},
-    {BO_GGUF_QWEN2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS},
-    {BO_GGUF_QWEN2, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | BIAS},
-    {BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER},
-    {BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER},
-    {BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER},
-    {BO_GGUF_QWEN3, "attn_q_norm", "self_attn.q_norm", HEAD, NONE, LAYER},
-    {BO_GGUF_QWEN3, "attn_k_norm", "self_attn.k_norm", HEAD, NONE, LAYER},
-    {BO_GGUF_QWEN2 | BO_GGUF_QWEN3 | BO_GGUF_GEMMA | BO_GGUF_PHI3, "attn_output", "self_attn.o_proj", WIDTH, QUERIES,
-     LAYER},
-    {BO_GGUF_PHI3, "attn_qkv", "self_attn.qkv_proj", FUSED, WIDTH, LAYER},
-    {BO_GGUF_PHI2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS | PART},
-    {BO_GGUF_PHI2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS | PART},
-    {BO_GGUF_PHI2, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | BIAS | PART},
-    {BO_GGUF_PHI2, "attn_output", "self_attn.dense", WIDTH, QUERIES, LAYER | BIAS},
-    {BO_GGUF_GPTNEOX, "attn_qkv", "attention.query_key_value", FUSED, WIDTH, LAYER | BIAS | SPLIT_HEADS},
-    {BO_GGUF_GPTNEOX, "attn_output", "attention.dense", WIDTH, QUERIES, LAYER | BIAS},
-    {BO_GGUF_GPT2, "attn_qkv", "attn.c_attn", FUSED, WIDTH, LAYER | BIAS | TRANSPOSED},
-    {BO_GGUF_GPT2, "attn_output", "attn.c_proj", WIDTH, QUERIES, LAYER | BIAS | TRANSPOSED},
+    {BO_IMPORT_GATED, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | NORM},
+    {BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | BIAS},
+    {BO_IMPORT_GPT2, "attn_norm", "ln_1", WIDTH, NONE, LAYER | BIAS},
+    {BO_IMPORT_LLAMA, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
+    {BO_IMPORT_LLAMA, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
+    {BO_IMPORT_LLAMA, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | ATTENTION_BIAS},
+    {BO_IMPORT_LLAMA, "attn_output", "self_attn.o_proj", WIDTH, QUERIES, LAYER | ATTENTION_BIAS},
+    {BO_IMPORT_QWEN2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_QWEN2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_QWEN2, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER},
+    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER},
+    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER},
+    {BO_IMPORT_QWEN3, "attn_q_norm", "self_attn.q_norm", HEAD, NONE, LAYER},
+    {BO_IMPORT_QWEN3, "attn_k_norm", "self_attn.k_norm", HEAD, NONE, LAYER},
+    {BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA | BO_IMPORT_PHI3, "attn_output", "self_attn.o_proj", WIDTH,
+     QUERIES, LAYER},
+    {BO_IMPORT_PHI3, "attn_qkv", "self_attn.qkv_proj", FUSED, WIDTH, LAYER},
+    {BO_IMPORT_PHI2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS | PART},
+    {BO_IMPORT_PHI2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS | PART},
+    {BO_IMPORT_PHI2, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | BIAS | PART},
+    {BO_IMPORT_PHI2, "attn_output", "self_attn.dense", WIDTH, QUERIES, LAYER | BIAS},
+    {BO_IMPORT_GPTNEOX, "attn_qkv", "attention.query_key_value", FUSED, WIDTH, LAYER | BIAS | SPLIT_HEADS},
+    {BO_IMPORT_GPTNEOX, "attn_output", "attention.dense", WIDTH, QUERIES, LAYER | BIAS},
+    {BO_IMPORT_GPT2, "attn_qkv", "attn.c_attn", FUSED, WIDTH, LAYER | BIAS | TRANSPOSED},
+    {BO_IMPORT_GPT2, "attn_output", "attn.c_proj", WIDTH, QUERIES, LAYER | BIAS | TRANSPOSED},
 
-    {BO_GGUF_GATED, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | NORM},
-    {BO_GGUF_GPTNEOX, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | BIAS},
-    {BO_GGUF_GPT2, "ffn_norm", "ln_2", WIDTH, NONE, LAYER | BIAS},
-    {BO_GGUF_GATED & ~BO_GGUF_PHI3, "ffn_gate", "mlp.gate_proj", HIDDEN, WIDTH, LAYER | MLP_BIAS},
-    {BO_GGUF_GATED & ~BO_GGUF_PHI3, "ffn_up", "mlp.up_proj", HIDDEN, WIDTH, LAYER | MLP_BIAS},
-    {BO_GGUF_PHI3, "ffn_up", "mlp.gate_up_proj", TWO_HIDDEN, WIDTH, LAYER},
-    {BO_GGUF_GATED, "ffn_down", "mlp.down_proj", WIDTH, HIDDEN, LAYER | MLP_BIAS},
-    {BO_GGUF_PHI2, "ffn_up", "mlp.fc1", HIDDEN, WIDTH, LAYER | BIAS},
-    {BO_GGUF_PHI2, "ffn_down", "mlp.fc2", WIDTH, HIDDEN, LAYER | BIAS},
-    {BO_GGUF_GPTNEOX, "ffn_up", "mlp.dense_h_to_4h", HIDDEN, WIDTH, LAYER | BIAS},
-    {BO_GGUF_GPTNEOX, "ffn_down", "mlp.dense_4h_to_h", WIDTH, HIDDEN, LAYER | BIAS},
-    {BO_GGUF_GPT2, "ffn_up", "mlp.c_fc", HIDDEN, WIDTH, LAYER | BIAS | TRANSPOSED},
-    {BO_GGUF_GPT2, "ffn_down", "mlp.c_proj", WIDTH, HIDDEN, LAYER | BIAS | TRANSPOSED},
+    {BO_IMPORT_GATED, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | NORM},
+    {BO_IMPORT_GPTNEOX, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | BIAS},
+    {BO_IMPORT_GPT2, "ffn_norm", "ln_2", WIDTH, NONE, LAYER | BIAS},
+    {BO_IMPORT_GATED & ~BO_IMPORT_PHI3, "ffn_gate", "mlp.gate_proj", HIDDEN, WIDTH, LAYER | MLP_BIAS},
+    {BO_IMPORT_GATED & ~BO_IMPORT_PHI3, "ffn_up", "mlp.up_proj", HIDDEN, WIDTH, LAYER | MLP_BIAS},
+    {BO_IMPORT_PHI3, "ffn_up", "mlp.gate_up_proj", TWO_HIDDEN, WIDTH, LAYER},
+    {BO_IMPORT_GATED, "ffn_down", "mlp.down_proj", WIDTH, HIDDEN, LAYER | MLP_BIAS},
+    {BO_IMPORT_PHI2, "ffn_up", "mlp.fc1", HIDDEN, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_PHI2, "ffn_down", "mlp.fc2", WIDTH, HIDDEN, LAYER | BIAS},
+    {BO_IMPORT_GPTNEOX, "ffn_up", "mlp.dense_h_to_4h", HIDDEN, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_GPTNEOX, "ffn_down", "mlp.dense_4h_to_h", WIDTH, HIDDEN, LAYER | BIAS},
+    {BO_IMPORT_GPT2, "ffn_up", "mlp.c_fc", HIDDEN, WIDTH, LAYER | BIAS | TRANSPOSED},
+    {BO_IMPORT_GPT2, "ffn_down", "mlp.c_proj", WIDTH, HIDDEN, LAYER | BIAS | TRANSPOSED},
 
-    {BO_GGUF_GATED, "output_norm", "model.norm", WIDTH, NONE, NORM},
-    {BO_GGUF_PHI2, "output_norm", "model.final_layernorm", WIDTH, NONE, BIAS},
-    {BO_GGUF_GPTNEOX, "output_norm", "gpt_neox.final_layer_norm", WIDTH, NONE, BIAS},
-    {BO_GGUF_GPT2, "output_norm", "transformer.ln_f", WIDTH, NONE, BIAS},
-    {BO_GGUF_GATED | BO_GGUF_GPT2, "output", "lm_head", VOCAB, WIDTH, OPTIONAL},
-    {BO_GGUF_PHI2, "output", "lm_head", VOCAB, WIDTH, BIAS},
-    {BO_GGUF_GPTNEOX, "output", "embed_out", VOCAB, WIDTH, 0},
+    {BO_IMPORT_GATED, "output_norm", "model.norm", WIDTH, NONE, NORM},
+    {BO_IMPORT_PHI2, "output_norm", "model.final_layernorm", WIDTH, NONE, BIAS},
+    {BO_IMPORT_GPTNEOX, "output_norm", "gpt_neox.final_layer_norm", WIDTH, NONE, BIAS},
+    {BO_IMPORT_GPT2, "output_norm", "transformer.ln_f", WIDTH, NONE, BIAS},
+    {BO_IMPORT_GATED | BO_IMPORT_GPT2, "output", "lm_head", VOCAB, WIDTH, OPTIONAL},
+    {BO_IMPORT_PHI2, "output", "lm_head", VOCAB, WIDTH, BIAS},
+    {BO_IMPORT_GPTNEOX, "output", "embed_out", VOCAB, WIDTH, 0},
 };
 
 /* Tensors that config.json expresses, or that follow from it. */
@@ -95,30 +95,32 @@ enum { ROWS = sizeof names / sizeof *names, OTHERS = sizeof other_names / sizeof
 
 static const struct {
     const char *name;
-    bo_gguf_family family;
+    bo_import_family family;
     const char *type; /* model_type of config.json */
-} architectures[] = {{"llama", BO_GGUF_LLAMA, "llama"}, {"qwen2", BO_GGUF_QWEN2, "qwen2"},
-                     {"qwen3", BO_GGUF_QWEN3, "qwen3"}, {"gemma", BO_GGUF_GEMMA, "gemma"},
-                     {"gpt2", BO_GGUF_GPT2, "gpt2"},    {"gptneox", BO_GGUF_GPTNEOX, "gpt_neox"},
-                     {"phi2", BO_GGUF_PHI2, "phi"},     {"phi3", BO_GGUF_PHI3, "phi3"}};
+} architectures[] = {{"llama", BO_IMPORT_LLAMA, "llama"}, {"qwen2", BO_IMPORT_QWEN2, "qwen2"},
+                     {"qwen3", BO_IMPORT_QWEN3, "qwen3"}, {"gemma", BO_IMPORT_GEMMA, "gemma"},
+                     {"gpt2", BO_IMPORT_GPT2, "gpt2"},    {"gptneox", BO_IMPORT_GPTNEOX, "gpt_neox"},
+                     {"phi2", BO_IMPORT_PHI2, "phi"},     {"phi3", BO_IMPORT_PHI3, "phi3"}};
 
-const bo_gguf_entry *bo_gguf_setting(const bo_gguf_model *model, const char *key)
+const bo_gguf_entry *bo_import_setting(const bo_import_model *model, const char *key)
 {
     char name[NAME];
     snprintf(name, sizeof name, "%s.%s", model->name, key);
     return bo_gguf_find(model->file, name);
 }
 
-static bo_status refuse_setting(bo_context *context, const bo_gguf_model *model, const char *key, const char *expected)
+static bo_status refuse_setting(bo_context *context, const bo_import_model *model, const char *key,
+                                const char *expected)
 {
     return bo_fail(context, BO_FORMAT, "%s: metadata '%s.%s': expected %s", bo_gguf_path(model->file), model->name, key,
                    expected);
 }
 
 /* An array has a number per layer; they must be the same. */
-bo_status bo_gguf_size(bo_context *context, const bo_gguf_model *model, const char *key, size_t initial, size_t *out)
+bo_status bo_import_size(bo_context *context, const bo_import_model *model, const char *key, size_t initial,
+                         size_t *out)
 {
-    const bo_gguf_entry *entry = bo_gguf_setting(model, key);
+    const bo_gguf_entry *entry = bo_import_setting(model, key);
     uint64_t value = initial, other;
     for (size_t i = 0; entry && i < entry->count; i++) {
         if (!bo_gguf_whole(entry, i, &other) || other > MOST_SIZE)
@@ -134,24 +136,25 @@ bo_status bo_gguf_size(bo_context *context, const bo_gguf_model *model, const ch
     return BO_OK;
 }
 
-bo_status bo_gguf_real(bo_context *context, const bo_gguf_model *model, const char *key, double initial, double *out)
+bo_status bo_import_real(bo_context *context, const bo_import_model *model, const char *key, double initial,
+                         double *out)
 {
-    const bo_gguf_entry *entry = bo_gguf_setting(model, key);
+    const bo_gguf_entry *entry = bo_import_setting(model, key);
     *out = initial;
     if (!entry) return BO_OK;
     if (entry->array || !bo_gguf_number(entry, 0, out) || !(*out - *out == 0))
         return refuse_setting(context, model, key, "a finite number");
-    *out = bo_gguf_tidy(*out);
+    *out = bo_import_tidy(*out);
     return BO_OK;
 }
 
-static bo_status needed_size(bo_context *context, const bo_gguf_model *model, const char *key, size_t *out)
+static bo_status needed_size(bo_context *context, const bo_import_model *model, const char *key, size_t *out)
 {
-    BO_TRY(bo_gguf_size(context, model, key, 0, out));
+    BO_TRY(bo_import_size(context, model, key, 0, out));
     return *out ? BO_OK : refuse_setting(context, model, key, "a whole number above 0, found none");
 }
 
-static bo_status find_architecture(bo_context *context, bo_gguf_model *model, bo_import *out)
+static bo_status find_architecture(bo_context *context, bo_import_model *model, bo_import *out)
 {
     const bo_gguf_entry *entry = bo_gguf_find(model->file, "general.architecture");
     const char *text = NULL;
@@ -173,7 +176,34 @@ static bo_status find_architecture(bo_context *context, bo_gguf_model *model, bo
         path, (int)bo_min(length, 60), text);
 }
 
-static bo_status check_kind(bo_context *context, const bo_gguf_model *model)
+/* Settings that change the function of a model and that config.json of these architectures cannot express. */
+static bo_status check_settings(bo_context *context, const bo_import_model *m)
+{
+    static const char *const keys[] = {"attention.scale",        "logit_scale",
+                                       "embedding_scale",        "residual_scale",
+                                       "attn_logit_softcapping", "final_logit_softcapping"};
+    const bo_gguf_entry *causal = bo_import_setting(m, "attention.causal");
+    uint64_t flag = 1;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (bo_import_setting(m, keys[i]))
+            return bo_fail(context, BO_UNSUPPORTED, "%s: metadata '%s.%s' is not supported", bo_gguf_path(m->file),
+                           m->name, keys[i]);
+    if (causal && bo_gguf_whole(causal, 0, &flag) && !flag)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: attention in both directions is not supported",
+                       bo_gguf_path(m->file));
+    if (m->window && !(m->family & (BO_IMPORT_LLAMA | BO_IMPORT_PHI3)))
+        return bo_fail(context, BO_UNSUPPORTED, "%s: a %s model with a sliding window is not supported",
+                       bo_gguf_path(m->file), m->name);
+    if (m->rotated != m->head_dim && (m->family & (BO_IMPORT_GATED & ~BO_IMPORT_PHI3)))
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "%s: a %s model that rotates a part of its heads is not supported: expected %zu numbers of a head, "
+            "found %zu",
+            bo_gguf_path(m->file), m->name, m->head_dim, m->rotated);
+    return BO_OK;
+}
+
+static bo_status check_kind(bo_context *context, const bo_import_model *model)
 {
     const bo_gguf_entry *split = bo_gguf_find(model->file, "split.count");
     uint64_t parts = 1;
@@ -182,35 +212,35 @@ static bo_status check_kind(bo_context *context, const bo_gguf_model *model)
         return bo_fail(context, BO_UNSUPPORTED,
                        "%s: one of %llu files of a split model; merge them first, with llama-gguf-split --merge",
                        bo_gguf_path(model->file), (unsigned long long)parts);
-    BO_TRY(bo_gguf_size(context, model, "expert_count", 0, &experts));
+    BO_TRY(bo_import_size(context, model, "expert_count", 0, &experts));
     if (experts)
         return bo_fail(context, BO_UNSUPPORTED, "%s: mixtures of experts are not supported, found %zu experts",
                        bo_gguf_path(model->file), experts);
-    BO_TRY(bo_gguf_size(context, model, "attention.value_length", model->head_dim, &values));
+    BO_TRY(bo_import_size(context, model, "attention.value_length", model->head_dim, &values));
     if (values != model->head_dim)
         return bo_fail(context, BO_UNSUPPORTED,
                        "%s: keys and values of different sizes are not supported, found %zu and %zu",
                        bo_gguf_path(model->file), model->head_dim, values);
-    return BO_OK;
+    return check_settings(context, model);
 }
 
-static bo_status read_sizes(bo_context *context, bo_gguf_model *m)
+static bo_status read_sizes(bo_context *context, bo_import_model *m)
 {
-    const bool layer_norm = m->family & (BO_GGUF_GPT2 | BO_GGUF_GPTNEOX | BO_GGUF_PHI2);
-    const bo_gguf_entry *parallel = bo_gguf_setting(m, "use_parallel_residual");
+    const bool layer_norm = m->family & (BO_IMPORT_GPT2 | BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2);
+    const bo_gguf_entry *parallel = bo_import_setting(m, "use_parallel_residual");
     uint64_t flag = 1;
     BO_TRY(needed_size(context, m, "embedding_length", &m->width));
     BO_TRY(needed_size(context, m, "block_count", &m->layers));
     BO_TRY(needed_size(context, m, "feed_forward_length", &m->hidden));
     BO_TRY(needed_size(context, m, "attention.head_count", &m->heads));
     BO_TRY(needed_size(context, m, "context_length", &m->context));
-    BO_TRY(bo_gguf_size(context, m, "attention.head_count_kv", m->heads, &m->key_heads));
-    BO_TRY(bo_gguf_size(context, m, "attention.key_length", m->width / m->heads, &m->head_dim));
-    BO_TRY(bo_gguf_size(context, m, "rope.dimension_count", m->head_dim, &m->rotated));
-    BO_TRY(bo_gguf_size(context, m, "attention.sliding_window", 0, &m->window));
-    BO_TRY(bo_gguf_real(context, m, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
-                        m->family == BO_GGUF_GEMMA ? 1e-6 : 1e-5, &m->epsilon));
-    BO_TRY(bo_gguf_real(context, m, "rope.freq_base", 10000, &m->rope_base));
+    BO_TRY(bo_import_size(context, m, "attention.head_count_kv", m->heads, &m->key_heads));
+    BO_TRY(bo_import_size(context, m, "attention.key_length", m->width / m->heads, &m->head_dim));
+    BO_TRY(bo_import_size(context, m, "rope.dimension_count", m->head_dim, &m->rotated));
+    BO_TRY(bo_import_size(context, m, "attention.sliding_window", 0, &m->window));
+    BO_TRY(bo_import_real(context, m, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+                          m->family == BO_IMPORT_GEMMA ? 1e-6 : 1e-5, &m->epsilon));
+    BO_TRY(bo_import_real(context, m, "rope.freq_base", 10000, &m->rope_base));
     if (parallel) bo_gguf_whole(parallel, 0, &flag);
     m->parallel = flag != 0;
     if (!m->key_heads || !m->head_dim || m->heads % m->key_heads || m->head_dim % 2)
@@ -234,13 +264,13 @@ static bo_status read_sizes(bo_context *context, bo_gguf_model *m)
 typedef struct mapping {
     bo_context *context;
     const bo_import_source *source;
-    const bo_gguf_model *model;
+    const bo_import_model *model;
     bo_import *import;
     size_t missing;
     bo_json_text names; /* of missing tensors */
 } mapping;
 
-static size_t size_of(const bo_gguf_model *m, size_word word)
+static size_t size_of(const bo_import_model *m, size_word word)
 {
     const size_t queries = m->heads * m->head_dim, keys = m->key_heads * m->head_dim;
     switch (word) {
@@ -267,7 +297,7 @@ static size_t size_of(const bo_gguf_model *m, size_word word)
     }
 }
 
-static bo_status check_shape(bo_context *context, const bo_gguf_model *m, const bo_gguf_tensor *tensor, size_t rank,
+static bo_status check_shape(bo_context *context, const bo_import_model *m, const bo_gguf_tensor *tensor, size_t rank,
                              size_t rows, size_t columns)
 {
     const char *path = bo_gguf_path(m->file);
@@ -299,7 +329,7 @@ static void note_missing(mapping *map, const char *name)
 }
 
 /* The name of a tensor in the file, or of its part of a fused one. */
-static const bo_gguf_tensor *find_tensor(const bo_gguf_model *m, const struct name_row *row, size_t layer,
+static const bo_gguf_tensor *find_tensor(const bo_import_model *m, const struct name_row *row, size_t layer,
                                          const char *suffix, char name[NAME], size_t *first)
 {
     *first = 0;
@@ -323,12 +353,12 @@ static bo_row_order order_of(const struct name_row *row, bool matrix)
     return (row->traits & TRANSPOSED) && matrix ? BO_ROWS_COLUMNS : BO_ROWS_SAME;
 }
 
-static void name_of(const bo_gguf_model *m, const struct name_row *row, size_t layer, const char *suffix,
+static void name_of(const bo_import_model *m, const struct name_row *row, size_t layer, const char *suffix,
                     char out[NAME])
 {
-    const char *root = m->family == BO_GGUF_GPT2      ? "transformer.h"
-                       : m->family == BO_GGUF_GPTNEOX ? "gpt_neox.layers"
-                                                      : "model.layers";
+    const char *root = m->family == BO_IMPORT_GPT2      ? "transformer.h"
+                       : m->family == BO_IMPORT_GPTNEOX ? "gpt_neox.layers"
+                                                        : "model.layers";
     if (row->traits & LAYER)
         snprintf(out, NAME, "%s.%zu.%s.%s", root, layer, row->ours, suffix);
     else
@@ -337,7 +367,7 @@ static void name_of(const bo_gguf_model *m, const struct name_row *row, size_t l
 
 static bo_status map_tensor(mapping *map, const struct name_row *row, size_t layer, bool bias)
 {
-    const bo_gguf_model *m = map->model;
+    const bo_import_model *m = map->model;
     const char *suffix = bias ? "bias" : "weight";
     char name[NAME];
     size_t first;
@@ -359,19 +389,19 @@ static bo_status map_tensor(mapping *map, const struct name_row *row, size_t lay
                                      .order = order_of(row, matrix),
                                      .heads = row->rows == KEYS ? m->key_heads : m->heads,
                                      .first_row = first,
-                                     .minus = (row->traits & NORM) && m->family == BO_GGUF_GEMMA ? 1.0f : 0};
+                                     .minus = (row->traits & NORM) && m->family == BO_IMPORT_GEMMA ? 1.0f : 0};
     name_of(m, row, layer, suffix, name);
     return bo_import_add(map->context, map->source, name, &result, map->import);
 }
 
-static bool has_bias(const bo_gguf_model *m, unsigned traits)
+static bool has_bias(const bo_import_model *m, unsigned traits)
 {
     return (traits & BIAS) || ((traits & ATTENTION_BIAS) && m->attention_bias) || ((traits & MLP_BIAS) && m->mlp_bias);
 }
 
 static bo_status map_row(mapping *map, const struct name_row *row)
 {
-    const bo_gguf_model *m = map->model;
+    const bo_import_model *m = map->model;
     if (!(row->families & m->family) || ((row->traits & OPTIONAL) && m->tied)) return BO_OK;
     for (size_t layer = 0; layer < (row->traits & LAYER ? m->layers : 1); layer++) {
         BO_TRY(map_tensor(map, row, layer, false));
@@ -381,7 +411,7 @@ static bo_status map_row(mapping *map, const struct name_row *row)
 }
 
 /* True if the table has this tensor for the architecture. */
-static bool is_mapped(const bo_gguf_model *m, const char *name)
+static bool is_mapped(const bo_import_model *m, const char *name)
 {
     char expected[NAME], suffix[8] = "weight";
     size_t layer = 0, digits = 0, first;
@@ -397,13 +427,13 @@ static bool is_mapped(const bo_gguf_model *m, const char *name)
         const bo_gguf_tensor *found = find_tensor(m, row, layer, suffix, expected, &first);
         if (found && strcmp(found->name, name) == 0) return true;
     }
-    for (size_t i = 0; i < OTHERS; i++)
+    for (size_t i = 0; m->family != BO_IMPORT_GPT2 && i < OTHERS; i++)
         if (strcmp(name, other_names[i]) == 0) return true;
     return false;
 }
 
 /* A tensor that no table row reads would be lost without a word. */
-static bo_status check_rest(bo_context *context, const bo_gguf_model *m)
+static bo_status check_rest(bo_context *context, const bo_import_model *m)
 {
     for (size_t i = 0; i < bo_gguf_tensors(m->file); i++) {
         const char *name = bo_gguf_tensor_at(m->file, i)->name;
@@ -415,17 +445,17 @@ static bo_status check_rest(bo_context *context, const bo_gguf_model *m)
 }
 
 /* An output matrix with the bytes of the embedding is the embedding. */
-static bool find_tied(const bo_gguf_model *m)
+static bool find_tied(const bo_import_model *m)
 {
     const bo_gguf_tensor *embedding = bo_gguf_tensor_find(m->file, "token_embd.weight");
     const bo_gguf_tensor *output = bo_gguf_tensor_find(m->file, "output.weight");
-    if (!output) return (m->family & (BO_GGUF_GATED | BO_GGUF_GPT2)) != 0;
-    if (m->family == BO_GGUF_PHI2 || m->family == BO_GGUF_GPTNEOX) return false;
+    if (!output) return (m->family & (BO_IMPORT_GATED | BO_IMPORT_GPT2)) != 0;
+    if (m->family == BO_IMPORT_PHI2 || m->family == BO_IMPORT_GPTNEOX) return false;
     return embedding && embedding->format == output->format && embedding->bytes == output->bytes &&
            memcmp(embedding->data, output->data, output->bytes) == 0;
 }
 
-static bo_status map_all(bo_context *context, const bo_import_source *source, bo_gguf_model *m, bo_import *out)
+static bo_status map_all(bo_context *context, const bo_import_source *source, bo_import_model *m, bo_import *out)
 {
     mapping map = {.context = context, .source = source, .model = m, .import = out, .names = {.context = context}};
     const bo_gguf_tensor *embedding = bo_gguf_tensor_find(m->file, "token_embd.weight");
@@ -433,7 +463,7 @@ static bo_status map_all(bo_context *context, const bo_import_source *source, bo
     m->vocab = embedding ? embedding->shape[0] : 1;
     m->tied = find_tied(m);
     m->attention_bias = bo_gguf_tensor_find(m->file, "blk.0.attn_q.bias") != NULL;
-    m->mlp_bias = m->family == BO_GGUF_LLAMA && bo_gguf_tensor_find(m->file, "blk.0.ffn_gate.bias");
+    m->mlp_bias = m->family == BO_IMPORT_LLAMA && bo_gguf_tensor_find(m->file, "blk.0.ffn_gate.bias");
     for (size_t i = 0; status == BO_OK && i < ROWS; i++) status = map_row(&map, &names[i]);
     if (status == BO_OK && map.names.failed) status = BO_MEMORY;
     if (status == BO_OK && map.missing)
@@ -447,12 +477,12 @@ static bo_status map_all(bo_context *context, const bo_import_source *source, bo
 /* ====================================================================================================================
  * The model. */
 
-static bo_status write_texts(bo_context *context, const bo_gguf_model *m, bo_import *out)
+static bo_status write_texts(bo_context *context, const bo_import_model *m, bo_import *out)
 {
     bo_import_vocab vocab = {0};
     for (size_t i = 0; i < BO_IMPORT_TEXTS; i++) out->texts[i].context = context;
-    bo_status status = bo_gguf_read_vocab(context, m, &vocab);
-    if (status == BO_OK) status = bo_gguf_write_config(context, m, &vocab, out, &out->texts[BO_IMPORT_CONFIG]);
+    bo_status status = bo_import_gguf_vocab(context, m, &vocab);
+    if (status == BO_OK) status = bo_import_gguf_config(context, m, &vocab, out, &out->texts[BO_IMPORT_CONFIG]);
     if (status == BO_OK) bo_import_write_generation(&vocab, &out->texts[BO_IMPORT_GENERATION]);
     if (status == BO_OK && vocab.count) {
         out->tokenizer = vocab.scores ? "SentencePiece BPE" : "byte-level BPE";
@@ -466,14 +496,14 @@ static bo_status write_texts(bo_context *context, const bo_gguf_model *m, bo_imp
 
 static bo_status import_file(bo_context *context, const bo_import_source *source, bo_import *out)
 {
-    bo_gguf_model m = {0};
+    bo_import_model m = {0};
     BO_TRY(bo_gguf_open(context, source->path, source->bytes, source->size, &out->gguf));
     m.file = out->gguf;
     snprintf(out->format, sizeof out->format, "GGUF version %u", bo_gguf_version(m.file));
     BO_TRY(find_architecture(context, &m, out));
     BO_TRY(read_sizes(context, &m));
     BO_TRY(map_all(context, source, &m, out));
-    if (m.family == BO_GGUF_LLAMA && m.window) out->architecture = "mistral";
+    if (m.family == BO_IMPORT_LLAMA && m.window) out->architecture = "mistral";
     out->layers = m.layers;
     out->width = m.width;
     out->vocab = m.vocab;

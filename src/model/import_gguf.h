@@ -5,45 +5,47 @@
 #include "import.h"
 
 /* The architectures of GGUF files that can be converted, as bits. */
-typedef enum bo_gguf_family {
-    BO_GGUF_LLAMA = 1,
-    BO_GGUF_QWEN2 = 2,
-    BO_GGUF_QWEN3 = 4,
-    BO_GGUF_GEMMA = 8,
-    BO_GGUF_GPT2 = 16,
-    BO_GGUF_GPTNEOX = 32,
-    BO_GGUF_PHI2 = 64,
-    BO_GGUF_PHI3 = 128,
+typedef enum bo_import_family {
+    BO_IMPORT_LLAMA = 1,
+    BO_IMPORT_QWEN2 = 2,
+    BO_IMPORT_QWEN3 = 4,
+    BO_IMPORT_GEMMA = 8,
+    BO_IMPORT_GPT2 = 16,
+    BO_IMPORT_GPTNEOX = 32,
+    BO_IMPORT_PHI2 = 64,
+    BO_IMPORT_PHI3 = 128,
     /* pre-norm layers with RMSNorm and a gated MLP, under the names of Llama */
-    BO_GGUF_GATED = BO_GGUF_LLAMA | BO_GGUF_QWEN2 | BO_GGUF_QWEN3 | BO_GGUF_GEMMA | BO_GGUF_PHI3
-} bo_gguf_family;
+    BO_IMPORT_GATED = BO_IMPORT_LLAMA | BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA | BO_IMPORT_PHI3
+} bo_import_family;
 
 /* The sizes and settings of the model, from the metadata. */
-typedef struct bo_gguf_model {
+typedef struct bo_import_model {
     const bo_gguf *file;
-    bo_gguf_family family;
+    bo_import_family family;
     const char *name; /* of the architecture: the prefix of its metadata */
     size_t width, hidden, layers, heads, key_heads, head_dim, vocab, context, rotated, window;
     double epsilon, rope_base;
     bool tied, attention_bias, mlp_bias, parallel;
-} bo_gguf_model;
+} bo_import_model;
 
 /* Metadata "<architecture>.<key>"; NULL: none. */
-const bo_gguf_entry *bo_gguf_setting(const bo_gguf_model *model, const char *key);
+const bo_gguf_entry *bo_import_setting(const bo_import_model *model, const char *key);
 /* A whole number or a number of the metadata; `initial` if it is missing. */
-bo_status bo_gguf_size(bo_context *context, const bo_gguf_model *model, const char *key, size_t initial, size_t *out);
-bo_status bo_gguf_real(bo_context *context, const bo_gguf_model *model, const char *key, double initial, double *out);
+bo_status bo_import_size(bo_context *context, const bo_import_model *model, const char *key, size_t initial,
+                         size_t *out);
+bo_status bo_import_real(bo_context *context, const bo_import_model *model, const char *key, double initial,
+                         double *out);
 
 /* The decimal of the fewest digits that is the same float32 number. */
-double bo_gguf_tidy(double number);
+double bo_import_tidy(double number);
 
 /* Writes config.json. */
-bo_status bo_gguf_write_config(bo_context *context, const bo_gguf_model *model, const bo_import_vocab *vocab,
-                               const bo_import *import, bo_json_text *text);
+bo_status bo_import_gguf_config(bo_context *context, const bo_import_model *model, const bo_import_vocab *vocab,
+                                const bo_import *import, bo_json_text *text);
 /* The members of config.json for the rotary position encoding, each followed by a comma. BO_UNSUPPORTED if its scaling
  * cannot be expressed. */
-bo_status bo_gguf_write_rope(bo_context *context, const bo_gguf_model *model, bo_json_text *text);
+bo_status bo_import_gguf_rope(bo_context *context, const bo_import_model *model, bo_json_text *text);
 /* Reads the vocabulary. *out has no tokens if the file has none. */
-bo_status bo_gguf_read_vocab(bo_context *context, const bo_gguf_model *model, bo_import_vocab *out);
+bo_status bo_import_gguf_vocab(bo_context *context, const bo_import_model *model, bo_import_vocab *out);
 
 #endif

@@ -17,63 +17,63 @@ typedef enum member_value {
     EPSILON,
     TIED,
     WINDOW,
-    WINDOWED,
     ROTATED_PART,
+    ROPE_BASE,
     ATTENTION_BIAS,
     MLP_BIAS,
     PARALLEL
 } member_value;
 
-enum { ALL = 255, NEWER = ALL & ~BO_GGUF_GPT2 };
+enum { ALL = 255, NEWER = ALL & ~BO_IMPORT_GPT2 };
 static const struct {
     unsigned families;
     const char *name;
     member_value value;
     const char *raw;
 } members[] = {
-    {BO_GGUF_QWEN2, "architectures", RAW, "[\"Qwen2ForCausalLM\"]"},
-    {BO_GGUF_QWEN3, "architectures", RAW, "[\"Qwen3ForCausalLM\"]"},
-    {BO_GGUF_GEMMA, "architectures", RAW, "[\"GemmaForCausalLM\"]"},
-    {BO_GGUF_GPT2, "architectures", RAW, "[\"GPT2LMHeadModel\"]"},
-    {BO_GGUF_GPTNEOX, "architectures", RAW, "[\"GPTNeoXForCausalLM\"]"},
-    {BO_GGUF_PHI2, "architectures", RAW, "[\"PhiForCausalLM\"]"},
-    {BO_GGUF_PHI3, "architectures", RAW, "[\"Phi3ForCausalLM\"]"},
+    {BO_IMPORT_QWEN2, "architectures", RAW, "[\"Qwen2ForCausalLM\"]"},
+    {BO_IMPORT_QWEN3, "architectures", RAW, "[\"Qwen3ForCausalLM\"]"},
+    {BO_IMPORT_GEMMA, "architectures", RAW, "[\"GemmaForCausalLM\"]"},
+    {BO_IMPORT_GPT2, "architectures", RAW, "[\"GPT2LMHeadModel\"]"},
+    {BO_IMPORT_GPTNEOX, "architectures", RAW, "[\"GPTNeoXForCausalLM\"]"},
+    {BO_IMPORT_PHI2, "architectures", RAW, "[\"PhiForCausalLM\"]"},
+    {BO_IMPORT_PHI3, "architectures", RAW, "[\"Phi3ForCausalLM\"]"},
     {ALL, "vocab_size", VOCAB, NULL},
     {NEWER, "hidden_size", WIDTH, NULL},
     {NEWER, "intermediate_size", HIDDEN, NULL},
     {NEWER, "num_hidden_layers", LAYERS, NULL},
     {NEWER, "num_attention_heads", HEADS, NULL},
-    {BO_GGUF_GATED | BO_GGUF_PHI2, "num_key_value_heads", KEY_HEADS, NULL},
-    {BO_GGUF_LLAMA | BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "head_dim", HEAD, NULL},
+    {BO_IMPORT_GATED | BO_IMPORT_PHI2, "num_key_value_heads", KEY_HEADS, NULL},
+    {BO_IMPORT_LLAMA | BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "head_dim", HEAD, NULL},
     {NEWER, "max_position_embeddings", CONTEXT, NULL},
-    {BO_GGUF_LLAMA | BO_GGUF_QWEN2 | BO_GGUF_QWEN3 | BO_GGUF_PHI3, "hidden_act", RAW, "\"silu\""},
-    {BO_GGUF_GEMMA, "hidden_act", RAW, "\"gelu_pytorch_tanh\""},
-    {BO_GGUF_GEMMA, "hidden_activation", RAW, "\"gelu_pytorch_tanh\""},
-    {BO_GGUF_GPTNEOX, "hidden_act", RAW, "\"gelu\""},
-    {BO_GGUF_PHI2, "hidden_act", RAW, "\"gelu_new\""},
-    {BO_GGUF_GATED, "rms_norm_eps", EPSILON, NULL},
-    {BO_GGUF_GPTNEOX | BO_GGUF_PHI2, "layer_norm_eps", EPSILON, NULL},
-    {BO_GGUF_LLAMA, "attention_bias", ATTENTION_BIAS, NULL},
-    {BO_GGUF_QWEN3 | BO_GGUF_GEMMA, "attention_bias", RAW, "false"},
-    {BO_GGUF_GPTNEOX, "attention_bias", RAW, "true"},
-    {BO_GGUF_LLAMA, "mlp_bias", MLP_BIAS, NULL},
-    {BO_GGUF_GPTNEOX, "use_parallel_residual", PARALLEL, NULL},
-    {BO_GGUF_GPTNEOX, "rotary_pct", ROTATED_PART, NULL},
-    {BO_GGUF_PHI2 | BO_GGUF_PHI3, "partial_rotary_factor", ROTATED_PART, NULL},
-    {BO_GGUF_PHI2, "qk_layernorm", RAW, "false"},
-    {BO_GGUF_LLAMA | BO_GGUF_PHI3, "sliding_window", WINDOW, NULL},
-    {BO_GGUF_QWEN2 | BO_GGUF_QWEN3, "sliding_window", WINDOW, NULL},
-    {BO_GGUF_QWEN2 | BO_GGUF_QWEN3, "use_sliding_window", WINDOWED, NULL},
-    {BO_GGUF_GPT2, "n_embd", WIDTH, NULL},
-    {BO_GGUF_GPT2, "n_inner", HIDDEN, NULL},
-    {BO_GGUF_GPT2, "n_layer", LAYERS, NULL},
-    {BO_GGUF_GPT2, "n_head", HEADS, NULL},
-    {BO_GGUF_GPT2, "n_positions", CONTEXT, NULL},
-    {BO_GGUF_GPT2, "layer_norm_epsilon", EPSILON, NULL},
-    {BO_GGUF_GPT2, "activation_function", RAW, "\"gelu_new\""},
+    {BO_IMPORT_LLAMA | BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_PHI3, "hidden_act", RAW, "\"silu\""},
+    {BO_IMPORT_GEMMA, "hidden_act", RAW, "\"gelu_pytorch_tanh\""},
+    {BO_IMPORT_GEMMA, "hidden_activation", RAW, "\"gelu_pytorch_tanh\""},
+    {BO_IMPORT_GPTNEOX, "hidden_act", RAW, "\"gelu\""},
+    {BO_IMPORT_PHI2, "hidden_act", RAW, "\"gelu_new\""},
+    {BO_IMPORT_GATED, "rms_norm_eps", EPSILON, NULL},
+    {BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2, "layer_norm_eps", EPSILON, NULL},
+    {BO_IMPORT_LLAMA, "attention_bias", ATTENTION_BIAS, NULL},
+    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attention_bias", RAW, "false"},
+    {BO_IMPORT_GPTNEOX, "attention_bias", RAW, "true"},
+    {BO_IMPORT_LLAMA, "mlp_bias", MLP_BIAS, NULL},
+    {BO_IMPORT_GPTNEOX, "use_parallel_residual", PARALLEL, NULL},
+    {BO_IMPORT_GPTNEOX, "rotary_pct", ROTATED_PART, NULL},
+    {BO_IMPORT_GPTNEOX, "rotary_emb_base", ROPE_BASE, NULL},
+    {BO_IMPORT_PHI2 | BO_IMPORT_PHI3, "partial_rotary_factor", ROTATED_PART, NULL},
+    {BO_IMPORT_PHI2, "qk_layernorm", RAW, "false"},
+    {BO_IMPORT_LLAMA | BO_IMPORT_PHI3, "sliding_window", WINDOW, NULL},
+    {BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3, "use_sliding_window", RAW, "false"},
+    {BO_IMPORT_GPT2, "n_embd", WIDTH, NULL},
+    {BO_IMPORT_GPT2, "n_inner", HIDDEN, NULL},
+    {BO_IMPORT_GPT2, "n_layer", LAYERS, NULL},
+    {BO_IMPORT_GPT2, "n_head", HEADS, NULL},
+    {BO_IMPORT_GPT2, "n_positions", CONTEXT, NULL},
+    {BO_IMPORT_GPT2, "layer_norm_epsilon", EPSILON, NULL},
+    {BO_IMPORT_GPT2, "activation_function", RAW, "\"gelu_new\""},
 };
 
-double bo_gguf_tidy(double number)
+double bo_import_tidy(double number)
 {
     if (number == 0 || !(number - number == 0)) return number;
     const double exponent = floor(log10(fabs(number)));
@@ -86,18 +86,18 @@ double bo_gguf_tidy(double number)
     return number;
 }
 
-static void write_value(bo_json_text *text, const bo_gguf_model *m, member_value value, const char *raw)
+static void write_value(bo_json_text *text, const bo_import_model *m, member_value value, const char *raw)
 {
-    const bool flags[] = {[TIED] = m->tied,
-                          [WINDOWED] = m->window > 0,
-                          [ATTENTION_BIAS] = m->attention_bias,
-                          [MLP_BIAS] = m->mlp_bias,
-                          [PARALLEL] = m->parallel};
+    const bool flags[] = {
+        [TIED] = m->tied, [ATTENTION_BIAS] = m->attention_bias, [MLP_BIAS] = m->mlp_bias, [PARALLEL] = m->parallel};
     const size_t sizes[] = {[WIDTH] = m->width,   [VOCAB] = m->vocab, [CONTEXT] = m->context,     [HIDDEN] = m->hidden,
                             [LAYERS] = m->layers, [HEADS] = m->heads, [KEY_HEADS] = m->key_heads, [HEAD] = m->head_dim};
     switch (value) {
     case RAW:
         bo_json_raw(text, raw);
+        break;
+    case ROPE_BASE:
+        bo_json_number(text, m->rope_base);
         break;
     case EPSILON:
         bo_json_number(text, m->epsilon);
@@ -112,7 +112,6 @@ static void write_value(bo_json_text *text, const bo_gguf_model *m, member_value
             bo_json_raw(text, "null");
         break;
     case TIED:
-    case WINDOWED:
     case ATTENTION_BIAS:
     case MLP_BIAS:
     case PARALLEL:
@@ -123,7 +122,7 @@ static void write_value(bo_json_text *text, const bo_gguf_model *m, member_value
     }
 }
 
-static void write_member(bo_json_text *text, const bo_gguf_model *m, const char *name, member_value value,
+static void write_member(bo_json_text *text, const bo_import_model *m, const char *name, member_value value,
                          const char *raw)
 {
     bo_json_raw(text, "  \"");
@@ -133,26 +132,26 @@ static void write_member(bo_json_text *text, const bo_gguf_model *m, const char 
     bo_json_raw(text, ",\n");
 }
 
-bo_status bo_gguf_write_config(bo_context *context, const bo_gguf_model *m, const bo_import_vocab *vocab,
-                               const bo_import *import, bo_json_text *text)
+bo_status bo_import_gguf_config(bo_context *context, const bo_import_model *m, const bo_import_vocab *vocab,
+                                const bo_import *import, bo_json_text *text)
 {
     const bool mistral = strcmp(import->architecture, "mistral") == 0;
     bo_json_raw(text, "{\n  \"model_type\": ");
     bo_json_string(text, import->architecture);
     bo_json_raw(text, ",\n");
-    if (m->family == BO_GGUF_LLAMA)
+    if (m->family == BO_IMPORT_LLAMA)
         write_member(text, m, "architectures", RAW, mistral ? "[\"MistralForCausalLM\"]" : "[\"LlamaForCausalLM\"]");
     bo_import_write_dtype(import, text);
     bo_import_write_ids(vocab, text);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (!(members[i].families & m->family)) continue;
-        if (members[i].value == WINDOW && m->family == BO_GGUF_LLAMA && !mistral) continue;
+        if (members[i].value == WINDOW && m->family == BO_IMPORT_LLAMA && !mistral) continue;
         write_member(text, m, members[i].name, members[i].value, members[i].raw);
     }
     if (mistral && (m->attention_bias || m->mlp_bias))
         return bo_fail(context, BO_UNSUPPORTED, "%s: a Llama with a sliding window and biases is not supported",
                        bo_gguf_path(m->file));
-    if (m->family != BO_GGUF_GPT2) BO_TRY(bo_gguf_write_rope(context, m, text));
+    if (m->family != BO_IMPORT_GPT2) BO_TRY(bo_import_gguf_rope(context, m, text));
     bo_json_raw(text, "  \"tie_word_embeddings\": ");
     write_value(text, m, TIED, NULL);
     bo_json_raw(text, "\n}\n");

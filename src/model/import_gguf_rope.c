@@ -3,6 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The type of an encoding without scaling, as JSON. */
+static const char PLAIN[] = "\"rope_type\": \"default\"";
+
 static const double PI = 3.14159265358979323846;
 
 /* The frequencies of pair i are divided by factors[i]. */
@@ -11,7 +14,7 @@ typedef struct factors {
     size_t count;
 } factors;
 
-static bo_status read_factors(bo_context *context, const bo_gguf_model *m, const char *name, factors *out)
+static bo_status read_factors(bo_context *context, const bo_import_model *m, const char *name, factors *out)
 {
     const bo_gguf_tensor *tensor = bo_gguf_tensor_find(m->file, name);
     *out = (factors){0};
@@ -43,7 +46,7 @@ typedef struct llama3 {
     double factor, high, context;
 } llama3;
 
-static double wavelength(const bo_gguf_model *m, size_t pair)
+static double wavelength(const bo_import_model *m, size_t pair)
 {
     return 2 * PI * pow(m->rope_base, 2 * (double)pair / (double)m->rotated);
 }
@@ -56,7 +59,7 @@ static double multiplier(const llama3 *s, double length)
     return 1 / ((1 - smooth) / s->factor + smooth);
 }
 
-static bool explains(const bo_gguf_model *m, const factors *f, const llama3 *s)
+static bool explains(const bo_import_model *m, const factors *f, const llama3 *s)
 {
     if (!(s->high > 1) || !(s->context > 0)) return false;
     for (size_t i = 0; i < f->count; i++) {
@@ -74,7 +77,7 @@ static double near_whole(double value, double tolerance)
 }
 
 /* smooth = a / wavelength + b at two pairs between the extremes, with a = context / (high - 1), b = -1 / (high - 1). */
-static bool fit_llama3(const bo_gguf_model *m, const factors *f, llama3 *out)
+static bool fit_llama3(const bo_import_model *m, const factors *f, llama3 *out)
 {
     size_t first = SIZE_MAX, last = 0;
     double largest = 1;
@@ -99,7 +102,7 @@ static bool fit_llama3(const bo_gguf_model *m, const factors *f, llama3 *out)
     return explains(m, f, out);
 }
 
-static bo_status write_llama3(bo_context *context, const bo_gguf_model *m, const factors *f, bo_json_text *text)
+static bo_status write_llama3(bo_context *context, const bo_import_model *m, const factors *f, bo_json_text *text)
 {
     llama3 s;
     if (!fit_llama3(m, f, &s))
@@ -126,21 +129,21 @@ static void write_factors(bo_json_text *text, const char *name, const factors *f
     bo_json_raw(text, "\": [");
     for (size_t i = 0; i < f->count; i++) {
         if (i) bo_json_raw(text, ", ");
-        bo_json_number(text, bo_gguf_tidy(f->items[i]));
+        bo_json_number(text, bo_import_tidy(f->items[i]));
     }
     bo_json_raw(text, "]");
 }
 
-static bo_status write_original(bo_context *context, const bo_gguf_model *m, bo_json_text *text)
+static bo_status write_original(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     size_t original;
-    BO_TRY(bo_gguf_size(context, m, "rope.scaling.original_context_length", m->context, &original));
+    BO_TRY(bo_import_size(context, m, "rope.scaling.original_context_length", m->context, &original));
     bo_json_raw(text, ", \"original_max_position_embeddings\": ");
     bo_json_whole(text, original);
     return BO_OK;
 }
 
-static bo_status write_long(bo_context *context, const bo_gguf_model *m, const factors *far, const factors *near,
+static bo_status write_long(bo_context *context, const bo_import_model *m, const factors *far, const factors *near,
                             bo_json_text *text)
 {
     bo_json_raw(text, "\"rope_type\": \"longrope\"");
@@ -149,25 +152,49 @@ static bo_status write_long(bo_context *context, const bo_gguf_model *m, const f
     return write_original(context, m, text);
 }
 
-static bo_status write_scaled(bo_context *context, const bo_gguf_model *m, const char *type, bo_json_text *text)
+/* Settings of yarn that differ from its defaults. */
+static bo_status write_yarn(bo_context *context, const bo_import_model *m, bo_json_text *text)
+{
+    static const struct {
+        const char *key, *member;
+    } settings[] = {{"rope.scaling.yarn_beta_fast", "beta_fast"},
+                    {"rope.scaling.yarn_beta_slow", "beta_slow"},
+                    {"rope.scaling.yarn_attn_factor", "attention_factor"}};
+    double value;
+    BO_TRY(bo_import_real(context, m, "rope.scaling.yarn_ext_factor", 1, &value));
+    if (value != 1)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: metadata '%s.rope.scaling.yarn_ext_factor': expected 1, found %g",
+                       bo_gguf_path(m->file), m->name, value);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!bo_import_setting(m, settings[i].key)) continue;
+        BO_TRY(bo_import_real(context, m, settings[i].key, 1, &value));
+        bo_json_raw(text, ", \"");
+        bo_json_raw(text, settings[i].member);
+        bo_json_raw(text, "\": ");
+        bo_json_number(text, value);
+    }
+    return write_original(context, m, text);
+}
+
+static bo_status write_scaled(bo_context *context, const bo_import_model *m, const char *type, bo_json_text *text)
 {
     double factor;
-    BO_TRY(bo_gguf_real(context, m, "rope.scaling.factor", 1, &factor));
+    BO_TRY(bo_import_real(context, m, "rope.scaling.factor", 1, &factor));
     bo_json_raw(text, "\"rope_type\": ");
     bo_json_string(text, type);
     bo_json_raw(text, ", \"factor\": ");
     bo_json_number(text, factor);
-    return strcmp(type, "yarn") == 0 ? write_original(context, m, text) : BO_OK;
+    return strcmp(type, "yarn") == 0 ? write_yarn(context, m, text) : BO_OK;
 }
 
 /* The scaling that the metadata name: NULL: none. */
-static bo_status find_scaling(bo_context *context, const bo_gguf_model *m, const char **out)
+static bo_status find_scaling(bo_context *context, const bo_import_model *m, const char **out)
 {
     static const char *const known[] = {"linear", "yarn", "longrope"};
-    const bo_gguf_entry *entry = bo_gguf_setting(m, "rope.scaling.type");
+    const bo_gguf_entry *entry = bo_import_setting(m, "rope.scaling.type");
     const char *type;
     size_t length, at = 0;
-    *out = bo_gguf_setting(m, "rope.scale_linear") ? "scale_linear" : NULL; /* the key of early files */
+    *out = bo_import_setting(m, "rope.scale_linear") ? "scale_linear" : NULL; /* the key of early files */
     if (!entry || !bo_gguf_next_text(entry, &at, &type, &length)) return BO_OK;
     *out = NULL;
     if (length == 4 && memcmp(type, "none", 4) == 0) return BO_OK;
@@ -181,29 +208,30 @@ static bo_status find_scaling(bo_context *context, const bo_gguf_model *m, const
                    bo_gguf_path(m->file), m->name, (int)bo_min(length, 60), type);
 }
 
-static bo_status write_early(bo_context *context, const bo_gguf_model *m, bo_json_text *text)
+static bo_status write_early(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     double factor;
-    BO_TRY(bo_gguf_real(context, m, "rope.scale_linear", 1, &factor));
-    bo_json_raw(text, factor == 1 ? "\"rope_type\": \"default\"" : "\"rope_type\": \"linear\", \"factor\": ");
+    BO_TRY(bo_import_real(context, m, "rope.scale_linear", 1, &factor));
+    bo_json_raw(text, factor == 1 ? PLAIN : "\"rope_type\": \"linear\", \"factor\": ");
     if (factor != 1) bo_json_number(text, factor);
     return BO_OK;
 }
 
-static bo_status write_type(bo_context *context, const bo_gguf_model *m, const factors *own, const factors *far,
+static bo_status write_type(bo_context *context, const bo_import_model *m, const factors *own, const factors *far,
                             const factors *near, bo_json_text *text)
 {
     const char *type;
     BO_TRY(find_scaling(context, m, &type));
     if (far->count && near->count) return write_long(context, m, far, near, text);
-    if (own->count) return write_llama3(context, m, own, text);
-    if (!type) bo_json_raw(text, "\"rope_type\": \"default\"");
-    if (!type) return BO_OK;
-    if (strcmp(type, "scale_linear") == 0) return write_early(context, m, text);
-    if (strcmp(type, "longrope") == 0)
-        return bo_fail(context, BO_FORMAT, "%s: the scaling longrope needs the tensors rope_factors_long and _short",
+    if (far->count || near->count || (type && strcmp(type, "longrope") == 0))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the scaling longrope needs both tensors, rope_factors_long.weight and "
+                       "rope_factors_short.weight",
                        bo_gguf_path(m->file));
-    return write_scaled(context, m, type, text);
+    if (own->count) return write_llama3(context, m, own, text);
+    if (!type) bo_json_raw(text, PLAIN);
+    if (!type) return BO_OK;
+    return strcmp(type, "scale_linear") == 0 ? write_early(context, m, text) : write_scaled(context, m, type, text);
 }
 
 static bool only_ones(const factors *f)
@@ -213,46 +241,57 @@ static bool only_ones(const factors *f)
     return true;
 }
 
-/* "rope_theta" is the member of earlier versions of transformers; "rope_parameters" that of later ones. */
-bo_status bo_gguf_write_rope(bo_context *context, const bo_gguf_model *m, bo_json_text *text)
+/* "rope_theta" and "rope_scaling" are the members of earlier versions of transformers, "rope_parameters" that of later
+ * ones. */
+static void write_members(const bo_import_model *m, const char *type, bo_json_text *text)
+{
+    bo_json_raw(text, "  \"rope_theta\": ");
+    bo_json_number(text, m->rope_base);
+    if (strcmp(type, PLAIN) != 0) {
+        bo_json_raw(text, ",\n  \"rope_scaling\": {");
+        bo_json_raw(text, type);
+        bo_json_raw(text, "}");
+    }
+    bo_json_raw(text, ",\n  \"rope_parameters\": {\"rope_theta\": ");
+    bo_json_number(text, m->rope_base);
+    if (m->rotated != m->head_dim) {
+        bo_json_raw(text, ", \"partial_rotary_factor\": ");
+        bo_json_number(text, (double)m->rotated / (double)m->head_dim);
+    }
+    bo_json_raw(text, ", ");
+    bo_json_raw(text, type);
+    bo_json_raw(text, "},\n");
+}
+
+/* Phi-3 has the original context as a member of its own, too. */
+static bo_status write_all(bo_context *context, const bo_import_model *m, const factors *own, const factors *far,
+                           const factors *near, bo_json_text *text)
+{
+    bo_json_text type = {.context = context};
+    size_t original = 0;
+    bo_status status = write_type(context, m, own, far, near, &type);
+    if (status == BO_OK && type.failed) status = BO_MEMORY;
+    if (status == BO_OK) write_members(m, type.bytes, text);
+    if (status == BO_OK && far->count) {
+        status = bo_import_size(context, m, "rope.scaling.original_context_length", m->context, &original);
+        bo_json_raw(text, "  \"original_max_position_embeddings\": ");
+        bo_json_whole(text, original);
+        bo_json_raw(text, ",\n");
+    }
+    bo_free(type.bytes);
+    return status;
+}
+
+bo_status bo_import_gguf_rope(bo_context *context, const bo_import_model *m, bo_json_text *text)
 {
     factors own = {0}, far = {0}, near = {0};
-    bo_json_text type = {.context = context};
     bo_status status = read_factors(context, m, "rope_freqs.weight", &own);
     if (status == BO_OK) status = read_factors(context, m, "rope_factors_long.weight", &far);
     if (status == BO_OK) status = read_factors(context, m, "rope_factors_short.weight", &near);
     if (only_ones(&own)) own.count = 0;
-    if (status == BO_OK) status = write_type(context, m, &own, &far, &near, &type);
-    if (status == BO_OK && type.failed) status = BO_MEMORY;
-    if (status == BO_OK) {
-        const bool plain = strcmp(type.bytes, "\"rope_type\": \"default\"") == 0;
-        bo_json_raw(text, "  \"rope_theta\": ");
-        bo_json_number(text, m->rope_base);
-        if (!plain) {
-            bo_json_raw(text, ",\n  \"rope_scaling\": {");
-            bo_json_raw(text, type.bytes);
-            bo_json_raw(text, "}");
-        }
-        bo_json_raw(text, ",\n  \"rope_parameters\": {\"rope_theta\": ");
-        bo_json_number(text, m->rope_base);
-        if (m->rotated != m->head_dim) {
-            bo_json_raw(text, ", \"partial_rotary_factor\": ");
-            bo_json_number(text, (double)m->rotated / (double)m->head_dim);
-        }
-        bo_json_raw(text, ", ");
-        bo_json_raw(text, type.bytes);
-        bo_json_raw(text, "},\n");
-        if (far.count) {
-            size_t original;
-            status = bo_gguf_size(context, m, "rope.scaling.original_context_length", m->context, &original);
-            bo_json_raw(text, "  \"original_max_position_embeddings\": ");
-            bo_json_whole(text, original);
-            bo_json_raw(text, ",\n");
-        }
-    }
+    if (status == BO_OK) status = write_all(context, m, &own, &far, &near, text);
     bo_free(own.items);
     bo_free(far.items);
     bo_free(near.items);
-    bo_free(type.bytes);
     return status;
 }

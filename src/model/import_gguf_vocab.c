@@ -157,7 +157,7 @@ static bo_status read_pre(bo_context *context, const bo_gguf *file, bo_import_vo
     return vocab->pre ? BO_OK : BO_MEMORY;
 }
 
-static bo_status read_all(bo_context *context, const bo_gguf_model *m, const bo_gguf_entry *tokens, bool pieces,
+static bo_status read_all(bo_context *context, const bo_import_model *m, const bo_gguf_entry *tokens, bool pieces,
                           bo_import_vocab *vocab)
 {
     BO_TRY(bo_import_vocab_create(context, bo_gguf_path(m->file), tokens->count, 3 * tokens->bytes, pieces, vocab));
@@ -171,7 +171,7 @@ static bo_status read_all(bo_context *context, const bo_gguf_model *m, const bo_
     return read_specials(context, m->file, vocab);
 }
 
-bo_status bo_gguf_read_vocab(bo_context *context, const bo_gguf_model *m, bo_import_vocab *out)
+bo_status bo_import_gguf_vocab(bo_context *context, const bo_import_model *m, bo_import_vocab *out)
 {
     const bo_gguf_entry *kind = bo_gguf_find(m->file, KEY "model"), *tokens = bo_gguf_find(m->file, KEY "tokens");
     const bool pieces = is_text(kind, "llama"), bytes = is_text(kind, "gpt2");

@@ -1,10 +1,11 @@
 /* Internals of the model module: resolved descriptors, weights and attentions, graphs over them, files, and reading.
  *
- * describe.c     defaults and checks        model.c      creation             weights.c   weights in files, storage
+ * describe.c     defaults and checks        model.c      creation             storage.c   storage in fewer bits
  * stack.c        a stack of layers          graph.c      embedding to loss    mlp.c       kinds of MLP
+ * families.c     pretrained families        layouts.c    their tensors        reading.c, packing.c   weights in files
  * config.c       config.json                files.c      folders and files    adapt.c, adapter_*.c  LoRA
  * specials.c     special tokens             map_files.c  feature maps in files
- * folder.c       shards and companions
+ * folder.c       shards and companions      weights.c    digest, copies
  * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once
  * classify.c     classification             translate.c  translation          evaluate.c  evaluation
  * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times */

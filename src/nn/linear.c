@@ -21,7 +21,7 @@ static const char *const mixer_names[BO_MIXER_COUNT] = {
     "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};
 static const char *const ssm_names[BO_SSM_COUNT] = {"diagonal", "closed", "low-rank"};
 static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"standard", "mup", "unit"};
-static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8"};
+static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8", "int4"};
 static const char *const lora_init_names[BO_LORA_INIT_COUNT] = {"zero", "random", "weight", "gradient"};
 
 /* CUSTOM has a name but is not parsed: its function cannot be given as text. */

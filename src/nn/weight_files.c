@@ -37,9 +37,9 @@ void bo_package_free(bo_package *package)
 /* Adds a weight as it is stored, float32 or bfloat16. */
 static bo_status add_weight(bo_context *context, const bo_backend *backend, const bo_weight *weight, bo_package *out)
 {
-    if (weight->element == BO_ELEMENT_INT8)
-        return bo_fail(context, BO_UNSUPPORTED, "%s is stored as int8, which cannot be written to a file",
-                       weight->name);
+    if (weight->element == BO_ELEMENT_INT8 || weight->element == BO_ELEMENT_INT4)
+        return bo_fail(context, BO_UNSUPPORTED, "%s is stored as %s, which cannot be written to a file", weight->name,
+                       weight->element == BO_ELEMENT_INT8 ? "int8" : "int4");
     bo_file_tensor *tensor = &out->tensors[out->count++];
     out->own = out->count;
     *tensor = (bo_file_tensor){.name = weight->name,

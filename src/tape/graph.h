@@ -24,7 +24,7 @@ size_t bo_graph_branch(bo_graph *graph);
  * none). */
 size_t bo_graph_recorded(const bo_graph *graph);
 const char *bo_graph_mixes(const bo_graph *graph, size_t since);
-/* Marks the weights of the set that this graph reads only where BFLOAT16 and INT8 are supported. `which` has one entry
+/* Marks the weights of the set that this graph reads only where BFLOAT16, INT8 and INT4 are supported. `which` has one entry
  * per weight. */
 void bo_graph_storable(const bo_graph *graph, bool *which);
 /* Runs the graph and recalibrates each attention on its data before it is used (backend.h). These attentions must not

@@ -67,7 +67,8 @@ static void copy_value(const bo_graph *graph, const bo_graph_tensor *t, char **w
     static const char *const types[] = {[BO_ELEMENT_FLOAT32] = "float32",
                                         [BO_ELEMENT_INT32] = "int32",
                                         [BO_ELEMENT_BFLOAT16] = "bfloat16",
-                                        [BO_ELEMENT_INT8] = "int8"};
+                                        [BO_ELEMENT_INT8] = "int8",
+                                        [BO_ELEMENT_INT4] = "int4"};
     const bool weight = t->origin == BO_ORIGIN_WEIGHT;
     *out = (bo_value_info){.origin = weight                         ? BO_VALUE_ORIGIN_WEIGHT
                                      : t->origin == BO_ORIGIN_INPUT ? BO_VALUE_ORIGIN_INPUT

@@ -3,6 +3,7 @@
 #define BO_TEXT_ENCODER_H
 
 #include "buffer.h"
+#include "normalize.h"
 #include "tokenizer.h"
 
 /* A word and its ids. A slot of the cache holds the most recent word that maps to it. */
@@ -13,13 +14,22 @@ typedef struct bo_cached {
     int32_t ids[BO_CACHED_IDS];
 } bo_cached;
 
-/* Work memory for merging one word. */
+/* Unigram: the best path to a position of a word. */
+typedef struct bo_path {
+    double score;
+    size_t start; /* of its last token; SIZE_MAX: no path */
+    int32_t id;
+} bo_path;
+
+/* Work memory for encoding one word. */
 typedef struct bo_merging {
-    int32_t *ids; /* symbols */
+    int32_t *ids; /* symbols; in the end, tokens */
     size_t count, capacity;
     uint32_t *before, *after; /* neighbors of each symbol while a long word is merged */
     uint64_t *heap;           /* rank << 32 | symbol */
     size_t heap_capacity;
+    bo_path *paths;
+    size_t path_capacity;
 } bo_merging;
 
 /* The first character of a text that has no token, for tokenizers without an unknown token. */
@@ -35,7 +45,9 @@ typedef struct bo_encoder {
     const bo_tokenizer *tokenizer;
     bool specials;
     bo_matcher matcher;
-    bo_buffer normal[2], marked[BO_MOST_STEPS], spelled;
+    bo_normalizing normal;
+    bo_buffer marked[BO_MOST_STEPS], copies[BO_MOST_STEPS], letters[BO_MOST_STEPS]; /* by splitter */
+    bo_buffer spelled, copy;
     bo_cached *cache;
     size_t cache_mask;
     bo_merging merging;
@@ -52,6 +64,34 @@ void bo_encoder_free(bo_encoder *encoder);
 bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, bo_ids *out);
 /* Fails with a message that names the character without a token and its position: "FILE: byte 7 of the file". */
 bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
+
+/* ---- parts of the encoder ---------------------------------------------------------------------------------------- */
+
+/* Sends each word of the text, which is valid UTF-8, to bo_encode_word, from this splitter on. lead: the number of bytes
+ * at the start that come from the first character of the input. */
+bo_status bo_split_text(bo_encoder *encoder, size_t step, const char *text, size_t length, size_t lead);
+/* Appends the ids of one word to encoder->out. */
+bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length);
+/* Makes space for `count` ids in encoder->merging. */
+bo_status bo_merging_reserve(bo_encoder *encoder, size_t count);
+/* Merges the symbols of encoder->merging, lowest rank first, leftmost of equal ones. */
+bo_status bo_merge_symbols(bo_encoder *encoder);
+/* The tokens of a word of the models Unigram and WordPiece, in encoder->merging. */
+bo_status bo_encode_unigram(bo_encoder *encoder, const char *text, size_t length);
+bo_status bo_encode_wordpiece(bo_encoder *encoder, const char *text, size_t length);
+/* Appends the unknown token to encoder->merging; notes a missing one. text: the unknown character. */
+void bo_add_unknown(bo_encoder *encoder, const char *text, size_t length);
+/* Appends the tokens <0x0A> of bytes to encoder->merging; false: some byte has none. */
+bool bo_add_bytes(bo_encoder *encoder, const char *text, size_t length);
+
+/* A search for added tokens: a token, and the text before it that has not been used. */
+typedef struct bo_finding {
+    size_t search, begin; /* where the search continues; where the next section begins */
+} bo_finding;
+/* The next added token: the section before it is *from to *to, and may be empty. NULL: none; the section is the rest.
+ * normalized: which tokens. */
+const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *text, size_t length,
+                              bo_finding *finding, size_t *from, size_t *to);
 
 /* ---- encoders on the pool ---------------------------------------------------------------------------------------- */
 

@@ -1,16 +1,16 @@
-/* The model part of tokenizer.json: vocabulary, added tokens, merges. The file is not trusted: ids must be distinct and
+/* The model part of tokenizer.json: vocabulary, merges, scores. The file is not trusted: ids must be distinct and
  * not far beyond their number, and a merge must join existing tokens into an existing token. */
 #include "load.h"
 #include "cut_points.h"
 #include "unicode.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SPARE_IDS = 1 << 16 }; /* ids may have gaps, but may not exceed twice their number by more than this */
 
-static void hash_bytes(bo_loading *loading, const void *bytes, size_t length)
+void bo_load_hash(bo_loading *loading, const void *bytes, size_t length)
 {
     for (size_t i = 0; i < length; ++i) /* FNV-1a */
         loading->hash = (loading->hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
@@ -18,25 +18,65 @@ static void hash_bytes(bo_loading *loading, const void *bytes, size_t length)
 
 /* ---- the options of the model ------------------------------------------------------------------------------------ */
 
+static bo_status find_type(bo_loading *loading, const cJSON *model)
+{
+    static const char *const names[] = {[BO_MODEL_BPE] = "BPE",
+                                        [BO_MODEL_UNIGRAM] = "Unigram",
+                                        [BO_MODEL_WORDPIECE] = "WordPiece",
+                                        [BO_MODEL_WORDS] = "WordLevel"};
+    const char *type = bo_load_type(model);
+    if (!*type && cJSON_HasObjectItem(model, "merges")) type = "BPE"; /* old files do not tell */
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (strcmp(type, names[i]) == 0) {
+            loading->tokenizer->model = (bo_token_model)i;
+            return BO_OK;
+        }
+    return bo_load_refuse(loading, "a model", model);
+}
+
+/* A text that is put before or after the characters of a word. */
+static bo_status load_affix(const bo_loading *loading, const cJSON *model, const char *name, char **out)
+{
+    enum { MOST_AFFIX = 64 };
+    const char *affix = bo_load_text(model, name);
+    if (!affix || !*affix) return BO_OK;
+    if (strlen(affix) > MOST_AFFIX)
+        return bo_fail(loading->context, BO_UNSUPPORTED, "%s: the %s has %zu bytes, expected at most %d",
+                       loading->where, name, strlen(affix), MOST_AFFIX);
+    *out = bo_strdup(loading->context, affix);
+    return *out ? BO_OK : BO_MEMORY;
+}
+
+/* If ByteLevel is the last pre-tokenizer, symbols are looked up by byte, and no letters are made. */
+static void choose_byte_level(bo_tokenizer *tokenizer)
+{
+    size_t lettered = 0;
+    for (size_t i = 0; i < tokenizer->splitter_count; ++i) lettered += tokenizer->splitters[i].letters;
+    if (tokenizer->model != BO_MODEL_BPE || tokenizer->byte_fallback || tokenizer->word_prefix ||
+        tokenizer->word_suffix || lettered != 1 || !tokenizer->splitters[tokenizer->splitter_count - 1].letters)
+        return;
+    tokenizer->splitters[tokenizer->splitter_count - 1].letters = false;
+    tokenizer->byte_level = true;
+}
+
 static bo_status load_options(bo_loading *loading, const cJSON *model)
 {
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     bo_tokenizer *tokenizer = loading->tokenizer;
     const cJSON *dropout = cJSON_GetObjectItemCaseSensitive(model, "dropout");
-    if (strcmp(bo_load_type(model), "BPE") != 0 && (*bo_load_type(model) || !cJSON_HasObjectItem(model, "merges")))
-        return bo_load_refuse(loading, "a model", model);
-    for (size_t i = 0; i < sizeof affixes / sizeof *affixes; ++i) {
-        const char *affix = bo_load_text(model, affixes[i]);
-        if (affix && *affix)
-            return bo_fail(loading->context, BO_UNSUPPORTED, "%s: a model with a %s (\"%.40s\") is not supported",
-                           loading->where, affixes[i], affix);
-    }
+    BO_TRY(find_type(loading, model));
     if (cJSON_IsNumber(dropout) && dropout->valuedouble != 0)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: a model with dropout (%g) is not supported",
                        loading->where, dropout->valuedouble);
+    if (tokenizer->model == BO_MODEL_BPE || tokenizer->model == BO_MODEL_WORDPIECE)
+        BO_TRY(load_affix(loading, model, "continuing_subword_prefix", &tokenizer->word_prefix));
+    if (tokenizer->model == BO_MODEL_BPE)
+        BO_TRY(load_affix(loading, model, "end_of_word_suffix", &tokenizer->word_suffix));
     tokenizer->byte_fallback = bo_load_flag(model, "byte_fallback", false);
     tokenizer->fuse_unknown = bo_load_flag(model, "fuse_unk", false);
     tokenizer->ignore_merges = bo_load_flag(model, "ignore_merges", false);
+    tokenizer->most_chars = 100;
+    bo_json_size(cJSON_GetObjectItemCaseSensitive(model, "max_input_chars_per_word"), &tokenizer->most_chars);
+    choose_byte_level(tokenizer);
     return BO_OK;
 }
 
@@ -58,32 +98,55 @@ static bo_status check_id(const bo_loading *loading, const char *token, const cJ
     return BO_OK;
 }
 
+/* The text of a token, which may contain NUL; text NULL: none. */
+typedef struct bo_name {
+    const char *text;
+    size_t length;
+} bo_name;
+
 /* Names token `id` `text`; the same name may have been set before. */
-static bo_status name_id(const bo_loading *loading, const char **names, size_t id, const char *text)
+static bo_status name_id(const bo_loading *loading, bo_name *names, size_t id, const char *text)
 {
-    if (names[id] && strcmp(names[id], text) != 0)
+    const bo_name name = {text, bo_load_length(loading, text)};
+    if (names[id].text && (names[id].length != name.length || memcmp(names[id].text, text, name.length) != 0))
         return bo_fail(loading->context, BO_FORMAT, "%s: the tokens \"%.80s\" and \"%.80s\" have the same id, %zu",
-                       loading->where, names[id], text, id);
-    names[id] = text;
+                       loading->where, names[id].text, text, id);
+    names[id] = name;
     return BO_OK;
 }
 
-static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *added, const char **names, size_t most)
+/* The token of an item of the vocabulary: a member {"a": 0}, or in Unigram the pair ["a", score]. */
+static const char *vocab_text(const cJSON *item, bool pairs)
 {
+    if (!pairs) return item->string;
+    const cJSON *text = cJSON_IsArray(item) ? item->child : NULL;
+    return cJSON_IsString(text) && cJSON_IsNumber(text->next) ? text->valuestring : NULL;
+}
+
+static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *added, bo_name *names, size_t most)
+{
+    const bool pairs = loading->tokenizer->model == BO_MODEL_UNIGRAM;
     const cJSON *item;
-    size_t id, vocab_size = 0;
+    size_t id = 0, vocab_size = 0, place = 0;
     cJSON_ArrayForEach(item, vocab)
     {
-        BO_TRY(check_id(loading, item->string, item, most, &id));
-        if (names[id]) return bad_id(loading, item->string, "is also that of another token");
-        names[id] = item->string;
+        const char *text = vocab_text(item, pairs);
+        if (!text)
+            return bo_fail(loading->context, BO_FORMAT, "%s: item %zu of the vocabulary is not a token and its score",
+                           loading->where, place);
+        id = place++;
+        if (!pairs) BO_TRY(check_id(loading, text, item, most, &id));
+        if (names[id].text) return bad_id(loading, text, "is also that of another token");
+        names[id] = (bo_name){text, bo_load_length(loading, text)};
+        loading->tokenizer->in_model[id] = true;
         if (id >= vocab_size) vocab_size = id + 1;
     }
     cJSON_ArrayForEach(item, added)
     {
         const char *content = bo_load_text(item, "content");
-        if (!content || !*content)
+        if (!content)
             return bo_fail(loading->context, BO_FORMAT, "%s: an added token has no \"content\"", loading->where);
+        if (!*content) continue;
         BO_TRY(check_id(loading, content, cJSON_GetObjectItemCaseSensitive(item, "id"), most, &id));
         BO_TRY(name_id(loading, names, id, content));
         if (id >= vocab_size) vocab_size = id + 1;
@@ -92,99 +155,51 @@ static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *
     return BO_OK;
 }
 
-/* Stores the texts by id and the ids by text. An id without a token has an empty text, which no lookup finds. */
-static bo_status keep_texts(bo_loading *loading, const char **names)
+/* Stores the texts by id and the ids by text. An id without a token has an empty text, which no lookup finds. A
+ * Unigram vocabulary may contain a text twice; the last one counts. */
+static bo_status keep_texts(bo_loading *loading, const bo_name *names)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
     size_t bytes = 0;
-    for (size_t i = 0; i < tokenizer->vocab; ++i) bytes += names[i] ? strlen(names[i]) : 0;
+    for (size_t i = 0; i < tokenizer->vocab; ++i) bytes += names[i].length;
     BO_TRY(bo_spellings_create(loading->context, tokenizer->vocab, bytes, &tokenizer->texts));
     BO_TRY(bo_lookup_create(loading->context, tokenizer->vocab, &tokenizer->by_text));
     for (size_t i = 0; i < tokenizer->vocab; ++i) {
-        const char *text = names[i] ? names[i] : "";
-        size_t length = strlen(text);
+        const char *text = names[i].text ? names[i].text : "";
+        const size_t length = names[i].length;
         bo_spellings_add(&tokenizer->texts, text, length);
-        hash_bytes(loading, text, length + 1);
+        bo_load_hash(loading, text, length);
+        bo_load_hash(loading, "", 1);
         if (length > tokenizer->longest) tokenizer->longest = length;
-        if (length > 0 && bo_lookup_add(&tokenizer->by_text, &tokenizer->texts, (int32_t)i) >= 0)
+        if (length == 0 || bo_lookup_add(&tokenizer->by_text, &tokenizer->texts, (int32_t)i) < 0) continue;
+        if (tokenizer->model != BO_MODEL_UNIGRAM || !tokenizer->in_model[i])
             return bad_id(loading, text, "is defined twice with different values");
+        bo_lookup_replace(&tokenizer->by_text, &tokenizer->texts, (int32_t)i);
     }
     return BO_OK;
-}
-
-/* ---- added tokens ------------------------------------------------------------------------------------------------ */
-
-/* The sort key of added tokens. */
-typedef struct bo_added_text {
-    bo_added added;
-    const char *text;
-} bo_added_text;
-
-static int compare_added(const void *a, const void *b)
-{
-    const char *left = ((const bo_added_text *)a)->text, *right = ((const bo_added_text *)b)->text;
-    if (*left != *right) return (unsigned char)*left < (unsigned char)*right ? -1 : 1;
-    size_t first = strlen(left), second = strlen(right);
-    return first != second ? (first > second ? -1 : 1) : strcmp(left, right);
-}
-
-static bo_status sort_added(bo_loading *loading, const cJSON *list, bo_added_text *sorted, size_t count)
-{
-    bo_tokenizer *tokenizer = loading->tokenizer;
-    const cJSON *item;
-    size_t at = 0;
-    cJSON_ArrayForEach(item, list)
-    {
-        const char *text = bo_load_text(item, "content");
-        if (bo_load_flag(item, "single_word", false))
-            return bo_fail(loading->context, BO_UNSUPPORTED,
-                           "%s: the added token \"%.80s\" is a \"single_word\", which is not supported", loading->where,
-                           text);
-        bo_added added = {bo_tokenizer_find(tokenizer, text), bo_load_flag(item, "special", false),
-                          bo_load_flag(item, "lstrip", false), bo_load_flag(item, "rstrip", false)};
-        sorted[at++] = (bo_added_text){added, text};
-    }
-    qsort(sorted, count, sizeof *sorted, compare_added);
-    for (size_t i = 0; i < count; ++i) {
-        tokenizer->added[i] = sorted[i].added;
-        ++tokenizer->added_from[(unsigned char)*sorted[i].text + 1];
-    }
-    for (size_t b = 0; b < 256; ++b) tokenizer->added_from[b + 1] += tokenizer->added_from[b];
-    tokenizer->added_count = count;
-    return BO_OK;
-}
-
-static bo_status load_added(bo_loading *loading, const cJSON *list)
-{
-    size_t count = (size_t)cJSON_GetArraySize(list);
-    loading->tokenizer->added = bo_alloc(loading->context, count, sizeof(bo_added), "added tokens");
-    bo_added_text *sorted = bo_alloc(loading->context, count, sizeof *sorted, "added tokens");
-    bo_status status = loading->tokenizer->added && sorted ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = sort_added(loading, list, sorted, count);
-    bo_free(sorted);
-    return status;
 }
 
 /* ---- merges ------------------------------------------------------------------------------------------------------ */
 
 /* The two sides of a merge: ["a", "b"] or "a b". */
-static bool merge_sides(const cJSON *item, const char *side[2], size_t length[2])
+static bool merge_sides(const bo_loading *loading, const cJSON *item, const char *side[2], size_t length[2])
 {
     if (cJSON_IsArray(item)) {
         const cJSON *first = item->child, *second = first ? first->next : NULL;
         if (!cJSON_IsString(first) || !cJSON_IsString(second) || second->next) return false;
         side[0] = first->valuestring;
         side[1] = second->valuestring;
-        length[0] = strlen(side[0]);
-        length[1] = strlen(side[1]);
+        length[0] = bo_load_length(loading, side[0]);
+        length[1] = bo_load_length(loading, side[1]);
         return true;
     }
-    const char *blank = cJSON_IsString(item) ? strchr(item->valuestring, ' ') : NULL;
+    char *blank = cJSON_IsString(item) ? strchr(item->valuestring, ' ') : NULL;
     if (!blank || strchr(blank + 1, ' ')) return false;
+    *blank = 0;
     side[0] = item->valuestring;
     side[1] = blank + 1;
-    length[0] = (size_t)(blank - side[0]);
-    length[1] = strlen(side[1]);
+    length[0] = bo_load_length(loading, side[0]);
+    length[1] = bo_load_length(loading, side[1]);
     return true;
 }
 
@@ -194,14 +209,15 @@ static bo_status load_merge(bo_loading *loading, const cJSON *item, size_t rank,
     const char *side[2];
     size_t length[2];
     int32_t ids[3] = {-1, -1, -1};
-    if (!merge_sides(item, side, length))
+    if (!merge_sides(loading, item, side, length))
         return bo_fail(loading->context, BO_FORMAT, "%s: merge %zu is not a pair of tokens", loading->where, rank);
-    bool fits = length[0] + length[1] <= tokenizer->longest;
-    if (fits) {
+    /* the prefix of the right side is not part of the joined token */
+    const size_t prefix = tokenizer->word_prefix ? strlen(tokenizer->word_prefix) : 0;
+    if (length[1] >= prefix && length[0] + length[1] - prefix <= tokenizer->longest) {
         memcpy(joined, side[0], length[0]);
-        memcpy(joined + length[0], side[1], length[1]);
-        for (int s = 0; s < 2; ++s) ids[s] = bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, side[s], length[s]);
-        ids[2] = bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, joined, length[0] + length[1]);
+        memcpy(joined + length[0], side[1] + prefix, length[1] - prefix);
+        for (int s = 0; s < 2; ++s) ids[s] = bo_tokenizer_symbol(tokenizer, side[s], length[s]);
+        ids[2] = bo_tokenizer_symbol(tokenizer, joined, length[0] + length[1] - prefix);
     }
     if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
         return bo_fail(loading->context, BO_FORMAT,
@@ -209,7 +225,7 @@ static bo_status load_merge(bo_loading *loading, const cJSON *item, size_t rank,
                        rank, (int)(length[0] < 80 ? length[0] : 80), side[0], (int)(length[1] < 80 ? length[1] : 80),
                        side[1]);
     bo_merges_add(&loading->tokenizer->merges, (bo_merge){bo_pair(ids[0], ids[1]), (uint32_t)rank, ids[2]});
-    hash_bytes(loading, ids, sizeof ids);
+    bo_load_hash(loading, ids, sizeof ids);
     return BO_OK;
 }
 
@@ -225,6 +241,7 @@ static bo_status load_merges(bo_loading *loading, const cJSON *list)
     cJSON_ArrayForEach(item, list)
     {
         if (status != BO_OK) break;
+        if (cJSON_IsString(item) && strncmp(item->valuestring, "#version", 8) == 0) continue; /* a comment */
         status = load_merge(loading, item, rank++, joined);
     }
     bo_free(joined);
@@ -233,51 +250,98 @@ static bo_status load_merges(bo_loading *loading, const cJSON *list)
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
-static int32_t find(const bo_tokenizer *tokenizer, const char *text, size_t length)
-{
-    return bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, text, length);
-}
-
-/* The initial symbols of bytes and single ASCII characters. */
-static bo_status find_symbols(bo_loading *loading, const cJSON *model)
+static bo_status find_unknown(bo_loading *loading, const cJSON *model)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    for (unsigned b = 0; b < 256; ++b) {
-        char name[8], letter[BO_LETTER_BYTES], byte = (char)b;
-        if (tokenizer->byte_level) {
-            tokenizer->byte_ids[b] = find(tokenizer, letter, bo_letter_write((unsigned char)b, letter));
-        } else {
-            snprintf(name, sizeof name, "<0x%02X>", b);
-            tokenizer->byte_ids[b] = find(tokenizer, name, strlen(name));
-        }
-        if (b < 128) tokenizer->ascii_ids[b] = find(tokenizer, &byte, 1);
-    }
     const char *unknown = bo_load_text(model, "unk_token");
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(model, "unk_id");
+    if (tokenizer->model == BO_MODEL_UNIGRAM) {
+        size_t id;
+        if (!number || cJSON_IsNull(number)) return BO_OK;
+        if (!bo_json_size(number, &id) || id >= tokenizer->vocab || !tokenizer->in_model[id])
+            return bo_fail(loading->context, BO_FORMAT, "%s: the \"unk_id\" is not in the vocabulary", loading->where);
+        tokenizer->unknown = (int32_t)id;
+        return BO_OK;
+    }
     if (!unknown) return BO_OK;
-    tokenizer->unknown = bo_tokenizer_find(tokenizer, unknown);
-    if (tokenizer->unknown < 0)
+    tokenizer->unknown = bo_tokenizer_symbol(tokenizer, unknown, strlen(unknown));
+    if (bo_tokenizer_find(tokenizer, unknown) < 0)
         return bo_fail(loading->context, BO_FORMAT, "%s: the unknown token \"%.80s\" is not in the vocabulary",
                        loading->where, unknown);
     return BO_OK;
 }
 
+/* The initial symbols of bytes and single ASCII characters. */
+static void find_symbols(bo_tokenizer *tokenizer)
+{
+    for (unsigned b = 0; b < 256; ++b) {
+        char name[8], letter[BO_LETTER_BYTES], byte = (char)b;
+        snprintf(name, sizeof name, "<0x%02X>", b);
+        tokenizer->byte_ids[b] = tokenizer->byte_level
+                                     ? bo_tokenizer_symbol(tokenizer, letter, bo_letter_write((unsigned char)b, letter))
+                                     : bo_tokenizer_symbol(tokenizer, name, strlen(name));
+        if (b < 128) tokenizer->ascii_ids[b] = bo_tokenizer_symbol(tokenizer, &byte, 1);
+    }
+}
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+/* Unigram: a character without a token is 10 less probable, as a logarithm, than the least probable token. */
+static bo_status load_scores(bo_loading *loading, const cJSON *vocab)
+{
+    enum { UNKNOWN_PENALTY = 10 };
+    bo_tokenizer *tokenizer = loading->tokenizer;
+    double least = INFINITY;
+    const cJSON *item;
+    size_t id = 0;
+    tokenizer->scores = bo_alloc(loading->context, tokenizer->vocab, sizeof *tokenizer->scores, "a vocabulary");
+    if (!tokenizer->scores) return BO_MEMORY;
+    BO_TRY(bo_trie_create(loading->context, tokenizer->texts.starts[tokenizer->vocab], &tokenizer->scored));
+    cJSON_ArrayForEach(item, vocab)
+    {
+        size_t length;
+        const double score = item->child->next->valuedouble;
+        const char *text = bo_spelling_at(&tokenizer->texts, id, &length);
+        if (!isfinite(score))
+            return bo_fail(loading->context, BO_FORMAT, "%s: the score of token %zu is not finite", loading->where, id);
+        bo_trie_add(&tokenizer->scored, text, length, (int32_t)id);
+        tokenizer->scores[id++] = score;
+        if (score < least) least = score;
+        bo_load_hash(loading, &score, sizeof score);
+    }
+    tokenizer->unknown_score = least - UNKNOWN_PENALTY;
+    return BO_OK;
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+static bo_status load_vocab(bo_loading *loading, const cJSON *vocab, const cJSON *added)
+{
+    const size_t most = 2 * (size_t)(cJSON_GetArraySize(vocab) + cJSON_GetArraySize(added)) + SPARE_IDS;
+    bo_name *names = bo_alloc(loading->context, most, sizeof *names, "a vocabulary");
+    loading->tokenizer->in_model = bo_alloc(loading->context, most, sizeof(bool), "a vocabulary");
+    bo_status status = names && loading->tokenizer->in_model ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = name_ids(loading, vocab, added, names, most);
+    if (status == BO_OK) status = keep_texts(loading, names);
+    bo_free(names);
+    return status;
+}
+
 bo_status bo_load_model(bo_loading *loading, const cJSON *model, const cJSON *added)
 {
+    bo_tokenizer *tokenizer = loading->tokenizer;
     const cJSON *vocab = cJSON_GetObjectItemCaseSensitive(model, "vocab");
     BO_TRY(load_options(loading, model));
-    if (!cJSON_IsObject(vocab) || !vocab->child)
+    if (!(tokenizer->model == BO_MODEL_UNIGRAM ? cJSON_IsArray(vocab) : cJSON_IsObject(vocab)) || !vocab->child)
         return bo_fail(loading->context, BO_FORMAT, "%s: the model has no vocabulary", loading->where);
     if (added && !cJSON_IsArray(added) && !cJSON_IsNull(added))
         return bo_fail(loading->context, BO_FORMAT, "%s: \"added_tokens\" is not a list", loading->where);
-    size_t most = 2 * (size_t)(cJSON_GetArraySize(vocab) + cJSON_GetArraySize(added)) + SPARE_IDS;
-    const char **names = bo_alloc(loading->context, most, sizeof *names, "a vocabulary");
-    if (!names) return BO_MEMORY;
-    bo_status status = name_ids(loading, vocab, added, names, most);
-    if (status == BO_OK) status = keep_texts(loading, names);
-    bo_free(names);
-    BO_TRY(status);
-    BO_TRY(load_added(loading, added));
-    BO_TRY(load_merges(loading, cJSON_GetObjectItemCaseSensitive(model, "merges")));
-    BO_TRY(find_symbols(loading, model));
-    return bo_cut_points_find(loading->context, loading->tokenizer);
+    BO_TRY(load_vocab(loading, vocab, added));
+    BO_TRY(bo_load_added(loading, added));
+    if (tokenizer->model == BO_MODEL_BPE)
+        BO_TRY(load_merges(loading, cJSON_GetObjectItemCaseSensitive(model, "merges")));
+    if (tokenizer->model == BO_MODEL_UNIGRAM) BO_TRY(load_scores(loading, vocab));
+    find_symbols(tokenizer);
+    BO_TRY(find_unknown(loading, model));
+    return bo_cut_points_find(loading->context, tokenizer);
 }

@@ -36,8 +36,14 @@ static void free_steps(bo_tokenizer *tokenizer)
     for (size_t i = 0; i < tokenizer->normalizer_count; ++i) {
         bo_pattern_free(&tokenizer->normalizers[i].pattern);
         bo_free(tokenizer->normalizers[i].content);
+        bo_charsmap_free(&tokenizer->normalizers[i].charsmap);
     }
     for (size_t i = 0; i < tokenizer->splitter_count; ++i) bo_pattern_free(&tokenizer->splitters[i].pattern);
+    for (size_t i = 0; i < tokenizer->decoder_count; ++i) {
+        bo_pattern_free(&tokenizer->decoders[i].pattern);
+        bo_free(tokenizer->decoders[i].from);
+        bo_free(tokenizer->decoders[i].to);
+    }
 }
 
 void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
@@ -49,8 +55,16 @@ void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
     bo_free(tokenizer->by_text.slots);
     bo_free(tokenizer->merges.slots);
     bo_free(tokenizer->joints.slots);
+    bo_free(tokenizer->in_model);
+    bo_free(tokenizer->added_of);
     bo_free(tokenizer->added);
-    bo_free(tokenizer->stripped);
+    for (int i = 0; i < 2; ++i) bo_trie_free(&tokenizer->finders[i]);
+    bo_spellings_free(&tokenizer->patterns);
+    bo_pattern_free(&tokenizer->word);
+    bo_free(tokenizer->word_prefix);
+    bo_free(tokenizer->word_suffix);
+    bo_trie_free(&tokenizer->scored);
+    bo_free(tokenizer->scores);
     bo_free(tokenizer->frame);
     bo_free(tokenizer->source);
     bo_free(tokenizer);
@@ -74,6 +88,13 @@ int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer)
 uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer)
 {
     return tokenizer ? tokenizer->fingerprint : 0;
+}
+
+bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id)
+{
+    if (!tokenizer || tokenizer->bytes || id < 0 || (size_t)id >= tokenizer->vocab) return false;
+    const int32_t added = tokenizer->added_of[id];
+    return added >= 0 && tokenizer->added[added].special;
 }
 
 int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token)
@@ -101,7 +122,7 @@ bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer)
 {
     const bo_splitter *splitter = &tokenizer->splitters[0];
     if (!tokenizer->byte_level || tokenizer->normalizer_count > 0 || tokenizer->splitter_count != 1 ||
-        splitter->prefixing != BO_PREFIX_NEVER || !splitter->pattern.text ||
+        splitter->prefixing != BO_PREFIX_NEVER || splitter->cut != BO_CUT_PATTERN ||
         strcmp(splitter->pattern.text, bo_gpt2_pattern) != 0)
         return false;
     for (size_t i = 0; i < tokenizer->added_count; ++i) {
@@ -170,38 +191,6 @@ bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tok
     memcpy(ids->items, tokenizer->frame, before * sizeof *ids->items);
     memcpy(ids->items + before + ids->count, tokenizer->frame + before, after * sizeof *ids->items);
     ids->count += before + after;
-    return BO_OK;
-}
-
-bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                              char **out, size_t *bytes)
-{
-    if (out) *out = NULL;
-    if (bytes) *bytes = 0;
-    BO_REQUIRE(context, tokenizer, out, bytes);
-    BO_REQUIRE_IF(context, count > 0, ids);
-    size_t total = 0, length;
-    for (size_t i = 0; i < count; ++i) {
-        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->vocab)
-            return bo_fail(context, BO_INVALID, "token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
-                           tokenizer->vocab - 1);
-        bo_tokenizer_piece(tokenizer, ids[i], &length);
-        total += length;
-    }
-    char *text = bo_alloc_raw(context, total + 1, 1, "text");
-    if (!text) return BO_MEMORY;
-    for (size_t i = 0, at = 0; i < count; ++i, at += length) {
-        const char *piece = bo_tokenizer_piece(tokenizer, ids[i], &length);
-        memcpy(text + at, piece, length);
-    }
-    if (tokenizer->stripped) {
-        const char *kept = text;
-        bo_strip_ends(tokenizer->stripped, tokenizer->strip_start, tokenizer->strip_stop, &kept, &total);
-        memmove(text, kept, total);
-    }
-    text[total] = 0;
-    *out = text;
-    *bytes = total;
     return BO_OK;
 }
 

@@ -2,12 +2,15 @@
 #ifndef BO_TEXT_TOKENIZER_H
 #define BO_TEXT_TOKENIZER_H
 
+#include "charsmap.h"
 #include "pattern.h"
+#include "trie.h"
+#include "unicode_tables.h"
 #include "vocabulary.h"
 
 #include <bochner/text.h>
 
-enum { BO_MOST_STEPS = 16 };
+enum { BO_MOST_STEPS = 32 };
 
 /* ---- normalization ----------------------------------------------------------------------------------------------- */
 
@@ -15,16 +18,24 @@ typedef enum bo_text_normalizer_kind {
     BO_NORMALIZE_PREPEND,
     BO_NORMALIZE_REPLACE,
     BO_NORMALIZE_FORM,
+    BO_NORMALIZE_STRIP,
     BO_NORMALIZE_LOWERCASE,
-    BO_NORMALIZE_STRIP
+    BO_NORMALIZE_WITHOUT, /* removes a set of characters */
+    BO_NORMALIZE_NMT,
+    BO_NORMALIZE_LETTERS, /* bytes become letters */
+    BO_NORMALIZE_CLEAN,
+    BO_NORMALIZE_IDEOGRAPHS, /* blanks around ideographs */
+    BO_NORMALIZE_CHARSMAP
 } bo_text_normalizer_kind;
 
 typedef struct bo_text_normalizer {
     bo_text_normalizer_kind kind;
-    bo_pattern pattern; /* REPLACE */
-    char *content;      /* PREPEND, REPLACE */
-    int form;           /* FORM: options of utf8proc */
-    bool left, right;   /* STRIP */
+    bo_pattern pattern;   /* REPLACE */
+    char *content;        /* PREPEND, REPLACE */
+    int form;             /* FORM: options of utf8proc */
+    bool left, right;     /* STRIP */
+    bo_char_set set;      /* WITHOUT */
+    bo_charsmap charsmap; /* CHARSMAP */
 } bo_text_normalizer;
 
 /* ---- splitting into words ---------------------------------------------------------------------------------------- */
@@ -40,15 +51,27 @@ typedef enum bo_behavior {
 
 typedef enum bo_prefixing { BO_PREFIX_NEVER, BO_PREFIX_FIRST, BO_PREFIX_ALWAYS } bo_prefixing;
 
+typedef enum bo_cut {
+    BO_CUT_NOT,
+    BO_CUT_PATTERN,
+    BO_CUT_SPACES,      /* each white-space character is a match */
+    BO_CUT_NUMERIC,     /* each digit */
+    BO_CUT_PUNCTUATION, /* each punctuation character */
+    BO_CUT_LENGTH       /* every `chars` characters */
+} bo_cut;
+
 /* First the blanks are replaced and the prefix is added to a text that does not begin with it; then the text is
- * split. */
+ * split; then the bytes of the parts become letters. */
 typedef struct bo_splitter {
     char blank[8];  /* "": blanks are kept */
     char prefix[8]; /* a blank, or the replacement of blanks */
     bo_prefixing prefixing;
-    bo_pattern pattern; /* text NULL: no splitting */
+    bo_cut cut;
+    bo_pattern pattern;
     bo_behavior behavior;
-    bool invert; /* the text between matches counts as matched */
+    bool invert;  /* the text between matches counts as matched */
+    bool letters; /* the bytes of the parts become letters for the next steps */
+    size_t chars;
 } bo_splitter;
 
 /* ---- tokens that are found in the text first --------------------------------------------------------------------- */
@@ -56,6 +79,8 @@ typedef struct bo_splitter {
 typedef struct bo_added {
     int32_t id;
     bool special, left, right; /* left, right: includes the white space on that side */
+    bool word;                 /* only between characters that are not part of words */
+    bool normalized;           /* found in the normalized text */
 } bo_added;
 
 /* Pairs of characters that some merge joins: the last one of its left side and the first one of its right side
@@ -65,7 +90,30 @@ typedef struct bo_joints {
     size_t mask;
 } bo_joints;
 
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
+
+typedef enum bo_decoder_kind {
+    BO_DECODE_LETTERS,   /* letters become bytes, and all tokens one */
+    BO_DECODE_REPLACE,   /* matches of `pattern` become `to` */
+    BO_DECODE_BYTES,     /* <0x0A> becomes a byte */
+    BO_DECODE_STRIP,     /* removes `from` at most `start` times from the start and `stop` times from the end */
+    BO_DECODE_FUSE,      /* all tokens become one */
+    BO_DECODE_METASPACE, /* `from` becomes a blank, but with `flag` not in the first token */
+    BO_DECODE_WORDPIECE, /* a blank before tokens that do not start with `from`; `flag`: without blanks before signs */
+    BO_DECODE_SUFFIX     /* `from` becomes a blank, but not in the last token */
+} bo_decoder_kind;
+
+typedef struct bo_decoder {
+    bo_decoder_kind kind;
+    bo_pattern pattern;
+    char *from, *to;
+    size_t start, stop;
+    bool flag;
+} bo_decoder;
+
 /* ---- the tokenizer ----------------------------------------------------------------------------------------------- */
+
+typedef enum bo_token_model { BO_MODEL_BPE, BO_MODEL_UNIGRAM, BO_MODEL_WORDPIECE, BO_MODEL_WORDS } bo_token_model;
 
 struct bo_tokenizer {
     bool bytes;   /* every byte is a token; then only vocab, end and fingerprint are used */
@@ -78,30 +126,49 @@ struct bo_tokenizer {
     bo_spellings texts;  /* by id, as spelled in the vocabulary */
     bo_spellings pieces; /* by id, as they appear in running text */
     bo_lookup by_text;
-    size_t longest; /* bytes of the longest text */
+    bool *in_model;    /* by id: whether the model has the token, which may also be an added one */
+    int32_t *added_of; /* by id: the number of the added token; -1: none */
+    size_t longest;    /* bytes of the longest text */
 
-    bo_added *added; /* sorted by the first byte of their texts, longest first */
+    bo_added *added; /* in the order of the file */
     size_t added_count;
-    size_t added_from[257]; /* those that begin with byte b are added_from[b] to added_from[b + 1] */
+    bo_trie finders[2];    /* added tokens by the text to find: in the input, and in the normalized text */
+    bo_spellings patterns; /* those texts, by number of the added token */
+    bo_pattern word;       /* a character of a word, if some added token needs it */
 
     bo_text_normalizer normalizers[BO_MOST_STEPS];
     size_t normalizer_count;
     bo_splitter splitters[BO_MOST_STEPS];
     size_t splitter_count;
+    bool leads; /* some splitter adds a prefix to the first word only */
 
+    bo_token_model model;
     bo_merges merges;
     bo_joints joints;
-    bool byte_level; /* symbols are bytes, spelled as letters; otherwise characters */
+    bool byte_level; /* the last splitter makes letters of bytes, and symbols are looked up by byte */
     bool byte_fallback, fuse_unknown, ignore_merges;
-    int32_t unknown;       /* -1: unknown characters cannot be encoded */
-    int32_t byte_ids[256]; /* the symbol of a byte: its letter, or <0x0A> with byte fallback; -1: none */
+    char *word_prefix, *word_suffix; /* of symbols that do not begin a word, and that end one; NULL: none */
+    int32_t unknown;                 /* -1: unknown characters cannot be encoded */
+    int32_t byte_ids[256];           /* the symbol of a byte: its letter, or <0x0A> with byte fallback; -1: none */
     int32_t ascii_ids[128];
+    bo_trie scored; /* Unigram: the ids by text */
+    double *scores; /* Unigram: log-probabilities by id */
+    double unknown_score;
+    size_t most_chars; /* WordPiece: longer words are unknown */
 
-    char *stripped; /* removed from the start and end of decoded text, at most the given number of times */
-    size_t strip_start, strip_stop;
+    bool decodes; /* false: the texts of tokens are separated by blanks */
+    bo_decoder decoders[BO_MOST_STEPS];
+    size_t decoder_count;
     int32_t *frame; /* special tokens before and after a text, on request */
     size_t frame_before, frame_after;
 };
+
+/* The id of a token of the model; -1: none. */
+static inline int32_t bo_tokenizer_symbol(const bo_tokenizer *tokenizer, const char *text, size_t length)
+{
+    const int32_t id = bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, text, length);
+    return id >= 0 && tokenizer->in_model[id] ? id : -1;
+}
 
 /* Reads tokenizer.json from memory. where: prefix of messages. */
 bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char *text, size_t length,
@@ -110,9 +177,6 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
 /* True if a text may be encoded in parts that end where a blank follows a non-blank ASCII character: no word spans that
  * position. */
 bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer);
-
-/* Removes `content` from the start of the text at most `start` times, and from its end at most `stop` times. */
-void bo_strip_ends(const char *content, size_t start, size_t stop, const char **text, size_t *length);
 
 /* Makes space for `more` ids. */
 bo_status bo_ids_reserve(bo_context *context, bo_ids *ids, size_t more);

@@ -1,5 +1,6 @@
 /* UTF-8: validation, white space, and the letters that represent bytes. */
 #include "unicode.h"
+#include "unicode_tables.h"
 
 #include <bochner/base.h>
 #include <string.h>
@@ -52,15 +53,44 @@ size_t bo_utf8_invalid(const char *text, size_t length)
     return at;
 }
 
+uint32_t bo_utf8_point(const char *text, size_t bytes)
+{
+    const unsigned char *b = (const unsigned char *)text;
+    if (bytes == 1) return b[0];
+    if (bytes == 2) return (uint32_t)(b[0] & 0x1F) << 6 | (b[1] & 0x3F);
+    if (bytes == 3) return (uint32_t)(b[0] & 0x0F) << 12 | (uint32_t)(b[1] & 0x3F) << 6 | (b[2] & 0x3F);
+    return (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3F) << 12 | (uint32_t)(b[2] & 0x3F) << 6 | (b[3] & 0x3F);
+}
+
+bool bo_point_space(uint32_t point)
+{
+    if (point < 0x80) return point == ' ' || (point >= 9 && point <= 13);
+    return point == 0x85 || point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) ||
+           point == 0x2028 || point == 0x2029 || point == 0x202F || point == 0x205F || point == 0x3000;
+}
+
 bool bo_utf8_space(const char *text, size_t length, size_t *bytes)
 {
-    utf8proc_int32_t point = 0;
     *bytes = bo_utf8_length(text, length);
-    if (*bytes == 0) return false;
-    utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)*bytes, &point);
-    if ((point >= 9 && point <= 13) || point == 0x85) return true;
-    utf8proc_category_t category = utf8proc_category(point);
-    return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
+    return *bytes > 0 && bo_point_space(bo_utf8_point(text, *bytes));
+}
+
+size_t bo_utf8_stand_in(const char *text, size_t length, char *out)
+{
+    size_t first = length;
+    for (size_t at = 0, bytes; at < length; at += bytes) {
+        const unsigned char byte = (unsigned char)text[at];
+        bytes = 1;
+        if (byte < 0xE0) continue; /* ASCII, and characters of two bytes: none has a stand-in */
+        bytes = byte < 0xF0 ? 3 : 4;
+        if ((byte >= 0xE4 && byte <= 0xE9) || bytes > length - at) continue; /* ideographs */
+        const uint32_t point = bo_char_stand_in(bo_utf8_point(text + at, bytes));
+        if (!point) continue;
+        if (first == length) first = at;
+        if (!out) break;
+        utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)out + at);
+    }
+    return first;
 }
 
 /* ---- letters ----------------------------------------------------------------------------------------------------- */

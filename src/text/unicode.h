@@ -18,6 +18,13 @@ bool bo_utf8_blank(const char *text, size_t length); /* true if the text is all 
 int bo_utf8_control(const char *text, size_t length);
 bool bo_utf8_has_control(const char *text, size_t length);
 
+/* The position of the first character that has a stand-in (unicode_tables.h); `length` if there is none. If `out` is not
+ * NULL, replaces all of them in it; it has the same bytes as the text or is the text. */
+size_t bo_utf8_stand_in(const char *text, size_t length, char *out);
+/* The code point of a character of `bytes` bytes (bo_utf8_length). */
+uint32_t bo_utf8_point(const char *text, size_t bytes);
+bool bo_point_space(uint32_t point); /* White_Space */
+
 /* GPT-2's letters: a byte that prints in Latin-1 represents itself; the others are U+0100, U+0101, … in order. */
 enum { BO_LETTER_BYTES = 2 };
 size_t bo_letter_write(unsigned char byte, char *out); /* writes UTF-8 of 1 or 2 bytes and returns their number */

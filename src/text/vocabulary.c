@@ -85,6 +85,13 @@ int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t in
     return there;
 }
 
+void bo_lookup_replace(bo_lookup *lookup, const bo_spellings *strings, int32_t index)
+{
+    size_t length;
+    const char *text = bo_spelling_at(strings, (size_t)index, &length);
+    lookup->slots[place_of(lookup, strings, text, length)] = index;
+}
+
 bo_status bo_merges_create(bo_context *context, size_t count, bo_merges *out)
 {
     size_t places = places_for(count);

@@ -34,6 +34,8 @@ bo_status bo_lookup_create(bo_context *context, size_t count, bo_lookup *out);
 int32_t bo_lookup_find(const bo_lookup *lookup, const bo_spellings *strings, const char *text, size_t length);
 /* Adds string `index`. Returns the number of an equal string that is already present, or -1. */
 int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t index);
+/* String `index` takes the place of the equal one that is present. */
+void bo_lookup_replace(bo_lookup *lookup, const bo_spellings *strings, int32_t index);
 
 /* The adjacent symbols left and right become id; lower ranks first. */
 typedef struct bo_merge {

@@ -4,6 +4,7 @@
 
 #include "testing.h"
 #include <bochner/bochner.h>
+#include "foreign.h"
 #include <ftw.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@ enum { DIM = 2, ROWS = 16, BYTES = 1 << 16 };
 
 /* Objects and valid descriptors. The pointers of descriptors belong to other members. */
 typedef struct objects {
-    char folder[512], path[600];
+    char folder[512], path[600], foreign[600], converted[600];
     float x[ROWS * DIM];
     double y[ROWS];
     const char *paths[1];
@@ -53,6 +54,8 @@ typedef struct objects {
     bo_optimizer *optimizer;
     bo_tokenizer_desc tokenizer_desc;
     bo_tokenizer *tokenizer;
+    bo_chat_template_desc chat_template_desc;
+    bo_chat_template *chat_template;
     bo_corpus_desc corpus_desc;
     bo_corpus *corpus;
     bo_batches_desc batches_desc;
@@ -63,6 +66,8 @@ typedef struct objects {
     bo_model_desc model_desc;
     bo_model *model, *used_model; /* sessions and trainers use the second one, so that the first may change */
     bo_session *session;
+    bo_convert_desc convert_desc;
+    bo_conversion *conversion;
     bo_sampler *sampler;
     bo_lanes_desc lanes_desc;
     bo_lanes *lanes;
@@ -156,6 +161,8 @@ static inline void objects_make_texts(objects *o)
     bo_context *c = o->context;
     o->tokenizer_desc = (bo_tokenizer_desc){.vocab = 260};
     assert_ok(c, bo_tokenizer_create(c, &o->tokenizer));
+    o->chat_template_desc = (bo_chat_template_desc){.text = "{{ messages }}"};
+    assert_ok(c, bo_chat_template_create(c, &o->chat_template_desc, &o->chat_template));
     o->corpus_desc =
         (bo_corpus_desc){.tokenizer = o->tokenizer, .memory = CORPUS_TEXT, .memory_bytes = sizeof CORPUS_TEXT - 1};
     assert_ok(c, bo_corpus_open(c, &o->corpus_desc, &o->corpus));
@@ -197,6 +204,18 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_widths_measure(c, &o->widths_desc, &o->widths));
 }
 
+static inline void objects_make_conversion(objects *o)
+{
+    bo_context *c = o->context;
+    foreign_bytes bytes = tiny_gguf();
+    snprintf(o->foreign, sizeof o->foreign, "%s/model.gguf", o->folder);
+    snprintf(o->converted, sizeof o->converted, "%s/converted", o->folder);
+    assert_ok(c, bo_file_save(c, o->foreign, bytes.data, bytes.size));
+    free(bytes.data);
+    o->convert_desc = (bo_convert_desc){.from = o->foreign, .to = o->converted};
+    assert_ok(c, bo_conversion_open(c, &o->convert_desc, &o->conversion));
+}
+
 static inline void objects_make(objects *o)
 {
     const char *base = getenv("TMPDIR");
@@ -213,6 +232,7 @@ static inline void objects_make(objects *o)
     objects_make_graph(o);
     objects_make_texts(o);
     objects_make_models(o);
+    objects_make_conversion(o);
 }
 
 static inline int objects_remove(const char *path, const struct stat *about, int kind, struct FTW *where)
@@ -230,6 +250,7 @@ static inline void objects_destroy(objects *o)
     bo_trainer_destroy(o->trainer);
     bo_network_destroy(o->network);
     bo_examples_destroy(o->examples);
+    bo_conversion_close(o->conversion);
     bo_lanes_destroy(o->lanes);
     bo_sampler_destroy(o->sampler);
     bo_session_destroy(o->session);
@@ -239,6 +260,7 @@ static inline void objects_destroy(objects *o)
     bo_texts_close(o->texts);
     bo_corpus_close(o->corpus);
     bo_tokenizer_destroy(o->tokenizer);
+    bo_chat_template_destroy(o->chat_template);
     bo_optimizer_destroy(o->optimizer);
     bo_profile_destroy(o->profile);
     bo_graph_destroy(o->graph);

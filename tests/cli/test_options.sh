@@ -41,7 +41,8 @@ for command in $(grep -vx bench commands) 'bench machines' 'bench attention' 'be
     [ -s examples ] || complain "$command --help-all has no example"
     sed -i 's/--minutes 2/--minutes 0.005/; s/--steps 400/--steps 2/; s/--repeats [0-9]*/--repeats 1/; s/--folds 5/--folds 2/
         s/bench train .*/& --layers 1 --context 64 --gemm 256/; s/bench layers .*/& --gemm 256/; s/--rows 20000/& --stream-features 32 --gemm 256/
-        s/fit .* --stream /&--features 256 /' examples
+        s/fit .* --stream /&--features 256 /
+        /train --data text.txt/ { /--init/! s/$/ --layers 1 --width 32 --heads 2 --context 128 --batch 4/ }' examples
     command -v dot >/dev/null || sed -i 's/--graph \([a-z]*\)\.svg/--graph \1.dot/' examples # an SVG needs Graphviz
     while read -r line; do
         sh -c "$line" >example.out 2>example.err </dev/null || complain "an example of $command fails: $line: $(cat example.err)"

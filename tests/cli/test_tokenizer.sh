@@ -18,7 +18,7 @@ head -c 5000 "$BOCHNER" >binary
 "$BOCHNER" tokenizer encode tokenizer.json --json <binary >ids.json && "$BOCHNER" tokenizer decode tokenizer.json <ids.json |
     cmp - binary || complain "bytes did not come back"
 printf 'the the' | "$BOCHNER" tokenizer encode tokenizer.json --json >out
-grep -qE '^\[[0-9]+, [0-9]+\]$' out || complain "the list: $(cat out)"
+grep -qE '^  "ids": \[[0-9]+, [0-9]+\]$' out || complain "the list: $(cat out)"
 printf 'a<|endoftext|>' | "$BOCHNER" tokenizer encode tokenizer.json >out
 [ "$(awk '{ print NF, $NF }' out)" = "2 0" ] || complain "the special token: $(cat out)"
 printf 'a<|endoftext|>' | "$BOCHNER" tokenizer encode tokenizer.json --plain >out
@@ -31,6 +31,23 @@ echo 'over a dog' | "$BOCHNER" tokenizer encode model | "$BOCHNER" tokenizer dec
 # The reference tokenizer and its first case.
 printf ' leading and trailing ' | "$BOCHNER" tokenizer encode "$BOCHNER_SOURCE/tests/data/gpt2-tiny" >out
 [ "$(cat out)" = "980 341 299 297 257 359 418 299 221" ] || complain "the reference's ids: $(cat out)"
+
+# The template is added unless --no-template is given; decode leaves it out with --skip-special. JSON lines, with NUL.
+cat >framed.json <<'EOF'
+{"added_tokens": [{"id": 0, "content": "<s>", "special": true}], "decoder": {"type": "Fuse"},
+ "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+   "special_tokens": {"<s>": {"ids": [0]}}},
+ "model": {"type": "BPE", "vocab": {"<s>": 0, "a": 1, "b": 2}, "merges": []}}
+EOF
+[ "$(printf 'ab' | "$BOCHNER" tokenizer encode framed.json | tee ids)" = "0 1 2" ] || complain "no template: $(cat ids)"
+[ "$(printf 'ab' | "$BOCHNER" tokenizer encode framed.json --no-template)" = "1 2" ] || complain "--no-template"
+[ "$("$BOCHNER" tokenizer decode framed.json <ids)" = '<s>ab' ] || complain "decoded without the template"
+[ "$("$BOCHNER" tokenizer decode framed.json --skip-special <ids)" = ab ] || complain "--skip-special"
+printf '"the a\\u0000\\ud83d\\ude00"\n{"text": "dog"}\n""\n' | "$BOCHNER" tokenizer encode tokenizer.json --lines >ids.jsonl
+[ "$(wc -l <ids.jsonl)" = 3 ] && grep -qx '{"ids": \[\]}' ids.jsonl || complain "lines of ids: $(cat ids.jsonl)"
+"$BOCHNER" tokenizer decode tokenizer.json --lines <ids.jsonl >out
+printf '{"text": "the a\\u0000😀"}\n{"text": "dog"}\n{"text": ""}\n' | cmp - out || complain "lines of text: $(cat out)"
+fails 1 "standard input, line 1|JSON string" sh -c 'echo b | "$BOCHNER" tokenizer encode tokenizer.json --lines'
 
 # JSON lines and gzip train the same tokenizer as text.
 awk '{ gsub(/"/, "\\\""); printf "%s%s", (NR > 1) ? "\\n" : "{\"text\": \"", $0 } END { print "\"}" }' text.txt >text.jsonl

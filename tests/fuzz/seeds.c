@@ -1,11 +1,13 @@
 /* Seeds of the targets that load Bochner's own files, written by the current library, so that they are never of an
- * older format.
+ * older format, and of models of other programs.
  *
  *     fuzz_seeds FOLDER
  *
- * writes FOLDER/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…, weights/… and adapter_weights/… */
+ * writes FOLDER/features/…, machine/…, embedding/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…, weights/…, adapter_weights/…,
+ * gguf/… and llama2c/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
+#include "foreign_seeds.h"
 #include "runs.h"
 #include <math.h>
 #include <stdio.h>
@@ -258,6 +260,23 @@ static void write_embeddings(seeds *s)
     bo_schema_destroy(schema);
 }
 
+static void write_bytes(seeds *s, const char *kind, const char *name, foreign_bytes bytes)
+{
+    require(s, bo_file_save(s->context, place(s, kind, name), bytes.data, bytes.size));
+    free(bytes.data);
+}
+
+static void write_foreign(seeds *s)
+{
+    write_bytes(s, "gguf", "pieces", tiny_gguf());
+    write_bytes(s, "gguf", "bytes", seed_llama_bpe());
+    write_bytes(s, "gguf", "gpt2", seed_gpt2());
+    write_bytes(s, "gguf", "blocks", seed_blocks());
+    write_bytes(s, "llama2c", "version-0", seed_llama2c(0));
+    write_bytes(s, "llama2c", "version-1", seed_llama2c(1));
+    write_bytes(s, "llama2c", "version-2", seed_llama2c(2));
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -281,6 +300,7 @@ int main(int argc, char **argv)
     write_results(&s);
     write_run(&s);
     write_states(&s);
+    write_foreign(&s);
     bo_context_destroy(s.context);
     return 0;
 }

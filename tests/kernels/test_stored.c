@@ -182,13 +182,99 @@ static void dots_of_few_rows(void **state)
     }
 }
 
+enum { WIDE = 17 * BO_S4_GROUP }; /* numbers of the longest line of codes */
+
+/* Lines of random codes with scales; w receives their numbers. */
+static size_t make_codes(size_t n, float *w, uint8_t *kept)
+{
+    static const int8_t values[] = {BO_S4_VALUES};
+    const size_t stride = bo_s4_line(n);
+    bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 3));
+    for (size_t j = 0; j < LINES; j++) {
+        uint8_t *line = kept + j * stride;
+        for (size_t i = 0; i < bo_s4_groups(n) * BO_S4_BYTES; i++) line[i] = (uint8_t)(bo_rng_uniform(&rng) * 256);
+        for (size_t g = 0; g < bo_s4_groups(n); g++) {
+            float scale = (g % 2 ? -0.0625f : 0.0625f) * (float)(g + j + 1);
+            bo_kernels_find("ref")->round_bf16(1, &scale, (uint16_t *)(uintptr_t)bo_s4_scales(line, n) + g);
+        }
+        for (size_t i = 0; i < n; i++) {
+            size_t g = i / BO_S4_GROUP, inside = i % BO_S4_GROUP;
+            uint8_t pair = line[g * BO_S4_BYTES + inside % BO_S4_BYTES];
+            float scale = (g % 2 ? -0.0625f : 0.0625f) * (float)(g + j + 1);
+            w[j * WIDE + i] = scale * values[inside < BO_S4_BYTES ? pair & 15 : pair >> 4];
+        }
+    }
+    return stride;
+}
+
+static void codes_are_widened(void **state)
+{
+    (void)state;
+    enum { GROUPS = WIDE / BO_S4_GROUP };
+    static float w[LINES * WIDE];
+    static _Alignas(uint16_t) uint8_t kept[LINES * WIDE];
+    float y[GROUPS * BO_S4_GROUP + 1];
+    make_codes((size_t)GROUPS * BO_S4_GROUP, w, kept);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t groups = 0; groups <= GROUPS; groups++) {
+            y[groups * BO_S4_GROUP] = -77;
+            table->widen_s4(groups, kept, bo_s4_scales(kept, (size_t)GROUPS * BO_S4_GROUP), y);
+            for (size_t i = 0; i < groups * BO_S4_GROUP; i++) assert_true(y[i] == w[i]);
+            assert_true(y[groups * BO_S4_GROUP] == -77);
+        }
+    }
+}
+
+/* The sums of a group are exact; groups are added in float32 after two roundings of their factor and one of their sum. */
+static void check_code_dots(const bo_kernels *table, size_t n)
+{
+    enum { LDO = LINES + 2, LENGTH = (WIDE + 63) / 64 * 64 };
+    static float w[LINES * WIDE], out[ROWS * LDO], scales[ROWS * LENGTH / BO_S4_GROUP];
+    static _Alignas(uint16_t) uint8_t kept[LINES * WIDE];
+    static int8_t bytes[ROWS * LENGTH];
+    static int32_t quads[ROWS * LENGTH / 4];
+    const size_t length = (n + 63) / 64 * 64, rows = n % (ROWS + 1), lines = n % (LINES + 1);
+    const size_t ldw = make_codes(n, w, kept);
+    for (size_t i = 0; i < rows * length; i++) {
+        bytes[i] = (int8_t)(i % length < n ? (i % 5 ? (int)(i * i % 255) - 127 : -127) : 0);
+        if (i % 4 == 3) quads[i / 4] = -128 * (bytes[i - 3] + bytes[i - 2] + bytes[i - 1] + bytes[i]);
+        scales[i / BO_S4_GROUP] = 0.01f * (float)(i / BO_S4_GROUP + 1);
+    }
+    for (size_t i = 0; i < ROWS * LDO; i++) out[i] = -77;
+    bo_byte_rows x = {.bytes = bytes, .quads = quads, .scales = scales, .length = length};
+    table->dots_s4(lines, rows, n, kept, ldw, &x, out, LDO);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t j = 0; j < LDO; j++) {
+            double sum = 0, size = 0;
+            for (size_t i = 0; i < n && r < rows && j < lines; i++) {
+                double product =
+                    (double)w[j * WIDE + i] * (double)scales[(r * length + i) / BO_S4_GROUP] * bytes[r * length + i];
+                sum += product, size += fabs(product);
+            }
+            if (r < rows && j < lines)
+                assert_close(out[r * LDO + j], sum, (double)(bo_s4_groups(n) + 8) * 0x1p-24 * size);
+            else
+                assert_true(out[r * LDO + j] == -77);
+        }
+}
+
+static void dots_of_codes(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) check_code_dots(table, n);
+        check_code_dots(table, WIDE - 1); /* more than 16 groups: a vector of scales */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bfloat16_is_the_nearest),
-        cmocka_unit_test(shorts_are_the_nearest),
-        cmocka_unit_test(bytes_are_scaled),
-        cmocka_unit_test(dots_of_few_rows),
+        cmocka_unit_test(bfloat16_is_the_nearest), cmocka_unit_test(shorts_are_the_nearest),
+        cmocka_unit_test(bytes_are_scaled),        cmocka_unit_test(dots_of_few_rows),
+        cmocka_unit_test(codes_are_widened),       cmocka_unit_test(dots_of_codes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

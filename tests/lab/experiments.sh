@@ -6,6 +6,8 @@ may_lack=""
 # Claims about every seed that are known to be false as stated in their source.
 refuted="separation-rank/rounding
     unit-scale/sign-notes"
+# Experiments of 6 seconds and more. make test-long runs them and compares their verdicts (test_long_all.sh).
+slow="dark rfa-training rff-mlp time-law"
 
 # group NAME PART PARTS: the names of every PARTS-th experiment of a group, starting at the PART-th.
 group() {
@@ -48,6 +50,7 @@ experiments() {
     group "$1" "$2" "$3" >names
     [ -s names ] || complain "no experiments in the group $1"
     for name in $(cat names); do
+        is_among "$name" $slow && continue
         "$BOCHNER" lab run "$name" --quick --seeds 1 --json --threads 1 >out 2>err
         status=$?
         [ $status -eq 0 ] || { complain "$name: exit status $status: $(tail -3 err)"; continue; }

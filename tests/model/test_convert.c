@@ -370,6 +370,8 @@ static void refuse_gguf(void **state)
                  "tensor 'output.weight': type I32 is not supported; supported types: F32");
     refuse_bytes(context, changed("llama", all, "llama.rope.scaling.type", "su", NULL, 0), NULL, BO_UNSUPPORTED,
                  "expected none, linear, yarn or longrope, found 'su'");
+    refuse_bytes(context, changed("llama", all, "llama.logit_scale", "8", NULL, 0), NULL, BO_UNSUPPORTED,
+                 "metadata 'llama.logit_scale' is not supported");
     refuse_bytes(context, changed("llama", all, "llama.expert_count", "8", NULL, 0), NULL, BO_FORMAT,
                  "'llama.expert_count': expected a whole number");
     refuse_bytes(context, changed("llama", all, NULL, NULL, "rope_freqs.weight", 0), NULL, BO_FORMAT,

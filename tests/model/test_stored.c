@@ -1,10 +1,11 @@
-/* Models with matrices stored as bfloat16 or int8: they compute with the stored values in files, sessions and
+/* Models with matrices stored as bfloat16, int8 or int4: they compute with the stored values in files, sessions and
  * evaluation; for inference only. */
 #include "io/files.h"
 #include "io/tensors.h"
 #include "models.h"
 
-static const bo_storage storages[] = {BO_STORAGE_BFLOAT16, BO_STORAGE_INT8};
+static const bo_storage storages[] = {BO_STORAGE_BFLOAT16, BO_STORAGE_INT8, BO_STORAGE_INT4};
+enum { STORAGES = sizeof storages / sizeof *storages };
 
 static void fill_with(bo_context *context, bo_model *model, const bo_model *from)
 {
@@ -20,7 +21,8 @@ static void fill_with(bo_context *context, bo_model *model, const bo_model *from
 }
 
 /* Compares a stored model with a float32 model that has the same values: many rows differ by rounding only, few rows
- * also by the rounding of integers (2^-16 of the largest number), through two layers. */
+ * also by the rounding of integers (2^-16 of the largest number for int8, 1/254 of the largest of a group for int4),
+ * through two layers. */
 static void check_kind(bo_context *context, const char *kind, bo_storage storage)
 {
     bo_model_desc desc = test_desc(kind);
@@ -44,11 +46,11 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
         if (!(fabs((double)whole[i] - (double)same[i]) <= 1e-4))
             fail_msg("%s as %s: loss %zu is %g, of the same numbers in float32 %g", kind, bo_storage_name(storage), i,
                      (double)whole[i], (double)same[i]);
-        if (!(fabs((double)whole[i] - (double)pieces[i]) <= 5e-3))
+        if (!(fabs((double)whole[i] - (double)pieces[i]) <= (storage == BO_STORAGE_INT4 ? 5e-2 : 5e-3)))
             fail_msg("%s as %s: loss %zu is %g, in pieces %g", kind, bo_storage_name(storage), i, (double)whole[i],
                      (double)pieces[i]);
     }
-    if (!(change > 0 && change < 0.5))
+    if (!(change > 0 && change < (storage == BO_STORAGE_INT4 ? 1 : 0.5)))
         fail_msg("%s as %s: losses change by %g", kind, bo_storage_name(storage), change);
     bo_session_destroy(session);
     bo_model_destroy(model);
@@ -58,9 +60,8 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
 static void every_kind_computes_with_them(void **state)
 {
     test_folder *folder = *state;
-    for (size_t i = 0; test_kind(i); i++) check_kind(folder->context, test_kind(i), storages[i % 2]);
-    check_kind(folder->context, "rfa-gate", BO_STORAGE_BFLOAT16);
-    check_kind(folder->context, "rfa-gate", BO_STORAGE_INT8);
+    for (size_t i = 0; test_kind(i); i++) check_kind(folder->context, test_kind(i), storages[i % STORAGES]);
+    for (size_t i = 0; i < STORAGES; i++) check_kind(folder->context, "rfa-gate", storages[i]);
 }
 
 static void they_take_fewer_bytes(void **state)
@@ -69,14 +70,15 @@ static void they_take_fewer_bytes(void **state)
     bo_context *context = folder->context;
     bo_model_desc desc = test_desc("rfa-gate");
     desc.width = 128, desc.hidden = 512;
-    for (size_t i = 0; i < 2; i++) {
+    static const double share[STORAGES] = {0.51, 0.28, 0.155};
+    for (size_t i = 0; i < STORAGES; i++) {
         bo_model *model = test_model(context, &desc, NULL);
         double before = (double)bo_model_bytes(model);
         uint64_t parameters = bo_model_parameters(model);
         assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_FLOAT32)); /* unchanged */
         assert_true((double)bo_model_bytes(model) == before);
         assert_ok(context, bo_model_set_storage(context, model, storages[i]));
-        assert_true((double)bo_model_bytes(model) < (i ? 0.28 : 0.51) * before);
+        assert_true((double)bo_model_bytes(model) < share[i] * before);
         assert_int_equal(bo_model_parameters(model), parameters);
         bo_model_destroy(model);
     }
@@ -117,11 +119,12 @@ static void what_cannot_be_is_refused(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     bo_model_desc desc = test_desc("rfa-gate");
-    bo_model *model = test_model(context, &desc, NULL), *other = test_model(context, &desc, NULL);
+    bo_model *model = test_model(context, &desc, NULL), *other = test_model(context, &desc, NULL),
+             *four = test_model(context, &desc, NULL);
     bo_model_graph graph;
     float values[VOCAB * 16];
     size_t taken;
-    assert_fails(context, BO_INVALID, "float32, bfloat16 or int8, found float8",
+    assert_fails(context, BO_INVALID, "float32, bfloat16, int8 or int4, found float8",
                  bo_model_set_storage(context, model, BO_STORAGE_FLOAT8));
     assert_fails(context, BO_INVALID, "an unknown storage",
                  bo_model_set_storage(context, model, (bo_storage)BO_STORAGE_COUNT));
@@ -132,6 +135,10 @@ static void what_cannot_be_is_refused(void **state)
                  bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_fails(context, BO_UNSUPPORTED, "stored as int8, which cannot be written to a file",
                  bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_set_storage(context, four, BO_STORAGE_INT4));
+    assert_int_equal(bo_model_storage(four), BO_STORAGE_INT4);
+    assert_fails(context, BO_UNSUPPORTED, "stored as int4, which cannot be written to a file",
+                 bo_model_save(context, four, folder->path));
     assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is stored in fewer bits, for inference only",
                  bo_model_set_weight(context, model, "model.embed_tokens.weight", values));
     assert_fails(context, BO_INVALID, "stored in fewer bits, for inference only: it has no gradient",
@@ -144,6 +151,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(taken, bo_model_weights(model));
     bo_model_destroy(model);
     bo_model_destroy(other);
+    bo_model_destroy(four);
 }
 
 /* A state belongs to the weights that produced it, in their storage format. */

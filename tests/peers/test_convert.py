@@ -137,6 +137,16 @@ def encode_pieces(text, space_prefix):
     return out
 
 
+def check_own(folder, text, wanted):
+    """Bochner's own tokenizer reads the file."""
+    run = subprocess.run([BOCHNER, "tokenizer", "encode", str(folder), "--json"], input=text.encode(), capture_output=True,
+                         check=False)
+    found = json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode()
+    found = found["ids"] if isinstance(found, dict) else found
+    if found != wanted:
+        complain(f"{folder.name}: bochner encodes '{text}' as {found}, expected {wanted}")
+
+
 def check_tokenizers(folder):
     llama3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     pre = tokenizers.pre_tokenizers
@@ -174,6 +184,7 @@ def check_tokenizers(folder):
             if name == "default" and any(c.isdigit() for c in text):
                 continue  # digits are split further
             ids, wanted = found.encode(text).ids, bos + own.encode(text).ids
+            check_own(folder / f"pre-{name}", text, wanted[len(bos):])
             if ids != wanted:
                 complain(f"{name}: '{text}' is encoded as {ids}, expected {wanted}")
             if found.decode(ids) != text.replace("<|end|>", "") and name != "qwen2":
@@ -318,6 +329,13 @@ def check_models(folder):
          lambda path, m: write_gated(path, "llama", m, arch.LLAMA, rotate,
                                      lambda w: (w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR),
                                                 w.add_rope_scaling_factor(4.0))))
+    case("llama-yarn",
+         t.LlamaForCausalLM(t.LlamaConfig(**common, rope_parameters={
+             "rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 32,
+             "beta_fast": 16.0})),
+         lambda path, m: write_gated(path, "llama", m, arch.LLAMA, rotate, lambda w: (
+             w.add_rope_scaling_type(gguf.RopeScalingType.YARN), w.add_rope_scaling_factor(4.0),
+             w.add_rope_scaling_orig_ctx_len(32), w.add_float32("llama.rope.scaling.yarn_beta_fast", 16.0))))
     for parts in ((8.0, 4.0, 8192), (32.0, 4.0, 8192), (4.0, 2.5, 100)):
         factor, high, original = parts
         rope = {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": high,
@@ -479,6 +497,80 @@ def check_shards(folder):
             complain(f"shards: {name} differs")
 
 
+# ---- llama2.c -------------------------------------------------------------------------------------------------------
+
+def groups(x, group):
+    """The int8 groups of llama2.c version 2, and the numbers that they stand for."""
+    rows = x.reshape(-1, group)
+    scale = (np.abs(rows).max(axis=1) / 127).astype(np.float32)
+    quants = np.round(rows / scale[:, None]).astype(np.int8)
+    return quants, scale, (quants * scale[:, None]).astype(np.float32).reshape(x.shape)
+
+
+def write_llama2c(path, model, version):
+    """The model as a file of llama2.c. Version 2 replaces the matrices of the model by what the file stands for."""
+    state, tied, group = model.state_dict(), model.config.tie_word_embeddings, 32
+    header = np.array([WIDTH, HIDDEN, LAYERS, HEADS, KEYS, VOCAB, CONTEXT], np.int32)
+    if version == 0 and not tied:
+        header[5] = -VOCAB
+    out = bytearray(header.tobytes())
+    if version:
+        out = bytearray(np.array([0x616B3432, version], np.uint32).tobytes()) + out + bytes([tied])
+        out += np.array([group if version == 2 else 0], np.int32).tobytes()
+        out += bytes(256 - len(out))
+
+    def put(name):
+        tensor = state[name]
+        x = rotate(name, tensor.numpy())
+        if version != 2 or x.ndim == 1:
+            out.extend(np.ascontiguousarray(x, np.float32).tobytes())
+            return
+        quants, scale, decoded = groups(np.ascontiguousarray(x), group)
+        out.extend(quants.tobytes() + scale.tobytes())
+        heads = HEADS if ".q_proj." in name else KEYS if ".k_proj." in name else 0
+        if heads:  # the inverse of rotate
+            decoded = decoded.reshape(heads, -1, 2, decoded.shape[1]).swapaxes(1, 2).reshape(decoded.shape)
+        tensor.copy_(torch.from_numpy(decoded.copy()))
+
+    def layers(part):
+        for i in range(LAYERS):
+            put(f"model.layers.{i}.{part}.weight")
+
+    attention = [f"self_attn.{p}_proj" for p in "qkvo"]
+    mlp = ["mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"]
+    with torch.no_grad():
+        if version == 0:
+            put("model.embed_tokens.weight")
+            for part in ["input_layernorm", *attention, "post_attention_layernorm", *mlp]:
+                layers(part)
+            put("model.norm.weight")
+            out.extend(bytes(4 * CONTEXT * WIDTH // HEADS))
+        else:
+            layers("input_layernorm")
+            layers("post_attention_layernorm")
+            put("model.norm.weight")
+            put("model.embed_tokens.weight")
+            for part in attention + mlp:
+                layers(part)
+        if not tied:
+            put("lm_head.weight")
+    path.write_bytes(out)
+
+
+def check_llama2c(folder):
+    for version in (0, 1, 2):
+        for tied in (False, True):
+            config = transformers.LlamaConfig(
+                vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=HIDDEN, num_hidden_layers=LAYERS,
+                num_attention_heads=HEADS, num_key_value_heads=KEYS, max_position_embeddings=CONTEXT,
+                rms_norm_eps=1e-5, tie_word_embeddings=tied)
+            model = randomize(transformers.LlamaForCausalLM(config))
+            name = f"llama2c-{version}-{'tied' if tied else 'untied'}"
+            write_llama2c(folder / name, model, version)
+            if convert(folder / name, folder / f"{name}-out"):
+                check_logits(name, folder / f"{name}-out", model)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -486,6 +578,7 @@ def main():
         check_tokenizers(folder)
         check_types(folder)
         check_shards(folder)
+        check_llama2c(folder)
     return 1 if FAILURES else 0
 
 

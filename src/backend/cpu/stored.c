@@ -39,7 +39,7 @@ static void move(bo_context *context, bo_element element, size_t rows, size_t co
     move_job job = {.kernels = bo_context_kernels(context), .narrow = narrow, .floats = floats, .kept = kept};
     job.stored = bo_stored_of(element);
     job.count = rows * columns;
-    job.length = job.stored == BO_STORED_INT8 ? columns : PART;
+    job.length = bo_stored_has_scales(job.stored) ? columns : PART;
     job.lines = bo_ceil_div(PART, job.length);
     bo_parallel(context, bo_ceil_div(job.count, job.lines * job.length), move_task, &job);
 }

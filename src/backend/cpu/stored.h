@@ -14,6 +14,7 @@ bo_status bo_cpu_widen(bo_context *context, bo_element element, size_t rows, siz
 static inline bo_stored bo_stored_of(bo_element element)
 {
     if (element == BO_ELEMENT_BFLOAT16) return BO_STORED_BFLOAT16;
+    if (element == BO_ELEMENT_INT4) return BO_STORED_INT4;
     return element == BO_ELEMENT_INT8 ? BO_STORED_INT8 : BO_STORED_FLOAT32;
 }
 

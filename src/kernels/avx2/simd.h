@@ -178,6 +178,31 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     return _mm256_cvtepi32_ps(sum);
 }
 
+/* The values of 16 codes, the lower halves of the bytes. */
+static inline __m128i codes_to_bytes(__m128i codes)
+{
+    return _mm_shuffle_epi8(_mm_setr_epi8(BO_S4_VALUES), _mm_and_si128(codes, _mm_set1_epi8(15)));
+}
+
+/* The values of 32 codes, 16 bytes (BO_S4_GROUP). */
+static inline void decode_group(const uint8_t *codes, int8_t *values)
+{
+    __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
+    _mm_storeu_si128((__m128i *)values, codes_to_bytes(pairs));
+    _mm_storeu_si128((__m128i *)(values + 16), codes_to_bytes(_mm_srli_epi16(pairs, 4)));
+}
+
+/* Multiplies the values of 32 codes by 32 bytes and sums per lane, exactly. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+{
+    __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
+    vi low = _mm256_cvtepi8_epi16(codes_to_bytes(pairs));
+    vi high = _mm256_cvtepi8_epi16(codes_to_bytes(_mm_srli_epi16(pairs, 4)));
+    vi first = _mm256_madd_epi16(low, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)x)));
+    vi second = _mm256_madd_epi16(high, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x + 16))));
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(first, second));
+}
+
 /* bfloat16 is the upper half of a float. */
 static inline v v_load_bf16(const uint16_t *p)
 {

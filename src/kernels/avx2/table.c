@@ -19,6 +19,7 @@ const bo_kernels bo_kernels_avx2 = {
               .pack_a = bo_avx2_gram8_words_pack_a,
               .pack_b = bo_avx2_gram8_words_pack_b,
               .multiply = bo_avx2_gram8_words},
+    .dots_s4 = bo_avx2_dots_s4,
     BO_KERNEL_FUNCTIONS,
 };
 #endif

@@ -24,5 +24,8 @@ void bo_avx512_gram8_bytes_pack_a(size_t k, size_t lines, const int8_t *q, size_
 void bo_avx512_gram8_bytes_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_avx512_gram8_bytes(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
                            size_t n);
+/* dots_s4 with byte products; requires VNNI. */
+void bo_avx512_dots_s4_bytes(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x,
+                             float *out, size_t ldo);
 
 #endif

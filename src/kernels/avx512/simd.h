@@ -164,6 +164,27 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     return _mm512_cvtepi32_ps(sum);
 }
 
+/* The values of 32 codes, 16 bytes (BO_S4_GROUP). */
+static inline __m256i codes_to_bytes(const uint8_t *codes)
+{
+    const __m256i values = _mm256_broadcastsi128_si256(_mm_setr_epi8(BO_S4_VALUES));
+    __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
+    __m256i halves = _mm256_inserti128_si256(_mm256_castsi128_si256(pairs), _mm_srli_epi16(pairs, 4), 1);
+    return _mm256_shuffle_epi8(values, _mm256_and_si256(halves, _mm256_set1_epi8(15)));
+}
+
+static inline void decode_group(const uint8_t *codes, int8_t *values)
+{
+    _mm256_storeu_si256((__m256i *)values, codes_to_bytes(codes));
+}
+
+/* Multiplies the values of 32 codes by 32 bytes and sums per lane, exactly. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+{
+    vi factors = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)x));
+    return _mm512_cvtepi32_ps(_mm512_madd_epi16(_mm512_cvtepi8_epi16(codes_to_bytes(codes)), factors));
+}
+
 /* bfloat16 is the upper half of a float. */
 static inline v v_load_bf16(const uint16_t *p)
 {

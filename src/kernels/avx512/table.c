@@ -14,6 +14,7 @@
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,
+    .dots_s4 = bo_avx512_dots_s4,
     .channels = &bo_avx512_channels,
     .gram8 = {.mr = BO_AVX512_MR,
               .nr = BO_AVX512_NR,
@@ -26,6 +27,7 @@ const bo_kernels bo_kernels_avx512 = {
 
 const bo_kernels bo_kernels_avx512_vnni = {
     SHARED,
+    .dots_s4 = bo_avx512_dots_s4_bytes,
     .channels = &bo_avx512_channels,
     .gram8 = {.mr = BO_AVX512_MR,
               .nr = BO_AVX512_NR,

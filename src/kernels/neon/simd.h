@@ -186,6 +186,36 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     return vcvtq_f32_s32(vaddq_s32(low, high));
 }
 
+/* The values of 16 codes. */
+static inline int8x16_t codes_to_bytes(uint8x16_t codes)
+{
+    static const int8_t values[] = {BO_S4_VALUES};
+    return vqtbl1q_s8(vld1q_s8(values), codes);
+}
+
+/* The values of 32 codes, 16 bytes (BO_S4_GROUP). */
+static inline void decode_group(const uint8_t *codes, int8_t *values)
+{
+    uint8x16_t pairs = vld1q_u8(codes);
+    vst1q_s8(values, codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))));
+    vst1q_s8(values + 16, codes_to_bytes(vshrq_n_u8(pairs, 4)));
+}
+
+/* Adds the products of 16 bytes to the lanes, exactly. */
+static inline int32x4_t add_bytes(int32x4_t sum, int8x16_t w, int8x16_t x)
+{
+    sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(w), vget_low_s8(x)));
+    return vpadalq_s16(sum, vmull_high_s8(w, x));
+}
+
+/* Multiplies the values of 32 codes by 32 bytes and sums per lane, exactly. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+{
+    uint8x16_t pairs = vld1q_u8(codes);
+    int32x4_t sum = add_bytes(vdupq_n_s32(0), codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))), vld1q_s8(x));
+    return vcvtq_f32_s32(add_bytes(sum, codes_to_bytes(vshrq_n_u8(pairs, 4)), vld1q_s8(x + 16)));
+}
+
 /* bfloat16 is the upper half of a float. */
 static inline v v_load_bf16(const uint16_t *p)
 {

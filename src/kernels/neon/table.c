@@ -20,6 +20,7 @@ const bo_kernels bo_kernels_neon = {
               .pack_a = bo_ref_gram8_pack_a,
               .pack_b = bo_ref_gram8_pack_b,
               .multiply = bo_neon_gram8},
+    .dots_s4 = bo_neon_dots_s4,
     BO_KERNEL_FUNCTIONS,
 };
 #endif

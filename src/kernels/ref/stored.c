@@ -70,3 +70,38 @@ void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t
         }
     }
 }
+
+/* ---- 4-bit codes ------------------------------------------------------------------------------------------------- */
+
+static int8_t value_of(const uint8_t *codes, size_t i)
+{
+    static const int8_t values[] = {BO_S4_VALUES};
+    return values[i < BO_S4_BYTES ? codes[i] & 15 : codes[i - BO_S4_BYTES] >> 4];
+}
+
+void bo_ref_widen_s4(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y)
+{
+    for (size_t g = 0; g < groups; g++)
+        for (size_t i = 0; i < BO_S4_GROUP; i++)
+            y[g * BO_S4_GROUP + i] = bf16(scales[g]) * (float)value_of(codes + g * BO_S4_BYTES, i);
+}
+
+void bo_ref_dots_s4(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x,
+                    float *out, size_t ldo)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const int8_t *bytes = x->bytes + r * x->length;
+        const float *factors = x->scales + r * (x->length / BO_S4_GROUP);
+        for (size_t j = 0; j < lines; j++) {
+            const uint8_t *line = w + j * ldw;
+            float total = 0;
+            for (size_t g = 0; g < bo_s4_groups(n); g++) {
+                int32_t sum = 0;
+                for (size_t i = 0; i < BO_S4_GROUP; i++)
+                    sum += value_of(line + g * BO_S4_BYTES, i) * bytes[g * BO_S4_GROUP + i];
+                total += bf16(bo_s4_scales(line, n)[g]) * factors[g] * (float)sum;
+            }
+            out[r * ldo + j] = total;
+        }
+    }
+}

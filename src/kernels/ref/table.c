@@ -18,5 +18,6 @@ const bo_kernels bo_kernels_ref = {
               .pack_a = bo_ref_gram8_pack_a,
               .pack_b = bo_ref_gram8_pack_b,
               .multiply = bo_ref_gram8},
+    .dots_s4 = bo_ref_dots_s4,
     BO_KERNEL_FUNCTIONS,
 };

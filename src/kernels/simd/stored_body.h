@@ -102,3 +102,45 @@ void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t l
         if (r < rows) s8_line(1, n, w + j * ldw, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
     }
 }
+
+/* ---- 4-bit codes ------------------------------------------------------------------------------------------------- */
+
+_Static_assert(BO_S4_GROUP == 32, "v_dot_codes expects groups of this size");
+
+static inline float bf16_scale(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+void ISA(widen_s4)(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y)
+{
+    for (size_t g = 0; g < groups; g++) {
+        int8_t values[BO_S4_GROUP];
+        v factor = v_set(bf16_scale(scales[g]));
+        decode_group(codes + g * BO_S4_BYTES, values);
+        for (size_t i = 0; i < BO_S4_GROUP; i += LANES)
+            v_store(y + g * BO_S4_GROUP + i, v_mul(factor, v_load_s8(values + i)));
+    }
+}
+
+void ISA(dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x, float *out,
+                  size_t ldo)
+{
+    const size_t groups = bo_s4_groups(n);
+    for (size_t j = 0; j < lines; j++, w += ldw) {
+        const uint16_t *scales = bo_s4_scales(w, n);
+        for (size_t r = 0; r < rows; r++) {
+            const int8_t *bytes = x->bytes + r * x->length;
+            const float *factors = x->scales + r * (x->length / BO_S4_GROUP);
+            v total = v_set(0.0f);
+            for (size_t g = 0; g < groups; g++) {
+                v sums = v_dot_codes(w + g * BO_S4_BYTES, bytes + g * BO_S4_GROUP);
+                total = v_fma(v_set(bf16_scale(scales[g]) * factors[g]), sums, total);
+            }
+            out[r * ldo + j] = v_sum(total);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+/* bochner bench decode: reading and continuing a text with a pretrained model, compared with llama2.c in the same run.
+ *
+ * llama2.c prints the rate of all tokens after the first. It reads a prompt token by token, so that a prompt longer than
+ * the tokens asked for (-n) measures reading, and no prompt at temperature 0 measures greedy decoding. The programs and
+ * our sessions process the same number of tokens at the same positions, and alternate, so that other load on the host
+ * affects all of them. */
+#include "bench.h"
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_REPEATS = 99, MOST_PROGRAMS = 8, THREADS = 2, KINDS = 4, PATH = 1024 };
+
+typedef struct decode_options {
+    cli_given was_given;
+    bench_run run;
+    const char *model, *tokenizer;
+    const char *programs[2], *models[2]; /* llama2.c: float32 and int8 */
+    size_t tokens, repeats;
+} decode_options;
+
+typedef enum decode_task { DECODE, READ, TASKS } decode_task;
+
+static const char *const task_names[TASKS] = {"decode", "read a prompt"};
+
+/* A storage of the weights, the place of llama2.c's programs of the same precision in the options (-1: there are none),
+ * and the samples. */
+typedef struct kind {
+    bo_storage storage;
+    int peer;
+    bo_model *model;
+    double own[TASKS][MOST_REPEATS];                  /* tokens/s */
+    double peers[TASKS][MOST_PROGRAMS][MOST_REPEATS]; /* tokens/s of llama2.c's programs */
+} kind;
+
+typedef struct decode_bench {
+    bench_run *run;
+    const decode_options *options;
+    bo_context *context; /* with the number of threads that is being measured */
+    bo_sampler *sampler;
+    int threads;
+    size_t vocab;
+    int32_t *ids;  /* the prompt: options->tokens ids */
+    float *logits; /* vocab */
+    kind kinds[KINDS];
+} decode_bench;
+
+static bool ok(decode_bench *bench, bo_status status)
+{
+    if (status != BO_OK) cli_fail(bench->run->session, "%s", bo_context_error(bench->context));
+    return status == BO_OK;
+}
+
+/* ---- llama2.c ---------------------------------------------------------------------------------------------------- */
+
+/* Copies the name of program `index` of a list with commas. False: there is none. */
+static bool nth_program(const char *list, size_t index, char out[PATH])
+{
+    for (; list && index; index--) list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL;
+    if (!list || !*list) return false;
+    snprintf(out, PATH, "%.*s", (int)strcspn(list, ","), list);
+    return true;
+}
+
+/* Runs a program without its standard output. Returns what it wrote to standard error, at most `room` - 1 bytes. */
+static bool run_quietly(char *const *words, const char *threads, char *said, size_t room)
+{
+    int ends[2], ended = -1;
+    size_t length = 0;
+    if (pipe(ends) != 0) return false;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        int nothing = open("/dev/null", O_WRONLY);
+        setenv("OMP_NUM_THREADS", threads, 1);
+        dup2(nothing, STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        execvp(words[0], words);
+        _exit(127);
+    }
+    close(ends[1]);
+    for (ssize_t got; child > 0 && (got = read(ends[0], said + length, room - 1 - length)) > 0;) length += (size_t)got;
+    said[length] = 0;
+    close(ends[0]);
+    if (child > 0) waitpid(child, &ended, 0);
+    return ended == 0;
+}
+
+/* Writes a prompt of more tokens than are read: a token has at most some ten bytes of such words. */
+static char *long_prompt(size_t tokens)
+{
+    static const char words[] = "Once upon a time there was a little girl who had a red ball. She was happy. ";
+    const size_t one = sizeof words - 1, times = 12 * tokens / one + 1;
+    char *out = cli_allocate(times * one + 1, 1, "a prompt");
+    for (size_t i = 0; i < times; i++) memcpy(out + i * one, words, one);
+    return out;
+}
+
+/* Returns the tokens/s of a program of llama2.c, NAN after a message. */
+static double time_peer(decode_bench *bench, const char *program, const char *model, decode_task task)
+{
+    const decode_options *o = bench->options;
+    char threads[16], tokens[24], said[4096], *prompt = task == READ ? long_prompt(o->tokens) : NULL;
+    snprintf(threads, sizeof threads, "%d", bench->threads);
+    snprintf(tokens, sizeof tokens, "%zu", o->tokens);
+    const char *words[16] = {program, model, "-t", "0", "-n", tokens};
+    size_t count = 6;
+    if (o->tokenizer) words[count++] = "-z", words[count++] = o->tokenizer;
+    if (prompt) words[count++] = "-i", words[count++] = prompt;
+    const bool done = run_quietly((char *const *)(uintptr_t)words, threads, said, sizeof said);
+    const char *rate = strstr(said, "achieved tok/s: ");
+    if (!done || !rate) cli_fail(bench->run->session, "%s: it printed no rate but: %.300s", program, said);
+    free(prompt);
+    return done && rate ? strtod(rate + strlen("achieved tok/s: "), NULL) : NAN;
+}
+
+/* ---- our sessions ------------------------------------------------------------------------------------------------ */
+
+static bool time_decoding(decode_bench *bench, bo_session *session, double *rate)
+{
+    const size_t tokens = bench->options->tokens;
+    int32_t id = bench->ids[0];
+    double start = 0;
+    for (size_t i = 0; i < tokens; i++) {
+        if (!ok(bench, bo_session_feed(bench->context, session, &id, 1, bench->logits))) return false;
+        id = bo_sampler_next(bench->sampler, bench->logits, bench->vocab);
+        if (i == 0) start = cli_now(); /* like llama2.c: the first token warms up */
+    }
+    *rate = (double)(tokens - 1) / (cli_now() - start);
+    return true;
+}
+
+static bool time_reading(decode_bench *bench, bo_session *session, double *rate)
+{
+    const size_t tokens = bench->options->tokens;
+    double start = cli_now();
+    if (!ok(bench, bo_session_feed(bench->context, session, bench->ids, tokens, bench->logits))) return false;
+    *rate = (double)tokens / (cli_now() - start);
+    return true;
+}
+
+static bool time_own(decode_bench *bench, const bo_model *model, decode_task task, double *rate)
+{
+    bo_session *session;
+    const bo_session_desc desc = {.capacity = bench->options->tokens};
+    if (!ok(bench, bo_session_create(bench->context, model, &desc, &session))) return false;
+    bool done = (task == READ ? time_reading : time_decoding)(bench, session, rate);
+    bo_session_destroy(session);
+    return done;
+}
+
+/* ---- all kinds with one number of threads ------------------------------------------------------------------------ */
+
+static bool open_kinds(decode_bench *bench)
+{
+    static const bo_storage storages[KINDS] = {BO_STORAGE_FLOAT32, BO_STORAGE_INT8, BO_STORAGE_BFLOAT16,
+                                               BO_STORAGE_INT4};
+    const bo_context_desc desc = {.threads = bench->threads};
+    if (bo_context_create(&desc, &bench->context) != BO_OK) {
+        cli_fail(bench->run->session, "a context of %d threads cannot be created", bench->threads);
+        return false;
+    }
+    bool done = ok(bench, bo_sampler_create(bench->context, &(bo_sampler_desc){.greedy = true}, &bench->sampler));
+    for (size_t k = 0; k < KINDS && done; k++) {
+        kind *it = &bench->kinds[k];
+        *it = (kind){.storage = storages[k], .peer = k < 2 && bench->options->programs[k] ? (int)k : -1};
+        done = ok(bench, bo_model_load(bench->context, bench->options->model, &it->model)) &&
+               ok(bench, bo_model_set_storage(bench->context, it->model, it->storage));
+    }
+    if (!done) return false;
+    bench->vocab = bo_model_describe(bench->kinds[0].model)->vocab;
+    bench->logits = cli_allocate(bench->vocab, sizeof *bench->logits, "logits");
+    bench->ids = cli_allocate(bench->options->tokens, sizeof *bench->ids, "tokens");
+    bench->ids[0] = 1; /* llama2.c begins with it */
+    for (size_t i = 1; i < bench->options->tokens; i++) bench->ids[i] = (int32_t)(bo_hash(1, i) % bench->vocab);
+    return true;
+}
+
+static void close_kinds(decode_bench *bench)
+{
+    for (size_t k = 0; k < KINDS; k++) bo_model_destroy(bench->kinds[k].model);
+    bo_sampler_destroy(bench->sampler);
+    bo_context_destroy(bench->context);
+    free(bench->logits);
+    free(bench->ids);
+}
+
+/* One sample of every program and every storage. */
+static bool measure_turn(decode_bench *bench, size_t turn)
+{
+    for (decode_task task = 0; task < TASKS; task++)
+        for (size_t k = 0; k < KINDS; k++) {
+            kind *it = &bench->kinds[k];
+            const char *list = it->peer < 0 ? NULL : bench->options->programs[it->peer];
+            char program[PATH];
+            for (size_t p = 0; p < MOST_PROGRAMS && nth_program(list, p, program); p++) {
+                it->peers[task][p][turn] = time_peer(bench, program, bench->options->models[it->peer], task);
+                if (isnan(it->peers[task][p][turn])) return false;
+            }
+            if (!time_own(bench, it->model, task, &it->own[task][turn]) || cli_interrupted()) return false;
+        }
+    return true;
+}
+
+/* The median and the best of the repeats. */
+typedef struct rates {
+    double median, best;
+} rates;
+
+static rates rates_of(double *samples, size_t count)
+{
+    const double median = bench_median(samples, count);
+    return (rates){.median = median, .best = samples[count - 1]}; /* sorted now */
+}
+
+/* The rates of the program with the best median, whose name is written to `name`. */
+static rates fastest_peer(decode_bench *bench, kind *it, decode_task task, char name[PATH])
+{
+    char program[PATH];
+    rates best = {0};
+    for (size_t p = 0; p < MOST_PROGRAMS && nth_program(bench->options->programs[it->peer], p, program); p++) {
+        rates found = rates_of(it->peers[task][p], bench->options->repeats);
+        if (found.median <= best.median) continue;
+        best = found;
+        snprintf(name, PATH, "%s", strrchr(program, '/') ? strrchr(program, '/') + 1 : program);
+    }
+    return best;
+}
+
+static void report_task(decode_bench *bench, decode_task task)
+{
+    static const double goals[TASKS][THREADS] = {{1.3, 1.1}, {3, 3}};
+    const char *plural = bench->threads > 1 ? "s" : "";
+    double plain = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        kind *it = &bench->kinds[k];
+        const char *storage = bo_storage_name(it->storage);
+        char name[96], peer[PATH] = "";
+        rates ours = rates_of(it->own[task], bench->options->repeats), theirs;
+        if (k == 0) plain = ours.median;
+        snprintf(name, sizeof name, "%s, %s, %d thread%s", task_names[task], storage, bench->threads, plural);
+        bench_add(bench->run, name, ours.median, "tokens/s", NAN, false, "%zu tokens; %s of weights; %.2f x float32",
+                  bench->options->tokens, cli_bytes((double)bo_model_bytes(it->model)).s, ours.median / plain);
+        if (it->peer < 0) continue;
+        theirs = fastest_peer(bench, it, task, peer);
+        snprintf(name, sizeof name, "%s, %s, %d thread%s / llama2.c", task_names[task], storage, bench->threads,
+                 plural);
+        bench_add(bench->run, name, ours.median / theirs.median, "x", goals[task][bench->threads - 1], false,
+                  "medians of %zu: %.1f and %.1f tokens/s (%.60s); best: %.1f and %.1f, %.2f x",
+                  bench->options->repeats, ours.median, theirs.median, peer, ours.best, theirs.best,
+                  ours.best / theirs.best);
+    }
+}
+
+static bool measure_threads(decode_bench *bench)
+{
+    bool done = open_kinds(bench);
+    for (size_t turn = 0; turn < bench->options->repeats && done; turn++) done = measure_turn(bench, turn);
+    for (decode_task task = 0; task < TASKS && done; task++) report_task(bench, task);
+    close_kinds(bench);
+    return done;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static int measure(bench_run *run, void *given)
+{
+    const decode_options *o = given;
+    if (!o->model) return cli_wrong_use("bench decode", "--model is missing: the folder of a pretrained model");
+    for (size_t i = 0; i < 2; i++)
+        if (o->programs[i] && !o->models[i])
+            return cli_wrong_use("bench decode", "--llama2c%s needs --llama2c%s-model", i ? "-int8" : "",
+                                 i ? "-int8" : "");
+    bool done = true;
+    for (int threads = 1; threads <= THREADS && done; threads++) {
+        decode_bench *bench = cli_allocate(1, sizeof *bench, "samples");
+        *bench = (decode_bench){.run = run, .options = o, .threads = threads};
+        done = measure_threads(bench);
+        free(bench);
+    }
+    return done ? CLI_DONE : CLI_FAILED;
+}
+
+static const cli_option rows[] = {
+    SECTION("Model"),
+    TEXT("model", "DIR", decode_options, model, "folder of a pretrained model"),
+    COUNT("tokens", "N", decode_options, tokens, "tokens of a prompt, and tokens that are decoded", .low = 2,
+          .high = 1 << 20, .initial = "200"),
+    COUNT("repeats", "N", decode_options, repeats, "number of measurements; medians are reported", .low = 1,
+          .high = MOST_REPEATS, .initial = "5"),
+    SECTION("Comparison"),
+    TEXT("llama2c", "FILES", decode_options, programs[0],
+         "programs built from llama2.c's run.c, separated by commas; the fastest counts", .otherwise = "none"),
+    TEXT("llama2c-model", "FILE", decode_options, models[0], "the same model in llama2.c's format",
+         .otherwise = "none"),
+    TEXT("llama2c-int8", "FILES", decode_options, programs[1], "programs built from llama2.c's runq.c",
+         .otherwise = "none"),
+    TEXT("llama2c-int8-model", "FILE", decode_options, models[1], "the same model in llama2.c's int8 format",
+         .otherwise = "none"),
+    TEXT("llama2c-tokenizer", "FILE", decode_options, tokenizer, "llama2.c's tokenizer.bin",
+         .otherwise = "tokenizer.bin"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_decode_usage = {
+    .command = "bench decode",
+    .synopsis = "--model DIR [options]",
+    .about = "Measures a pretrained model on one thread and on two: greedy decoding and reading a prompt, with weights "
+             "as float32, bfloat16, int8 and int4. With programs built from llama2.c, the rates at equal precision are "
+             "compared in the same run.",
+    .examples = "  bochner bench decode --model stories15M --llama2c ./run \\\n"
+                "      --llama2c-model stories15M.bin --llama2c-tokenizer tokenizer.bin\n",
+    .groups = {{rows, 0}},
+    .essential = {"model", "tokens", "repeats", "llama2c", "llama2c-model", "llama2c-int8", "llama2c-int8-model",
+                  "llama2c-tokenizer", "json"},
+};
+
+int bench_decode(int argc, char **argv)
+{
+    decode_options o = {0};
+    return bench_command(&bench_decode_usage, argc, argv, &o.run, measure, &o);
+}

@@ -1,0 +1,72 @@
+/* bochner chat --render: the texts that a chat template makes of conversations. */
+#include "chat.h"
+#include "../common/json.h"
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A list of messages, or an object of variables with the messages; the variables of the command line are added. NULL: the
+ * line is neither. */
+static char *variables_of(const cli_chat_job *job, const char *line)
+{
+    cJSON *json = cJSON_Parse(line), *all = cJSON_IsArray(json) ? cJSON_CreateObject() : json, *others, *item;
+    if (cJSON_IsArray(json)) cJSON_AddItemToObject(all, "messages", json);
+    others = cJSON_IsObject(all) && job->options->variables ? cJSON_Parse(job->options->variables) : NULL;
+    while (cJSON_IsObject(others) && (item = others->child) != NULL) {
+        cJSON_DetachItemViaPointer(others, item);
+        if (cJSON_GetObjectItemCaseSensitive(all, item->string))
+            cJSON_Delete(item);
+        else
+            cJSON_AddItemToObject(all, item->string, item);
+    }
+    char *text = cJSON_IsObject(all) ? cJSON_PrintUnformatted(all) : NULL;
+    cJSON_Delete(others);
+    cJSON_Delete(all);
+    return text;
+}
+
+/* One conversation. False: it was refused. */
+static bool render(cli_chat_job *job, const char *line, size_t number)
+{
+    bo_context *context = job->session->context;
+    char *variables = variables_of(job, line), *text = NULL;
+    size_t bytes = 0;
+    bool done = variables != NULL;
+    const char *why = "expected a JSON list of messages, or an object with messages";
+    if (done) {
+        const bo_chat_options options = {.add_generation_prompt = true, .variables = variables};
+        done = bo_chat_render(context, job->chat, NULL, 0, &options, &text, &bytes) == BO_OK;
+        if (!done) why = bo_context_error(context);
+    }
+    if (job->session->common.json) {
+        cli_json json = {.out = stdout, .line = true};
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, done ? "text" : "error", done ? text : why);
+        cli_json_end(&json);
+    } else if (done) {
+        fwrite(text, 1, bytes, stdout);
+        putchar('\n');
+    }
+    if (!done) cli_fail(job->session, "line %zu of standard input: %s", number, why);
+    cJSON_free(variables);
+    bo_free(text);
+    return done;
+}
+
+int cli_chat_render(cli_chat_job *job)
+{
+    enum { MOST = 1 << 28 };
+    void *input;
+    size_t size, number = 1;
+    const bo_status status = bo_file_load(job->session->context, "-", MOST, &input, &size);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    bool done = true;
+    for (char *line = input, *end; line < (char *)input + size && !cli_interrupted(); line = end + 1, number++) {
+        end = memchr(line, '\n', size - (size_t)(line - (char *)input));
+        if (!end) end = (char *)input + size;
+        *end = 0;
+        if (line[strspn(line, " \t\r")]) done = render(job, line, number) && done;
+    }
+    bo_free(input);
+    return done ? CLI_DONE : CLI_FAILED;
+}

@@ -1,0 +1,121 @@
+/** @file
+ * Chat templates: the text that a chat model reads for a conversation.
+ *
+ *     bo_chat_template *chat;
+ *     bo_chat_template_load(context, "model", &chat);
+ *     bo_chat_message messages[] = {{.role = "system", .content = "Be brief."}, {.role = "user", .content = "Hello"}};
+ *     char *text;
+ *     size_t bytes;
+ *     bo_chat_render(context, chat, messages, 2, &(bo_chat_options){.add_generation_prompt = true}, &text, &bytes);
+ *     bo_ids ids = {0};
+ *     bo_tokenizer_encode(context, tokenizer, text, bytes, true, &ids); // special tokens are part of the text
+ *     bo_free(text);
+ *     bo_chat_template_destroy(chat);
+ *
+ * A template is written in a subset of Jinja2 and renders the same text as `apply_chat_template` of Hugging Face's
+ * `transformers`. docs/reference/chat-templates.md lists the subset. Anything outside of it is refused with
+ * BO_UNSUPPORTED; the message names the construct and its line.
+ *
+ * **Limits.** A template has at most 1 MiB. Rendering ends with an error if it takes more than 2^25 steps or more than
+ * 256 MiB, so that a hostile template cannot exhaust the host.
+ */
+#ifndef BOCHNER_CHAT_H
+#define BOCHNER_CHAT_H
+
+#include <bochner/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== Simple ====================================================================================================== */
+
+/** A chat template with the special tokens of a tokenizer. Immutable; may be shared by threads. */
+typedef struct bo_chat_template bo_chat_template;
+
+/** Loads the chat template of a model folder.
+ *
+ * The template is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json: a string, or a
+ * list of {"name", "template"}, of which "default" is used. The special tokens (bos_token, eos_token, …) are those of
+ * tokenizer_config.json and special_tokens_map.json.
+ *
+ * @param context    the context
+ * @param folder     the folder
+ * @param[out] out   the template; release it with bo_chat_template_destroy()
+ * @return BO_OK; BO_IO if there is no template or a file cannot be read; BO_FORMAT if a file or the template is
+ *     malformed; BO_UNSUPPORTED if the template uses a construct outside of the subset
+ */
+BO_API bo_status bo_chat_template_load(bo_context *context, const char *folder, bo_chat_template **out);
+
+/** Destroys a template.
+ *
+ * @param chat   the object, or NULL
+ */
+BO_API void bo_chat_template_destroy(bo_chat_template *chat);
+
+/** One message of a conversation. */
+typedef struct bo_chat_message {
+    const char *role;     /**< "system", "user", "assistant" or another role of the template; UTF-8 */
+    const char *content;  /**< the text; UTF-8 */
+    uint64_t reserved[2]; /**< must be zero */
+} bo_chat_message;
+
+/** How to render a conversation. Zero means the default. */
+typedef struct bo_chat_options {
+    bool add_generation_prompt; /**< the text ends with the start of an answer, for the model to continue */
+    /** Further variables of the template: the text of a JSON object such as {"enable_thinking": false, "tools": […]};
+     * or NULL. `messages` is allowed if no messages are given otherwise: messages with more than a role and a content. */
+    const char *variables;
+    int64_t time;         /**< the time of strftime_now(), in seconds since 1970 (default: now) */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_chat_options;
+
+/** Renders a conversation.
+ *
+ * @param context      the context
+ * @param chat         the template
+ * @param messages     the messages in order
+ * @param count        the number of messages
+ * @param options      how to render; NULL: all defaults
+ * @param[out] text    the text, followed by a NUL; release it with bo_free()
+ * @param[out] bytes   the number of bytes without the NUL
+ * @return BO_OK; BO_INVALID if the template refuses the conversation (raise_exception(), a missing variable, a wrong
+ *     type) or exceeds a limit; BO_FORMAT if a message is not UTF-8 or `variables` is not a JSON object; BO_UNSUPPORTED
+ *     if it uses a construct outside of the subset. Messages contain the line of the template
+ */
+BO_API bo_status bo_chat_render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
+                                size_t count, const bo_chat_options *options, char **text, size_t *bytes);
+
+/* ==== Advanced ==================================================================================================== */
+
+/** Describes a template. One of `folder`, `path` and `text` is required. */
+typedef struct bo_chat_template_desc {
+    const char *folder; /**< a model folder: the special tokens, and the template unless one is given below; or NULL */
+    const char *path;   /**< a file that contains a template; or NULL */
+    const char *text;   /**< the text of a template; or NULL */
+    const char *name;   /**< the name of the template, if the folder has several (default: "default"); or NULL */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_chat_template_desc;
+
+/** Creates a template.
+ *
+ * @param context    the context
+ * @param desc       the template
+ * @param[out] out   the template; release it with bo_chat_template_destroy()
+ * @return as bo_chat_template_load(); BO_INVALID if `path` and `text` are both given
+ */
+BO_API bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_desc *desc,
+                                         bo_chat_template **out);
+
+/** Returns the text of a special token.
+ *
+ * @param chat   the template
+ * @param name   the name, such as "eos_token"
+ * @return the text, owned by the template; NULL if the folder does not define it
+ */
+BO_API const char *bo_chat_template_token(const bo_chat_template *chat, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

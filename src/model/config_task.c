@@ -1,0 +1,128 @@
+/* The task in config.json. Classes are stored as in Hugging Face's files, in "id2label" and "label2id". */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config.h"
+
+#define COUNT(fields) (sizeof fields / sizeof *fields)
+
+BO_CONFIG_NAMED(bo_model_task, model_task)
+BO_CONFIG_NAMED(bo_pooling, pooling)
+BO_CONFIG_NAMED(bo_cross, cross)
+
+static const bo_config_field task_fields[] = {BO_CONFIG_ENUM("task", task, model_task)};
+static const bo_config_field label_fields[] = {BO_CONFIG_ENUM("pooling", pooling, pooling),
+                                               BO_CONFIG_PLAIN("forward", BO_CONFIG_BOOL, forward)};
+static const bo_config_field translate_fields[] = {BO_CONFIG_PLAIN("encoder_layers", BO_CONFIG_SIZE, encoder_layers),
+                                                   BO_CONFIG_ENUM("cross", cross, cross)};
+
+static bool labels(bo_model_task task)
+{
+    return task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
+}
+
+const char *bo_config_architecture(bo_model_task task)
+{
+    static const char *const names[BO_MODEL_TASK_COUNT] = {"BochnerForCausalLM", "BochnerForSequenceClassification",
+                                                           "BochnerForTextMatching", "BochnerForTranslation"};
+    return names[task];
+}
+
+/* ---- writing a task ---------------------------------------------------------------------------------------------- */
+
+/* Writes a member "key": value; one of the two is the label, the other its number. */
+static void write_class(bo_json_text *text, size_t index, const char *label, bool by_label)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%zu", index);
+    bo_json_raw(text, index ? ",\n    " : "\n    ");
+    bo_json_string(text, by_label ? label : number);
+    bo_json_raw(text, ": ");
+    if (by_label)
+        bo_json_whole(text, index);
+    else
+        bo_json_string(text, label);
+}
+
+static void write_labels(bo_json_text *text, const bo_model_desc *desc)
+{
+    for (int by_label = 0; by_label < 2; by_label++) {
+        bo_json_raw(text, by_label ? ",\n  \"label2id\": {" : ",\n  \"id2label\": {");
+        for (size_t i = 0; i < desc->classes; i++) write_class(text, i, desc->labels[i], by_label);
+        bo_json_raw(text, "\n  }");
+    }
+}
+
+static void write_fields(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
+{
+    bo_json_raw(text, ",");
+    bo_config_fields_write(text, fields, count, desc, "  ");
+}
+
+void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc)
+{
+    if (desc->task == BO_MODEL_TASK_LANGUAGE) return;
+    write_fields(text, task_fields, COUNT(task_fields), desc);
+    if (desc->task == BO_MODEL_TASK_TRANSLATE) write_fields(text, translate_fields, COUNT(translate_fields), desc);
+    if (!labels(desc->task)) return;
+    write_fields(text, label_fields, COUNT(label_fields), desc);
+    write_labels(text, desc);
+}
+
+/* ---- reading a task ---------------------------------------------------------------------------------------------- */
+
+/* Reads one member of "id2label". Members may be in any order, each number once. */
+static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_config *out)
+{
+    const char *label = cJSON_GetStringValue(item), *key = item->string;
+    const bool whole = *key && strlen(key) <= 9 && strspn(key, "0123456789") == strlen(key);
+    const size_t index = whole ? strtoul(key, NULL, 10) : SIZE_MAX;
+    if (index >= out->desc.classes || out->labels[index])
+        return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should number its %zu classes from 0, found \"%.60s\"%s",
+                       where, out->desc.classes, key, index < out->desc.classes ? " twice" : "");
+    if (!label || !*label) return bo_fail(context, BO_FORMAT, "%s: \"id2label\": \"%s\" should be a label", where, key);
+    out->labels[index] = bo_alloc(context, strlen(label) + 1, 1, "a label");
+    if (!out->labels[index]) return BO_MEMORY;
+    strcpy(out->labels[index], label);
+    return BO_OK;
+}
+
+/* Checks that "label2id", if present, is the inverse of "id2label". */
+static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_config *out)
+{
+    if (!numbers) return BO_OK;
+    if (!cJSON_IsObject(numbers) || (size_t)cJSON_GetArraySize(numbers) != out->desc.classes)
+        return bo_fail(context, BO_FORMAT, "%s: \"label2id\" should be an object with the %zu labels of \"id2label\"",
+                       where, out->desc.classes);
+    for (const cJSON *item = numbers->child; item; item = item->next) {
+        size_t index = 0;
+        if (!bo_json_size(item, &index) || index >= out->desc.classes || strcmp(item->string, out->labels[index]) != 0)
+            return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" contradicts \"id2label\"", where,
+                           item->string);
+    }
+    return BO_OK;
+}
+
+static bo_status read_labels(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
+    if (!cJSON_IsObject(names) || !names->child)
+        return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should be an object with the label of each class", where);
+    out->desc.classes = (size_t)cJSON_GetArraySize(names);
+    out->labels = bo_alloc(context, out->desc.classes, sizeof *out->labels, "labels");
+    if (!out->labels) return BO_MEMORY;
+    for (const cJSON *item = names->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
+    out->desc.labels = (const char *const *)out->labels;
+    return check_numbers(context, where, cJSON_GetObjectItemCaseSensitive(json, "label2id"), out);
+}
+
+bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, &out->desc));
+    if (out->desc.task == BO_MODEL_TASK_TRANSLATE)
+        return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json,
+                                     &out->desc);
+    if (!labels(out->desc.task)) return BO_OK;
+    BO_TRY(bo_config_fields_read(context, where, label_fields, COUNT(label_fields), false, NULL, json, &out->desc));
+    return read_labels(context, where, json, out);
+}

@@ -1,0 +1,48 @@
+/* The rows of the table of families: what config.json of a family has, and what it means. */
+#ifndef BO_MODEL_FAMILY_TABLE_H
+#define BO_MODEL_FAMILY_TABLE_H
+
+#include "families.h"
+
+/* Where a family states that layers have a sliding window. */
+typedef enum bo_family_windows {
+    BO_WINDOWS_NONE,
+    BO_WINDOWS_MEMBER, /* "sliding_window": all layers, or null */
+    BO_WINDOWS_LAYERS  /* "use_sliding_window", "sliding_window", and "layer_types" or "max_window_layers" */
+} bo_family_windows;
+
+/* A member that must have this value if it is present and not null. */
+typedef struct bo_family_demand {
+    const char *name;
+    bool value;
+} bo_family_demand;
+
+typedef struct bo_family_row {
+    const char *type, *architecture;
+    const bo_config_field *fields;
+    size_t count;
+    bo_model_desc usual;         /* what all models of the family have, and the defaults of absent members */
+    const char *act, *usual_act; /* the member with the activation function, and its default */
+    bool gated;                  /* the MLP has a gate */
+    bool tanh;                   /* "gelu" means the approximation by tanh, as in the first releases of Gemma */
+    bool scaled;                 /* embeddings are multiplied by √width */
+    bool divides;                /* heads must divide the width */
+    const char *theta;           /* RoPE: the member with the base before "rope_parameters"; NULL: no RoPE */
+    const char *share;           /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
+    double usual_share;          /* its default */
+    bo_family_windows windows;   /* sliding windows */
+    const char *parallel;        /* the member that is true for the block `parallel_block`; NULL: none */
+    bo_block parallel_block;
+    bo_family_demand demands[3]; /* members with a single supported value */
+} bo_family_row;
+
+const bo_family_row *bo_family_row_of(bo_family family);
+
+/* Activation functions: the MLP of a name, and the name of an MLP. */
+enum { BO_FAMILY_NO_MLP = -1 };
+int bo_family_mlp(const bo_family_row *row, const char *act); /* NO_MLP: none */
+const char *bo_family_act(const bo_family_row *row, bo_mlp mlp);
+/* Writes all names that the family accepts, separated by ", ". */
+void bo_family_acts(const bo_family_row *row, char *out, size_t size);
+
+#endif

@@ -1,0 +1,95 @@
+/* Finds added tokens in a text: the leftmost one, the longest of those that begin there. The details are those of
+ * `tokenizers`: a token that may not stand where it is found hides the text that it covers from the search, and the
+ * search does not skip white space that belongs to the last token. */
+#include "encoder.h"
+#include "unicode.h"
+
+#include <bochner/base.h>
+
+/* The longest added token that begins at text[at]; -1: none. */
+static int32_t longest_at(const bo_trie *trie, const char *text, size_t length, size_t at, size_t *end)
+{
+    int32_t found = -1;
+    uint32_t node = 0;
+    for (size_t i = at; i < length && (node = bo_trie_step(trie, node, (unsigned char)text[i])) != 0; ++i)
+        if (trie->values[node] >= 0) {
+            found = trie->values[node];
+            *end = i + 1;
+        }
+    return found;
+}
+
+/* White space that ends at `at`, not before `least`. */
+static size_t space_before(const char *text, size_t at, size_t least)
+{
+    while (at > least) {
+        size_t begin = at - 1, bytes;
+        while (begin > least && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80) --begin;
+        if (!bo_utf8_space(text + begin, at - begin, &bytes) || bytes != at - begin) break;
+        at = begin;
+    }
+    return at;
+}
+
+static size_t space_after(const char *text, size_t length, size_t at)
+{
+    size_t bytes;
+    while (at < length && bo_utf8_space(text + at, length - at, &bytes)) at += bytes;
+    return at;
+}
+
+/* True if the character is part of a word. Failures to match count as no. */
+static bool is_word(bo_encoder *encoder, const char *text, size_t bytes)
+{
+    bo_scan scan;
+    size_t begin, end;
+    bool found = false;
+    if (bytes == 0 || bo_utf8_length(text, bytes) != bytes) return false;
+    return bo_scan_begin(encoder->context, &encoder->tokenizer->word, &encoder->matcher, text, bytes, &encoder->copy,
+                         &scan) == BO_OK &&
+           bo_scan_next(encoder->context, &scan, &begin, &end, &found) == BO_OK && found;
+}
+
+static bool stands_alone(bo_encoder *encoder, const char *text, size_t length, size_t begin, size_t end)
+{
+    size_t before = begin;
+    if (begin > 0) --before;
+    while (before > 0 && begin - before < 4 && ((unsigned char)text[before] & 0xC0) == 0x80) --before;
+    if (is_word(encoder, text + before, begin - before)) return false;
+    return !is_word(encoder, text + end, bo_utf8_length(text + end, length - end));
+}
+
+/* Whether the token counts where it was found. */
+static bool counts(bo_encoder *encoder, const bo_added *added, const char *text, size_t length, size_t begin,
+                   size_t end)
+{
+    if (added->special && !encoder->specials) return false;
+    return !added->word || stands_alone(encoder, text, length, begin, end);
+}
+
+const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *text, size_t length,
+                              bo_finding *finding, size_t *from, size_t *to)
+{
+    const bo_trie *trie = &encoder->tokenizer->finders[normalized];
+    for (size_t at = finding->search; trie->edges && at < length;) {
+        size_t end = at;
+        const int32_t number = trie->first[(unsigned char)text[at]] ? longest_at(trie, text, length, at, &end) : -1;
+        if (number < 0) {
+            ++at;
+            continue;
+        }
+        const bo_added *added = &encoder->tokenizer->added[number];
+        const size_t begin = at;
+        at = end;
+        if (!counts(encoder, added, text, length, begin, end)) continue;
+        *from = finding->begin;
+        *to = added->left ? space_before(text, begin, finding->begin) : begin;
+        if (*to < *from) *to = *from;
+        finding->search = end;
+        finding->begin = added->right ? space_after(text, length, end) : end;
+        return added;
+    }
+    *from = finding->begin < length ? finding->begin : length;
+    *to = finding->search = finding->begin = length;
+    return NULL;
+}

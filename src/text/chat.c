@@ -1,0 +1,356 @@
+/* Chat templates of model folders: where the template and the special tokens come from, and the variables of a rendering. */
+#include "jinja.h"
+#include "unicode.h"
+#include "../io/bytes.h"
+#include "../io/json.h"
+#include <bochner/chat.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096, MOST_DEPTH = 64 };
+
+struct bo_chat_template {
+    bo_jinja_arena arena; /* of the tree */
+    bo_jinja_node *tree;
+    char *where;   /* for messages */
+    cJSON *tokens; /* special tokens by name: texts, and lists of texts */
+};
+
+/* ---- special tokens ---------------------------------------------------------------------------------------------- */
+
+static const char *const token_names[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
+                                          "pad_token", "cls_token", "mask_token", "additional_special_tokens"};
+
+static bool has_member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name) != NULL;
+}
+
+/* A token is a text, or an object with the text as its content; NULL: neither. */
+static const char *token_text(const cJSON *token)
+{
+    const cJSON *content = cJSON_GetObjectItemCaseSensitive(token, "content");
+    return cJSON_IsString(token) ? token->valuestring : cJSON_IsString(content) ? content->valuestring : NULL;
+}
+
+static cJSON *token_list(const cJSON *tokens)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *token;
+    cJSON_ArrayForEach(token, tokens)
+    {
+        const char *text = token_text(token);
+        cJSON *item = text ? cJSON_CreateString(text) : NULL;
+        if (item && !cJSON_AddItemToArray(list, item)) cJSON_Delete(item);
+    }
+    return list;
+}
+
+/* Adds the tokens of a configuration that are not yet known. */
+static bo_status add_tokens(bo_context *context, bo_chat_template *chat, const cJSON *config)
+{
+    for (size_t i = 0; i < sizeof token_names / sizeof *token_names; i++) {
+        const cJSON *token = cJSON_GetObjectItemCaseSensitive(config, token_names[i]);
+        const char *text = token_text(token);
+        if (has_member(chat->tokens, token_names[i]) || (!text && !cJSON_IsArray(token))) continue;
+        cJSON *value = text ? cJSON_CreateString(text) : token_list(token);
+        if (!value || !cJSON_AddItemToObject(chat->tokens, token_names[i], value)) {
+            cJSON_Delete(value);
+            return bo_fail(context, BO_MEMORY, "chat template: out of memory");
+        }
+    }
+    return BO_OK;
+}
+
+/* ---- the template ------------------------------------------------------------------------------------------------ */
+
+static bo_status set_where(bo_context *context, bo_chat_template *chat, const char *path)
+{
+    char where[PATH_BYTES + 32];
+    snprintf(where, sizeof where, "%s%schat template", path ? path : "", path ? ": " : "");
+    bo_free(chat->where);
+    chat->where = bo_strdup(context, where);
+    return chat->where ? BO_OK : BO_MEMORY;
+}
+
+/* The first byte that is NUL or not UTF-8; `length`: none. */
+static size_t bad_byte(const char *text, size_t length)
+{
+    const char *nul = length ? memchr(text, 0, length) : NULL;
+    const size_t valid = bo_utf8_valid(text, length);
+    return nul && (size_t)(nul - text) < valid ? (size_t)(nul - text) : valid;
+}
+
+/* Parses the text; `path` is where it comes from, or NULL. */
+static bo_status set_text(bo_context *context, bo_chat_template *chat, const char *path, const char *text,
+                          size_t length)
+{
+    BO_TRY(set_where(context, chat, path));
+    if (length > BO_JINJA_SOURCE)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: %zu bytes, expected at most %d", chat->where, length,
+                       BO_JINJA_SOURCE);
+    const size_t bad = bad_byte(text, length);
+    if (bad < length) return bo_fail(context, BO_FORMAT, "%s: byte %zu is not UTF-8 text", chat->where, bad);
+    chat->arena.context = context;
+    const bo_status status = bo_jinja_parse(&chat->arena, chat->where, text, length, &chat->tree);
+    chat->arena.context = NULL;
+    return status;
+}
+
+static bo_status set_file(bo_context *context, bo_chat_template *chat, const char *path)
+{
+    char *text;
+    size_t length;
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
+    const bo_status status = set_text(context, chat, path, text, length);
+    bo_free(text);
+    return status;
+}
+
+/* One of a list of {"name", "template"}; NULL: there is none with this name. */
+static const cJSON *find_named(const cJSON *list, const char *name)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        if (found && strcmp(found, name) == 0) return cJSON_GetObjectItemCaseSensitive(item, "template");
+    }
+    return NULL;
+}
+
+/* The member `chat_template`, if there is one. */
+static bo_status set_member(bo_context *context, bo_chat_template *chat, const char *path, const cJSON *config,
+                            const char *name)
+{
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(config, "chat_template"), *text = member;
+    if (!member || cJSON_IsNull(member)) return BO_OK;
+    if (cJSON_IsArray(member)) text = find_named(member, name ? name : "default");
+    if (cJSON_IsString(text)) return set_text(context, chat, path, text->valuestring, strlen(text->valuestring));
+    if (cJSON_IsArray(member) && !text)
+        return bo_fail(context, BO_FORMAT, "%s: no chat template with the name \"%s\"", path, name ? name : "default");
+    return bo_fail(context, BO_FORMAT,
+                   "%s: chat_template must be a string, or a list of objects with name and template", path);
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static bo_status read_json(bo_context *context, const char *path, cJSON **out)
+{
+    char *text;
+    size_t length;
+    *out = NULL;
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
+    bo_status status = bo_json_parse(context, path, text, length, MOST_DEPTH, out);
+    if (status == BO_OK && bo_json_has_nul(text, length)) {
+        cJSON_Delete(*out);
+        *out = NULL;
+        status = bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", path);
+    }
+    bo_free(text);
+    return status;
+}
+
+/* Reads one of the configuration files: the special tokens, and the template if there is none yet. */
+static bo_status read_config(bo_context *context, bo_chat_template *chat, const char *path, bool needed,
+                             const char *name)
+{
+    cJSON *config;
+    if (!exists(path)) return BO_OK;
+    BO_TRY(read_json(context, path, &config));
+    bo_status status = add_tokens(context, chat, config);
+    if (status == BO_OK && needed) status = set_member(context, chat, path, config, name);
+    cJSON_Delete(config);
+    return status;
+}
+
+static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char *folder, const char *name)
+{
+    if (snprintf(out, PATH_BYTES, "%s/%s", folder, name) < PATH_BYTES) return BO_OK;
+    return bo_fail(context, BO_INVALID, "%s: the path is too long", folder);
+}
+
+/* chat_template.jinja has precedence, as in transformers. */
+static bo_status read_folder(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
+{
+    char path[PATH_BYTES];
+    bool needed = !desc->path && !desc->text;
+    BO_TRY(join_path(context, path, desc->folder, "chat_template.jinja"));
+    if (needed && !desc->name && exists(path)) {
+        BO_TRY(set_file(context, chat, path));
+        needed = false;
+    }
+    BO_TRY(join_path(context, path, desc->folder, "tokenizer_config.json"));
+    BO_TRY(read_config(context, chat, path, needed, desc->name));
+    BO_TRY(join_path(context, path, desc->folder, "special_tokens_map.json"));
+    BO_TRY(read_config(context, chat, path, false, NULL));
+    if (chat->where || desc->path || desc->text) return BO_OK;
+    return bo_fail(context, BO_IO,
+                   "%s: no chat template (neither chat_template.jinja nor the member \"chat_template\" of "
+                   "tokenizer_config.json)",
+                   desc->folder);
+}
+
+static bo_status fill(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
+{
+    chat->arena.most = (size_t)BO_JINJA_MEMORY;
+    chat->tokens = cJSON_CreateObject();
+    if (!chat->tokens) return bo_fail(context, BO_MEMORY, "chat template: out of memory");
+    if (desc->folder) BO_TRY(read_folder(context, chat, desc));
+    if (desc->path) return set_file(context, chat, desc->path);
+    return desc->text ? set_text(context, chat, NULL, desc->text, strlen(desc->text)) : BO_OK;
+}
+
+bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_desc *desc, bo_chat_template **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_TRY(bo_check_reserved(context, "bo_chat_template_desc", desc->reserved));
+    if (!desc->folder && !desc->path && !desc->text)
+        return bo_fail(context, BO_INVALID, "chat template: expected a folder, a path or a text, found none");
+    if (desc->path && desc->text)
+        return bo_fail(context, BO_INVALID, "chat template: expected a path or a text, found both");
+    bo_chat_template *chat = bo_alloc(context, 1, sizeof *chat, "a chat template");
+    if (!chat) return BO_MEMORY;
+    const bo_status status = fill(context, chat, desc);
+    if (status == BO_OK)
+        *out = chat;
+    else
+        bo_chat_template_destroy(chat);
+    return status;
+}
+
+bo_status bo_chat_template_load(bo_context *context, const char *folder, bo_chat_template **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, folder, out);
+    const bo_chat_template_desc desc = {.folder = folder};
+    return bo_chat_template_create(context, &desc, out);
+}
+
+void bo_chat_template_destroy(bo_chat_template *chat)
+{
+    if (!chat) return;
+    bo_jinja_release(&chat->arena);
+    cJSON_Delete(chat->tokens);
+    bo_free(chat->where);
+    bo_free(chat);
+}
+
+const char *bo_chat_template_token(const bo_chat_template *chat, const char *name)
+{
+    return chat && name ? cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(chat->tokens, name)) : NULL;
+}
+
+/* ---- rendering --------------------------------------------------------------------------------------------------- */
+
+static bo_status check_message(bo_context *context, const bo_chat_message *message, size_t index)
+{
+    const char *const texts[2] = {message->role, message->content};
+    BO_TRY(bo_check_reserved(context, "bo_chat_message", message->reserved));
+    for (size_t i = 0; i < 2; i++) {
+        const char *what = i == 0 ? "role" : "content";
+        if (!texts[i]) return bo_fail(context, BO_INVALID, "message %zu: the %s is NULL", index, what);
+        const size_t length = strlen(texts[i]), valid = bo_utf8_valid(texts[i], length);
+        if (valid < length)
+            return bo_fail(context, BO_FORMAT, "message %zu: byte %zu of the %s is not UTF-8", index, valid, what);
+    }
+    return BO_OK;
+}
+
+/* False: out of memory. The texts are not copied. */
+static bool add_message(cJSON *list, const bo_chat_message *message)
+{
+    cJSON *item = cJSON_CreateObject();
+    cJSON *role = cJSON_CreateStringReference(message->role), *content = cJSON_CreateStringReference(message->content);
+    if (item && role && cJSON_AddItemToObjectCS(item, "role", role)) {
+        role = NULL;
+        if (content && cJSON_AddItemToObjectCS(item, "content", content)) {
+            content = NULL;
+            if (cJSON_AddItemToArray(list, item)) return true;
+        }
+    }
+    cJSON_Delete(role);
+    cJSON_Delete(content);
+    cJSON_Delete(item);
+    return false;
+}
+
+/* Adds the messages unless `variables` has them. */
+static bo_status add_messages(bo_context *context, cJSON *variables, const bo_chat_message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++) BO_TRY(check_message(context, &messages[i], i));
+    if (has_member(variables, "messages")) {
+        if (count == 0) return BO_OK;
+        return bo_fail(context, BO_INVALID, "chat template: messages are given twice, also in the variables");
+    }
+    cJSON *list = cJSON_AddArrayToObject(variables, "messages");
+    for (size_t i = 0; i < count && list; i++)
+        if (!add_message(list, &messages[i])) list = NULL;
+    return list ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
+}
+
+/* The variables that transformers passes: an earlier one has precedence. */
+static bo_status add_defaults(bo_context *context, cJSON *variables, const bo_chat_template *chat,
+                              const bo_chat_options *options)
+{
+    static const char *const none[] = {"tools", "documents"};
+    const cJSON *token;
+    bool added = has_member(variables, "add_generation_prompt") ||
+                 cJSON_AddBoolToObject(variables, "add_generation_prompt", options->add_generation_prompt);
+    for (size_t i = 0; i < 2 && added; i++)
+        added = has_member(variables, none[i]) || cJSON_AddNullToObject(variables, none[i]);
+    cJSON_ArrayForEach(token, chat->tokens)
+    {
+        if (!added || has_member(variables, token->string)) continue;
+        cJSON *copy = cJSON_Duplicate(token, true);
+        added = copy && cJSON_AddItemToObject(variables, token->string, copy);
+        if (!added) cJSON_Delete(copy);
+    }
+    return added ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
+}
+
+static bo_status parse_variables(bo_context *context, const char *text, cJSON **out)
+{
+    static const char where[] = "variables of the chat template";
+    *out = NULL;
+    if (!text) {
+        *out = cJSON_CreateObject();
+        return *out ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
+    }
+    const size_t length = strlen(text), valid = bo_utf8_valid(text, length);
+    if (valid < length) return bo_fail(context, BO_FORMAT, "%s: byte %zu is not UTF-8", where, valid);
+    if (bo_json_has_nul(text, length)) return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", where);
+    BO_TRY(bo_json_parse(context, where, text, length, MOST_DEPTH, out));
+    if (cJSON_IsObject(*out)) return BO_OK;
+    cJSON_Delete(*out);
+    *out = NULL;
+    return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
+}
+
+bo_status bo_chat_render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
+                         size_t count, const bo_chat_options *options, char **text, size_t *bytes)
+{
+    if (text) *text = NULL;
+    BO_REQUIRE(context, chat, text, bytes);
+    BO_REQUIRE_IF(context, count > 0, messages);
+    const bo_chat_options defaults = {0}, *o = options ? options : &defaults;
+    cJSON *variables;
+    *bytes = 0;
+    BO_TRY(bo_check_reserved(context, "bo_chat_options", o->reserved));
+    BO_TRY(parse_variables(context, o->variables, &variables));
+    const bo_jinja_render_desc desc = {.variables = variables, .time = o->time ? o->time : (int64_t)time(NULL)};
+    bo_status status = add_messages(context, variables, messages, count);
+    if (status == BO_OK) status = add_defaults(context, variables, chat, o);
+    if (status == BO_OK) status = bo_jinja_render(context, chat->where, chat->tree, &desc, text, bytes);
+    cJSON_Delete(variables);
+    return status;
+}

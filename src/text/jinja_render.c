@@ -1,0 +1,199 @@
+/* Rendering: the statements of a template in order. */
+#include "jinja_run.h"
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+/* The items that a loop visits: all, or those for which its condition holds in a scope of its own. */
+static bo_status loop_items(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_list **out)
+{
+    bo_jinja_value over, kept;
+    bo_jinja_list *all;
+    bo_jinja_frame *before = run->frame;
+    BO_TRY(bo_jinja_evaluate(run, node->first, &over));
+    BO_TRY(bo_jinja_iterate(run, &over, &all));
+    *out = all;
+    if (!node->second) return BO_OK;
+    BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, &kept));
+    BO_TRY(bo_jinja_open_frame(run, before));
+    for (size_t i = 0; i < all->count; i++) {
+        bo_jinja_value holds;
+        BO_TRY(bo_jinja_assign_target(run, node->target, all->items[i]));
+        BO_TRY(bo_jinja_evaluate(run, node->second, &holds));
+        if (bo_jinja_true(&holds)) BO_TRY(bo_jinja_list_add(run, kept.list, all->items[i]));
+    }
+    run->frame = before;
+    *out = kept.list;
+    return BO_OK;
+}
+
+/* Each iteration has a scope of its own: what it sets is lost. */
+static bo_status run_for(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_flow *outer)
+{
+    bo_jinja_frame *before = run->frame;
+    bo_jinja_list *items;
+    bo_jinja_loop *loop = bo_jinja_take(&run->arena, 1, sizeof *loop);
+    bo_jinja_flow how = BO_JINJA_GO_ON;
+    if (!loop) return BO_MEMORY;
+    BO_TRY(loop_items(run, node, &items));
+    *loop = (bo_jinja_loop){.items = items};
+    for (; loop->index < items->count && how != BO_JINJA_STOP; loop->index++) {
+        const bo_jinja_value value = {.kind = BO_JINJA_LOOP, .loop = loop};
+        how = BO_JINJA_GO_ON;
+        BO_TRY(bo_jinja_open_frame(run, before));
+        BO_TRY(bo_jinja_assign(run, "loop", 4, value));
+        BO_TRY(bo_jinja_assign_target(run, node->target, items->items[loop->index]));
+        BO_TRY(bo_jinja_run_statements(run, node->body, &how));
+    }
+    run->frame = before;
+    if (items->count > 0 || !node->otherwise) return BO_OK;
+    BO_TRY(bo_jinja_open_frame(run, before));
+    BO_TRY(bo_jinja_run_statements(run, node->otherwise, outer));
+    run->frame = before;
+    return BO_OK;
+}
+
+static bo_status run_if(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_flow *how)
+{
+    for (;;) {
+        bo_jinja_value test;
+        BO_TRY(bo_jinja_evaluate(run, node->first, &test));
+        if (bo_jinja_true(&test)) return bo_jinja_run_statements(run, node->body, how);
+        if (!node->otherwise) return BO_OK;
+        if (!node->is_chain) return bo_jinja_run_statements(run, node->otherwise, how);
+        node = node->otherwise;
+    }
+}
+
+static bo_status run_set(bo_jinja_run *run, const bo_jinja_node *node)
+{
+    bo_jinja_value value;
+    bo_jinja_frame *before = run->frame;
+    if (node->kind == BO_JINJA_SET) {
+        BO_TRY(bo_jinja_evaluate(run, node->first, &value));
+    } else { /* the block has a scope of its own */
+        BO_TRY(bo_jinja_open_frame(run, before));
+        BO_TRY(bo_jinja_capture(run, node->body, &value));
+        run->frame = before;
+    }
+    run->line = node->line;
+    return bo_jinja_assign_target(run, node->target, value);
+}
+
+static bo_status define_macro(bo_jinja_run *run, const bo_jinja_node *node)
+{
+    bo_jinja_macro *macro = bo_jinja_take(&run->arena, 1, sizeof *macro);
+    if (!macro) return BO_MEMORY;
+    *macro = (bo_jinja_macro){.node = node, .frame = run->frame};
+    return bo_jinja_assign(run, node->name, node->name_length,
+                           (bo_jinja_value){.kind = BO_JINJA_MACRO, .macro = macro});
+}
+
+static bo_status run_scope(bo_jinja_run *run, const bo_jinja_node *node)
+{
+    bo_jinja_frame *before = run->frame;
+    bo_jinja_flow how = BO_JINJA_GO_ON;
+    BO_TRY(bo_jinja_open_frame(run, before));
+    BO_TRY(bo_jinja_run_statements(run, node->body, &how));
+    run->frame = before;
+    return BO_OK;
+}
+
+static bo_status run_statement(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_flow *how)
+{
+    bo_jinja_value value;
+    switch (node->kind) {
+    case BO_JINJA_OUTPUT:
+        return bo_jinja_build(run, run->out, node->name, node->name_length);
+    case BO_JINJA_PRINT:
+        BO_TRY(bo_jinja_evaluate(run, node->first, &value));
+        return bo_jinja_print(run, run->out, &value);
+    case BO_JINJA_IF:
+        return run_if(run, node, how);
+    case BO_JINJA_FOR:
+        return run_for(run, node, how);
+    case BO_JINJA_SET:
+    case BO_JINJA_SET_BLOCK:
+        return run_set(run, node);
+    case BO_JINJA_DEFINE:
+        return define_macro(run, node);
+    case BO_JINJA_BREAK:
+        *how = BO_JINJA_STOP;
+        return BO_OK;
+    case BO_JINJA_CONTINUE:
+        *how = BO_JINJA_SKIP;
+        return BO_OK;
+    default:
+        return run_scope(run, node);
+    }
+}
+
+bo_status bo_jinja_run_statements(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_flow *how)
+{
+    const int depth = run->depth++;
+    if (depth >= 2 * BO_JINJA_DEPTH)
+        return bo_jinja_fail(run, BO_INVALID, "calls are nested more than %d deep", 2 * BO_JINJA_DEPTH);
+    for (; node && *how == BO_JINJA_GO_ON; node = node->next) {
+        run->line = node->line;
+        BO_TRY(bo_jinja_charge(run, 0));
+        BO_TRY(run_statement(run, node, how));
+    }
+    run->depth = depth;
+    return BO_OK;
+}
+
+/* The output of statements as a string. */
+bo_status bo_jinja_capture(bo_jinja_run *run, const bo_jinja_node *body, bo_jinja_value *out)
+{
+    bo_jinja_builder text = {0}, *before = run->out;
+    bo_jinja_flow how = BO_JINJA_GO_ON;
+    run->out = &text;
+    const bo_status status = bo_jinja_run_statements(run, body, &how);
+    run->out = before;
+    if (status == BO_OK) *out = bo_jinja_built(&text);
+    return status;
+}
+
+/* ---- rendering --------------------------------------------------------------------------------------------------- */
+
+static bo_status set_variables(bo_jinja_run *run, const cJSON *variables)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, variables)
+    {
+        bo_jinja_value value;
+        BO_TRY(bo_jinja_from_json(run, item, &value));
+        BO_TRY(bo_jinja_assign(run, item->string, strlen(item->string), value));
+    }
+    return BO_OK;
+}
+
+static bo_status render(bo_jinja_run *run, const bo_jinja_node *tree, const cJSON *variables, char **out, size_t *bytes)
+{
+    bo_jinja_flow how = BO_JINJA_GO_ON;
+    BO_TRY(bo_jinja_open_frame(run, NULL));
+    BO_TRY(set_variables(run, variables));
+    BO_TRY(bo_jinja_run_statements(run, tree, &how));
+    *out = bo_alloc_raw(run->context, run->out->length + 1, 1, "the text of a chat template");
+    if (!*out) return BO_MEMORY;
+    if (run->out->length) memcpy(*out, run->out->bytes, run->out->length);
+    (*out)[run->out->length] = 0;
+    *bytes = run->out->length;
+    return BO_OK;
+}
+
+bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja_node *tree,
+                          const bo_jinja_render_desc *desc, char **out, size_t *bytes)
+{
+    bo_jinja_builder text = {0};
+    bo_jinja_run run = {.context = context,
+                        .where = where,
+                        .arena = {.context = context, .most = BO_JINJA_MEMORY},
+                        .out = &text,
+                        .most_work = desc->most_work ? desc->most_work : BO_JINJA_WORK,
+                        .time = desc->time};
+    *out = NULL;
+    *bytes = 0;
+    const bo_status status = render(&run, tree, desc->variables, out, bytes);
+    bo_jinja_release(&run.arena);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* Operations on text in characters, as str of Python has them. */
+#include "jinja_run.h"
+#include <utf8proc.h>
+
+/* ---- characters -------------------------------------------------------------------------------------------------- */
+
+int32_t bo_jinja_letter(const char *text, size_t length, size_t *bytes)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    *bytes = bo_utf8_length(text, length);
+    if (*bytes == 0) { /* templates and messages are checked before */
+        *bytes = 1;
+        return 0xfffd;
+    }
+    int32_t letter = at[0] & masks[*bytes];
+    for (size_t i = 1; i < *bytes; i++) letter = letter << 6 | (at[i] & 0x3f);
+    return letter;
+}
+
+bool bo_jinja_is_space(int32_t letter)
+{
+    return (letter >= 9 && letter <= 13) || (letter >= 0x1c && letter <= 0x20) || letter == 0x85 || letter == 0xa0 ||
+           letter == 0x1680 || (letter >= 0x2000 && letter <= 0x200a) || letter == 0x2028 || letter == 0x2029 ||
+           letter == 0x202f || letter == 0x205f || letter == 0x3000;
+}
+
+static bool is_start(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+size_t bo_jinja_letters(const char *text, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) count += is_start(text[i]);
+    return count;
+}
+
+size_t bo_jinja_letter_at(const char *text, size_t length, size_t index)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (!is_start(text[i])) continue;
+        if (index-- == 0) return i;
+    }
+    return length;
+}
+
+/* ---- strip ------------------------------------------------------------------------------------------------------- */
+
+static bool is_among(int32_t letter, const bo_jinja_value *letters)
+{
+    if (letters->kind != BO_JINJA_TEXT) return bo_jinja_is_space(letter);
+    for (size_t at = 0, bytes; at < letters->length; at += bytes)
+        if (bo_jinja_letter(letters->text + at, letters->length - at, &bytes) == letter) return true;
+    return false;
+}
+
+/* Without `letters` (ABSENT or NONE), white space is stripped. */
+bo_status bo_jinja_strip(bo_jinja_run *run, const bo_jinja_value *text, const bo_jinja_value *letters, int sides,
+                         bo_jinja_value *out)
+{
+    size_t from = 0, to = text->length, bytes;
+    if (letters->kind > BO_JINJA_NONE && letters->kind != BO_JINJA_TEXT)
+        return bo_jinja_wrong_type(run, "strip", "a string", letters);
+    while (sides & BO_JINJA_STRIP_LEFT && from < to &&
+           is_among(bo_jinja_letter(text->text + from, to - from, &bytes), letters)) {
+        BO_TRY(bo_jinja_charge(run, letters->kind == BO_JINJA_TEXT ? letters->length : 0));
+        from += bytes;
+    }
+    while (sides & BO_JINJA_STRIP_RIGHT && from < to) {
+        size_t start = to - 1;
+        while (start > from && !is_start(text->text[start])) start--;
+        if (!is_among(bo_jinja_letter(text->text + start, to - start, &bytes), letters)) break;
+        BO_TRY(bo_jinja_charge(run, letters->kind == BO_JINJA_TEXT ? letters->length : 0));
+        to = start;
+    }
+    *out = bo_jinja_of_text(text->text + from, to - from);
+    return BO_OK;
+}
+
+/* ---- replace ----------------------------------------------------------------------------------------------------- */
+
+/* An empty string is found before each character and at the end. */
+static bo_status insert(bo_jinja_run *run, const bo_jinja_value *text, const bo_jinja_value *by, int64_t most,
+                        bo_jinja_value *out)
+{
+    bo_jinja_builder builder = {0};
+    for (size_t at = 0, bytes = 0; at <= text->length; at += bytes) {
+        if (most-- > 0) BO_TRY(bo_jinja_build(run, &builder, by->text, by->length));
+        if (at == text->length) break;
+        bo_jinja_letter(text->text + at, text->length - at, &bytes);
+        BO_TRY(bo_jinja_build(run, &builder, text->text + at, bytes));
+    }
+    *out = bo_jinja_built(&builder);
+    return BO_OK;
+}
+
+/* A negative `most`: all of them. */
+bo_status bo_jinja_replace(bo_jinja_run *run, const bo_jinja_value *text, const bo_jinja_value *old,
+                           const bo_jinja_value *by, int64_t most, bo_jinja_value *out)
+{
+    bo_jinja_builder builder = {0};
+    size_t at = 0;
+    if (most < 0) most = INT64_MAX;
+    if (old->length == 0) return insert(run, text, by, most, out);
+    while (at < text->length && most-- > 0) {
+        const char *found = memmem(text->text + at, text->length - at, old->text, old->length);
+        if (!found) break;
+        const size_t before = (size_t)(found - text->text) - at;
+        BO_TRY(bo_jinja_build(run, &builder, text->text + at, before));
+        BO_TRY(bo_jinja_build(run, &builder, by->text, by->length));
+        at += before + old->length;
+    }
+    BO_TRY(bo_jinja_build(run, &builder, text->text + at, text->length - at));
+    *out = bo_jinja_built(&builder);
+    return BO_OK;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static bool ends_line(int32_t letter)
+{
+    return (letter >= 10 && letter <= 13) || (letter >= 0x1c && letter <= 0x1e) || letter == 0x85 || letter == 0x2028 ||
+           letter == 0x2029;
+}
+
+bo_status bo_jinja_lines(bo_jinja_run *run, const bo_jinja_value *text, bool ends, bo_jinja_value *out)
+{
+    size_t from = 0;
+    BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
+    BO_TRY(bo_jinja_charge(run, text->length));
+    for (size_t at = 0, bytes; at < text->length; at += bytes) {
+        if (!ends_line(bo_jinja_letter(text->text + at, text->length - at, &bytes))) continue;
+        if (text->text[at] == '\r' && at + 1 < text->length && text->text[at + 1] == '\n') bytes = 2;
+        const size_t to = ends ? at + bytes : at;
+        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_of_text(text->text + from, to - from)));
+        from = at + bytes;
+    }
+    if (from == text->length) return BO_OK;
+    return bo_jinja_list_add(run, out->list, bo_jinja_of_text(text->text + from, text->length - from));
+}
+
+/* ---- upper and lower case ---------------------------------------------------------------------------------------- */
+
+/* Characters whose upper, lower or title case depends on their neighbors or is several characters (SpecialCasing.txt of
+ * Unicode); they are refused. */
+static bool is_special_case(int32_t letter)
+{
+    static const int32_t ranges[][2] = {{0xdf, 0xdf},     {0x130, 0x130},   {0x149, 0x149},   {0x1f0, 0x1f0},
+                                        {0x345, 0x345},   {0x390, 0x390},   {0x3a3, 0x3a3},   {0x3b0, 0x3b0},
+                                        {0x587, 0x587},   {0x1e96, 0x1e9a}, {0x1e9e, 0x1e9e}, {0x1f50, 0x1f57},
+                                        {0x1f80, 0x1ffc}, {0xfb00, 0xfb17}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (letter >= ranges[i][0] && letter <= ranges[i][1]) return true;
+    return false;
+}
+
+static bool has_case(int32_t letter)
+{
+    return utf8proc_toupper(letter) != letter || utf8proc_tolower(letter) != letter;
+}
+
+bo_status bo_jinja_change_case(bo_jinja_run *run, const bo_jinja_value *text, bo_jinja_case how, bo_jinja_value *out)
+{
+    bo_jinja_builder builder = {0};
+    bool inside = false; /* TITLE: after a letter; CAPITALIZE: after the first character */
+    for (size_t at = 0, bytes; at < text->length; at += bytes) {
+        const int32_t letter = bo_jinja_letter(text->text + at, text->length - at, &bytes);
+        utf8proc_uint8_t changed[4];
+        if (is_special_case(letter))
+            return bo_jinja_fail(run, BO_UNSUPPORTED, "the upper or lower case of U+%04X is not supported",
+                                 (unsigned)letter);
+        const int32_t other = how == BO_JINJA_UPPER             ? utf8proc_toupper(letter)
+                              : how == BO_JINJA_LOWER || inside ? utf8proc_tolower(letter)
+                                                                : utf8proc_totitle(letter);
+        inside = how == BO_JINJA_CAPITALIZE || has_case(letter);
+        const utf8proc_ssize_t length = utf8proc_encode_char(other, changed);
+        BO_TRY(bo_jinja_build(run, &builder, (const char *)changed, (size_t)length));
+    }
+    *out = bo_jinja_built(&builder);
+    return BO_OK;
+}

@@ -1,0 +1,165 @@
+# bochner chat: answers equal those of generate for the rendered prompt, in one run or resumed; templates, states, contexts
+# and bad inputs.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
+    for (i = 0; i < 600; i++) { k = 1 + int(4 * rand());
+        printf "<user>the %s?\n<bot>the %s %s.\n", a[k], a[k], d[1 + k % 3] } }' >text.txt
+small="--layers 2 --width 16 --heads 2 --batch 8 --lr 0.05 --other-lr 0.02 --valid-fraction 0 --quiet"
+succeeds "$BOCHNER" train --data text.txt --out model $small --context 64 --steps 120 --features 16
+succeeds "$BOCHNER" train --data text.txt --out exact $small --context 64 --steps 60 --attention softmax
+cat >plain.jinja <<'END'
+{% for m in messages %}
+<{{ 'bot' if m.role == 'assistant' else m.role }}>{{ m.content }}
+{{- '\n' }}
+{%- endfor %}
+{{- '<bot>' if add_generation_prompt }}
+END
+
+# A model without a template is refused, and a template of the folder is found.
+fails 1 "model|no chat template|--template|generate" "$BOCHNER" chat model --quiet </dev/null
+cp plain.jinja model/chat_template.jinja
+cp plain.jinja exact/chat_template.jinja
+
+# The text that the model reads.
+printf '%s\n' '[{"role": "user", "content": "the cat?"}]' >one.jsonl
+"$BOCHNER" chat model --render --quiet <one.jsonl >prompt || complain "--render failed"
+[ "$(cat prompt)" = "<user>the cat?
+<bot>" ] || complain "--render: $(cat prompt)"
+printf '%s\n' '{"messages": [{"role": "user", "content": "a"}], "add_generation_prompt": false}' 'nonsense' |
+    "$BOCHNER" chat model --render --json --quiet >lines 2>err && complain "a wrong line is no failure"
+grep -qF '{"text": "<user>a\n"}' lines || complain "--render --json: $(cat lines)"
+grep -q '"error"' lines || complain "--render --json has no error: $(cat lines)"
+
+# check MODEL OPTIONS...: each answer is what generate continues for the rendered conversation, and a conversation that is
+# saved and resumed after each turn gives the same answers.
+check() {
+    model=$1
+    shift
+    printf 'the cat?\nthe cow?\n' >questions
+    "$BOCHNER" chat $model "$@" --tokens 12 --stop '
+' --json --quiet <questions >answers 2>err || complain "$model $*: $(cat err)"
+    expect "$model $*: answers" "$(wc -l <answers)" == 2
+    rm -f talk.chat
+    for question in "the cat?" "the cow?"; do
+        echo "$question" | "$BOCHNER" chat $model "$@" --tokens 12 --stop '
+' --json --quiet --state talk.chat 2>err || complain "$model $*, resumed: $(cat err)"
+    done >resumed
+    sed 's/"tokens_per_second": [^,]*,//' answers >a
+    sed 's/"tokens_per_second": [^,]*,//' resumed >b
+    cmp -s a b || complain "$model $*: resumed gives '$(cat b)', not '$(cat a)'"
+}
+for model in model exact; do
+    check $model --greedy
+    "$BOCHNER" chat $model --greedy --tokens 12 --stop '
+' --quiet <questions >plain 2>err || complain "$model: $(cat err)"
+    first=$(sed -n 1p plain)
+    succeeds "$BOCHNER" generate $model --prompt "<user>the cat?
+<bot>" --greedy --tokens 12 --stop '
+' --quiet
+    [ "$(cat out)" = "$first" ] || complain "$model: '$first', but generate gives '$(cat out)'"
+    succeeds "$BOCHNER" generate $model --prompt "<user>the cat?
+<bot>$first
+<user>the cow?
+<bot>" --greedy --tokens 12 --stop '
+' --quiet
+    [ "$(cat out)" = "$(sed -n 2p plain)" ] || complain "$model: '$(sed -n 2p plain)', but generate gives '$(cat out)'"
+    check $model --temperature 0.9 --top-k 20 --seed 5 --repetition-penalty 1.1
+done
+grep -q '"role": "assistant", "content": "' answers || complain "no role and content: $(cat answers)"
+grep -qE '"finish_reason": "(stop|length|end)"' answers || complain "no finish_reason: $(cat answers)"
+
+# --system, commands, and messages that look like commands.
+printf '/history\n/nothing\n/usr/bin ?\n/reset\n/history\n/help\n/exit\nnot read\n' |
+    "$BOCHNER" chat model --system "be brief" --greedy --tokens 3 --quiet >out 2>err || complain "commands: $(cat err)"
+expect "answers to one message" "$(wc -l <out)" == 1
+expect "system messages in the history" "$(grep -c '^system: be brief$' err)" == 2
+grep -q "no command /nothing" err || complain "an unknown command is not refused: $(cat err)"
+grep -q "/save " err || complain "no help: $(cat err)"
+printf 'a\n/reset\na\n' | "$BOCHNER" chat model --greedy --tokens 5 --json --quiet >out
+expect "answers after /reset" "$(sed 's/"tokens_per_second": [^,]*,//' out | uniq | wc -l)" == 1
+
+# The state: saved by /save, refused for another model, other files, damage and another system message.
+printf 'the hen?\n/save\n' | "$BOCHNER" chat model --greedy --tokens 4 --quiet --system S --state s.chat >out 2>err ||
+    complain "--state: $(cat err)"
+fails 1 "s.chat|cannot be resumed|exact" "$BOCHNER" chat exact --quiet --state s.chat </dev/null
+fails 1 "s.chat|another system message" "$BOCHNER" chat model --quiet --system T --state s.chat </dev/null
+cp s.chat before
+head -c 300 s.chat >cut.chat
+sed 's/the hen?/the hen!/' s.chat >edited.chat
+fails 1 "cut.chat|damaged" "$BOCHNER" chat model --quiet --state cut.chat </dev/null
+fails 1 "edited.chat|damaged" "$BOCHNER" chat model --quiet --state edited.chat </dev/null
+fails 1 "text.txt|not a saved conversation" "$BOCHNER" chat model --quiet --state text.txt </dev/null
+fails 1 "nowhere" "$BOCHNER" chat model --quiet --state nowhere/s.chat </dev/null
+fails 2 "config.json|would replace" "$BOCHNER" chat model --quiet --state model/config.json </dev/null
+cmp -s s.chat before || complain "a refused run changed the state"
+echo /history | "$BOCHNER" chat model --quiet --state s.chat 2>err
+grep -q "^user: the hen?$" err && grep -q "^system: S$" err || complain "the history is not resumed: $(cat err)"
+
+# A full context: refused with advice, or the oldest turns are dropped.
+printf 'the cat?\nthe cow?\nthe dog?\nthe hen?\nthe cat?\n' >many
+"$BOCHNER" chat exact --greedy --tokens 8 --quiet <many >out 2>err && complain "a full context is no failure"
+grep -q -e "--forget" err || complain "no advice for a full context: $(cat err)"
+"$BOCHNER" chat exact --greedy --tokens 8 --forget --json <many >out 2>err || complain "--forget: $(cat err)"
+expect "answers with --forget" "$(wc -l <out)" == 5
+grep -q "dropped" err || complain "--forget drops silently: $(cat err)"
+fails 1 "context holds|shorter message" "$BOCHNER" chat model --context 20 --forget --quiet <<'END'
+a message that is longer than the context
+END
+
+# A template that leaves out parts of earlier answers: the conversation is read again, which is said once.
+sed "s/{{ m.content }}/{{ m.content[1:] if not loop.last and m.role == 'assistant' else m.content }}/" plain.jinja >changing.jinja
+"$BOCHNER" chat model --template changing.jinja --greedy --tokens 5 --json <many >out 2>err || complain "$(cat err)"
+expect "answers with a changing template" "$(wc -l <out)" == 5
+expect "messages about reading again" "$(grep -c "read again" err)" == 1
+
+# Tokens that end an answer come from generation_config.json, as a number or a list.
+cp -r model ends
+printf '{"eos_token_id": [10, 46]}' >ends/generation_config.json
+echo 'the cat?' | "$BOCHNER" chat ends --greedy --tokens 40 --json --quiet >out 2>err
+grep -q '"finish_reason": "end"' out || complain "no end at eos_token_id: $(cat out)"
+grep -q '\.' out && grep -q 'content": "[^"]*\.' out && complain "the end token is part of the answer: $(cat out)"
+
+# Bad input: templates, messages, options.
+echo '{% if x %}
+{{ 1 | nonsense }}{% include "y" %}{% endif %}' >bad.jinja
+fails 1 "bad.jinja|line 2: the statement 'include' is not supported" "$BOCHNER" chat model --template bad.jinja --quiet </dev/null
+echo '{{ raise_exception("no " + messages[0].content) }}' >never.jinja
+fails 1 "line 1: no hello" "$BOCHNER" chat model --template never.jinja --quiet <<'END'
+hello
+END
+printf 'ok\n\377\n' | "$BOCHNER" chat model --greedy --tokens 2 --quiet >out 2>err && complain "bytes that are not UTF-8 are accepted"
+grep -q "line 2.*not UTF-8" err || complain "bytes: $(cat err)"
+fails 1 "variables" "$BOCHNER" chat model --variables '[1]' --quiet <<'END'
+x
+END
+fails 1 "missing.jinja" "$BOCHNER" chat model --template missing.jinja --quiet </dev/null
+fails 1 "nowhere" "$BOCHNER" chat nowhere --template plain.jinja --quiet </dev/null
+fails 2 "folder" "$BOCHNER" chat
+fails 2 "greedy|top-k" "$BOCHNER" chat model --greedy --top-k 5
+succeeds "$BOCHNER" chat model --quiet </dev/null
+[ -s out ] && complain "an answer without a question: $(cat out)"
+
+# Characters of several bytes are not cut: a line of a stream is always UTF-8, except at the end.
+printf 'the cat?\nna\303\257ve?\n' | "$BOCHNER" chat model --temperature 3 --seed 2 --tokens 60 --quiet --json >out 2>err ||
+    complain "random bytes: $(cat err)"
+iconv -f utf-8 -t utf-8 out >/dev/null || complain "an answer is not UTF-8"
+
+# Ctrl-C stops the answer and not the program; the next one leaves and saves.
+if [ -z "${SANITIZE:-}" ]; then
+    mkfifo line
+    attended "$BOCHNER" chat model --tokens 100000000 --state stopped.chat --quiet <line >out 2>err &
+    pid=$!
+    exec 3>line
+    echo 'the cat?' >&3
+    for i in 1 2 3 4 5 6 7 8 9 10; do [ -s out ] && break; sleep 0.2; done
+    kill -INT $pid
+    sleep 0.3
+    kill -0 $pid 2>/dev/null || complain "Ctrl-C ended the program: $(cat err)"
+    kill -INT $pid
+    wait $pid || complain "Ctrl-C at the prompt is a failure: $(cat err)"
+    exec 3>&-
+    [ -s stopped.chat ] || complain "the conversation was not saved"
+    echo /history | "$BOCHNER" chat model --quiet --state stopped.chat 2>err
+    grep -q "^assistant: " err || complain "the stopped answer is not in the history"
+fi
+finish

@@ -1,0 +1,416 @@
+/* Chat templates: texts that transformers rendered (tests/data/chat, written by tests/peers/test_chat_templates.py), the
+ * language, files of a folder, refusals, limits, and exhausted memory. */
+#include "io/files.h"
+#include "base/counting.h"
+#include "io/json.h"
+#include "text/jinja.h"
+#include <bochner/chat.h>
+#include <time.h>
+
+static bo_chat_template *parse(bo_context *context, const char *text)
+{
+    bo_chat_template *chat;
+    assert_ok(context, bo_chat_template_create(context, &(bo_chat_template_desc){.text = text}, &chat));
+    return chat;
+}
+
+/* Renders a template with variables as JSON. */
+static void expect(bo_context *context, const char *template, const char *variables, const char *expected)
+{
+    bo_chat_template *chat = parse(context, template);
+    char *text;
+    size_t bytes;
+    assert_ok(context,
+              bo_chat_render(context, chat, NULL, 0, &(bo_chat_options){.variables = variables}, &text, &bytes));
+    if (strcmp(text, expected) != 0) fail_msg("%s: '%s', expected '%s'", template, text, expected);
+    assert_int_equal(bytes, strlen(expected));
+    bo_free(text);
+    bo_chat_template_destroy(chat);
+}
+
+/* The template is refused when it is parsed or rendered. */
+static void expect_refusal(bo_context *context, bo_status status, const char *template, const char *words)
+{
+    bo_chat_template *chat = NULL;
+    char *text = NULL;
+    size_t bytes;
+    bo_status found = bo_chat_template_create(context, &(bo_chat_template_desc){.text = template}, &chat);
+    if (found == BO_OK) found = bo_chat_render(context, chat, NULL, 0, NULL, &text, &bytes);
+    if (found != status || !strstr(bo_context_error(context), words))
+        fail_msg("%.200s: status %d '%s', expected %d '%s'", template, found, bo_context_error(context), status, words);
+    assert_null(text);
+    bo_chat_template_destroy(chat);
+}
+
+/* ---- published templates ----------------------------------------------------------------------------------------- */
+
+static void *read_data(bo_context *context, const char *name, size_t *size)
+{
+    char path[1024];
+    void *bytes;
+    const char *source = getenv("BOCHNER_SOURCE");
+    snprintf(path, sizeof path, "%s/tests/data/chat/%s", source ? source : ".", name);
+    assert_ok(context, bo_file_load(context, path, 1 << 24, &bytes, size));
+    return bytes;
+}
+
+/* The special tokens of the test with transformers. */
+static bo_chat_template *load_published(test_folder *f, const char *name)
+{
+    char file[64];
+    size_t size;
+    bo_chat_template *chat;
+    snprintf(file, sizeof file, "%s.jinja", name);
+    char *text = read_data(f->context, file, &size);
+    test_text(f, "tokenizer_config.json",
+              "{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"unk_token\": \"<unk>\"}");
+    const bo_chat_template_desc desc = {.folder = f->path, .text = text};
+    assert_ok(f->context, bo_chat_template_create(f->context, &desc, &chat));
+    bo_free(text);
+    return chat;
+}
+
+static void check_case(test_folder *f, const cJSON *line, bo_chat_template *chat)
+{
+    bo_chat_message messages[16];
+    size_t count = 0, bytes;
+    char *text;
+    const cJSON *item, *expected = cJSON_GetObjectItemCaseSensitive(line, "text");
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(line, "messages"))
+    {
+        assert_true(count < 16);
+        messages[count++] =
+            (bo_chat_message){.role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "role")),
+                              .content = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "content"))};
+    }
+    const bo_chat_options options = {.add_generation_prompt =
+                                         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "add_generation_prompt"))};
+    const bo_status status = bo_chat_render(f->context, chat, messages, count, &options, &text, &bytes);
+    if (!cJSON_IsString(expected)) {
+        assert_int_equal(status, BO_INVALID);
+        assert_non_null(strstr(bo_context_error(f->context), ": line "));
+        return;
+    }
+    assert_ok(f->context, status);
+    assert_string_equal(text, expected->valuestring);
+    bo_free(text);
+}
+
+static void test_published(void **state)
+{
+    test_folder *f = *state;
+    size_t size, cases = 0;
+    char *all = read_data(f->context, "cases.jsonl", &size), last[64] = "";
+    bo_chat_template *chat = NULL;
+    for (char *line = all, *end; line < all + size; line = end + 1) {
+        cJSON *json;
+        end = memchr(line, '\n', size - (size_t)(line - all));
+        if (!end) end = all + size;
+        assert_ok(f->context, bo_json_parse(f->context, "case", line, (size_t)(end - line), 16, &json));
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "template"));
+        if (strcmp(name, last) != 0) {
+            bo_chat_template_destroy(chat);
+            chat = load_published(f, name);
+            snprintf(last, sizeof last, "%s", name);
+        }
+        check_case(f, json, chat);
+        cJSON_Delete(json);
+        cases++;
+    }
+    assert_true(cases >= 300);
+    bo_chat_template_destroy(chat);
+    bo_free(all);
+}
+
+/* ---- the language ------------------------------------------------------------------------------------------------ */
+
+/* Expected texts are those of jinja2 3.1.6 with trim_blocks and lstrip_blocks. */
+static void test_language(void **state)
+{
+    static const char *const cases[][3] = {
+        /* white space around tags */
+        {"a\n  {% if true %}  \nb{% endif %}\nc\n", "{}", "a\n  \nbc"},
+        {"a \n {%- if true -%} \n b {%- endif %} c", "{}", "ab c"},
+        {"a\n  {%+ if true %}\nb{% endif +%}\nc", "{}", "a\n  b\nc"},
+        {"  {# c #}\n x {#- c -#} y", "{}", " xy"},
+        {"{{ 1 }}\n  {{ 2 }}\n", "{}", "1\n  2"},
+        {"{% raw %}{{ x }}{% endraw %}", "{}", "{{ x }}"},
+        {"a\r\nb\rc\n\n", "{}", "a\nb\nc\n"},
+        /* literals and operators */
+        {"{{ 'a' \"b\" '\\n\\x41\\u00e9\\'' }}", "{}", "ab\nA\xc3\xa9'"},
+        {"{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 3 }} {{ 1e16 }} {{ 0.0001 }}", "{}",
+         "3 -4 2 3.5 8 1e+16 0.0001"},
+        {"{{ 1 ~ none ~ true ~ 1.5 ~ missing }}", "{}", "1NoneTrue1.5"},
+        {"{{ [1, 'it''s', \"it's\", (1,), {'a': none}] }}", "{}", "[1, 'its', \"it's\", (1,), {'a': None}]"},
+        {"{{ 1 < 2 <= 2 and 'b' in 'abc' and 2 not in [1] and not none }}", "{}", "True"},
+        {"{{ 'x' if missing else 'y' }}{{ 'x' if missing }}{{ 0 or 'z' }}", "{}", "yz"},
+        {"{{ x[1:] }} {{ x[::-1] }} {{ s[-2:] }} {{ s[0] }} {{ x[9] }}", "{\"x\": [1, 2, 3], \"s\": \"a\xc3\xa9o\"}",
+         "[2, 3] [3, 2, 1] \xc3\xa9o a "},
+        {"{{ d.a.b }}{{ d['a']['b'] }}{{ d.x }}", "{\"d\": {\"a\": {\"b\": 1}}}", "11"},
+        /* statements */
+        {"{% for k, v in d.items() %}{{ loop.index }}{{ k }}{{ v }}{{ ',' if not loop.last }}{% endfor %}",
+         "{\"d\": {\"a\": 1, \"b\": 2}}", "1a1,2b2"},
+        {"{% for i in range(9) if i is odd %}{% if i > 5 %}{% break %}{% endif %}{{ i }}{% else %}none{% endfor %}",
+         "{}", "135"},
+        {"{% for i in [] %}x{% else %}none{% endfor %}", "{}", "none"},
+        {"{% set x = 1 %}{% for i in [1] %}{% set x = 2 %}{% endfor %}{{ x }}", "{}", "1"},
+        {"{% set ns = namespace(x=1) %}{% for i in [1] %}{% set ns.x = 2 %}{% endfor %}{{ ns.x }}", "{}", "2"},
+        {"{% set x %}a{{ 1 }}{% endset %}{{ x | length }}", "{}", "2"},
+        {"{% macro f(a, b=a ~ '!') %}{{ a }}{{ b }}{% endmacro %}{{ f(1) }}{{ f(b=2, a=3) }}{{ f() }}", "{}", "11!32!"},
+        {"{% if a is defined and a is not none %}x{% elif b is string %}y{% endif %}", "{\"a\": null, \"b\": \"\"}",
+         "y"},
+        {"{% for m in messages %}{{ loop.previtem.role if loop.previtem }}{{ m.role }};{% endfor %}",
+         "{\"messages\": [{\"role\": \"u\"}, {\"role\": \"a\"}]}", "u;ua;"},
+        /* filters and methods */
+        {"{{ {'b': [1, none, true], 'a': 'x\"\xc3\xa9<'} | tojson }}", "{}",
+         "{\"b\": [1, null, true], \"a\": \"x\\\"\xc3\xa9<\"}"},
+        {"{{ {'b': [1], 'a': {}} | tojson(indent=2, sort_keys=true) }}", "{}",
+         "{\n  \"a\": {},\n  \"b\": [\n    1\n  ]\n}"},
+        {"{{ ' a b ' | trim }}|{{ 'a-b c' | title }}|{{ \"a-b c'd\".title() }}|{{ 'aB' | capitalize }}", "{}",
+         "a b|A-B C|A-B C'D|Ab"},
+        {"{{ x | selectattr('r', 'equalto', 'u') | map(attribute='c') | join('+') }}",
+         "{\"x\": [{\"r\": \"u\", \"c\": 1}, {\"r\": \"a\", \"c\": 2}, {\"r\": \"u\", \"c\": 3}]}", "1+3"},
+        {"{{ 'a,b,,c'.split(',') }}{{ ' a  b '.split() }}{{ 'a,b,c'.rsplit(',', 1) }}{{ 'abc'.replace('', '-') }}",
+         "{}", "['a', 'b', '', 'c']['a', 'b']['a,b', 'c']-a-b-c-"},
+        {"{{ x | default('d') }}{{ '' | default('d', true) }}{{ none | default('d') }}", "{}", "ddNone"},
+        {"{{ bos_token }}{{ tools is none }}{{ messages | length }}", "{}", "True0"},
+    };
+    test_folder *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect(f->context, cases[i][0], cases[i][1], cases[i][2]);
+}
+
+static void test_time(void **state)
+{
+    test_folder *f = *state;
+    bo_chat_template *chat = parse(f->context, "{{ strftime_now('%d %b %Y, %B %A %H:%M:%S %p %I %j %m %y') }}");
+    char *text, expected[128];
+    size_t bytes;
+    const time_t when = 1700000000;
+    struct tm date;
+    localtime_r(&when, &date);
+    strftime(expected, sizeof expected, "%d %b %Y, %B %A %H:%M:%S %p %I %j %m %y", &date);
+    assert_ok(f->context, bo_chat_render(f->context, chat, NULL, 0, &(bo_chat_options){.time = when}, &text, &bytes));
+    assert_string_equal(text, expected);
+    bo_free(text);
+    bo_chat_template_destroy(chat);
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        bo_status status;
+        const char *template, *words;
+    } cases[] = {
+        {BO_UNSUPPORTED, "x\n{{ 1 | wordcount }}", "chat template: line 2: the filter 'wordcount' is not supported"},
+        {BO_UNSUPPORTED, "{% if true %}\n{{ 1 | wordcount }}{% endif %}", "line 2: the filter 'wordcount'"},
+        {BO_UNSUPPORTED, "{{ 1 is escaped }}", "line 1: the test 'escaped' is not supported"},
+        {BO_UNSUPPORTED, "\n\n{% block x %}", "line 3: the statement 'block' is not supported"},
+        {BO_UNSUPPORTED, "{{ 'a'.zfill(3) }}", "the method 'zfill' of a string is not supported"},
+        {BO_UNSUPPORTED, "{{ 'a'.strip }}", "the method 'strip' of a string without a call"},
+        {BO_UNSUPPORTED, "{{ messages.append(1) }}", "the method 'append' of a list"},
+        {BO_UNSUPPORTED, "{{ messages.__class__ }}", "'__class__'"},
+        {BO_UNSUPPORTED, "{{ joiner() }}", "the name 'joiner'"},
+        {BO_UNSUPPORTED, "{{ {} | tojson(default=1) }}", "the argument 'default' of the filter 'tojson'"},
+        {BO_UNSUPPORTED, "{{ '\xc3\x9f' | upper }}", "U+00DF"},
+        {BO_UNSUPPORTED, "{{ range(3) }}", "a range as text"},
+        {BO_UNSUPPORTED, "{{ 9223372036854775807 + 1 }}", "64 bits"},
+        {BO_UNSUPPORTED, "{{ strftime_now('%U') }}", "%U"},
+        {BO_FORMAT, "{% if true %}\nx", "line 2: expected {% endif %}, found the end"},
+        {BO_FORMAT, "{{ 1 + }}", "line 1: expected an expression, found '}}'"},
+        {BO_FORMAT, "{{ (1 }}", "unexpected '}'"},
+        {BO_FORMAT, "{{ 'a }}", "a string without an end"},
+        {BO_FORMAT, "{# a", "a comment without an end"},
+        {BO_FORMAT, "{% break %}", "outside of a loop"},
+        {BO_FORMAT, "a\xff", "byte 1 is not UTF-8"},
+        {BO_INVALID, "{{ raise_exception('No ' ~ 1) }}", "line 1: No 1"},
+        {BO_INVALID, "{{ a.b }}", "'a' is undefined"},
+        {BO_INVALID, "{{ 'a' + 1 }}", "the operator '+' does not apply to a string and an integer"},
+        {BO_INVALID, "{{ 1 // 0 }}", "division by zero"},
+    };
+    test_folder *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refusal(f->context, cases[i].status, cases[i].template, cases[i].words);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static char *repeated(const char *text, size_t times, const char *end)
+{
+    char *out = calloc(1, strlen(text) * times + strlen(end) + 1);
+    for (size_t i = 0; i < times; i++) memcpy(out + i * strlen(text), text, strlen(text));
+    memcpy(out + strlen(text) * times, end, strlen(end));
+    return out;
+}
+
+/* Hostile templates end with an error: they neither hang nor exhaust memory or the stack. */
+static void test_limits(void **state)
+{
+    test_folder *f = *state;
+    static const char *const texts[][2] = {
+        {"{% for a in range(100000) %}{% for b in 'ab' * 9 %}{% endfor %}{% endfor %}", "chat template"},
+        {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deep"},
+        {"{{ 'a' * 1000000000000 }}", "a repetition takes more"},
+        {"{{ [1] * 1000000000000 }}", "a repetition takes more"},
+        {"{% set ns = namespace(x='ab') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+         "chat template"},
+        {"{% set ns = namespace(x=[]) %}{% for i in range(999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+         "deep"},
+        {"{% set ns = namespace(x=[]) %}{% for i in range(999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x == ns.x }}",
+         "deep"},
+        {"{{ range(100001) }}", "100000"},
+        {"{{ 10 ** 10 ** 10 }}", "64 bits"},
+        {"{{ 'a' | indent(99999999999) }}", "chat template"},
+        {"{% set x = 'a' * 50000 %}{% set y = 'a' * 25000 ~ 'b' %}{% for i in range(10000) %}{{ x.rfind(y) }}{% endfor %}",
+         "steps"},
+    };
+    static const char *const nested[] = {"{{ (",          "{{ [",     "{{ -", "{{ not ",
+                                         "{% if true %}", "{{ 1 + 1", "{{ a", "{{ 1"};
+    static const char *const repeats[] = {"(", "[", "-", "not ", "{% if true %}", " + 1", ".a", " if 1 else 1"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        bo_chat_template *chat = parse(f->context, texts[i][0]);
+        char *text;
+        size_t bytes;
+        const bo_status status = bo_chat_render(f->context, chat, NULL, 0, NULL, &text, &bytes);
+        assert_int_not_equal(status, BO_OK);
+        if (!strstr(bo_context_error(f->context), texts[i][1]))
+            fail_msg("%s: %s", texts[i][0], bo_context_error(f->context));
+        bo_chat_template_destroy(chat);
+    }
+    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
+        bo_chat_template *chat = (void *)f;
+        char *many = repeated(repeats[i], 50000, ""), *text = malloc(strlen(many) + 32);
+        sprintf(text, "%s%s", nested[i], many);
+        assert_int_not_equal(bo_chat_template_create(f->context, &(bo_chat_template_desc){.text = text}, &chat), BO_OK);
+        assert_null(chat);
+        free(many);
+        free(text);
+    }
+    char *large = repeated("x", BO_JINJA_SOURCE + 1, "");
+    expect_refusal(f->context, BO_UNSUPPORTED, large, "1048577 bytes, expected at most 1048576");
+    free(large);
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+static void expect_folder(test_folder *f, const char *name, const char *expected)
+{
+    bo_chat_template *chat;
+    const bo_chat_message message = {.role = "user", .content = "x"};
+    char *text;
+    size_t bytes;
+    assert_ok(f->context,
+              bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path, .name = name}, &chat));
+    assert_ok(f->context, bo_chat_render(f->context, chat, &message, 1, NULL, &text, &bytes));
+    assert_string_equal(text, expected);
+    bo_free(text);
+    bo_chat_template_destroy(chat);
+}
+
+static void test_folders(void **state)
+{
+    test_folder *f = *state;
+    bo_chat_template *chat;
+    unlink(test_path(f, "tokenizer_config.json"));
+    assert_fails(f->context, BO_IO, "no chat template", bo_chat_template_load(f->context, f->path, &chat));
+    test_text(f, "tokenizer_config.json",
+              "{\"chat_template\": \"{{ eos_token }}{{ sep_token }}\", \"eos_token\": \"</s>\"}");
+    expect_folder(f, NULL, "</s>");
+    test_text(f, "special_tokens_map.json", "{\"sep_token\": {\"content\": \"[S]\"}, \"eos_token\": \"not this\"}");
+    expect_folder(f, NULL, "</s>[S]");
+    test_text(
+        f, "tokenizer_config.json",
+        "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"}, {\"name\": \"default\", \"template\": \"D\"}]}");
+    expect_folder(f, NULL, "D");
+    expect_folder(f, "tool_use", "T");
+    assert_fails(
+        f->context, BO_FORMAT, "\"rag\"",
+        bo_chat_template_create(f->context, &(bo_chat_template_desc){.folder = f->path, .name = "rag"}, &chat));
+    test_text(f, "chat_template.jinja", "J{{ sep_token }}\n");
+    expect_folder(f, NULL, "J[S]");
+    assert_ok(f->context, bo_chat_template_load(f->context, f->path, &chat));
+    assert_string_equal(bo_chat_template_token(chat, "sep_token"), "[S]");
+    assert_null(bo_chat_template_token(chat, "pad_token"));
+    bo_chat_template_destroy(chat);
+    test_text(f, "chat_template.jinja", "\n{{ 1 | nothing }}");
+    assert_fails(f->context, BO_UNSUPPORTED, "chat_template.jinja: chat template: line 2: the filter 'nothing'",
+                 bo_chat_template_load(f->context, f->path, &chat));
+    unlink(test_path(f, "chat_template.jinja"));
+    test_text(f, "tokenizer_config.json", "{\"chat_template\": 3}");
+    assert_fails(f->context, BO_FORMAT, "must be a string", bo_chat_template_load(f->context, f->path, &chat));
+    test_text(f, "tokenizer_config.json", "{\"chat_template\": ");
+    assert_fails(f->context, BO_FORMAT, "tokenizer_config.json", bo_chat_template_load(f->context, f->path, &chat));
+    unlink(test_path(f, "special_tokens_map.json"));
+}
+
+static void test_bad_arguments(void **state)
+{
+    test_folder *f = *state;
+    bo_context *c = f->context;
+    bo_chat_template *chat = parse(c, "{{ messages }}"), *none;
+    bo_chat_message message = {.role = "user", .content = "\xff"};
+    char *text;
+    size_t bytes;
+    assert_fails(c, BO_FORMAT, "message 0: byte 0 of the content",
+                 bo_chat_render(c, chat, &message, 1, NULL, &text, &bytes));
+    message = (bo_chat_message){.role = "user"};
+    assert_fails(c, BO_INVALID, "message 0: the content is NULL",
+                 bo_chat_render(c, chat, &message, 1, NULL, &text, &bytes));
+    assert_fails(c, BO_FORMAT, "variables",
+                 bo_chat_render(c, chat, NULL, 0, &(bo_chat_options){.variables = "[1]"}, &text, &bytes));
+    message.content = "x";
+    assert_fails(
+        c, BO_INVALID, "twice",
+        bo_chat_render(c, chat, &message, 1, &(bo_chat_options){.variables = "{\"messages\": []}"}, &text, &bytes));
+    assert_fails(c, BO_INVALID, "found none", bo_chat_template_create(c, &(bo_chat_template_desc){0}, &none));
+    assert_fails(c, BO_INVALID, "found both",
+                 bo_chat_template_create(c, &(bo_chat_template_desc){.path = "x", .text = "y"}, &none));
+    bo_chat_template_destroy(chat);
+}
+
+/* ---- exhausted memory -------------------------------------------------------------------------------------------- */
+
+typedef struct setting {
+    counting counted;
+    bo_context *context;
+} setting;
+
+static bo_status render_all(void *what)
+{
+    setting *s = what;
+    static const char template[] =
+        "{% macro f(a) %}{{ a | upper }}{% endmacro %}{% for m in messages %}{% set ns = "
+        "namespace(x=[m.role]) %}{{ f(m.content) }}{{ ns.x + [1] }}{{ m | tojson }}{% endfor %}";
+    bo_chat_template *chat;
+    const bo_chat_message message = {.role = "user", .content = "hello"};
+    char *text;
+    size_t bytes;
+    bo_status status = bo_chat_template_create(s->context, &(bo_chat_template_desc){.text = template}, &chat);
+    if (status != BO_OK) assert_null(chat);
+    if (status == BO_OK) {
+        status = bo_chat_render(s->context, chat, &message, 1, NULL, &text, &bytes);
+        if (status != BO_OK) assert_null(text);
+        bo_free(text);
+    }
+    bo_chat_template_destroy(chat);
+    return status;
+}
+
+static void test_exhaustion(void **state)
+{
+    setting s = {0};
+    (void)state;
+    s.context = counting_context(&s.counted, 1);
+    counting_inject(&(injection){&s.counted, s.context, render_all, &s, 4, 1, NULL});
+    bo_context_destroy(s.context);
+    assert_true(s.counted.live == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_published),     cmocka_unit_test(test_language),   cmocka_unit_test(test_time),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),     cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_exhaustion),
+    };
+    return cmocka_run_group_tests(tests, test_setup, test_teardown);
+}

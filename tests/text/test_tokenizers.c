@@ -1,0 +1,176 @@
+/* Tokenizers of all kinds: ids and decoded texts are those of the package `tokenizers`. The cases are printed by
+ * tests/peers/test_tokenizers.py --write. */
+#include "texts.h"
+#include "io/bytes.h"
+#include "io/json.h"
+
+static cJSON *load_cases(bo_context *context)
+{
+    char path[1024], *text;
+    size_t length;
+    cJSON *cases;
+    snprintf(path, sizeof path, "%s/tests/data/tokenizers.json.gz", getenv("BOCHNER_SOURCE"));
+    assert_ok(context, bo_bytes_text(context, path, &bo_limits_tokenizer, &text, &length));
+    assert_ok(context, bo_json_parse(context, path, text, length, 32, &cases));
+    bo_free(text);
+    return cases;
+}
+
+static bool equal_ids(const bo_ids *ids, const cJSON *expected)
+{
+    size_t i = 0;
+    const cJSON *id;
+    if (ids->count != (size_t)cJSON_GetArraySize(expected)) return false;
+    cJSON_ArrayForEach(id, expected) if (ids->items[i++] != id->valueint) return false;
+    return true;
+}
+
+static void check_case(bo_context *context, const bo_tokenizer *tokenizer, const char *name, const cJSON *item)
+{
+    const char *text = cJSON_GetObjectItem(item, "text")->valuestring;
+    const cJSON *decoded = cJSON_GetObjectItem(item, "decoded")->child;
+    bo_ids ids = test_encode(context, tokenizer, text, strlen(text));
+    assert_ok(context, bo_tokenizer_add_specials(context, tokenizer, &ids));
+    if (!equal_ids(&ids, cJSON_GetObjectItem(item, "ids"))) fail_msg("%s: other ids for \"%s\"", name, text);
+    char *back;
+    size_t bytes;
+    assert_ok(context, bo_tokenizer_decode(context, tokenizer, ids.items, ids.count, &back, &bytes));
+    if (decoded && strcmp(back, decoded->valuestring) != 0)
+        fail_msg("%s: \"%s\" is decoded to \"%s\" instead of \"%s\"", name, text, back, decoded->valuestring);
+    bo_free(back);
+    bo_ids_free(&ids);
+}
+
+static void test_cases(void **state)
+{
+    test_folder *f = *state;
+    cJSON *cases = load_cases(f->context), *item, *one;
+    size_t seen = 0;
+    cJSON_ArrayForEach(item, cases)
+    {
+        char *json = cJSON_PrintUnformatted(cJSON_GetObjectItem(item, "tokenizer"));
+        bo_tokenizer *tokenizer = test_parse(f->context, json);
+        cJSON_ArrayForEach(one, cJSON_GetObjectItem(item, "cases"))
+            check_case(f->context, tokenizer, cJSON_GetObjectItem(item, "name")->valuestring, one);
+        bo_tokenizer_destroy(tokenizer);
+        cJSON_free(json);
+        seen++;
+    }
+    assert_true(seen > 130);
+    cJSON_Delete(cases);
+}
+
+/* A token may contain NUL, which is an escape in the file. */
+static void test_nul(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer = test_parse(
+        f->context, "{\"added_tokens\": [{\"id\": 4, \"content\": \"<\\u0000>\"}], \"decoder\": {\"type\": \"Fuse\"}, "
+                    "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\\u0000\": 1, \"a\\u0000\": 2, \"<\": 3}, "
+                    "\"merges\": [\"a \\u0000\"]}}");
+    static const char text[] = "aa\0\0<\0>a";
+    bo_ids ids = test_encode(f->context, tokenizer, text, sizeof text - 1);
+    assert_int_equal(ids.count, 5);
+    assert_memory_equal(ids.items, ((int32_t[]){0, 2, 1, 4, 0}), 5 * sizeof(int32_t));
+    expect_round_trip(f->context, tokenizer, text, sizeof text - 1);
+    bo_ids_free(&ids);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+/* Long words take n log n time, also where a pattern backtracks or the text is one word. */
+static void test_long_words(void **state)
+{
+    test_folder *f = *state;
+    enum { LENGTH = 1 << 20 };
+    static const char *const parts[] = {
+        "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": "
+        "\"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lo}]*[\\\\p{Ll}\\\\p{Lo}]+|[\\\\p{Lu}\\\\p{Lo}]+|\\\\s+\"}, "
+        "\"behavior\": \"Isolated\"}, ",
+        "\"normalizer\": {\"type\": \"NFC\"}, ",
+        "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"split\": false}, ",
+        "",
+    };
+    static const char *const models[] = {
+        "{\"type\": \"BPE\", \"unk_token\": \"?\", \"vocab\": {\"?\": 0, \"A\": 1, \"AA\": 2}, \"merges\": [\"A A\"]}",
+        "{\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"?\", 0], [\"A\", -1], [\"AA\", -1.5]]}",
+    };
+    char *text = malloc(LENGTH);
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+        for (size_t m = 0; m < 2; m++)
+            for (int letter = 0; letter < 2; letter++) {
+                char json[1024];
+                snprintf(json, sizeof json, "{%s\"model\": %s}", parts[p], models[m]);
+                bo_tokenizer *tokenizer = test_parse(f->context, json);
+                memset(text, letter ? 'A' : 'z', LENGTH);
+                bo_ids ids = test_encode(f->context, tokenizer, text, LENGTH);
+                if (letter) assert_true(ids.count >= LENGTH / 2 && ids.count <= LENGTH / 2 + 2);
+                bo_ids_free(&ids);
+                bo_tokenizer_destroy(tokenizer);
+            }
+    free(text);
+}
+
+static void test_special(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer = test_parse(
+        f->context, "{\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, {\"id\": 2, "
+                    "\"content\": \"x\"}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": "
+                    "[]}}");
+    for (int32_t id = -1; id < 4; id++) assert_int_equal(bo_tokenizer_is_special(tokenizer, id), id == 1);
+    bo_tokenizer_destroy(tokenizer);
+    assert_false(bo_tokenizer_is_special(NULL, 0));
+}
+
+/* Without a decoder, tokens are separated by blanks. */
+static void test_no_decoder(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer =
+        test_parse(f->context, "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}}");
+    char *text;
+    size_t bytes;
+    assert_ok(f->context, bo_tokenizer_decode(f->context, tokenizer, (int32_t[]){0, 1, 0}, 3, &text, &bytes));
+    assert_string_equal(text, "a b a");
+    bo_free(text);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+/* Expressions that have no equivalent are refused by name. */
+static void test_refused_expressions(void **state)
+{
+    test_folder *f = *state;
+    static const char *const cases[][2] = {
+        {"(?~ab)", "this kind of group"},
+        {"a\\\\y", "a boundary of text segments"},
+        {"[[:nothing:]]", "the name of a set"},
+        {"\\\\pL", "a property without braces"},
+        {"\\\\u12", "four digits"},
+        {"[a", "a set has no end"},
+        {"(a", "is invalid"},
+        {"\\\\p{Nonsense}", "is invalid"},
+        {"a\\\\", "a backslash at the end"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[512];
+        bo_tokenizer *tokenizer;
+        snprintf(json, sizeof json,
+                 "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"%s\"}, \"behavior\": "
+                 "\"Isolated\"}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}",
+                 cases[i][0]);
+        const bo_status status = bo_tokenizer_parse(f->context, "test", json, strlen(json), &tokenizer);
+        assert_true(status == BO_UNSUPPORTED || status == BO_INVALID);
+        assert_fails(f->context, status, cases[i][1], status);
+        assert_null(tokenizer);
+    }
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_cases),   WITH_FOLDER(test_nul),        WITH_FOLDER(test_long_words),
+        WITH_FOLDER(test_special), WITH_FOLDER(test_no_decoder), WITH_FOLDER(test_refused_expressions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
