@@ -28,14 +28,15 @@ static const char *usual_whole(bo_model_task task)
     return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
 }
 
-static bo_status create(bo_context *context, const bo_model *model, const bo_lora_desc *desc, bo_adapter **out)
+static bo_status create(bo_context *context, const bo_model *model, const bo_lora_desc *desc, bool any_rank,
+                        bo_adapter **out)
 {
     bo_adapter *adapter = *out = bo_alloc(context, 1, sizeof *adapter, "an adapter");
     if (!adapter) return BO_MEMORY;
     /* absolute, so that the adapter can be loaded from any folder */
     char *whole = desc->base ? realpath(desc->base, NULL) : NULL;
     const char *base = whole ? whole : desc->base, *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
-    adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init};
+    adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init, .any_rank = any_rank};
     adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
     adapter->lora.targets = bo_strdup(context, desc->targets ? desc->targets : "all");
     adapter->lora.whole = bo_strdup(context, layers);
@@ -161,11 +162,11 @@ static bo_status keep_whole(bo_context *context, bo_weights *weights, float **ou
     return BO_OK;
 }
 
-bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc)
+bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank)
 {
     bo_weights *weights = NULL;
     bo_adapter *adapter = NULL;
-    bo_status status = create(context, model, desc, &adapter);
+    bo_status status = create(context, model, desc, any_rank, &adapter);
     if (status == BO_OK) status = bo_model_digest(context, model, &adapter->digest);
     if (status == BO_OK) status = make_weights(context, model, &adapter->lora, &weights);
     if (status == BO_OK) status = keep_whole(context, weights, &adapter->whole);
@@ -204,7 +205,7 @@ bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_des
     BO_REQUIRE(context, model, desc);
     BO_TRY(check(context, model, desc));
     if (desc->init == BO_LORA_INIT_GRADIENT) BO_TRY(take_gradients(context, model, desc));
-    BO_TRY(bo_model_put_adapters(context, model, desc));
+    BO_TRY(bo_model_put_adapters(context, model, desc, false));
     const bo_status status = bo_lora_begin(context, model->weights, model->adapter->aside, desc->seed);
     if (status == BO_OK) {
         bo_model_keep_adapters(model);

@@ -8,6 +8,8 @@
 
 static const char PREFIX[] = "base_model.model.", A[] = ".lora_A.weight", B[] = ".lora_B.weight";
 
+enum { MOST_RANK = 65536 };
+
 static bool ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text), tail = strlen(end);
@@ -41,7 +43,7 @@ static size_t add_layers(finding *f, const char *tensor, bool adapted)
         const bo_weight *weight = bo_weights_at(base->weights, i);
         const bo_weight_place at = bo_family_place(base->family, &base->desc, weight);
         if (strcmp(at.tensor, tensor) != 0) continue;
-        if (adapted && (weight->rank != 2 || weight->role == BO_WEIGHT_ROLE_EMBEDDING)) continue;
+        if (adapted && weight->role != BO_WEIGHT_ROLE_MATRIX) continue; /* embeddings and the output have none */
         if (!adapted && (at.transposed || at.rows != weight->shape[0] || at.offset != 0)) continue;
         add_layer(adapted ? &f->targets : &f->whole, weight);
         found++;
@@ -75,6 +77,9 @@ static bo_status conclude(finding *f, const bo_tensors *file, bo_adapter_config 
     if (!f->targets.length)
         return bo_fail(f->context, BO_FORMAT, "%s: expected tensors named %sLAYER%s, found none", bo_tensors_path(file),
                        PREFIX, A);
+    if (f->rank > MOST_RANK)
+        return bo_fail(f->context, BO_UNSUPPORTED, "%s: expected a rank of at most %d, found %zu",
+                       bo_tensors_path(file), MOST_RANK, f->rank);
     /* the same factor α / r or α / √r for the rank that all layers get */
     const double rank = (double)config->rank;
     config->applied = config->alpha * (double)f->rank / (config->square_root ? sqrt(rank) : rank);

@@ -130,7 +130,7 @@ static bo_status put_adapters(bo_context *context, const char *folder, bo_model 
                                .whole = config->whole ? config->whole : "",
                                .init = config->init,
                                .base = config->base};
-    const bo_status status = bo_model_put_adapters(context, model, &desc);
+    const bo_status status = bo_model_put_adapters(context, model, &desc, true);
     if (status != BO_INVALID) return status;
     return bo_fail(context, BO_FORMAT, "%s/adapter_config.json: %s", folder, bo_context_error(context));
 }

@@ -98,10 +98,10 @@ static bool is_same(const bo_weight *weight, const bo_weight_place *at)
 }
 
 /* The name of a layer that is trained in full. */
-static bo_status name_of_whole(bo_context *context, const bo_model *model, const bo_weight *weight,
+static bo_status name_of_whole(bo_context *context, const bo_model *model, bo_family family, const bo_weight *weight,
                                char out[BO_ADAPTER_NAME])
 {
-    const bo_weight_place at = bo_family_place(model->family, &model->desc, weight);
+    const bo_weight_place at = bo_family_place(family, &model->desc, weight);
     snprintf(out, BO_ADAPTER_NAME, "%s%s", PREFIX, at.tensor);
     if (is_same(weight, &at)) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED,
@@ -216,7 +216,7 @@ static bo_status add_whole(bo_context *context, const bo_model *model, package *
         const bo_weight *weight = bo_weights_at(weights, i);
         const size_t bytes = numbers(weight) * sizeof *at;
         if (!bo_lora_is_whole(weights, weight)) continue;
-        BO_TRY(name_of_whole(context, model, weight, p->names[p->count]));
+        BO_TRY(name_of_whole(context, model, model->family, weight, p->names[p->count]));
         BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, bytes));
         p->tensors[p->count] = tensor_of(p->names[p->count], weight, at);
         p->count++;
@@ -348,6 +348,7 @@ typedef struct taking {
     const bo_model *model;
     const bo_tensors *file;
     const bo_adapter_config *config;
+    bo_family family;
     bo_adapter_list list;
 } taking;
 
@@ -404,7 +405,7 @@ static bo_status take_whole(const taking *t)
         const bo_file_tensor *tensor;
         char name[BO_ADAPTER_NAME];
         if (!bo_lora_is_whole(weights, weight)) continue;
-        BO_TRY(name_of_whole(t->context, t->model, weight, name));
+        BO_TRY(name_of_whole(t->context, t->model, t->family, weight, name));
         BO_TRY(bo_tensors_require(t->context, t->file, name, BO_F32, weight->rank, weight->shape, &tensor));
         BO_TRY(bo_weights_backend(weights)->write(t->context, weight->data, tensor->data, tensor->bytes));
     }
@@ -441,7 +442,8 @@ static bo_family family_of(const bo_model *model, const bo_tensors *file)
 bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file, const bo_adapter_config *config)
 {
     taking t = {.context = context, .model = model, .file = file, .config = config};
-    BO_TRY(bo_adapter_list_make(context, model, config ? model->family : family_of(model, file), &t.list));
+    t.family = config ? model->family : family_of(model, file);
+    BO_TRY(bo_adapter_list_make(context, model, t.family, &t.list));
     const bo_status status = take_all(&t);
     bo_adapter_list_free(&t.list);
     return status;

@@ -147,7 +147,7 @@ static bo_status check_rank(bo_context *context, const bo_lora *lora, const bo_l
 {
     const size_t rows = site->weight->rows, columns = site->weight->columns, least = rows < columns ? rows : columns;
     const bool gradient = lora->init == BO_LORA_INIT_GRADIENT;
-    if ((gradient ? 2 : 1) * lora->rank <= least) return BO_OK;
+    if (lora->any_rank || (gradient ? 2 : 1) * lora->rank <= least) return BO_OK;
     return bo_fail(context, BO_INVALID, "lora: rank %zu is too large for %s (%zu x %zu): expected at most %zu%s",
                    lora->rank, site->weight->name, rows, columns, gradient ? least / 2 : least,
                    gradient ? " with initialization from the gradient" : "");

@@ -16,6 +16,7 @@ struct bo_lora {
     char *targets;
     char *whole; /* likewise: layers that are trained in full, without adapters; NULL: none */
     bo_lora_init init;
+    bool any_rank; /* from a file: the rank may exceed the sides of a layer */
 };
 
 /* W0, A and B of one layer, and A0 and B0 (NULL: none), named P.weight, P.lora_A.weight, …, P.lora_A.first, … */
