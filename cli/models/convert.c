@@ -147,8 +147,8 @@ const cli_usage cli_convert_usage = {
         "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, qwen3, "
         "gemma, gpt2, gptneox, phi2, phi3) or a llama2.c model; the format is found by content. What the folder "
         "cannot express is refused by name.",
-    .examples = "  bochner convert model.gguf --out model\n"
-                "  bochner convert model.gguf --out model --dtype bfloat16\n"
+    .examples = "  bochner convert model.gguf --out converted\n"
+                "  bochner convert model.gguf --out narrow --dtype bfloat16\n"
                 "  bochner convert stories15M.bin --tokenizer tokenizer.bin --out stories15M\n",
     .groups = {{rows, 0}},
 };

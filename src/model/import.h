@@ -44,7 +44,8 @@ typedef enum bo_token_kind {
     BO_TOKEN_BYTE
 } bo_token_kind;
 
-enum { BO_TOKEN_NONE = -1 };
+/* The longest token, and the longest piece of SentencePiece, whose splits take time of the square of its length. */
+enum { BO_TOKEN_NONE = -1, BO_TOKEN_BYTES = 4096, BO_PIECE_BYTES = 512 };
 
 /* A vocabulary: SentencePiece pieces with scores, or a byte-level BPE with merges. */
 typedef struct bo_import_vocab {

@@ -96,7 +96,7 @@ static bo_status read_tokens(bo_context *context, const bo_gguf *file, const bo_
     const bo_gguf_entry *types = bo_gguf_find(file, KEY "token_type");
     const bo_gguf_entry *scores = pieces ? bo_gguf_find(file, KEY "scores") : NULL;
     const char *text;
-    char letters[512];
+    char letters[BO_PIECE_BYTES];
     size_t length, at = 0;
     BO_TRY(check_count(context, file, types, tokens->count));
     BO_TRY(check_count(context, file, scores, tokens->count));
@@ -136,7 +136,10 @@ static bo_status read_specials(bo_context *context, const bo_gguf *file, bo_impo
     }
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         BO_TRY(find_id(context, file, ids[i].key, vocab->count, ids[i].id));
-    const bool begins = vocab->scores || strcmp(vocab->pre, "llama-bpe") == 0 || strcmp(vocab->pre, "tekken") == 0;
+    static const char *const beginning[] = {"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "lfm2", "tekken"};
+    bool begins = vocab->scores != NULL; /* unless the file states it */
+    for (size_t i = 0; !vocab->scores && i < sizeof beginning / sizeof *beginning; i++)
+        begins |= strcmp(vocab->pre, beginning[i]) == 0;
     vocab->add_bos = find_flag(file, KEY "add_bos_token", begins) && vocab->bos != BO_TOKEN_NONE;
     vocab->add_eos = find_flag(file, KEY "add_eos_token", false) && vocab->eos != BO_TOKEN_NONE;
     vocab->space_prefix = vocab->scores && find_flag(file, KEY "add_space_prefix", true);

@@ -175,7 +175,7 @@ static bool is_byte(const char *text, size_t length, unsigned byte)
 static bo_status add_token(bo_context *context, bo_import_vocab *vocab, size_t index, const char *text, size_t length)
 {
     static const char *const first[] = {"<unk>", "<s>", "</s>"};
-    char letters[512];
+    char letters[BO_PIECE_BYTES];
     if (index < TOKENS_BEFORE_BYTES) { /* the file has newlines around <s> and </s>, so that no text contains them */
         BO_TRY(bo_import_vocab_add(context, vocab, index, first[index], strlen(first[index])));
         vocab->kinds[index] = index ? BO_TOKEN_CONTROL : BO_TOKEN_UNKNOWN;

@@ -11,6 +11,10 @@
     "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+" tail  \
     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*" tail \
     "|" digits "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+/* Chinese, Japanese and Korean letters, and the letters of scripts with upper and lower case, of DeepSeek. */
+#define HAN "[一-龥ࠀ-一가-퟿]+"
+#define CASED_LETTERS                                                                                                  \
+    "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
 #define SPLIT(regex)                                                                                                   \
     "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, \"behavior\": \"Isolated\", \"invert\": false}"
 #define BYTES(regex)                                                                                                   \
@@ -26,9 +30,10 @@ static const struct {
 } pre_tokenizers[] = {
     {"gpt-2 phi-2 olmo mpt jais gigachat modern-bert jina-es jina-de trillion granite-docling", BYTES("true"), false,
      false},
-    {"llama-bpe llama3 llama-v3 falcon3 pixtral lfm2 smaug-bpe dbrx",
+    {"llama-bpe llama3 llama-v3 falcon3 pixtral lfm2",
      SEQUENCE(SPLIT(NEWER_REGEX("\\\\p{N}{1,3}")) ", " BYTES("false")), true, false},
-    {"chatglm-bpe glm4", SEQUENCE(SPLIT(NEWER_REGEX("\\\\p{N}{1,3}")) ", " BYTES("false")), false, false},
+    {"chatglm-bpe glm4 smaug-bpe dbrx", SEQUENCE(SPLIT(NEWER_REGEX("\\\\p{N}{1,3}")) ", " BYTES("false")), false,
+     false},
     {"qwen2 deepseek-r1-qwen", SEQUENCE(SPLIT(NEWER_REGEX("\\\\p{N}")) ", " BYTES("false")), false, true},
     {"stablelm2 stablelm hunyuan grok-2", SEQUENCE(SPLIT(NEWER_REGEX("\\\\p{N}")) ", " BYTES("false")), false, false},
     {"smollm starcoder refact codeshell exaone minerva-7b", SEQUENCE(DIGITS ", " BYTES("true")), false, false},
@@ -36,6 +41,14 @@ static const struct {
     {"tekken", SEQUENCE(SPLIT(CASED_REGEX("", "\\\\p{N}")) ", " BYTES("false")), true, false},
     {"gpt-4o llama4",
      SEQUENCE(SPLIT(CASED_REGEX("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\\\p{N}{1,3}")) ", " BYTES("false")), false, false},
+    {"deepseek-coder",
+     SEQUENCE(SPLIT("[\\\\r\\\\n]") ", " SPLIT("\\\\s?\\\\p{L}+") ", " SPLIT("\\\\s?\\\\p{P}+") ", " SPLIT(
+         HAN) ", " DIGITS ", " BYTES("false")),
+     false, false},
+    {"deepseek-llm",
+     SEQUENCE(SPLIT("[\\\\r\\\\n]") ", " SPLIT("\\\\s?" CASED_LETTERS) ", " SPLIT(
+         "\\\\s?[!-/:-~！-／：-～‘-‟　-。]+") ", " SPLIT("\\\\s+$") ", " SPLIT(HAN) ", " DIGITS ", " BYTES("false")),
+     false, false},
     {"default",
      SEQUENCE(SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+") ", " SPLIT(GPT2_REGEX) ", " SPLIT("\\\\p{N}+") ", " SPLIT(
          "[0-9][0-9][0-9]") ", " BYTES("false")),
@@ -252,7 +265,7 @@ static bo_status write_pieces(bo_context *context, bo_json_text *text, const bo_
 static bo_status write_merge(bo_context *context, bo_json_text *text, const bo_import_vocab *vocab, size_t number,
                              const char *merge, size_t length)
 {
-    char parts[2 * 512 + 2];
+    char parts[2 * BO_TOKEN_BYTES + 2];
     char *space = NULL;
     if (length < sizeof parts) {
         memcpy(parts, merge, length);

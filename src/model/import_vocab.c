@@ -3,9 +3,6 @@
 #include <string.h>
 #include "../text/unicode.h"
 
-/* The longest token. Splits of a piece take time of the square of its length. */
-enum { MOST_BYTES = 512 };
-
 void bo_import_vocab_free(bo_import_vocab *vocab)
 {
     bo_free(vocab->letters);
@@ -40,9 +37,10 @@ bo_status bo_import_vocab_create(bo_context *context, const char *where, size_t 
 bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_t index, const char *text,
                               size_t length)
 {
-    if (length == 0 || length > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: token %zu: expected 1 to %d bytes, found %zu", vocab->where, index,
-                       MOST_BYTES, length);
+    const size_t most = vocab->scores ? BO_PIECE_BYTES : BO_TOKEN_BYTES;
+    if (length == 0 || length > most)
+        return bo_fail(context, BO_FORMAT, "%s: token %zu: expected 1 to %zu bytes, found %zu", vocab->where, index,
+                       most, length);
     if (memchr(text, 0, length))
         return bo_fail(context, BO_FORMAT, "%s: token %zu contains a zero byte", vocab->where, index);
     if (bo_utf8_valid(text, length) != length)

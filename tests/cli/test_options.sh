@@ -26,6 +26,7 @@ for width in 16 32; do # the runs of the examples of plan --fit
             --steps $steps --quiet
     done
 done
+(. "$BOCHNER_SOURCE/tests/foreign.sh" && tiny_gguf model.gguf && tiny_llama2c stories15M.bin && tiny_words tokenizer.bin)
 
 # Every command has help on standard output, and every example in it works as printed (long runs are shortened).
 succeeds "$BOCHNER" --help

@@ -43,6 +43,8 @@ rarely files "$BOCHNER" tokenizer encode model
 rarely files "$BOCHNER" tokenizer train text.txt --vocab 270 --out out.json --quiet
 rarely files "$BOCHNER" compare model model --json
 rarely files "$BOCHNER" info model
+(. "$BOCHNER_SOURCE/tests/foreign.sh" && tiny_gguf start/model.gguf)
+rarely files "$BOCHNER" convert model.gguf --out converted --quiet
 if [ "$CALLS" = all ]; then
     before "$BOCHNER" train --data text.txt --init model --lora 2 --steps 2 --batch 2 --out adapter --threads 2 --quiet
     rarely files "$BOCHNER" lora merge adapter --out merged --quiet

@@ -441,6 +441,7 @@ def check_types(folder):
                  types.Q2_K, types.Q3_K, types.Q4_K, types.Q5_K, types.Q6_K):
         block, size = gguf.GGML_QUANT_SIZES[kind]
         values = rng.standard_normal((VOCAB, wide)).astype(np.float32)
+        values[:9] *= np.float32(10.0) ** -np.arange(9, dtype=np.float32)[:, None]  # also below the normal float16 numbers
         if kind in (types.F32, types.F16, types.BF16, types.Q4_0, types.Q4_1, types.Q5_0, types.Q5_1, types.Q8_0):
             raw = gguf.quants.quantize(values, kind)
         else:  # the package cannot write these: random bits, with finite scales
