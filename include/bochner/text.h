@@ -1,8 +1,8 @@
 /** @file
  * Tokenizers, corpora and batches for language models.
  *
- * A tokenizer has one id per byte, or is a byte-pair encoding (BPE) in the format of Hugging Face's tokenizer.json. A
- * corpus consists of files of text or JSON lines that are mapped into memory, or of text that is in memory. Batches are
+ * A tokenizer has one id per byte, or is an encoding in the format of Hugging Face's tokenizer.json, such as a
+ * byte-pair encoding (BPE). A corpus consists of files of text or JSON lines that are mapped into memory, or of text that is in memory. Batches are
  * a pure function of a seed and a step, so that training resumes at the same token.
  *
  *     bo_tokenizer *tokenizer;
@@ -44,7 +44,7 @@ typedef struct bo_tokenizer_desc {
     size_t vocab;               /**< number of ids: 256 bytes, merges and special tokens; at least 256 + specials */
     const char *const *special; /**< texts that are always one token (default: "<|endoftext|>" alone) */
     size_t special_count;       /**< number of special tokens */
-    /** A regular expression (PCRE2, Unicode); pairs are merged only inside its matches (default: that of GPT-2). */
+    /** A regular expression (Oniguruma, Unicode); pairs are merged only inside its matches (default: that of GPT-2). */
     const char *pattern;
     size_t least;         /**< minimum number of occurrences of a pair that is merged (default: 2) */
     uint64_t reserved[4]; /**< must be zero */
@@ -66,9 +66,9 @@ BO_API bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc
 /** Loads a tokenizer.
  *
  * The file is a tokenizer.json, a folder that contains one, or a model that was saved as one ".safetensors" file
- * (model.h). A folder of a Bochner model without a tokenizer.json has the tokenizer of bytes. Supported are BPE
- * tokenizers, byte-level or with byte fallback as in Llama, with the normalizers, pre-tokenizers, decoders and
- * post-processors that they use.
+ * (model.h). A folder of a Bochner model without a tokenizer.json has the tokenizer of bytes. Supported are the models
+ * BPE, Unigram, WordPiece and WordLevel, with almost all normalizers, pre-tokenizers, decoders and post-processors of
+ * the package `tokenizers`; ids and decoded texts are those of that package (docs/reference/tokenizers.md).
  *
  * @param context    the context
  * @param path       the file or folder
@@ -131,13 +131,16 @@ BO_API void bo_ids_free(bo_ids *ids);
 
 /** Decodes ids to text. For byte-level tokenizers decode(encode(x)) is x, byte for byte.
  *
+ * The decoder may treat tokens by their position, so that the text is not always the sequence of the pieces of its ids.
+ *
  * @param context      the context
  * @param tokenizer    the tokenizer
  * @param ids          the ids
  * @param count        the number of ids
  * @param[out] out     the text, followed by a NUL; release it with bo_free()
  * @param[out] bytes   the number of bytes without the NUL
- * @return BO_OK or an error (see base.h)
+ * @return BO_OK; BO_INVALID if there is no such id; BO_UNSUPPORTED if the decoder writes more than 64 bytes for each
+ *     byte of the tokens
  */
 BO_API bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
                                      size_t count, char **out, size_t *bytes);

@@ -109,6 +109,18 @@ static void find_end(bo_tokenizer *tokenizer)
         tokenizer->end = bo_tokenizer_find(tokenizer, names[i]);
 }
 
+/* Truncation and padding are the matter of the caller, who knows the length of a batch. */
+static void note_ignored(const bo_loading *loading, const cJSON *root)
+{
+    static const char *const names[] = {"truncation", "padding"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, names[i]);
+        if (item && !cJSON_IsNull(item))
+            bo_log(loading->context, BO_LOG_WARNING, "%s: \"%s\" is ignored: texts are encoded whole", loading->where,
+                   names[i]);
+    }
+}
+
 static bo_status load_parts(bo_loading *loading, const cJSON *root)
 {
     const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
@@ -118,6 +130,7 @@ static bo_status load_parts(bo_loading *loading, const cJSON *root)
     if (!cJSON_IsObject(model))
         return bo_fail(loading->context, BO_FORMAT, "%s: expected a tokenizer.json with a member \"model\", found none",
                        loading->where);
+    note_ignored(loading, root);
     BO_TRY(bo_load_normalizer(loading, normalizer));
     BO_TRY(bo_load_splitter(loading, splitter));
     BO_TRY(hash_part(loading, normalizer));

@@ -81,7 +81,7 @@ static void test_nul(void **state)
 static void test_long_words(void **state)
 {
     test_folder *f = *state;
-    enum { LENGTH = 1 << 20 };
+    enum { LENGTH = 1 << 18 };
     static const char *const parts[] = {
         "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": "
         "\"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lo}]*[\\\\p{Ll}\\\\p{Lo}]+|[\\\\p{Lu}\\\\p{Lo}]+|\\\\s+\"}, "
