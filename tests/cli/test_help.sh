@@ -10,7 +10,7 @@ words() { sed 's/ \\$//' "$1" | tr -s ' \n\r' '\n\n\n' | grep .; }
 # ---- the overview ------------------------------------------------------------------------------------------------------
 succeeds "$BOCHNER" help
 cp out overview
-expect "lines of the overview" "$(wc -l <overview)" '<=' 40
+expect "lines of the overview" "$(wc -l <overview)" '<=' 42
 expect "columns of the overview" "$(width overview)" '<=' 80
 for title in 'Tables' 'Language models' 'Attention and features' 'Tools' 'Examples'; do
     grep -qx "$title" overview || complain "the overview has no group $title"
