@@ -101,6 +101,7 @@ static bool feed(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stoppe
 {
     enum { PIECE = 512 };
     bo_context *context = job->session->context;
+    cli_progress_report(&job->session->progress, "reading", 0, (double)(ids->count - from));
     for (size_t at = from; at < ids->count; at += PIECE) {
         const size_t count = ids->count - at < PIECE ? ids->count - at : PIECE;
         *stopped = cli_interrupted();

@@ -40,6 +40,7 @@ for command in $(grep -vx bench commands) 'bench machines' 'bench attention' 'be
     awk '/^Example/ { on = 1; next } on && /^  ./ { sub(/^ +/, continued ? "" : "  "); continued = sub(/\\$/, ""); printf "%s%s", $0, continued ? "" : "\n"; next }
         on { exit }' out >examples
     [ -s examples ] || complain "$command --help-all has no example"
+    [ "$command" = chat ] && echo '{{ messages[-1].content }}' >model/chat_template.jinja
     sed -i 's/--minutes 2/--minutes 0.005/; s/--steps 400/--steps 2/; s/--repeats [0-9]*/--repeats 1/; s/--folds 5/--folds 2/
         s/bench train .*/& --layers 1 --context 64 --gemm 256/; s/bench layers .*/& --gemm 256/; s/--rows 20000/& --stream-features 32 --gemm 256/
         s/fit .* --stream /&--features 256 /
