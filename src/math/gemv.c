@@ -48,22 +48,23 @@ static void finish(const gemv_job *job, const bo_gemm_product *product, size_t f
     }
 }
 
-/* Computes the dot products of `count` lines with all rows; the row stride of sums is LINES. */
-static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
+/* Computes the dot products of `count` lines with all rows; `stride` is the row stride of sums. */
+static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums,
+                           size_t stride)
 {
     const bo_kernels *kernels = job->kernels;
     size_t bytes = bo_stored_line(product->stored, job->k);
     const char *lines = (const char *)product->b + first * bytes;
     if (product->stored == BO_STORED_BFLOAT16)
-        kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, LINES);
+        kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, stride);
     else if (product->stored == BO_STORED_INT8)
         kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->whole, job->padded, job->scales, sums,
-                         LINES);
+                         stride);
     else if (product->stored == BO_STORED_INT4)
-        kernels->dots_s4(count, job->m, job->k, (const void *)lines, bytes, &job->bytes, sums, LINES);
+        kernels->dots_s4(count, job->m, job->k, (const void *)lines, bytes, &job->bytes, sums, stride);
     else
         kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
-                      job->lda, sums, LINES);
+                      job->lda, sums, stride);
 }
 
 /* Task: one block of lines of one matrix B; blocks are numbered over all products. */
@@ -74,10 +75,14 @@ static void few_task(void *arg, size_t index, int worker)
     const bo_gemm_product *product = job->products;
     for (size_t blocks; index >= (blocks = bo_ceil_div(product->n, job->lines)); product++) index -= blocks;
     size_t first = index * job->lines, end = bo_min(first + job->lines, product->n);
+    if (product->beta == 0 && !product->row && job->alpha == 1) { /* the sums are C */
+        multiply_lines(job, product, first, end - first, product->c + first, product->ldc);
+        return;
+    }
     for (; first < end; first += LINES) {
         float sums[BO_FEW_ROWS * LINES];
         size_t count = bo_min(LINES, end - first);
-        multiply_lines(job, product, first, count, sums);
+        multiply_lines(job, product, first, count, sums, LINES);
         finish(job, product, first, count, sums);
     }
 }
