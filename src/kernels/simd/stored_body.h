@@ -142,7 +142,8 @@ void ISA(dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t 
             const float *factors = x->scales + r * (x->length / BO_S4_GROUP);
             v total = v_set(0.0f);
             for (size_t g = 0; g < groups; g++) {
-                v sums = v_dot_codes(w + g * BO_S4_BYTES, bytes + g * BO_S4_GROUP);
+                const int8_t *numbers = bytes + bo_s4_place(g * BO_S4_GROUP); /* 16 there, the others 64 bytes later */
+                v sums = v_dot_codes(w + g * BO_S4_BYTES, numbers, numbers + 64);
                 total = v_fma(v_set(bf16_scale(scales[g]) * factors[g]), sums, total);
             }
             out[r * ldo + j] = v_sum(total);
