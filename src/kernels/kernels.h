@@ -93,10 +93,19 @@ static inline const uint16_t *bo_s4_scales(const uint8_t *line, size_t n) /* lin
     return (const uint16_t *)(const void *)(line + bo_s4_groups(n) * BO_S4_BYTES);
 }
 
-/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP: number i of row r is bytes[r * length + i]
- * times scales[r * groups + i / BO_S4_GROUP] with groups = length / BO_S4_GROUP. quads[(r * length + i) / 4] is -128
- * times the sum of four consecutive bytes, from which unsigned products start. The rows are padded with zeros to
- * `length`, a multiple of two groups. */
+/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP, in blocks of four groups: the first 16 numbers
+ * of each group, then the last 16 of each, in the order in which the halves of 64 bytes of codes are unpacked. Number i
+ * of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i) / BO_S4_GROUP]. quads has 16 integers per
+ * block, from which unsigned products start: -128 times the sum of the bytes 4 l … 4 l + 3 and 64 + 4 l … 64 + 4 l + 3.
+ * The rows are padded with zeros to `length`, a multiple of BO_S4_BLOCK. */
+enum { BO_S4_BLOCK = 4 * BO_S4_GROUP };
+
+static inline size_t bo_s4_place(size_t i)
+{
+    size_t group = i % BO_S4_BLOCK / BO_S4_GROUP, inside = i % BO_S4_GROUP;
+    return i / BO_S4_BLOCK * BO_S4_BLOCK + inside / 16 * 64 + group * 16 + inside % 16;
+}
+
 typedef struct bo_byte_rows {
     const int8_t *bytes;
     const int32_t *quads;

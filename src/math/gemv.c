@@ -48,22 +48,23 @@ static void finish(const gemv_job *job, const bo_gemm_product *product, size_t f
     }
 }
 
-/* Computes the dot products of `count` lines with all rows; the row stride of sums is LINES. */
-static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
+/* Computes the dot products of `count` lines with all rows; `stride` is the row stride of sums. */
+static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums,
+                           size_t stride)
 {
     const bo_kernels *kernels = job->kernels;
     size_t bytes = bo_stored_line(product->stored, job->k);
     const char *lines = (const char *)product->b + first * bytes;
     if (product->stored == BO_STORED_BFLOAT16)
-        kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, LINES);
+        kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, stride);
     else if (product->stored == BO_STORED_INT8)
         kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->whole, job->padded, job->scales, sums,
-                         LINES);
+                         stride);
     else if (product->stored == BO_STORED_INT4)
-        kernels->dots_s4(count, job->m, job->k, (const void *)lines, bytes, &job->bytes, sums, LINES);
+        kernels->dots_s4(count, job->m, job->k, (const void *)lines, bytes, &job->bytes, sums, stride);
     else
         kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
-                      job->lda, sums, LINES);
+                      job->lda, sums, stride);
 }
 
 /* Task: one block of lines of one matrix B; blocks are numbered over all products. */
@@ -74,16 +75,21 @@ static void few_task(void *arg, size_t index, int worker)
     const bo_gemm_product *product = job->products;
     for (size_t blocks; index >= (blocks = bo_ceil_div(product->n, job->lines)); product++) index -= blocks;
     size_t first = index * job->lines, end = bo_min(first + job->lines, product->n);
+    if (product->beta == 0 && !product->row && job->alpha == 1) { /* the sums are C */
+        multiply_lines(job, product, first, end - first, product->c + first, product->ldc);
+        return;
+    }
     for (; first < end; first += LINES) {
         float sums[BO_FEW_ROWS * LINES];
         size_t count = bo_min(LINES, end - first);
-        multiply_lines(job, product, first, count, sums);
+        multiply_lines(job, product, first, count, sums, LINES);
         finish(job, product, first, count, sums);
     }
 }
 
 /* ---- rows as integers -------------------------------------------------------------------------------------------- */
 
+enum { QUADS = 16 };  /* integers of bo_byte_rows.quads per block */
 enum { SCALES = 16 }; /* floats reserved for the scales of the rows: one cache line; the rows follow */
 
 static bool has(bo_stored stored, size_t count, const bo_gemm_product *products)
@@ -100,14 +106,14 @@ static size_t padded_row(size_t k)
 
 static size_t byte_length(size_t k)
 {
-    return bo_round_up(k, 2 * BO_S4_GROUP);
+    return bo_round_up(k, BO_S4_BLOCK);
 }
 
 /* Bytes of a row of bytes with its quads and scales, a multiple of 8 bytes. */
 static size_t byte_row(size_t k)
 {
     size_t length = byte_length(k);
-    return length + length / 4 * sizeof(int32_t) + length / BO_S4_GROUP * sizeof(float);
+    return length + length / BO_S4_BLOCK * QUADS * sizeof(int32_t) + length / BO_S4_GROUP * sizeof(float);
 }
 
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
@@ -152,14 +158,19 @@ static void quantize_rows(gemv_job *job, float *room)
 static void quantize_groups(const bo_kernels *kernels, size_t k, const float *row, size_t length, int8_t *bytes,
                             int32_t *quads, float *scales)
 {
-    memset(bytes, 0, length);
     for (size_t i = 0; i < length; i += BO_S4_GROUP, scales++) {
         size_t count = i < k ? bo_min(BO_S4_GROUP, k - i) : 0;
+        int8_t group[BO_S4_GROUP] = {0};
         *scales = kernels->finite(count, row + i) ? largest_size(count, row + i) / 127 : NAN;
-        if (*scales >= FLT_MIN) kernels->quantize(count, 1 / *scales, row + i, bytes + i);
+        if (*scales >= FLT_MIN) kernels->quantize(count, 1 / *scales, row + i, group);
+        memcpy(bytes + bo_s4_place(i), group, 16);
+        memcpy(bytes + bo_s4_place(i + 16), group + 16, 16);
     }
-    for (size_t i = 0; i < length; i += 4)
-        quads[i / 4] = -128 * (bytes[i] + bytes[i + 1] + bytes[i + 2] + bytes[i + 3]);
+    for (size_t block = 0; block < length; block += BO_S4_BLOCK, quads += QUADS)
+        for (size_t l = 0; l < QUADS; l++) {
+            const int8_t *low = bytes + block + 4 * l, *high = low + BO_S4_BLOCK / 2;
+            quads[l] = -128 * (low[0] + low[1] + low[2] + low[3] + high[0] + high[1] + high[2] + high[3]);
+        }
 }
 
 static void quantize_to_bytes(gemv_job *job, void *room)
@@ -167,11 +178,11 @@ static void quantize_to_bytes(gemv_job *job, void *room)
     size_t length = byte_length(job->k), groups = length / BO_S4_GROUP;
     float *scales = room;
     int32_t *quads = (int32_t *)(void *)(scales + job->m * groups);
-    int8_t *bytes = (int8_t *)(quads + job->m * length / 4);
+    int8_t *bytes = (int8_t *)(quads + job->m * (length / BO_S4_BLOCK * QUADS));
     job->bytes = (bo_byte_rows){.bytes = bytes, .quads = quads, .scales = scales, .length = length};
     for (size_t r = 0; r < job->m; r++)
-        quantize_groups(job->kernels, job->k, job->a + r * job->lda, length, bytes + r * length, quads + r * length / 4,
-                        scales + r * groups);
+        quantize_groups(job->kernels, job->k, job->a + r * job->lda, length, bytes + r * length,
+                        quads + r * (length / BO_S4_BLOCK * QUADS), scales + r * groups);
 }
 
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,

@@ -95,14 +95,21 @@ static void penalize(const bo_sampler *sampler, float *logits, size_t vocab)
     }
 }
 
-/* Replaces NaN by -INFINITY. Returns the index of the largest logit; vocab: there is none. */
+/* Replaces NaN by -INFINITY. Returns the index of the largest logit, the first if there are several; vocab: there is
+ * none. The maximum is found in lanes that the compiler vectorizes. */
 static size_t find_largest(float *logits, size_t vocab)
 {
-    size_t best = vocab;
-    for (size_t i = 0; i < vocab; i++) {
+    enum { LANES = 16 };
+    float lanes[LANES], top = -INFINITY;
+    for (size_t l = 0; l < LANES; l++) lanes[l] = -INFINITY;
+    for (size_t i = 0; i < vocab; i++)
         if (isnan(logits[i])) logits[i] = -INFINITY;
-        if (logits[i] > -INFINITY && (best == vocab || logits[i] > logits[best])) best = i;
-    }
+    for (size_t i = 0; i + LANES <= vocab; i += LANES)
+        for (size_t l = 0; l < LANES; l++) lanes[l] = logits[i + l] > lanes[l] ? logits[i + l] : lanes[l];
+    for (size_t i = vocab / LANES * LANES; i < vocab; i++) top = logits[i] > top ? logits[i] : top;
+    for (size_t l = 0; l < LANES; l++) top = lanes[l] > top ? lanes[l] : top;
+    size_t best = 0;
+    while (best < vocab && !(logits[best] > -INFINITY && logits[best] == top)) best++;
     return best;
 }
 

@@ -21,7 +21,7 @@ find src lab bench cli -name '*.[ch]' ! -path 'src/plan/*' | LC_ALL=C sort |
 # Names in comments that look like C files: at least two letters, so that struct members (w.c) do not count.
 find . -path ./build -prune -o -path ./.git -prune -o -name '*.[ch]' -print | sed 's,.*/,,' | LC_ALL=C sort -u >"$BOCHNER_BUILD/files.out"
 find src lab bench cli -name '*.[ch]' | LC_ALL=C sort | xargs awk -v files="$BOCHNER_BUILD/files.out" '
-    BEGIN { while ((getline name < files) > 0) known[name] = 1; known["llama2.c"] = 1 } # a program
+    BEGIN { while ((getline name < files) > 0) known[name] = 1; known["llama2.c"] = 1 } # a program, not a file
     FNR == 1 { inside = 0 }
     {
         line = $0; text = ""

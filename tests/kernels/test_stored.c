@@ -229,17 +229,23 @@ static void codes_are_widened(void **state)
 /* The sums of a group are exact; groups are added in float32 after two roundings of their factor and one of their sum. */
 static void check_code_dots(const bo_kernels *table, size_t n)
 {
-    enum { LDO = LINES + 2, LENGTH = (WIDE + 63) / 64 * 64 };
+    enum { LDO = LINES + 2, LENGTH = (WIDE + BO_S4_BLOCK - 1) / BO_S4_BLOCK * BO_S4_BLOCK };
     static float w[LINES * WIDE], out[ROWS * LDO], scales[ROWS * LENGTH / BO_S4_GROUP];
     static _Alignas(uint16_t) uint8_t kept[LINES * WIDE];
     static int8_t bytes[ROWS * LENGTH];
-    static int32_t quads[ROWS * LENGTH / 4];
-    const size_t length = (n + 63) / 64 * 64, rows = n % (ROWS + 1), lines = n % (LINES + 1);
+    static int32_t quads[ROWS * LENGTH / 8];
+    const size_t length = (n + BO_S4_BLOCK - 1) / BO_S4_BLOCK * BO_S4_BLOCK, rows = n % (ROWS + 1),
+                 lines = n % (LINES + 1);
     const size_t ldw = make_codes(n, w, kept);
+    memset(bytes, 0, sizeof bytes);
     for (size_t i = 0; i < rows * length; i++) {
-        bytes[i] = (int8_t)(i % length < n ? (i % 5 ? (int)(i * i % 255) - 127 : -127) : 0);
-        if (i % 4 == 3) quads[i / 4] = -128 * (bytes[i - 3] + bytes[i - 2] + bytes[i - 1] + bytes[i]);
+        if (i % length < n) bytes[bo_s4_place(i)] = (int8_t)(i % 5 ? (int)(i * i % 255) - 127 : -127);
         scales[i / BO_S4_GROUP] = 0.01f * (float)(i / BO_S4_GROUP + 1);
+    }
+    for (size_t i = 0; i < rows * length / 8; i++) {
+        const int8_t *low = bytes + i / 16 * BO_S4_BLOCK + i % 16 * 4;
+        quads[i] = 0;
+        for (size_t b = 0; b < 4; b++) quads[i] -= 128 * (low[b] + low[64 + b]);
     }
     for (size_t i = 0; i < ROWS * LDO; i++) out[i] = -77;
     bo_byte_rows x = {.bytes = bytes, .quads = quads, .scales = scales, .length = length};
@@ -248,8 +254,8 @@ static void check_code_dots(const bo_kernels *table, size_t n)
         for (size_t j = 0; j < LDO; j++) {
             double sum = 0, size = 0;
             for (size_t i = 0; i < n && r < rows && j < lines; i++) {
-                double product =
-                    (double)w[j * WIDE + i] * (double)scales[(r * length + i) / BO_S4_GROUP] * bytes[r * length + i];
+                double product = (double)w[j * WIDE + i] * (double)scales[(r * length + i) / BO_S4_GROUP] *
+                                 bytes[r * length + bo_s4_place(i)];
                 sum += product, size += fabs(product);
             }
             if (r < rows && j < lines)

@@ -192,15 +192,15 @@ static inline void decode_group(const uint8_t *codes, int8_t *values)
     _mm_storeu_si128((__m128i *)(values + 16), codes_to_bytes(_mm_srli_epi16(pairs, 4)));
 }
 
-/* Multiplies the values of 32 codes by 32 bytes and sums per lane, exactly. */
-static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+/* Multiplies the values of 32 codes by 16 bytes and 16 more and sums per lane, exactly. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *first, const int8_t *last)
 {
     __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
     vi low = _mm256_cvtepi8_epi16(codes_to_bytes(pairs));
     vi high = _mm256_cvtepi8_epi16(codes_to_bytes(_mm_srli_epi16(pairs, 4)));
-    vi first = _mm256_madd_epi16(low, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)x)));
-    vi second = _mm256_madd_epi16(high, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x + 16))));
-    return _mm256_cvtepi32_ps(_mm256_add_epi32(first, second));
+    vi sum = _mm256_madd_epi16(low, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)first)));
+    vi more = _mm256_madd_epi16(high, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)last)));
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, more));
 }
 
 /* bfloat16 is the upper half of a float. */

@@ -178,10 +178,12 @@ static inline void decode_group(const uint8_t *codes, int8_t *values)
     _mm256_storeu_si256((__m256i *)values, codes_to_bytes(codes));
 }
 
-/* Multiplies the values of 32 codes by 32 bytes and sums per lane, exactly. */
-static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+/* Multiplies the values of 32 codes by 16 bytes and 16 more and sums per lane, exactly. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *first, const int8_t *last)
 {
-    vi factors = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)x));
+    __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)first));
+    both = _mm256_inserti128_si256(both, _mm_loadu_si128((const __m128i *)last), 1);
+    vi factors = _mm512_cvtepi8_epi16(both);
     return _mm512_cvtepi32_ps(_mm512_madd_epi16(_mm512_cvtepi8_epi16(codes_to_bytes(codes)), factors));
 }
 

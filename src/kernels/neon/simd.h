@@ -208,12 +208,12 @@ static inline int32x4_t add_bytes(int32x4_t sum, int8x16_t w, int8x16_t x)
     return vpadalq_s16(sum, vmull_high_s8(w, x));
 }
 
-/* Multiplies the values of 32 codes by 32 bytes and sums per lane, exactly. */
-static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+/* Multiplies the values of 32 codes by 16 bytes and 16 more and sums per lane, exactly. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *first, const int8_t *last)
 {
     uint8x16_t pairs = vld1q_u8(codes);
-    int32x4_t sum = add_bytes(vdupq_n_s32(0), codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))), vld1q_s8(x));
-    return vcvtq_f32_s32(add_bytes(sum, codes_to_bytes(vshrq_n_u8(pairs, 4)), vld1q_s8(x + 16)));
+    int32x4_t sum = add_bytes(vdupq_n_s32(0), codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))), vld1q_s8(first));
+    return vcvtq_f32_s32(add_bytes(sum, codes_to_bytes(vshrq_n_u8(pairs, 4)), vld1q_s8(last)));
 }
 
 /* bfloat16 is the upper half of a float. */

@@ -98,7 +98,7 @@ void bo_ref_dots_s4(size_t lines, size_t rows, size_t n, const uint8_t *w, size_
             for (size_t g = 0; g < bo_s4_groups(n); g++) {
                 int32_t sum = 0;
                 for (size_t i = 0; i < BO_S4_GROUP; i++)
-                    sum += value_of(line + g * BO_S4_BYTES, i) * bytes[g * BO_S4_GROUP + i];
+                    sum += value_of(line + g * BO_S4_BYTES, i) * bytes[bo_s4_place(g * BO_S4_GROUP + i)];
                 total += bf16(bo_s4_scales(line, n)[g]) * factors[g] * (float)sum;
             }
             out[r * ldo + j] = total;

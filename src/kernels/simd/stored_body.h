@@ -73,9 +73,11 @@ void ISA(quantize_s16)(size_t n, float scale, const float *x, int16_t *q)
 
 _Static_assert(BO_S8_GROUP == 64, "v_dot_group expects groups of this size");
 
-/* The products of a group are summed exactly as integers before they are scaled. */
-static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, const int8_t *w, const int16_t *x,
-                                                          size_t ldx, const float *scale, float *out, size_t ldo)
+/* The products of a group are summed exactly as integers before they are scaled. `more`: a whole group may be read at
+ * the end of the line, because x is zero there. */
+static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, bool more, const int8_t *w,
+                                                          const int16_t *x, size_t ldx, const float *scale, float *out,
+                                                          size_t ldo)
 {
     const float *scales = bo_s8_scales(w, n);
     v total[2] = {v_set(0.0f), v_set(0.0f)};
@@ -85,8 +87,9 @@ static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n,
         for (size_t r = 0; r < rows; r++) total[r] = v_fma(factor, v_dot_group(w + i, x + r * ldx + i), total[r]);
     }
     if (i < n) {
-        int8_t rest[BO_S8_GROUP] = {0};
-        memcpy(rest, w + i, n - i);
+        int8_t copy[BO_S8_GROUP] = {0};
+        if (!more) memcpy(copy, w + i, n - i);
+        const int8_t *rest = more ? w + i : copy;
         for (size_t r = 0; r < rows; r++)
             total[r] = v_fma(v_set(*scales), v_dot_group(rest, x + r * ldx + i), total[r]);
     }
@@ -97,9 +100,11 @@ void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t l
                   const float *scale, float *out, size_t ldo)
 {
     for (size_t j = 0; j < lines; j++) {
+        const bool more = j + 1 < lines && n / BO_S8_GROUP * BO_S8_GROUP + BO_S8_GROUP <= 2 * ldw; /* the next line */
+        const int8_t *line = w + j * ldw;
         size_t r = 0;
-        for (; r + 2 <= rows; r += 2) s8_line(2, n, w + j * ldw, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
-        if (r < rows) s8_line(1, n, w + j * ldw, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
+        for (; r + 2 <= rows; r += 2) s8_line(2, n, more, line, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
+        if (r < rows) s8_line(1, n, more, line, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
     }
 }
 
@@ -137,7 +142,8 @@ void ISA(dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t 
             const float *factors = x->scales + r * (x->length / BO_S4_GROUP);
             v total = v_set(0.0f);
             for (size_t g = 0; g < groups; g++) {
-                v sums = v_dot_codes(w + g * BO_S4_BYTES, bytes + g * BO_S4_GROUP);
+                const int8_t *numbers = bytes + bo_s4_place(g * BO_S4_GROUP); /* 16 there, the others 64 bytes later */
+                v sums = v_dot_codes(w + g * BO_S4_BYTES, numbers, numbers + 64);
                 total = v_fma(v_set(bf16_scale(scales[g]) * factors[g]), sums, total);
             }
             out[r * ldo + j] = v_sum(total);
