@@ -68,7 +68,7 @@ static bool counts(bo_encoder *encoder, const bo_added *added, const char *text,
 }
 
 const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *text, size_t length,
-                              bo_finding *finding, size_t *from, size_t *to)
+                              bo_added_search *finding, size_t *from, size_t *to)
 {
     const bo_trie *trie = &encoder->tokenizer->finders[normalized];
     for (size_t at = finding->search; trie->edges && at < length;) {

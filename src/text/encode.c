@@ -254,7 +254,7 @@ static bo_status encode_section(bo_encoder *encoder, const char *text, size_t le
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
     size_t lead = tokenizer->leads && start ? bo_utf8_length(text, length) : 0, from, to;
-    bo_finding finding = {0, 0};
+    bo_added_search finding = {0, 0};
     if (tokenizer->leads && start && lead == 0) lead = 1;
     BO_TRY(bo_normalize_text(encoder->context, tokenizer, &encoder->matcher, &encoder->normal, text, length, &text,
                              &length, &lead));
@@ -293,7 +293,7 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
     encoder->missed = (bo_missed){0};
     encoder->invalid = bo_utf8_valid(text, length);
     if (encoder->invalid == length) encoder->invalid = SIZE_MAX;
-    bo_finding finding = {0, 0};
+    bo_added_search finding = {0, 0};
     for (size_t from, to; finding.begin < length || finding.search < length;) {
         const bo_added *added = bo_added_next(encoder, false, text, length, &finding, &from, &to);
         if (from < to) BO_TRY(encode_section(encoder, text + from, to - from, from == 0));
