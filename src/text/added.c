@@ -38,16 +38,18 @@ static size_t space_after(const char *text, size_t length, size_t at)
     return at;
 }
 
-/* True if the character is part of a word. Failures to match count as no. */
+/* True if the character is part of a word. A failure is left in encoder->failed. */
 static bool is_word(bo_encoder *encoder, const char *text, size_t bytes)
 {
     bo_scan scan;
     size_t begin, end;
     bool found = false;
     if (bytes == 0 || bo_utf8_length(text, bytes) != bytes) return false;
-    return bo_scan_begin(encoder->context, &encoder->tokenizer->word, &encoder->matcher, text, bytes, &encoder->copy,
-                         &scan) == BO_OK &&
-           bo_scan_next(encoder->context, &scan, &begin, &end, &found) == BO_OK && found;
+    bo_status status = bo_scan_begin(encoder->context, &encoder->tokenizer->word, &encoder->matcher, text, bytes,
+                                     &encoder->copy, &scan);
+    if (status == BO_OK) status = bo_scan_next(encoder->context, &scan, &begin, &end, &found);
+    if (status != BO_OK) encoder->failed = status;
+    return found;
 }
 
 static bool stands_alone(bo_encoder *encoder, const char *text, size_t length, size_t begin, size_t end)
@@ -68,10 +70,10 @@ static bool counts(bo_encoder *encoder, const bo_added *added, const char *text,
 }
 
 const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *text, size_t length,
-                              bo_finding *finding, size_t *from, size_t *to)
+                              bo_added_search *search, size_t *from, size_t *to)
 {
     const bo_trie *trie = &encoder->tokenizer->finders[normalized];
-    for (size_t at = finding->search; trie->edges && at < length;) {
+    for (size_t at = search->search; trie->edges && at < length;) {
         size_t end = at;
         const int32_t number = trie->first[(unsigned char)text[at]] ? longest_at(trie, text, length, at, &end) : -1;
         if (number < 0) {
@@ -82,14 +84,14 @@ const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *
         const size_t begin = at;
         at = end;
         if (!counts(encoder, added, text, length, begin, end)) continue;
-        *from = finding->begin;
-        *to = added->left ? space_before(text, begin, finding->begin) : begin;
+        *from = search->begin;
+        *to = added->left ? space_before(text, begin, search->begin) : begin;
         if (*to < *from) *to = *from;
-        finding->search = end;
-        finding->begin = added->right ? space_after(text, length, end) : end;
+        search->search = end;
+        search->begin = added->right ? space_after(text, length, end) : end;
         return added;
     }
-    *from = finding->begin < length ? finding->begin : length;
-    *to = finding->search = finding->begin = length;
+    *from = search->begin < length ? search->begin : length;
+    *to = search->search = search->begin = length;
     return NULL;
 }

@@ -254,12 +254,13 @@ static bo_status encode_section(bo_encoder *encoder, const char *text, size_t le
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
     size_t lead = tokenizer->leads && start ? bo_utf8_length(text, length) : 0, from, to;
-    bo_finding finding = {0, 0};
+    bo_added_search search = {0, 0};
     if (tokenizer->leads && start && lead == 0) lead = 1;
     BO_TRY(bo_normalize_text(encoder->context, tokenizer, &encoder->matcher, &encoder->normal, text, length, &text,
                              &length, &lead));
-    for (const bo_added *added = NULL; finding.begin < length || finding.search < length;) {
-        added = bo_added_next(encoder, true, text, length, &finding, &from, &to);
+    for (const bo_added *added = NULL; search.begin < length || search.search < length;) {
+        added = bo_added_next(encoder, true, text, length, &search, &from, &to);
+        BO_TRY(encoder->failed);
         BO_TRY(encode_plain(encoder, text + from, to - from, from < lead ? lead - from : 0));
         if (!added) break;
         BO_TRY(append(encoder, &added->id, 1));
@@ -291,11 +292,13 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 {
     encoder->out = out;
     encoder->missed = (bo_missed){0};
+    encoder->failed = BO_OK;
     encoder->invalid = bo_utf8_valid(text, length);
     if (encoder->invalid == length) encoder->invalid = SIZE_MAX;
-    bo_finding finding = {0, 0};
-    for (size_t from, to; finding.begin < length || finding.search < length;) {
-        const bo_added *added = bo_added_next(encoder, false, text, length, &finding, &from, &to);
+    bo_added_search search = {0, 0};
+    for (size_t from, to; search.begin < length || search.search < length;) {
+        const bo_added *added = bo_added_next(encoder, false, text, length, &search, &from, &to);
+        BO_TRY(encoder->failed);
         if (from < to) BO_TRY(encode_section(encoder, text + from, to - from, from == 0));
         if (encoder->missed.bytes > 0 && encoder->missed.place == SIZE_MAX)
             encoder->missed.place = find_missed(encoder, text, from, to);

@@ -54,6 +54,7 @@ typedef struct bo_encoder {
     bo_ids *out;
     size_t invalid; /* position of the first byte that is not UTF-8 in the text of the last run; SIZE_MAX: none */
     bo_missed missed;
+    bo_status failed; /* of the search for added tokens */
 } bo_encoder;
 
 /* bytes: approximate number of bytes to encode. */
@@ -85,13 +86,13 @@ void bo_add_unknown(bo_encoder *encoder, const char *text, size_t length);
 bool bo_add_bytes(bo_encoder *encoder, const char *text, size_t length);
 
 /* A search for added tokens: a token, and the text before it that has not been used. */
-typedef struct bo_finding {
+typedef struct bo_added_search {
     size_t search, begin; /* where the search continues; where the next section begins */
-} bo_finding;
+} bo_added_search;
 /* The next added token: the section before it is *from to *to, and may be empty. NULL: none; the section is the rest.
- * normalized: which tokens. */
+ * normalized: which tokens. A failure is left in encoder->failed. */
 const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *text, size_t length,
-                              bo_finding *finding, size_t *from, size_t *to);
+                              bo_added_search *search, size_t *from, size_t *to);
 
 /* ---- encoders on the pool ---------------------------------------------------------------------------------------- */
 

@@ -19,14 +19,14 @@
 
 enum { MOST_NESTING = 64, MOST_NAME = 48, MOST_SET = 1 << 16 };
 
-typedef struct bo_translation {
+typedef struct bo_expression_state {
     bo_context *context;
     const char *where, *expression, *at;
     bo_buffer *out;
     size_t atom;                 /* where the last item that can be repeated begins in `out` */
     size_t groups[MOST_NESTING]; /* where the open groups begin in `out` */
     size_t depth;
-} bo_translation;
+} bo_expression_state;
 
 #define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 /* Outside of sets, Oniguruma's \w has these too. */
@@ -34,13 +34,13 @@ typedef struct bo_translation {
 /* The second part is new in Unicode 16. */
 #define ALPHA "\\p{Alphabetic}\\x{363}-\\x{36f}\\x{c04}\\x{f82}\\x{f83}\\x{1dd3}-\\x{1de6}\\x{11080}\\x{11081}"
 
-static bo_status refuse(const bo_translation *t, const char *what)
+static bo_status refuse(const bo_expression_state *t, const char *what)
 {
     return bo_fail(t->context, BO_UNSUPPORTED, "%s: %s at byte %zu of the regular expression %.200s is not supported",
                    t->where, what, (size_t)(t->at - t->expression), t->expression);
 }
 
-static bo_status put(bo_translation *t, bo_buffer *to, const char *text)
+static bo_status put(bo_expression_state *t, bo_buffer *to, const char *text)
 {
     return bo_buffer_append(t->context, to, text, strlen(text));
 }
@@ -117,7 +117,7 @@ static bool compiles(const char *expression)
 }
 
 /* Reads the name after \p, \P or [: up to `end`. Upper case, blanks, hyphens and underscores do not matter. */
-static bo_status read_name(bo_translation *t, const char *end, char *name, bool *negated)
+static bo_status read_name(bo_expression_state *t, const char *end, char *name, bool *negated)
 {
     size_t length = 0;
     if (*t->at == '^') {
@@ -136,7 +136,7 @@ static bo_status read_name(bo_translation *t, const char *end, char *name, bool 
 }
 
 /* The content of a set for \p{name}; *negated: its complement is meant. */
-static bo_status property(bo_translation *t, char letter, char *set, size_t size, bool *negated)
+static bo_status property(bo_expression_state *t, char letter, char *set, size_t size, bool *negated)
 {
     char name[MOST_NAME], script[MOST_NAME + 16];
     *negated = letter == 'P';
@@ -158,7 +158,7 @@ static bo_status property(bo_translation *t, char letter, char *set, size_t size
 
 /* The set of an escape such as \w: its content, and whether its complement is meant. "": another escape. t->at is after
  * the letter. */
-static bo_status escaped_set(bo_translation *t, char letter, char *set, size_t size, bool *negated)
+static bo_status escaped_set(bo_expression_state *t, char letter, char *set, size_t size, bool *negated)
 {
     *negated = isupper((unsigned char)letter) != 0;
     *set = 0;
@@ -188,7 +188,7 @@ static bo_status escaped_set(bo_translation *t, char letter, char *set, size_t s
 }
 
 /* An escape that denotes one character, in and outside of sets. */
-static bo_status escaped_character(bo_translation *t, char letter, bo_buffer *to)
+static bo_status escaped_character(bo_expression_state *t, char letter, bo_buffer *to)
 {
     char copy[3] = {'\\', letter, 0};
     if (letter == 0) return refuse(t, "a backslash at the end");
@@ -220,7 +220,7 @@ static bool is_escape(const char *set)
     return set[0] == '\\' && strchr("sdp", set[1]) && !strchr(set + 1, '\\');
 }
 
-static bo_status escape_outside(bo_translation *t)
+static bo_status escape_outside(bo_expression_state *t)
 {
     char set[256];
     bool negated;
@@ -281,7 +281,7 @@ static void free_set(bo_set *set)
 }
 
 /* The union as an expression, without `before` and `negated`. */
-static bo_status write_union(bo_translation *t, const bo_set *set, bo_buffer *to)
+static bo_status write_union(bo_expression_state *t, const bo_set *set, bo_buffer *to)
 {
     const bool plain = set->plain.length > 0;
     if (!plain && set->others.length == 0) return put(t, to, "(?!)");
@@ -301,7 +301,7 @@ static bool is_plain(const bo_set *set)
     return set->plain.length > 0 && set->others.length == 0 && set->before.length == 0;
 }
 
-static bo_status write_set(bo_translation *t, const bo_set *set, bo_buffer *to)
+static bo_status write_set(bo_expression_state *t, const bo_set *set, bo_buffer *to)
 {
     if (is_plain(set)) {
         BO_TRY(put(t, to, set->negated ? "[^" : "["));
@@ -315,7 +315,7 @@ static bo_status write_set(bo_translation *t, const bo_set *set, bo_buffer *to)
 }
 
 /* The part before && becomes a condition for the part after it. */
-static bo_status intersect(bo_translation *t, bo_set *set)
+static bo_status intersect(bo_expression_state *t, bo_set *set)
 {
     BO_TRY(put(t, &set->before, "(?="));
     BO_TRY(write_union(t, set, &set->before));
@@ -324,7 +324,7 @@ static bo_status intersect(bo_translation *t, bo_set *set)
     return BO_OK;
 }
 
-static bo_status add_content(bo_translation *t, bo_set *set, const char *content, bool negated)
+static bo_status add_content(bo_expression_state *t, bo_set *set, const char *content, bool negated)
 {
     if (!negated) return put(t, &set->plain, content);
     BO_TRY(put(t, &set->others, "|[^"));
@@ -332,9 +332,9 @@ static bo_status add_content(bo_translation *t, bo_set *set, const char *content
     return put(t, &set->others, "]");
 }
 
-static bo_status read_set(bo_translation *t, size_t depth, bo_set *set);
+static bo_status read_set(bo_expression_state *t, size_t depth, bo_set *set);
 
-static bo_status read_nested(bo_translation *t, size_t depth, bo_set *set)
+static bo_status read_nested(bo_expression_state *t, size_t depth, bo_set *set)
 {
     bo_set inner = {.negated = false};
     bo_status status = read_set(t, depth + 1, &inner);
@@ -347,7 +347,7 @@ static bo_status read_nested(bo_translation *t, size_t depth, bo_set *set)
     return status;
 }
 
-static bo_status read_posix(bo_translation *t, bo_set *set)
+static bo_status read_posix(bo_expression_state *t, bo_set *set)
 {
     char name[MOST_NAME];
     bool negated = false;
@@ -358,7 +358,7 @@ static bo_status read_posix(bo_translation *t, bo_set *set)
     return add_content(t, set, content, negated);
 }
 
-static bo_status read_escape(bo_translation *t, bo_set *set)
+static bo_status read_escape(bo_expression_state *t, bo_set *set)
 {
     char content[256];
     bool negated;
@@ -374,7 +374,7 @@ static bo_status read_escape(bo_translation *t, bo_set *set)
     return escaped_character(t, letter, &set->plain);
 }
 
-static bo_status read_item(bo_translation *t, size_t depth, bo_set *set)
+static bo_status read_item(bo_expression_state *t, size_t depth, bo_set *set)
 {
     if (*t->at == '[' && t->at[1] == ':' && strstr(t->at, ":]")) return read_posix(t, set);
     if (*t->at == '[') {
@@ -390,7 +390,7 @@ static bo_status read_item(bo_translation *t, size_t depth, bo_set *set)
 }
 
 /* Reads up to the bracket that closes the set; t->at is after the bracket that opens it. */
-static bo_status read_set(bo_translation *t, size_t depth, bo_set *set)
+static bo_status read_set(bo_expression_state *t, size_t depth, bo_set *set)
 {
     if (depth == MOST_NESTING) return refuse(t, "a deeply nested set");
     if (*t->at == '^') {
@@ -412,7 +412,7 @@ static bo_status read_set(bo_translation *t, size_t depth, bo_set *set)
     return BO_OK;
 }
 
-static bo_status translate_set(bo_translation *t)
+static bo_status translate_set(bo_expression_state *t)
 {
     bo_set set = {.negated = false};
     ++t->at;
@@ -425,7 +425,7 @@ static bo_status translate_set(bo_translation *t)
 /* ---- groups and repetitions -------------------------------------------------------------------------------------- */
 
 /* (?imx-imx) and (?imx-imx: have other letters in PCRE2. Groups of other kinds are copied. */
-static bo_status open_group(bo_translation *t)
+static bo_status open_group(bo_expression_state *t)
 {
     if (t->depth == MOST_NESTING) return refuse(t, "a deeply nested group");
     t->groups[t->depth++] = t->out->length;
@@ -445,13 +445,13 @@ static bo_status open_group(bo_translation *t)
     return BO_OK; /* the bracket closes the group */
 }
 
-static void close_group(bo_translation *t)
+static void close_group(bo_expression_state *t)
 {
     t->atom = t->depth > 0 ? t->groups[--t->depth] : t->out->length;
 }
 
 /* Puts the last item into a group, so that it can be repeated once more. */
-static bo_status wrap(bo_translation *t)
+static bo_status wrap(bo_expression_state *t)
 {
     static const char open[] = "(?:";
     const size_t bytes = sizeof open - 1;
@@ -475,7 +475,7 @@ static bool read_interval(const char *at, char *out, size_t size, size_t *bytes,
     return true;
 }
 
-static bo_status translate_brace(bo_translation *t)
+static bo_status translate_brace(bo_expression_state *t)
 {
     char interval[32];
     size_t bytes;
@@ -490,7 +490,7 @@ static bo_status translate_brace(bo_translation *t)
     return *t->at == '+' || (fixed && *t->at == '?') ? wrap(t) : BO_OK;
 }
 
-static bo_status translate_item(bo_translation *t)
+static bo_status translate_item(bo_expression_state *t)
 {
     const char c = *t->at;
     if (c == '{') return translate_brace(t);
@@ -516,7 +516,8 @@ static bo_status translate_item(bo_translation *t)
 
 bo_status bo_expression_translate(bo_context *context, const char *where, const char *expression, bo_buffer *out)
 {
-    bo_translation t = {.context = context, .where = where, .expression = expression, .at = expression, .out = out};
+    bo_expression_state t = {
+        .context = context, .where = where, .expression = expression, .at = expression, .out = out};
     while (*t.at) BO_TRY(translate_item(&t));
     return bo_buffer_append(context, out, "", 1);
 }

@@ -457,19 +457,22 @@ class Report:
 
 def compare_ids(report, name, tokenizer, path, texts):
     encoded = []
-    for special in (True, False):
-        answers, failure = run("encode", path, texts, *([] if special else ["--no-template"]))
+    for special, plain in ((True, False), (False, False), (False, True)):
+        options = ([] if special else ["--no-template"]) + (["--plain"] if plain else [])
+        answers, failure = run("encode", path, texts, *options)
         if answers is None:
             report.wrong += 1
             print(f"{name}: {failure}")
             return None
+        tokenizer.encode_special_tokens = plain
         for text, answer in zip(texts, answers):
             expected = tokenizer.encode(text, add_special_tokens=special).ids
             report.compared += 1
             if answer["ids"] != expected:
-                report.difference(name, "encoding", text, answer["ids"], expected)
+                report.difference(name, f"encoding {options}", text, answer["ids"], expected)
             if special:
                 encoded.append(expected)
+    tokenizer.encode_special_tokens = False
     return encoded
 
 

@@ -106,8 +106,41 @@ static void test_all(void **state)
     close_setting(&s);
 }
 
+/* Loads, encodes and decodes with the components of a file. */
+static bo_status use_kind(void *what)
+{
+    setting *s = what;
+    static const char text[] = " the\u2028e\u0301 ab\U0001fae8 Aa12,345 \u180e<s>  the\U0001fae8 \xff\n";
+    bo_tokenizer *tokenizer = NULL;
+    bo_ids ids = {0};
+    char *back = NULL;
+    size_t bytes;
+    bo_status status = bo_tokenizer_load(s->context, s->json, &tokenizer);
+    if (status == BO_OK) status = bo_tokenizer_encode(s->context, tokenizer, text, sizeof text - 1, true, &ids);
+    if (status == BO_OK) status = bo_tokenizer_decode(s->context, tokenizer, ids.items, ids.count, &back, &bytes);
+    bo_free(back);
+    bo_ids_free(&ids);
+    bo_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+static void test_kinds(void **state)
+{
+    static const char *const kinds[] = {"unigram", "wordpiece",   "affixes",  "added",
+                                        "words",   "expressions", "decoders", "charsmap"};
+    char path[1024];
+    setting s = {.folder = *state, .json = path};
+    s.context = counting_context(&s.counted, 1);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(path, sizeof path, "%s/tests/fuzz/corpus/tokenizer/%s", getenv("BOCHNER_SOURCE"), kinds[i]);
+        inject(&s, use_kind);
+    }
+    close_setting(&s);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_all, test_setup, test_teardown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_all, test_setup, test_teardown),
+                                       cmocka_unit_test_setup_teardown(test_kinds, test_setup, test_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
