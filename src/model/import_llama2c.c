@@ -233,7 +233,8 @@ static bo_status read_vocab(bo_context *context, const bo_import_source *source,
     out->space_prefix = out->add_bos = true;
     out->unk = 0;
     out->bos = 1;
-    out->eos = 2;
+    out->eos = 1;
+    out->eot = 2;
     if (count < TOKENS_BEFORE_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: expected at least 3 tokens, found %zu", out->where, count);
     return read_tokens(context, source, out, count);
@@ -285,7 +286,8 @@ static bo_status write_texts(bo_context *context, const model *m, bo_import_voca
 bo_status bo_import_llama2c(bo_context *context, const bo_import_source *source, bo_import *out)
 {
     model m = {.source = source};
-    bo_import_vocab vocab = {.bos = 1, .eos = 2, .eot = BO_TOKEN_NONE, .unk = 0, .pad = BO_TOKEN_NONE};
+    /* llama2.c trains texts that begin with <s> and end where the next one begins, so <s> also ends a text */
+    bo_import_vocab vocab = {.bos = 1, .eos = 1, .eot = 2, .unk = 0, .pad = BO_TOKEN_NONE};
     *out = (bo_import){0};
     bo_status status = read_header(context, &m);
     if (status == BO_OK) status = add_tensors(context, &m, out);

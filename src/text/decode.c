@@ -248,9 +248,15 @@ static bo_status decode_step(bo_decoding *decoding, const bo_decoder *decoder, c
 static bo_status decode_list(bo_decoding *decoding, const bo_tokens **out)
 {
     size_t now = 0;
+    bool fused = false; /* the tokens have become one text, whose ends are not those of a piece inside it */
     const bo_tokenizer *tokenizer = decoding->tokenizer;
-    for (size_t i = 0; i < tokenizer->decoder_count; ++i, now = !now)
-        BO_TRY(decode_step(decoding, &tokenizer->decoders[i], &decoding->lists[now], &decoding->lists[!now]));
+    for (size_t i = 0; i < tokenizer->decoder_count; ++i) {
+        const bo_decoder *decoder = &tokenizer->decoders[i];
+        if (decoding->middle && fused && decoder->kind == BO_DECODE_STRIP) continue;
+        BO_TRY(decode_step(decoding, decoder, &decoding->lists[now], &decoding->lists[!now]));
+        fused = fused || decoder->kind == BO_DECODE_FUSE || decoder->kind == BO_DECODE_LETTERS;
+        now = !now;
+    }
     *out = &decoding->lists[now];
     return BO_OK;
 }
