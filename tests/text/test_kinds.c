@@ -150,9 +150,36 @@ static void test_llama(void **state)
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.items[0], 1);
     bo_ids_free(&ids);
-    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the added blank is removed */
+    assert_string_equal(bo_tokenizer_piece(tokenizer, 11, NULL), " ab"); /* inside a text, the blank stays */
+    expect_round_trip(f->context, tokenizer, "ab b", 4);                 /* the added blank is removed */
     expect_round_trip(f->context, tokenizer, " a\xc3\xa9", 4);
     expect_round_trip(f->context, tokenizer, "", 0);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+static void expect_documents(test_folder *f, const bo_tokenizer *tokenizer, size_t count, const int32_t *ids)
+{
+    static const char text[] = "ab#a";
+    const bo_corpus_desc desc = {
+        .tokenizer = tokenizer, .memory = text, .memory_bytes = sizeof text - 1, .separator = "#"};
+    int32_t got[16];
+    bo_corpus *corpus;
+    assert_ok(f->context, bo_corpus_open(f->context, &desc, &corpus));
+    assert_int_equal(bo_corpus_tokens(corpus), count);
+    assert_ok(f->context, bo_corpus_read(f->context, corpus, 0, count, got));
+    assert_memory_equal(got, ids, count * sizeof *ids);
+    assert_int_equal(bo_corpus_bytes(corpus), 3);
+    bo_corpus_close(corpus);
+}
+
+/* Documents have the tokens of the template around them, and an end token that a template does not already supply. */
+static void test_documents(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer = test_parse(f->context, llama);
+    expect_documents(f, tokenizer, 6, (int32_t[]){1, 11, 2, 1, 9, 2});
+    tokenizer->end = 1; /* <s> begins the next document and so ends the one before it */
+    expect_documents(f, tokenizer, 4, (int32_t[]){1, 11, 1, 9});
     bo_tokenizer_destroy(tokenizer);
 }
 
@@ -481,11 +508,11 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviors),     WITH_FOLDER(test_splitters),     WITH_FOLDER(test_normalizers),
-        WITH_FOLDER(test_decoders),      WITH_FOLDER(test_whole_words),   WITH_FOLDER(test_llama),
-        WITH_FOLDER(test_seams),         WITH_FOLDER(test_added),         WITH_FOLDER(test_expressions),
-        WITH_FOLDER(test_refusals),      WITH_FOLDER(test_explosion),     WITH_FOLDER(test_missing),
-        WITH_FOLDER(test_long_template), WITH_FOLDER(test_growing_texts),
+        WITH_FOLDER(test_behaviors),   WITH_FOLDER(test_splitters),     WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_decoders),    WITH_FOLDER(test_whole_words),   WITH_FOLDER(test_llama),
+        WITH_FOLDER(test_documents),   WITH_FOLDER(test_seams),         WITH_FOLDER(test_added),
+        WITH_FOLDER(test_expressions), WITH_FOLDER(test_refusals),      WITH_FOLDER(test_explosion),
+        WITH_FOLDER(test_missing),     WITH_FOLDER(test_long_template), WITH_FOLDER(test_growing_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
