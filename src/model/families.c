@@ -25,15 +25,13 @@ static const bo_config_field llama_fields[] = {
 static const bo_config_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also those of Qwen2 */
 static const bo_config_field qwen3_fields[] = {SIZES, GROUPED, APART, RMS,
                                                FIELD("attention_bias", CHOICE, attention_bias)}; /* also of Gemma */
-static const bo_config_field gpt2_fields[] = {BO_CONFIG_NEEDED("vocab_size", vocab),
-                                              BO_CONFIG_NEEDED("n_embd", width),
-                                              BO_CONFIG_NEEDED("n_layer", layers),
-                                              BO_CONFIG_NEEDED("n_head", heads),
-                                              BO_CONFIG_NEEDED("n_positions", context),
-                                              FIELD("n_inner", SIZE, hidden),
-                                              FIELD("layer_norm_epsilon", REAL, norm_epsilon),
-                                              FIELD("resid_pdrop", REAL, dropout),
-                                              FIELD("tie_word_embeddings", NOT, untied)};
+#define GPT_SIZES                                                                                                      \
+    BO_CONFIG_NEEDED("vocab_size", vocab), BO_CONFIG_NEEDED("n_embd", width), BO_CONFIG_NEEDED("n_layer", layers),     \
+        BO_CONFIG_NEEDED("n_head", heads), BO_CONFIG_NEEDED("n_positions", context), FIELD("n_inner", SIZE, hidden),   \
+        FIELD("layer_norm_epsilon", REAL, norm_epsilon), FIELD("resid_pdrop", REAL, dropout),                          \
+        FIELD("tie_word_embeddings", NOT, untied)
+static const bo_config_field gpt2_fields[] = {GPT_SIZES};
+static const bo_config_field gptj_fields[] = {GPT_SIZES, FIELD("rotary_dim", SIZE, rotated)};
 static const bo_config_field gpt_neox_fields[] = {SIZES, FIELD("layer_norm_eps", REAL, norm_epsilon),
                                                   FIELD("hidden_dropout", REAL, dropout),
                                                   FIELD("attention_bias", CHOICE, attention_bias)};
@@ -185,6 +183,11 @@ static const bo_family_row families[BO_FAMILY_COUNT] = {
                                    .rope_base = 10000,
                                    .block = BO_BLOCK_AFTER},
                          .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta"},
+    [BO_FAMILY_GPTJ] = {"gptj", "GPTJForCausalLM", FIELDS(gptj),
+                        .usual = {GPT_LIKE, .positions = BO_POSITIONS_ROPE_NEIGHBORS, .rotated = 64, .untied = true,
+                                  .attention_bias = BO_CHOICE_NO, .mlp_bias = BO_CHOICE_YES, .block = BO_BLOCK_SHARED,
+                                  .head_bias = true},
+                        .act = "activation_function", .usual_act = "gelu_new", .divides = true},
 };
 
 const bo_family_row *bo_family_row_of(bo_family family)

@@ -362,9 +362,10 @@ static void write_windows(bo_json_text *text, const bo_family_row *f, const bo_m
     bo_json_raw(text, "]");
 }
 
-/* States every bias, which a descriptor may leave to `bias`. */
-static void state_biases(bo_model_desc *d)
+/* States every bias, which a descriptor may leave to `bias`, and the number of rotated columns. */
+static void state_defaults(bo_model_desc *d)
 {
+    if (!d->rotated) d->rotated = d->head_dim;
     const bo_model_biases have = bo_model_biases_of(d);
     d->attention_bias = have.attention ? BO_CHOICE_YES : BO_CHOICE_NO;
     d->output_bias = have.output ? BO_CHOICE_YES : BO_CHOICE_NO;
@@ -375,7 +376,7 @@ void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *
 {
     const bo_family_row *f = bo_family_row_of(family);
     bo_model_desc d = *desc;
-    state_biases(&d);
+    state_defaults(&d);
     bo_json_raw(text, "\n  \"architectures\": [");
     bo_json_string(text, f->architecture);
     bo_json_raw(text, "]");

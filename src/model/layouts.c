@@ -54,6 +54,18 @@ static const name gpt2_names[] = {
     TURNED(LAYER "mlp.down_proj", "transformer.h.*.mlp.c_proj", ALONE, 0),
 };
 
+static const name gptj_names[] = {
+    WHOLE("model.embed_tokens", "transformer.wte"),
+    WHOLE("model.norm", "transformer.ln_f"),
+    WHOLE(LAYER "input_layernorm", "transformer.h.*.ln_1"),
+    WHOLE(LAYER "self_attn.q_proj", "transformer.h.*.attn.q_proj"),
+    WHOLE(LAYER "self_attn.k_proj", "transformer.h.*.attn.k_proj"),
+    WHOLE(LAYER "self_attn.v_proj", "transformer.h.*.attn.v_proj"),
+    WHOLE(LAYER "self_attn.o_proj", "transformer.h.*.attn.out_proj"),
+    WHOLE(LAYER "mlp.up_proj", "transformer.h.*.mlp.fc_in"),
+    WHOLE(LAYER "mlp.down_proj", "transformer.h.*.mlp.fc_out"),
+};
+
 static const name gpt_neox_names[] = {
     WHOLE("model.embed_tokens", "gpt_neox.embed_in"),
     WHOLE("model.norm", "gpt_neox.final_layer_norm"),
@@ -94,6 +106,7 @@ static const layout layouts[BO_FAMILY_COUNT] = {
     [BO_FAMILY_GEMMA] = {.gains_from_one = true},
     [BO_FAMILY_GEMMA3] = {.gains_from_one = true},
     [BO_FAMILY_GPT2] = {.root = "transformer.", NAMES(gpt2)},
+    [BO_FAMILY_GPTJ] = {.root = "transformer.", NAMES(gptj)},
     [BO_FAMILY_GPT_NEOX] = {.root = "gpt_neox.", NAMES(gpt_neox)},
     [BO_FAMILY_PHI] = {NAMES(phi)},
     [BO_FAMILY_PHI3] = {NAMES(phi3)},

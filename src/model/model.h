@@ -52,6 +52,7 @@ typedef enum bo_family {
     BO_FAMILY_STABLELM,
     BO_FAMILY_GRANITE,
     BO_FAMILY_OLMO2,
+    BO_FAMILY_GPTJ,
     BO_FAMILY_COUNT
 } bo_family;
 

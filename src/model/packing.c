@@ -59,9 +59,9 @@ static void place_rows(const packer *p, const bo_weight *weight, const bo_weight
 static bo_status pack(packer *p, const bo_weight *weight, const bo_weight_place *at)
 {
     bo_file_tensor *tensor = NULL;
-    if (weight->element == BO_ELEMENT_INT8)
-        return bo_fail(p->context, BO_UNSUPPORTED, "%s is stored as int8, which cannot be written to a file",
-                       weight->name);
+    if (weight->element != BO_ELEMENT_FLOAT32 && weight->element != BO_ELEMENT_BFLOAT16)
+        return bo_fail(p->context, BO_UNSUPPORTED, "%s is stored as %s, which cannot be written to a file",
+                       weight->name, weight->element == BO_ELEMENT_INT8 ? "int8" : "integers");
     BO_TRY(open_tensor(p, weight, at, &tensor));
     BO_TRY(p->backend->read(p->context, p->room, weight->data, bytes_of(weight)));
     if (weight->element == BO_ELEMENT_FLOAT32)

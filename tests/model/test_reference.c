@@ -147,7 +147,8 @@ static const char *const families[][2] = {{"llama", "llama"},
                                           {"stablelm", "stablelm"},
                                           {"stablelm-parallel", "stablelm"},
                                           {"granite", "granite"},
-                                          {"olmo2", "olmo2"}};
+                                          {"olmo2", "olmo2"},
+                                          {"gptj", "gptj"}};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static reference open_family(bo_context *context, size_t index)

@@ -96,6 +96,8 @@ MODELS = {
     "granite": ("granite", dict(GROUPED, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2,
                                 logits_scaling=2.5), "bfloat16", None),
     "olmo2": ("olmo2", GROUPED, "bfloat16", None),
+    "gptj": ("gptj", dict(vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT, rotary_dim=4),
+             "float16", None),
 }
 
 

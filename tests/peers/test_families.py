@@ -115,8 +115,8 @@ def vary(name, number):
     kind, members, _, edit = models.MODELS[name]
     chance = random.Random("%s %d" % (name, number))
     members = dict(members)
-    heads = "n_head" if kind == "gpt2" else "num_attention_heads"
-    layers = "n_layer" if kind == "gpt2" else "num_hidden_layers"
+    heads = "n_head" if kind in ("gpt2", "gptj") else "num_attention_heads"
+    layers = "n_layer" if kind in ("gpt2", "gptj") else "num_hidden_layers"
     members[heads] = chance.choice([2, 4, 8])
     if "layer_types" not in members:
         members[layers] = chance.choice([1, 2, 3])
@@ -129,9 +129,9 @@ def vary(name, number):
     elif "partial" in str(members) or kind in ("phi", "stablelm"):
         members[heads] = 4  # heads of 8 columns
     members["tie_word_embeddings"] = chance.random() < 0.5
-    if kind == "phi":
+    if kind in ("phi", "gptj"):
         members["tie_word_embeddings"] = False
-    act = {"gpt2": "activation_function", "gemma3_text": "hidden_activation"}.get(kind, "hidden_act")
+    act = {"gpt2": "activation_function", "gptj": "activation_function", "gemma3_text": "hidden_activation"}.get(kind, "hidden_act")
     acts = ["silu", "gelu", "gelu_new", "gelu_pytorch_tanh"]
     if kind in ("gpt2", "gpt_neox", "phi", "starcoder2"):
         acts += ["relu", "relu2", "gelu_fast"]
@@ -142,7 +142,7 @@ def vary(name, number):
         members["mlp_bias"] = chance.random() < 0.5
     if kind in ("mistral", "phi3", "starcoder2"):
         members["sliding_window"] = chance.choice([None, 1, 3, 20, 100])
-    eps = {"gpt2": "layer_norm_epsilon", "gpt_neox": "layer_norm_eps", "phi": "layer_norm_eps", "starcoder2": "norm_epsilon",
+    eps = {"gpt2": "layer_norm_epsilon", "gptj": "layer_norm_epsilon", "gpt_neox": "layer_norm_eps", "phi": "layer_norm_eps", "starcoder2": "norm_epsilon",
            "stablelm": "layer_norm_eps"}.get(kind, "rms_norm_eps")
     members[eps] = chance.choice([1e-6, 1e-5, 1e-2])
     if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite", "olmo2") and "rope_parameters" not in members:
