@@ -234,8 +234,9 @@ BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model *
 /** Saves a model.
  *
  * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
- * it. A path that ends with ".safetensors" becomes one file, as by bo_model_save_memory(). Any other path is a folder, to
- * which config.json, model.safetensors and tokenizer.json are written. Each file is replaced atomically,
+ * it. A path that ends with ".safetensors" becomes one file, as by bo_model_save_memory(). Any other path is a folder,
+ * to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json are
+ * written, and other files that the model was loaded with (bo_model_companion()). Each file is replaced atomically,
  * model.safetensors last.
  *
  * @param context  the context

@@ -566,13 +566,24 @@ static bo_status read_family(bo_context *context, const char *folder, bo_family 
     return BO_OK;
 }
 
+/* Replaces the special tokens by those of a folder; after an error they are unchanged. */
+static bo_status update_specials(bo_context *context, bo_model *model, const char *folder)
+{
+    bo_specials before = model->specials;
+    model->specials = bo_specials_none();
+    bo_status status = bo_model_read_specials(context, model, folder, NULL);
+    if (status == BO_OK) status = bo_specials_settle(context, model);
+    if (status != BO_OK) bo_specials_replace(model, &before);
+    bo_specials_free(&before);
+    return status;
+}
+
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
     if (!model->adapter) {
         bo_family family;
         BO_TRY(read_family(context, folder, &family));
-        BO_TRY(bo_model_read_specials(context, model, folder, NULL));
-        BO_TRY(bo_specials_settle(context, model));
+        BO_TRY(update_specials(context, model, folder));
         return read_tensors(context, model, family, folder);
     }
     char *path = bo_model_path(context, folder, "adapter_model.safetensors");

@@ -18,6 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bo_lora_desc desc = {
         .rank = config.rank, .alpha = config.alpha, .targets = config.targets, .whole = config.whole};
     bo_model *model = small_model(context);
+    double scale;
+    fuzz_ok(context, bo_adapter_config_scale(context, &config, "model.layers.0.self_attn.q_proj", 2, &scale));
     if (fuzz_ok(context, bo_model_adapt(context, model, &desc)) && !model->adapter) abort();
     bo_model_destroy(model);
     bo_adapter_config_free(&config);

@@ -251,6 +251,25 @@ static void check_evaluation(bo_context *context, const bo_model *model, const b
     assert_true(found.state_bytes > 0 && found.tokens_per_second > 0);
 }
 
+/* A text shorter than one window is one short window; one token has nothing to predict. */
+static void check_short_texts(test_folder *folder, const bo_model *model, const char *text, const int32_t *ids)
+{
+    bo_context *context = folder->context;
+    static const size_t lengths[] = {1, 2, 7, CONTEXT - 1, CONTEXT};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const char *path = test_write(folder, "short", text, lengths[i]);
+        const bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = bo_model_tokenizer(model)};
+        bo_corpus *corpus;
+        bo_evaluation found;
+        assert_ok(context, bo_corpus_open(context, &desc, &corpus));
+        if (lengths[i] > 1)
+            check_evaluation(context, model, corpus, ids, lengths[i] - 1, CONTEXT, 0);
+        else
+            assert_fails(context, BO_INVALID, "at least 2", bo_model_evaluate(context, model, corpus, 0, 0, &found));
+        bo_corpus_close(corpus);
+    }
+}
+
 /* Windows that are too long for one graph; each starts without context. */
 static void check_long_windows(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
                                size_t scored)
@@ -294,6 +313,7 @@ static void test_evaluate(void **state)
     check_evaluation(context, model, corpus, ids, TOKENS - 1, 7, 0);
     check_evaluation(context, model, corpus, ids, 100, CONTEXT, 100);
     check_evaluation(context, model, corpus, ids, 1, 1, 1);
+    check_short_texts(folder, model, text, ids);
     /* one window of all tokens, with a state, and with graphs of the maximum length */
     assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
     assert_ok(context, bo_model_evaluate(context, model, corpus, 1000000, 2048, &pieces));
