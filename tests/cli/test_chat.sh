@@ -155,7 +155,11 @@ if [ -z "${SANITIZE:-}" ]; then
     kill -INT $pid
     sleep 0.3
     kill -0 $pid 2>/dev/null || complain "Ctrl-C ended the program: $(cat err)"
-    kill -INT $pid
+    for i in 1 2 3 4 5 6 7 8 9 10; do # signals within a second may be one request
+        kill -INT $pid 2>/dev/null || break
+        sleep 0.3
+    done
+    kill -0 $pid 2>/dev/null && kill $pid
     wait $pid || complain "Ctrl-C at the prompt is a failure: $(cat err)"
     exec 3>&-
     [ -s stopped.chat ] || complain "the conversation was not saved"
