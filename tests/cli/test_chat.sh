@@ -68,6 +68,17 @@ done
 grep -q '"role": "assistant", "content": "' answers || complain "no role and content: $(cat answers)"
 grep -qE '"finish_reason": "(stop|length|end)"' answers || complain "no finish_reason: $(cat answers)"
 
+# The tokens of an answer stay those that the model chose, here "a" and "b", though the tokenizer would merge them to "ab":
+# the conversation is not read again.
+echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3}, "merges": ["a b"]}}' >letters.json
+awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++) { r = rand(); printf r < 0.1 ? "c" : r < 0.5 ? "a" : "b" } }' >letters.txt
+succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --out letters $small --context 64 --steps 2 --features 16
+echo '{% for m in messages %}c{{ m.content }}{% endfor %}c' >letters/chat_template.jinja
+printf 'ab\nba\naabb\n' | "$BOCHNER" chat letters --tokens 12 --json >out 2>err || complain "letters: $(cat err)"
+expect "letters: answers" "$(wc -l <out)" == 3
+grep -q 'content": "[abc]*ab' out || complain "letters: no answer has ab: $(cat out)"
+grep -q "read again" err && complain "letters: an answer is read again"
+
 # --system, commands, and messages that look like commands.
 printf '/history\n/nothing\n/usr/bin ?\n/reset\n/history\n/help\n/exit\nnot read\n' |
     "$BOCHNER" chat model --system "be brief" --greedy --tokens 3 --quiet >out 2>err || complain "commands: $(cat err)"
