@@ -93,6 +93,8 @@ static bo_status real_arithmetic(bo_jinja_run *run, int sign, double a, double b
         if (a < 0 && floor(b) != b) return bo_jinja_fail(run, BO_UNSUPPORTED, "complex numbers are not supported");
         if (a == 0 && b < 0) return bo_jinja_fail(run, BO_INVALID, "division by zero");
         result = pow(a, b);
+        if (isinf(result) && isfinite(a) && isfinite(b))
+            return bo_jinja_fail(run, BO_INVALID, "the result of '**' is out of range");
         break;
     }
     *out = of_fraction(result);

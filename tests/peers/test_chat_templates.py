@@ -341,7 +341,7 @@ class Grammar:
             lambda: self.value(1) + self.pick(" + ", " - ", " * ", " < ", " in ", " % ") + self.value(1),
             lambda: "(" + self.value(1) + ")" + self.pick(".a", "[0]", "['a']", ".b.c", "[1:]", ".strip()", ".items()", "()"),
             lambda: "(" + self.value(1) + ") | "
-            + self.pick("length", "first", "last", "list", "join", "tojson", "sort", "dictsort", "items", "abs", "int"),
+            + self.pick("length", "first", "last", "list", "join", "tojson", "sort", "dictsort", "abs", "int"),
         )()
 
     def tag(self, text):
