@@ -13,12 +13,14 @@ static inline __attribute__((always_inline)) void DOTS_LINE(size_t rows, size_t 
         for (size_t s = 0; s < DOTS_SUMS; s++) sum[r][s] = v_set(0.0f);
     size_t i = 0;
     for (; i + DOTS_SUMS * LANES <= n; i += DOTS_SUMS * LANES) {
+        bo_fetch_ahead(w + i, DOTS_SUMS * LANES * sizeof *w);
         for (size_t s = 0; s < DOTS_SUMS; s++) {
             v line = DOTS_LOAD(w + i + s * LANES);
             for (size_t r = 0; r < rows; r++) sum[r][s] = v_fma(line, v_load(x + r * ldx + i + s * LANES), sum[r][s]);
         }
     }
     for (; i + LANES <= n; i += LANES) {
+        bo_fetch_ahead(w + i, LANES * sizeof *w);
         v line = DOTS_LOAD(w + i);
         for (size_t r = 0; r < rows; r++) sum[r][0] = v_fma(line, v_load(x + r * ldx + i), sum[r][0]);
     }

@@ -84,6 +84,7 @@ static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n,
     size_t i = 0;
     for (; i + BO_S8_GROUP <= n; i += BO_S8_GROUP, scales++) {
         v factor = v_set(*scales);
+        bo_fetch_ahead(w + i, BO_S8_GROUP);
         for (size_t r = 0; r < rows; r++) total[r] = v_fma(factor, v_dot_group(w + i, x + r * ldx + i), total[r]);
     }
     if (i < n) {
