@@ -53,7 +53,8 @@ typedef struct cli_chat_job {
     bo_chat_template *chat;
     bo_session *reader;
     float *logits;
-    bo_ids read, ends; /* ends: the tokens that end an answer */
+    bo_ids read;
+    int32_t eos; /* the tokenizer's token at the end of a turn; -1: none. The end tokens of the model end it as well */
     cli_messages messages;
     uint64_t drawn;
     bool broken, extrapolates, said_again;
@@ -85,9 +86,5 @@ void cli_chat_close(cli_chat_job *job);
 
 /* Prints the texts of the conversations on standard input, one per line. */
 int cli_chat_render(cli_chat_job *job);
-
-/* The tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */
-void cli_end_tokens(cli_session *session, const char *folder, const bo_tokenizer *tokenizer, const char *eos,
-                    bo_ids *out);
 
 #endif

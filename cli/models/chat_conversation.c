@@ -2,6 +2,7 @@
  * are new, unless the template renders earlier turns differently. */
 #include "chat.h"
 #include "extrapolation.h"
+#include "ids.h"
 #include "text_stream.h"
 #include "text_tasks.h"
 #include "network.h"
@@ -200,9 +201,7 @@ static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stoppe
 
 static bool is_end(const cli_chat_job *job, int32_t id)
 {
-    for (size_t i = 0; i < job->ends.count; i++)
-        if (job->ends.items[i] == id) return true;
-    return false;
+    return id == job->eos || cli_ends_text(job->model, id);
 }
 
 static void append(cli_chat_answer *answer, const char *bytes, size_t count)
@@ -432,8 +431,8 @@ static bool open_model(cli_chat_job *job)
 bool cli_chat_open(cli_chat_job *job)
 {
     if (!open_model(job) || !open_state(job)) return false;
-    cli_end_tokens(job->session, job->folder, job->tokenizer, bo_chat_template_token(job->chat, "eos_token"),
-                   &job->ends);
+    const char *eos = bo_chat_template_token(job->chat, "eos_token");
+    job->eos = eos ? bo_tokenizer_find(job->tokenizer, eos) : -1;
     job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
     return true;
 }
@@ -445,6 +444,5 @@ void cli_chat_close(cli_chat_job *job)
     bo_chat_template_destroy(job->chat);
     cli_messages_free(&job->messages);
     free(job->read.items);
-    free(job->ends.items);
     free(job->logits);
 }

@@ -174,15 +174,6 @@ static bool feed_prompt(generate_job *job)
     return true;
 }
 
-static bool ends_text(const generate_job *job, int32_t id)
-{
-    size_t count;
-    const int32_t *ends = bo_model_end_tokens(job->model, &count);
-    for (size_t i = 0; i < count; i++)
-        if (ends[i] == id) return true;
-    return false;
-}
-
 static void keep_id(generate_job *job, int32_t id)
 {
     if (job->made == job->ids_room) {
@@ -231,7 +222,7 @@ static bool make(generate_job *job)
         bo_span_begin(context, "sample");
         const int32_t id = bo_sampler_next(job->sampler, job->logits, vocab);
         bo_span_end(context);
-        if (!o->ignore_end && ends_text(job, id)) {
+        if (!o->ignore_end && cli_ends_text(job->model, id)) {
             keep_id(job, id);
             job->reason = "end";
             break;

@@ -52,3 +52,12 @@ void cli_ids_free(cli_ids *ids)
     free(ids->items);
     *ids = (cli_ids){0};
 }
+
+bool cli_ends_text(const bo_model *model, int32_t id)
+{
+    size_t count;
+    const int32_t *ends = bo_model_end_tokens(model, &count);
+    for (size_t i = 0; i < count; i++)
+        if (ends[i] == id) return true;
+    return false;
+}

@@ -1,4 +1,4 @@
-/* Token ids from a .npy file: one sequence, or several of the same length. */
+/* Token ids: from a .npy file, one sequence or several of the same length; and those that end a text. */
 #ifndef CLI_MODELS_IDS_H
 #define CLI_MODELS_IDS_H
 
@@ -15,5 +15,8 @@ typedef struct cli_ids {
  * cli_ids_free. */
 bool cli_ids_load(cli_session *session, const char *path, size_t vocab, cli_ids *out);
 void cli_ids_free(cli_ids *ids);
+
+/* True for the end tokens of the model. */
+bool cli_ends_text(const bo_model *model, int32_t id);
 
 #endif

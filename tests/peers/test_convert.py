@@ -139,7 +139,7 @@ def encode_pieces(text, space_prefix):
 
 def check_own(folder, text, wanted):
     """Bochner's own tokenizer reads the file."""
-    run = subprocess.run([BOCHNER, "tokenizer", "encode", str(folder), "--json"], input=text.encode(), capture_output=True,
+    run = subprocess.run([BOCHNER, "tokenizer", "encode", str(folder), "--no-template", "--json"], input=text.encode(), capture_output=True,
                          check=False)
     found = json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode()
     found = found["ids"] if isinstance(found, dict) else found
