@@ -1,6 +1,7 @@
-/* bochner convert: converts a model of another program to a folder in the layout of Hugging Face. */
+/* bochner convert: writes a model of another program, or a model folder, as a folder in the layout of Hugging Face. */
 #include "../common/cli.h"
 #include "../common/json.h"
+#include "text_tasks.h"
 #include <bochner/convert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +39,23 @@ static int check_folder(const char *folder)
     return CLI_DONE;
 }
 
-static int check(const convert_options *o, const cli_arguments *arguments)
+static bool is_folder(const char *path)
 {
     struct stat about;
-    if (arguments->count != 1) return cli_wrong_use("convert", "expected one file, found %zu", arguments->count);
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static int check(const convert_options *o, const cli_arguments *arguments)
+{
+    if (arguments->count != 1)
+        return cli_wrong_use("convert", "expected one file or folder, found %zu", arguments->count);
     if (!o->out) return cli_wrong_use("convert", "no output folder; give --out DIR");
-    if (stat(arguments->items[0], &about) == 0 && S_ISDIR(about.st_mode))
-        return cli_wrong_use("convert", "%s: expected a file (GGUF or llama2.c), found a folder", arguments->items[0]);
+    if (is_folder(arguments->items[0])) {
+        const char *foreign = o->tokenizer ? "tokenizer" : o->shard ? "shard" : NULL;
+        if (foreign) return cli_wrong_use("convert", "--%s does not apply to a model folder", foreign);
+        if (o->dtype == BO_CONVERT_DTYPE_FLOAT16)
+            return cli_wrong_use("convert", "--dtype: model folders are written as float32 or bfloat16");
+    }
     return check_folder(o->out);
 }
 
@@ -116,6 +127,35 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     return CLI_DONE;
 }
 
+/* A model folder is loaded and saved: adapters are merged, shards joined, and the numbers converted. */
+static int run_folder(cli_session *session, const convert_options *o, const char *from)
+{
+    bo_model *model = NULL;
+    const bo_storage storage = o->dtype == BO_CONVERT_DTYPE_BFLOAT16 ? BO_STORAGE_BFLOAT16 : BO_STORAGE_FLOAT32;
+    bo_status status = cli_model_load(session->context, from, storage, &model);
+    if (status != BO_OK) {
+        bo_model_destroy(model);
+        return cli_fail_model(session, from, status);
+    }
+    status = cli_wrote(session, o->out, bo_model_save(session->context, model, o->out));
+    const double bytes = (double)bo_model_bytes(model);
+    const bool text = bo_model_tokenizer(model) && bo_model_describe(model)->task == BO_MODEL_TASK_LANGUAGE;
+    bo_model_destroy(model);
+    if (status != BO_OK) return cli_fail_status(session, status);
+    if (session->common.json) {
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "from", from);
+        cli_json_add_text(&json, "out", o->out);
+        cli_json_add_number(&json, "bytes", bytes);
+        cli_json_end(&json);
+    } else {
+        printf("Model       %s: %s of weights\n", o->out, cli_bytes(bytes).s);
+    }
+    if (text) say_next(session, o->out);
+    return CLI_DONE;
+}
+
 static int convert(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const convert_options *o = options;
@@ -123,7 +163,7 @@ static int convert(void *options, const cli_common *common, const cli_arguments 
     if (ended != CLI_DONE) return ended;
     cli_session session;
     if (!cli_session_open(&session, "convert", common, false)) return CLI_FAILED;
-    ended = run(&session, o, arguments->items[0]);
+    ended = (is_folder(arguments->items[0]) ? run_folder : run)(&session, o, arguments->items[0]);
     cli_session_close(&session);
     return ended;
 }
@@ -141,15 +181,17 @@ static const cli_option rows[] = {
 
 const cli_usage cli_convert_usage = {
     .command = "convert",
-    .synopsis = "FILE --out DIR [--tokenizer tokenizer.bin]",
+    .synopsis = "FILE|DIR --out DIR [--tokenizer tokenizer.bin]",
     .about =
         "Converts a model of another program to a folder in the layout of Hugging Face: config.json, "
         "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, qwen3, "
         "gemma, gpt2, gptneox, phi2, phi3) or a llama2.c model; the format is found by content. What the folder "
-        "cannot express is refused by name.",
+        "cannot express is refused by name. A model folder or the folder of an adapter is written as one folder of "
+        "float32 or bfloat16 numbers, under its true model type if it is one of the families of Hugging Face.",
     .examples = "  bochner convert model.gguf --out converted\n"
                 "  bochner convert model.gguf --out narrow --dtype bfloat16\n"
-                "  bochner convert stories15M.bin --tokenizer tokenizer.bin --out stories15M\n",
+                "  bochner convert stories15M.bin --tokenizer tokenizer.bin --out stories15M\n"
+                "  bochner convert model --out half --dtype bfloat16\n",
     .groups = {{rows, 0}},
 };
 
