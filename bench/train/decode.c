@@ -137,11 +137,11 @@ static bool measure_bandwidth(train_bench *bench)
 /* The kinds of weights alternate, so that other load on the host affects all of them. */
 static bool measure_weights(train_bench *bench)
 {
-    static const bo_storage kinds[] = {BO_STORAGE_FLOAT32, BO_STORAGE_BFLOAT16, BO_STORAGE_INT8};
-    static const double wanted[] = {1, 1.8, 3};
+    static const bo_storage kinds[] = {BO_STORAGE_FLOAT32, BO_STORAGE_BFLOAT16, BO_STORAGE_INT8, BO_STORAGE_INT4};
+    static const double wanted[] = {1, 1.8, 3, 3};
     const bo_model_desc desc = large_model(bench);
     decoder d[CLI_COUNT_OF(kinds)] = {{0}};
-    double best[CLI_COUNT_OF(kinds)] = {INFINITY, INFINITY, INFINITY};
+    double best[CLI_COUNT_OF(kinds)] = {INFINITY, INFINITY, INFINITY, INFINITY};
     bool ok = true;
     for (size_t k = 0; ok && k < CLI_COUNT_OF(kinds); k++)
         ok = open_decoder(bench, &desc, kinds[k], &d[k]) && read_to(bench, &d[k], READ_BEFORE);

@@ -194,7 +194,7 @@ static void help_has_names_and_defaults(void **state)
 {
     (void)state;
     char *words = cli_help_words(&inner_rows[3]);
-    assert_string_equal(words, "how: float32, bfloat16, int8");
+    assert_string_equal(words, "how: float32, bfloat16, int8, int4");
     free(words);
     words = cli_help_words(&inner_rows[2]);
     assert_string_equal(words, "a scale; kinds: softmax, hybrid, power");

@@ -1,4 +1,4 @@
-# bfloat16 activations in training; bfloat16 and int8 weights in inference.
+# bfloat16 activations in training; bfloat16, int8 and int4 weights in inference.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 900; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
@@ -18,7 +18,7 @@ fails 2 "float32, bfloat16" "$BOCHNER" train --data text.txt --out no $small --a
 succeeds "$BOCHNER" eval half --data text.txt --json
 loss=$(field out loss) bytes=$(field out weight_bytes)
 [ "$(field out weights)" = float32 ] || complain "weights are $(field out weights)"
-for how in "bfloat16 0.51 0.01" "int8 0.32 0.01"; do
+for how in "bfloat16 0.51 0.01" "int8 0.32 0.01" "int4 0.2 0.3"; do
     set -- $how
     succeeds "$BOCHNER" eval half --data text.txt --json --weights $1
     [ "$(field out weights)" = $1 ] || complain "weights are $(field out weights), not $1"
@@ -30,6 +30,6 @@ for how in "bfloat16 0.51 0.01" "int8 0.32 0.01"; do
 done
 succeeds "$BOCHNER" eval half --data text.txt --weights int8
 grep -q "^Weights  *int8, " out || complain "eval does not show int8: $(cat out)"
-fails 2 "float32, bfloat16, int8" "$BOCHNER" eval half --data text.txt --weights float8
-fails 2 "float32, bfloat16, int8" "$BOCHNER" generate half --prompt x --weights 8
+fails 2 "float32, bfloat16, int8, int4" "$BOCHNER" eval half --data text.txt --weights float8
+fails 2 "float32, bfloat16, int8, int4" "$BOCHNER" generate half --prompt x --weights 8
 finish

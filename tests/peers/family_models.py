@@ -47,7 +47,7 @@ def flatten_gemma3(config):
 
 # name: (model type, members, storage, edit of config.json or None)
 MODELS = {
-    "llama": ("llama", GROUPED, "float32", None),
+    "llama": ("llama", GROUPED, "mixed", None),
     "llama3": ("llama", dict(GROUPED, head_dim=12, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
                              rope_parameters=LLAMA3), "bfloat16", None),
     "llama-linear": ("llama", dict(GROUPED, attention_bias=True, rope_parameters=dict(
@@ -76,7 +76,7 @@ MODELS = {
     "gpt2-relu": ("gpt2", dict(vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT,
                                n_inner=HIDDEN, activation_function="relu", tie_word_embeddings=False), "float16", None),
     "gpt_neox": ("gpt_neox", dict(SIZES, rope_parameters=dict(rope_type="default", rope_theta=10000.0,
-                                                              partial_rotary_factor=0.25)), "float32", None),
+                                                              partial_rotary_factor=0.25)), "bfloat16", None),
     "gpt_neox-sequential": ("gpt_neox", dict(SIZES, use_parallel_residual=False, attention_bias=False,
                                              hidden_act="gelu_fast", tie_word_embeddings=True,
                                              rope_parameters=dict(rope_type="default", rope_theta=500.0,
@@ -101,6 +101,13 @@ MODELS = {
 }
 
 
+def storage_of(storage, key, value):
+    """Returns the type in which a parameter is stored."""
+    if storage != "mixed":
+        return getattr(torch, storage)
+    return torch.float32 if value.dim() == 1 else torch.float16 if "mlp" in key else torch.bfloat16
+
+
 def build(name, seed=0):
     """Returns a model with random weights, which are exact in its storage, in float32."""
     kind, members, storage, _ = MODELS[name]
@@ -112,7 +119,7 @@ def build(name, seed=0):
         for key, value in model.named_parameters():
             gain = key.endswith("norm.weight") or ".ln_" in key and key.endswith("weight") or "layer_norm.weight" in key
             noise = 0.3 * torch.randn_like(value)
-            value.copy_((noise + 1 if gain and not kind.startswith("gemma") else noise).to(getattr(torch, storage)))
+            value.copy_((noise + 1 if gain and not kind.startswith("gemma") else noise).to(storage_of(storage, key, value)))
     return model
 
 
@@ -145,7 +152,9 @@ def write(name, folder):
             break
     os.makedirs(folder, exist_ok=True)
     logits = forward(model, ids)
-    model.to(getattr(torch, storage)).save_pretrained(folder)
+    for key, value in model.named_parameters():
+        value.data = value.data.to(storage_of(storage, key, value))
+    model.save_pretrained(folder)
     generation = os.path.join(folder, "generation_config.json")
     if os.path.exists(generation):
         os.remove(generation)
