@@ -308,7 +308,7 @@ static const cli_option rows[] = {
     TEXT("state", "FILE", cli_chat_options, state,
          "resume the conversation of this file, and save it there at the end; the file may be new"),
     COUNT("context", "N", cli_chat_options, context, "maximum number of tokens of a conversation", .low = 2,
-          .high = 1 << 30, .otherwise = "what the model was trained with; unlimited for states of a fixed size"),
+          .high = 1 << 30, .otherwise = "that of the training, at most 8192; unlimited for states of a fixed size"),
     FLAG("forget", cli_chat_options, forget, "drop the oldest turns if the context is full"),
     SECTION("Template"),
     TEXT("template", "FILE", cli_chat_options, template, "chat template, instead of that of the model"),

@@ -349,7 +349,8 @@ bool cli_chat_save(cli_chat_job *job)
 static bool open_reader(cli_chat_job *job, size_t before)
 {
     const bo_model_desc *model = bo_model_describe(job->model);
-    size_t capacity = CLI_GIVEN(job->options, context) ? job->options->context : model->context;
+    const size_t usual = model->context < CLI_MOST_CONTEXT ? model->context : CLI_MOST_CONTEXT;
+    size_t capacity = CLI_GIVEN(job->options, context) ? job->options->context : usual;
     if (capacity < before && !CLI_GIVEN(job->options, context)) capacity = before;
     const bo_session_desc desc = {.capacity = capacity};
     job->extrapolates = CLI_GIVEN(job->options, context) && cli_say_extrapolation(job->session, model, capacity);
@@ -418,7 +419,7 @@ static bool open_state(cli_chat_job *job)
 
 static bool open_model(cli_chat_job *job)
 {
-    const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
+    const bo_status status = bo_model_load_stored(job->session->context, job->folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->folder, status), false;
     const bo_model_task task = bo_model_describe(job->model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->folder, task), false;

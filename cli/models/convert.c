@@ -132,11 +132,8 @@ static int run_folder(cli_session *session, const convert_options *o, const char
 {
     bo_model *model = NULL;
     const bo_storage storage = o->dtype == BO_CONVERT_DTYPE_BFLOAT16 ? BO_STORAGE_BFLOAT16 : BO_STORAGE_FLOAT32;
-    bo_status status = cli_model_load(session->context, from, storage, &model);
-    if (status != BO_OK) {
-        bo_model_destroy(model);
-        return cli_fail_model(session, from, status);
-    }
+    bo_status status = bo_model_load_stored(session->context, from, storage, &model);
+    if (status != BO_OK) return cli_fail_model(session, from, status);
     status = cli_wrote(session, o->out, bo_model_save(session->context, model, o->out));
     const double bytes = (double)bo_model_bytes(model);
     const bool text = bo_model_tokenizer(model) && bo_model_describe(model)->task == BO_MODEL_TASK_LANGUAGE;

@@ -133,7 +133,8 @@ static uint64_t tokens_of(const eval_job *job)
 static uint64_t window_of(const eval_job *job)
 {
     if (job->options->stateful) return tokens_of(job);
-    return job->options->context ? job->options->context : job->desc->context;
+    if (job->options->context) return job->options->context;
+    return job->desc->context < CLI_MOST_CONTEXT ? job->desc->context : CLI_MOST_CONTEXT;
 }
 
 /* Tokens of the longest window: windows end with the text. */
@@ -501,7 +502,7 @@ static const cli_option rows[] = {
     COUNT("context", "N", eval_options, context,
           "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
           "longer texts are truncated",
-          .low = 1, .otherwise = "as in training"),
+          .low = 1, .otherwise = "as in training, for language models at most 8192"),
     FLAG("stateful", eval_options, stateful,
          "carry the state through the whole text, as in bochner train --stateful: the text is one window"),
     COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),

@@ -342,7 +342,7 @@ static bool open_model(generate_job *job, const char *folder)
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
     if (!make_sampler(job)) return false;
-    const bo_status status = cli_model_load(context, folder, job->options->weights, &job->model);
+    const bo_status status = bo_model_load_stored(context, folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
     job->tokenizer = bo_model_tokenizer(job->model);
     job->folder = folder;

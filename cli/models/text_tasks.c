@@ -73,12 +73,6 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
                     bo_context_error(session->context));
 }
 
-bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out)
-{
-    const bo_status status = bo_model_load(context, folder, out);
-    return status == BO_OK ? bo_model_set_storage(context, *out, weights) : status;
-}
-
 /* ---- lines of standard input ------------------------------------------------------------------------------------- */
 
 typedef struct line_buffer {

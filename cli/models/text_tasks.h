@@ -19,8 +19,6 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
 
 /* Prints why a model could not be loaded from this path, and which files hold models. Returns CLI_FAILED. */
 int cli_fail_model(cli_session *session, const char *path, bo_status status);
-/* Loads a model and converts its weights to this storage. *out must be destroyed even after an error. */
-bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out);
 
 /* Receives all texts of a file, or the lines of standard input that are available. Returns false after an error message, to
  * stop. */

@@ -589,6 +589,17 @@ BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_m
  */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
 
+/** Loads a model as bo_model_load() with its matrices in this storage, as by bo_model_set_storage(). One weight at a
+ * time is held as float32, so that models fit into memory that would not fit as float32.
+ *
+ * @param context   the context
+ * @param path      the folder or file
+ * @param storage   FLOAT32, BFLOAT16, INT8 or INT4
+ * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
+ * @return as bo_model_load(); BO_INVALID for other storages
+ */
+BO_API bo_status bo_model_load_stored(bo_context *context, const char *path, bo_storage storage, bo_model **out);
+
 /** Returns the storage of the matrices of a model.
  *
  * @param model  the model

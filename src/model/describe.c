@@ -488,6 +488,8 @@ static bo_status resolve_options(bo_context *context, bo_model_desc *d)
     BO_TRY(resolve_biases(context, d));
     BO_TRY(resolve_factor(context, "embedding_scale", &d->embedding_scale));
     BO_TRY(resolve_factor(context, "residual_scale", &d->residual_scale));
+    if (d->residual_scale != 1 && (bo_model_biases_of(d).output || bo_model_biases_of(d).mlp))
+        REFUSE("residual_scale requires layers without output_bias and mlp_bias, which it would not multiply");
     BO_TRY(resolve_factor(context, "logit_scale", &d->logit_scale));
     resolve_windows(d);
     return resolve_rope(context, d);

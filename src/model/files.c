@@ -282,6 +282,7 @@ typedef struct origin {
     const bo_tensors *image;       /* NULL: a folder */
     const bo_custom_layer *custom; /* custom layers of the caller */
     size_t custom_count;
+    bo_storage storage; /* of the matrices of the model */
 } origin;
 
 /* Reads the configuration and computes the checksum of its text. */
@@ -368,7 +369,7 @@ static bo_status read_tensors(bo_context *context, bo_model *model, bo_family fa
 {
     bo_tensors *file;
     BO_TRY(bo_model_open_weights(context, folder, &file));
-    const bo_status status = bo_model_fill(context, model, family, file);
+    const bo_status status = bo_model_fill(context, model, family, file, BO_STORAGE_FLOAT32);
     bo_tensors_close(file);
     return status;
 }
@@ -395,7 +396,7 @@ static bo_status read_beside(bo_context *context, const origin *from, const char
     bo_tensors_compare(context, file, CONFIG_SUM, from->config_path, sum);
     if (tokenizer) BO_TRY(compare_tokenizer(context, from, file, tokenizer));
     BO_TRY(bo_model_compare_companions(context, from->name, file, model));
-    return bo_model_fill(context, model, family, file);
+    return bo_model_fill(context, model, family, file, from->storage);
 }
 
 /* Finds the function of a custom layer, of which config.json contains only the name. */
@@ -429,7 +430,7 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     bo_config_free(&config);
     if (status == BO_OK) status = bo_model_read_specials(context, model, from->name, from->image);
     if (status == BO_OK)
-        status = from->image ? bo_model_fill(context, model, config.family, from->image)
+        status = from->image ? bo_model_fill(context, model, config.family, from->image, from->storage)
                              : read_beside(context, from, sum, same ? tokenizer : NULL, config.family, file, model);
     bo_tensors_close(file);
     if (status == BO_OK) status = bo_specials_settle(context, model);
@@ -503,6 +504,21 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
     return status;
 }
 
+static bo_status load_path(bo_context *context, const char *path, origin from, bo_model **out)
+{
+    bo_tensors *image;
+    if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
+    if (!bo_model_holds(path, CONFIG) && bo_model_holds(path, "adapter_config.json")) {
+        BO_TRY(load_merged(context, path, out));
+        return bo_model_set_storage(context, *out, from.storage);
+    }
+    if (!is_file(path)) return load_folder(context, path, from, out);
+    BO_TRY(bo_tensors_open(context, path, &image));
+    const bo_status status = load_image(context, image, from, out);
+    bo_tensors_close(image);
+    return status;
+}
+
 bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers, size_t count,
                                bo_model **out)
 {
@@ -510,15 +526,21 @@ bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_c
     BO_REQUIRE(context, path, out);
     BO_REQUIRE_IF(context, count > 0, layers);
     BO_SPAN(context, "data", "load model");
-    const origin from = {.custom = layers, .custom_count = count};
-    bo_tensors *image;
-    if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
-    if (!bo_model_holds(path, CONFIG) && bo_model_holds(path, "adapter_config.json"))
-        return load_merged(context, path, out);
-    if (!is_file(path)) return load_folder(context, path, from, out);
-    BO_TRY(bo_tensors_open(context, path, &image));
-    const bo_status status = load_image(context, image, from, out);
-    bo_tensors_close(image);
+    return load_path(context, path, (origin){.custom = layers, .custom_count = count}, out);
+}
+
+bo_status bo_model_load_stored(bo_context *context, const char *path, bo_storage storage, bo_model **out)
+{
+    bo_element element;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
+    BO_SPAN(context, "data", "load model");
+    BO_TRY(bo_storage_check(context, storage, &element));
+    const bo_status status = load_path(context, path, (origin){.storage = storage}, out);
+    if (status != BO_OK && *out) {
+        bo_model_destroy(*out);
+        *out = NULL;
+    }
     return status;
 }
 

@@ -39,8 +39,9 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
 /* Likewise for the feature map of the MLP. Graphs must be recorded afterwards. */
 bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
 
-/* Reads all weights of a file into the model. The memory of the weights is allocated, if necessary, after all checks
+/* Reads all weights of a file into the model. Weights without memory are allocated in this storage after all checks
  * passed. */
-bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file);
+bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file,
+                        bo_storage storage);
 
 #endif

@@ -72,6 +72,10 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d);
  * MLP has no feature maps. */
 bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_features ***out);
 void bo_mlp_maps_destroy(bo_features **maps, const bo_model_desc *desc); /* accepts NULL */
+/* Refuses a storage that weights cannot have. */
+bo_status bo_storage_check(bo_context *context, bo_storage storage, bo_element *out);
+/* Allocates the weights of a model that has no memory yet, without values, with its matrices in this storage. */
+bo_status bo_model_reserve(bo_context *context, bo_model *model, bo_storage storage);
 /* Declares the weights of a model that has none yet, with these adapters or (NULL) without. */
 bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora);
 /* Adds adapters without values. any_rank: the rank may exceed the sides of a layer. The original weights are kept separately until the adapters are accepted (adapt.c). */

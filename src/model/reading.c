@@ -255,21 +255,48 @@ static size_t longest_row(const bo_weights *weights)
     return longest;
 }
 
+/* Returns the numbers of the largest weight that is stored in fewer bits; 0: there is none. */
+static size_t most_stored(const bo_weights *weights)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        if (weight->element != BO_ELEMENT_FLOAT32) most = bo_max(most, weight->rows * weight->columns);
+    }
+    return most;
+}
+
+/* Reads weight number `i`. One that is stored in fewer bits is read into `whole` first. */
+static bo_status read_any(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
+                          size_t i, float *room, void *whole)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    const bo_weight *weight = bo_weights_at(model->weights, i);
+    const bo_weight_place at = bo_family_place(family, &model->desc, weight);
+    const bool stored = weight->element != BO_ELEMENT_FLOAT32;
+    bo_weight floats = *weight;
+    if (stored) floats.data = whole;
+    BO_TRY(read_weight(context, file, backend, &floats, &at, find_tensor(file, family, &at), room));
+    if (!stored) return BO_OK;
+    return backend->narrow(context, weight->element, weight->rows, weight->columns, whole, weight->data);
+}
+
 static bo_status read_all(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file)
 {
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    const size_t most = most_stored(model->weights);
     float *room = bo_alloc_raw(context, longest_row(model->weights), sizeof *room, "weights that are read");
-    bo_status status = room ? BO_OK : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < bo_weights_count(model->weights); i++) {
-        const bo_weight *weight = bo_weights_at(model->weights, i);
-        const bo_weight_place at = bo_family_place(family, &model->desc, weight);
-        status = read_weight(context, file, bo_weights_backend(model->weights), weight, &at,
-                             find_tensor(file, family, &at), room);
-    }
+    void *whole = room && most ? backend->allocate(context, most * sizeof *room, "a weight that is read") : NULL;
+    bo_status status = room && (whole || !most) ? BO_OK : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < bo_weights_count(model->weights); i++)
+        status = read_any(context, model, family, file, i, room, whole);
+    if (whole) backend->release(whole);
     bo_free(room);
     return status;
 }
 
-bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file)
+bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file,
+                        bo_storage storage)
 {
     bool *used = bo_alloc(context, bo_tensors_count(file), sizeof *used, "a list of tensors");
     if (!used) return BO_MEMORY;
@@ -277,7 +304,6 @@ bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, 
     if (family == BO_FAMILY_BOCHNER) status = bo_maps_read(context, model, file, used);
     if (status == BO_OK) status = check_tensors(context, model, family, file, used);
     bo_free(used);
-    if (status == BO_OK && !bo_weights_data(model->weights))
-        status = bo_weights_allocate(context, model->weights, false);
+    if (status == BO_OK && !bo_weights_memory(model->weights)) status = bo_model_reserve(context, model, storage);
     return status == BO_OK ? read_all(context, model, family, file) : status;
 }

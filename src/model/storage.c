@@ -27,21 +27,43 @@ static bo_status find_storable(bo_context *context, const bo_model *model, bool 
     return BO_OK;
 }
 
-bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage)
+bo_status bo_storage_check(bo_context *context, bo_storage storage, bo_element *out)
 {
-    BO_REQUIRE(context, model);
-    size_t type = 0;
-    while (type < TYPES && types[type].storage != storage) type++;
-    if (type == TYPES)
-        return bo_fail(context, BO_INVALID, "model: expected storage float32, bfloat16, int8 or int4, found %s",
-                       bo_storage_name(storage) ? bo_storage_name(storage) : "an unknown storage");
-    if (storage == bo_model_storage(model)) return BO_OK;
+    for (size_t type = 0; type < TYPES; type++)
+        if (types[type].storage == storage) {
+            *out = types[type].element;
+            return BO_OK;
+        }
+    return bo_fail(context, BO_INVALID, "model: expected storage float32, bfloat16, int8 or int4, found %s",
+                   bo_storage_name(storage) ? bo_storage_name(storage) : "an unknown storage");
+}
+
+/* Applies bo_weights_store or bo_weights_reserve to the matrices of the model. */
+static bo_status with_storable(bo_context *context, const bo_model *model, bo_element element,
+                               bo_status (*apply)(bo_context *, bo_weights *, const bool *, bo_element))
+{
     bool *which = bo_alloc(context, bo_weights_count(model->weights), sizeof *which, "a list of weights");
     if (!which) return BO_MEMORY;
     bo_status status = find_storable(context, model, which);
-    if (status == BO_OK) status = bo_weights_store(context, model->weights, which, types[type].element);
+    if (status == BO_OK) status = apply(context, model->weights, which, element);
     bo_free(which);
     return status;
+}
+
+bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage)
+{
+    bo_element element = BO_ELEMENT_FLOAT32;
+    BO_REQUIRE(context, model);
+    BO_TRY(bo_storage_check(context, storage, &element));
+    return storage == bo_model_storage(model) ? BO_OK : with_storable(context, model, element, bo_weights_store);
+}
+
+bo_status bo_model_reserve(bo_context *context, bo_model *model, bo_storage storage)
+{
+    bo_element element = BO_ELEMENT_FLOAT32;
+    BO_TRY(bo_storage_check(context, storage, &element));
+    if (element == BO_ELEMENT_FLOAT32) return bo_weights_allocate(context, model->weights, false);
+    return with_storable(context, model, element, bo_weights_reserve);
 }
 
 bo_storage bo_model_storage(const bo_model *model)

@@ -376,19 +376,39 @@ static size_t stored_size(const bo_weight *weight, bool stored, bo_element eleme
     return (bytes + grain - 1) / grain * grain;
 }
 
-bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+/* Allocates memory for all weights, those marked in `which` in fewer bits. Their addresses are not changed. */
+static bo_status allocate_stored(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
 {
     size_t bytes = 0;
+    for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], which[i], element);
+    weights->stored = weights->backend->allocate(context, bytes, "weights in fewer bits");
+    if (!weights->stored) return BO_MEMORY;
+    weights->stored_bytes = bytes;
+    return BO_OK;
+}
+
+bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+{
+    assert(!weights->data && !weights->stored);
+    BO_TRY(allocate_stored(context, weights, which, element));
+    char *at = weights->stored;
+    for (size_t i = 0; i < weights->count; i++) {
+        weights->at[i]->element = which[i] ? element : BO_ELEMENT_FLOAT32;
+        weights->at[i]->data = at;
+        at += stored_size(weights->at[i], which[i], element);
+    }
+    return BO_OK;
+}
+
+bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+{
     if (weights->gradients || !weights->data)
         return bo_fail(context, BO_INVALID, "the weights cannot be stored in fewer bits: they %s",
                        weights->gradients ? "are being trained"
                        : weights->stored  ? "are already stored in fewer bits"
                                           : "have no memory yet");
-    for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], which[i], element);
-    char *at = weights->backend->allocate(context, bytes, "weights in fewer bits");
-    if (!at) return BO_MEMORY;
-    weights->stored = at;
-    weights->stored_bytes = bytes;
+    BO_TRY(allocate_stored(context, weights, which, element));
+    char *at = weights->stored;
     for (size_t i = 0; i < weights->count; i++) {
         bo_weight *w = weights->at[i];
         w->element = which[i] ? element : BO_ELEMENT_FLOAT32;

@@ -35,6 +35,9 @@ size_t bo_weights_floats(const bo_weights *weights);
 /* Stores the weights marked in `which` (by index) permanently in fewer bits (`element`: BFLOAT16, INT8 or INT4) and frees
  * their float32 values. For inference only: there are no gradients. Graphs must be recorded afterwards. */
 bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element);
+/* Gives weights that have no memory such memory at once. The caller fills in the values, with `narrow` of the backend for
+ * weights in fewer bits. */
+bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bool *which, bo_element element);
 const void *bo_weights_memory(const bo_weights *weights); /* values as they are stored; NULL: none yet */
 /* values of all weights; NULL: none yet, or stored in fewer bits */
 void *bo_weights_data(const bo_weights *weights);

@@ -64,6 +64,33 @@ static void every_kind_computes_with_them(void **state)
     for (size_t i = 0; i < STORAGES; i++) check_kind(folder->context, "rfa-gate", storages[i]);
 }
 
+/* Loading with a storage gives the bits of loading and converting. */
+static void they_are_loaded_directly(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("softmax");
+    bo_model *model = test_model(context, &desc, NULL), *loaded, *converted;
+    const char *path = test_path(folder, "model");
+    assert_ok(context, bo_model_save(context, model, path));
+    for (size_t i = 0; i < STORAGES; i++) {
+        uint64_t digests[2];
+        assert_ok(context, bo_model_load_stored(context, path, storages[i], &loaded));
+        assert_ok(context, bo_model_load(context, path, &converted));
+        assert_ok(context, bo_model_set_storage(context, converted, storages[i]));
+        assert_int_equal(bo_model_storage(loaded), storages[i]);
+        assert_int_equal(bo_model_bytes(loaded), bo_model_bytes(converted));
+        assert_ok(context, bo_model_digest(context, loaded, &digests[0]));
+        assert_ok(context, bo_model_digest(context, converted, &digests[1]));
+        assert_true(digests[0] == digests[1]);
+        bo_model_destroy(loaded);
+        bo_model_destroy(converted);
+    }
+    assert_fails(context, BO_INVALID, "found float8", bo_model_load_stored(context, path, BO_STORAGE_FLOAT8, &loaded));
+    assert_null(loaded);
+    bo_model_destroy(model);
+}
+
 static void they_take_fewer_bytes(void **state)
 {
     test_folder *folder = *state;
@@ -184,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_kind_computes_with_them, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(they_take_fewer_bytes, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(they_are_loaded_directly, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(bfloat16_goes_through_files, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(states_know_them, test_setup, test_teardown),
