@@ -30,6 +30,16 @@ succeeds "$BOCHNER" convert model.bin --out four # without a tokenizer
 grep -q "no tokenizer; give --tokenizer tokenizer.bin" err || complain "no warning: $(cat err)"
 [ -e four/tokenizer.json ] && complain "a tokenizer was made up"
 
+# A model folder is written again: with shards joined, with the same text, in fewer bytes.
+succeeds "$BOCHNER" generate three --prompt "a" --tokens 3 --greedy --quiet
+cp out text
+succeeds "$BOCHNER" convert three --out joined
+succeeds "$BOCHNER" generate joined --prompt "a" --tokens 3 --greedy --quiet
+cmp -s out text || complain "a folder that was written again gives another text"
+grep -q '"model_type": "llama"' joined/config.json || complain "the model type changed: $(cat joined/config.json)"
+succeeds "$BOCHNER" convert three --out half --dtype bfloat16 --json
+[ "$(wc -c <half/model.safetensors)" -lt "$(wc -c <joined/model.safetensors)" ] || complain "bfloat16 is not smaller"
+
 # an existing model is not replaced
 cp one/config.json kept.json
 fails 2 "--out one: the folder already holds a model" "$BOCHNER" convert model.gguf --out one
@@ -40,8 +50,9 @@ fails 2 "--out source: the folder already holds a model (model.safetensors)" "$B
 cmp -s model.gguf source/model.safetensors || complain "the source was replaced"
 fails 2 "--out model.gguf: a file of this name exists" "$BOCHNER" convert model.bin --out model.gguf
 fails 2 "no output folder" "$BOCHNER" convert model.gguf
-fails 2 "expected one file, found 2" "$BOCHNER" convert model.gguf model.bin --out five
-fails 2 "found a folder" "$BOCHNER" convert one --out five
+fails 2 "expected one file or folder, found 2" "$BOCHNER" convert model.gguf model.bin --out five
+fails 2 "--shard does not apply to a model folder" "$BOCHNER" convert one --out five --shard 1K
+fails 2 "float32 or bfloat16" "$BOCHNER" convert one --out five --dtype float16
 fails 2 "--dtype" "$BOCHNER" convert model.gguf --out five --dtype int8
 fails 1 "No such file" "$BOCHNER" convert absent.gguf --out five
 fails 1 "a GGUF file has its own tokenizer" "$BOCHNER" convert model.gguf --tokenizer tokenizer.bin --out five

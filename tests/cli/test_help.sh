@@ -57,7 +57,7 @@ done <all
 succeeds "$BOCHNER" bench --help
 for subject in $subjects; do grep -q "^  $subject " out || complain "bench --help does not list $subject"; done
 succeeds "$BOCHNER" bench --help-all
-[ "$(grep -c '^Usage: bochner bench' out)" = 6 ] || complain "bench --help-all is not the help of six subjects"
+[ "$(grep -c '^Usage: bochner bench' out)" = 7 ] || complain "bench --help-all is not the help of seven subjects"
 fails 2 "unknown option --al|bochner help" "$BOCHNER" help train --al
 fails 2 "unknown command 'trian'|did you mean train?" "$BOCHNER" help trian
 

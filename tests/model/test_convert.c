@@ -197,7 +197,6 @@ static void check_folder(bo_context *context, const char *folder)
     check_json(context, folder, "config.json", "rms_norm_eps", "1e-05");
     check_json(context, folder, "config.json", "num_key_value_heads", "1");
     check_json(context, folder, "config.json", "tie_word_embeddings", "true");
-    check_json(context, folder, "generation_config.json", "eos_token_id", "2");
     check_json(context, folder, "tokenizer_config.json", "bos_token", "\"<s>\"");
 }
 
@@ -218,6 +217,8 @@ static void formats(void **state)
                                       .to = folder};
         assert_ok(context, bo_convert(context, &desc));
         check_folder(context, folder);
+        /* llama2.c ends a text where the next one begins */
+        check_json(context, folder, "generation_config.json", "eos_token_id", version == 3 ? "2" : "[1,2]");
         clear(folder);
         free(bytes.data);
     }
