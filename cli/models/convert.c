@@ -23,9 +23,9 @@ static const char *dtype_name(unsigned value)
 /* A file of an existing model, which may also be the source, is not replaced. */
 static int check_folder(const char *folder)
 {
-    static const char *const names[] = {"config.json",       "generation_config.json",
-                                        "tokenizer.json",    "tokenizer_config.json",
-                                        "model.safetensors", "model.safetensors.index.json"};
+    static const char *const names[] = {"config.json",           "generation_config.json",      "tokenizer.json",
+                                        "tokenizer_config.json", "special_tokens_map.json",     "chat_template.jinja",
+                                        "model.safetensors",     "model.safetensors.index.json"};
     char path[4096];
     struct stat about;
     if (stat(folder, &about) == 0 && !S_ISDIR(about.st_mode))
@@ -120,7 +120,7 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     if (status == BO_OK && !json) printf("Model       %s: %s\n", o->out, cli_bytes(info.bytes).s);
     if (status == BO_OK && !info.tokenizer && strncmp(info.format, "llama2.c", 8) == 0)
         cli_warn(session, "the folder has no tokenizer; give --tokenizer tokenizer.bin");
-    const bool text = status == BO_OK && info.tokenizer;
+    const bool text = status == BO_OK && info.tokenizer && info.runs;
     bo_conversion_close(conversion);
     if (status != BO_OK) return cli_fail_status(session, status);
     if (text) say_next(session, o->out);
@@ -168,11 +168,13 @@ static int convert(void *options, const cli_common *common, const cli_arguments 
 static const cli_option rows[] = {
     TEXT("out", "DIR", convert_options, out, "output folder, which may not hold a model yet"),
     TEXT("tokenizer", "FILE", convert_options, tokenizer, "tokenizer.bin of a llama2.c model"),
-    CHOICE("dtype", "TYPE", convert_options, dtype, dtype_name,
-           "type of the numbers of the result; source: that of each tensor, and float32 for quantized tensors",
-           .initial = "source"),
-    BYTES("shard", "SIZE", convert_options, shard, "largest size of the tensors of a file; more are written to several",
-          .otherwise = "5 GB"),
+    CHOICE(
+        "dtype", "TYPE", convert_options, dtype, dtype_name,
+        "type of the numbers of the result; source: that of each tensor, and float32 for quantized tensors and model "
+        "folders, which can only become float32 or bfloat16",
+        .initial = "source"),
+    BYTES("shard", "SIZE", convert_options, shard,
+          "GGUF and llama2.c: largest size of the tensors of a file; more are written to several", .otherwise = "5 GB"),
     END_OF_OPTIONS,
 };
 

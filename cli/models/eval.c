@@ -110,8 +110,9 @@ static double cost_of(const eval_job *job)
 static void print_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
-    printf("Loss        %.4f nats per token, %.4f bits per byte, perplexity %s\n", r->loss, r->bits_per_byte,
-           cli_significant(r->perplexity, 4).s);
+    printf("Loss        %.4f nats per token, ", r->loss);
+    if (!isnan(r->bits_per_byte)) printf("%.4f bits per byte, ", r->bits_per_byte); /* no byte was predicted */
+    printf("perplexity %s\n", cli_significant(r->perplexity, 4).s);
     printf("Tokens      %s in %s, %s tokens per second\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
            cli_count((size_t)r->tokens_per_second).s);
     printf("State       %s per sequence\n", cli_bytes((double)r->state_bytes).s);

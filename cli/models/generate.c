@@ -147,12 +147,17 @@ static bool open_reader(generate_job *job)
                  o->load ? " and the loaded state" : "", cli_count(least).s);
         return false;
     }
-    const bo_session_desc desc = {.capacity = o->context ? o->context : (size_t)least + job->tokens};
+    const bo_model_desc *model = bo_model_describe(job->model);
+    if (o->context > model->context && model->positions == BO_POSITIONS_LEARNED) {
+        cli_fail(job->session, "--context %zu: the model has only %zu positions", o->context, model->context);
+        return false;
+    }
+    const size_t most = (size_t)least + job->tokens;
+    const bo_session_desc desc = {.capacity = o->context && o->context < most ? o->context : most};
     size_t all = 0;
     if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
-    job->extrapolates =
-        cli_say_extrapolation(job->session, bo_model_describe(job->model), o->context ? o->context : least);
+    job->extrapolates = cli_say_extrapolation(job->session, model, o->context ? o->context : least);
     return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
 }
 

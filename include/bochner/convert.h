@@ -93,6 +93,7 @@ typedef struct bo_conversion_info {
     double bytes;                /**< bytes of the tensors of the result */
     size_t types;                /**< number of entries in `type` */
     bo_conversion_type type[16]; /**< the types of the source, in the order of their first tensors */
+    bool runs;                   /**< Bochner can run the result; false: it is for other programs only */
     uint64_t reserved[4];        /**< zero */
 } bo_conversion_info;
 

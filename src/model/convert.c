@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "../base/trace.h"
 #include "../io/input.h"
+#include "config.h"
 #include "import.h"
 
 static const uint64_t SHARD = UINT64_C(5000000000);
@@ -26,6 +27,7 @@ struct bo_conversion {
     mapped from, tokenizer;
     uint64_t shard;
     bo_import import;
+    bool runs; /* Bochner reads the configuration of the result */
 };
 
 static bo_status map_file(bo_context *context, const char *path, mapped *out)
@@ -71,6 +73,19 @@ static bo_status open_source(bo_context *context, const bo_convert_desc *desc, b
     return bo_import_any(context, &source, &conversion->import);
 }
 
+/* True if Bochner can run the result. Other programs may be able to, so that this is a warning only. */
+static bool check_config(bo_context *context, const char *from, const bo_json_text *text)
+{
+    bo_config config;
+    if (bo_config_read(context, "config.json", text->bytes, text->length, &config) == BO_OK) {
+        bo_config_free(&config);
+        return true;
+    }
+    bo_log(context, BO_LOG_WARNING, "%s: the result is for other programs; Bochner refuses it: %s", from,
+           bo_context_error(context));
+    return false;
+}
+
 bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion **out)
 {
     if (out) *out = NULL;
@@ -84,11 +99,13 @@ bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, b
     if (!conversion) return BO_MEMORY;
     conversion->shard = desc->shard_bytes ? desc->shard_bytes : SHARD;
     const bo_status status = open_source(context, desc, conversion);
-    if (status != BO_OK)
+    if (status != BO_OK) {
         bo_conversion_close(conversion);
-    else
-        *out = conversion;
-    return status;
+        return status;
+    }
+    conversion->runs = check_config(context, desc->from, &conversion->import.texts[BO_IMPORT_CONFIG]);
+    *out = conversion;
+    return BO_OK;
 }
 
 static void count_type(bo_conversion_info *info, const bo_import_tensor *tensor)
@@ -118,7 +135,8 @@ void bo_conversion_describe(const bo_conversion *conversion, bo_conversion_info 
                                 .vocab = import->vocab,
                                 .context = import->context,
                                 .tokens = import->tokens,
-                                .parameters = bo_import_parameters(import)};
+                                .parameters = bo_import_parameters(import),
+                                .runs = conversion->runs};
     for (size_t i = 0; i < import->count; i++) {
         const bo_import_tensor *tensor = &import->tensors[i];
         out->bytes += (double)bo_import_numbers(tensor) * (double)bo_dtype_size(tensor->dtype);

@@ -79,7 +79,7 @@ static const bo_family_row families[BO_FAMILY_COUNT] = {
                          .usual_act = "silu", .gated = true, .divides = true, .theta = "rope_theta"},
     [BO_FAMILY_MISTRAL] = {"mistral", "MistralForCausalLM", FIELDS(mistral),
                            .usual = {LLAMA_LIKE, .key_heads = 8, .attention = {.window = 4096}}, .act = "hidden_act",
-                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .windows = BO_WINDOWS_MEMBER},
+                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .windows = BO_WINDOWS_TYPES},
     [BO_FAMILY_QWEN2] = {"qwen2", "Qwen2ForCausalLM", FIELDS(mistral),
                          .usual = {.norm_epsilon = 1e-6,
                                    .untied = true,

@@ -34,6 +34,7 @@ typedef struct bo_weight_place {
 } bo_weight_place;
 
 bo_weight_place bo_family_place(bo_family family, const bo_model_desc *desc, const bo_weight *weight);
+bool bo_family_is_head(bo_family family, const char *tensor); /* True for the output matrix. */
 /* True for tensors that a file may have beside the weights: masks, and values that follow from the configuration. */
 bool bo_family_ignores(bo_family family, const bo_model_desc *desc, const char *tensor);
 /* Adds all weights of a model to an empty package, as the tensors of a family. */

@@ -55,6 +55,8 @@ static bo_status check_demands(const reader *r)
                        "%s: \"%s\" should be %s: other models of the family %s are not supported", r->where, d->name,
                        values[d->value], r->row->type);
     }
+    if (cJSON_IsFalse(get(r->json, "is_causal")))
+        return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"is_causal\" should be true: attention is causal", r->where);
     if (!get(r->json, "quantization_config")) return BO_OK;
     return bo_fail(
         r->context, BO_UNSUPPORTED,
@@ -222,7 +224,8 @@ static bo_status read_windows(const reader *r)
     BO_TRY(read_field(r, r->json, width, d));
     if (r->row->windows == BO_WINDOWS_MEMBER) return BO_OK;
     if (r->row->windows == BO_WINDOWS_PERIOD) d->window_period = 6; /* the default of Gemma 3 */
-    BO_TRY(read_field(r, r->json, r->row->windows == BO_WINDOWS_PERIOD ? period : first, d));
+    if (r->row->windows != BO_WINDOWS_TYPES)
+        BO_TRY(read_field(r, r->json, r->row->windows == BO_WINDOWS_PERIOD ? period : first, d));
     if (d->attention.window && get(r->json, "layer_types")) BO_TRY(read_types(r, get(r->json, "layer_types")));
     if (d->window_first >= d->layers) d->attention.window = 0;
     if (!d->attention.window) d->window_first = d->window_period = 0;
@@ -242,12 +245,40 @@ static bo_status read_block(const reader *r)
     return BO_OK;
 }
 
+/* A zero would mean the default in a descriptor. */
+static bo_status check_zeros(const reader *r)
+{
+    static const char *const names[] = {
+        "vocab_size",   "num_key_value_heads", "head_dim",           "intermediate_size", "sliding_window",
+        "rms_norm_eps", "layer_norm_eps",      "layer_norm_epsilon", "norm_epsilon",      "n_inner"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const cJSON *item = get(r->json, names[i]);
+        if (cJSON_IsNumber(item) && item->valuedouble == 0)
+            return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"%s\" should be positive, found 0", r->where, names[i]);
+    }
+    return BO_OK;
+}
+
+/* Families without the member "head_dim" have heads of width / heads columns. */
+static bo_status check_head(const reader *r)
+{
+    const cJSON *item = get(r->json, "head_dim");
+    const double expected = r->out->heads ? (double)r->out->width / (double)r->out->heads : 0;
+    for (size_t i = 0; i < r->row->count; i++)
+        if (strcmp(r->row->fields[i].name, "head_dim") == 0) return BO_OK;
+    if (!r->row->theta || !cJSON_IsNumber(item) || item->valuedouble == expected) return BO_OK;
+    return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"head_dim\" should be %.10g, found %.10g", r->where, expected,
+                   item->valuedouble);
+}
+
 bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const cJSON *json,
                          bo_model_desc *out)
 {
     const reader r = {context, where, bo_family_row_of(family), json, out};
     *out = r.row->usual;
     for (size_t i = 0; i < r.row->count; i++) BO_TRY(read_field(&r, json, &r.row->fields[i], out));
+    BO_TRY(check_zeros(&r));
+    BO_TRY(check_head(&r));
     BO_TRY(check_demands(&r));
     BO_TRY(read_act(&r));
     BO_TRY(read_rope(&r));
@@ -354,6 +385,7 @@ static void write_windows(bo_json_text *text, const bo_family_row *f, const bo_m
         write_name(text, "max_window_layers");
         bo_json_whole(text, window ? d->window_first : d->layers);
     }
+    if (f->windows == BO_WINDOWS_TYPES && !d->window_first && !d->window_period) return;
     write_name(text, "layer_types");
     for (size_t i = 0; i < d->layers; i++) {
         bo_json_raw(text, i ? ", " : "[");

@@ -8,6 +8,7 @@
 typedef enum bo_family_windows {
     BO_WINDOWS_NONE,
     BO_WINDOWS_MEMBER, /* "sliding_window": all layers, or null */
+    BO_WINDOWS_TYPES,  /* likewise, or the layers of "layer_types" if it is present */
     BO_WINDOWS_PERIOD, /* "sliding_window", and "layer_types" or "sliding_window_pattern" */
     BO_WINDOWS_LAYERS  /* "use_sliding_window", "sliding_window", and "layer_types" or "max_window_layers" */
 } bo_family_windows;

@@ -52,6 +52,7 @@ typedef struct bo_import_vocab {
     const char *where; /* for messages */
     size_t count;
     char *letters;        /* all tokens, NUL-terminated, one after the other */
+    size_t room;          /* bytes of letters */
     const char **tokens;  /* into letters */
     unsigned char *kinds; /* bo_token_kind */
     float *scores;        /* NULL: byte-level BPE */

@@ -194,6 +194,9 @@ static bo_status check_settings(bo_context *context, const bo_import_model *m)
     if (m->window && !(m->family & (BO_IMPORT_LLAMA | BO_IMPORT_PHI3)))
         return bo_fail(context, BO_UNSUPPORTED, "%s: a %s model with a sliding window is not supported",
                        bo_gguf_path(m->file), m->name);
+    if (!(m->family & (BO_IMPORT_GATED | BO_IMPORT_PHI2)) && m->head_dim * m->heads != m->width)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: a %s model should have heads of width / heads = %zu, found %zu",
+                       bo_gguf_path(m->file), m->name, m->width / m->heads, m->head_dim);
     if (m->rotated != m->head_dim && (m->family & (BO_IMPORT_GATED & ~BO_IMPORT_PHI3)))
         return bo_fail(
             context, BO_UNSUPPORTED,

@@ -44,7 +44,7 @@ static const struct {
     {NEWER, "num_hidden_layers", LAYERS, NULL},
     {NEWER, "num_attention_heads", HEADS, NULL},
     {BO_IMPORT_GATED | BO_IMPORT_PHI2, "num_key_value_heads", KEY_HEADS, NULL},
-    {BO_IMPORT_LLAMA | BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "head_dim", HEAD, NULL},
+    {BO_IMPORT_GATED | BO_IMPORT_PHI2, "head_dim", HEAD, NULL},
     {NEWER, "max_position_embeddings", CONTEXT, NULL},
     {BO_IMPORT_LLAMA | BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_PHI3, "hidden_act", RAW, "\"silu\""},
     {BO_IMPORT_GEMMA, "hidden_act", RAW, "\"gelu_pytorch_tanh\""},

@@ -25,7 +25,8 @@ bo_status bo_import_vocab_create(bo_context *context, const char *where, size_t 
                              .pad = BO_TOKEN_NONE};
     if (count > INT32_MAX)
         return bo_fail(context, BO_FORMAT, "%s: expected at most %d tokens, found %zu", where, INT32_MAX, count);
-    out->letters = bo_alloc(context, bytes + count, 1, "tokens");
+    out->room = bytes + count;
+    out->letters = bo_alloc(context, out->room, 1, "tokens");
     out->tokens = bo_alloc(context, count, sizeof *out->tokens, "tokens");
     out->kinds = bo_alloc(context, count, 1, "tokens");
     if (scored) out->scores = bo_alloc(context, count, sizeof *out->scores, "scores of tokens");
@@ -48,6 +49,12 @@ bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_
                        bo_utf8_valid(text, length));
     char *to =
         index ? (char *)(uintptr_t)vocab->tokens[index - 1] + strlen(vocab->tokens[index - 1]) + 1 : vocab->letters;
+    if (length >= vocab->room - (size_t)(to - vocab->letters))
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: token %zu: the tokens have more letters than the file has room for; the file may be truncated "
+            "or belong to another model",
+            vocab->where, index);
     memcpy(to, text, length);
     to[length] = 0;
     vocab->tokens[index] = to;

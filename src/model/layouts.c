@@ -203,6 +203,11 @@ bo_weight_place bo_family_place(bo_family family, const bo_model_desc *desc, con
 
 /* ---- other tensors ----------------------------------------------------------------------------------------------- */
 
+bool bo_family_is_head(bo_family family, const char *tensor)
+{
+    return strcmp(tensor, family == BO_FAMILY_GPT_NEOX ? "embed_out.weight" : "lm_head.weight") == 0;
+}
+
 bool bo_family_ignores(bo_family family, const bo_model_desc *desc, const char *tensor)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias",
@@ -210,6 +215,5 @@ bool bo_family_ignores(bo_family family, const bo_model_desc *desc, const char *
     if (family == BO_FAMILY_BOCHNER) return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends_with(tensor, ends[i])) return true;
-    const char *head = family == BO_FAMILY_GPT_NEOX ? "embed_out.weight" : "lm_head.weight";
-    return !desc->untied && strcmp(tensor, head) == 0;
+    return !desc->untied && bo_family_is_head(family, tensor);
 }

@@ -114,6 +114,15 @@ static bool is_repeated(const bo_model *model, bo_family family, size_t index, c
 
 /* Checks that every weight is present with its shape, and that the file has no other tensors: a configuration smaller
  * than the file is wrong, too. */
+/* True if an output matrix that is not read, because it is tied, has the numbers of the embedding. */
+static bool same_as_embedding(const bo_model *model, bo_family family, const bo_tensors *file, size_t head)
+{
+    const bo_weight *embedding = bo_weights_find(model->weights, "model.embed_tokens.weight");
+    const bo_weight_place at = bo_family_place(family, &model->desc, embedding);
+    const bo_file_tensor *a = find_tensor(file, family, &at), *b = bo_tensors_at(file, head);
+    return a && a->dtype == b->dtype && a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
+}
+
 static bo_status check_tensors(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
                                bool *used)
 {
@@ -127,8 +136,12 @@ static bo_status check_tensors(bo_context *context, const bo_model *model, bo_fa
     }
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const char *name = bo_tensors_at(file, i)->name;
-        if (!used[i] && !bo_family_ignores(family, &model->desc, name))
+        if (used[i]) continue;
+        if (!bo_family_ignores(family, &model->desc, name))
             complain(&found, name, " is not part of the model that config.json describes");
+        else if (bo_family_is_head(family, name) && !same_as_embedding(model, family, file, i))
+            complain(&found, name,
+                     " differs from the embedding: \"tie_word_embeddings\" of config.json should be false");
     }
     return refuse(context, file, &found);
 }

@@ -304,6 +304,22 @@ static void refuse_bytes(bo_context *context, foreign_bytes bytes, const foreign
     free(bytes.data);
 }
 
+/* A truncated file of long tokens: it is large enough for the tokens of the model, if they were short. */
+static foreign_bytes few_long_tokens(void)
+{
+    static const unsigned lengths[] = {5, 5, 6, 100, 60};
+    foreign_bytes out = {0};
+    char letters[100];
+    memset(letters, 'x', sizeof letters);
+    foreign_word(&out, 100);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        foreign_word(&out, 0);
+        foreign_word(&out, lengths[i]);
+        foreign_put(&out, letters, lengths[i] - (i == 4 ? 30 : 0));
+    }
+    return out;
+}
+
 static void refuse_llama2c(void **state)
 {
     bo_context *context = ((test_folder *)*state)->context;
@@ -337,6 +353,9 @@ static void refuse_llama2c(void **state)
     refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "tokens 18 and 19 are the same text 'h'");
     tokenizer.data[tokenizer.size - 1] = 0xFF;
     refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "token 19 is not UTF-8");
+    free(tokenizer.data);
+    tokenizer = few_long_tokens();
+    refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "more letters than the file has room for");
     free(tokenizer.data);
 }
 

@@ -134,6 +134,10 @@ static void windows_and_nulls(void **state)
     assert_int_equal(d.window_period, 2);
     d = meaning(context, "qwen2", QWEN ", \"layer_types\": [" FULL ", " FULL ", " FULL ", " FULL "]");
     assert_int_equal(d.attention.window, 0);
+    d = meaning(context, "mistral",
+                "\"sliding_window\": 9, \"layer_types\": [" FULL ", " FULL ", " SLIDING ", " SLIDING "]");
+    assert_int_equal(d.attention.window, 9);
+    assert_int_equal(d.window_first, 2);
     bo_context_destroy(context);
 }
 
@@ -159,6 +163,10 @@ static void refusals_by_name(void **state)
         {"phi", "\"partial_rotary_factor\": 0.4", "should be an even number of columns"},
         {"gemma", "\"use_bidirectional_attention\": true", "should be false"},
         {"llama", "\"quantization_config\": {\"bits\": 4}", "quantized weights are not supported"},
+        {"llama", "\"is_causal\": false", "\"is_causal\" should be true"},
+        {"llama", "\"rms_norm_eps\": 0", "\"rms_norm_eps\" should be positive"},
+        {"mistral", "\"num_key_value_heads\": 0", "\"num_key_value_heads\" should be positive"},
+        {"gpt_neox", "\"head_dim\": 4", "\"head_dim\" should be 8, found 4"},
         {"llama", "\"attention_bias\": 3", "\"attention_bias\" should be true or false, found 3"},
         {"gpt_neox", "\"use_parallel_residual\": 1", "\"use_parallel_residual\" should be true or false"},
         {"qwen2", QWEN ", \"layer_types\": [" FULL "]", "\"layer_types\" should be a list of 4 types"},
@@ -259,6 +267,16 @@ static void former_names(void **state)
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
     assert_ok(context, bo_model_load(context, folder->path, &model));
     bo_model_destroy(model);
+    /* an output matrix of its own contradicts config.json */
+    bo_file_tensor *head = &tensors[count - 2];
+    unsigned char *other = malloc(head->bytes);
+    memcpy(other, head->data, head->bytes);
+    other[0] ^= 1;
+    head->data = other;
+    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
+    assert_fails(context, BO_FORMAT, "'lm_head.weight' differs from the embedding",
+                 bo_model_load(context, folder->path, &model));
+    free(other);
     bo_tensors_close(file);
 }
 
