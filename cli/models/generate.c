@@ -3,9 +3,9 @@
 #include "../common/json.h"
 #include "extrapolation.h"
 #include "ids.h"
+#include "sampling.h"
 #include "network.h"
 #include "../common/output.h"
-#include "../common/paths.h"
 #include "../common/streams.h"
 #include "text_stream.h"
 #include "text_tasks.h"
@@ -18,9 +18,9 @@ typedef struct generate_options {
     cli_given was_given;
     const char *prompt, *ids, *save, *load;
     cli_list stops;
-    size_t tokens, context, top_k;
-    double temperature, top_p, repetition_penalty;
-    bool greedy, echo, ignore_end;
+    size_t tokens, context;
+    bool echo, ignore_end;
+    cli_sampling_options sampling;
     cli_translate_options translate;
     bo_storage weights;
 } generate_options;
@@ -333,12 +333,7 @@ static bool can_keep(generate_job *job)
 static bool make_sampler(generate_job *job)
 {
     const generate_options *o = job->options;
-    const bo_sampler_desc desc = {.temperature = o->temperature,
-                                  .top_k = o->top_k,
-                                  .top_p = o->top_p,
-                                  .repetition_penalty = o->repetition_penalty,
-                                  .greedy = o->greedy,
-                                  .seed = job->session->common.seed};
+    const bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
     return ok(job, bo_sampler_create(job->session->context, &desc, &job->sampler));
 }
 
@@ -357,18 +352,14 @@ static bool open_model(generate_job *job, const char *folder)
 /* The first given option that does not apply to translation; NULL if there is none. */
 static const char *language_option(const generate_options *o)
 {
-    return o->echo                     ? "echo"
-           : o->ignore_end             ? "ignore-end"
-           : o->ids                    ? "ids"
-           : o->context                ? "context"
-           : o->stops.count            ? "stop"
-           : o->temperature > 0        ? "temperature"
-           : o->top_k                  ? "top-k"
-           : o->top_p > 0              ? "top-p"
-           : o->repetition_penalty > 0 ? "repetition-penalty"
-           : o->save                   ? "save-state"
-           : o->load                   ? "load-state"
-                                       : NULL;
+    return o->echo          ? "echo"
+           : o->ignore_end  ? "ignore-end"
+           : o->ids         ? "ids"
+           : o->context     ? "context"
+           : o->stops.count ? "stop"
+           : o->save        ? "save-state"
+           : o->load        ? "load-state"
+                            : cli_sampling_given(&o->sampling);
 }
 
 static int translate(generate_job *job, const char *folder)
@@ -401,35 +392,16 @@ static int run(generate_job *job, const char *folder)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* --save-state must not name a file of the model. */
-static int check_outputs(const generate_options *o, const char *folder)
-{
-    static const char *const names[] = {"", "/config.json", "/model.safetensors", "/tokenizer.json",
-                                        "/tokenizer_config.json"};
-    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s%s", folder, names[i]);
-        const cli_path output = {"save-state", o->save}, input = {NULL, path};
-        const int status = cli_paths_apart("generate", &output, 1, &input, 1);
-        if (status != CLI_DONE) return status;
-    }
-    return CLI_DONE;
-}
-
 static int generate(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const generate_options *o = options;
     if (arguments->count != 1)
         return cli_wrong_use("generate", "expected one model folder, found %zu arguments", arguments->count);
-    if (o->greedy && (o->temperature > 0 || o->top_k || o->top_p > 0))
-        return cli_wrong_use("generate", "--greedy chooses the most likely token; leave out --%s",
-                             o->temperature > 0 ? "temperature"
-                             : o->top_k         ? "top-k"
-                                                : "top-p");
     if (o->ids && (o->prompt || o->echo))
         return cli_wrong_use("generate", "--ids gives the prompt as tokens; leave out --%s",
                              o->prompt ? "prompt" : "echo");
-    const int checked = check_outputs(o, arguments->items[0]);
+    int checked = cli_sampling_check("generate", &o->sampling);
+    if (checked == CLI_DONE) checked = cli_outside_model("generate", "save-state", o->save, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open(&session, "generate", common, false)) return CLI_FAILED;
@@ -466,15 +438,6 @@ static const cli_option text_rows[] = {
           .otherwise = "as many as the prompt and --tokens need"),
     LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
     FLAG("ignore-end", generate_options, ignore_end, "do not stop at the model's end-of-text tokens"),
-    SECTION("Sampling"),
-    REAL_OR_AUTO("temperature", generate_options, temperature, "sampling temperature", .otherwise = "1"),
-    COUNT("top-k", "K", generate_options, top_k, "sample from the K most likely tokens", .low = 1, .otherwise = "all"),
-    REAL("top-p", "P", generate_options, top_p,
-         "sample from the smallest set of most likely tokens with total probability P", .low = 0.0001, .high = 1,
-         .otherwise = "all"),
-    REAL("repetition-penalty", "X", generate_options, repetition_penalty,
-         "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100, .otherwise = "1: no penalty"),
-    FLAG("greedy", generate_options, greedy, "always choose the most likely token"),
     END_OF_OPTIONS,
 };
 
@@ -501,7 +464,10 @@ const cli_usage cli_generate_usage = {
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
                 "  bochner generate german --beam 4 <german.txt\n",
-    .groups = {{text_rows, 0}, {cli_translate_rows, offsetof(generate_options, translate)}, {model_rows, 0}},
+    .groups = {{text_rows, 0},
+               {cli_sampling_rows, offsetof(generate_options, sampling)},
+               {cli_translate_rows, offsetof(generate_options, translate)},
+               {model_rows, 0}},
     .essential = {"prompt", "ids", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
                   "load-state", "seed", "json"},
 };
