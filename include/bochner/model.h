@@ -576,7 +576,8 @@ BO_API const char *bo_model_companion(const bo_model *model, const char *name);
  */
 BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken);
 
-/** Converts matrices, embedding and output projection to BFLOAT16, INT8 or INT4 and releases their float32 values.
+/** Converts matrices, embedding and output projection to BFLOAT16, INT8 or INT4 and releases their float32 values. With
+ * INT4, the embedding and the output projection become INT8, because logits are sensitive to their rounding.
  * Decoding then reads about a half, a quarter or a seventh of the bytes.
  *
  * The model can no longer be trained. Call this once, before any session is created. BFLOAT16 is saved as such; INT8

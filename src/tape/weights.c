@@ -369,52 +369,52 @@ const void *bo_weights_memory(const bo_weights *weights)
 }
 
 /* Returns the size, rounded up to a multiple of GRAIN. */
-static size_t stored_size(const bo_weight *weight, bool stored, bo_element element)
+static size_t stored_size(const bo_weight *weight, bo_element element)
 {
     size_t grain = GRAIN * sizeof(float);
-    size_t bytes = bo_element_bytes(stored ? element : BO_ELEMENT_FLOAT32, weight->rows, weight->columns);
+    size_t bytes = bo_element_bytes(element, weight->rows, weight->columns);
     return (bytes + grain - 1) / grain * grain;
 }
 
-/* Allocates memory for all weights, those marked in `which` in fewer bits. Their addresses are not changed. */
-static bo_status allocate_stored(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+/* Allocates memory for all weights with these elements. Their addresses are not changed. */
+static bo_status allocate_stored(bo_context *context, bo_weights *weights, const bo_element *elements)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], which[i], element);
+    for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], elements[i]);
     weights->stored = weights->backend->allocate(context, bytes, "weights in fewer bits");
     if (!weights->stored) return BO_MEMORY;
     weights->stored_bytes = bytes;
     return BO_OK;
 }
 
-bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bo_element *elements)
 {
     assert(!weights->data && !weights->stored);
-    BO_TRY(allocate_stored(context, weights, which, element));
+    BO_TRY(allocate_stored(context, weights, elements));
     char *at = weights->stored;
     for (size_t i = 0; i < weights->count; i++) {
-        weights->at[i]->element = which[i] ? element : BO_ELEMENT_FLOAT32;
+        weights->at[i]->element = elements[i];
         weights->at[i]->data = at;
-        at += stored_size(weights->at[i], which[i], element);
+        at += stored_size(weights->at[i], elements[i]);
     }
     return BO_OK;
 }
 
-bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bo_element *elements)
 {
     if (weights->gradients || !weights->data)
         return bo_fail(context, BO_INVALID, "the weights cannot be stored in fewer bits: they %s",
                        weights->gradients ? "are being trained"
                        : weights->stored  ? "are already stored in fewer bits"
                                           : "have no memory yet");
-    BO_TRY(allocate_stored(context, weights, which, element));
+    BO_TRY(allocate_stored(context, weights, elements));
     char *at = weights->stored;
     for (size_t i = 0; i < weights->count; i++) {
         bo_weight *w = weights->at[i];
-        w->element = which[i] ? element : BO_ELEMENT_FLOAT32;
+        w->element = elements[i];
         BO_TRY(weights->backend->narrow(context, w->element, w->rows, w->columns, w->data, at));
         w->data = at;
-        at += stored_size(w, which[i], element);
+        at += stored_size(w, elements[i]);
     }
     weights->backend->release(weights->data);
     weights->data = NULL;

@@ -32,12 +32,12 @@ void bo_weights_set_frozen(bo_weights *weights, size_t index, bool frozen);
 /* Returns the number of floats from the first weight to the end of the last. This includes gaps, which are zero, as are
  * their gradients. */
 size_t bo_weights_floats(const bo_weights *weights);
-/* Stores the weights marked in `which` (by index) permanently in fewer bits (`element`: BFLOAT16, INT8 or INT4) and frees
- * their float32 values. For inference only: there are no gradients. Graphs must be recorded afterwards. */
-bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element);
+/* Stores each weight as elements[i] (FLOAT32, BFLOAT16, INT8 or INT4) permanently and frees the float32 values. For
+ * inference only: there are no gradients. Graphs must be recorded afterwards. */
+bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bo_element *elements);
 /* Gives weights that have no memory such memory at once. The caller fills in the values, with `narrow` of the backend for
  * weights in fewer bits. */
-bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bool *which, bo_element element);
+bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bo_element *elements);
 const void *bo_weights_memory(const bo_weights *weights); /* values as they are stored; NULL: none yet */
 /* values of all weights; NULL: none yet, or stored in fewer bits */
 void *bo_weights_data(const bo_weights *weights);
