@@ -62,8 +62,8 @@ static line_outcome read_more(lines *in)
     return LINE_READ;
 }
 
-/* The next line without its newline; valid until the next call. */
-static line_outcome next_line(cli_session *session, lines *in, char **out)
+/* The next line without its newline, followed by a NUL; valid until the next call. */
+static line_outcome next_line(cli_session *session, lines *in, char **out, size_t *length)
 {
     for (;;) {
         char *start = in->bytes + in->at, *end = in->length > in->at ? memchr(start, '\n', in->length - in->at) : NULL;
@@ -71,9 +71,10 @@ static line_outcome next_line(cli_session *session, lines *in, char **out)
         if (end) {
             in->at = (size_t)(end - in->bytes) + ((size_t)(end - in->bytes) < in->length);
             *end = 0; /* there is room for one more byte */
-            if (end > start && end[-1] == '\r') end[-1] = 0;
+            if (end > start && end[-1] == '\r') *--end = 0;
             in->number++;
             *out = start;
+            *length = (size_t)(end - start);
             return LINE_READ;
         }
         if (in->ended) return LINE_END;
@@ -192,10 +193,15 @@ static bool obey(cli_chat_job *job, const char *line)
 
 /* ---- the conversation -------------------------------------------------------------------------------------------- */
 
-static bool is_valid(cli_chat_job *job, const lines *in, const char *line)
+static bool is_valid(cli_chat_job *job, const lines *in, const char *line, size_t length)
 {
-    for (size_t i = 0, length = strlen(line); i < length;) {
+    for (size_t i = 0; i < length;) {
         const size_t letter = bo_utf8_length(line + i, length - i);
+        if (line[i] == 0) {
+            cli_fail(job->session, "line %zu of standard input: byte %zu is NUL, which is not supported in messages",
+                     in->number, i);
+            return false;
+        }
         if (letter == 0) {
             cli_fail(job->session, "line %zu of standard input: byte %zu is not UTF-8", in->number, i);
             return false;
@@ -210,8 +216,9 @@ static int converse(cli_chat_job *job, lines *in)
 {
     for (;;) {
         char *line;
+        size_t length;
         if (in->terminal) fputs("> ", stderr);
-        const line_outcome outcome = next_line(job->session, in, &line);
+        const line_outcome outcome = next_line(job->session, in, &line, &length);
         if (outcome == LINE_SIGNAL && cli_signals_forget(SIGINT)) {
             if (in->terminal) fputc('\n', stderr);
             return CLI_DONE; /* Ctrl-C at the prompt leaves */
@@ -221,11 +228,13 @@ static int converse(cli_chat_job *job, lines *in)
             if (in->terminal) fputc('\n', stderr);
             return outcome == LINE_END ? CLI_DONE : CLI_FAILED;
         }
+        if (!is_valid(job, in, line, length)) {
+            if (!in->terminal) return CLI_FAILED;
+            continue;
+        }
         if (line[strspn(line, " \t")] == 0) continue;
         if (is_command(line)) {
             if (!obey(job, line)) return CLI_DONE;
-        } else if (!is_valid(job, in, line)) {
-            if (!in->terminal) return CLI_FAILED;
         } else if (!ask(job, in, line)) {
             return cli_signal() ? CLI_INTERRUPTED : CLI_FAILED;
         }
