@@ -255,9 +255,27 @@ static bool open_template(cli_chat_job *job)
     return false;
 }
 
+/* Renders an empty template, so that wrong variables are refused before anything else is done. */
+static bool check_variables(cli_chat_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_chat_template_desc desc = {.text = ""};
+    const bo_chat_options options = {.variables = job->options->variables};
+    bo_chat_template *empty;
+    char *text = NULL;
+    size_t bytes;
+    bo_status status = bo_chat_template_create(context, &desc, &empty);
+    if (status == BO_OK) status = bo_chat_render(context, empty, NULL, 0, &options, &text, &bytes);
+    if (status != BO_OK) cli_fail(job->session, "--variables: %s", bo_context_error(context));
+    bo_free(text);
+    bo_chat_template_destroy(empty);
+    return status == BO_OK;
+}
+
 static int run(cli_chat_job *job)
 {
-    if (!cli_is_no_network(job->session, job->folder) || !open_template(job)) return CLI_FAILED;
+    if (!cli_is_no_network(job->session, job->folder) || !check_variables(job) || !open_template(job))
+        return CLI_FAILED;
     if (job->options->render) return cli_chat_render(job);
     if (!cli_chat_open(job)) return CLI_FAILED;
     lines in = {.terminal = isatty(STDIN_FILENO)};

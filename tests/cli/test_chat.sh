@@ -143,6 +143,10 @@ grep -q "line 2.*not UTF-8" err || complain "bytes: $(cat err)"
 fails 1 "variables" "$BOCHNER" chat model --variables '[1]' --quiet <<'END'
 x
 END
+for variables in '{bad' '[1]' '{} x' '{"a": "\u0000"}'; do
+    fails 1 "--variables: " "$BOCHNER" chat model --variables "$variables" --quiet </dev/null
+    fails 1 "--variables: " "$BOCHNER" chat model --variables "$variables" --render --quiet <one.jsonl
+done
 
 # NUL is refused wherever a text may have it: no message is cut there.
 nul() {
