@@ -137,8 +137,8 @@ static bool ask(cli_chat_job *job, const lines *in, const char *question)
 static void print_history(const cli_chat_job *job)
 {
     for (size_t i = 0; i < job->messages.count; i++)
-        fprintf(stderr, "%s: %s\n", job->messages.items[i].role, job->messages.items[i].content);
-    fprintf(stderr, "(%s tokens were read)\n", cli_count(job->read.count).s);
+        cli_streams_print("%s: %s\n", job->messages.items[i].role, job->messages.items[i].content);
+    cli_streams_print("(%s tokens were read)\n", cli_count(job->read.count).s);
 }
 
 static void print_commands(void)
