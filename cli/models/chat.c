@@ -1,6 +1,7 @@
 /* bochner chat: a conversation with a model, in a terminal or through pipes. */
 #include "chat.h"
 #include "network.h"
+#include "text_tasks.h"
 #include "../common/json.h"
 #include "../common/paths.h"
 #include "../common/streams.h"
@@ -247,11 +248,15 @@ static bool open_template(cli_chat_job *job)
     const bo_chat_template_desc desc = {.folder = job->folder, .path = job->options->template};
     const bo_status status = bo_chat_template_create(context, &desc, &job->chat);
     if (status == BO_OK) return true;
-    if (status == BO_IO && !job->options->template)
-        cli_fail(job->session, "%s; give one with --template FILE, or continue text with bochner generate",
-                 bo_context_error(context));
-    else
+    char *words = strdup(bo_context_error(context));
+    if (status == BO_IO && !job->options->template) {
+        if (!cli_fail_foreign(job->session, job->folder))
+            cli_fail(job->session, "%s; give one with --template FILE, or continue text with bochner generate",
+                     words ? words : bo_status_string(status));
+    } else {
         cli_fail_status(job->session, status);
+    }
+    free(words);
     return false;
 }
 
