@@ -100,9 +100,9 @@ static const char *command_name(const void *words, size_t index)
 static int unknown_command(const char *name)
 {
     const char *near = cli_nearest(name, CLI_COUNT_OF(commands), command_name, commands);
-    fprintf(stderr, "bochner: unknown command '%s'", name);
-    if (near) fprintf(stderr, "; did you mean %s?", near);
-    fputs(" (bochner help lists all commands)\n", stderr);
+    cli_streams_print("bochner: unknown command '%s'", name);
+    if (near) cli_streams_print("; did you mean %s?", near);
+    cli_streams_print(" (bochner help lists all commands)\n");
     return CLI_WRONG_USE;
 }
 

@@ -1,4 +1,5 @@
 #include "manual.h"
+#include "common/streams.h"
 #include <bochner/bochner.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,9 +264,9 @@ bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
         fputs("\n", out);
     }
     if (!found)
-        fprintf(stderr, "bochner help: unknown command in \"<!-- options: %s -->\"\n", open);
+        cli_streams_print("bochner help: unknown command in \"<!-- options: %s -->\"\n", open);
     else if (open[0])
-        fprintf(stderr, "bochner help: no \"<!-- end -->\" after \"<!-- options: %s -->\"\n", open);
+        cli_streams_print("bochner help: no \"<!-- end -->\" after \"<!-- options: %s -->\"\n", open);
     free(line);
     return found && !open[0];
 }

@@ -3,6 +3,7 @@
 #include "json.h"
 #include "options.h"
 #include "format.h"
+#include "streams.h"
 #include <bochner/json.h>
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ typedef struct word_list {
 
 static bool wrong(const char *command, const char *path, const char *what)
 {
-    fprintf(stderr, "bochner %s: %s: %s\n", command, path, what);
+    cli_streams_print("bochner %s: %s: %s\n", command, path, what);
     return false;
 }
 
@@ -97,8 +98,8 @@ static bool take(const char *command, const char *path, const char *text, word_l
         if (strcmp(member->string, CHECKSUM) == 0) continue;
         fine = add_member(list, member);
         if (!fine)
-            fprintf(stderr, "bochner %s: %s: option '%s': expected text, a number, true, false or a list of these\n",
-                    command, path, member->string);
+            cli_streams_print("bochner %s: %s: option '%s': expected text, a number, true, false or a list of these\n",
+                              command, path, member->string);
     }
     cJSON_Delete(json);
     return fine;
@@ -117,7 +118,7 @@ static char *read_text(const char *command, const char *path, size_t *length)
     bo_status status = bo_file_load(context, path, MOST, &text, length);
     if (status == BO_OK) status = bo_json_check(context, path, text, *length);
     if (status != BO_OK) {
-        fprintf(stderr, "bochner %s: %s\n", command, bo_context_error(context));
+        cli_streams_print("bochner %s: %s\n", command, bo_context_error(context));
         bo_free(text);
         text = NULL;
     }

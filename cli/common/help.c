@@ -1,6 +1,7 @@
 /* Help texts, made from the tables of options. */
 #include "options.h"
 #include "format.h"
+#include "streams.h"
 #include <bochner/attention.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,7 +259,7 @@ static const cli_option *essential_row(const cli_usage *usage, size_t index)
 {
     const cli_option *row = cli_find_row(usage, usage->essential[index]);
     if (row) return row;
-    fprintf(stderr, "bochner %s: --%s of the short help is not an option\n", usage->command, usage->essential[index]);
+    cli_streams_print("bochner %s: --%s of the short help is not an option\n", usage->command, usage->essential[index]);
     abort();
 }
 

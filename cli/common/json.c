@@ -2,6 +2,7 @@
 #include "format.h"
 #include <bochner/json.h>
 #include <math.h>
+#include <string.h>
 
 static void put_bytes(FILE *out, const char *text)
 {
@@ -116,4 +117,13 @@ void cli_json_add_flag(cli_json *json, const char *key, bool value)
     if (json->left_out) return;
     before(json, key);
     fputs(value ? "true" : "false", json->out);
+}
+
+bool cli_json_has_nul(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == 0 || (length - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)) return true;
+        if (text[i] == '\\' && i + 1 < length && text[i + 1] != 0) i++; /* the escaped character may be a backslash */
+    }
+    return false;
 }

@@ -36,4 +36,7 @@ void cli_json_add_number(cli_json *json, const char *key, double value);
 void cli_json_add_count(cli_json *json, const char *key, size_t value);
 void cli_json_add_flag(cli_json *json, const char *key, bool value);
 
+/* True if JSON text has a NUL, as a byte or as the escape \u0000: C strings end there. */
+bool cli_json_has_nul(const char *text, size_t length);
+
 #endif

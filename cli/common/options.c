@@ -1,6 +1,7 @@
 /* The parser of options. */
 #include "options.h"
 #include "format.h"
+#include "streams.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -163,23 +164,23 @@ static const char *choice_at(const void *row, size_t index)
 
 static bool wrong_choice(const cli_usage *usage, const cli_option *row, const char *text)
 {
-    fprintf(stderr, "bochner %s: --%s: expected one of", usage->command, row->name);
+    cli_streams_print("bochner %s: --%s: expected one of", usage->command, row->name);
     const unsigned count = cli_choice_count(row);
     const char *between = " ", *near = cli_nearest(text, count, choice_at, row);
     for (unsigned i = 0; i < count; i++) {
         if (!cli_choice_name(row, i)) continue;
-        fprintf(stderr, "%s%s", between, cli_choice_name(row, i));
+        cli_streams_print("%s%s", between, cli_choice_name(row, i));
         between = ", ";
     }
-    fprintf(stderr, "; found '%s'", text);
-    if (near) fprintf(stderr, "; did you mean %s?", near);
-    fputc('\n', stderr);
+    cli_streams_print("; found '%s'", text);
+    if (near) cli_streams_print("; did you mean %s?", near);
+    cli_streams_print("\n");
     return false;
 }
 
 static bool wrong_value(const cli_usage *usage, const cli_option *row, const char *expected, const char *text)
 {
-    fprintf(stderr, "bochner %s: --%s: expected %s, found '%s'\n", usage->command, row->name, expected, text);
+    cli_streams_print("bochner %s: --%s: expected %s, found '%s'\n", usage->command, row->name, expected, text);
     return false;
 }
 
@@ -325,20 +326,20 @@ static bool unknown_option(const parser *p, const char *argument, const char *na
     while (place_at(p, count).row) count++;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
     const char *near = cli_nearest(word, count, option_name_at, p);
-    fprintf(stderr, "bochner %s: unknown option %.*s", p->usage->command, (int)strcspn(argument, "="), argument);
-    if (near) fprintf(stderr, "; did you mean --%s?", near);
-    fprintf(stderr, " (bochner %s --help-all lists all options)\n", p->usage->command);
+    cli_streams_print("bochner %s: unknown option %.*s", p->usage->command, (int)strcspn(argument, "="), argument);
+    if (near) cli_streams_print("; did you mean --%s?", near);
+    cli_streams_print(" (bochner %s --help-all lists all options)\n", p->usage->command);
     return false;
 }
 
 /* One dash in place of two, or before the name of a file. */
 static void wrong_dash(const parser *p, const char *argument)
 {
-    fprintf(stderr, "bochner %s: '%s': options start with two dashes", p->usage->command, argument);
+    cli_streams_print("bochner %s: '%s': options start with two dashes", p->usage->command, argument);
     if (find_option(p, argument + 1, strcspn(argument + 1, "=")).row)
-        fprintf(stderr, "; did you mean -%s?\n", argument);
+        cli_streams_print("; did you mean -%s?\n", argument);
     else
-        fprintf(stderr, "; a file whose name starts with a dash is written after --\n");
+        cli_streams_print("; a file whose name starts with a dash is written after --\n");
 }
 
 /* "auto" for a number, and "auto" and "default" for a choice, are as if the option was not given. */
@@ -364,8 +365,8 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
     if (!to.row) return unknown_option(p, argument, name);
     if (to.row->type == CLI_FLAG) {
         if (name[length] == '=') {
-            fprintf(stderr, "bochner %s: --%s takes no value, found '%s'\n", p->usage->command, to.row->name,
-                    name + length + 1);
+            cli_streams_print("bochner %s: --%s takes no value, found '%s'\n", p->usage->command, to.row->name,
+                              name + length + 1);
             return false;
         }
         *(bool *)(to.options + to.row->at) = true;
@@ -374,8 +375,8 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
     }
     if (name[length] == '=') return take(p, to, name + length + 1);
     if (*at + 1 >= argc || (strncmp(argv[*at + 1], "--", 2) == 0 && argv[*at + 1][2] != 0)) {
-        fprintf(stderr, "bochner %s: --%s needs a value (%s), found %s\n", p->usage->command, to.row->name,
-                to.row->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the command line");
+        cli_streams_print("bochner %s: --%s needs a value (%s), found %s\n", p->usage->command, to.row->name,
+                          to.row->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the command line");
         return false;
     }
     return take(p, to, argv[++*at]);
@@ -403,8 +404,8 @@ void cli_set_initial(const cli_usage *usage, void *options)
     for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++) {
         const char *name = usage->defaults[i].option;
         if (find_option(&(parser){usage, options, NULL}, name, strlen(name)).options) continue;
-        fprintf(stderr, "bochner %s: a default for --%s, which is not an option of the command\n", usage->command,
-                name);
+        cli_streams_print("bochner %s: a default for --%s, which is not an option of the command\n", usage->command,
+                          name);
         abort();
     }
 }

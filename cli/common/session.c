@@ -84,9 +84,9 @@ static void put_lines(const char *text, int indent, const char *join)
         fclose(out);
     }
     if (lines)
-        fputs(lines, stderr);
+        cli_streams_print("%s", lines);
     else
-        fprintf(stderr, "%s\n", text);
+        cli_streams_print("%s\n", text);
     free(lines);
 }
 
@@ -195,12 +195,13 @@ int cli_fail_status(cli_session *session, bo_status status)
 
 int cli_wrong_use(const char *command, const char *format, ...)
 {
+    char *text = NULL;
     va_list arguments;
-    fprintf(stderr, "bochner %s: ", command);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    if (vasprintf(&text, format, arguments) < 0) text = NULL;
     va_end(arguments);
-    fprintf(stderr, " (bochner %s --help)\n", command);
+    cli_streams_print("bochner %s: %s (bochner %s --help)\n", command, text ? text : "out of memory", command);
+    free(text);
     return CLI_WRONG_USE;
 }
 

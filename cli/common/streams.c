@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -26,6 +27,48 @@ static atomic_int lost;
 void cli_streams_lost(int error)
 {
     if (!lost) lost = error;
+}
+
+/* The number of bytes of the control character at `text`; 0: another character. Those of ISO 6429 above 127 are the code
+ * points U+0080 to U+009F, which are two bytes, or bytes that are not UTF-8. */
+static size_t control_length(const char *text, size_t letter)
+{
+    const unsigned char c = (unsigned char)text[0], next = c ? (unsigned char)text[1] : 0;
+    if (c < 0x20) return c != '\n' && c != '\t';
+    if (c == 0x7f || (letter == 0 && c >= 0x80 && c < 0xa0)) return 1;
+    return letter == 2 && c == 0xc2 && next < 0xa0 ? 2 : 0;
+}
+
+static char *escaped(const char *text)
+{
+    size_t left = strlen(text);
+    char *out = cli_allocate(4 * left + 1, 1, "a message"), *to = out;
+    while (left > 0) {
+        const size_t letter = bo_utf8_length(text, left), control = control_length(text, letter);
+        const size_t length = control ? control : letter ? letter : 1;
+        if (control)
+            to += snprintf(to, 5, "\\x%02x", (unsigned char)text[control - 1]);
+        else
+            to = (char *)memcpy(to, text, length) + length;
+        text += length;
+        left -= length;
+    }
+    *to = 0;
+    return out;
+}
+
+void cli_streams_print(const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0) text = NULL;
+    va_end(arguments);
+    if (!text) return;
+    char *safe = escaped(text);
+    fputs(safe, stderr); /* in one call: other ranks write too */
+    free(safe);
+    free(text);
 }
 
 void cli_streams_tell(void)
@@ -77,6 +120,6 @@ int cli_streams_close(const char *command, int status)
     if (cli_signal() && (status == CLI_INTERRUPTED || status == CLI_FAILED)) return end_by(cli_signal());
     if (whole) return status;
     if (reader_left()) return end_by(SIGPIPE);
-    fprintf(stderr, "bochner %s: standard output: %s\n", command, lost ? strerror(lost) : "could not be written");
+    cli_streams_print("bochner %s: standard output: %s\n", command, lost ? strerror(lost) : "could not be written");
     return CLI_FAILED;
 }

@@ -7,6 +7,9 @@
 /* Opens those that the caller closed, so that no other file gets their descriptors. Reading from a closed standard input
  * and writing to a closed standard output still fail; messages to a closed standard error are lost. */
 void cli_streams_open(void);
+/* Prints to standard error. Messages quote files and arguments, which may contain sequences that control a terminal: control
+ * characters other than newline and tab are printed as escapes, such as \x1b. All messages are printed by this function. */
+void cli_streams_print(const char *format, ...) BO_PRINTF(1, 2);
 /* Flushes messages. Rank 0 of a parallel job prints an error that is the same on all ranks, and mpirun then ends the
  * others: another rank waits for that, two seconds, before it prints its own error. */
 void cli_streams_tell(void);

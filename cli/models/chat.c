@@ -1,6 +1,7 @@
 /* bochner chat: a conversation with a model, in a terminal or through pipes. */
 #include "chat.h"
 #include "network.h"
+#include "text_tasks.h"
 #include "../common/json.h"
 #include "../common/paths.h"
 #include "../common/streams.h"
@@ -62,8 +63,8 @@ static line_outcome read_more(lines *in)
     return LINE_READ;
 }
 
-/* The next line without its newline; valid until the next call. */
-static line_outcome next_line(cli_session *session, lines *in, char **out)
+/* The next line without its newline, followed by a NUL; valid until the next call. */
+static line_outcome next_line(cli_session *session, lines *in, char **out, size_t *length)
 {
     for (;;) {
         char *start = in->bytes + in->at, *end = in->length > in->at ? memchr(start, '\n', in->length - in->at) : NULL;
@@ -71,9 +72,10 @@ static line_outcome next_line(cli_session *session, lines *in, char **out)
         if (end) {
             in->at = (size_t)(end - in->bytes) + ((size_t)(end - in->bytes) < in->length);
             *end = 0; /* there is room for one more byte */
-            if (end > start && end[-1] == '\r') end[-1] = 0;
+            if (end > start && end[-1] == '\r') *--end = 0;
             in->number++;
             *out = start;
+            *length = (size_t)(end - start);
             return LINE_READ;
         }
         if (in->ended) return LINE_END;
@@ -136,8 +138,8 @@ static bool ask(cli_chat_job *job, const lines *in, const char *question)
 static void print_history(const cli_chat_job *job)
 {
     for (size_t i = 0; i < job->messages.count; i++)
-        fprintf(stderr, "%s: %s\n", job->messages.items[i].role, job->messages.items[i].content);
-    fprintf(stderr, "(%s tokens were read)\n", cli_count(job->read.count).s);
+        cli_streams_print("%s: %s\n", job->messages.items[i].role, job->messages.items[i].content);
+    cli_streams_print("(%s tokens were read)\n", cli_count(job->read.count).s);
 }
 
 static void print_commands(void)
@@ -192,10 +194,15 @@ static bool obey(cli_chat_job *job, const char *line)
 
 /* ---- the conversation -------------------------------------------------------------------------------------------- */
 
-static bool is_valid(cli_chat_job *job, const lines *in, const char *line)
+static bool is_valid(cli_chat_job *job, const lines *in, const char *line, size_t length)
 {
-    for (size_t i = 0, length = strlen(line); i < length;) {
+    for (size_t i = 0; i < length;) {
         const size_t letter = bo_utf8_length(line + i, length - i);
+        if (line[i] == 0) {
+            cli_fail(job->session, "line %zu of standard input: byte %zu is NUL, which is not supported in messages",
+                     in->number, i);
+            return false;
+        }
         if (letter == 0) {
             cli_fail(job->session, "line %zu of standard input: byte %zu is not UTF-8", in->number, i);
             return false;
@@ -210,8 +217,9 @@ static int converse(cli_chat_job *job, lines *in)
 {
     for (;;) {
         char *line;
+        size_t length;
         if (in->terminal) fputs("> ", stderr);
-        const line_outcome outcome = next_line(job->session, in, &line);
+        const line_outcome outcome = next_line(job->session, in, &line, &length);
         if (outcome == LINE_SIGNAL && cli_signals_forget(SIGINT)) {
             if (in->terminal) fputc('\n', stderr);
             return CLI_DONE; /* Ctrl-C at the prompt leaves */
@@ -221,11 +229,13 @@ static int converse(cli_chat_job *job, lines *in)
             if (in->terminal) fputc('\n', stderr);
             return outcome == LINE_END ? CLI_DONE : CLI_FAILED;
         }
+        if (!is_valid(job, in, line, length)) {
+            if (!in->terminal) return CLI_FAILED;
+            continue;
+        }
         if (line[strspn(line, " \t")] == 0) continue;
         if (is_command(line)) {
             if (!obey(job, line)) return CLI_DONE;
-        } else if (!is_valid(job, in, line)) {
-            if (!in->terminal) return CLI_FAILED;
         } else if (!ask(job, in, line)) {
             return cli_signal() ? CLI_INTERRUPTED : CLI_FAILED;
         }
@@ -238,17 +248,39 @@ static bool open_template(cli_chat_job *job)
     const bo_chat_template_desc desc = {.folder = job->folder, .path = job->options->template};
     const bo_status status = bo_chat_template_create(context, &desc, &job->chat);
     if (status == BO_OK) return true;
-    if (status == BO_IO && !job->options->template)
-        cli_fail(job->session, "%s; give one with --template FILE, or continue text with bochner generate",
-                 bo_context_error(context));
-    else
+    char *words = strdup(bo_context_error(context));
+    if (status == BO_IO && !job->options->template) {
+        if (!cli_fail_foreign(job->session, job->folder))
+            cli_fail(job->session, "%s; give one with --template FILE, or continue text with bochner generate",
+                     words ? words : bo_status_string(status));
+    } else {
         cli_fail_status(job->session, status);
+    }
+    free(words);
     return false;
+}
+
+/* Renders an empty template, so that wrong variables are refused before anything else is done. */
+static bool check_variables(cli_chat_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_chat_template_desc desc = {.text = ""};
+    const bo_chat_options options = {.variables = job->options->variables};
+    bo_chat_template *empty;
+    char *text = NULL;
+    size_t bytes;
+    bo_status status = bo_chat_template_create(context, &desc, &empty);
+    if (status == BO_OK) status = bo_chat_render(context, empty, NULL, 0, &options, &text, &bytes);
+    if (status != BO_OK) cli_fail(job->session, "--variables: %s", bo_context_error(context));
+    bo_free(text);
+    bo_chat_template_destroy(empty);
+    return status == BO_OK;
 }
 
 static int run(cli_chat_job *job)
 {
-    if (!cli_is_no_network(job->session, job->folder) || !open_template(job)) return CLI_FAILED;
+    if (!cli_is_no_network(job->session, job->folder) || !check_variables(job) || !open_template(job))
+        return CLI_FAILED;
     if (job->options->render) return cli_chat_render(job);
     if (!cli_chat_open(job)) return CLI_FAILED;
     lines in = {.terminal = isatty(STDIN_FILENO)};

@@ -173,10 +173,10 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
         ids->count = 0;
         if (!render_ids(job, ids)) return false;
     }
-    if (dropped > 0)
-        cli_say(job->session, "Context     the oldest %s dropped: the conversation has %s of %s tokens",
-                dropped == 1 ? "turn was" : "turns were", cli_count(ids->count).s, cli_count((size_t)most).s);
-    return true;
+    if (dropped == 0) return true;
+    cli_say(job->session, "Context     the oldest %s dropped, and the others are read again: %s of %s tokens",
+            dropped == 1 ? "turn was" : "turns were", cli_count(ids->count).s, cli_count((size_t)most).s);
+    return start_over(job);
 }
 
 /* Reads what is new of the conversation. */
@@ -419,7 +419,8 @@ static bool open_state(cli_chat_job *job)
 
 static bool open_model(cli_chat_job *job)
 {
-    const bo_status status = bo_model_load_stored(job->session->context, job->folder, job->options->weights, &job->model);
+    const bo_status status =
+        bo_model_load_stored(job->session->context, job->folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->folder, status), false;
     const bo_model_task task = bo_model_describe(job->model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->folder, task), false;

@@ -162,7 +162,10 @@ static bool read_drawn(const cJSON *item, uint64_t *out)
 
 static bool read_header(const char *text, size_t length, cli_chat_file *out, char why[256])
 {
-    cJSON *json = bo_json_intact(text, length) ? cJSON_ParseWithLength(text, length) : NULL;
+    const bool intact = bo_json_intact(text, length);
+    if (intact && cli_json_has_nul(text, length))
+        return refuse(why, "a text contains NUL, which is not supported in messages");
+    cJSON *json = intact ? cJSON_ParseWithLength(text, length) : NULL;
     const bool valid = json && read_messages(cJSON_GetObjectItemCaseSensitive(json, "messages"), &out->messages) &&
                        read_ids(cJSON_GetObjectItemCaseSensitive(json, "ids"), &out->ids) &&
                        read_drawn(cJSON_GetObjectItemCaseSensitive(json, "drawn"), &out->drawn);

@@ -9,7 +9,8 @@
  * line is neither. */
 static char *variables_of(const cli_chat_job *job, const char *line)
 {
-    cJSON *json = cJSON_Parse(line), *all = cJSON_IsArray(json) ? cJSON_CreateObject() : json, *others, *item;
+    cJSON *json = cJSON_ParseWithOpts(line, NULL, true), *all = cJSON_IsArray(json) ? cJSON_CreateObject() : json,
+          *others, *item;
     if (cJSON_IsArray(json)) cJSON_AddItemToObject(all, "messages", json);
     others = cJSON_IsObject(all) && job->options->variables ? cJSON_Parse(job->options->variables) : NULL;
     while (cJSON_IsObject(others) && (item = others->child) != NULL) {
@@ -26,13 +27,15 @@ static char *variables_of(const cli_chat_job *job, const char *line)
 }
 
 /* One conversation. False: it was refused. */
-static bool render(cli_chat_job *job, const char *line, size_t number)
+static bool render(cli_chat_job *job, const char *line, size_t length, size_t number)
 {
     bo_context *context = job->session->context;
-    char *variables = variables_of(job, line), *text = NULL;
+    const bool nul = cli_json_has_nul(line, length); /* cJSON would cut the text there */
+    char *variables = nul ? NULL : variables_of(job, line), *text = NULL;
     size_t bytes = 0;
     bool done = variables != NULL;
-    const char *why = "expected a JSON list of messages, or an object with messages";
+    const char *why = nul ? "a text contains NUL, which is not supported in messages"
+                          : "expected a JSON list of messages, or an object with messages";
     if (done) {
         const bo_chat_options options = {.add_generation_prompt = true, .variables = variables};
         done = bo_chat_render(context, job->chat, NULL, 0, &options, &text, &bytes) == BO_OK;
@@ -65,7 +68,7 @@ int cli_chat_render(cli_chat_job *job)
         end = memchr(line, '\n', size - (size_t)(line - (char *)input));
         if (!end) end = (char *)input + size;
         *end = 0;
-        if (line[strspn(line, " \t\r")]) done = render(job, line, number) && done;
+        if (line + strspn(line, " \t\r") < end) done = render(job, line, (size_t)(end - line), number) && done;
     }
     bo_free(input);
     return done ? CLI_DONE : CLI_FAILED;

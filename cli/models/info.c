@@ -565,7 +565,7 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
             status = BO_OK;
         } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map of a newer version, or larger than memory */
             cli_fail_status(session, of_map);
-        } else {
+        } else if (!cli_fail_foreign(session, path)) {
             cli_fail(session, status == BO_FORMAT ? "%s; supported: %s" : "%s",
                      words ? words : bo_status_string(status),
                      "kernel machines (bochner fit --out), embeddings (bochner embed --save), feature maps (bochner "

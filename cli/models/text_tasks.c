@@ -51,6 +51,35 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
+static bool starts_with(const char *path, const char *magic)
+{
+    char start[8] = "";
+    FILE *file = fopen(path, "rb");
+    const size_t length = strlen(magic);
+    const bool same = file && fread(start, 1, length, file) == length && memcmp(start, magic, length) == 0;
+    if (file) fclose(file);
+    return same;
+}
+
+bool cli_fail_foreign(cli_session *session, const char *path)
+{
+    struct stat about;
+    bo_conversion *conversion = NULL;
+    bo_conversion_info info = {.format = "GGUF"};
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+    const bool gguf = starts_with(path, "GGUF"); /* also if it is damaged; old llama2.c files have no magic number */
+    const bool opened =
+        !gguf && bo_conversion_open(session->context, &(bo_convert_desc){.from = path}, &conversion) == BO_OK;
+    if (!gguf && !opened) return false;
+    if (opened) bo_conversion_describe(conversion, &info);
+    char *word = cli_quoted_word(path);
+    cli_fail(session, "%s is a %s model, which must be converted first: bochner convert %s --out DIR", path,
+             info.format, word);
+    free(word);
+    bo_conversion_close(conversion);
+    return true;
+}
+
 int cli_fail_model(cli_session *session, const char *path, bo_status status)
 {
     struct stat about;
@@ -67,10 +96,14 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
         return cli_fail(session, "%s: not a model folder: it has no config.json; bochner train --out DIR writes one",
                         path);
     if (status != BO_FORMAT || folder) return cli_fail_status(session, status);
-    return cli_fail(session,
-                    "%s; supported: a folder written by bochner train or Hugging Face, or a text model in one "
-                    ".safetensors file",
-                    bo_context_error(session->context));
+    char *words = strdup(bo_context_error(session->context));
+    if (!cli_fail_foreign(session, path))
+        cli_fail(session,
+                 "%s; supported: a folder written by bochner train or Hugging Face, or a text model in one "
+                 ".safetensors file",
+                 words ? words : bo_status_string(status));
+    free(words);
+    return CLI_FAILED;
 }
 
 /* ---- lines of standard input ------------------------------------------------------------------------------------- */

@@ -17,6 +17,9 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
 /* Reports the number of truncated texts, if there are any, and whether --context can avoid it. */
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
+/* If the file is a model of another program that bochner convert reads, prints that it must be converted and returns true.
+ * To be called after a failure, because it replaces the error message of the context. */
+bool cli_fail_foreign(cli_session *session, const char *path);
 /* Prints why a model could not be loaded from this path, and which files hold models. Returns CLI_FAILED. */
 int cli_fail_model(cli_session *session, const char *path, bo_status status);
 

@@ -1,6 +1,7 @@
 /* The sources of the options of `bochner train`: the folder of a resumed run, --config and the command line; and the file
  * train.json that stores them. */
 #include "../common/output.h"
+#include "../common/streams.h"
 #include "train.h"
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static cli_parsed parse_file(cli_train_words *words, int which, const char *path
     if (parsed != CLI_PARSED) return parsed;
     rename_words(words->stored_count[which], words->stored[which]);
     parsed = parse(words->stored_count[which], words->stored[which], words);
-    if (parsed != CLI_PARSED) fprintf(stderr, "bochner train: the option is in %s\n", path);
+    if (parsed != CLI_PARSED) cli_streams_print("bochner train: the option is in %s\n", path);
     return parsed;
 }
 
@@ -132,7 +133,7 @@ static bool write_kept(cli_session *session, const cli_train_options *now, const
     snprintf(path, sizeof path, "%s/%s", folder, KEPT);
     if (!cli_output_text(session, &output, path)) return false;
     if (cli_config_print(output.file, &cli_train_usage, now, common)) return cli_output_commit(session, &output);
-    fprintf(stderr, "bochner train: %s: %s\n", path, strerror(errno));
+    cli_streams_print("bochner train: %s: %s\n", path, strerror(errno));
     cli_output_abandon(&output);
     return false;
 }

@@ -93,7 +93,9 @@ static bo_status set_text(bo_context *context, bo_chat_template *chat, const cha
         return bo_fail(context, BO_UNSUPPORTED, "%s: %zu bytes, expected at most %d", chat->where, length,
                        BO_JINJA_SOURCE);
     const size_t bad = bad_byte(text, length);
-    if (bad < length) return bo_fail(context, BO_FORMAT, "%s: byte %zu is not UTF-8 text", chat->where, bad);
+    if (bad < length)
+        return bo_fail(context, BO_FORMAT, "%s: byte %zu is %s", chat->where, bad,
+                       text[bad] ? "not UTF-8 text" : "NUL, which is not supported");
     chat->arena.context = context;
     const bo_status status = bo_jinja_parse(&chat->arena, chat->where, text, length, &chat->tree);
     chat->arena.context = NULL;

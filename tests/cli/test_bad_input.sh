@@ -143,4 +143,17 @@ fails 1 "newer.model|newer|9" "$BOCHNER" predict newer.model train.csv
 fails 1 "no folder" "$BOCHNER" fit train.csv --features 64 --out nowhere/price.model
 fails 1 "it is a folder" "$BOCHNER" fit train.csv --features 64 --out "$work"
 fails 1 "no folder" "$BOCHNER" predict good.model train.csv --out nowhere/p.csv
+
+# Control characters of files and arguments do not reach the terminal; other characters do.
+escape=$(printf '\033')
+mkdir evil
+printf '{"model_type": "\\u001b[31mevil\\u009b2J\\u00e9\\r\\u007f"}' >evil/config.json
+fails 1 "found \\x1b[31mevil\\x9b2J$(printf '\303\251')\\x0d\\x7f" "$BOCHNER" generate evil --prompt a
+fails 2 "\\x1b[31m" "$BOCHNER" "${escape}[31m"
+fails 2 "\\x1b[31m" "$BOCHNER" fit train.csv "--${escape}[31m"
+fails 2 "\\x1b[31m" "$BOCHNER" fit train.csv --features "${escape}[31m"
+fails 1 "\\x1b[31m" "$BOCHNER" info "${escape}[31m"
+printf '{"\\u001b[31m": {}}' >evil.json
+fails 2 "\\x1b[31m" "$BOCHNER" train --data train.csv --out talk --config evil.json
+grep -q "$escape" err && complain "a control character in a message: $(cat -v err)"
 finish

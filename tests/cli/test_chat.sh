@@ -112,7 +112,8 @@ printf 'the cat?\nthe cow?\nthe dog?\nthe hen?\nthe cat?\n' >many
 grep -q -e "--forget" err || complain "no advice for a full context: $(cat err)"
 "$BOCHNER" chat exact --greedy --tokens 8 --forget --json <many >out 2>err || complain "--forget: $(cat err)"
 expect "answers with --forget" "$(wc -l <out)" == 5
-grep -q "dropped" err || complain "--forget drops silently: $(cat err)"
+grep -q "dropped, and the others are read again" err || complain "--forget drops silently: $(cat err)"
+grep -q "the template renders" err && complain "--forget blames the template: $(cat err)"
 fails 1 "context holds|shorter message" "$BOCHNER" chat model --context 20 --forget --quiet <<'END'
 a message that is longer than the context
 END
@@ -143,6 +144,38 @@ grep -q "line 2.*not UTF-8" err || complain "bytes: $(cat err)"
 fails 1 "variables" "$BOCHNER" chat model --variables '[1]' --quiet <<'END'
 x
 END
+for variables in '{bad' '[1]' '{} x' '{"a": "\u0000"}'; do
+    fails 1 "--variables: " "$BOCHNER" chat model --variables "$variables" --quiet </dev/null
+    fails 1 "--variables: " "$BOCHNER" chat model --variables "$variables" --render --quiet <one.jsonl
+done
+
+# NUL is refused wherever a text may have it: no message is cut there.
+nul() {
+    "$BOCHNER" chat model --greedy --tokens 2 --quiet "$@" <nul.in >out 2>err && complain "NUL is accepted: $*"
+    grep -q "NUL, which is not supported" err || complain "NUL: $*: $(cat err)"
+}
+printf 'ok\na\0b\n' >nul.in
+nul --json
+grep -q "line 2 of standard input: byte 1 is NUL" err || complain "NUL: $(cat err)"
+expect "answers before NUL" "$(wc -l <out)" == 1
+printf ' \0\n/exit\0\n' >nul.in
+nul
+printf '[]\n[{"role": "user", "content": "a\\\\u0000\\u0000b"}]\n' >nul.in
+nul --render
+grep -q "line 2 of standard input" err || complain "NUL: $(cat err)"
+printf '\0[{"role": "user", "content": "a"}]\n' >nul.in
+nul --render
+printf '[{"role": "user", "content": "a\\\\u0000"}]\n' | "$BOCHNER" chat model --render --quiet >out 2>err ||
+    complain "an escaped backslash before u0000 is no NUL: $(cat err)"
+printf 'a\0b' >nul.jinja
+echo a >nul.in
+nul --template nul.jinja
+for text in 'a\\u0000b' 'a\0b'; do
+    printf '{"drawn": "0", "messages": [{"role": "user", "content": "'"$text"'"}], "ids": []}' >nul.json
+    { printf 'bochner-chat 1 %d 0\n' "$(wc -c <nul.json)" && cat nul.json; } >nul.chat
+    nul --state nul.chat
+    grep -q "nul.chat" err || complain "the file with NUL is not named: $(cat err)"
+done
 fails 1 "missing.jinja" "$BOCHNER" chat model --template missing.jinja --quiet </dev/null
 fails 1 "nowhere" "$BOCHNER" chat nowhere --template plain.jinja --quiet </dev/null
 fails 2 "folder" "$BOCHNER" chat

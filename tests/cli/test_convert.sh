@@ -57,6 +57,22 @@ fails 2 "--dtype" "$BOCHNER" convert model.gguf --out five --dtype int8
 fails 1 "No such file" "$BOCHNER" convert absent.gguf --out five
 fails 1 "a GGUF file has its own tokenizer" "$BOCHNER" convert model.gguf --tokenizer tokenizer.bin --out five
 
+# other commands tell to convert a file, also a damaged one
+{ printf GGUF; zeros 4; } >"a b.gguf"
+echo '{{ messages }}' >any.jinja
+# foreign FORMAT FILE QUOTED_FILE
+foreign() {
+    advice="$2 is a $1 model|bochner convert $3 --out DIR"
+    fails 1 "$advice" "$BOCHNER" generate "$2" --prompt a
+    fails 1 "$advice" "$BOCHNER" eval "$2" --data any.jinja
+    fails 1 "$advice" "$BOCHNER" chat "$2" </dev/null
+    fails 1 "$advice" "$BOCHNER" chat "$2" --template any.jinja </dev/null
+    fails 1 "$advice" "$BOCHNER" info "$2"
+}
+foreign GGUF model.gguf model.gguf
+foreign GGUF "a b.gguf" "'a b.gguf'"
+foreign "llama2.c version 0" model.bin model.bin
+
 # damaged files
 head -c 1000 model.gguf >short.gguf
 fails 1 "short.gguf: |truncated" "$BOCHNER" convert short.gguf --out five
