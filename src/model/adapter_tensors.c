@@ -424,26 +424,42 @@ static bo_status take_all(const taking *t)
     return take_whole(t);
 }
 
-/* Earlier versions of Bochner wrote adapters of every family with the names of Bochner's layers. */
-static bo_family family_of(const bo_model *model, const bo_tensors *file)
+/* True if the file has the A of every module. */
+static bool holds_all(const bo_tensors *file, const bo_adapter_list *list)
 {
-    bo_weights *weights = bo_adapter_weights(model);
-    bo_lora_site site;
-    for (size_t i = 0; i < bo_weights_count(weights); i++) {
-        char name[BO_ADAPTER_NAME], layer[BO_ADAPTER_NAME];
-        if (!bo_lora_site_at(weights, i, &site)) continue;
-        snprintf(layer, sizeof layer, "%.*s", (int)(strlen(site.weight->name) - strlen(".weight")), site.weight->name);
-        name_of(layer, "A", name);
-        return bo_tensors_find(file, name) ? BO_FAMILY_BOCHNER : model->family;
+    for (size_t i = 0; i < list->module_count; i++) {
+        char name[BO_ADAPTER_NAME];
+        name_of(list->modules[i].name, "A", name);
+        if (!bo_tensors_find(file, name)) return false;
     }
-    return model->family;
+    return true;
+}
+
+/* Lists the modules of the model's family. Earlier versions of Bochner wrote adapters of every family with the names of
+ * Bochner's layers. Families share some of these names, such as q_proj, so one name does not tell: a file is of an
+ * earlier version if it lacks a module of the family and has every layer of Bochner. */
+static bo_status list_modules(taking *t)
+{
+    bo_adapter_list earlier;
+    t->family = t->model->family;
+    BO_TRY(bo_adapter_list_make(t->context, t->model, t->family, &t->list));
+    if (t->config || t->family == BO_FAMILY_BOCHNER || holds_all(t->file, &t->list)) return BO_OK;
+    const bo_status status = bo_adapter_list_make(t->context, t->model, BO_FAMILY_BOCHNER, &earlier);
+    if (status != BO_OK || !holds_all(t->file, &earlier)) {
+        bo_adapter_list_free(&earlier);
+        if (status != BO_OK) bo_adapter_list_free(&t->list);
+        return status;
+    }
+    bo_adapter_list_free(&t->list);
+    t->list = earlier;
+    t->family = BO_FAMILY_BOCHNER;
+    return BO_OK;
 }
 
 bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file, const bo_adapter_config *config)
 {
     taking t = {.context = context, .model = model, .file = file, .config = config};
-    t.family = config ? model->family : family_of(model, file);
-    BO_TRY(bo_adapter_list_make(context, model, t.family, &t.list));
+    BO_TRY(list_modules(&t));
     const bo_status status = take_all(&t);
     bo_adapter_list_free(&t.list);
     return status;

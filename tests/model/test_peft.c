@@ -4,6 +4,7 @@
 #include "io/json.h"
 #include "io/tensors.h"
 #include "model/adapter.h"
+#include <dirent.h>
 
 enum { RANK = 3, MOST = 64 };
 
@@ -137,6 +138,86 @@ static void shared_modules(void **state)
             bo_model_destroy(again);
             bo_model_destroy(model);
         }
+}
+
+/* Renames the tensors of an adapter to the names of Bochner's layers, as earlier versions wrote them. */
+static void write_as_earlier(bo_context *context, const places *p, const bo_model *model)
+{
+    bo_tensors *file;
+    bo_file_tensor tensors[MOST];
+    char names[MOST][200];
+    size_t count = 0;
+    assert_ok(context, bo_tensors_open(context, p->tensors, &file));
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        bo_lora_site site;
+        if (!bo_lora_site_at(model->weights, i, &site)) continue;
+        for (int b = 0; b < 2; b++, count++) {
+            const bo_weight *part = b ? site.b : site.a;
+            assert_true(count < MOST);
+            snprintf(names[count], sizeof names[count], "base_model.model.%.*s.lora_%c.weight",
+                     (int)(strlen(site.weight->name) - strlen(".weight")), site.weight->name, b ? 'B' : 'A');
+            tensors[count] = (bo_file_tensor){.name = names[count],
+                                              .dtype = BO_F32,
+                                              .rank = 2,
+                                              .shape = {part->rows, part->columns},
+                                              .data = part->data,
+                                              .bytes = numbers_of(part) * sizeof(float)};
+        }
+    }
+    char digest[32];
+    snprintf(digest, sizeof digest, "%s", bo_tensors_meta(file, "bochner.base"));
+    bo_tensors_close(file);
+    const bo_meta metas[] = {{"format", "pt"},
+                             {"bochner.init", "zero"},
+                             {"bochner.base", digest},
+                             {"bochner.targets", model->adapter->lora.targets}};
+    assert_ok(context, bo_tensors_write(context, p->tensors, tensors, count, metas, sizeof metas / sizeof *metas));
+}
+
+static void assert_reads(bo_context *context, const places *p, const bo_model *model, const char *name)
+{
+    bo_model *again;
+    if (bo_model_load_adapted(context, p->adapter, &again) != BO_OK)
+        fail_msg("%s: %s", name, bo_context_error(context));
+    assert_int_equal(bo_model_weights(again), bo_model_weights(model));
+    if (count_other(model, again)) fail_msg("%s: the adapter differs", name);
+    bo_model_destroy(again);
+}
+
+/* Adapters of every family in tests/data/families. Families share some names of layers with Bochner, such as q_proj in
+ * phi, whose other names differ. */
+static void every_family(void **state)
+{
+    static const char *const targets[] = {"all", "q_proj,o_proj", "v_proj,down_proj"};
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    places p = places_in(folder);
+    const char *source = getenv("BOCHNER_SOURCE");
+    char families[512];
+    size_t found = 0;
+    snprintf(families, sizeof families, "%s/tests/data/families", source ? source : ".");
+    DIR *all = opendir(families);
+    assert_non_null(all);
+    for (const struct dirent *entry; (entry = readdir(all));) {
+        char base[1024];
+        if (entry->d_name[0] == '.') continue;
+        snprintf(base, sizeof base, "%s/%s", families, entry->d_name);
+        for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+            const bo_lora_desc lora = {.rank = RANK, .alpha = 5, .targets = targets[i], .seed = 2, .base = base};
+            bo_model *model;
+            assert_ok(context, bo_model_load(context, base, &model));
+            assert_ok(context, bo_model_adapt(context, model, &lora));
+            move_adapters(model);
+            assert_ok(context, bo_model_save(context, model, p.adapter));
+            assert_reads(context, &p, model, entry->d_name);
+            write_as_earlier(context, &p, model);
+            assert_reads(context, &p, model, entry->d_name);
+            bo_model_destroy(model);
+        }
+        found++;
+    }
+    closedir(all);
+    assert_true(found >= 20);
 }
 
 static void config_of_shared(void **state)
@@ -278,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(shared_modules, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(every_family, test_setup, folders_teardown),
         cmocka_unit_test_setup_teardown(config_of_shared, test_setup, folders_teardown),
         cmocka_unit_test_setup_teardown(settings, test_setup, folders_teardown),
         cmocka_unit_test_setup_teardown(refusals, test_setup, folders_teardown),
