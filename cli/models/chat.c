@@ -294,32 +294,13 @@ static int run(cli_chat_job *job)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* --state must not name a file of the model. */
-static int check_state(const cli_chat_options *o, const char *folder)
-{
-    static const char *const files[] = {
-        "", "/config.json", "/model.safetensors", "/tokenizer.json", "/tokenizer_config.json", "/chat_template.jinja"};
-    for (size_t i = 0; i < CLI_COUNT_OF(files); i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s%s", folder, files[i]);
-        const cli_path output = {"state", o->state}, input = {NULL, path};
-        const int status = cli_paths_apart("chat", &output, 1, &input, 1);
-        if (status != CLI_DONE) return status;
-    }
-    return CLI_DONE;
-}
-
 static int chat(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const cli_chat_options *o = options;
     if (arguments->count != 1)
         return cli_wrong_use("chat", "expected one model folder, found %zu arguments", arguments->count);
-    if (o->greedy && (o->temperature > 0 || o->top_k || o->top_p > 0))
-        return cli_wrong_use("chat", "--greedy chooses the most likely token; leave out --%s",
-                             o->temperature > 0 ? "temperature"
-                             : o->top_k         ? "top-k"
-                                                : "top-p");
-    const int checked = check_state(o, arguments->items[0]);
+    int checked = cli_sampling_check("chat", &o->sampling);
+    if (checked == CLI_DONE) checked = cli_outside_model("chat", "state", o->state, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open(&session, "chat", common, false)) return CLI_FAILED;
@@ -349,15 +330,6 @@ static const cli_option rows[] = {
     FLAG("render", cli_chat_options, render,
          "print the text that the model would read for each line of standard input, a JSON list of messages, and "
          "generate nothing"),
-    SECTION("Sampling"),
-    REAL_OR_AUTO("temperature", cli_chat_options, temperature, "sampling temperature", .otherwise = "1"),
-    COUNT("top-k", "K", cli_chat_options, top_k, "sample from the K most likely tokens", .low = 1, .otherwise = "all"),
-    REAL("top-p", "P", cli_chat_options, top_p,
-         "sample from the smallest set of most likely tokens with total probability P", .low = 0.0001, .high = 1,
-         .otherwise = "all"),
-    REAL("repetition-penalty", "X", cli_chat_options, repetition_penalty,
-         "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100, .otherwise = "1: no penalty"),
-    FLAG("greedy", cli_chat_options, greedy, "always choose the most likely token"),
     SECTION("Model"),
     CHOICE("weights", "HOW", cli_chat_options, weights, bo_storage_name,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
@@ -376,7 +348,7 @@ const cli_usage cli_chat_usage = {
     .examples = "  bochner chat model --system 'Answer in one sentence.' --temperature 0.7\n"
                 "  bochner chat model --state talk.chat\n"
                 "  echo 'What is a kernel?' | bochner chat model --greedy --json\n",
-    .groups = {{rows, 0}},
+    .groups = {{rows, 0}, {cli_sampling_rows, offsetof(cli_chat_options, sampling)}},
     .essential = {"system", "tokens", "state", "forget", "template", "temperature", "top-k", "top-p", "greedy",
                   "weights", "seed", "json"},
 };

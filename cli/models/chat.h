@@ -3,6 +3,7 @@
 #define CLI_MODELS_CHAT_H
 
 #include "../common/cli.h"
+#include "sampling.h"
 
 /* Messages; texts are owned. */
 typedef struct cli_messages {
@@ -37,9 +38,9 @@ typedef struct cli_chat_options {
     cli_given was_given;
     const char *system, *state, *template, *variables;
     cli_list stops;
-    size_t tokens, top_k, context;
-    double temperature, top_p, repetition_penalty;
-    bool greedy, forget, render;
+    size_t tokens, context;
+    bool forget, render;
+    cli_sampling_options sampling;
     bo_storage weights;
 } cli_chat_options;
 

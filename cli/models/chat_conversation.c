@@ -235,13 +235,7 @@ static bool make_sampler(cli_chat_job *job, bo_sampler **out)
 {
     enum { WINDOW = 64 };
     const cli_chat_options *o = job->options;
-    const bo_sampler_desc desc = {.temperature = o->temperature,
-                                  .top_k = o->top_k,
-                                  .top_p = o->top_p,
-                                  .repetition_penalty = o->repetition_penalty,
-                                  .greedy = o->greedy,
-                                  .window = WINDOW,
-                                  .seed = job->session->common.seed};
+    const bo_sampler_desc desc = cli_sampling_desc(&o->sampling, job->session->common.seed);
     if (!ok(job, bo_sampler_create(job->session->context, &desc, out))) return false;
     bo_sampler_set_drawn(*out, job->drawn);
     for (size_t i = job->read.count > WINDOW ? job->read.count - WINDOW : 0; i < job->read.count; i++)
