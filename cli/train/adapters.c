@@ -22,10 +22,10 @@ const cli_option cli_train_lora_rows[] = {
     END_OF_OPTIONS,
 };
 
-/* With adapters, model and tokenizer come from --init. */
+/* With adapters, model and tokenizer come from --init; --context is the length of the sequences. */
 int cli_train_check_lora(const cli_train_options *o)
 {
-    static const char *const rank[] = {"lora", NULL}, *const shared[] = {"init", "freeze", NULL};
+    static const char *const rank[] = {"lora", NULL}, *const shared[] = {"init", "freeze", "context", NULL};
     const cli_option *part = cli_train_given(cli_train_lora_rows, &o->lora, rank);
     if (!o->lora.rank) return part ? cli_wrong_use("train", "--%s needs --lora RANK", part->name) : CLI_DONE;
     if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs a model: give --init DIR");
@@ -38,12 +38,30 @@ int cli_train_check_lora(const cli_train_options *o)
     return cli_wrong_use("train", "--lora does not change the model of --init; leave out --%s", found->name);
 }
 
+/* The memory of training grows with the length of the sequences, and a text must be longer than one. */
+size_t cli_train_window(const cli_train_job *job)
+{
+    enum { MOST = 1024 };
+    if (!job->options->lora.rank) return 0;
+    const size_t context = bo_model_describe(job->model)->context;
+    return job->options->context ? job->options->context : context < MOST ? context : MOST;
+}
+
+static bool fits_context(const cli_train_job *job)
+{
+    const size_t wanted = job->options->context, most = bo_model_describe(job->model)->context;
+    if (wanted <= most) return true;
+    cli_fail(job->session, "--context: with --lora, expected at most %zu, the context of %s, found %zu", most,
+             job->options->init, wanted);
+    return false;
+}
+
 /* Adapters are added to the model of --init itself, also when a run is resumed. */
 static bool open_init(cli_train_job *job)
 {
     if (!job->options->init) return true;
     return cli_train_ok(job, bo_model_load(job->session->context, job->options->init, &job->model)) &&
-           job->kind->accepts(job, job->model);
+           job->kind->accepts(job, job->model) && fits_context(job);
 }
 
 static bo_status adapt(cli_train_job *job)
@@ -55,7 +73,8 @@ static bo_status adapt(cli_train_job *job)
                                .init = o->init,
                                .data = job->train,
                                .seed = job->session->common.seed,
-                               .base = job->options->init};
+                               .base = job->options->init,
+                               .window = cli_train_window(job)};
     return bo_model_adapt(job->session->context, job->model, &desc);
 }
 

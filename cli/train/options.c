@@ -81,8 +81,9 @@ const cli_option cli_train_shape_rows[] = {
           .high = 1 << 16, .otherwise = "the value of --heads"),
     COUNT("context", "N", cli_train_options, context,
           "tokens per sequence. With --task, maximum tokens per text; longer texts are truncated, or refused for "
-          "--task translate",
-          .low = 1, .high = 1 << 30, .otherwise = "the preset's; with --task, from the longest text"),
+          "--task translate. With --lora, at most the context of --init, which stays as it is",
+          .low = 1, .high = 1 << 30,
+          .otherwise = "the preset's; with --task, from the longest text; with --lora, that of --init, at most 1024"),
     CHOICE("mixer", "KIND", cli_train_options, mixer, bo_mixer_name, "layer in which tokens interact",
            .otherwise = "attention"),
     CHOICE("ssm", "KIND", cli_train_options, ssm, bo_ssm_name, "for --mixer ssm: structure of the state transition",

@@ -227,6 +227,8 @@ bool cli_train_open_model(cli_train_job *job); /* an `open`: tokenizer, --init, 
 bool cli_train_open_text(cli_train_job *job);  /* the same without the model */
 /* The preset or the model of --init, changed by the options. The tokenizer must be open. */
 bo_model_desc cli_train_describe_model(const cli_train_job *job);
+/* Returns the tokens per training sequence of adapters; 0: no adapters, and the context of the model (adapters.c). */
+size_t cli_train_window(const cli_train_job *job);
 
 /* Messages (report.c). */
 bool cli_train_plan(cli_train_job *job); /* prints the plan; false: it does not fit into memory */

@@ -50,7 +50,8 @@ typedef struct bo_lora_desc {
     size_t sequences;      /**< GRADIENT: number of windows of the corpus (default: 32) */
     uint64_t seed;         /**< seed of the initial values */
     const char *base;      /**< folder or file of the base, which the files of the adapter name; or NULL */
-    uint64_t reserved[4];  /**< must be zero */
+    size_t window;         /**< GRADIENT: tokens per window, at most the context (default: the context of the model) */
+    uint64_t reserved[3];  /**< must be zero */
 } bo_lora_desc;
 
 /** Adds adapters to a model in memory and freezes all other weights except those in `whole`.

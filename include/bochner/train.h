@@ -120,7 +120,10 @@ typedef struct bo_trainer_desc {
     /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
      * which it ended. */
     bool stateful;
-    uint64_t reserved[1]; /**< must be zero */
+    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which stays
+     * as it is (default: the context of the model). */
+    size_t window;
+    uint64_t reserved[4]; /**< must be zero */
 } bo_trainer_desc;
 
 /** A trainer. */

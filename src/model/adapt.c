@@ -64,6 +64,9 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lora
     if (desc->rank < 1) return bo_fail(context, BO_INVALID, "lora: expected a rank of at least 1, found 0");
     if (!(desc->alpha >= 0 && isfinite(desc->alpha)))
         return bo_fail(context, BO_INVALID, "lora: expected an alpha of at least 0, found %g", desc->alpha);
+    if (desc->window > model->desc.context)
+        return bo_fail(context, BO_INVALID, "lora: window: expected at most %zu, the context of the model, found %zu",
+                       model->desc.context, desc->window);
     if ((unsigned)desc->init >= BO_LORA_INIT_COUNT)
         return bo_fail(context, BO_INVALID, "lora: unknown initialization %d", (int)desc->init);
     if (desc->init == BO_LORA_INIT_GRADIENT && !desc->data)
@@ -107,7 +110,7 @@ static bo_status run_windows(bo_context *context, bo_model *model, const window 
 /* Computes the gradients of the mean loss over some windows of the text. */
 static bo_status take_gradients(bo_context *context, bo_model *model, const bo_lora_desc *desc)
 {
-    const size_t rows = model->desc.context;
+    const size_t rows = desc->window ? desc->window : model->desc.context;
     bo_weights *weights = model->weights;
     window w = {.batches = {.corpus = desc->data, .context = rows, .seed = desc->seed}};
     w.batches.batch = desc->sequences ? desc->sequences : SEQUENCES;

@@ -1,12 +1,12 @@
-/* Language modeling as a task: a model learns to predict the next token of a text. Items are windows as long as the
- * model's context. */
+/* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the
+ * text. */
 #include <assert.h>
 #include "models.h"
 #include "states.h"
 
 /* Buffers for the batch of one graph run, in host memory. */
 typedef struct language_batch {
-    int32_t *tokens, *targets, *positions; /* micro_batch x context each */
+    int32_t *tokens, *targets, *positions; /* micro_batch x window each */
     size_t *lengths;                       /* lengths of the runs of documents; NULL: each window is one run */
     size_t room;                           /* capacity in runs */
 } language_batch;
@@ -24,11 +24,17 @@ static const bo_model *model_of(const bo_train_task *task)
     return task->desc->model;
 }
 
+/* Tokens per sequence. */
+static size_t window_of(const bo_trainer_desc *desc)
+{
+    return desc->window ? desc->window : desc->model->desc.context;
+}
+
 static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 {
     const bo_trainer_desc *desc = task->desc;
     return (bo_batches_desc){.corpus = desc->train,
-                             .context = desc->model->desc.context,
+                             .context = window_of(desc),
                              .batch = desc->batch,
                              .part = rank,
                              .parts = desc->ranks ? (size_t)desc->ranks->size : 1,
@@ -41,7 +47,7 @@ static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 
 static size_t most_runs(const bo_trainer_desc *desc, size_t micro_batch)
 {
-    return desc->documents ? micro_batch * (1 + desc->model->desc.context / 16) : 0;
+    return desc->documents ? micro_batch * (1 + window_of(desc) / 16) : 0;
 }
 
 static bo_train_states_desc states_of(const bo_trainer_desc *desc, size_t micro_batch)
@@ -119,11 +125,15 @@ static bo_status read_state(bo_context *context, bo_train_task *task, const char
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
+    const size_t most = model_of(task)->desc.context;
     if (model_of(task)->desc.task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID,
                        "training: a model with task %s is trained on labeled texts (%s), not on a corpus",
                        bo_model_task_name(model_of(task)->desc.task),
                        model_of(task)->desc.task == BO_MODEL_TASK_TRANSLATE ? "translations" : "labels");
+    if (batches.context > most)
+        return bo_fail(context, BO_INVALID, "window: expected at most %zu, the context of the model, found %zu", most,
+                       batches.context);
     BO_TRY(bo_train_model_check(context, task));
     BO_TRY(check_states(context, task->desc));
     return bo_batches_check(context, &batches);
@@ -133,8 +143,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 
 static double item_bytes(const bo_train_task *task)
 {
-    const bo_model_desc *d = &model_of(task)->desc;
-    return (double)d->context * bo_train_model_row_bytes(task, d->layers);
+    return (double)window_of(task->desc) * bo_train_model_row_bytes(task, model_of(task)->desc.layers);
 }
 
 static bo_status make_batch(bo_context *context, language_batch *batch, const bo_model_graph_desc *graph)
@@ -150,7 +159,7 @@ static bo_status make_batch(bo_context *context, language_batch *batch, const bo
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
 {
     language_task *own = (language_task *)task;
-    const size_t window = model_of(task)->desc.context;
+    const size_t window = window_of(task->desc);
     const bo_model_graph_desc desc = {
         .rows = micro_batch * window,
         .tokens = window,
@@ -209,7 +218,7 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     const bo_trainer_desc *desc = task->desc;
     /* with carried states, the text is one window */
     const uint64_t all = bo_corpus_tokens(desc->valid), most = desc->eval_tokens;
-    const size_t window = desc->stateful ? (size_t)(most && most < all ? most : all) : 0;
+    const size_t window = desc->stateful ? (size_t)(most && most < all ? most : all) : window_of(desc);
     BO_TRY(bo_model_evaluate(context, desc->model, desc->valid, window, most, &found));
     out->loss = found.loss;
     out->metric = found.bits_per_byte;
@@ -220,7 +229,8 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
 static bo_status plan(bo_context *context, const bo_train_task *task, bo_training_cost *out)
 {
     size_t session;
-    BO_TRY(bo_session_estimate(context, model_of(task), NULL, &out->state_bytes, &session));
+    const bo_session_desc desc = {.capacity = window_of(task->desc)};
+    BO_TRY(bo_session_estimate(context, model_of(task), &desc, &out->state_bytes, &session));
     out->all_bytes += session;
     if (task->desc->stateful) {
         const bo_train_states_desc states = states_of(task->desc, out->micro_batch);
@@ -241,6 +251,7 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
     /* omitted for the default, so that runs of earlier versions can be resumed */
     if (desc->stateful) bo_train_setting_number(text, "state_windows", (double)task->windows);
+    if (window_of(desc) != desc->model->desc.context) bo_train_setting_number(text, "window", (double)window_of(desc));
 }
 
 static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
@@ -282,7 +293,7 @@ bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo
                                 .weights = desc->model->weights,
                                 .metric = "bits_per_byte",
                                 .files = bo_train_model_files(desc->model),
-                                .units = desc->model->desc.context * windows,
+                                .units = window_of(desc) * windows,
                                 .windows = windows,
                                 .state_file = desc->stateful ? BO_TRAIN_STATES_FILE : NULL,
                                 .evaluates = desc->valid != NULL};

@@ -54,6 +54,25 @@ fails 1 "cannot be resumed with a different lora_rank" "$BOCHNER" train --resume
 fails 1 "cannot be resumed with a different lora_alpha" "$BOCHNER" train --resume --out again --lora-alpha 3 --quiet
 fails 1 "cannot be resumed with a different model" "$BOCHNER" train --resume --out again --lora-targets q_proj --quiet
 
+# --context is the length of the sequences; the model keeps its own.
+head -n 1 other.txt >short.txt
+for init in zero gradient; do
+    r="--data short.txt --init base --lora 2 --lora-init $init --batch 2 --steps 3 --valid-fraction 0 --quiet"
+    fails 1 "one sequence needs|33" "$BOCHNER" train $r --out never
+    succeeds "$BOCHNER" train $r --out short-$init --context 8 --json
+    [ "$(field out tokens)" = 48 ] || complain "$init: 3 x 2 x 8 tokens: $(cat out)"
+done
+succeeds "$BOCHNER" info short-zero
+grep -q "^Context  *32 tokens" out || complain "the context of the model: $(cat out)"
+fails 1 "cannot be resumed with a different window" "$BOCHNER" train --resume --out short-zero --context 4 --quiet
+fails 1 "--context: with --lora, expected at most 32|found 33" "$BOCHNER" train $r --out never --context 33
+# A long context is not the default.
+succeeds "$BOCHNER" train --data text.txt --out long --layers 1 --width 8 --heads 1 --features 4 --context 2048 \
+    --batch 1 --steps 1 --valid-fraction 0 --quiet
+succeeds "$BOCHNER" train --data text.txt --init long --lora 2 --batch 1 --steps 1 --valid-fraction 0 --out long-lora \
+    --quiet --json
+[ "$(field out tokens)" = 1024 ] || complain "the default: 1024 tokens: $(cat out)"
+
 # Invalid combinations.
 t="$BOCHNER train --data other.txt --out never --steps 5 --quiet"
 fails 2 "--lora needs" $t --lora 2
@@ -70,6 +89,8 @@ l="--task classify --data labels.tsv --valid-fraction 0 --quiet"
 fails 1 "task of base is language|--task classify --init base --freeze model" "$BOCHNER" train $l --init base --lora 2 --out never
 succeeds "$BOCHNER" train $l --init base --freeze model --out says --steps 2
 succeeds "$BOCHNER" train $l --init says --lora 2 --out said --steps 3
+succeeds "$BOCHNER" train $l --init says --lora 2 --out truncated --context 2 --steps 2
+fails 1 "expected at most" "$BOCHNER" train $l --init says --lora 2 --out never --context 4096
 grep -q '"modules_to_save": \["score"\]' said/adapter_config.json || complain "the head is not kept: $(cat said/adapter_config.json)"
 grep -aq '"base_model.model.score.weight"' said/adapter_model.safetensors || complain "the head is not in the adapter's file"
 succeeds "$BOCHNER" train --resume --out said --steps 3 --quiet

@@ -99,10 +99,39 @@ static void goes_on_to_the_same_bits(void **state)
     bo_model_destroy(whole), bo_model_destroy(parted), bo_model_destroy(again);
 }
 
+/* Sequences shorter than the context, which the model keeps. */
+static void trains_on_short_sequences(void **state)
+{
+    runs *r = *state;
+    bo_model *model = adapted(r, "base", BO_LORA_INIT_ZERO);
+    const size_t context = model->desc.context;
+    bo_trainer_desc desc = trainer_of(r, model, "short");
+    bo_trainer *trainer;
+    desc.window = context / 4;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    const bo_training_report *report = bo_trainer_report(trainer);
+    assert_int_equal(report->tokens, report->step * desc.batch * (context / 4));
+    bo_trainer_destroy(trainer);
+    assert_int_equal(model->desc.context, context);
+    desc.resume = true;
+    desc.window = context / 2;
+    assert_fails(r->context, BO_INVALID, "different window", bo_trainer_create(r->context, &desc, &trainer));
+    desc = trainer_of(r, model, NULL);
+    desc.window = context + 1;
+    assert_fails(r->context, BO_INVALID, "window: expected at most", bo_trainer_create(r->context, &desc, &trainer));
+    bo_model_destroy(model);
+    model = runs_model(r, "rfa-gate");
+    const bo_lora_desc lora = {.rank = 4, .init = BO_LORA_INIT_GRADIENT, .data = r->text, .window = context + 1};
+    assert_fails(r->context, BO_INVALID, "lora: window", bo_model_adapt(r->context, model, &lora));
+    bo_model_destroy(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(moves_adapters_alone, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(trains_on_short_sequences, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(goes_on_to_the_same_bits, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
