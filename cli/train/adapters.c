@@ -38,12 +38,12 @@ int cli_train_check_lora(const cli_train_options *o)
     return cli_wrong_use("train", "--lora does not change the model of --init; leave out --%s", found->name);
 }
 
-/* Tokens per sequence: the memory of training grows with it, and a text must be longer. */
+/* The memory of training grows with the length of the sequences, and a text must be longer than one. */
 size_t cli_train_window(const cli_train_job *job)
 {
     enum { MOST = 1024 };
+    if (!job->options->lora.rank) return 0;
     const size_t context = bo_model_describe(job->model)->context;
-    if (!job->options->lora.rank) return context;
     return job->options->context ? job->options->context : context < MOST ? context : MOST;
 }
 

@@ -87,7 +87,7 @@ static void say_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const size_t batch = r->batch ? r->batch : 16, windows = r->state_windows > 1 ? r->state_windows : 1,
-                 context = r->window * windows;
+                 window = r->window ? r->window : bo_model_describe(job->model)->context, context = window * windows;
     char length[256] = "the steps left in the run";
     if (r->steps) {
         const double tokens = (double)r->steps * (double)(batch * context);

@@ -227,7 +227,7 @@ bool cli_train_open_model(cli_train_job *job); /* an `open`: tokenizer, --init, 
 bool cli_train_open_text(cli_train_job *job);  /* the same without the model */
 /* The preset or the model of --init, changed by the options. The tokenizer must be open. */
 bo_model_desc cli_train_describe_model(const cli_train_job *job);
-/* Returns the tokens per training sequence of a language model (adapters.c). */
+/* Returns the tokens per training sequence of adapters; 0: no adapters, and the context of the model (adapters.c). */
 size_t cli_train_window(const cli_train_job *job);
 
 /* Messages (report.c). */
