@@ -126,9 +126,6 @@ static void overview(FILE *out)
         cli_wrap_text(out, examples[i],
                       (cli_wrap){.width = cli_columns(out), .column = 2, .indent = 6, .command = true, .join = " \\"});
     }
-    fputs("\n", out);
-    cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N: ended by signal N.", 0);
-    cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 
 /* Hidden, for the build and for `make docs`: copies standard input and inserts the options. */

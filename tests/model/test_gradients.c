@@ -74,7 +74,7 @@ static void of_every_option(void **state)
         desc.attention_bias = i % 3 ? BO_CHOICE_YES : BO_CHOICE_NO,
         desc.mlp_bias = i % 2 ? BO_CHOICE_YES : BO_CHOICE_NO;
         desc.output_bias = i % 3 == 2 ? BO_CHOICE_NO : BO_CHOICE_AUTO, desc.head_bias = i % 2, desc.untied = i % 4 < 2;
-        desc.embedding_scale = i % 2 ? 2.5 : 0, desc.residual_scale = i == 0 ? 0.6 : 0,
+        desc.embedding_scale = i % 2 ? 2.5 : 0, desc.residual_scale = i == 0 || i == 2 ? 0.6 : 0,
         desc.logit_scale = i > 3 ? 0.7 : 0;
         desc.query_norm = i > 2 ? BO_CHOICE_YES : BO_CHOICE_NO, desc.joint_norm = i % 2,
         desc.local_rope_base = i % 2 * 70;

@@ -30,6 +30,8 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
     int32_t ids[CONTEXT + 1];
     float before[CONTEXT], whole[CONTEXT], same[CONTEXT], pieces[CONTEXT];
     bo_session *session;
+    /* degree-3 multiplies three maps of rounded rows, without a normalizer */
+    const double few_rows = storage != BO_STORAGE_INT4 ? 5e-3 : strcmp(kind, "degree-3") == 0 ? 1e-1 : 5e-2;
     double change = 0;
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, before));
@@ -46,7 +48,7 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
         if (!(fabs((double)whole[i] - (double)same[i]) <= 1e-4))
             fail_msg("%s as %s: loss %zu is %g, of the same numbers in float32 %g", kind, bo_storage_name(storage), i,
                      (double)whole[i], (double)same[i]);
-        if (!(fabs((double)whole[i] - (double)pieces[i]) <= (storage == BO_STORAGE_INT4 ? 1e-1 : 5e-3)))
+        if (!(fabs((double)whole[i] - (double)pieces[i]) <= few_rows))
             fail_msg("%s as %s: loss %zu is %g, in pieces %g", kind, bo_storage_name(storage), i, (double)whole[i],
                      (double)pieces[i]);
     }
