@@ -126,6 +126,15 @@ BO_API bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, cons
  */
 BO_API bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream);
 
+/** The values inside an attention layer, each with one row per token. */
+typedef struct bo_attention_values {
+    bo_value q;           /**< queries, after norm and RoPE: heads x dim columns */
+    bo_value k;           /**< keys, after norm and RoPE: key_heads x dim columns */
+    bo_value v;           /**< values: key_heads x value_dim columns */
+    bo_value out;         /**< output of the heads, before norm and output projection: heads x value_dim columns */
+    uint64_t reserved[4]; /**< zero */
+} bo_attention_values;
+
 /** An attention layer of any kind: projections, norms of q and k, RoPE, gates and parameters as the kind requires them,
  * and an output projection that is added to the residual. */
 typedef struct bo_attention_layer {
@@ -153,7 +162,9 @@ typedef struct bo_attention_layer {
     bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
     double factor;                /**< factor of the summand that is added to the residual (default: 1) */
     const bo_summand_norm *norm;  /**< a norm of that summand; NULL: none */
-    uint64_t reserved[4];         /**< must be zero */
+    /** Filled in when the layer is recorded; the values are kept after a run, for bo_graph_read(). NULL: not wanted. */
+    bo_attention_values *values;
+    uint64_t reserved[4]; /**< must be zero */
 } bo_attention_layer;
 
 /** Records an attention layer.

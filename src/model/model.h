@@ -100,6 +100,7 @@ typedef struct bo_model_graph_desc {
     size_t chosen;                   /* number of chosen rows; 0: 1 */
     bool gradients, checkpoint;      /* see bo_graph_compile_desc; require loss */
     bo_value *stream;                /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
+    bo_attention_values *values;     /* array for the values inside attention, one per layer, which are kept; or NULL */
     bool bfloat16;                   /* see bo_graph_compile_desc */
     bo_attention *const *attentions; /* one per layer, with the same parameters; NULL: those of the model */
     /* For tasks with examples (packs.h): rows and most_sequences refer to the stream of the pack, the following to the

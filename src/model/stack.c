@@ -17,7 +17,8 @@ bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_
                       .mlp_maps = model->mlp_maps,
                       .tokens = desc->tokens,
                       .most_sequences = desc->most_sequences,
-                      .watched = desc->stream};
+                      .watched = desc->stream,
+                      .values = desc->values};
     out->tokens = bo_graph_input(out->graph, "tokens", BO_ELEMENT_INT32, desc->rows, 1);
     if (bo_stack_has_positions(&model->desc))
         out->positions = bo_graph_input(out->graph, "positions", BO_ELEMENT_INT32, desc->rows, 1);
@@ -173,6 +174,7 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     desc.tokens = desc.attention.tokens = s->tokens;
     desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
     desc.source = desc.attention.source = s->source;
+    if (s->values) desc.attention.values = &s->values[layer];
     const bo_norm_layer norm = norm_layer(d);
     const bo_nn_name after = bo_nn_join(prefix, ".post_attention_layernorm");
     const bo_summand_norm summand = {after.text, &norm};

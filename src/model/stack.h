@@ -21,6 +21,7 @@ struct bo_stack {
     bo_value positions;            /* 0: the model has none */
     bo_value reversal;             /* order of rows for layers 1, 3, … (bo_packed_stream); 0: no layer is reversed */
     bo_value *watched;             /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
+    bo_attention_values *values;   /* one per layer, filled in and kept; or NULL */
     /* Records what is added to x between mixer and MLP of a layer; NULL: nothing. `prefix`: that of the layer's
      * weights. */
     bo_value (*between)(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user);

@@ -191,6 +191,14 @@ static void project_qkv(const recorder *r, bo_value *qkv)
 
 /* ---- layer ------------------------------------------------------------------------------------------------------- */
 
+static void keep(bo_graph *graph, const bo_value qkv[3], bo_value out, bo_attention_values *values)
+{
+    *values = (bo_attention_values){.q = qkv[0], .k = qkv[1], .v = qkv[2], .out = out};
+    for (size_t i = 0; i < 3; i++)
+        if (qkv[i]) bo_graph_keep(graph, qkv[i]);
+    bo_graph_keep(graph, out);
+}
+
 bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc)
 {
     recorder r = {graph, prefix, asking->x, asking->keys, desc, bo_attention_describe(desc->attention)};
@@ -212,7 +220,9 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
             attributes.given |= further[i].bit;
             count++;
         }
-    return bo_graph_one(graph, BO_OPERATION_ATTENTION, &attributes, count, inputs);
+    bo_value out = bo_graph_one(graph, BO_OPERATION_ATTENTION, &attributes, count, inputs);
+    if (desc->values) keep(graph, inputs, out, desc->values);
+    return out;
 }
 
 bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
