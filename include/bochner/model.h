@@ -186,6 +186,12 @@ typedef struct bo_model_desc {
     /** LANGUAGE, SOFTMAX and POWER: the first layer with attention.window; earlier layers see all keys. */
     size_t window_first;
     size_t window_period; /**< likewise, every window_period-th layer sees all keys (default: none) */
+    /** LANGUAGE: a second attention, of the layers in kept_layers. heads, dim and similar fields are filled in. A model
+     * that was linearized has here the softmax attention of the model that it was made from, also if no layer keeps it;
+     * window_first, window_period and local_rope_base then refer to this attention. All zero and no kept_layers: none. */
+    bo_attention_desc kept_attention;
+    /** The layers with kept_attention: numbers from 0 and ranges, such as "0,5-7"; NULL or "": none. Copied. */
+    const char *kept_layers;
     uint64_t reserved[4]; /**< must be zero */
 } bo_model_desc;
 
@@ -683,6 +689,55 @@ BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const
  *     false
  */
 BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out);
+
+/* ---- teachers ---------------------------------------------------------------------------------------------------- */
+
+/** What a model with a second attention (kept_attention) learns from its teacher, which is the model with that attention
+ * in all layers and the same weights, without adapters. */
+typedef enum bo_imitation {
+    BO_IMITATION_NONE = 0,      /**< nothing: the loss is that of the text */
+    BO_IMITATION_ATTENTION = 1, /**< in every other layer, what attention adds to the residual stream for the teacher's
+                                     q, k and v: the mean over the layers of the relative squared error */
+    BO_IMITATION_LOGITS = 2     /**< the distribution of the next token: KL divergence */
+} bo_imitation;
+
+/** Measures how well attention imitates its teacher, layer by layer: see BO_IMITATION_ATTENTION.
+ *
+ * @param context         the context
+ * @param model           a language model with kept_attention
+ * @param corpus          the corpus, of at least one window
+ * @param context_tokens  tokens per window; 0: the context of the model
+ * @param most            maximum number of tokens to use, at least one window is used; 0: all
+ * @param[out] errors     one number per layer: the relative squared error of what attention adds to the residual stream;
+ *     NAN for layers in kept_layers
+ * @return BO_OK; BO_INVALID if the model has no second attention or the corpus is shorter than a window; BO_IO if the
+ *     corpus cannot be read
+ */
+BO_API bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus,
+                                    size_t context_tokens, uint64_t most, double *errors);
+
+/** How well two models agree on the next token. */
+typedef struct bo_agreement {
+    uint64_t tokens;      /**< number of positions compared */
+    double greedy;        /**< share of the positions where both find the same token most likely */
+    double divergence;    /**< mean KL divergence of the second model's distribution from the first's, in nats */
+    uint64_t reserved[4]; /**< zero */
+} bo_agreement;
+
+/** Compares the distributions of two models over the windows of a corpus.
+ *
+ * @param context         the context
+ * @param first           a language model, such as a teacher
+ * @param second          a language model with the same vocabulary
+ * @param corpus          the corpus, of at least one window
+ * @param context_tokens  tokens per window; 0: the smaller context of the two models
+ * @param most            maximum number of tokens to use, at least one window is used; 0: all
+ * @param[out] out        the result
+ * @return BO_OK; BO_INVALID if the vocabularies differ or the corpus is shorter than a window; BO_IO if the corpus
+ *     cannot be read
+ */
+BO_API bo_status bo_model_agreement(bo_context *context, const bo_model *first, const bo_model *second,
+                                    const bo_corpus *corpus, size_t context_tokens, uint64_t most, bo_agreement *out);
 
 /* ---- sessions: sizes, scores and states -------------------------------------------------------------------------- */
 

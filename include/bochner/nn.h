@@ -162,7 +162,7 @@ typedef struct bo_attention_layer {
     bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
     double factor;                /**< factor of the summand that is added to the residual (default: 1) */
     const bo_summand_norm *norm;  /**< a norm of that summand; NULL: none */
-    /** Filled in when the layer is recorded; the values are kept after a run, for bo_graph_read(). NULL: not wanted. */
+    /** Filled in when the layer is recorded; bo_graph_keep() keeps a value for bo_graph_read(). NULL: not wanted. */
     bo_attention_values *values;
     uint64_t reserved[4]; /**< must be zero */
 } bo_attention_layer;

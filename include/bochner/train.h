@@ -120,6 +120,11 @@ typedef struct bo_trainer_desc {
     /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
      * which it ended. */
     bool stateful;
+    /** Language models with kept_attention: what they learn from their teacher. ATTENTION trains only the parameters that
+     * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they
+     * adapt. */
+    bo_imitation imitate;
+    double share; /**< imitate LOGITS: share of the teacher's distribution in the loss, in (0, 1] (default: 0.9) */
     /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which stays
      * as it is (default: the context of the model). */
     size_t window;

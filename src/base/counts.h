@@ -35,7 +35,7 @@
 /* bochner/operations.h */
 #define BO_OPERATION_COUNT       (BO_OPERATION_ROUND + 1)
 #define BO_UNARY_COUNT           (BO_UNARY_IDENTITY + 1)
-#define BO_LOSS_KIND_COUNT       (BO_LOSS_KIND_KL + 1)
+#define BO_LOSS_KIND_COUNT       (BO_LOSS_KIND_RELATIVE + 1)
 #define BO_ATTENTION_GIVEN_COUNT 10 /* number of bits */
 #define BO_SSM_FORM_COUNT        (BO_SSM_FORM_CONVOLUTION + 1)
 #define BO_RECURRENCE_COUNT      (BO_RECURRENCE_LSTM + 1)

@@ -10,12 +10,13 @@
 
 #define COUNT(fields) (sizeof fields / sizeof *fields)
 
-enum { FORMAT = 2, DEPTH = 16 };
+enum { FORMAT = 3, DEPTH = 16 };
 
-/* Returns the format of a model's file: 1, or 2 if its encoder has a memory that is not causal (ridge attention). In
- * format 1 such an encoder read forward and backward in turn, with the same weights. */
+/* Returns the format of a model's file: 1; 2 if its encoder has a memory that is not causal (ridge attention), which in
+ * format 1 read forward and backward in turn, with the same weights; 3 if it has a second attention. */
 static size_t format_of(const bo_model_desc *d)
 {
+    if (bo_model_has_kept(d)) return 3;
     const bo_model_part part = d->task == BO_MODEL_TASK_TRANSLATE ? BO_MODEL_PART_ENCODER : BO_MODEL_PART_LAYERS;
     const bool memory = bo_model_attends(d, part) && bo_attention_has(bo_model_kind(d, part), BO_TRAIT_MEMORY);
     return memory && !bo_model_is_causal(d, part) ? 2 : 1;
@@ -291,18 +292,23 @@ static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
     bo_json_raw(text, "\n  }");
 }
 
-/* Returns the offset from the fields of `attention` to those of the part's attention in bo_model_desc. */
-static size_t shift_of(bo_model_part part)
+/* The attentions of a descriptor: those of its parts, and the second attention of its layers. */
+enum { KEPT = BO_MODEL_PART_END, ATTENTIONS };
+
+/* Returns the offset from the fields of `attention` to those of another attention in bo_model_desc. */
+static size_t shift_of(int which)
 {
-    static const size_t fields[] = {offsetof(bo_model_desc, attention), offsetof(bo_model_desc, cross_attention),
-                                    offsetof(bo_model_desc, encoder_attention)};
-    return fields[part] - fields[BO_MODEL_PART_LAYERS];
+    static const size_t fields[ATTENTIONS] = {
+        offsetof(bo_model_desc, attention), offsetof(bo_model_desc, cross_attention),
+        offsetof(bo_model_desc, encoder_attention), offsetof(bo_model_desc, kept_attention)};
+    return fields[which] - fields[BO_MODEL_PART_LAYERS];
 }
 
-static const char *name_of(bo_model_part part)
+static const char *name_of(int which)
 {
-    static const char *const names[] = {"attention", "cross_attention", "encoder_attention"};
-    return names[part];
+    static const char *const names[ATTENTIONS] = {"attention", "cross_attention", "encoder_attention",
+                                                  "kept_attention"};
+    return names[which];
 }
 
 /* True if the encoder has attention of its own. */
@@ -311,20 +317,30 @@ static bool has_encoder(const bo_model_desc *desc)
     return bo_model_kind(desc, BO_MODEL_PART_ENCODER) == &desc->encoder_attention;
 }
 
-static void write_attention(bo_json_text *text, const bo_model *model, bo_model_part part)
+static void write_attention(bo_json_text *text, const bo_model_desc *model, int which)
 {
-    const char *desc = (const char *)&model->desc + shift_of(part);
-    if (!bo_model_attends(&model->desc, part)) return;
+    const char *desc = (const char *)model + shift_of(which);
     bo_json_raw(text, ",\n  ");
-    bo_json_string(text, name_of(part));
+    bo_json_string(text, name_of(which));
     bo_json_raw(text, ": {");
     bo_config_fields_write(text, attention_fields, COUNT(attention_fields), desc, "    ");
-    if (bo_attention_features(model->attentions[bo_model_place(&model->desc, part)], 0)) {
+    if (bo_attention_has(&((const bo_model_desc *)(const void *)desc)->attention, BO_TRAIT_FEATURES)) {
         bo_json_raw(text, ",\n    \"features\": {");
         bo_config_fields_write(text, feature_fields, COUNT(feature_fields), desc, "      ");
         bo_json_raw(text, "\n    }");
     }
     bo_json_raw(text, "\n  }");
+}
+
+static void write_attentions(bo_json_text *text, const bo_model_desc *d)
+{
+    for (int part = BO_MODEL_PART_LAYERS; part <= BO_MODEL_PART_CROSS; part++)
+        if (bo_model_attends(d, (bo_model_part)part)) write_attention(text, d, part);
+    if (has_encoder(d)) write_attention(text, d, BO_MODEL_PART_ENCODER);
+    if (!bo_model_has_kept(d)) return;
+    write_attention(text, d, KEPT);
+    bo_json_raw(text, ",\n  \"kept_layers\": ");
+    bo_json_string(text, d->kept_layers ? d->kept_layers : "");
 }
 
 static void write_fingerprint(bo_json_text *text, const bo_model *model)
@@ -356,9 +372,7 @@ static void write_own(bo_json_text *text, const bo_model *model)
     write_mlp(text, &model->desc);
     write_numbers(text, &model->desc);
     bo_config_task_write(text, &model->desc);
-    write_attention(text, model, BO_MODEL_PART_LAYERS);
-    write_attention(text, model, BO_MODEL_PART_CROSS);
-    if (has_encoder(&model->desc)) write_attention(text, model, BO_MODEL_PART_ENCODER);
+    write_attentions(text, &model->desc);
 }
 
 /* Fields of a model of another family that do not change its outputs. They are the member "bochner", which other
@@ -439,22 +453,23 @@ static bo_status read_custom(bo_context *context, const char *where, const cJSON
     return out->custom ? BO_OK : BO_MEMORY;
 }
 
-static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_part part,
+static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, int which,
                                 bo_model_desc *out)
 {
     char place[300];
-    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, name_of(part));
+    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, name_of(which));
     const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
-    char *desc = (char *)out + shift_of(part);
-    if (!bo_model_attends(out, part)) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(part));
+    char *desc = (char *)out + shift_of(which);
+    if (which != KEPT && !bo_model_attends(out, (bo_model_part)which)) return BO_OK;
+    snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(which));
     BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
                                  desc));
     /* marks it as given, also if it is softmax attention */
-    if (part == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads;
-    if (part == BO_MODEL_PART_ENCODER) out->encoder_attention.heads = out->heads;
+    if (which == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads;
+    if (which == BO_MODEL_PART_ENCODER) out->encoder_attention.heads = out->heads;
+    if (which == KEPT) out->kept_attention.heads = out->heads;
     if (!features) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(part));
+    snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(which));
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);
 }
 
@@ -465,6 +480,18 @@ static bo_status read_encoder(bo_context *context, const char *where, const cJSO
         return read_attention(context, where, json, BO_MODEL_PART_ENCODER, out);
     out->encoder_attention = out->attention;
     return BO_OK;
+}
+
+static bo_status read_kept(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    if (!cJSON_HasObjectItem(json, name_of(KEPT))) return BO_OK;
+    const char *layers = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kept_layers"));
+    if (!layers)
+        return bo_fail(context, BO_FORMAT, "%s: \"kept_layers\" should be a list of layers such as \"0,5-7\"", where);
+    BO_TRY(read_attention(context, where, json, KEPT, &out->desc));
+    out->kept_layers = bo_strdup(context, layers);
+    out->desc.kept_layers = out->kept_layers;
+    return out->kept_layers ? BO_OK : BO_MEMORY;
 }
 
 static void read_fingerprint(const cJSON *json, bo_config *out)
@@ -495,7 +522,8 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
     if (has_encoder(&out->desc)) BO_TRY(read_encoder(context, where, json, &out->desc));
-    if (format < format_of(&out->desc))
+    BO_TRY(read_kept(context, where, json, out));
+    if (format < 2 && format_of(&out->desc) == 2)
         return bo_fail(
             context, BO_VERSION,
             "%s: the model has format %zu, in which encoders with ridge attention read forward and backward in "
@@ -535,8 +563,11 @@ void bo_config_free(bo_config *config)
 {
     bo_labels_free(config->labels, config->desc.classes);
     bo_free(config->custom);
+    bo_free(config->kept_layers);
     config->labels = NULL;
     config->custom = NULL;
+    config->kept_layers = NULL;
+    config->desc.kept_layers = NULL;
     config->desc.labels = NULL;
     config->desc.custom_mlp.name = NULL;
 }

@@ -14,6 +14,7 @@ typedef struct bo_config {
     uint64_t tokenizer_fingerprint;
     char **labels; /* memory of desc.labels; freed by bo_config_free */
     char *custom;  /* memory of desc.custom_mlp.name, likewise; the caller provides the function */
+    char *kept_layers; /* memory of desc.kept_layers, likewise */
 } bo_config;
 
 /* Writes config.json of a model. The text is freed with bo_free. */

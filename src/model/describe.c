@@ -40,6 +40,17 @@ static bool looks_back(const bo_attention_desc *a)
     return a->gate != BO_GATE_NONE || a->window || bo_attention_has(a, BO_TRAIT_CAUSAL);
 }
 
+bool bo_model_has_kept(const bo_model_desc *d)
+{
+    return d->kept_attention.heads > 0;
+}
+
+const bo_attention_desc *bo_model_kind_at(const bo_model_desc *d, size_t place)
+{
+    const bo_model_part part = bo_model_part_of(d, place);
+    return part == BO_MODEL_PART_LAYERS && bo_model_keeps(d, place) ? &d->kept_attention : bo_model_kind(d, part);
+}
+
 const bo_attention_desc *bo_model_kind(const bo_model_desc *d, bo_model_part part)
 {
     if (part == BO_MODEL_PART_CROSS) return &d->cross_attention;
@@ -72,9 +83,15 @@ bo_model_biases bo_model_biases_of(const bo_model_desc *d)
     return out;
 }
 
+/* The attention to which window_first and window_period refer. */
+static const bo_attention_desc *windowed(const bo_model_desc *d)
+{
+    return bo_model_has_kept(d) ? &d->kept_attention : &d->attention;
+}
+
 bool bo_model_mixes_windows(const bo_model_desc *d)
 {
-    return d->attention.window && (d->window_first || d->window_period);
+    return windowed(d)->window && (d->window_first || d->window_period);
 }
 
 bool bo_model_has_window(const bo_model_desc *d, size_t layer)
@@ -226,10 +243,13 @@ bo_model_part bo_model_part_of(const bo_model_desc *d, size_t place)
     return place < bo_model_place(d, BO_MODEL_PART_ENCODER) ? BO_MODEL_PART_CROSS : BO_MODEL_PART_ENCODER;
 }
 
-bo_attention_desc bo_model_attention_of(const bo_model_desc *d, bo_model_part part)
+bo_attention_desc bo_model_attention_at(const bo_model_desc *d, size_t place)
 {
-    bo_attention_desc a = *bo_model_kind(d, part);
-    a.causal = bo_model_is_causal(d, part);
+    const bo_attention_desc *kind = bo_model_kind_at(d, place);
+    bo_attention_desc a = *kind;
+    a.causal = bo_model_is_causal(d, bo_model_part_of(d, place));
+    if (bo_model_mixes_windows(d) && kind == windowed(d))
+        *(bo_model_has_window(d, place) ? &a.capacity : &a.window) = 0;
     return a;
 }
 
@@ -469,8 +489,8 @@ static bo_status resolve_rope(bo_context *context, bo_model_desc *d)
 /* Only attention that keeps keys can have a window in some of the layers. */
 static void resolve_windows(bo_model_desc *d)
 {
-    const bool keeps = d->mixer == BO_MIXER_ATTENTION && bo_attention_has(&d->attention, BO_TRAIT_CAPACITY);
-    if (d->task == BO_MODEL_TASK_LANGUAGE && keeps && d->attention.window) return;
+    const bool keeps = d->mixer == BO_MIXER_ATTENTION && bo_attention_has(windowed(d), BO_TRAIT_CAPACITY);
+    if (d->task == BO_MODEL_TASK_LANGUAGE && keeps && windowed(d)->window) return;
     d->window_first = d->window_period = 0;
     d->local_rope_base = 0;
 }
@@ -522,7 +542,8 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
     if (!f->seed) f->seed = d->seed;
     bool signed_features = bo_attention_has(a, BO_TRAIT_UNIT_ROWS) && f->kernel == BO_KERNEL_RBF;
     if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;
-    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && (!a->window || bo_model_mixes_windows(d)))
+    const bool all = !a->window || (bo_model_mixes_windows(d) && a == windowed(d)); /* some layer sees all keys */
+    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && all)
         a->capacity = bo_model_positions(d);
     return BO_OK;
 }
@@ -541,6 +562,8 @@ static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
 {
     bo_attention_desc *a = &d->attention;
     BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, a));
+    if (bo_model_has_kept(d))
+        BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, &d->kept_attention));
     if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = bo_query_norm(a);
     if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = bo_output_norm(a);
     return BO_OK;
@@ -555,6 +578,7 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     BO_TRY(resolve_task(context, &d));
     BO_TRY(resolve_mixer(context, &d));
     BO_TRY(resolve_sizes(context, tokenizer, &d));
+    BO_TRY(bo_model_resolve_kept(context, &d));
     BO_TRY(resolve_numbers(context, &d));
     BO_TRY(resolve_parametrization(context, &d));
     BO_TRY(resolve_options(context, &d));

@@ -433,7 +433,7 @@ static bool is_plain(const bo_model_desc *d)
 {
     const bo_attention_desc *a = &d->attention;
     return d->task == BO_MODEL_TASK_LANGUAGE && d->mixer == BO_MIXER_ATTENTION && a->kind == BO_ATTENTION_SOFTMAX &&
-           a->gate == BO_GATE_NONE && a->normalizer == BO_NORMALIZER_SUM && !a->unit &&
+           !bo_model_has_kept(d) && a->gate == BO_GATE_NONE && a->normalizer == BO_NORMALIZER_SUM && !a->unit &&
            d->storage == BO_STORAGE_FLOAT32 && d->parametrization == BO_PARAMETRIZATION_STANDARD;
 }
 

@@ -262,8 +262,8 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
     double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
     double mixer = d->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width;
     double layers = (double)d->layers + (double)d->encoder_layers;
-    double maps = (double)d->layers * least_maps(&d->attention, d->key_heads) +
-                  (double)d->encoder_layers * least_maps(bo_model_kind(d, BO_MODEL_PART_ENCODER), d->key_heads);
+    double maps = (double)d->encoder_layers * least_maps(bo_model_kind(d, BO_MODEL_PART_ENCODER), d->key_heads);
+    for (size_t i = 0; i < d->layers; i++) maps += least_maps(bo_model_kind_at(d, i), d->key_heads);
     double numbers = (double)d->vocab * width + (double)d->classes * width;
     numbers += layers * (mixer + least_mlp(d)) + maps;
     if (bo_model_attends(d, BO_MODEL_PART_CROSS))

@@ -2,6 +2,7 @@
  * into the graph. */
 #include <math.h>
 #include "stack.h"
+#include "teacher.h"
 
 static bo_value index_input(bo_graph *graph, const char *name, size_t rows)
 {
@@ -19,7 +20,7 @@ static bo_value choose(bo_graph *graph, bo_value which, bo_value x)
 /* Declares `prefix`.weight (rows x width), whose products with a vector are `rows` logits. */
 static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 {
-    const bo_model_desc *d = &s->model->desc;
+    const bo_model_desc *d = s->desc;
     bo_nn_name name = bo_nn_join(prefix, ".weight");
     bo_weight_desc own = {.name = name.text,
                           .rank = 2,
@@ -33,7 +34,7 @@ static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 /* Returns the matrix of the output projection: the embedding, or a separate matrix. */
 static bo_value head(const bo_stack *s)
 {
-    const bo_model_desc *d = &s->model->desc;
+    const bo_model_desc *d = s->desc;
     bo_weight_desc tied = {.name = "model.embed_tokens.weight",
                            .rank = 2,
                            .shape = (size_t[]){d->vocab, d->width},
@@ -48,13 +49,13 @@ static double logit_scale(const bo_stack *s, bo_value matrix)
 {
     const bo_weight *w = bo_graph_weight_of(s->graph, matrix);
     if (!w) return 1;
-    return s->model->desc.untied ? w->scale : 1 / w->out;
+    return s->desc->untied ? w->scale : 1 / w->out;
 }
 
 /* Returns the logits of the rows of x. */
 static bo_stack_head head_of(const bo_stack *s, bo_value x)
 {
-    const bo_model_desc *d = &s->model->desc;
+    const bo_model_desc *d = s->desc;
     bo_stack_head out = {.x = bo_stack_norm(s, "model.norm", x), .matrix = head(s)};
     out.scale = logit_scale(s, out.matrix) * d->logit_scale;
     if (d->head_bias) out.bias = bo_nn_vector(s->graph, "lm_head", ".bias", d->vocab, (bo_weight_init){0});
@@ -65,6 +66,7 @@ static void record_loss(const bo_stack *s, const bo_model_graph_desc *desc, bo_m
 {
     bo_stack_head head = head_of(s, x);
     out->targets = index_input(s->graph, "targets", desc->rows);
+    if (out->taught) head.taught = bo_stack_norm(s, "model.norm", out->taught), head.share = desc->share;
     bo_stack_loss(s, &head, out->targets, desc->smoothing, out);
 }
 
@@ -89,6 +91,8 @@ static void finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_mo
 static void record_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
 {
     bo_stack stack = bo_stack_of(model, desc, out);
+    if (desc->imitate) bo_teacher_record(out->teacher, &stack, desc->imitate, out);
+    if (desc->imitate == BO_IMITATION_ATTENTION) return;
     finish(&stack, desc, out, bo_stack_record(&stack, bo_stack_embed(&stack, out->tokens)));
 }
 
@@ -101,6 +105,7 @@ static void record_language(const bo_model *model, const bo_model_graph_desc *de
  *     match.weight, .bias  applied to [u, v, u ∘ v, u - v] (MATCH) */
 
 typedef struct labeling {
+    const bo_model *model;
     bo_stack stack;
     const bo_model_graph_desc *desc;
     bo_model_graph *out;
@@ -108,14 +113,14 @@ typedef struct labeling {
 
 static size_t texts_of(const labeling *r)
 {
-    const bool pairs = r->stack.model->desc.task == BO_MODEL_TASK_MATCH && r->desc->half != BO_HALF_SOURCE;
+    const bool pairs = r->stack.desc->task == BO_MODEL_TASK_MATCH && r->desc->half != BO_HALF_SOURCE;
     return r->desc->examples * (pairs ? 2 : 1);
 }
 
 /* Norms act on single rows, so only the rows that are pooled are normalized. */
 static bo_value pool(const labeling *r, bo_value x)
 {
-    const bo_pooling pooling = r->stack.model->desc.pooling;
+    const bo_pooling pooling = r->stack.desc->pooling;
     bo_model_graph *out = r->out;
     bo_graph_scope(r->stack.graph, "pooling");
     if (pooling == BO_POOLING_FIRST || pooling == BO_POOLING_LAST) {
@@ -131,8 +136,8 @@ static bo_value pool(const labeling *r, bo_value x)
 
 static bo_value encode_texts(labeling *r)
 {
-    r->stack = bo_stack_of(r->stack.model, r->desc, r->out);
-    if (bo_model_alternates(&r->stack.model->desc))
+    r->stack = bo_stack_of(r->model, r->desc, r->out);
+    if (bo_model_alternates(r->stack.desc))
         r->stack.reversal = r->out->reversal = index_input(r->stack.graph, "reversal", r->desc->rows);
     return pool(r, bo_stack_record(&r->stack, bo_stack_embed(&r->stack, r->out->tokens)));
 }
@@ -146,13 +151,13 @@ static bo_value compare(const labeling *r, bo_value pooled)
     sides[0] = index_input(r->stack.graph, "left", r->desc->examples);
     sides[1] = index_input(r->stack.graph, "right", r->desc->examples);
     return bo_nn_pair(r->stack.graph, "match", choose(r->stack.graph, sides[0], pooled),
-                      choose(r->stack.graph, sides[1], pooled), r->stack.model->desc.width);
+                      choose(r->stack.graph, sides[1], pooled), r->stack.desc->width);
 }
 
 static void label(const labeling *r, bo_value x)
 {
     const bo_stack *stack = &r->stack;
-    const bo_model_desc *d = &stack->model->desc;
+    const bo_model_desc *d = stack->desc;
     if (d->task == BO_MODEL_TASK_MATCH) x = compare(r, x);
     bo_graph_scope(stack->graph, "output");
     x = bo_nn_dropout(stack->graph, x, d->dropout, BO_STACK_POOLED_STREAM);
@@ -167,7 +172,7 @@ static void label(const labeling *r, bo_value x)
 
 static void record_labels(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
 {
-    labeling r = {.stack = {.graph = out->graph, .model = model}, .desc = desc, .out = out};
+    labeling r = {.model = model, .stack = {.graph = out->graph, .desc = &model->desc}, .desc = desc, .out = out};
     if (desc->half == BO_HALF_TARGET)
         out->summary = bo_graph_input(out->graph, "pooled", BO_ELEMENT_FLOAT32, texts_of(&r), model->desc.width);
     bo_value pooled = desc->half == BO_HALF_TARGET ? out->summary : encode_texts(&r);
@@ -204,7 +209,7 @@ static bo_value encode_source(const translating *r)
     size_t rows = r->desc->source_rows;
     size_t first = bo_model_place(d, BO_MODEL_PART_ENCODER);
     bo_stack stack = {.graph = out->graph,
-                      .model = r->model,
+                      .desc = d,
                       .root = "model.encoder",
                       .layers = d->encoder_layers,
                       .attentions = r->attentions + first,
@@ -433,11 +438,16 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
                                                                               record_translation};
     *out = (bo_model_graph){0};
     if (!desc->rows) return bo_fail(context, BO_INVALID, "the graph of a model needs at least one token");
-    BO_TRY(bo_graph_create(context, model->weights, &out->graph));
+    if (desc->imitate) BO_TRY(bo_teacher_create(context, model, &out->teacher));
+    bo_status status = bo_graph_create(context, model->weights, &out->graph);
+    if (status != BO_OK) {
+        bo_model_graph_destroy(out);
+        return status;
+    }
     record[model->desc.task](model, desc, out);
     bo_graph_compile_desc plan = {
         .loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
-    bo_status status = bo_graph_compile(context, out->graph, &plan);
+    status = bo_graph_compile(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;
 }
@@ -445,5 +455,6 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
 void bo_model_graph_destroy(bo_model_graph *graph)
 {
     bo_graph_destroy(graph->graph);
+    bo_teacher_destroy(graph->teacher);
     *graph = (bo_model_graph){0};
 }

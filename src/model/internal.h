@@ -30,8 +30,18 @@ bo_model_part bo_model_part_of(const bo_model_desc *desc, size_t place);
 bool bo_model_attends(const bo_model_desc *desc, bo_model_part part);
 /* Returns the field of the descriptor with the attention of a part. */
 const bo_attention_desc *bo_model_kind(const bo_model_desc *desc, bo_model_part part);
-/* Returns the attention of a part of a resolved descriptor, without its seed. */
-bo_attention_desc bo_model_attention_of(const bo_model_desc *desc, bo_model_part part);
+/* Likewise of a place: kept_attention for a layer that keeps it. */
+const bo_attention_desc *bo_model_kind_at(const bo_model_desc *desc, size_t place);
+/* True if the model has a second attention, kept_attention, even if no layer keeps it. */
+bool bo_model_has_kept(const bo_model_desc *desc);
+bool bo_model_keeps(const bo_model_desc *desc, size_t layer); /* True if the layer has kept_attention. */
+/* Checks kept_layers and kept_attention (kept.c). */
+bo_status bo_model_resolve_kept(bo_context *context, bo_model_desc *desc);
+/* Returns the descriptor of the model with kept_attention in all layers, which shares the pointers of `desc`. It has
+ * the weights of the model except those of `attention` alone. */
+bo_model_desc bo_model_original(const bo_model_desc *desc);
+/* Returns the attention of a place of a resolved descriptor, without its seed. */
+bo_attention_desc bo_model_attention_at(const bo_model_desc *desc, size_t place);
 bool bo_model_is_causal(const bo_model_desc *desc,
                         bo_model_part part); /* True if the attention of this part is causal. */
 /* True if the encoder reads backward in layers 1, 3, …. It does if its mixer is causal, so that each token depends on

@@ -28,12 +28,10 @@ void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
 static bo_status create_attention(bo_context *context, const bo_model_desc *desc, size_t place, size_t capacity,
                                   bo_attention **out)
 {
-    bo_attention_desc layer = bo_model_attention_of(desc, bo_model_part_of(desc, place));
+    bo_attention_desc layer = bo_model_attention_at(desc, place);
     bo_rng rng = bo_rng_make(layer.features.seed, bo_rng_stream("model frequencies", place));
     layer.features.seed = bo_rng_bits(&rng);
-    if (capacity) layer.capacity = capacity;
-    if (bo_model_mixes_windows(desc) && bo_model_part_of(desc, place) == BO_MODEL_PART_LAYERS)
-        *(bo_model_has_window(desc, place) ? &layer.capacity : &layer.window) = 0;
+    if (capacity && bo_attention_has(&layer, BO_TRAIT_CAPACITY) && !layer.window) layer.capacity = capacity;
     return bo_attention_create(context, &layer, out);
 }
 
@@ -69,13 +67,23 @@ static void describe_attention(const bo_attention *made, bo_attention_desc *desc
     if (bo_attention_has(desc, BO_TRAIT_TEMPERATURE)) desc->features.gamma = 0; /* determined by the temperature */
 }
 
+/* Describes `desc`, an attention of layers, by the first layer that has it. */
+static void describe_layers(bo_model *model, bo_attention_desc *desc)
+{
+    const bo_model_desc *d = &model->desc;
+    const size_t window = desc->window, capacity = desc->capacity;
+    const bool mixes = bo_model_mixes_windows(d); /* the first layer may see all keys */
+    size_t layer = 0;
+    while (layer < d->layers && bo_model_kind_at(d, layer) != desc) layer++;
+    if (layer < d->layers) describe_attention(model->attentions[layer], desc);
+    if (mixes) desc->window = window, desc->capacity = capacity;
+}
+
 static void describe_attentions(bo_model *model)
 {
     bo_model_desc *d = &model->desc;
-    const size_t window = d->attention.window, capacity = d->attention.capacity;
-    const bool mixes = bo_model_mixes_windows(d); /* the first layer may see all keys */
-    describe_attention(model->attentions[0], &d->attention);
-    if (mixes) d->attention.window = window, d->attention.capacity = capacity;
+    describe_layers(model, &d->attention);
+    if (bo_model_has_kept(d)) describe_layers(model, &d->kept_attention);
     if (bo_model_attends(d, BO_MODEL_PART_CROSS))
         describe_attention(model->attentions[bo_model_place(d, BO_MODEL_PART_CROSS)], &d->cross_attention);
     if (bo_model_kind(d, BO_MODEL_PART_ENCODER) == &d->encoder_attention)
@@ -122,6 +130,11 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
         status = model->custom ? BO_OK : BO_MEMORY;
     }
     model->desc.custom_mlp.name = model->custom;
+    if (status == BO_OK && model->desc.kept_layers) {
+        model->kept_layers = bo_strdup(context, model->desc.kept_layers);
+        status = model->kept_layers ? BO_OK : BO_MEMORY;
+    }
+    model->desc.kept_layers = model->kept_layers;
     if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, 0, &model->attentions);
     if (status == BO_OK) describe_attentions(model);
     if (status == BO_OK) status = bo_mlp_maps_create(context, &model->desc, &model->mlp_maps);
@@ -162,6 +175,7 @@ void bo_model_destroy(bo_model *model)
     bo_mlp_maps_destroy(model->mlp_maps, &model->desc);
     bo_labels_free(model->labels, model->desc.classes);
     bo_free(model->custom);
+    bo_free(model->kept_layers);
     bo_free(model->activations);
     bo_specials_free(&model->specials);
     bo_tokenizer_destroy(model->owned);
@@ -251,6 +265,20 @@ static uint64_t hash_options(uint64_t hash, const bo_model_desc *d)
     return usual ? hash : hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
 }
 
+/* Leaves the hash of models without a second attention unchanged, so that existing files stay valid. */
+static uint64_t hash_kept(uint64_t hash, const bo_model_desc *d)
+{
+    const bo_attention_desc *a = &d->kept_attention;
+    if (!bo_model_has_kept(d)) return hash;
+    const uint64_t words[] = {a->kind, a->window};
+    hash = hash_bytes(hash_bytes(hash, words, sizeof words), &a->scale, sizeof a->scale);
+    for (size_t i = 0; i < d->layers; i++) {
+        const bool kept = bo_model_keeps(d, i);
+        hash = hash_bytes(hash, &kept, sizeof kept);
+    }
+    return hash;
+}
+
 uint64_t bo_model_fingerprint(const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
@@ -267,7 +295,7 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     const uint64_t rules[] = {d->parametrization, d->base_width, d->storage};
     if (d->parametrization || d->storage)
         hash = hash_bytes(hash, rules, sizeof rules); /* the hash of other models stays unchanged */
-    hash = hash_options(hash_task(hash, d), d);
+    hash = hash_kept(hash_options(hash_task(hash, d), d), d);
     if (model->custom) hash = hash_bytes(hash, model->custom, strlen(model->custom) + 1);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);

@@ -65,6 +65,7 @@ struct bo_model {
     bo_family family; /* that of the folder that the model was loaded from: preferred when it is saved */
     char **labels;    /* memory of desc.labels; NULL: the task has no labels */
     char *custom;     /* memory of desc.custom_mlp.name; NULL: no custom MLP */
+    char *kept_layers; /* memory of desc.kept_layers; NULL: no layer keeps kept_attention */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the tokenizer if bo_model_load created it, else NULL */
     bo_weights *weights;
@@ -111,10 +112,17 @@ typedef struct bo_model_graph_desc {
     /* TRANSLATE; SOURCE: rows are those of the sources, and the pass has one sequence of one row per source */
     bo_model_half half;
     double smoothing; /* label smoothing of labels and targets */
+    /* LANGUAGE with kept_attention: what the loss compares with the teacher (teacher.h); requires loss */
+    bo_imitation imitate;
+    double share; /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
 } bo_model_graph_desc;
+
+typedef struct bo_teacher bo_teacher;
 
 typedef struct bo_model_graph {
     bo_graph *graph;               /* planned, not yet allocated */
+    bo_teacher *teacher;           /* NULL: nothing is imitated */
+    bo_value taught;               /* LOGITS: the teacher's residual stream before the final norm */
     bo_value tokens, targets;      /* int32, rows x 1; targets with a loss */
     bo_value positions;            /* int32, rows x 1; 0: the model has none */
     bo_value chosen;               /* int32; 0: the graph has one row */
@@ -151,6 +159,10 @@ size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_at
 size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
                                const bo_attention *attention, void *state);
+/* For a model with a second attention: freezes the weights that the model with that attention in all layers has too;
+ * and lists the layers and parameters that it has not, as bo_lora_desc.whole ("g_proj,m"), freed with bo_free. */
+bo_status bo_model_freeze_original(bo_context *context, bo_model *model);
+bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
 /* Returns a hash of shapes, attention and tokenizer, to check that a saved state or checkpoint fits the model. */
 uint64_t bo_model_fingerprint(const bo_model *model);
 /* Computes a hash of the values of all weights. It does not depend on the number of threads. It reads all weights. */

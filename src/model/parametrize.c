@@ -39,9 +39,10 @@ bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t 
     wide.key_heads = widen_key_heads(desc, wide.heads);
     wide.hidden = widen_hidden(desc, (double)width / (double)desc->width);
     wide.attention.heads = wide.attention.key_heads = wide.cross_attention.key_heads = 0;
-    wide.encoder_attention.key_heads = 0;
+    wide.encoder_attention.key_heads = wide.kept_attention.key_heads = 0;
     if (desc->cross_attention.heads) wide.cross_attention.heads = wide.heads; /* marks cross attention as given */
     if (desc->encoder_attention.heads) wide.encoder_attention.heads = wide.heads;
+    if (desc->kept_attention.heads) wide.kept_attention.heads = wide.heads;
     wide.mlp_features.dim = wide.mlp_features.features = 0;
     *out = wide;
     return BO_OK;

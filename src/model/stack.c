@@ -10,7 +10,7 @@ bool bo_stack_has_positions(const bo_model_desc *d)
 bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
 {
     bo_stack stack = {.graph = out->graph,
-                      .model = model,
+                      .desc = &model->desc,
                       .root = "model",
                       .layers = model->desc.layers,
                       .attentions = desc->attentions ? desc->attentions : model->attentions,
@@ -33,7 +33,7 @@ static bo_norm_layer norm_layer(const bo_model_desc *d)
 
 bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
 {
-    const bo_norm_layer layer = norm_layer(&s->model->desc);
+    const bo_norm_layer layer = norm_layer(s->desc);
     return bo_nn_norm(s->graph, prefix, x, &layer);
 }
 
@@ -48,8 +48,10 @@ void bo_stack_loss(const bo_stack *s, const bo_stack_head *head, bo_value target
 {
     const bool bias = head->bias != 0;
     bo_cross_entropy_attributes attributes = {.scale = head->scale, .smoothing = smoothing, .bias = bias};
-    const bo_value inputs[4] = {head->x, head->matrix, targets, head->bias};
-    out->loss = bo_graph_one(s->graph, BO_OPERATION_CROSS_ENTROPY, &attributes, bias ? 4 : 3, inputs);
+    bo_value inputs[5] = {head->x, head->matrix, targets, head->bias};
+    size_t count = bias ? 4 : 3;
+    //if (head->taught) attributes.teacher = head->share, inputs[count++] = head->taught;
+    out->loss = bo_graph_one(s->graph, BO_OPERATION_CROSS_ENTROPY, &attributes, count, inputs);
     out->losses = bo_graph_output(s->graph, out->loss, 1);
     bo_graph_keep(s->graph, out->loss);
     bo_graph_keep(s->graph, out->losses);
@@ -86,7 +88,7 @@ static bool is_steep(const bo_model_desc *d)
 
 bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
 {
-    const bo_model_desc *d = &s->model->desc;
+    const bo_model_desc *d = s->desc;
     bo_graph_scope(s->graph, s->source ? "source embedding" : "embedding");
     bo_value x =
         bo_nn_embedding(s->graph, "model.embed_tokens", tokens, d->vocab, d->width, d->untied ? 1 : BO_STACK_TIED);
@@ -134,9 +136,12 @@ static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number,
 
 bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
-    const bo_attention_desc *kind = bo_model_kind(d, bo_model_part_of(d, number));
+    const bo_attention_desc *kind = bo_model_kind_at(d, number);
     bo_attention_layer attends = attention_layer(d, number, attention);
-    if (attention && kind->kind != d->attention.kind) follow_kind(d, kind, &attends);
+    if (kind == &d->kept_attention) /* the weights of q_norm and k_norm belong to both attentions */
+        attends.output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
+    else if (attention && kind->kind != d->attention.kind)
+        follow_kind(d, kind, &attends);
     return (bo_mixer_layer){.kind = d->mixer,
                             .attention = attends,
                             .width = d->width,
@@ -165,36 +170,48 @@ static const char *place_of(const bo_stack *s)
     return s->source ? "encoder layer" : "layer";
 }
 
+static void keep_values(bo_graph *graph, const bo_attention_values *values)
+{
+    const bo_value kept[] = {values->q, values->k, values->v, values->out};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) bo_graph_keep(graph, kept[i]);
+}
+
 /* Records the mixer of a layer. *normed: its input. */
 static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_value x, bo_value *normed)
 {
-    const bo_model_desc *d = &s->model->desc;
+    const bo_model_desc *d = s->desc;
     bo_mixer_layer desc = bo_model_mixer(d, s->number + layer, s->attentions[layer]);
     const char *name = bo_nn_mixer_attends(d->mixer) ? ".self_attn" : ".mixer";
     desc.tokens = desc.attention.tokens = s->tokens;
     desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
     desc.source = desc.attention.source = s->source;
-    if (s->values) desc.attention.values = &s->values[layer];
     const bo_norm_layer norm = norm_layer(d);
     const bo_nn_name after = bo_nn_join(prefix, ".post_attention_layernorm");
     const bo_summand_norm summand = {after.text, &norm};
     if (norms_summands(d)) desc.attention.norm = &summand;
     bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(d->mixer));
     *normed = d->block == BO_BLOCK_AFTER ? x : bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
-    return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, *normed, x, s->positions, &desc);
+    bo_attention_values values = {0};
+    const bo_nn_name own = bo_nn_join(prefix, name);
+    if ((s->values || s->observe) && bo_nn_mixer_attends(d->mixer)) desc.attention.values = &values;
+    const bo_value out = bo_nn_mixer(s->graph, own.text, *normed, x, s->positions, &desc);
+    if (s->values && values.out) keep_values(s->graph, &values);
+    if (s->values) s->values[layer] = values;
+    if (s->observe) s->observe(s, layer, own.text, *normed, &values, s->observer);
+    return out;
 }
 
 /* Records a custom layer, and checks its result. */
 static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_value normed, bo_value x)
 {
-    const bo_custom_layer *desc = &s->model->desc.custom_mlp;
+    const bo_custom_layer *desc = &s->desc->custom_mlp;
     bo_custom_place place = {.user = desc->user,
                              .prefix = prefix,
                              .layer = layer,
                              .x = normed,
                              .residual = x,
                              .stream = bo_nn_stream(s->number + layer, 1),
-                             .model = &s->model->desc};
+                             .model = s->desc};
     if (!x) return 0; /* an earlier operation failed */
     const size_t before = bo_graph_recorded(s->graph);
     const bo_value y = desc->record(s->graph, &place);
@@ -218,7 +235,7 @@ typedef struct mlp_inputs {
 
 static bo_value mlp_norm(const bo_stack *s, const char *prefix, const mlp_inputs *in)
 {
-    const bo_block block = s->model->desc.block;
+    const bo_block block = s->desc->block;
     if (block == BO_BLOCK_SHARED) return in->normed;
     if (block == BO_BLOCK_AFTER) return in->x;
     const char *name = block == BO_BLOCK_SANDWICH ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
@@ -227,7 +244,7 @@ static bo_value mlp_norm(const bo_stack *s, const char *prefix, const mlp_inputs
 
 static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const mlp_inputs *in)
 {
-    const bo_model_desc *d = &s->model->desc;
+    const bo_model_desc *d = s->desc;
     bo_mlp_layer desc = {.kind = d->mlp,
                          .hidden = d->hidden,
                          .features = s->mlp_maps ? s->mlp_maps[layer] : NULL,

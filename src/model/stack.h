@@ -9,7 +9,7 @@
 typedef struct bo_stack bo_stack;
 struct bo_stack {
     bo_graph *graph;
-    const bo_model *model;
+    const bo_model_desc *desc; /* resolved: that of the model whose weights the graph has, or of its teacher */
     const char *root; /* prefix of the weights' names: "model" or "model.encoder" */
     size_t layers;
     bo_attention *const *attentions; /* one per layer; NULL entries: another mixer */
@@ -22,6 +22,11 @@ struct bo_stack {
     bo_value reversal;             /* order of rows for layers 1, 3, … (bo_packed_stream); 0: no layer is reversed */
     bo_value *watched;             /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bo_attention_values *values;   /* one per layer, filled in and kept; or NULL */
+    /* Called after the mixer of a layer with its input `normed` and its values; NULL: nothing to do. `prefix`: that of
+     * the mixer's weights. */
+    void (*observe)(const bo_stack *stack, size_t layer, const char *prefix, bo_value normed,
+                    const bo_attention_values *values, void *observer);
+    void *observer;
     /* Records what is added to x between mixer and MLP of a layer; NULL: nothing. `prefix`: that of the layer's
      * weights. */
     bo_value (*between)(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user);
@@ -41,6 +46,8 @@ bo_value bo_stack_record(const bo_stack *stack, bo_value x);
 typedef struct bo_stack_head {
     bo_value x, matrix, bias; /* bias 0: none */
     double scale;
+    bo_value taught; /* x of a teacher with the same matrix and bias; 0: none */
+    double share;    /* of the teacher's distribution in the loss */
 } bo_stack_head;
 /* Records their cross entropy into out->loss and out->losses, and the logits themselves into out->logits. */
 void bo_stack_loss(const bo_stack *stack, const bo_stack_head *head, bo_value targets, double smoothing,

@@ -191,14 +191,6 @@ static void project_qkv(const recorder *r, bo_value *qkv)
 
 /* ---- layer ------------------------------------------------------------------------------------------------------- */
 
-static void keep(bo_graph *graph, const bo_value qkv[3], bo_value out, bo_attention_values *values)
-{
-    *values = (bo_attention_values){.q = qkv[0], .k = qkv[1], .v = qkv[2], .out = out};
-    for (size_t i = 0; i < 3; i++)
-        if (qkv[i]) bo_graph_keep(graph, qkv[i]);
-    bo_graph_keep(graph, out);
-}
-
 bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc)
 {
     recorder r = {graph, prefix, asking->x, asking->keys, desc, bo_attention_describe(desc->attention)};
@@ -212,16 +204,21 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
                                           .ask = !r.keys};
     bo_value inputs[BO_OP_INPUTS] = {asking->q};
     size_t count = r.keys ? 3 : 1;
-    project_qkv(&r, inputs);
-    if (r.x) inputs[0] = prepare(&r, inputs[0], ".q_norm", asking->positions);
-    if (r.keys) inputs[1] = prepare(&r, inputs[1], ".k_norm", asking->positions);
+    if (asking->given) {
+        inputs[0] = asking->given->q, inputs[1] = asking->given->k, inputs[2] = asking->given->v;
+    } else {
+        project_qkv(&r, inputs);
+        if (r.x) inputs[0] = prepare(&r, inputs[0], ".q_norm", asking->positions);
+        if (r.keys) inputs[1] = prepare(&r, inputs[1], ".k_norm", asking->positions);
+    }
     for (size_t i = 0; i < sizeof further / sizeof *further; i++)
         if ((inputs[count] = further[i].give(&r)) != 0) {
             attributes.given |= further[i].bit;
             count++;
         }
     bo_value out = bo_graph_one(graph, BO_OPERATION_ATTENTION, &attributes, count, inputs);
-    if (desc->values) keep(graph, inputs, out, desc->values);
+    if (desc->values)
+        *desc->values = (bo_attention_values){.q = inputs[0], .k = inputs[1], .v = inputs[2], .out = out};
     return out;
 }
 
@@ -231,14 +228,31 @@ bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value 
     return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .positions = positions}, desc);
 }
 
+bo_value bo_nn_attend_given(bo_graph *graph, const char *prefix, bo_value x, const bo_attention_values *given,
+                            const bo_attention_layer *desc)
+{
+    return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .given = given}, desc);
+}
+
+static bo_value normed(bo_graph *graph, const char *prefix, bo_value out, const bo_attention_layer *desc)
+{
+    if (!desc->output_norm) return out;
+    return bo_nn_norm(
+        graph, bo_nn_join(prefix, ".o_norm").text, out,
+        &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim, .epsilon = desc->epsilon});
+}
+
+bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width,
+                         const bo_attention_layer *desc)
+{
+    const bo_linear_layer layer = {.out = width, .factor = desc->factor, .init = {.law = BO_WEIGHT_LAW_ZERO}};
+    return bo_nn_linear(graph, bo_nn_join(prefix, ".o_proj").text, normed(graph, prefix, out, desc), &layer);
+}
+
 bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
                         const bo_attention_layer *desc)
 {
-    if (desc->output_norm)
-        out = bo_nn_norm(
-            graph, bo_nn_join(prefix, ".o_norm").text, out,
-            &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim, .epsilon = desc->epsilon});
-    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual,
+    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, normed(graph, prefix, out, desc), residual,
                         &(bo_output_layer){.bias = desc->bias && !desc->plain_output,
                                            .factor = desc->factor,
                                            .dropout = desc->dropout,

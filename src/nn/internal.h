@@ -23,6 +23,7 @@ typedef struct bo_asking {
     bo_value keys;      /* 0: states that have read a source */
     bo_value q;         /* if x is 0 */
     bo_value positions; /* for self-attention */
+    const bo_attention_values *given; /* q, k and v of self-attention, after norm and RoPE; NULL: computed from x */
 } bo_asking;
 /* Records the outputs of the heads. */
 bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc);

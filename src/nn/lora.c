@@ -55,7 +55,7 @@ bool bo_lora_is_whole(const bo_weights *weights, const bo_weight *weight)
     bo_nn_name layer;
     if (!whole || !end) return false;
     snprintf(layer.text, sizeof layer.text, "%.*s", (int)(end - weight->name), weight->name);
-    return is_among(whole, layer.text);
+    return is_among(whole, layer.text) || is_among(whole, weight->name); /* parameters without a layer, such as m */
 }
 
 static const bo_weight *part(const bo_weights *weights, const bo_nn_name *layer, const char *suffix)
@@ -106,7 +106,7 @@ static bo_value add(bo_graph *graph, bo_value x, bo_value a, bo_value b, double 
 bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role, double before, bo_value x, bo_value y)
 {
     const bo_lora *lora = bo_weights_lora(bo_graph_weights(graph));
-    if (!lora || !x || !y || !is_target(lora, prefix, role)) return y;
+    if (!lora || !x || !y || bo_graph_is_plain(graph) || !is_target(lora, prefix, role)) return y;
     const size_t in = bo_graph_columns(graph, x), out = bo_graph_columns(graph, y), r = lora->rank;
     const double s = (before != 0 ? before : 1) * lora->alpha / (double)r, row = 1 / sqrt((double)in);
     const bool moves = lora->init != BO_LORA_INIT_ZERO;

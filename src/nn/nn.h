@@ -41,6 +41,14 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);
 
+/* Attention over q, k and v that another layer has recorded for the same x: the outputs of the heads. Gates and other
+ * inputs that depend on x are computed from it. */
+bo_value bo_nn_attend_given(bo_graph *graph, const char *prefix, bo_value x, const bo_attention_values *given,
+                            const bo_attention_layer *desc);
+/* The norm and the projection of the outputs of the heads, without bias, dropout and residual stream. */
+bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width,
+                         const bo_attention_layer *desc);
+
 /* Cross attention of any kind, with the parts and names of bo_nn_attention: tokens of x attend to the tokens of a
  * source, those of sequence s to all of source sequence s. Positions of target and source are not comparable, so no
  * rotary positions are applied; tokens carry their positions in their embeddings. `keys` is the output of the encoder;

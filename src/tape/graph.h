@@ -20,6 +20,10 @@ bo_value bo_graph_one(bo_graph *graph, bo_operation operation, const void *attri
 const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value); /* NULL: the value is not a weight */
 /* Returns the index of the next addition to the residual stream, in the order of recording: 0, 1, … */
 size_t bo_graph_branch(bo_graph *graph);
+void bo_graph_restart_branches(bo_graph *graph); /* for a second residual stream: the next index is 0 again */
+/* Layers that are recorded from now on have no adapters, or have them again. */
+void bo_graph_set_plain(bo_graph *graph, bool plain);
+bool bo_graph_is_plain(const bo_graph *graph);
 /* The number of recorded operations, and the name of the first operation from index `since` that mixes rows (NULL:
  * none). */
 size_t bo_graph_recorded(const bo_graph *graph);

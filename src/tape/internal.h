@@ -87,6 +87,7 @@ struct bo_graph {
     bo_list tensors, nodes, scopes; /* elements: bo_graph_tensor, bo_node, char * */
     uint32_t segment, segments;     /* the current segment; number of segments so far */
     size_t branches;                /* additions to the residual stream so far */
+    bool plain;                     /* layers are recorded without adapters */
     bo_status status;               /* the first error of recording, and its message */
     char error[BO_TAPE_ERROR];
 

@@ -201,6 +201,21 @@ const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value)
     return tensor->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, tensor->weight) : NULL;
 }
 
+void bo_graph_set_plain(bo_graph *graph, bool plain)
+{
+    graph->plain = plain;
+}
+
+bool bo_graph_is_plain(const bo_graph *graph)
+{
+    return graph->plain;
+}
+
+void bo_graph_restart_branches(bo_graph *graph)
+{
+    graph->branches = 0;
+}
+
 size_t bo_graph_branch(bo_graph *graph)
 {
     return graph->branches++;

@@ -1,6 +1,7 @@
 /* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the
  * text. */
 #include <assert.h>
+#include <math.h>
 #include "models.h"
 #include "states.h"
 
@@ -28,6 +29,11 @@ static const bo_model *model_of(const bo_train_task *task)
 static size_t window_of(const bo_trainer_desc *desc)
 {
     return desc->window ? desc->window : desc->model->desc.context;
+}
+
+static double share_of(const bo_trainer_desc *desc)
+{
+    return desc->imitate != BO_IMITATION_LOGITS ? 0 : desc->share > 0 ? desc->share : 0.9;
 }
 
 static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
@@ -122,6 +128,29 @@ static bo_status read_state(bo_context *context, bo_train_task *task, const char
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
+/* The parameters that ATTENTION trains exist only in layers that are not kept. */
+static bo_status check_imitation(bo_context *context, const bo_trainer_desc *desc)
+{
+    const bo_model *model = desc->model;
+    if (!(desc->share >= 0 && desc->share <= 1))
+        return bo_fail(context, BO_INVALID, "share: expected a number from 0 to 1, found %g", desc->share);
+    if (desc->imitate == BO_IMITATION_NONE) return BO_OK;
+    if ((unsigned)desc->imitate > BO_IMITATION_LOGITS)
+        return bo_fail(context, BO_INVALID, "imitate: unknown value %d", (int)desc->imitate);
+    if (!model->desc.kept_attention.heads)
+        return bo_fail(context, BO_INVALID,
+                       "imitate: the model has no second attention (kept_attention), which its teacher has");
+    if (desc->stateful || desc->documents)
+        return bo_fail(context, BO_INVALID, "imitate: not possible for a run that is stateful or restarts at documents");
+    const bool adapted = model->adapter && !model->adapter->aside;
+    if (desc->imitate == BO_IMITATION_ATTENTION && adapted)
+        return bo_fail(context, BO_INVALID, "imitate: attention is imitated before adapters are added");
+    if (desc->imitate == BO_IMITATION_LOGITS && !adapted)
+        return bo_fail(context, BO_INVALID,
+                       "imitate: logits are imitated by adapters; without them, the teacher would change too");
+    return BO_OK;
+}
+
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
@@ -136,6 +165,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
                        batches.context);
     BO_TRY(bo_train_model_check(context, task));
     BO_TRY(check_states(context, task->desc));
+    BO_TRY(check_imitation(context, task->desc));
     return bo_batches_check(context, &batches);
 }
 
@@ -168,6 +198,8 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .gradients = true,
         .checkpoint = task->desc->checkpointing,
         .bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16,
+        .imitate = task->desc->imitate,
+        .share = share_of(task->desc),
     };
     BO_TRY(make_batch(context, &own->batch, &desc));
     BO_TRY(bo_model_graph_create(context, model_of(task), &desc, &own->graph));
@@ -207,15 +239,32 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     }
     BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, batch->tokens));
     if (graph->positions) BO_TRY(bo_graph_write(context, graph->graph, graph->positions, batch->positions));
-    return bo_graph_write(context, graph->graph, graph->targets, batch->targets);
+    return graph->targets ? bo_graph_write(context, graph->graph, graph->targets, batch->targets) : BO_OK;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
+
+/* The mean over the layers that are not kept. */
+static bo_status evaluate_attention(bo_context *context, const bo_trainer_desc *desc, bo_training_score *out)
+{
+    const size_t layers = desc->model->desc.layers;
+    double sum = 0, count = 0;
+    double *errors = bo_alloc(context, layers, sizeof *errors, "errors of layers");
+    if (!errors) return BO_MEMORY;
+    const bo_status status =
+        bo_model_imitation(context, desc->model, desc->valid, window_of(desc), desc->eval_tokens, errors);
+    for (size_t i = 0; i < layers; i++)
+        if (!isnan(errors[i])) sum += errors[i], count++;
+    bo_free(errors);
+    *out = (bo_training_score){.loss = sum / count, .metric = NAN};
+    return status;
+}
 
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
     bo_evaluation found;
     const bo_trainer_desc *desc = task->desc;
+    if (desc->imitate == BO_IMITATION_ATTENTION) return evaluate_attention(context, desc, out);
     /* with carried states, the text is one window */
     const uint64_t all = bo_corpus_tokens(desc->valid), most = desc->eval_tokens;
     const size_t window = desc->stateful ? (size_t)(most && most < all ? most : all) : window_of(desc);
@@ -251,6 +300,8 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
     /* omitted for the default, so that runs of earlier versions can be resumed */
     if (desc->stateful) bo_train_setting_number(text, "state_windows", (double)task->windows);
+    if (desc->imitate) bo_train_setting_number(text, "imitate", (double)desc->imitate);
+    if (desc->imitate == BO_IMITATION_LOGITS) bo_train_setting_number(text, "share", share_of(desc));
     if (window_of(desc) != desc->model->desc.context) bo_train_setting_number(text, "window", (double)window_of(desc));
 }
 

@@ -1,6 +1,7 @@
 /* Selects the task that a descriptor names, and freezes weights. */
 #include <assert.h>
 #include <string.h>
+#include "../model/model.h"
 #include "task.h"
 
 /* ====================================================================================================================
@@ -32,6 +33,8 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     task->frozen = bo_alloc(context, count, sizeof(bool), "flags of weights");
     if (!task->frozen) return BO_MEMORY;
     for (size_t i = 0; i < count; i++) task->frozen[i] = bo_weights_at(weights, i)->frozen;
+    if (task->desc->imitate == BO_IMITATION_ATTENTION)
+        BO_TRY(bo_model_freeze_original(context, task->desc->model));
     return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }
 

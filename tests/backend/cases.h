@@ -288,6 +288,9 @@ static inline void cases_loss(op_visitor visit, void *user)
         [BO_LOSS_KIND_KL] = {{"kl", .a = 1, .t_a = 2},
                              {"kl, sharp", .a = 9, .t_a = 9},
                              {"kl, shifted", .b = 80, .t_b = -70}},
+        [BO_LOSS_KIND_RELATIVE] = {{"relative", .a = 1, .t_a = 2},
+                                   {"relative of equals", .t = LAW_LIKE_FIRST},
+                                   {"relative, far off", .t_b = 9}},
     };
     char name[128];
     for (size_t kind = 0; kind < BO_LOSS_KIND_COUNT; kind++)

@@ -289,6 +289,7 @@ static inline double plain_loss_of(bo_loss_kind kind, double p, double t)
 {
     switch (kind) {
     case BO_LOSS_KIND_MSE:
+    case BO_LOSS_KIND_RELATIVE:
         return (p - t) * (p - t);
     case BO_LOSS_KIND_L1:
         return fabs(p - t);
@@ -311,7 +312,12 @@ static inline void plain_loss(plain_op *op)
     for (size_t i = 0; i < terms; i++)
         sum += rows ? plain_divergence(p->columns, p->x + i * p->columns, t->x + i * p->columns)
                     : plain_loss_of(a->kind, p->x[i], t->x[i]);
-    op->out[0].x[0] = sum / (double)terms;
+    double divisor = (double)terms;
+    if (a->kind == BO_LOSS_KIND_RELATIVE) {
+        divisor = 0;
+        for (size_t i = 0; i < terms; i++) divisor += t->x[i] * t->x[i];
+    }
+    op->out[0].x[0] = divisor == 0 ? 0 : sum / divisor;
 }
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */

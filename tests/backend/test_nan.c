@@ -50,7 +50,7 @@ static void nothing_is_hidden(void **state)
     static const bo_unary_attributes silu = {.function = BO_UNARY_SILU}, relu2 = {.function = BO_UNARY_RELU2};
     static const bo_cross_entropy_attributes entropy = {0};
     static const bo_loss_attributes losses[] = {
-        {BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_L1}, {BO_LOSS_KIND_BCE}, {BO_LOSS_KIND_KL}};
+        {BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_L1}, {BO_LOSS_KIND_BCE}, {BO_LOSS_KIND_KL}, {BO_LOSS_KIND_RELATIVE}};
     static const bo_product_attributes powers = {.first = 0.7, .second = 1};
     bo_features *maps[2];
     for (size_t i = 0; i < 2; i++) {
@@ -71,6 +71,7 @@ static void nothing_is_hidden(void **state)
                               {BO_OPERATION_LOSS, &losses[1], 2},
                               {BO_OPERATION_LOSS, &losses[2], 2},
                               {BO_OPERATION_LOSS, &losses[3], 2},
+                              {BO_OPERATION_LOSS, &losses[4], 2},
                               {BO_OPERATION_PRODUCT, &powers, 2},
                               {BO_OPERATION_FEATURES, &waves, 1},
                               {BO_OPERATION_FEATURES, &corners, 1}};

@@ -249,7 +249,7 @@ static void test_lies(void **state)
          BO_UNSUPPORTED},
         {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "found bert", BO_UNSUPPORTED},
         {"\"model_type\"", "\"model\"", "\"model_type\" is missing", BO_FORMAT},
-        {"\"bochner_format\": 1", "\"bochner_format\": 3", "reads formats up to 2", BO_VERSION},
+        {"\"bochner_format\": 1", "\"bochner_format\": 4", "reads formats up to 3", BO_VERSION},
         {"\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": -1", "norm_epsilon must be", BO_FORMAT},
         {"\"dropout\": 0", "\"dropout\": 1", "dropout must be in [0, 1)", BO_FORMAT},
         {"\"attention\": {", "\"attention\": 3, \"other\": {", "should be a JSON object", BO_FORMAT},

@@ -1,7 +1,6 @@
 /* Attention by the functions of src/attention: rows are tokens, sequences follow each other
  * (BO_LAYOUT_TOKENS_FIRST). */
 #include "attention.h"
-#include <assert.h>
 #include "cpu.h"
 #include "../shapes.h"
 
@@ -165,13 +164,13 @@ bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *ca
 
 /* ---- operation --------------------------------------------------------------------------------------------------- */
 
-/* Adds q and k to the calibration, except in a repeated forward or if there are no keys. */
+/* Adds q and k to the calibration, except in a repeated forward, if there are no keys, or for a second attention of the
+ * same layer (that of a teacher). */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
     const bo_attention_attributes *a = call->attributes;
     bo_calibration *seen = calibrating->calibrations[a->layer];
-    if (!seen || call->again || a->ask) return BO_OK;
-    assert(calibrating->attentions[a->layer] == a->attention);
+    if (!seen || call->again || a->ask || calibrating->attentions[a->layer] != a->attention) return BO_OK;
     bo_attention_shape shape;
     const bo_attention_inputs in = inputs_of(call);
     BO_TRY(shape_of(context, call, &shape));

@@ -1,4 +1,4 @@
-/* Mean losses over elements or rows of a prediction p against a target t. Sums are in double: per block into scratch
+/* Mean losses over elements or rows of a prediction p against a target t, and their relative squared error. Sums are in double: per block into scratch
  * memory, then over the blocks in order. Backward computes both gradients, times that of the loss. */
 #include "cpu.h"
 #include <math.h>
@@ -32,6 +32,7 @@ static double strip_loss(bo_loss_kind kind, const bo_kernels *kernels, size_t co
     double sum = 0;
     switch (kind) {
     case BO_LOSS_KIND_MSE:
+    case BO_LOSS_KIND_RELATIVE:
         for (size_t i = 0; i < count; i++) rest[i] = p[i] - t[i];
         return kernels->dot(count, rest, rest);
     case BO_LOSS_KIND_L1:
@@ -56,14 +57,19 @@ static void elements_forward(const bo_cpu_block *block)
         sum += strip_loss(l.kind, block->kernels, count, l.p + i, l.t + i, rest);
     }
     ((double *)block->call->scratch)[block->index] = sum;
+    if (l.kind != BO_LOSS_KIND_RELATIVE) return;
+    const size_t blocks = bo_block_count(l.items, l.each), count = block->end - block->first;
+    ((double *)block->call->scratch)[blocks + block->index] =
+        block->kernels->dot(count, l.t + block->first, l.t + block->first);
 }
 
-/* Computes dL/dp. */
+/* Computes dL/dp, except for a factor. */
 static void strip_slopes(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
                          float *out)
 {
     switch (kind) {
     case BO_LOSS_KIND_MSE:
+    case BO_LOSS_KIND_RELATIVE:
         for (size_t i = 0; i < count; i++) out[i] = 2 * (p[i] - t[i]);
         break;
     case BO_LOSS_KIND_L1:
@@ -76,18 +82,39 @@ static void strip_slopes(bo_loss_kind kind, const bo_kernels *kernels, size_t co
     }
 }
 
+/* dL/dt of RELATIVE, for sums e = Σ (p - t)² and s = Σ t²: 2 (t - p) / s - 2 t e / s². In double, because both terms
+ * nearly cancel for a small p. */
+static void relative_target(const loss *l, size_t first, size_t count, const double *totals, double factor, bool add,
+                            float *dt)
+{
+    const double share = totals[0] / totals[1], scale = 2 * factor / totals[1];
+    for (size_t i = first; i < first + count; i++)
+        bo_put(&dt[i], add, (float)(scale * ((double)l->t[i] - (double)l->p[i] - (double)l->t[i] * share)));
+}
+
 static void elements_backward(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     loss l = loss_of(call);
     float *dp = call->din[0], *dt = call->din[1], strip[BO_STRIP];
-    float scale = (float)((double)*(const float *)call->dout[0] / (double)l.items);
+    const double *totals = l.kind == BO_LOSS_KIND_RELATIVE ? call->saved : NULL;
+    const double divisor = totals ? totals[1] : (double)l.items;
+    if (divisor == 0) { /* a target of zeros */
+        for (size_t i = block->first; i < block->end; i++) {
+            if (dp) bo_put(&dp[i], call->add[0], 0);
+            if (dt) bo_put(&dt[i], call->add[1], 0);
+        }
+        return;
+    }
+    float scale = (float)((double)*(const float *)call->dout[0] / divisor);
     for (size_t i = block->first; i < block->end; i += BO_STRIP) {
         size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
         strip_slopes(l.kind, block->kernels, count, l.p + i, l.t + i, strip);
         const float *opposite = l.kind == BO_LOSS_KIND_BCE ? l.p + i : strip; /* -dL/dt */
         for (size_t j = 0; dp && j < count; j++) bo_put(&dp[i + j], call->add[0], scale * strip[j]);
-        for (size_t j = 0; dt && j < count; j++) bo_put(&dt[i + j], call->add[1], -scale * opposite[j]);
+        for (size_t j = 0; dt && !totals && j < count; j++)
+            bo_put(&dt[i + j], call->add[1], -scale * opposite[j]);
+        if (dt && totals) relative_target(&l, i, count, totals, (double)*(const float *)call->dout[0], call->add[1], dt);
     }
 }
 
@@ -155,13 +182,25 @@ static void rows_backward(const bo_cpu_block *block)
 
 /* ---- operation --------------------------------------------------------------------------------------------------- */
 
+static double total(const double *sums, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += sums[i];
+    return sum;
+}
+
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     loss l = loss_of(call);
     bo_blocks(context, call, l.items, l.each, l.kind == BO_LOSS_KIND_KL ? rows_forward : elements_forward);
-    double sum = 0;
-    for (size_t b = 0; b < bo_block_count(l.items, l.each); b++) sum += ((const double *)call->scratch)[b];
-    *(float *)call->out[0].data = (float)(sum / (double)l.items);
+    const size_t blocks = bo_block_count(l.items, l.each);
+    double sum = total(call->scratch, blocks), divisor = (double)l.items;
+    if (l.kind == BO_LOSS_KIND_RELATIVE) {
+        double *totals = call->saved;
+        divisor = total((const double *)call->scratch + blocks, blocks);
+        if (totals) totals[0] = sum, totals[1] = divisor;
+    }
+    *(float *)call->out[0].data = (float)(divisor == 0 ? 0 : sum / divisor);
     return BO_OK;
 }
 
@@ -175,10 +214,11 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
-    (void)context, (void)gradients;
+    (void)context;
     loss l = loss_of(call);
-    *saved = 0;
-    *scratch = bo_block_count(l.items, l.each) * sizeof(double);
+    const size_t sums = l.kind == BO_LOSS_KIND_RELATIVE ? 2 : 1; /* of the differences and of the target */
+    *saved = gradients && sums == 2 ? 2 * sizeof(double) : 0;
+    *scratch = sums * bo_block_count(l.items, l.each) * sizeof(double);
     return BO_OK;
 }
 

@@ -1,0 +1,90 @@
+/* Recording a teacher and its student. */
+#include "teacher.h"
+#include <string.h>
+
+/* Invariant: attentions has one entry per layer of desc. */
+struct bo_teacher {
+    bo_model_desc desc;
+    bo_attention **attentions;
+    const bo_model *student;
+    bo_value *errors; /* one per layer that is compared, in order */
+    size_t count;
+};
+
+bo_status bo_teacher_create(bo_context *context, const bo_model *model, bo_teacher **out)
+{
+    if (!bo_model_has_kept(&model->desc))
+        return bo_fail(context, BO_INVALID,
+                       "imitation: the model has no second attention (kept_attention), which the teacher has");
+    bo_teacher *teacher = bo_alloc(context, 1, sizeof *teacher, "a teacher");
+    if (!teacher) return BO_MEMORY;
+    teacher->desc = bo_model_original(&model->desc);
+    teacher->student = model;
+    teacher->errors = bo_alloc(context, model->desc.layers, sizeof *teacher->errors, "a teacher");
+    bo_status status = teacher->errors ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = bo_attentions_create(context, &teacher->desc, 0, 0, &teacher->attentions);
+    if (status != BO_OK) {
+        bo_teacher_destroy(teacher);
+        return status;
+    }
+    *out = teacher;
+    return BO_OK;
+}
+
+void bo_teacher_destroy(bo_teacher *teacher)
+{
+    if (!teacher) return;
+    bo_attentions_destroy(teacher->attentions, &teacher->desc);
+    bo_free(teacher->errors);
+    bo_free(teacher);
+}
+
+/* Records the student's attention of a layer, and its error relative to what the teacher adds to the residual
+ * stream. Biases of the output projection are equal and left out. */
+static void compare(const bo_stack *stack, size_t layer, const char *prefix, bo_value normed,
+                    const bo_attention_values *values, void *observer)
+{
+    bo_teacher *teacher = observer;
+    const bo_model *student = teacher->student;
+    const bo_model_desc *d = &student->desc;
+    if (bo_model_keeps(d, layer)) return;
+    bo_attention_layer theirs = bo_model_mixer(stack->desc, layer, teacher->attentions[layer]).attention;
+    bo_attention_layer own = bo_model_mixer(d, layer, student->attentions[layer]).attention;
+    own.tokens = stack->tokens;
+    own.most_sequences = stack->most_sequences;
+    bo_graph_scope(stack->graph, "layer %zu imitation", layer);
+    const bo_value wanted = bo_nn_projected(stack->graph, prefix, values->out, d->width, &theirs);
+    const bo_value out = bo_nn_attend_given(stack->graph, prefix, normed, values, &own);
+    const bo_value found = bo_nn_projected(stack->graph, prefix, out, d->width, &own);
+    teacher->errors[teacher->count++] = bo_graph_loss(stack->graph, BO_LOSS_KIND_RELATIVE, found, wanted);
+}
+
+static void finish(bo_teacher *teacher, bo_graph *graph, bo_model_graph *out)
+{
+    bo_value sum = teacher->errors[0];
+    for (size_t i = 1; i < teacher->count; i++)
+        sum = bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){sum, teacher->errors[i]});
+    out->loss = bo_graph_scale(graph, sum, 1 / (double)teacher->count);
+    out->losses = teacher->count > 1 ? bo_graph_concat(graph, teacher->count, teacher->errors) : out->loss;
+    bo_graph_keep(graph, out->loss);
+    bo_graph_keep(graph, out->losses);
+}
+
+void bo_teacher_record(bo_teacher *teacher, const bo_stack *student, bo_imitation imitate, bo_model_graph *out)
+{
+    bo_stack stack = *student;
+    stack.desc = &teacher->desc;
+    stack.attentions = teacher->attentions;
+    stack.watched = NULL;
+    stack.values = NULL;
+    teacher->count = 0;
+    if (imitate == BO_IMITATION_ATTENTION) stack.observe = compare, stack.observer = teacher;
+    bo_graph_set_plain(stack.graph, true);
+    const bo_value x = bo_stack_record(&stack, bo_stack_embed(&stack, out->tokens));
+    bo_graph_set_plain(stack.graph, false);
+    bo_graph_restart_branches(stack.graph);
+    if (imitate == BO_IMITATION_LOGITS)
+        out->taught = x;
+    else
+        finish(teacher, stack.graph, out);
+}
