@@ -1,6 +1,5 @@
 /* circuits: attention of heads on repeated sequences, and whether they copy. */
 #include "circuits.h"
-#include "../tools/eigenvalues.h"
 #include "../../src/math/linalg.h"
 #include <math.h>
 
@@ -90,7 +89,7 @@ static bo_status copying(lab_scene *s, const lab_head *head, const double *embed
                      ALPHABET));
     BO_TRY(bo_gemm64(s->context, false, false, ALPHABET, DIM, WIDTH, 1, output, WIDTH, head->o, DIM, 0, write, DIM));
     BO_TRY(bo_gemm64(s->context, false, false, DIM, DIM, ALPHABET, 1, read, ALPHABET, write, DIM, 0, loop, DIM));
-    BO_TRY(lab_eigenvalues(s->context, DIM, loop, real, imaginary));
+    BO_TRY(bo_eigenvalues(s->context, DIM, loop, real, imaginary));
     double sum = 0, size = 0;
     for (size_t i = 0; i < DIM; i++) {
         sum += real[i];

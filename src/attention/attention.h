@@ -67,6 +67,20 @@ size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attentio
  * queries and keys. */
 size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys);
 
+/* ---- predicted errors -------------------------------------------------------------------------------------------- */
+
+/* The prediction of the variance formula, to first order and for independent frequencies (advise.h): error² = floor² +
+ * slope / features, relative to the output of softmax attention. */
+typedef struct bo_error_prediction {
+    double floor, slope;
+} bo_error_prediction;
+/* Predicts the error of an attention with one head and a feature map, on a sample of the queries. M, σ and a window are
+ * not used. scale: that of softmax attention. */
+bo_status bo_attention_predict(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                               const float *q, const float *k, const float *v, double scale, bo_error_prediction *out);
+/* Returns the predicted error with this number of features. */
+double bo_error_predicted(const bo_error_prediction *prediction, size_t features);
+
 /* ---- maps and states from files ---------------------------------------------------------------------------------- */
 
 /* Replaces the maps by others of the same kind (one per key head, or one with one_draw), for example from a file. Takes

@@ -118,6 +118,9 @@ bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double 
  * triangle, and their eigenvectors as rows (count x n); count <= n. The matrix is overwritten. Residuals |A v - λ v| are
  * below 1e-9 of the largest eigenvalue. Errors as for bo_eigen. */
 bo_status bo_eigen_top(bo_context *context, size_t n, size_t count, double *a, double *values, double *vectors);
+/* Computes the eigenvalues of any square matrix (n x n, overwritten); conjugate pairs are adjacent. Meant for some
+ * hundred rows at most: the loops are plain. Errors as for bo_eigen. */
+bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);
 /* Singular value decomposition: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k = min(m, n) and
  * values descending. Accuracy and errors as for bo_eigen. Needs about 5 k² numbers of memory, and 2 m n more if m > n. */
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);

@@ -8,7 +8,8 @@
  * folder.c       shards and companions      weights.c    digest, copies
  * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once
  * classify.c     classification             translate.c  translation          evaluate.c  evaluation
- * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times */
+ * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times
+ * capture.c      values inside attention, and the residual stream */
 #ifndef BO_MODEL_INTERNAL_H
 #define BO_MODEL_INTERNAL_H
 

@@ -1,7 +1,6 @@
 /* Eigenvalues of matrices that are not symmetric: known ones, and those of similar matrices. */
 #include "testing.h"
 #include <float.h>
-#include "lab/tools/eigenvalues.h"
 #include "math/linalg.h"
 
 static void of_small_matrices(void **state)
@@ -10,18 +9,18 @@ static void of_small_matrices(void **state)
     bo_context *context = test_context(1);
     double turned[4] = {0, -2, 2, 0}, triangle[9] = {3, 5, 7, 0, -1, 2, 0, 0, 4}, real[3], imaginary[3];
     /* a rotation by 90 degrees, scaled by two: ±2i */
-    assert_ok(context, lab_eigenvalues(context, 2, turned, real, imaginary));
+    assert_ok(context, bo_eigenvalues(context, 2, turned, real, imaginary));
     assert_close(real[0], 0, 1e-12);
     assert_close(fabs(imaginary[0]), 2, 1e-12);
     assert_close(imaginary[0] + imaginary[1], 0, 1e-12);
-    assert_ok(context, lab_eigenvalues(context, 3, triangle, real, imaginary)); /* the diagonal */
+    assert_ok(context, bo_eigenvalues(context, 3, triangle, real, imaginary)); /* the diagonal */
     assert_close(real[0] + real[1] + real[2], 6, 1e-12);
     assert_close(real[0] * real[1] * real[2], -12, 1e-12);
     assert_close(imaginary[0], 0, 1e-12);
     double one[1] = {-7};
-    assert_ok(context, lab_eigenvalues(context, 1, one, real, imaginary));
+    assert_ok(context, bo_eigenvalues(context, 1, one, real, imaginary));
     assert_true(real[0] == -7 && imaginary[0] == 0);
-    assert_ok(context, lab_eigenvalues(context, 0, NULL, NULL, NULL));
+    assert_ok(context, bo_eigenvalues(context, 0, NULL, NULL, NULL));
     bo_context_destroy(context);
 }
 
@@ -33,7 +32,7 @@ static void of_a_permutation(void **state)
     for (size_t n = 3; n <= 24; n++) {
         double a[24 * 24] = {0}, real[24], imaginary[24], pi = acos(-1);
         for (size_t i = 0; i < n; i++) a[i * n + (i + 1) % n] = 1;
-        assert_ok(context, lab_eigenvalues(context, n, a, real, imaginary));
+        assert_ok(context, bo_eigenvalues(context, n, a, real, imaginary));
         for (size_t k = 0; k < n; k++) {
             double nearest = INFINITY, angle = 2 * pi * (double)k / (double)n;
             for (size_t i = 0; i < n; i++)
@@ -63,7 +62,7 @@ static void of_similar_matrices(void **state)
         assert_ok(context, bo_gemm64(context, true, false, N, N, N, 1, q, N, b, N, 0, half, N));
         assert_ok(context, bo_gemm64(context, false, false, N, N, N, 1, half, N, q, N, 0, a, N));
         for (size_t i = 0; i < N * N; i++) a[i] = ldexp(a[i], scale);
-        assert_ok(context, lab_eigenvalues(context, N, a, real, imaginary));
+        assert_ok(context, bo_eigenvalues(context, N, a, real, imaginary));
         for (size_t k = 0; k < N; k++) {
             double nearest = INFINITY, wanted = (k % 2 ? -1 : 1) * (double)((k - k % 2) % 6);
             for (size_t i = 0; i < N; i++)
@@ -86,21 +85,21 @@ static void of_hard_matrices(void **state)
     for (size_t trial = 0; trial < 20; trial++) {
         for (size_t i = 0; i < 5; i++)
             for (size_t j = 0; j < 5; j++) a[i * 5 + j] = i < 4 && j < 4 ? 1e-165 * bo_rng_normal(&rng) : i == j;
-        assert_ok(context, lab_eigenvalues(context, 5, a, real, imaginary));
+        assert_ok(context, bo_eigenvalues(context, 5, a, real, imaginary));
     }
     for (size_t trial = 0; trial < 20000; trial++) {
         const size_t n = 3 + trial % 6;
         double trace = 0;
         for (size_t i = 0; i < n * n; i++) a[i] = bo_rng_below(&rng, 2) ? 0 : (double)bo_rng_below(&rng, 3) - 1;
         for (size_t i = 0; i < n; i++) trace += a[i * n + i];
-        assert_ok(context, lab_eigenvalues(context, n, a, real, imaginary));
+        assert_ok(context, bo_eigenvalues(context, n, a, real, imaginary));
         for (size_t i = 0; i < n; i++) trace -= real[i];
         assert_close(trace, 0, 1e-12);
     }
     double known[] = {1, 0, 0, 0, -1, 0, 0, 0, 0, 1, 1, -1, -1, -1, -1, 1, -1, 0, 0, 0, 0, 1, 0, 0, 0};
-    assert_ok(context, lab_eigenvalues(context, 5, known, real, imaginary));
+    assert_ok(context, bo_eigenvalues(context, 5, known, real, imaginary));
     for (size_t i = 0; i < N * N; i++) a[i] = 1e308;
-    assert_fails(context, BO_NUMERIC, "largest number", lab_eigenvalues(context, N, a, real, imaginary));
+    assert_fails(context, BO_NUMERIC, "largest number", bo_eigenvalues(context, N, a, real, imaginary));
     bo_context_destroy(context);
 }
 
@@ -109,7 +108,7 @@ static void not_of_nan(void **state)
     (void)state;
     bo_context *context = test_context(1);
     double a[4] = {1, NAN, 0, 1}, real[2], imaginary[2];
-    assert_fails(context, BO_NUMERIC, "not finite", lab_eigenvalues(context, 2, a, real, imaginary));
+    assert_fails(context, BO_NUMERIC, "not finite", bo_eigenvalues(context, 2, a, real, imaginary));
     bo_context_destroy(context);
 }
 

@@ -1,11 +1,10 @@
-/* Reduction to Hessenberg form, then QR with double shifts (Golub and Van Loan, 7.4 and 7.5). */
-#include "eigenvalues.h"
-
+/* Eigenvalues of matrices that are not symmetric: reduction to Hessenberg form, then QR with double shifts (Golub and
+ * Van Loan, 7.4 and 7.5). */
 #include <float.h>
 #include <math.h>
-#include "../../src/base/base.h"
-#include "../../src/math/reflect.h"
-#include "../../src/math/scaling.h"
+#include "linalg.h"
+#include "reflect.h"
+#include "scaling.h"
 
 enum { MOST_STEPS = 60, EXCEPTION = 10 }; /* per eigenvalue or pair; two or three are usual */
 
@@ -127,7 +126,7 @@ static bool iterate(const bo_context *context, size_t n, double *h, double *real
     return true;
 }
 
-bo_status lab_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary)
+bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary)
 {
     double largest = 0;
     if (n == 0) return BO_OK;
