@@ -42,6 +42,7 @@
  * Training:
  *
  * - train.h: training of models and networks
+ * - linearize.h: linear attention for models with softmax attention
  * - optim.h: optimizers and learning rate schedules
  * - plan.h: predicted time and loss of a training run
  * - profile.h: shapes, memory and time per operation of a training step
@@ -70,6 +71,7 @@
 #include <bochner/attention.h>
 #include <bochner/chat.h>
 #include <bochner/layers.h>
+#include <bochner/linearize.h>
 #include <bochner/lora.h>
 #include <bochner/metrics.h>
 #include <bochner/model.h>

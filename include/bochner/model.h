@@ -701,6 +701,31 @@ typedef enum bo_imitation {
     BO_IMITATION_LOGITS = 2     /**< the distribution of the next token: KL divergence */
 } bo_imitation;
 
+/** Describes a replacement of attention. */
+typedef struct bo_replacement_desc {
+    bo_attention_desc attention; /**< the new attention; heads, dim and similar fields are filled in */
+    /** Layers that keep their attention: numbers from 0 and ranges, "0,5-7"; "": none. NULL: the layers with a window. */
+    const char *kept_layers;
+    double sigma;         /**< as in bo_model_desc */
+    double gate_first;    /**< as in bo_model_desc */
+    double gate_last;     /**< as in bo_model_desc */
+    uint64_t seed;        /**< seed of frequencies and new parameters */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_replacement_desc;
+
+/** Creates a copy of a language model with another attention and the same weights. The copy has the old attention as
+ * kept_attention. The parameters of the new attention have their initial values.
+ *
+ * @param context   the context
+ * @param model     a language model with softmax attention; its tokenizer must outlive the copy
+ * @param desc      the replacement
+ * @param[out] out  the copy; release it with bo_model_destroy()
+ * @return BO_OK; BO_INVALID if the model has no softmax attention, if no layer is replaced, or if the attention does not
+ *     fit
+ */
+BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
+                                            bo_model **out);
+
 /** Measures how well attention imitates its teacher, layer by layer: see BO_IMITATION_ATTENTION.
  *
  * @param context         the context

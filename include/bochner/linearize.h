@@ -1,0 +1,144 @@
+/** @file
+ * Linearization: a softmax transformer becomes one that decodes from a state of fixed size.
+ *
+ *     bo_model_load(context, "stories15M", &teacher);
+ *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .folder = "linear", .minutes = 60};
+ *     bo_attention_preset("dark", &desc.attention);
+ *     desc.attention.gate = BO_GATE_DECAY;
+ *     bo_linearize(context, &desc, &report, &student);    // progress through desc.report; BO_CANCELED after a checkpoint
+ *
+ * Three stages follow each other (as in LoLCATs, 2410.10254). **Calibration** runs the teacher on text and chooses the
+ * initial parameters of the new attention, head by head: the matrix M of DARK (identity or whitening) and its scale, σ
+ * of RFA, the scale of learned maps. **Transfer** trains only these parameters, so that every layer adds to the residual
+ * stream what the teacher's layer adds, for the teacher's q, k and v. **Finetuning** trains them together with adapters
+ * of q, k, v and o, so that the distribution of the next token is that of the teacher.
+ *
+ * The folder contains:
+ *
+ *     config.json, model.safetensors, …   the student, with the adapters merged into its weights
+ *     adapter/                            the adapters and the weights before merging (lora.h), unless `merge` is set
+ *     transfer/, finetune/                the runs (train.h), from which an interrupted call continues
+ *
+ * **Ownership.** The teacher and the corpora must outlive the call; the teacher is not changed, and its tokenizer must
+ * outlive the student. **Threads.** No other thread may use the folder.
+ */
+#ifndef BOCHNER_LINEARIZE_H
+#define BOCHNER_LINEARIZE_H
+
+#include <bochner/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== Simple ====================================================================================================== */
+
+/** The stages of a linearization. */
+typedef enum bo_linearize_stage {
+    BO_LINEARIZE_STAGE_CALIBRATE = 0, /**< initial parameters from text */
+    BO_LINEARIZE_STAGE_TRANSFER = 1,  /**< attention learns from the teacher, layer by layer */
+    BO_LINEARIZE_STAGE_FINETUNE = 2   /**< adapters learn from the teacher's distribution */
+} bo_linearize_stage;
+
+/** Receives the reports of the runs of a linearization; see bo_report_fn.
+ *
+ * @param user    `user` of the descriptor
+ * @param stage   TRANSFER or FINETUNE
+ * @param report  the report, valid during the call; the loss of TRANSFER is the mean relative squared error of the
+ *     layers
+ * @return true to continue; false to stop after a checkpoint
+ */
+typedef bool (*bo_linearize_report_fn)(void *user, bo_linearize_stage stage, const bo_training_report *report);
+
+/** Describes a linearization. Zero means the default, except in teacher, train and folder. */
+typedef struct bo_linearize_desc {
+    const bo_model *teacher; /**< a language model with softmax attention */
+    const bo_corpus *train;  /**< training text, with the tokenizer of the teacher */
+    const bo_corpus *valid;  /**< validation text; NULL: no evaluation */
+    const char *folder;      /**< the folder to write */
+    bool resume;             /**< continue an interrupted linearization of the folder; start if there is none */
+    /** The new attention: start from a preset (bo_attention_preset()); heads, dim and similar fields are filled in. */
+    bo_attention_desc attention;
+    /** Layers that keep the attention of the teacher: numbers from 0 and ranges, "0,5-7"; "": none. NULL: the layers
+     * with a window, whose state has a fixed size already. */
+    const char *kept_layers;
+    double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 6) */
+    uint64_t calibration_tokens; /**< tokens of the calibration (default: 4096) */
+    double minutes;              /**< time of both runs together; or steps instead (default: 60 if no steps are given) */
+    uint64_t transfer_steps;     /**< steps of the transfer; UINT64_MAX: none */
+    uint64_t finetune_steps;     /**< steps of the finetuning; UINT64_MAX: none */
+    double transfer_share;       /**< share of the minutes for the transfer (default: 0.2) */
+    size_t batch;                /**< sequences per step (default: 16) */
+    size_t window;               /**< tokens per sequence (default: the context of the teacher, at most 1024) */
+    double transfer_rate;        /**< learning rate of the transfer (default: 5e-3) */
+    double finetune_rate;        /**< learning rate of the finetuning (default: 1e-3) */
+    double share;          /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
+    size_t rank;           /**< rank of the adapters (default: 16) */
+    double alpha;          /**< α of the adapters (default: twice the rank) */
+    const char *targets;   /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */
+    uint64_t eval_tokens;  /**< number of validation tokens to use in evaluations (default: 16384) */
+    bool merge;            /**< the folder does not keep the adapters apart */
+    uint64_t seed;         /**< seed of frequencies, adapters and batches */
+    bo_linearize_report_fn report; /**< receives the reports, or NULL */
+    void *user;                    /**< passed to `report` */
+    uint64_t reserved[4];          /**< must be zero */
+} bo_linearize_desc;
+
+/** Linearizes a model and writes the result to a folder.
+ *
+ * @param context   the context
+ * @param desc      the linearization
+ * @param[out] out  the student, release it with bo_model_destroy(); or NULL
+ * @return BO_OK; BO_INVALID if the teacher is not a language model with softmax attention, if the attention, the layers
+ *     or the text do not fit, or if the folder contains something else; BO_CANCELED after a checkpoint if a callback
+ *     requested a stop; errors of bo_trainer_run()
+ */
+BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_model **out);
+
+/* ==== Advanced ==================================================================================================== */
+
+/** How the initial parameters of one head of the new attention were chosen. */
+typedef struct bo_head_fit {
+    size_t layer;         /**< the layer */
+    size_t head;          /**< the key head */
+    double start;         /**< relative squared error of the outputs against softmax with the usual parameters */
+    double error;         /**< the same with the chosen parameters */
+    double factor;        /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
+    bool whitened;        /**< M whitens the queries and keys */
+    uint64_t reserved[4]; /**< zero */
+} bo_head_fit;
+
+/** Chooses the initial parameters of attention from text, head by head.
+ *
+ * The queries, keys and values are those of `source`, a model with the same shape, such as the teacher. Parameters are
+ * tried in a fixed order, and those with the smallest error of the head's output against that of `source` are set.
+ * Weights of gates become zero, so that gates start at their biases.
+ *
+ * @param context      the context
+ * @param source       a language model with softmax attention, or the model itself
+ * @param[in,out] model the model whose parameters are set
+ * @param corpus       the text
+ * @param tokens       number of tokens to use; 0 means 4096
+ * @param[out] fits    `layers` x `key_heads` entries, of which those of layers without such attention are zero; or NULL
+ * @return BO_OK; BO_INVALID if the models have different shapes or the text is shorter than one window
+ */
+BO_API bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model,
+                                    const bo_corpus *corpus, uint64_t tokens, bo_head_fit *fits);
+
+/** Sets the matrices M of DARK (and of HYBRID with a rank) to the whitening of the queries and keys that the model has on
+ * a text (bo_attention_whiten()).
+ *
+ * @param context        the context
+ * @param[in,out] model  a language model
+ * @param corpus         the text
+ * @param tokens         number of tokens to use; 0 means 4096
+ * @param amount         the amount of bo_attention_whiten(); 0: lengths stay the same on average
+ * @return BO_OK; BO_INVALID if no layer has a matrix M or the text is shorter than one window
+ */
+BO_API bo_status bo_model_whiten(bo_context *context, bo_model *model, const bo_corpus *corpus, uint64_t tokens,
+                                 double amount);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

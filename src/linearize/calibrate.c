@@ -1,0 +1,323 @@
+/* Initial parameters of attention from text. The parameters of each kind form a small family, and the member with the
+ * smallest error of the head's output is chosen for each key head:
+ *
+ *     M of DARK and HYBRID    f I and f W, W the whitening of q and k, which keeps their mean length
+ *     σ of RFA                f
+ *     maps of LEARNED, HYBRID f W, W the initial map
+ *
+ * A smaller f makes attention flatter and the estimate of its kernel less noisy; which one wins depends on the data. */
+#include <bochner/linearize.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "../base/base.h"
+#include "../base/trace.h"
+#include "../model/capture.h"
+#include "../nn/nn.h"
+
+enum { TOKENS = 4096, MOST_WINDOW = 1024 };
+
+/* One run of the source, and the arrays of one layer of it. */
+typedef struct sample {
+    bo_capture *capture;
+    size_t window, sequences;
+    float *arrays[BO_CAPTURE_ARRAYS];
+} sample;
+
+static void close_sample(sample *s)
+{
+    bo_capture_destroy(s->capture);
+    for (size_t i = 0; i < BO_CAPTURE_ARRAYS; i++) bo_free(s->arrays[i]);
+}
+
+static bo_status read_tokens(bo_context *context, const sample *s, const bo_corpus *corpus, int32_t *ids)
+{
+    const uint64_t windows = bo_corpus_tokens(corpus) / s->window;
+    for (size_t i = 0; i < s->sequences; i++) /* evenly spread over the text */
+        BO_TRY(bo_corpus_read(context, corpus, windows * i / s->sequences * s->window, s->window,
+                              ids + i * s->window));
+    return BO_OK;
+}
+
+static bo_status open_sample(bo_context *context, const bo_model *source, const bo_corpus *corpus, uint64_t tokens,
+                             sample *s)
+{
+    const bo_model_desc *d = bo_model_describe(source);
+    const uint64_t all = bo_corpus_tokens(corpus);
+    s->window = bo_min(d->context, MOST_WINDOW);
+    if (all < s->window)
+        return bo_fail(context, BO_INVALID, "calibration: the text has %llu tokens, expected at least %zu, one window",
+                       (unsigned long long)all, s->window);
+    s->sequences = bo_max((size_t)bo_min(tokens ? tokens : TOKENS, all) / s->window, 1);
+    const bo_capture_desc desc = {
+        .tokens = s->window, .sequences = s->sequences, .parts = BO_CAPTURE_PART_ATTENTION};
+    BO_TRY(bo_capture_create(context, source, &desc, &s->capture));
+    int32_t *ids = bo_alloc(context, s->sequences * s->window, sizeof *ids, "tokens of a calibration");
+    bo_status status = ids ? read_tokens(context, s, corpus, ids) : BO_MEMORY;
+    if (status == BO_OK) status = bo_capture_run(context, s->capture, ids);
+    bo_free(ids);
+    return status;
+}
+
+static bo_status read_layer(bo_context *context, sample *s, size_t layer)
+{
+    for (int a = 0; a < BO_CAPTURE_ARRAYS; a++) {
+        const size_t columns = bo_capture_columns(s->capture, layer, (bo_capture_array)a);
+        bo_free(s->arrays[a]);
+        s->arrays[a] = bo_alloc_raw(context, bo_capture_rows(s->capture) * columns, sizeof(float), "a layer's values");
+        if (!s->arrays[a]) return BO_MEMORY;
+        BO_TRY(bo_capture_read(context, s->capture, layer, (bo_capture_array)a, s->arrays[a]));
+    }
+    return BO_OK;
+}
+
+static bo_attention_shape shape_of(const sample *s)
+{
+    return (bo_attention_shape){
+        .sequences = s->sequences, .tokens = s->window, .layout = BO_LAYOUT_TOKENS_FIRST};
+}
+
+/* ---- the family of parameters of a layer ------------------------------------------------------------------------- */
+
+/* Invariants: base[0] are the initial values and base[1] the whitening (DARK and HYBRID only), or NULL; `now` are the
+ * values that are tried and `best` those that are kept; each has key_heads x each numbers. */
+typedef struct family {
+    const bo_attention *attention;
+    const bo_attention_desc *desc;
+    size_t each; /* numbers per key head */
+    float *base[2], *now, *best;
+    float *log_gate, *out;
+    double *errors; /* one per key head */
+} family;
+
+static void close_family(family *f)
+{
+    float *arrays[] = {f->base[0], f->base[1], f->now, f->best, f->log_gate, f->out};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) bo_free(arrays[i]);
+    bo_free(f->errors);
+}
+
+/* Returns the name of the parameter that is chosen; NULL: the kind has none. */
+static const char *parameter_of(const bo_attention_desc *desc)
+{
+    if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return "m";
+    if (bo_attention_has(desc, BO_TRAIT_SIGMA)) return "sigma";
+    return bo_attention_has(desc, BO_TRAIT_AFFINE) ? "map_q.weight" : NULL;
+}
+
+static bo_nn_name weight_name(size_t layer, const char *parameter)
+{
+    bo_nn_name name;
+    snprintf(name.text, sizeof name.text, "model.layers.%zu.self_attn.%s", layer, parameter);
+    return name;
+}
+
+static bool has_token_gate(const bo_attention_desc *desc)
+{
+    return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY;
+}
+
+/* Gates at their initial biases: the same for all tokens. */
+static bo_status fill_gates(bo_context *context, const bo_model *model, size_t rows, size_t layer, family *f)
+{
+    const size_t heads = f->desc->key_heads;
+    float *bias = bo_alloc(context, heads, sizeof *bias, "biases of gates");
+    f->log_gate = bo_alloc_raw(context, rows * heads, sizeof(float), "gates");
+    bo_status status = bias && f->log_gate ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = bo_model_get_weight(context, model, weight_name(layer, "g_proj.bias").text, bias);
+    for (size_t i = 0; i < rows * heads && status == BO_OK; i++)
+        f->log_gate[i] = (float)-log1p(exp(-(double)bias[i % heads]));
+    bo_free(bias);
+    return status;
+}
+
+static bo_status open_family(bo_context *context, const bo_model *model, size_t layer, const sample *s, family *f)
+{
+    const char *parameter = parameter_of(f->desc);
+    const size_t rows = bo_capture_rows(s->capture), heads = f->desc->key_heads;
+    const bo_attention_shape shape = shape_of(s);
+    f->each = bo_attention_has(f->desc, BO_TRAIT_SIGMA) ? f->desc->dim : f->desc->rank * f->desc->dim;
+    float **arrays[] = {&f->base[0], &f->base[1], &f->now, &f->best};
+    for (size_t i = 0; parameter && i < sizeof arrays / sizeof *arrays; i++) {
+        *arrays[i] = bo_alloc(context, heads * f->each, sizeof(float), "parameters of attention");
+        if (!*arrays[i]) return BO_MEMORY;
+    }
+    f->out = bo_alloc_raw(context, rows * f->desc->heads * f->desc->value_dim, sizeof(float), "outputs of attention");
+    f->errors = bo_alloc(context, heads, sizeof *f->errors, "errors of heads");
+    if (!f->out || !f->errors) return BO_MEMORY;
+    if (parameter) BO_TRY(bo_model_get_weight(context, model, weight_name(layer, parameter).text, f->base[0]));
+    if (has_token_gate(f->desc)) BO_TRY(fill_gates(context, model, rows, layer, f));
+    if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
+    return bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
+                               s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
+}
+
+/* Computes the relative squared error of every key head with the parameters `now`. */
+static bo_status measure(bo_context *context, const sample *s, family *f)
+{
+    const bo_attention_desc *d = f->desc;
+    const bo_attention_shape shape = shape_of(s);
+    bo_attention_inputs in = {.q = s->arrays[BO_CAPTURE_ARRAY_Q],
+                              .k = s->arrays[BO_CAPTURE_ARRAY_K],
+                              .v = s->arrays[BO_CAPTURE_ARRAY_V],
+                              .log_gate = f->log_gate};
+    *(bo_attention_has(d, BO_TRAIT_SIGMA) ? &in.sigma : &in.m) = f->now;
+    BO_TRY(bo_attention_forward(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
+    const float *wanted = s->arrays[BO_CAPTURE_ARRAY_OUT];
+    const size_t group = d->heads / d->key_heads, width = d->value_dim, rows = s->window * s->sequences;
+    for (size_t h = 0; h < d->key_heads; h++) {
+        double error = 0, size = 0;
+        for (size_t r = 0; r < rows; r++)
+            for (size_t i = 0, at = (r * d->heads + h * group) * width; i < group * width; i++, at++) {
+                const double difference = (double)f->out[at] - (double)wanted[at];
+                error += difference * difference;
+                size += (double)wanted[at] * (double)wanted[at];
+            }
+        f->errors[h] = size > 0 ? error / size : 0;
+    }
+    return BO_OK;
+}
+
+/* Tries one member of the family for all key heads and keeps it where it is better. */
+static bo_status try(bo_context *context, const sample *s, family *f, bool whitened, double factor, bo_head_fit *fits)
+{
+    const size_t heads = f->desc->key_heads;
+    const float *base = f->base[whitened];
+    for (size_t i = 0; base && i < heads * f->each; i++) f->now[i] = (float)factor * base[i];
+    BO_TRY(measure(context, s, f));
+    for (size_t h = 0; h < heads; h++) {
+        if (!(f->errors[h] < fits[h].error)) continue;
+        fits[h].error = f->errors[h];
+        fits[h].factor = factor;
+        fits[h].whitened = whitened;
+        if (base) memcpy(f->best + h * f->each, f->now + h * f->each, f->each * sizeof(float));
+    }
+    return BO_OK;
+}
+
+static bo_status choose(bo_context *context, const sample *s, family *f, bo_head_fit *fits)
+{
+    static const double shrinking[] = {1, 0.7, 0.5, 0.35, 0.25}, sigmas[] = {1, 0.5, 1.5, 2, 3, 4, 6};
+    const bool sigma = bo_attention_has(f->desc, BO_TRAIT_SIGMA);
+    const double *factors = sigma ? sigmas : shrinking;
+    const size_t count =
+        !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
+    const int bases = bo_attention_has(f->desc, BO_TRAIT_MATRIX) ? 2 : 1;
+    for (size_t h = 0; h < f->desc->key_heads; h++) fits[h].error = INFINITY;
+    for (int b = 0; b < bases; b++)
+        for (size_t i = 0; i < count; i++) {
+            BO_TRY(try(context, s, f, b == 1, factors[i], fits));
+            if (b == 0 && i == 0)
+                for (size_t h = 0; h < f->desc->key_heads; h++) fits[h].start = f->errors[h];
+        }
+    return BO_OK;
+}
+
+static bo_status set_parameters(bo_context *context, bo_model *model, size_t layer, const family *f)
+{
+    const char *parameter = parameter_of(f->desc);
+    if (has_token_gate(f->desc)) {
+        const size_t count = f->desc->key_heads * bo_model_describe(model)->width;
+        float *zeros = bo_alloc(context, count, sizeof *zeros, "weights of gates");
+        if (!zeros) return BO_MEMORY;
+        const bo_status status = bo_model_set_weight(context, model, weight_name(layer, "g_proj.weight").text, zeros);
+        bo_free(zeros);
+        BO_TRY(status);
+    }
+    if (!parameter) return BO_OK;
+    if (strcmp(parameter, "map_q.weight") == 0)
+        BO_TRY(bo_model_set_weight(context, model, weight_name(layer, "map_k.weight").text, f->best));
+    return bo_model_set_weight(context, model, weight_name(layer, parameter).text, f->best);
+}
+
+static bo_status fit_layer(bo_context *context, bo_model *model, size_t layer, sample *s, bo_head_fit *fits)
+{
+    const bo_attention *attention = bo_model_attention(model, layer);
+    family f = {.attention = attention, .desc = bo_attention_describe(attention)};
+    BO_TRY(read_layer(context, s, layer));
+    bo_status status = open_family(context, model, layer, s, &f);
+    if (status == BO_OK) status = choose(context, s, &f, fits);
+    if (status == BO_OK) status = set_parameters(context, model, layer, &f);
+    close_family(&f);
+    for (size_t h = 0; h < f.desc->key_heads; h++) fits[h].layer = layer, fits[h].head = h;
+    return status;
+}
+
+/* ---- all layers -------------------------------------------------------------------------------------------------- */
+
+static bo_status check_shapes(bo_context *context, const bo_model *source, const bo_model *model)
+{
+    const bo_model_desc *a = bo_model_describe(source), *b = bo_model_describe(model);
+    if (a->mixer != BO_MIXER_ATTENTION || b->mixer != BO_MIXER_ATTENTION || a->task != BO_MODEL_TASK_LANGUAGE ||
+        b->task != BO_MODEL_TASK_LANGUAGE)
+        return bo_fail(context, BO_INVALID, "calibration: expected language models with attention");
+    if (a->layers == b->layers && a->heads == b->heads && a->key_heads == b->key_heads && a->head_dim == b->head_dim)
+        return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "calibration: the models have %zu and %zu layers of %zu and %zu heads, expected the same shape",
+                   a->layers, b->layers, a->heads, b->heads);
+}
+
+/* Layers that see softmax have nothing to fit. Frequencies that are drawn from data are drawn when training starts. */
+static bool is_fitted(const bo_model *model, size_t layer)
+{
+    const bo_attention_desc *d = bo_attention_describe(bo_model_attention(model, layer));
+    const bool draws = d->proposal != BO_PROPOSAL_NONE || d->features.sampling == BO_SAMPLING_OPTIMAL;
+    return bo_attention_has(d, BO_TRAIT_FEATURES) && !draws;
+}
+
+bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model, const bo_corpus *corpus,
+                             uint64_t tokens, bo_head_fit *fits)
+{
+    BO_REQUIRE(context, source, model, corpus);
+    BO_SPAN(context, "linearize", "calibrate");
+    BO_TRY(check_shapes(context, source, model));
+    const bo_model_desc *d = bo_model_describe(model);
+    bo_head_fit *own = bo_alloc(context, d->layers * d->key_heads, sizeof *own, "a calibration");
+    if (!own) return BO_MEMORY;
+    sample s = {0};
+    bo_status status = open_sample(context, source, corpus, tokens, &s);
+    for (size_t i = 0; i < d->layers && status == BO_OK; i++) {
+        status = bo_progress(context, "calibrating", (double)i, (double)d->layers);
+        if (status == BO_OK && is_fitted(model, i)) status = fit_layer(context, model, i, &s, own + i * d->key_heads);
+    }
+    if (status == BO_OK && fits) memcpy(fits, own, d->layers * d->key_heads * sizeof *own);
+    close_sample(&s);
+    bo_free(own);
+    return status;
+}
+
+/* ---- whitening --------------------------------------------------------------------------------------------------- */
+
+static bo_status whiten_layer(bo_context *context, bo_model *model, size_t layer, double amount, sample *s)
+{
+    const bo_attention *attention = bo_model_attention(model, layer);
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    const bo_attention_shape shape = shape_of(s);
+    BO_TRY(read_layer(context, s, layer));
+    float *m = bo_alloc(context, d->key_heads * d->rank * d->dim, sizeof *m, "a matrix M");
+    if (!m) return BO_MEMORY;
+    bo_status status = bo_attention_whiten(context, attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
+                                           s->arrays[BO_CAPTURE_ARRAY_K], amount, m);
+    if (status == BO_OK) status = bo_model_set_weight(context, model, weight_name(layer, "m").text, m);
+    bo_free(m);
+    return status;
+}
+
+bo_status bo_model_whiten(bo_context *context, bo_model *model, const bo_corpus *corpus, uint64_t tokens, double amount)
+{
+    BO_REQUIRE(context, model, corpus);
+    BO_TRY(check_shapes(context, model, model));
+    const size_t layers = bo_model_describe(model)->layers;
+    size_t found = 0;
+    sample s = {0};
+    bo_status status = open_sample(context, model, corpus, tokens, &s);
+    for (size_t i = 0; i < layers && status == BO_OK; i++) {
+        if (!bo_attention_has(bo_attention_describe(bo_model_attention(model, i)), BO_TRAIT_MATRIX)) continue;
+        status = whiten_layer(context, model, i, amount, &s);
+        found++;
+    }
+    close_sample(&s);
+    if (status != BO_OK || found) return status;
+    return bo_fail(context, BO_INVALID, "whiten: no layer of the model has a matrix M; expected dark attention");
+}
