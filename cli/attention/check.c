@@ -185,8 +185,12 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
         if (o->sources[of_learned[i]])
             WRONG("--%s applies to the kind hybrid with a learned map: --map exponential, hedgehog or rectifier",
                   cli_attention_option(of_learned[i]));
-    if (CLI_GIVEN(o, rank) && !bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
-        WRONG("--rank applies to the kind hybrid with a learned map, found another map");
+    const bo_attention_desc ranked = {.kind = d->kind, .rank = 1, .features = {.kernel = f->kernel}};
+    const char *of_m = o->sources[CLI_M] ? "m" : o->whiten ? "whiten" : NULL;
+    if (of_m && !bo_attention_has(&ranked, BO_TRAIT_MATRIX))
+        WRONG("--%s applies to the kind hybrid with a map of the softmax kernel, found %s", of_m, map);
+    if (CLI_GIVEN(o, rank) && !bo_attention_has(&ranked, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
+        WRONG("--rank applies to the kind hybrid with a learned map or one of the softmax kernel, found %s", map);
     return CLI_DONE;
 }
 

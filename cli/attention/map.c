@@ -211,5 +211,6 @@ void cli_attention_describe(cli_attention_job *job)
     d->dim = sizes.dim;
     d->value_dim = sizes.value_dim;
     if (sizes.rank) d->rank = sizes.rank;
+    if (job->options->whiten && !d->rank) d->rank = d->dim; /* hybrid has an M only with a rank */
     if (bo_attention_has(d, BO_TRAIT_FEATURES)) fit_features(job);
 }

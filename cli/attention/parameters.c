@@ -181,7 +181,7 @@ static void find_rank(cli_attention_job *job, cli_attention_source source, size_
         job->desc.rank = array->shape[array->rank - 1 - from_end];
 }
 
-/* M of the kind dark, W and b of learned maps. */
+/* M of the kinds dark and hybrid, W and b of learned maps. */
 static bool read_maps(cli_attention_job *job)
 {
     static const struct {

@@ -23,7 +23,8 @@
  *     RFA      φ(σ∘q̂_i / τ)·φ(σ∘k̂_j / τ), x̂ = x / (|x| + 1e-3), φ sin/cos or arc-cosine (2103.02143)
  *     FAVOR    φ(q_i)·φ(k_j), an unbiased estimate of exp(s q_i·k_j) (2009.14794)
  *     DARK     the same for exp(s (M q_i)·(M k_j)) (2603.04127), or for exp(s q_i·k_j) with frequencies fitted to data
- *     HYBRID   mix · exp(s q_i·k_j) for the `window` latest keys, φ(q_i)·φ(k_j) for earlier ones: one denominator
+ *     HYBRID   mix · exp(s q_i·k_j) for the `window` latest keys, φ(q_i)·φ(k_j) for earlier ones: one denominator. With
+ *              a `rank` the earlier keys have φ(M q_i)·φ(M k_j), as DARK; with a learned map, the weights of LEARNED
  *     LEARNED  φ(W q_i + b)·φ(W' k_j + b'), φ exp(±y), softmax(±y) (Hedgehog, 2402.04347), max(y, 0) (T2R, 2103.13076)
  *     POWER    |s q_i·k_j|^p for any real p > 0, from explicit keys as SOFTMAX
  *
@@ -148,9 +149,11 @@ typedef struct bo_attention_desc {
      * 0. Gradients are 0 where gradient / denominator exceeds 1e36. */
     double clamp;
     double temperature; /**< RFA: τ (default: 1) */
-    size_t rank;        /**< DARK, LEARNED: number of rows of M or W (default: dim) */
-    double power;       /**< POWER: p, a normal float (default: 2) */
-    bool unit;          /**< GLA, DELTA, RIDGE: replace q and k by x / (|x| + 1e-3); DELTA is stable for β|k|² <= 2 */
+    /** DARK: number of rows of M; LEARNED, HYBRID with a learned map: of W (default: dim). HYBRID with kernel SOFTMAX:
+     * number of rows of M (0, the default: there is no M). */
+    size_t rank;
+    double power; /**< POWER: p, a normal float (default: 2) */
+    bool unit;    /**< GLA, DELTA, RIDGE: replace q and k by x / (|x| + 1e-3); DELTA is stable for β|k|² <= 2 */
     /** RIDGE with a gate: maximum number of steps of conjugate gradients before a system is solved directly, by a
      * factorization of H + Λ in double (default: dim, about the cost of the factorization). */
     size_t iterations;
@@ -251,8 +254,9 @@ typedef struct bo_attention_inputs {
      * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise NULL.
      */
     const float *log_gate;
-    const float *sigma;     /**< RFA: key_heads x dim [1] */
-    const float *m;         /**< DARK: M, LEARNED: W: key_heads x rank x dim [the first rows of the identity] */
+    const float *sigma; /**< RFA: key_heads x dim [1] */
+    /** DARK, HYBRID with a rank: M; LEARNED: W: key_heads x rank x dim [the first rows of the identity] */
+    const float *m;
     const float *mix;       /**< HYBRID: one number > 0 per head [1] */
     const float *beta;      /**< DELTA, RIDGE: one number >= 0 per token and key head [1] */
     const float *log_decay; /**< gate FIXED: log g <= 0 per key head [log(1 - 2^-(5 + h)), h modulo 8] */
@@ -640,7 +644,8 @@ BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
 
 /** Reports whether a descriptor has one of the given traits.
  *
- * The result depends on the kind and on whether `features.kernel` is that of a learned map.
+ * The result depends on the kind, on whether `features.kernel` is that of a learned map, and on whether `rank` is 0:
+ * HYBRID with kernel SOFTMAX has MATRIX only with a rank.
  *
  * @param desc     the descriptor
  * @param traits   bits of bo_attention_trait
@@ -780,7 +785,7 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration);
  * @param context               the context
  * @param[in,out] calibration   the statistics
  * @param shape                 the shape of the batch
- * @param inputs                q, k, and the parameters of RFA, DARK and LEARNED; other inputs are ignored
+ * @param inputs                q, k, and the parameters of RFA, DARK, LEARNED and HYBRID; other inputs are ignored
  * @return BO_OK; BO_NUMERIC if an input is not finite
  */
 BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
@@ -818,8 +823,8 @@ typedef struct bo_calibration_report {
 BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration *calibration, bo_attention *attention,
                                       uint64_t draw, bo_calibration_report *out);
 
-/** DARK: computes M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim, one row per leading
- * direction).
+/** DARK, HYBRID with a rank: computes M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim, one row
+ * per leading direction).
  *
  * Λ is the mean of the covariances of q and k, each about its own mean, shrunk by 1% toward its diagonal, to which 1e-4
  * of its mean is added. As for bo_calibration, q and k of the sequence itself make its outputs depend on later tokens.

@@ -32,6 +32,8 @@ void bo_attention_refresh(bo_attention *attention)
         memcpy(&bits, &reals[i], sizeof bits);
         hash = mix_in(hash, bits);
     }
+    /* An M that only some descriptors of the kind have: without it, older states keep their fingerprint. */
+    if (attention->traits & BO_TRAIT_MATRIX & ~bo_kind_of(d->kind)->traits) hash = mix_in(hash, d->rank);
     for (size_t h = 0; attention->features && h < (d->one_draw ? 1 : d->key_heads); h++)
         hash = mix_in(hash, bo_features_fingerprint(attention->features[h]));
     attention->fingerprint = hash;

@@ -494,11 +494,9 @@ static bo_status check_match(bo_context *context, const bo_calibration *c, const
     const struct {
         const char *name;
         size_t expected, found;
-    } sizes[] = {{"heads", a->heads, b->heads},
-                 {"key_heads", a->key_heads, b->key_heads},
-                 {"dim", a->dim, b->dim},
-                 {"features.dim", c->width, b->features.dim},
-                 {"one_draw", a->one_draw, b->one_draw}};
+    } sizes[] = {{"heads", a->heads, b->heads}, {"key_heads", a->key_heads, b->key_heads},
+                 {"dim", a->dim, b->dim},       {"features.dim", c->width, b->features.dim},
+                 {"rank", a->rank, b->rank},    {"one_draw", a->one_draw, b->one_draw}};
     if (a->kind != b->kind)
         return bo_fail(context, BO_INVALID, "calibration: it was created for kind %s, but the attention has kind %s",
                        bo_attention_kind_name(a->kind), bo_attention_kind_name(b->kind));

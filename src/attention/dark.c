@@ -114,7 +114,7 @@ bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention
 {
     BO_REQUIRE(context, attention, shape, q, k, m);
     if (!(attention->traits & BO_TRAIT_MATRIX))
-        return bo_fail(context, BO_INVALID, "whitening: expected kind dark, found %s",
+        return bo_fail(context, BO_INVALID, "whitening: expected kind dark, or hybrid with a rank, found %s",
                        bo_attention_kind_name(attention->desc.kind));
     if (!(amount >= 0 && isfinite(amount)))
         return bo_fail(context, BO_INVALID, "whitening: amount must be positive (0: the default), found %g", amount);

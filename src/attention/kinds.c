@@ -26,6 +26,7 @@ static bo_attention_kind kind_of_past(const bo_attention_desc *desc)
 {
     bo_kernel kernel = desc->features.kernel;
     if (bo_kernel_is_learned(kernel)) return BO_ATTENTION_LEARNED;
+    if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return BO_ATTENTION_DARK;
     return kernel == BO_KERNEL_SOFTMAX || kernel == (bo_kernel)0 ? BO_ATTENTION_FAVOR : BO_ATTENTION_LINEAR;
 }
 
@@ -59,6 +60,7 @@ static const bo_kind kinds[BO_ATTENTION_COUNT] = {
                              .traits =
                                  T(FEATURES) | ESTIMATE | T(ANY_KERNEL) | T(GAMMA) | T(WINDOW) | T(MIX) | T(CAUSAL),
                              .learned_traits = T(AFFINE),
+                             .ranked_traits = T(MATRIX),
                              .kernels = ALL_KERNELS & ~K(RBF),
                              .usual_kernel = BO_KERNEL_SOFTMAX,
                              .resolve_map = bo_resolve_softmax_map,
@@ -90,7 +92,7 @@ const bo_kind *bo_kind_of(bo_attention_kind kind)
     unsigned forms = row->traits & (T(MEMORY) | T(CAPACITY) | T(FEATURES));
     assert(row->name && row->engine && forms && !(forms & (forms - 1)));
     assert(!row->resolve_map == !(row->traits & T(FEATURES)));
-    assert(!(row->traits & row->learned_traits) && !row->no_scale == !!(row->traits & T(SCALE)));
+    assert(!(row->traits & (row->learned_traits | row->ranked_traits)) && !row->no_scale == !!(row->traits & T(SCALE)));
     assert(!row->cross_kind == !!(row->traits & T(CROSS)));
     (void)forms;
     return row;
@@ -105,14 +107,17 @@ static bool is_kind(bo_attention_kind kind)
 
 bool bo_attention_may(bo_attention_kind kind, unsigned traits)
 {
-    return is_kind(kind) && ((kinds[kind].traits | kinds[kind].learned_traits) & traits);
+    const bo_kind *row = is_kind(kind) ? &kinds[kind] : NULL;
+    return row && (row->traits | row->learned_traits | row->ranked_traits) & traits;
 }
 
 unsigned bo_attention_traits(const bo_attention_desc *desc)
 {
     if (!is_kind(desc->kind)) return 0;
     const bo_kind *row = &kinds[desc->kind];
-    return row->traits | (bo_kernel_is_learned(desc->features.kernel) ? row->learned_traits : 0);
+    bo_kernel kernel = desc->features.kernel == (bo_kernel)0 ? row->usual_kernel : desc->features.kernel;
+    if (bo_kernel_is_learned(desc->features.kernel)) return row->traits | row->learned_traits;
+    return row->traits | (desc->rank && kernel == BO_KERNEL_SOFTMAX ? row->ranked_traits : 0);
 }
 
 bool bo_attention_has(const bo_attention_desc *desc, unsigned traits)
@@ -162,10 +167,13 @@ static const char *list(const char *const *words, size_t count, const char *join
 const char *bo_kinds_with(unsigned traits, char out[BO_KIND_WORDS])
 {
     const char *words[BO_ATTENTION_COUNT];
-    char learned[BO_ATTENTION_COUNT][48];
+    char maps[BO_ATTENTION_COUNT][64];
     for (size_t i = 0; i < BO_ATTENTION_COUNT; i++) {
-        snprintf(learned[i], sizeof learned[i], "%s with a learned map", kinds[i].name);
-        words[i] = kinds[i].traits & traits ? kinds[i].name : kinds[i].learned_traits & traits ? learned[i] : NULL;
+        bool learned = kinds[i].learned_traits & traits, ranked = kinds[i].ranked_traits & traits;
+        snprintf(maps[i], sizeof maps[i], "%s with %s%s%s", kinds[i].name,
+                 ranked ? "the softmax kernel and a rank" : "", learned && ranked ? " or " : "",
+                 learned ? "a learned map" : "");
+        words[i] = kinds[i].traits & traits ? kinds[i].name : learned || ranked ? maps[i] : NULL;
     }
     return list(words, BO_ATTENTION_COUNT, " and ", out);
 }

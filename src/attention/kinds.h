@@ -9,13 +9,14 @@
 #include "internal.h"
 
 /* Invariants: name and engine are set; resolve_map is set exactly for kinds with FEATURES; a kind has exactly one of
- * MEMORY, CAPACITY and FEATURES; learned_traits and traits are disjoint; cross_kind is set if
- * CROSS is not in traits; no_scale is set if SCALE is not. */
+ * MEMORY, CAPACITY and FEATURES; learned_traits and ranked_traits are not in traits; cross_kind is set if CROSS is not
+ * in traits; no_scale is set if SCALE is not. */
 typedef struct bo_kind {
     const char *name;
     const bo_engine *engine;
     unsigned traits;         /* bits of bo_attention_trait */
     unsigned learned_traits; /* additional traits if its map is learned (bo_kernel_is_learned) */
+    unsigned ranked_traits;  /* additional traits if the field rank is set and its map is one of the softmax kernel */
     /* allowed kernels of its map: bits 1u << bo_kernel; AFFINE kinds also allow the learned ones */
     unsigned kernels;
     bo_kernel usual_kernel; /* default kernel, used if features.kernel is 0 */

@@ -1,5 +1,6 @@
 /* The transform. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
- * (arXiv 2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys (default: W and b). */
+ * and HYBRID with a rank (arXiv 2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys
+ * (default: W and b). */
 #include "row_transform.h"
 #include <assert.h>
 #include <math.h>

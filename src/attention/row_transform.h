@@ -1,5 +1,5 @@
 /* The transform of a row of q or k before its features: unit norm and σ (RFA; without σ also GLA, DELTA, RIDGE), M
- * (DARK), W and b (learned maps), none (the others). */
+ * (DARK, HYBRID with a rank), W and b (learned maps), none (the others). */
 #ifndef BO_ATTENTION_ROW_TRANSFORM_H
 #define BO_ATTENTION_ROW_TRANSFORM_H
 

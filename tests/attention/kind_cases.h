@@ -78,7 +78,9 @@ static inline bo_attention_desc kind_desc(const kind_of *kind, size_t heads, siz
                               .gate = kind->gate,
                               .normalizer = kind->normalizer,
                               .window = kind->window,
-                              .rank = kind->low_rank ? (dim + 1) / 2 : 0,
+                              .rank = kind->low_rank    ? (dim + 1) / 2
+                                      : kind->full_rank ? dim
+                                                        : 0,
                               .power = kind->power,
                               .unit = kind->unit,
                               .proposal = kind->proposal};

@@ -14,6 +14,7 @@ typedef struct kind_of {
     size_t window;
     bool causal_only;
     bool low_rank;
+    bool full_rank; /* rank = dim is set: HYBRID then has an M */
     bo_draw draw;
     int degree;           /* for POLYNOMIAL */
     double power;         /* for POWER */
@@ -195,6 +196,20 @@ static const kind_of kinds[] = {
      .kernel = BO_KERNEL_ARCCOS,
      .function = BO_FUNCTION_RELU,
      .window = 16,
+     .causal_only = true},
+    {.name = "hybrid with M",
+     .kind = BO_ATTENTION_HYBRID,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .window = 5,
+     .full_rank = true,
+     .causal_only = true},
+    {.name = "hybrid sin/cos with M of low rank",
+     .kind = BO_ATTENTION_HYBRID,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_SINCOS,
+     .window = 8,
+     .low_rank = true,
      .causal_only = true},
     {.name = "retention",
      .kind = BO_ATTENTION_LINEAR,
@@ -382,6 +397,14 @@ static const kind_of kinds[] = {
      .function = BO_FUNCTION_POSITIVE,
      .proposal = BO_PROPOSAL_SDERF,
      .window = 6,
+     .causal_only = true},
+    {.name = "hybrid# with M of low rank",
+     .kind = BO_ATTENTION_HYBRID,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .proposal = BO_PROPOSAL_SDERF,
+     .window = 3,
+     .low_rank = true,
      .causal_only = true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -1,11 +1,13 @@
-/* Transformations of queries and keys before φ: σ and unit norm of RFA, M of DARK, W x + b of learned maps. */
+/* Transformations of queries and keys before φ: σ and unit norm of RFA, M of DARK and of HYBRID with a rank, W x + b of
+ * learned maps. */
 #ifndef BO_TEST_ATTENTION_ORACLE_FRONT_H
 #define BO_TEST_ATTENTION_ORACLE_FRONT_H
 
 #include "oracle_features.h"
 
-/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) for RFA, M x for DARK, M x + b for learned maps, x for other kinds. NULL means σ
- * = 1, the rows of the identity, b = 0. The temperature of RFA is in its frequencies: N(0, I / τ²). */
+/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) for RFA, M x for DARK and HYBRID with a rank, M x + b for learned maps, x for other
+ * kinds. NULL means σ = 1, the rows of the identity, b = 0. The temperature of RFA is in its frequencies: N(0, I /
+ * τ²). */
 typedef struct oracle_front {
     bool normalizes, multiplies, learned;
     const double *sigma, *m, *bias;
@@ -22,7 +24,8 @@ static inline bool oracle_learned(const bo_attention_desc *desc)
 static inline oracle_front oracle_front_make(const bo_attention_desc *desc, const double *sigma, const double *m,
                                              const double *bias)
 {
-    bool learned = oracle_learned(desc), multiplies = learned || desc->kind == BO_ATTENTION_DARK;
+    bool learned = oracle_learned(desc), ranked = desc->kind == BO_ATTENTION_HYBRID && desc->rank;
+    bool multiplies = learned || ranked || desc->kind == BO_ATTENTION_DARK;
     return (oracle_front){.normalizes = desc->kind == BO_ATTENTION_RFA,
                           .multiplies = multiplies,
                           .learned = learned,

@@ -38,12 +38,14 @@ static inline bool random_scales(const kind_of *kind)
     return !kind_has_map(kind) || (kind->kernel == BO_KERNEL_SOFTMAX && kind->kind != BO_ATTENTION_LINEAR);
 }
 
-static inline void random_attention(bo_rng *rng, random_case *c)
+/* kind: NULL for a random one. */
+static inline void random_attention(bo_rng *rng, const kind_of *kind, random_case *c)
 {
     static const size_t widths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65};
     static const size_t chunks[] = {1, 2, 7, 8, 16, 17, 32, 48, 64, 128, 1024};
     static const size_t windows[] = {1, 2, 3, 7, 16, 33, 63, 64, 65, 128, 300};
-    const kind_of *kind = &kinds[bo_rng_below(rng, KINDS)];
+    const kind_of *drawn = &kinds[bo_rng_below(rng, KINDS)];
+    if (!kind) kind = drawn;
     size_t key_heads = 1 + (size_t)bo_rng_below(rng, 3), group = 1 + (size_t)bo_rng_below(rng, 3);
     size_t dim = random_of(rng, widths, sizeof widths / sizeof *widths),
            features = 2 + 2 * (size_t)bo_rng_below(rng, 40);
@@ -90,11 +92,11 @@ static inline void random_shape(bo_rng *rng, random_case *c)
     }
 }
 
-static inline random_case *random_case_make(uint64_t seed)
+static inline random_case *random_case_make(uint64_t seed, const kind_of *kind)
 {
     random_case *c = calloc(1, sizeof *c);
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.random", 0));
-    random_attention(&rng, c);
+    random_attention(&rng, kind, c);
     random_shape(&rng, c);
     trial_desc *d = &c->desc;
     if (random_chance(&rng, 0.4)) d->past = random_length(&rng);
@@ -117,10 +119,10 @@ static inline random_case *random_case_make(uint64_t seed)
     return c;
 }
 
-/* Checks forward and backward of the random trial with this seed. */
-static inline void random_check(bo_context *context, uint64_t seed)
+/* Checks forward and backward of the random trial with this seed. kind: NULL for a random one. */
+static inline void random_check(bo_context *context, uint64_t seed, const kind_of *kind)
 {
-    random_case *c = random_case_make(seed);
+    random_case *c = random_case_make(seed, kind);
     trial t = trial_make(context, &c->desc);
     judge_trial(&t);
     trial_drop(&t);

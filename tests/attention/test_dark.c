@@ -224,6 +224,7 @@ static bo_attention *make_attention(bo_context *context, bo_attention_kind kind,
                               .key_heads = KEY_HEADS,
                               .dim = DIM,
                               .rank = rank,
+                              .causal = kind == BO_ATTENTION_HYBRID,
                               .scale = 0.5,
                               .features = {.features = 16, .draw = BO_DRAW_IID, .seed = seed}};
     bo_attention *attention = NULL;
@@ -272,6 +273,11 @@ static void whitening_whitens(void **state)
         double before, after, covariance[DIM * DIM];
         for (double amount = 0; amount < 2; amount += 1.5) {
             assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, amount, m));
+            bo_attention *hybrid = make_attention(context, BO_ATTENTION_HYBRID, rank, 1);
+            float same[KEY_HEADS * DIM * DIM];
+            assert_ok(context, bo_attention_whiten(context, hybrid, &whole, d->q, d->k, amount, same));
+            assert_memory_equal(same, m, KEY_HEADS * rank * DIM * sizeof *m);
+            bo_attention_destroy(hybrid);
             through(d, m + rank * DIM, rank, &before, &after, covariance);
             if (amount == 0) assert_close(after / before, 1, 1e-5);
             double level = amount == 0 ? covariance[0] : amount * amount;

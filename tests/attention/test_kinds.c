@@ -106,10 +106,18 @@ static bo_kernel kernel_of(const bo_attention_desc *d)
     }
 #define HAS(trait) bo_attention_has(d, BO_TRAIT_##trait)
 
+/* A rank gives some descriptors an M. */
+static bool ranked(const bo_attention_desc *d)
+{
+    bo_attention_desc other = *d;
+    other.rank = 2;
+    return bo_attention_has(&other, BO_TRAIT_MATRIX);
+}
+
 FIELD(scale, d->scale = 0.5, HAS(SCALE))
 FIELD(window, d->window = 3, HAS(WINDOW))
 FIELD(capacity, d->capacity = 9, HAS(CAPACITY))
-FIELD(rank, d->rank = 2, HAS(MATRIX) || HAS(AFFINE))
+FIELD(rank, d->rank = 2, HAS(MATRIX) || HAS(AFFINE) || ranked(d))
 FIELD(temperature, d->temperature = 2, HAS(TEMPERATURE))
 FIELD(power, d->power = 3, HAS(POWER))
 FIELD(unit, d->unit = true, HAS(UNIT))
@@ -267,12 +275,43 @@ static void inputs_are_taken_where_the_table_says_so(void **state)
                 const bool mapped = bo_attention_has(&d, BO_TRAIT_FEATURES);
                 if (kernels[k] && (!mapped || !bo_attention_takes_kernel(d.kind, kernels[k]))) continue;
                 if (!bo_attention_takes_gate(d.kind, (bo_gate)gate)) continue;
-                bo_attention *attention;
                 d.gate = (bo_gate)gate;
-                assert_ok(context, make(context, &d, &attention));
-                check_inputs(context, attention);
-                bo_attention_destroy(attention);
+                for (int rank = 0; rank < (ranked(&d) ? 2 : 1); rank++) {
+                    bo_attention *attention;
+                    d.rank = rank ? DIM : 0;
+                    assert_ok(context, make(context, &d, &attention));
+                    check_inputs(context, attention);
+                    bo_attention_destroy(attention);
+                }
             }
+    bo_context_destroy(context);
+}
+
+/* HYBRID has an M exactly if its kernel is SOFTMAX, given or by default, and it has a rank; a rank is never a default
+ * of it. */
+static void a_rank_gives_hybrid_an_m(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    static const bo_kernel kernels[] = {(bo_kernel)0, BO_KERNEL_SOFTMAX, BO_KERNEL_ELU, BO_KERNEL_HEDGEHOG};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        for (size_t rank = 0; rank <= DIM; rank++) {
+            bo_attention_desc d = least(BO_ATTENTION_HYBRID, kernels[i]);
+            bo_attention *attention;
+            d.rank = rank;
+            assert_int_equal(bo_attention_has(&d, BO_TRAIT_MATRIX), i < 2 && rank > 0);
+            assert_int_equal(bo_attention_has(&d, BO_TRAIT_AFFINE), i == 3);
+            expect(context, &d, i != 2 || rank == 0, "a rank");
+            if (i == 2 && rank) continue;
+            assert_ok(context, make(context, &d, &attention));
+            const bo_attention_desc *made = bo_attention_describe(attention);
+            assert_int_equal(made->rank, i == 3 && !rank ? DIM : rank);
+            assert_int_equal(made->features.dim, made->rank ? made->rank : DIM);
+            assert_int_equal(bo_attention_traits(made), bo_attention_traits(&d));
+            bo_attention_destroy(attention);
+        }
+    assert_true(bo_attention_may(BO_ATTENTION_HYBRID, BO_TRAIT_MATRIX));
+    assert_false(bo_attention_may(BO_ATTENTION_FAVOR, BO_TRAIT_MATRIX));
     bo_context_destroy(context);
 }
 
@@ -285,6 +324,7 @@ int main(void)
         cmocka_unit_test(kernels_are_taken_where_the_table_says_so),
         cmocka_unit_test(free_lengths_are_free),
         cmocka_unit_test(inputs_are_taken_where_the_table_says_so),
+        cmocka_unit_test(a_rank_gives_hybrid_an_m),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

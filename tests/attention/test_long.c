@@ -13,6 +13,7 @@ static const char *const names[] = {
     "favor sin/cos, convex",
     "dark",
     "hybrid",
+    "hybrid with M",
     "softmax in a window",
     "retention",
     "hedgehog",

@@ -7,7 +7,7 @@ static void random_trials_agree(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    for (uint64_t seed = FIRST; seed < FIRST + SEEDS; seed++) random_check(context, seed);
+    for (uint64_t seed = FIRST; seed < FIRST + SEEDS; seed++) random_check(context, seed, NULL);
     bo_context_destroy(context);
 }
 

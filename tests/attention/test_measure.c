@@ -325,6 +325,9 @@ static void kinds_meet_their_kernel(void **state)
     desc.features.draw = BO_DRAW_IID;
     in.mix = d->mix;
     check_near(context, &desc, &in);
+    desc.rank = 3;
+    in.m = d->m;
+    check_near(context, &desc, &in);
     free(d);
     bo_context_destroy(context);
 }

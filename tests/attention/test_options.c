@@ -215,7 +215,7 @@ static void attentions_and_states_are_shared(void **state)
 static void parameters_collect_from_every_sequence(void **state)
 {
     (void)state;
-    static const char *const names[] = {"rfa-gate",         "dark of low rank", "hybrid",
+    static const char *const names[] = {"rfa-gate",         "dark of low rank", "hybrid with M",
                                         "hedgehog, convex", "retention",        "gated ridge"};
     bo_context *context = test_context(3);
     for (size_t i = 0; i < 12; i++) {

@@ -95,7 +95,10 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "cosh", "normalizer", LEARNED_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
     {BO_INVALID, "gate fixed", "causal", LEARNED_(GOOD, .gate = BO_GATE_FIXED)},
     {BO_INVALID, "temperature 2", "learned", LEARNED_(GOOD, .temperature = 2)},
-    {BO_INVALID, "rank 2", "hybrid", HYBRID_(GOOD, .causal = true, .rank = 2)},
+    {BO_INVALID, "rank 2", "hybrid with the softmax kernel and a rank or a learned map",
+     HYBRID_(GOOD, .causal = true, .rank = 2, .features.kernel = BO_KERNEL_ELU)},
+    {BO_INVALID, "dim = 8", "found 9", HYBRID_(GOOD, .causal = true, .rank = 9)},
+    {BO_INVALID, "must be 2", "found 8", HYBRID_(GOOD, .causal = true, .rank = 2, .features.dim = 8)},
     /* GLA, DELTA and RIDGE */
     {BO_INVALID, "gla", "causal", {.kind = BO_ATTENTION_GLA, GOOD}},
     {BO_INVALID, "delta", "causal", {.kind = BO_ATTENTION_DELTA, GOOD}},
@@ -369,6 +372,17 @@ static void bad_parameters_are_refused(void **state)
     t.array[MIX][2] = 0, refuse(&t, &in, BO_INVALID, "mix[2] is 0", "positive");
     t.array[MIX][2] = -1, refuse(&t, &in, BO_INVALID, "mix[2] is -1", "positive");
     t.array[MIX][2] = INFINITY, refuse(&t, &in, BO_NUMERIC, "mix[2] is inf", "finite");
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true), 0);
+    in = trial_inputs(&t);
+    in.m = t.array[Q], refuse(&t, &in, BO_INVALID,
+                              "m applies only to kinds dark, hybrid with the softmax kernel and a rank", "kind hybrid");
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true, .rank = 3), 0);
+    in = trial_inputs(&t);
+    in.m_k = t.array[Q], refuse(&t, &in, BO_INVALID, "m_k applies only to kinds hybrid with a learned map", "hybrid");
+    in.m_k = NULL;
+    t.array[M][4 * 3 * 8 - 1] = INFINITY, refuse(&t, &in, BO_NUMERIC, "m[95]", "finite");
     trial_drop(&t);
     t = make(context, (bo_attention_desc)RFA_(GOOD), 0);
     in = trial_inputs(&t);

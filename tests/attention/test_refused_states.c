@@ -55,6 +55,8 @@ static const bo_attention_desc hybrids[] = {
     HYBRID_(GOOD, .causal = true, .window = 6),
     HYBRID_(GOOD, .causal = true, .window = 4096),
     HYBRID_(GOOD, .causal = true, .window = 5, .scale = 2),
+    HYBRID_(GOOD, .causal = true, .window = 5, .rank = 8), /* its keys pass through an M */
+    HYBRID_(GOOD, .causal = true, .window = 5, .rank = 3),
     FAVOR_(GOOD, .causal = true),
 };
 

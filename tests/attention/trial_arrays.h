@@ -72,7 +72,7 @@ static inline bool trial_takes(const bo_attention_desc *d, trial_array which)
     case SIGMA:
         return d->kind == BO_ATTENTION_RFA;
     case M:
-        return learned || d->kind == BO_ATTENTION_DARK;
+        return learned || d->kind == BO_ATTENTION_DARK || (d->kind == BO_ATTENTION_HYBRID && d->rank);
     case M_K:
     case BIAS:
     case BIAS_K:

@@ -104,6 +104,23 @@ piece normal "2, 3, 5" 50 >M.npy
 attend --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --causal --out O.npy --json
 [ "$(field out rank)" = 3 ] || complain "the rank of M.npy is 3, found $(field out rank)"
 compare "$(distance O.npy rank.npy)" '>' 1e-3 || complain "--m changes nothing"
+hybrid="--q Q.npy --k K.npy --v V.npy --kind hybrid --window 4 --features 64"
+# shellcheck disable=SC2086
+{
+    attend $hybrid --out hybrid.npy --json
+    [ -z "$(field out rank)" ] || complain "hybrid has the rank $(field out rank)"
+    attend $hybrid --rank 5 --out O.npy --json
+    [ "$(field out rank)" = 5 ] || complain "the rank of hybrid is $(field out rank)"
+    cmp -s O.npy hybrid.npy || complain "hybrid with M = 1 differs"
+    attend $hybrid --m identity.npy --out O.npy
+    expect "hybrid with M = 1 from a file" "$(distance O.npy hybrid.npy)" '<' 1e-5
+    attend $hybrid --m M.npy --out O.npy --json
+    [ "$(field out rank)" = 3 ] || complain "the rank of hybrid is $(field out rank)"
+    attend $hybrid --whiten --calibrate-rows 12 --out O.npy --json
+    [ "$(field out rank)" = 5 ] || complain "the rank of hybrid with --whiten is $(field out rank)"
+    compare "$(distance O.npy hybrid.npy)" '>' 1e-3 || complain "hybrid: --whiten changes nothing"
+    attend $hybrid --whiten --rank 2 --calibrate-rows 12 --out O.npy
+}
 piece normal "2, 5" 50 >S.npy
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --out O.npy
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --sigma S.npy --out O2.npy
@@ -230,6 +247,9 @@ wrong "rfa-gate requires --gate" --q Q.npy --k K.npy --v V.npy --kind rfa-gate -
 wrong "exclude each other" --q Q.npy --k K.npy --v V.npy --kind rfa --gate G.npy --log-gate G.npy --causal
 wrong "trig or relu|elu" --q Q.npy --k K.npy --v V.npy --kind rfa --map elu
 wrong "approximates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
+wrong "--m applies to the kind hybrid with a map of the softmax kernel|elu" --q Q.npy --k K.npy --v V.npy --kind hybrid --map elu --m M.npy
+wrong "--whiten applies to the kind hybrid|hedgehog" --q Q.npy --k K.npy --v V.npy --kind hybrid --map hedgehog --whiten
+wrong "--rank applies to the kind hybrid|elu" --q Q.npy --k K.npy --v V.npy --kind hybrid --map elu --rank 2
 wrong "--m, --whiten and --propose" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
 wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind softmax --out O.csv
 wrong "would replace an input file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind softmax --out K.npy

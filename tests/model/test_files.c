@@ -119,6 +119,30 @@ static void test_options(void **state)
     check_trip(*state, &desc, "hadamard");
 }
 
+/* A hybrid has an M exactly if its configuration has a rank. */
+static void test_ranks(void **state)
+{
+    static const char name[] = "model.layers.0.self_attn.m";
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    for (size_t rank = 0; rank <= 8; rank += 4) {
+        bo_model_desc desc = test_desc("hybrid");
+        bo_model *model, *plain;
+        desc.attention.rank = rank;
+        assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+        bool found = false;
+        for (size_t i = 0; i < bo_model_weights(model); i++) found |= !strcmp(bo_model_weight(model, i)->name, name);
+        assert_int_equal(found, rank > 0);
+        check_trip(folder, &desc, "hybrid with a rank");
+        desc.attention.rank = 0;
+        assert_ok(context, bo_model_create(context, &desc, NULL, &plain));
+        if (rank)
+            assert_fails(context, BO_FORMAT, rank < 8 ? "dim = 4" : name, bo_model_read(context, plain, folder->path));
+        bo_model_destroy(model);
+        bo_model_destroy(plain);
+    }
+}
+
 /* Redrawn frequencies are saved in the file. */
 static void test_redrawn(void **state)
 {
@@ -407,6 +431,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_trips, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_degrees, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_options, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_ranks, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_redrawn, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_tokenizer, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_changed_tokenizer, test_setup, test_teardown),

@@ -208,6 +208,20 @@ static void test_directions(void **state)
     }
 }
 
+/* Across, a hybrid with an M is the attention of its features. */
+static void test_ranks_across(void **state)
+{
+    test_folder *folder = *state;
+    bo_model_desc desc = translator("hybrid");
+    bo_model *model;
+    desc.attention.rank = 2;
+    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    const bo_attention_desc *cross = &bo_model_describe(model)->cross_attention;
+    assert_int_equal(cross->kind, BO_ATTENTION_DARK);
+    assert_int_equal(cross->rank, 2);
+    bo_model_destroy(model);
+}
+
 /* A window looks backward: attention without a causal mask would refuse it. */
 static void test_windows_alternate(void **state)
 {
@@ -564,6 +578,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_refused),
         TEST(test_directions),
+        TEST(test_ranks_across),
         TEST(test_windows_alternate),
         TEST(test_window_of_the_encoder),
         TEST(test_vocabulary_of_translators),

@@ -173,17 +173,20 @@ static void test_mlps(void **unused)
 static const struct {
     const char *preset, *weights; /* in addition to the four projections, in order of declaration */
     bool query_norm, output_norm;
+    size_t rank;
 } layers[] = {
-    {"softmax", "q_norm.weight k_norm.weight", true, false},
-    {"rfa-gate", "g_proj.weight g_proj.bias sigma", false, false},
-    {"favor", "q_norm.weight k_norm.weight", true, false},
-    {"dark", "m", false, false},
-    {"hybrid", "mix", false, false},
-    {"hedgehog", "map_q.weight map_k.weight map_q.bias map_k.bias", false, false},
-    {"retention", "decay o_norm.weight", false, true},
-    {"gla", "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias o_norm.weight", false, true},
-    {"gated-delta", "g_proj.weight g_proj.bias b_proj.weight o_norm.weight", false, true},
-    {"ridge", "b_proj.weight lambda o_norm.weight", false, true},
+    {"softmax", "q_norm.weight k_norm.weight", true, false, 0},
+    {"rfa-gate", "g_proj.weight g_proj.bias sigma", false, false, 0},
+    {"favor", "q_norm.weight k_norm.weight", true, false, 0},
+    {"dark", "m", false, false, 0},
+    {"hybrid", "mix", false, false, 0},
+    {"hybrid", "m mix", false, false, 4},
+    {"hybrid", "m mix", false, false, 3},
+    {"hedgehog", "map_q.weight map_k.weight map_q.bias map_k.bias", false, false, 0},
+    {"retention", "decay o_norm.weight", false, true, 0},
+    {"gla", "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias o_norm.weight", false, true, 0},
+    {"gated-delta", "g_proj.weight g_proj.bias b_proj.weight o_norm.weight", false, true, 0},
+    {"ridge", "b_proj.weight lambda o_norm.weight", false, true, 0},
 };
 
 static void check_attention(size_t which)
@@ -195,6 +198,7 @@ static void check_attention(size_t which)
     char names[512] = "", *at = names;
     open_bench(&b);
     assert_true(bo_attention_preset(layers[which].preset, &kind));
+    kind.rank = layers[which].rank;
     if (strstr("rfa-gate favor dark hybrid", layers[which].preset)) kind.features.features = 16;
     assert_ok(b.context, bo_attention_create(b.context, &kind, &attention));
     bo_attention_layer desc = {.attention = attention,
