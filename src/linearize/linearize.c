@@ -14,6 +14,7 @@ typedef struct work {
     const bo_linearize_desc *desc;
     bo_model *student;
     bo_linearize_stage stage;
+    bool transferred; /* the folder of the transfer has been written */
 } work;
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ static bo_status adapt(bo_context *context, work *w)
     const bo_linearize_desc *d = w->desc;
     char base[PATH], *whole = NULL;
     path_of(w, BO_LINEARIZE_STAGE_TRANSFER, base);
-    if (is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER)) BO_TRY(bo_model_save(context, w->student, base));
+    if (!w->transferred) BO_TRY(bo_model_save(context, w->student, base));
     BO_TRY(bo_model_new_parameters(context, w->student, &whole));
     const bo_lora_desc lora = {.rank = d->rank ? d->rank : 16,
                                .alpha = d->alpha,
@@ -134,7 +135,8 @@ static bo_status transfer(bo_context *context, work *w)
     const bool any = *trained; /* a window alone has nothing to learn */
     bo_free(trained);
     BO_TRY(bo_model_calibrate(context, d->teacher, w->student, d->train, d->calibration_tokens, NULL));
-    return any && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER) ? run(context, w, BO_LINEARIZE_STAGE_TRANSFER) : BO_OK;
+    w->transferred = any && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER);
+    return w->transferred ? run(context, w, BO_LINEARIZE_STAGE_TRANSFER) : BO_OK;
 }
 
 static bo_status finetune(bo_context *context, work *w)
@@ -164,10 +166,10 @@ bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_mo
     BO_TRY(check(context, desc));
     work w = {.desc = desc};
     bo_status status = make_student(context, &w);
-    if (status == BO_OK) status = bo_make_folder(context, desc->folder);
+    if (status == BO_OK) status = bo_output_folder(context, desc->folder);
     if (status == BO_OK) status = transfer(context, &w);
     if (status == BO_OK) status = finetune(context, &w);
-    if (status == BO_OK && desc->merge) bo_model_forget_adapters(w.student);
+    if (status == BO_OK && desc->merge) bo_model_drop_adapters(w.student);
     if (status == BO_OK) status = bo_model_save(context, w.student, desc->folder);
     if (status == BO_OK && out)
         *out = w.student;

@@ -92,7 +92,6 @@ bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *
 /* Adds adapters without values. any_rank: the rank may exceed the sides of a layer. The original weights are kept separately until the adapters are accepted (adapt.c). */
 bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc, bool any_rank);
 void bo_model_keep_adapters(bo_model *model);
-void bo_model_drop_adapters(bo_model *model); /* of a merged model; no effect without adapters */
 void bo_adapter_destroy(bo_adapter *adapter); /* accepts NULL */
 /* Fills model->activations (probe.c). */
 bo_status bo_model_name_activations(bo_context *context, bo_model *model);

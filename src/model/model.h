@@ -159,6 +159,8 @@ size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_at
 size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
                                const bo_attention *attention, void *state);
+/* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */
+void bo_model_drop_adapters(bo_model *model);
 /* For a model with a second attention: freezes the weights that the model with that attention in all layers has too;
  * and lists the layers and parameters that it has not, as bo_lora_desc.whole ("g_proj,m"), freed with bo_free. */
 bo_status bo_model_freeze_original(bo_context *context, bo_model *model);
