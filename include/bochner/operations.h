@@ -100,8 +100,8 @@ typedef enum bo_operation {
     BO_OPERATION_GLU = 8,
     /** a, b -> a + b; no attributes */
     BO_OPERATION_ADD = 9,
-    /** x (n x w), W (v x w), targets (n x 1, int32; negative: not counted) [, b (1 x v)] -> mean loss (1 x 1), losses
-     * (n x 1), in nats, of softmax(s x Wᵀ + b). The n x v logits are never stored as a whole */
+    /** x (n x w), W (v x w), targets (n x 1, int32; negative: not counted) [, b (1 x v)] [, x' (n x w) of a teacher] ->
+     * mean loss (1 x 1), losses (n x 1), in nats, of softmax(s x Wᵀ + b). The n x v logits are never stored as a whole */
     BO_OPERATION_CROSS_ENTROPY = 10,
     /** prediction, target (of the same shape) -> mean loss (1 x 1) */
     BO_OPERATION_LOSS = 11,
@@ -258,6 +258,14 @@ typedef struct bo_cross_entropy_attributes {
      * rest evenly. */
     double smoothing;
     bool bias; /**< there is a bias b */
+    /** α in [0, 1], for distillation (1503.02531). If α > 0, the last input is x', the vectors of a teacher that has the
+     * same W, s and b. With p = softmax(s x Wᵀ + b) and p' = softmax(s x' Wᵀ + b), the loss of a row with target y is
+     * (1 - α) (-log p_y) + α KL(p' | p), and its gradient with respect to the logits is p - (1 - α) e_y - α p'. Not
+     * together with smoothing. p' is a constant: W and b have no gradient through it, and the gradient of x' is 0; freeze
+     * the weights of the teacher, so that its gradient is not computed. A divergence is never negative, and exactly 0 if
+     * x' equals x. Its absolute error is at most 5e-7 (root mean square 1e-7) plus the effect of the rounding of the
+     * logits. */
+    double teacher;
 } bo_cross_entropy_attributes;
 
 /** Losses between a prediction p and a target t. */

@@ -158,13 +158,22 @@ unsigned bo_passes_add(const bo_op_call *call)
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
 {
     const bo_cross_entropy_attributes *a = call->attributes;
-    BO_TRY(begin(context, call, "cross entropy", a->bias ? 4 : 3));
+    if (!(a->teacher >= 0 && a->teacher <= 1))
+        REFUSE("cross entropy: the weight of the teacher is %g, expected a number from 0 to 1", a->teacher);
+    const size_t teacher = a->bias ? 4 : 3; /* its place */
+    BO_TRY(begin(context, call, "cross entropy", teacher + (a->teacher > 0)));
     if (!is_float(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
     if (!(a->smoothing >= 0 && a->smoothing < 1))
         REFUSE("cross entropy: the smoothing is %g, expected a number from 0 to less than 1", a->smoothing);
+    if (a->smoothing > 0 && a->teacher > 0)
+        REFUSE("cross entropy: the smoothing is %g and the weight of the teacher is %g, expected 0 for one of them",
+               a->smoothing, a->teacher);
     BO_TRY(check_stored(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
     BO_TRY(check_integers(context, call, "cross entropy", 2, "the column of targets", call->in[0].rows));
     if (a->bias) BO_TRY(check_floats(context, call, "cross entropy", 3, "the bias", 1, call->in[1].rows));
+    if (a->teacher > 0)
+        BO_TRY(check_floats(context, call, "cross entropy", teacher, "the teacher's x", call->in[0].rows,
+                            call->in[0].columns));
     give(call, 0, 1, 1);
     give(call, 1, call->in[0].rows, 1);
     return BO_OK;

@@ -11,15 +11,16 @@ typedef enum op_law {
     LAW_UNIFORM,    /* from a to b */
     /* normal with standard deviation a (0: 1), but not within 0.02 of 0, where functions may have a kink */
     LAW_AWAY,
-    LAW_EVENLY,    /* from a to b in equal steps */
-    LAW_BELOW,     /* int32 below a */
-    LAW_TARGETS,   /* int32 below a, every third one negative */
-    LAW_NOBODY,    /* int32, all -1 */
-    LAW_PLACES,    /* int32: a, a + 1, …, back to a after b numbers (0: never) */
-    LAW_RISING,    /* int32 from 0 to a, slowly at first, so that some are equal */
-    LAW_FEW,       /* int32 below a, nearly all equal */
-    LAW_CERTAIN,   /* 0 or 1 */
-    LAW_LIKE_FIRST /* the first input, with every second number replaced by a normal one */
+    LAW_EVENLY,     /* from a to b in equal steps */
+    LAW_BELOW,      /* int32 below a */
+    LAW_TARGETS,    /* int32 below a, every third one negative */
+    LAW_NOBODY,     /* int32, all -1 */
+    LAW_PLACES,     /* int32: a, a + 1, …, back to a after b numbers (0: never) */
+    LAW_RISING,     /* int32 from 0 to a, slowly at first, so that some are equal */
+    LAW_FEW,        /* int32 below a, nearly all equal */
+    LAW_CERTAIN,    /* 0 or 1 */
+    LAW_LIKE_FIRST, /* the first input, with every second number replaced by a larger one */
+    LAW_NEAR_FIRST  /* the first input with noise of standard deviation b; 0: the same numbers */
 } op_law;
 
 typedef struct op_input {
@@ -40,6 +41,7 @@ typedef struct op_case {
     double step;         /* step of differences; 0: 1e-3 */
     double canceling;    /* size of the terms of a gradient that cancel by definition: what remains is their rounding */
     unsigned moved;      /* bit mask of weights without a gradient that forward may write in training */
+    unsigned constants;  /* bit mask of floats without a gradient */
     struct trial *trial; /* ATTENTION: in[] follows the trial */
     uint64_t seed;
 } op_case;
@@ -86,6 +88,8 @@ static inline double op_draw(bo_rng *rng, const op_input *in, size_t i, const do
         return (double)bo_rng_below(rng, 2);
     case LAW_LIKE_FIRST:
         return i % 2 ? first[i] + 1 + bo_rng_uniform(rng) : first[i];
+    case LAW_NEAR_FIRST:
+        return first[i] + in->b * bo_rng_normal(rng);
     default:
         return deviation * bo_rng_normal(rng) + in->b;
     }

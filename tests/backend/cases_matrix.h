@@ -58,6 +58,49 @@ static inline op_case case_cross_entropy(const char *name, const bo_cross_entrop
                      .seed = rows};
 }
 
+/* With the vectors of a teacher as the last input. */
+static inline op_case case_taught(op_case c, op_input teacher)
+{
+    teacher.rows = c.in[0].rows, teacher.columns = c.in[0].columns;
+    c.constants = 1U << c.inputs;
+    c.in[c.inputs++] = teacher;
+    return c;
+}
+
+static inline void cases_teacher(op_visitor visit, void *user)
+{
+    static const size_t shapes[][3] = {{1, 1, 2}, {4, 5, 7}, {9, 3, 17}, {3, 16, 33}, {12, 8, 4}, {2, 4, 1}};
+    static const size_t large[][3] = {{70, 24, 517}, {3, 33, 1501}, {2501, 3, 5}, {5, 7, 2053}};
+    static const op_law laws[] = {LAW_BELOW, LAW_TARGETS, LAW_FEW, LAW_NOBODY};
+    static const op_input teachers[] = {{.a = 1}, {.law = LAW_LIKE_FIRST}, {.law = LAW_NEAR_FIRST, .b = 0.3}};
+    static const bo_cross_entropy_attributes all[] = {
+        {.teacher = 0.3}, {.teacher = 1}, {.teacher = 0.3, .bias = true, .scale = 0.6}, {.teacher = 1, .bias = true}};
+    char name[128];
+    for (size_t a = 0; a < 4; a++)
+        for (size_t n = 0; n < 10; n++) {
+            const size_t *s = n < 6 ? shapes[n] : large[n - 6];
+            op_case c = case_cross_entropy(CASE_NAME("teacher %zu, %zu x %zu of %zu", a, s[0], s[1], s[2]), &all[a],
+                                           s[0], s[1], s[2], laws[(n + a) % 4]);
+            if (all[a].bias) c.in[c.inputs++] = (op_input){.rows = 1, .columns = s[2], .a = 0.7};
+            c.large = n >= 6;
+            c.canceling = s[2] == 1 ? 1 : 0; /* p - p' of a single class */
+            c = case_taught(c, teachers[(n + a) % 3]);
+            visit(user, &c);
+        }
+    for (size_t a = 0; a < 2; a++) {
+        op_case c = case_cross_entropy(CASE_NAME("the teacher is the student, %zu", a), &all[a], 6, 5, 37, LAW_TARGETS);
+        c = case_taught(c, (op_input){.law = LAW_NEAR_FIRST});
+        visit(user, &c);
+        for (size_t n = 0; n < 2; n++) { /* logits of several hundred, of one sign or both */
+            c = case_cross_entropy(CASE_NAME("teacher %zu of large logits, %zu", a, n), &all[a], 5, 6, 11, LAW_TARGETS);
+            c.in[0].a = 9, c.in[1].a = 20, c.in[1].b = n ? 30 : 0, c.step = 1e-4;
+            if (n) c.in[0].law = LAW_UNIFORM, c.in[0].a = 5, c.in[0].b = 9;
+            c = case_taught(c, n ? (op_input){.law = LAW_LIKE_FIRST} : (op_input){.a = 9});
+            visit(user, &c);
+        }
+    }
+}
+
 static inline void cases_cross_entropy(op_visitor visit, void *user)
 {
     static const size_t shapes[][3] = {{1, 1, 2}, {4, 5, 7}, {9, 3, 17}, {3, 16, 33}, {12, 8, 4}, {2, 4, 1}};
@@ -104,6 +147,7 @@ static inline void cases_cross_entropy(op_visitor visit, void *user)
         if (n) c.in[0].law = LAW_UNIFORM, c.in[0].a = 5, c.in[0].b = 9;
         visit(user, &c);
     }
+    cases_teacher(visit, user);
 }
 
 #endif

@@ -29,6 +29,8 @@ typedef struct plain_op {
     double noise;
     uint64_t seed;
     bool smooth; /* for differences: rounding is the identity */
+    const double
+        *still[BO_OP_INPUTS]; /* for differences: the numbers of an input that is moved, before; NULL: it is not */
 } plain_op;
 
 /* Lengths of the sequences of the stream or of the source; NULL: the pass has none. */
@@ -254,35 +256,52 @@ static inline double plain_log_sum(size_t count, const double *x)
     return top + log(sum);
 }
 
-static inline void plain_cross_entropy(plain_op *op)
-{
-    const bo_cross_entropy_attributes *a = op->attributes;
-    const plain_tensor *x = &op->in[0], *w = &op->in[1];
-    double scale = a->scale != 0 ? a->scale : 1, sum = 0, *logits = plain_zeros(w->rows);
-    size_t counted = 0;
-    for (size_t r = 0; r < x->rows; r++) {
-        int32_t target = op->in[2].index[r];
-        op->out[1].x[r] = 0;
-        if (target < 0) continue;
-        for (size_t v = 0; v < w->rows; v++) {
-            logits[v] = a->bias ? op->in[3].x[v] : 0;
-            for (size_t c = 0; c < x->columns; c++) logits[v] += scale * plain_at(x, r, c) * plain_at(w, v, c);
-        }
-        double wanted = (1 - a->smoothing) * logits[target];
-        for (size_t v = 0; v < w->rows; v++) wanted += a->smoothing / (double)w->rows * logits[v];
-        sum += op->out[1].x[r] = plain_log_sum(w->rows, logits) - wanted;
-        counted++;
-    }
-    op->out[0].x[0] = counted ? sum / (double)counted : 0;
-    free(logits);
-}
-
 /* KL(softmax(t) | softmax(p)) of one row. */
 static inline double plain_divergence(size_t count, const double *p, const double *t)
 {
     double sum = 0, log_p = plain_log_sum(count, p), log_t = plain_log_sum(count, t);
     for (size_t i = 0; i < count; i++) sum += exp(t[i] - log_t) * ((t[i] - log_t) - (p[i] - log_p));
     return sum;
+}
+
+/* The logits of a row x. still: those of a constant, which do not move with W and b. */
+static inline void plain_logits(const plain_op *op, const double *x, bool still, double *logits)
+{
+    const bo_cross_entropy_attributes *a = op->attributes;
+    const size_t width = op->in[1].columns;
+    const double scale = a->scale != 0 ? a->scale : 1, *w = op->in[1].x, *b = a->bias ? op->in[3].x : NULL;
+    if (still && op->still[1]) w = op->still[1];
+    if (still && b && op->still[3]) b = op->still[3];
+    for (size_t v = 0; v < op->in[1].rows; v++) {
+        logits[v] = b ? b[v] : 0;
+        for (size_t c = 0; c < width; c++) logits[v] += scale * x[c] * w[v * width + c];
+    }
+}
+
+static inline void plain_cross_entropy(plain_op *op)
+{
+    const bo_cross_entropy_attributes *a = op->attributes;
+    const plain_tensor *x = &op->in[0], *w = &op->in[1], *teacher = &op->in[op->inputs - 1];
+    double sum = 0, *logits = plain_zeros(w->rows), *taught = plain_zeros(w->rows);
+    size_t counted = 0;
+    for (size_t r = 0; r < x->rows; r++) {
+        int32_t target = op->in[2].index[r];
+        op->out[1].x[r] = 0;
+        if (target < 0) continue;
+        plain_logits(op, x->x + r * x->columns, false, logits);
+        double wanted = (1 - a->smoothing) * logits[target];
+        for (size_t v = 0; v < w->rows; v++) wanted += a->smoothing / (double)w->rows * logits[v];
+        double loss = (1 - a->teacher) * (plain_log_sum(w->rows, logits) - wanted);
+        if (a->teacher > 0) {
+            plain_logits(op, teacher->x + r * x->columns, true, taught);
+            loss += a->teacher * plain_divergence(w->rows, logits, taught);
+        }
+        sum += op->out[1].x[r] = loss;
+        counted++;
+    }
+    op->out[0].x[0] = counted ? sum / (double)counted : 0;
+    free(logits);
+    free(taught);
 }
 
 static inline double plain_loss_of(bo_loss_kind kind, double p, double t)

@@ -1,6 +1,6 @@
-/* Cross-entropy over a vocabulary compared with loops in double: rows without a target, a scale, several blocks of
- * rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any number of
- * threads; no allocation. */
+/* Cross-entropy over a vocabulary compared with loops in double: rows without a target, a scale, a teacher, several
+ * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any number
+ * of threads; no allocation. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
 
@@ -8,11 +8,16 @@ typedef struct problem {
     size_t rows, width, vocabulary;
     double scale, size; /* scale of the logits; size of x */
     int without;        /* one of this many rows has no target; 0: all have one */
+    double teacher;     /* weight of a teacher; 0: none */
+    double apart;       /* its distance from the student */
 } problem;
 
 static const problem problems[] = {
-    {1, 1, 1, 0, 1, 0},       {5, 3, 2, 0, 1, 0},     {33, 17, 257, 0.5, 1, 3}, {130, 40, 1031, 0, 1, 5},
-    {200, 8, 50021, 1, 1, 2}, {7, 64, 300, 2, 40, 0}, {4, 5, 6, 0, 1, 1},       {2049, 3, 5, 0, 1, 0},
+    {1, 1, 1, 0, 1, 0, 0, 0},         {5, 3, 2, 0, 1, 0, 0, 0},         {33, 17, 257, 0.5, 1, 3, 0, 0},
+    {130, 40, 1031, 0, 1, 5, 0, 0},   {200, 8, 50021, 1, 1, 2, 0, 0},   {7, 64, 300, 2, 40, 0, 0, 0},
+    {4, 5, 6, 0, 1, 1, 0, 0},         {2049, 3, 5, 0, 1, 0, 0, 0},      {1, 1, 1, 0, 1, 0, 1, 1},
+    {33, 17, 257, 0.5, 1, 3, 0.3, 1}, {130, 40, 1031, 0, 1, 5, 1, 0.1}, {200, 8, 50021, 1, 1, 2, 0.6, 2},
+    {7, 64, 300, 2, 40, 0, 0.3, 40},  {2049, 3, 5, 0, 1, 0, 1, 1},
 };
 
 typedef struct run {
@@ -23,7 +28,7 @@ typedef struct run {
 
 static void prepare(run *r, const problem *p)
 {
-    *r = (run){.attributes = {.scale = p->scale}, .dmean = 0.75f};
+    *r = (run){.attributes = {.scale = p->scale, .teacher = p->teacher}, .dmean = 0.75f};
     bo_op_call *call = &r->call;
     call->inputs = 3, call->outputs = 2;
     call->in[0] = direct_operand(p->rows, p->width, 1);
@@ -31,6 +36,11 @@ static void prepare(run *r, const problem *p)
     call->in[2] = (bo_tensor){direct_floats(p->rows, 3), BO_ELEMENT_INT32, p->rows, 1};
     float *x = call->in[0].data;
     for (size_t i = 0; i < p->rows * p->width; i++) x[i] *= (float)p->size;
+    if (p->teacher > 0) {
+        call->in[call->inputs++] = direct_operand(p->rows, p->width, 9);
+        float *teacher = call->in[3].data;
+        for (size_t i = 0; i < p->rows * p->width; i++) teacher[i] = x[i] + (float)p->apart * teacher[i];
+    }
     int32_t *targets = call->in[2].data;
     for (size_t i = 0; i < p->rows; i++) {
         targets[i] = (int32_t)(i * 7919 % p->vocabulary);
@@ -54,7 +64,7 @@ static void connect(run *r, bool backward)
 static void clear(run *r)
 {
     free(r->dlosses);
-    for (size_t i = 0; i < 3; i++) free(r->call.in[i].data);
+    for (size_t i = 0; i < r->call.inputs; i++) free(r->call.in[i].data);
     for (size_t i = 0; i < 2; i++) free(r->call.out[i].data), free(r->call.din[i]);
 }
 
@@ -62,13 +72,25 @@ typedef struct truth {
     double mean, *losses, *dx, *dw;
 } truth;
 
-static double logit(const run *r, const problem *p, size_t i, size_t j)
+static double logit(const run *r, const problem *p, size_t input, size_t i, size_t j)
 {
-    const float *x = (const float *)r->call.in[0].data + i * p->width;
+    const float *x = (const float *)r->call.in[input].data + i * p->width;
     const float *w = (const float *)r->call.in[1].data + j * p->width;
     double sum = 0;
     for (size_t c = 0; c < p->width; c++) sum += (double)x[c] * (double)w[c];
     return sum * (p->scale != 0 ? p->scale : 1);
+}
+
+/* The logits of row i of an input: x or the teacher's. Returns log Σ exp. */
+static double find_logits(const run *r, const problem *p, size_t input, size_t i, double *logits)
+{
+    double largest = -INFINITY, sum = 0;
+    for (size_t j = 0; j < p->vocabulary; j++) {
+        logits[j] = logit(r, p, input, i, j);
+        largest = fmax(largest, logits[j]);
+    }
+    for (size_t j = 0; j < p->vocabulary; j++) sum += exp(logits[j] - largest);
+    return log(sum) + largest;
 }
 
 static truth solve(const run *r, const problem *p)
@@ -77,20 +99,19 @@ static truth solve(const run *r, const problem *p)
     t.dw = calloc(p->vocabulary * p->width, sizeof(double));
     const float *x = r->call.in[0].data, *w = r->call.in[1].data;
     const int32_t *targets = r->call.in[2].data;
-    double *logits = calloc(p->vocabulary, sizeof *logits), scale = p->scale != 0 ? p->scale : 1, count = 0;
+    double *logits = calloc(p->vocabulary, sizeof *logits), *taught = calloc(p->vocabulary, sizeof *taught);
+    double scale = p->scale != 0 ? p->scale : 1, count = 0;
     for (size_t i = 0; i < p->rows; i++) count += targets[i] >= 0;
     for (size_t i = 0; i < p->rows; i++) {
         if (targets[i] < 0) continue;
-        double largest = -INFINITY, sum = 0;
-        for (size_t j = 0; j < p->vocabulary; j++) {
-            logits[j] = logit(r, p, i, j);
-            if (logits[j] > largest) largest = logits[j];
-        }
-        for (size_t j = 0; j < p->vocabulary; j++) sum += exp(logits[j] - largest);
-        t.losses[i] = log(sum) + largest - logits[targets[i]];
+        double total = find_logits(r, p, 0, i, logits), other = p->teacher > 0 ? find_logits(r, p, 3, i, taught) : 0;
+        t.losses[i] = (1 - p->teacher) * (total - logits[targets[i]]);
+        for (size_t j = 0; p->teacher > 0 && j < p->vocabulary; j++)
+            t.losses[i] += p->teacher * exp(taught[j] - other) * ((taught[j] - other) - (logits[j] - total));
         t.mean += t.losses[i] / count;
         for (size_t j = 0; j < p->vocabulary; j++) {
-            double g = exp(logits[j] - largest) / sum - (j == (size_t)targets[i]);
+            double g = exp(logits[j] - total) - (1 - p->teacher) * (j == (size_t)targets[i]);
+            if (p->teacher > 0) g -= p->teacher * exp(taught[j] - other);
             g *= scale * ((double)r->dmean / count + (double)r->dlosses[i]);
             for (size_t c = 0; c < p->width; c++) {
                 t.dx[i * p->width + c] += g * (double)w[j * p->width + c];
@@ -98,15 +119,16 @@ static truth solve(const run *r, const problem *p)
             }
         }
     }
-    free(logits);
+    free(logits), free(taught);
     return t;
 }
 
 /* The error of a logit is about width u |x||w|, and exponentials have the same relative error; the tolerance is far
- * larger. */
-static void check_gradient(size_t count, const float *found, const double *expected, const float *before, double room)
+ * larger. canceling: the size of terms of p and p' whose difference is the gradient. */
+static void check_gradient(size_t count, const float *found, const double *expected, const float *before, double room,
+                           double canceling)
 {
-    double largest = 0;
+    double largest = canceling;
     for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
     for (size_t i = 0; i < count; i++) {
         double old = before ? (double)before[i] : 0;
@@ -119,7 +141,7 @@ static void check(bo_context *context, direct_purse *purse, const problem *p, bo
     run r;
     prepare(&r, p);
     truth t = solve(&r, p);
-    double room = 4e-6 * fmax(p->size, 1);
+    double room = 4e-6 * fmax(p->size + p->apart, 1);
     for (int backward = 0; backward < 2; backward++) {
         connect(&r, backward);
         r.call.add[0] = r.call.add[1] = add;
@@ -128,9 +150,10 @@ static void check(bo_context *context, direct_purse *purse, const problem *p, bo
         for (size_t i = 0; i < p->rows; i++)
             assert_close(((float *)r.call.out[1].data)[i], t.losses[i], room * (1 + t.losses[i]));
     }
+    const double canceling = p->teacher > 0 ? 3 * p->size : 0; /* that of a large gradient of a loss times x */
     float *dx = direct_floats(p->rows * p->width, 6), *dw = direct_floats(p->vocabulary * p->width, 7);
-    check_gradient(p->rows * p->width, r.call.din[0], t.dx, add ? dx : NULL, room);
-    check_gradient(p->vocabulary * p->width, r.call.din[1], t.dw, add ? dw : NULL, room);
+    check_gradient(p->rows * p->width, r.call.din[0], t.dx, add ? dx : NULL, room, canceling);
+    check_gradient(p->vocabulary * p->width, r.call.din[1], t.dw, add ? dw : NULL, room, canceling);
     free(dx), free(dw), free(t.losses), free(t.dx), free(t.dw);
     clear(&r);
 }
@@ -159,6 +182,126 @@ static void targets_beyond_the_vocabulary_are_refused(void **state)
     bo_context_destroy(context);
 }
 
+/* A run with gradients for problem p on two threads. */
+static run finish(const problem *p, double teacher)
+{
+    direct_purse purse;
+    bo_context *context = direct_context(2, NULL, &purse);
+    run r;
+    prepare(&r, p);
+    connect(&r, true);
+    r.attributes.teacher = teacher;
+    if (teacher == 0) free(r.call.in[--r.call.inputs].data);
+    assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &r.call, true));
+    bo_context_destroy(context);
+    r.call.attributes = NULL; /* the run moves */
+    return r;
+}
+
+/* If the teacher is the student, the divergence is exactly 0, and the gradient of p - (1 - α) e - α p' is (1 - α) times
+ * that of p - e. Twice as many rows may be multiplied by another kernel, so that logits of about 20 differ by their rounding. */
+static void check_equal(size_t rows, size_t vocabulary)
+{
+    const problem p = {.rows = rows, .width = 24, .vocabulary = vocabulary, .size = 1, .without = 5, .teacher = 1};
+    run plain = finish(&p, 0), half = finish(&p, 0.25), all = finish(&p, 1);
+    double size = 1; /* of the terms of p and e */
+    for (size_t i = 0; i < p.rows * p.width; i++) size = fmax(size, fabs((double)((float *)plain.call.din[0])[i]));
+    for (size_t i = 0; i < p.rows; i++) {
+        const double loss = (double)((float *)plain.call.out[1].data)[i];
+        assert_close(((float *)half.call.out[1].data)[i], 0.75 * loss, 0x1p-18 * (1 + loss));
+        assert_true(((float *)all.call.out[1].data)[i] == 0);
+    }
+    assert_true(*(float *)all.call.out[0].data == 0);
+    for (size_t i = 0; i < p.rows * p.width; i++) {
+        assert_close(((float *)half.call.din[0])[i], 0.75 * (double)((float *)plain.call.din[0])[i], 0x1p-18 * size);
+        assert_close(((float *)all.call.din[0])[i], 0, 0x1p-18 * size);
+    }
+    clear(&plain), clear(&half), clear(&all);
+}
+
+static void a_teacher_equal_to_the_student_leaves_the_targets(void **state)
+{
+    (void)state;
+    static const size_t rows[] = {2, 3, 4, 7, 70, 301}, vocabularies[] = {1, 9, 1031};
+    for (size_t i = 0; i < 6; i++)
+        for (size_t j = 0; j < 3; j++) check_equal(rows[i], vocabularies[j]);
+}
+
+/* Small divergences. A relative error of a sum of exponentials changes its logarithm by as much: that of an exponential
+ * is at most 2e-7, and two sums have independent roundings. An error d of the logits changes a divergence D by at most
+ * Σ |p - p'| d <= √(2 D) d (Pinsker), with d = 2e-6 for logits of about 20. */
+static void small_divergences_are_accurate(void **state)
+{
+    (void)state;
+    static const double distances[] = {0.3, 0.03, 0.003, 3e-4, 3e-5, 3e-6};
+    for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
+        const problem p = {.rows = 40, .width = 16, .vocabulary = 3000, .size = 1, .teacher = 1, .apart = distances[d]};
+        run r = finish(&p, 1);
+        truth t = solve(&r, &p);
+        for (size_t i = 0; i < p.rows; i++) {
+            const double found = (double)((float *)r.call.out[1].data)[i];
+            assert_true(found >= 0);
+            assert_close(found, t.losses[i], 4e-7 + 2e-6 * sqrt(2 * t.losses[i]));
+        }
+        free(t.losses), free(t.dx), free(t.dw);
+        clear(&r);
+    }
+}
+
+/* The teacher has no gradient: zeros, or nothing is added. A frozen weight does not change the gradient of x. */
+static void a_teacher_is_a_constant(void **state)
+{
+    (void)state;
+    const problem p = {.rows = 9, .width = 5, .vocabulary = 33, .size = 1, .teacher = 0.5, .apart = 1};
+    direct_purse purse;
+    bo_context *context = direct_context(2, NULL, &purse);
+    run first = finish(&p, 0.5);
+    for (int add = 0; add < 2; add++) {
+        run r;
+        prepare(&r, &p);
+        connect(&r, true);
+        float *din = direct_floats(p.rows * p.width, 12), *before = direct_floats(p.rows * p.width, 12),
+              *dw = r.call.din[1];
+        r.call.din[3] = din, r.call.add[3] = add, r.call.din[1] = NULL;
+        assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &r.call, true));
+        for (size_t i = 0; i < p.rows * p.width; i++) assert_true(din[i] == (add ? before[i] : 0));
+        assert_memory_equal(r.call.din[0], first.call.din[0], p.rows * p.width * sizeof(float));
+        r.call.din[1] = dw;
+        free(din), free(before);
+        clear(&r);
+    }
+    clear(&first);
+    bo_context_destroy(context);
+}
+
+/* A bias of -INFINITY removes a class from both distributions. */
+static void removed_classes_do_not_count(void **state)
+{
+    (void)state;
+    const problem p = {.rows = 9, .width = 5, .vocabulary = 33, .size = 1, .teacher = 0.5, .apart = 1},
+                  fewer = {.rows = 9, .width = 5, .vocabulary = 30, .size = 1, .teacher = 0.5, .apart = 1};
+    direct_purse purse;
+    bo_context *context = direct_context(2, NULL, &purse);
+    run r, expected;
+    prepare(&r, &p), prepare(&expected, &fewer);
+    connect(&r, true), connect(&expected, true);
+    memcpy(r.call.in[2].data, expected.call.in[2].data, p.rows * sizeof(int32_t));
+    float bias[33] = {[30] = -INFINITY, [31] = -INFINITY, [32] = -INFINITY};
+    r.attributes.bias = true;
+    r.call.in[4] = r.call.in[3];
+    r.call.in[3] = (bo_tensor){bias, BO_ELEMENT_FLOAT32, 1, p.vocabulary};
+    r.call.inputs = 5;
+    assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &r.call, true));
+    assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &expected.call, true));
+    for (size_t i = 0; i < p.rows; i++)
+        assert_close(((float *)r.call.out[1].data)[i], ((float *)expected.call.out[1].data)[i], 1e-6);
+    for (size_t i = 0; i < p.rows * p.width; i++)
+        assert_close(((float *)r.call.din[0])[i], ((float *)expected.call.din[0])[i], 1e-5);
+    r.call.in[3] = r.call.in[4], r.call.inputs = 4;
+    clear(&r), clear(&expected);
+    bo_context_destroy(context);
+}
+
 /* The logits of all rows never exist at once. */
 static void scratch_is_bounded(void **state)
 {
@@ -173,13 +316,14 @@ static void scratch_is_bounded(void **state)
     size_t saved, scratch;
     assert_ok(context, bo_cpu_cross_entropy.sizes(context, &call, true, &saved, &scratch));
     assert_true(scratch < (size_t)32 << 20);
+    attributes.teacher = 0.5, call.in[call.inputs++] = call.in[0];
+    assert_ok(context, bo_cpu_cross_entropy.sizes(context, &call, true, &saved, &scratch));
+    assert_true(scratch < (size_t)64 << 20);
     bo_context_destroy(context);
 }
 
-static void bits_do_not_depend_on_threads(void **state)
+static void check_threads(const problem *p)
 {
-    (void)state;
-    const problem *p = &problems[3];
     run first = {0};
     for (int threads = 1; threads <= 3; threads++) {
         direct_purse purse;
@@ -202,11 +346,23 @@ static void bits_do_not_depend_on_threads(void **state)
     clear(&first);
 }
 
+static void bits_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    check_threads(&problems[3]);
+    check_threads(&problems[10]);
+    check_threads(&problems[11]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_and_gradients_match_loops),
         cmocka_unit_test(targets_beyond_the_vocabulary_are_refused),
+        cmocka_unit_test(a_teacher_equal_to_the_student_leaves_the_targets),
+        cmocka_unit_test(small_divergences_are_accurate),
+        cmocka_unit_test(a_teacher_is_a_constant),
+        cmocka_unit_test(removed_classes_do_not_count),
         cmocka_unit_test(scratch_is_bounded),
         cmocka_unit_test(bits_do_not_depend_on_threads),
     };

@@ -16,17 +16,18 @@ static bool all_finite(const test_call *t)
     return true;
 }
 
-/* Forward with `bad` among the numbers of the first input. */
+/* Forward with `bad` among the numbers of the first input, or of the fourth, a teacher. */
 static void check(bo_context *context, const nan_case *c, float bad, size_t place)
 {
+    const size_t where = c->inputs == 4 && place % 2 ? 3 : 0;
     int32_t integers[ROWS] = {1, 2, 0};
-    float *data[3];
+    float *data[4];
     test_call t = test_begin(c->op, c->attributes);
     for (size_t i = 0; i < c->inputs; i++) {
         bool matrix = i == 1 && (c->op == BO_OPERATION_LINEAR || c->op == BO_OPERATION_CROSS_ENTROPY);
         bool integer = (i == 1 && c->op == BO_OPERATION_ROPE) || (i == 2 && c->op == BO_OPERATION_CROSS_ENTROPY);
         data[i] = test_normals((size_t)WORDS * COLUMNS, i);
-        if (i == 0) data[i][place] = bad;
+        if (i == where) data[i][place] = bad;
         if (integer)
             test_input(&t, integers, BO_ELEMENT_INT32, ROWS, 1);
         else
@@ -48,7 +49,7 @@ static void nothing_is_hidden(void **state)
     static const bo_rope_attributes rope = {.dim = COLUMNS};
     static const bo_dropout_attributes dropout = {.rate = 0.5};
     static const bo_unary_attributes silu = {.function = BO_UNARY_SILU}, relu2 = {.function = BO_UNARY_RELU2};
-    static const bo_cross_entropy_attributes entropy = {0};
+    static const bo_cross_entropy_attributes entropy = {0}, taught = {.teacher = 0.4}, copied = {.teacher = 1};
     static const bo_loss_attributes losses[] = {
         {BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_L1}, {BO_LOSS_KIND_BCE}, {BO_LOSS_KIND_KL}, {BO_LOSS_KIND_RELATIVE}};
     static const bo_product_attributes powers = {.first = 0.7, .second = 1};
@@ -67,6 +68,8 @@ static void nothing_is_hidden(void **state)
                               {BO_OPERATION_GLU, &silu, 2},
                               {BO_OPERATION_ADD, NULL, 2},
                               {BO_OPERATION_CROSS_ENTROPY, &entropy, 3},
+                              {BO_OPERATION_CROSS_ENTROPY, &taught, 4},
+                              {BO_OPERATION_CROSS_ENTROPY, &copied, 4},
                               {BO_OPERATION_LOSS, &losses[0], 2},
                               {BO_OPERATION_LOSS, &losses[1], 2},
                               {BO_OPERATION_LOSS, &losses[2], 2},

@@ -23,6 +23,10 @@ static void counts_operations(void **state)
     call.in[2] = (bo_tensor){.element = BO_ELEMENT_INT32, .rows = 7, .columns = 1};
     assert_ok(context, ops[BO_OPERATION_CROSS_ENTROPY]->shape(context, &call));
     assert_close(ops[BO_OPERATION_CROSS_ENTROPY]->operations(context, &call), 2 * 7 * 5 * 13, 0);
+    bo_cross_entropy_attributes taught = {.teacher = 0.5};
+    call.attributes = &taught, call.in[call.inputs++] = (bo_tensor){.rows = 7, .columns = 5};
+    assert_ok(context, ops[BO_OPERATION_CROSS_ENTROPY]->shape(context, &call));
+    assert_close(ops[BO_OPERATION_CROSS_ENTROPY]->operations(context, &call), 2 * 2 * 7 * 5 * 13, 0);
     bo_context_destroy(context);
 }
 

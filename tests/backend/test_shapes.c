@@ -113,7 +113,10 @@ static void matrices(void **state)
     static const bo_linear_attributes one = {.weights = 1}, full = {.weights = 1, .bias = true, .residual = true},
                                       two = {.weights = 2, .bias = true}, five = {.weights = 5},
                                       both = {.weights = 2, .residual = true}, none = {0};
-    static const bo_cross_entropy_attributes ce = {0}, scaled = {.scale = INFINITY}, biased = {.bias = true};
+    static const bo_cross_entropy_attributes ce = {0}, scaled = {.scale = INFINITY}, biased = {.bias = true},
+                                             taught = {.teacher = 0.5}, wild = {.teacher = 1.5},
+                                             unknown = {.teacher = NAN}, smoothed = {.teacher = 1, .smoothing = 0.1},
+                                             full_ce = {.teacher = 1, .bias = true};
     const shape_case cases[] = {
         FITS(bo_shape_linear, &one, LIST(FLOATS(5, 3), FLOATS(4, 3)), LIST(FLOATS(5, 4))),
         FITS(bo_shape_linear, &full, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(1, 4), FLOATS(5, 4)), LIST(FLOATS(5, 4))),
@@ -138,6 +141,22 @@ static void matrices(void **state)
         REFUSED("the bias is 1 x 8", bo_shape_cross_entropy, &biased,
                 LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(1, 8))),
         REFUSED("the scale is inf", bo_shape_cross_entropy, &scaled, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1))),
+        FITS(bo_shape_cross_entropy, &taught, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(5, 3)),
+             LIST(FLOATS(1, 1), FLOATS(5, 1))),
+        FITS(bo_shape_cross_entropy, &full_ce,
+             LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(1, 9), FLOATS(5, 3)),
+             LIST(FLOATS(1, 1), FLOATS(5, 1))),
+        REFUSED("expected 4", bo_shape_cross_entropy, &taught, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1))),
+        REFUSED("the teacher's x is 4 x 3 floats, expected 5 x 3", bo_shape_cross_entropy, &taught,
+                LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(4, 3))),
+        REFUSED("the teacher's x is 5 x 2 floats, expected 5 x 3", bo_shape_cross_entropy, &full_ce,
+                LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(1, 9), FLOATS(5, 2))),
+        REFUSED("the weight of the teacher is 1.5", bo_shape_cross_entropy, &wild,
+                LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(5, 3))),
+        REFUSED("the weight of the teacher is nan", bo_shape_cross_entropy, &unknown,
+                LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(5, 3))),
+        REFUSED("the smoothing is 0.1 and the weight of the teacher is 1", bo_shape_cross_entropy, &smoothed,
+                LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1), FLOATS(5, 3))),
     };
     bo_context *context = test_context(1);
     CHECK(cases);

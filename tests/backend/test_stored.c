@@ -260,6 +260,11 @@ static void cross_entropy_takes_them(void **state)
         call.out[0] = direct_operand(1, 1, 2), call.out[1] = direct_operand(s->rows, 1, 2);
         assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &call, false));
         check_losses(s, elements[i % ELEMENTS], call.in[0].data, w, targets, call.out[1].data);
+        /* a teacher that is the student leaves half of each loss */
+        attributes.teacher = 0.5, call.in[call.inputs++] = call.in[0];
+        assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &call, false));
+        for (size_t t = 0; t < s->rows; t++) ((float *)call.out[1].data)[t] *= 2;
+        check_losses(s, elements[i % ELEMENTS], call.in[0].data, w, targets, call.out[1].data);
         free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(call.out[1].data), free(w);
     }
     bo_context_destroy(context);

@@ -94,6 +94,7 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
     for (size_t o = 0; o < op->outputs; o++) numbers += plain_count(&op->out[o]);
     double *x = t->x, *moved = plain_zeros(count), *all = plain_zeros(4 * numbers);
     t->x = moved;
+    op->still[k] = x;
     op->smooth = true;
     for (size_t i = 0; i < 4; i++) {
         for (size_t j = 0; j < count; j++) moved[j] = x[j] + steps[i] * h * (u ? u[j] : j == at);
@@ -106,6 +107,7 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
             out[o] += dout[o][j] * (8 * (y[2 * numbers] - y[numbers]) - (y[3 * numbers] - y[0])) / (12 * h);
     }
     t->x = x;
+    op->still[k] = NULL;
     op->smooth = false;
     free(moved);
     free(all);
@@ -169,7 +171,7 @@ static inline op_truth truth_begin(const op_case *c, const plain_op *op)
         truth_fill_normal(t.dout[o], plain_count(&op->out[o]), c->seed, o);
     }
     for (size_t k = 0; k < op->inputs; k++) {
-        t.has[k] = op->in[k].element == BO_ELEMENT_FLOAT32 && !(c->moved >> k & 1);
+        t.has[k] = op->in[k].element == BO_ELEMENT_FLOAT32 && !((c->moved | c->constants) >> k & 1);
         if (!t.has[k]) continue;
         for (size_t o = 0; o < op->outputs; o++) t.gradient[o][k] = truth_array_make(op->in[k].rows, op->in[k].columns);
         for (size_t d = 0; d < t.directions; d++) {
@@ -241,7 +243,7 @@ static inline op_truth truth_make(const op_case *c, const double *mask)
         op = op_make(c);
         op.mask = mask;
         for (size_t k = 0; k < op.inputs; k++)
-            if (t.has[k]) truth_shake(op.in[k].x, plain_count(&op.in[k]), 10 * s + k);
+            if (t.has[k] || c->constants >> k & 1) truth_shake(op.in[k].x, plain_count(&op.in[k]), 10 * s + k);
         for (size_t o = 0; o < op.outputs; o++) {
             dout[o] = plain_zeros(plain_count(&op.out[o]));
             memcpy(dout[o], t.dout[o], plain_count(&op.out[o]) * sizeof(double));

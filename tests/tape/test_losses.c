@@ -77,8 +77,29 @@ static void a_loss_may_be_a_term(void **state)
     }
 }
 
+/* The teacher of a cross-entropy may depend on trained weights, but gives them no gradient. If it is the student times 1,
+ * the loss and the gradients are half of those of the targets alone. */
+static void a_teacher_gives_no_gradient(void **state)
+{
+    (void)state;
+    float alone[ROWS * WIDTH], taught[ROWS * WIDTH];
+    fixture f = begin();
+    float expected = run(&f, entropy(&f), false, alone);
+    for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
+        f = begin();
+        bo_unary_attributes same = {.function = BO_UNARY_IDENTITY};
+        bo_cross_entropy_attributes half = {.teacher = 0.5};
+        bo_value teacher = bo_graph_one(f.graph, BO_OPERATION_UNARY, &same, 1, &f.x);
+        bo_value loss =
+            bo_graph_one(f.graph, BO_OPERATION_CROSS_ENTROPY, &half, 4, (bo_value[]){f.x, f.head, f.targets, teacher});
+        assert_float_equal(run(&f, loss, checkpoint, taught), 0.5f * expected, 1e-6f);
+        for (size_t i = 0; i < ROWS * WIDTH; i++) assert_float_equal(taught[i], 0.5f * alone[i], 1e-6f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_may_be_a_term)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_may_be_a_term),
+                                       cmocka_unit_test(a_teacher_gives_no_gradient)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,9 @@
 /* Cross-entropy of softmax(scale x Wᵀ + b), in blocks of rows whose logits take a few megabytes. A run with gradients
  * computes the logits once: they are replaced in place by their gradient, p - e_target, from which dx, dW
- * and db are computed before the next block. */
+ * and db are computed before the next block.
+ *
+ * With a teacher, a block has the logits of both. Their rows are multiplied as one matrix, so that W is packed once and
+ * equal rows get equal bits: the divergence of a student that equals its teacher is exactly 0. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -11,7 +14,8 @@
 #include "../../math/panel.h"
 
 enum {
-    /* bytes of logits: the rows of a block share the packing of W, and the logits stay in cache */
+    /* bytes of logits of the student, and as many of a teacher: the rows of a block share the packing of W, which costs
+     * more than a cache miss, and the logits of one task stay in cache */
     BLOCK_BYTES = 16 << 20,
     LEAST_ROWS = 32,
     MOST_ROWS = 2048,
@@ -28,6 +32,7 @@ typedef struct job {
     bool gradients;
     double scale, dmean; /* scale of the logits; gradient of the loss through the mean */
     double smoothing;
+    double teacher; /* weight of the divergence from the teacher, whose logits follow those of the block; 0: none */
     const float *dlosses; /* additional gradients per row; NULL: none */
     const float *bias;    /* NULL: none */
 } job;
@@ -35,6 +40,17 @@ typedef struct job {
 static bool has_bias(const bo_op_call *call)
 {
     return ((const bo_cross_entropy_attributes *)call->attributes)->bias;
+}
+
+static double teacher_of(const bo_op_call *call)
+{
+    return ((const bo_cross_entropy_attributes *)call->attributes)->teacher;
+}
+
+/* Returns the rows of logits per row of x. */
+static size_t distributions(const bo_op_call *call)
+{
+    return teacher_of(call) > 0 ? 2 : 1;
 }
 
 static double scale_of(const bo_op_call *call)
@@ -53,22 +69,29 @@ static size_t block_rows(const bo_op_call *call)
     return fit < call->in[0].rows ? fit : call->in[0].rows;
 }
 
-/* Returns the floats of the logits of a block, rounded up to a cache line; the memory of the products follows. */
+/* Returns the floats of the logits of a block, rounded up to a cache line. */
 static size_t logit_floats(const bo_op_call *call)
 {
-    return bo_padded(block_rows(call) * call->in[1].rows);
+    return bo_padded(distributions(call) * block_rows(call) * call->in[1].rows);
+}
+
+/* Returns the floats of the rows of student and teacher, one below the other; 0 without a teacher. They follow the
+ * logits; the memory of the products follows them. */
+static size_t stacked_floats(const bo_op_call *call)
+{
+    return teacher_of(call) > 0 ? bo_padded(distributions(call) * block_rows(call) * call->in[0].columns) : 0;
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     size_t rows = block_rows(call), width = call->in[0].columns, vocabulary = call->in[1].rows;
     bo_gemm_product product = {.n = vocabulary, .stored = bo_stored_of(call->in[1].element)};
-    size_t room = bo_gemm_shared_bytes(context, rows, width, 1, &product);
+    size_t room = bo_gemm_shared_bytes(context, distributions(call) * rows, width, 1, &product);
     size_t dx = bo_gemm_bytes(context, rows, width, vocabulary), dw = bo_gemm_bytes(context, vocabulary, width, rows);
     if (gradients && dx > room) room = dx;
     if (gradients && dw > room) room = dw;
     *saved = 0;
-    *scratch = logit_floats(call) * sizeof(float) + room;
+    *scratch = (logit_floats(call) + stacked_floats(call)) * sizeof(float) + room;
     return BO_OK;
 }
 
@@ -108,13 +131,73 @@ static void take_row(const job *j, size_t index)
     for (size_t i = 0; j->smoothing > 0 && i < j->vocabulary; i++) logits[i] -= rest;
 }
 
+/* Sums over the classes of a row, in float64 over runs of SUM_LENGTH, for the logits l of the student and t of the
+ * teacher, both minus their maximum. */
+typedef struct pair_sums {
+    double student, teacher; /* Σ exp(l_j), Σ exp(t_j) */
+    double along;            /* Σ exp(t_j) (t_j - l_j) */
+} pair_sums;
+
+/* Replaces the logits of student and teacher by the exponentials in the sums. The maxima are subtracted before the
+ * difference is taken, as in the exponentials: the rounding of l and t is then that of the logits, to which small
+ * divergences are insensitive. */
+static pair_sums take_pair(const job *j, float top, float teacher_top, float *logits, float *teacher)
+{
+    float difference[SUM_LENGTH];
+    pair_sums sums = {0};
+    for (size_t first = 0; first < j->vocabulary; first += SUM_LENGTH) {
+        const size_t count = bo_min((size_t)SUM_LENGTH, j->vocabulary - first);
+        float *l = logits + first, *t = teacher + first;
+        for (size_t i = 0; i < count; i++) difference[i] = (t[i] - teacher_top) - (l[i] - top);
+        sums.student += (double)j->kernels->exp_sum(count, l, -top, l);
+        sums.teacher += (double)j->kernels->exp_sum(count, t, -teacher_top, t);
+        /* a class of probability 0 counts as 0, even if both logits are -INFINITY */
+        for (size_t i = 0; i < count; i++) difference[i] = t[i] > 0 ? difference[i] : 0;
+        sums.along += j->kernels->dot(count, t, difference);
+    }
+    return sums;
+}
+
+/* take_row with a teacher. KL(p' | p) = Σ_j p'_j (log p'_j - log p_j) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j) + log Σ
+ * exp(l_j). The gradients are p - (1 - α) e_target - α p'. */
+static void take_taught_row(const job *j, size_t index)
+{
+    float *logits = j->logits + index * j->vocabulary, *teacher = logits + j->rows * j->vocabulary;
+    const int32_t target = j->targets[index];
+    if (target < 0) {
+        j->losses[index] = 0;
+        if (j->gradients) memset(logits, 0, j->vocabulary * sizeof *logits);
+        return;
+    }
+    if (j->bias) j->kernels->axpy(j->vocabulary, 1.0f, j->bias, logits);
+    if (j->bias) j->kernels->axpy(j->vocabulary, 1.0f, j->bias, teacher);
+    const float top = j->kernels->max(j->vocabulary, logits), teacher_top = j->kernels->max(j->vocabulary, teacher);
+    const double chosen = (double)logits[target];
+    const pair_sums sums = take_pair(j, top, teacher_top, logits, teacher);
+    const double entropy = log(sums.student) + ((double)top - chosen);
+    double divergence = sums.along / sums.teacher - log(sums.teacher / sums.student);
+    if (divergence < 0) divergence = 0; /* rounding */
+    /* the weight 0 excludes a target of probability 0 */
+    j->losses[index] = (float)((j->teacher < 1 ? (1 - j->teacher) * entropy : 0) + j->teacher * divergence);
+    if (!j->gradients) return;
+    const double factor = j->scale * (j->dmean + (j->dlosses ? (double)j->dlosses[index] : 0));
+    j->kernels->scale(j->vocabulary, (float)(factor / sums.student), logits, logits);
+    j->kernels->axpy(j->vocabulary, (float)(-j->teacher * factor / sums.teacher), teacher, logits);
+    logits[target] -= (float)((1 - j->teacher) * factor);
+}
+
 /* Task: processes some rows. */
 static void rows_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const job *j = arg;
     size_t first = index * j->task_rows, end = bo_min(first + j->task_rows, j->rows);
-    for (size_t i = first; i < end; i++) take_row(j, i);
+    for (size_t i = first; i < end; i++) {
+        if (j->teacher > 0)
+            take_taught_row(j, i);
+        else
+            take_row(j, i);
+    }
 }
 
 /* Counts the rows that have a target. */
@@ -131,14 +214,23 @@ static bo_status count_targets(bo_context *context, const bo_op_call *call, size
     return BO_OK;
 }
 
-static void make_logits(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
+/* Computes the logits of a block; `stacked` is memory for stacked_floats floats. */
+static void make_logits(bo_context *context, const bo_op_call *call, const job *j, size_t first, float *stacked,
+                        void *room)
 {
     const bo_tensor *weight = &call->in[1];
+    const float *x = (const float *)call->in[0].data + first * j->width;
+    if (j->teacher > 0) {
+        const size_t count = j->rows * j->width;
+        memcpy(stacked, x, count * sizeof *x);
+        memcpy(stacked + count, (const float *)call->in[call->inputs - 1].data + first * j->width, count * sizeof *x);
+        x = stacked;
+    }
     bo_gemm_product product = {.n = j->vocabulary, .tb = true, .b = weight->data, .ldb = j->width};
     product.stored = bo_stored_of(weight->element);
     product.c = j->logits, product.ldc = j->vocabulary;
-    bo_gemm_shared(context, false, j->rows, j->width, (float)j->scale,
-                   (const float *)call->in[0].data + first * j->width, j->width, 1, &product, room);
+    bo_gemm_shared(context, false, distributions(call) * j->rows, j->width, (float)j->scale, x, j->width, 1, &product,
+                   room);
 }
 
 /* Adds the gradient of the bias, a few columns at a time. The gradients in `logits` include the scale, which the bias
@@ -185,15 +277,17 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     j.gradients = gradients;
     j.scale = scale_of(call);
     j.smoothing = ((const bo_cross_entropy_attributes *)call->attributes)->smoothing;
+    j.teacher = teacher_of(call);
     if (has_bias(call)) j.bias = call->in[3].data;
     if (gradients && dmean && targets) j.dmean = (double)*dmean / (double)targets;
-    void *room = j.logits + logit_floats(call);
+    float *stacked = j.logits + logit_floats(call);
+    void *room = stacked + stacked_floats(call);
     for (size_t first = 0; first < n; first += rows) {
         j.rows = n - first < rows ? n - first : rows;
         j.targets = (const int32_t *)call->in[2].data + first;
         j.losses = losses + first;
         if (gradients && dlosses) j.dlosses = dlosses + first;
-        make_logits(context, call, &j, first, room);
+        make_logits(context, call, &j, first, stacked, room);
         bo_parallel(context, bo_ceil_div(j.rows, j.task_rows), rows_task, &j);
         if (gradients) spread(context, call, &j, first, room);
     }
@@ -210,19 +304,22 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     BO_TRY(bo_refuse_stored(context, call, "cross-entropy"));
+    const size_t last = call->inputs - 1; /* a teacher is a constant */
+    if (teacher_of(call) > 0 && call->din[last] && !call->add[last])
+        memset(call->din[last], 0, bo_operand_floats(&call->in[last]) * sizeof(float));
     return run(context, call, !bo_backward_is_zero(call));
 }
 
 static double operations(bo_context *context, const bo_op_call *call)
 {
     (void)context;
-    return 2.0 * (double)call->in[0].rows * (double)bo_operand_floats(&call->in[1]);
+    return 2.0 * (double)(distributions(call) * call->in[0].rows) * (double)bo_operand_floats(&call->in[1]);
 }
 
 const bo_op bo_cpu_cross_entropy = {
     .name = "cross-entropy",
     .attributes = sizeof(bo_cross_entropy_attributes),
-    .reads_inputs = 15,
+    .reads_inputs = 31,
     .stored_inputs = 1 << 1,
     .forward_in_backward = true,
     .shape = bo_shape_cross_entropy,
