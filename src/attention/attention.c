@@ -332,3 +332,37 @@ bo_status bo_attention_state_move(bo_context *context, const bo_attention *from,
     BO_TRY(bo_attention_state_init(context, to, out));
     return move_kept(context, from, state, to, out);
 }
+
+/* Fills the slots from `count` to `end` with the first `count` ones, again and again. */
+static bo_status repeat_kept(bo_context *context, const bo_attention *attention, void *state, size_t count, size_t end)
+{
+    const size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
+    float *keys = bo_alloc_raw(context, count, (dim + value_dim) * sizeof *keys, "keys and values of a state");
+    if (!keys) return BO_MEMORY;
+    float *values = keys + count * dim;
+    for (size_t h = 0; h < attention->desc.key_heads; h++) {
+        const bo_kv_cache kept = bo_kv_cache_in(attention, state, h);
+        bo_kv_cache_read(attention->kernels, &kept, 0, count, keys, values);
+        for (size_t at = count, more; at < end; at += more) {
+            more = bo_min(count, end - at);
+            bo_kv_cache_append(attention->kernels, &kept, at, more, (bo_rows){keys, dim}, (bo_rows){values, value_dim});
+        }
+    }
+    bo_free(keys);
+    return BO_OK;
+}
+
+bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *attention, void *state, uint64_t tokens)
+{
+    BO_TRY(bo_state_check(context, attention, state));
+    const uint64_t before = bo_attention_state_tokens(state);
+    const size_t held = attention->held;
+    if (tokens && !before) return bo_fail(context, BO_INVALID, "state: it has read nothing that could be repeated");
+    if (held && !attention->desc.window && tokens > held)
+        return bo_fail(context, BO_INVALID, "state: %llu tokens are requested; its capacity is %zu",
+                       (unsigned long long)tokens, held);
+    const size_t end = tokens < held ? (size_t)tokens : held;
+    if (before < end) BO_TRY(repeat_kept(context, attention, state, (size_t)before, end));
+    bo_state_add_tokens(state, tokens - before);
+    return BO_OK;
+}

@@ -76,7 +76,7 @@ static bo_status allocate_blocks(bo_context *context, size_t count, bo_lane_bloc
     return BO_OK;
 }
 
-static bo_status begin_lane(bo_context *context, bo_lanes *lanes, size_t lane)
+bo_status bo_lanes_begin(bo_context *context, bo_lanes *lanes, size_t lane)
 {
     for (size_t i = 0; i < lanes->model->desc.layers; i++)
         BO_TRY(bo_layer_state_begin(context, &lanes->model->desc, i, lanes->attentions.all[i],
@@ -101,7 +101,7 @@ static bool has_every_block(const bo_lanes *lanes)
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
     BO_REQUIRE(context, lanes);
-    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(begin_lane(context, lanes, i));
+    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(bo_lanes_begin(context, lanes, i));
     assert(has_every_block(lanes));
     lanes->broken = false;
     return BO_OK;

@@ -41,6 +41,8 @@ struct bo_lanes {
     bool has_sources, broken;
 };
 
+/* Resets one lane to an empty sequence. */
+bo_status bo_lanes_begin(bo_context *context, bo_lanes *lanes, size_t lane);
 /* Computes the bytes of a hypothesis as long as the context, including its share of a source that `beam` hypotheses
  * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);

@@ -176,14 +176,33 @@ uint64_t bo_session_tokens(const bo_session *session)
     return session ? session->tokens : 0;
 }
 
+uint64_t bo_session_most(const bo_model *model, size_t capacity)
+{
+    const bo_model_desc *d = &model->desc;
+    uint64_t most = d->positions == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
+    if (bo_session_has_capacity(model) && capacity < most) most = capacity;
+    if (bo_model_most_tokens(d) && bo_model_most_tokens(d) < most) most = bo_model_most_tokens(d);
+    return most;
+}
+
 uint64_t bo_session_room(const bo_session *session)
 {
     if (!session) return 0;
-    const bo_model_desc *d = &session->model->desc;
-    uint64_t most = d->positions == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
-    if (bo_session_has_capacity(session->model)) most = session->desc.capacity;
-    if (bo_model_most_tokens(d) && bo_model_most_tokens(d) < most) most = bo_model_most_tokens(d);
+    const uint64_t most = bo_session_most(session->model, session->desc.capacity);
     return most > session->tokens ? most - session->tokens : 0;
+}
+
+bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens)
+{
+    if (tokens > bo_session_most(session->model, session->desc.capacity))
+        return bo_fail(context, BO_INVALID, "session: it cannot hold %llu tokens", (unsigned long long)tokens);
+    session->broken = true; /* until all layers have changed */
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        if (session->attentions.all[i])
+            BO_TRY(bo_attention_state_repeat(context, session->attentions.all[i], session->states[i], tokens));
+    session->tokens = tokens;
+    session->has_logits = session->broken = false;
+    return BO_OK;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

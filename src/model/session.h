@@ -36,5 +36,10 @@ struct bo_session {
 
 /* True if a layer of the model keeps all keys, up to a capacity. */
 bool bo_session_has_capacity(const bo_model *model);
+/* Returns the maximum number of tokens that a session with this capacity can read. */
+uint64_t bo_session_most(const bo_model *model, size_t capacity);
+/* Makes the states as if the session had read this number of tokens (bo_attention_state_repeat), of which it must have
+ * read some. Logits are not available until tokens are fed. */
+bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens);
 
 #endif
