@@ -774,10 +774,10 @@ BO_API bo_status bo_session_peek_memory(bo_context *context, const void *bytes, 
 /** What it costs to decode a token after a context of some length. */
 typedef struct bo_session_cost {
     size_t tokens; /**< length of the context, with the decoded token */
-    /** Bytes of the state of a session with this capacity (bo_session_estimate()); 0: the model cannot read so many
-     * tokens. */
+    /** Bytes of the state of a session with this capacity (bo_session_estimate()); 0: the model cannot read this
+     * many tokens. */
     size_t state_bytes;
-    double seconds; /**< seconds per token, the median of several; NAN: the model cannot read so many tokens, or the
+    double seconds; /**< seconds per token, the median of several; NAN: the model cannot read this many tokens, or the
                                state does not fit into memory */
     uint64_t reserved[4]; /**< must be zero */
 } bo_session_cost;

@@ -271,6 +271,41 @@ static void test_same(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) check_same(*state, kinds[i]);
 }
 
+/* Which documents are in the file does not depend on the lanes, although more documents are begun than are needed. The
+ * logits of this model are the same for any number of lanes, so the bytes are. */
+static void test_budgets(void **state)
+{
+    static const uint64_t budgets[] = {1, 6, 50, 333};
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_tokenizer *tokenizer = special_tokenizer(context, 1);
+    const choice choices[] = {
+        {letter(tokenizer, 'x'), 5}, {letter(tokenizer, 'y'), 3}, {bo_tokenizer_end(tokenizer), 1}};
+    bo_model *model = fixed_model(context, tokenizer, choices, 3);
+    const char *path = test_path(folder, "text");
+    for (uint64_t seed = 0; seed < 32; seed++) {
+        bo_compose_desc desc = {.tokens = budgets[seed % 4], .lanes = 1, .sampler = {.seed = seed}};
+        bo_composition one, many;
+        size_t size;
+        const bo_status status = bo_model_compose(context, model, &desc, path, &one);
+        desc.lanes = 2 + seed;
+        if (status != BO_OK) { /* only empty documents */
+            assert_int_equal(bo_model_compose(context, model, &desc, path, &many), status);
+            continue;
+        }
+        void *bytes = load(context, path, &size);
+        assert_ok(context, bo_model_compose(context, model, &desc, path, &many));
+        assert_file_equal(path, bytes, size);
+        assert_in_range(one.tokens, desc.tokens, desc.tokens + CONTEXT);
+        assert_int_equal(one.tokens, many.tokens);
+        assert_int_equal(one.next, many.next);
+        assert_int_equal(one.empty, many.empty);
+        bo_free(bytes);
+    }
+    bo_model_destroy(model);
+    bo_tokenizer_destroy(tokenizer);
+}
+
 /* Two parts, one after the other, are the whole. */
 static void test_parts(void **state)
 {
@@ -411,9 +446,9 @@ static void test_starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_one_token),  IN_FOLDER(test_geometric), IN_FOLDER(test_ends),  IN_FOLDER(test_spelled),
-        IN_FOLDER(test_characters), IN_FOLDER(test_same),      IN_FOLDER(test_parts), IN_FOLDER(test_canceled),
-        IN_FOLDER(test_refused),    IN_FOLDER(test_starved),
+        IN_FOLDER(test_one_token),  IN_FOLDER(test_geometric), IN_FOLDER(test_ends),    IN_FOLDER(test_spelled),
+        IN_FOLDER(test_characters), IN_FOLDER(test_same),      IN_FOLDER(test_budgets), IN_FOLDER(test_parts),
+        IN_FOLDER(test_canceled),   IN_FOLDER(test_refused),   IN_FOLDER(test_starved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
