@@ -851,6 +851,90 @@ BO_API bo_status bo_session_load_memory(bo_context *context, bo_session *session
  */
 BO_API bo_status bo_session_peek_memory(bo_context *context, const void *bytes, size_t size, uint64_t *tokens);
 
+/** What it costs to decode a token after a context of some length. */
+typedef struct bo_session_cost {
+    size_t tokens; /**< length of the context, with the decoded token */
+    /** Bytes of the state of a session with this capacity (bo_session_estimate()); 0: the model cannot read this
+     * many tokens. */
+    size_t state_bytes;
+    double seconds; /**< seconds per token, the median of several; NAN: the model cannot read this many tokens, or the
+                               state does not fit into memory */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_session_cost;
+
+/** Measures the cost of decoding one token at a time after long contexts, without reading these contexts.
+ *
+ * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
+ * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
+ * state that would not fit into three quarters of the memory of the process (bo_memory_limit()) beside the weights, are
+ * reported as not available, which is not an error; nothing is allocated for them.
+ *
+ * @param context    the context
+ * @param model      a language model
+ * @param lengths    the lengths of the context, with the decoded token, each at least 1
+ * @param count      the number of lengths
+ * @param[out] out   `count` results
+ * @return BO_OK; BO_INVALID if the model is not a language model or if a length is 0
+ */
+BO_API bo_status bo_session_measure(bo_context *context, const bo_model *model, const size_t *lengths, size_t count,
+                                    bo_session_cost *out);
+
+/* ---- texts written by a model ------------------------------------------------------------------------------------ */
+
+/** The default separator of the documents of bo_model_compose(). */
+#define BO_COMPOSE_SEPARATOR "\n<|endoftext|>\n"
+
+/** Describes texts that a model writes. `tokens` has no default. */
+typedef struct bo_compose_desc {
+    uint64_t tokens; /**< number of tokens; the last document is complete, so that there may be more */
+    /** Maximum tokens of a document, with the special tokens before it, at least one more than these (default: the
+     * context of the model). */
+    size_t longest;
+    size_t lanes;            /**< maximum number of documents that are written at the same time (default: 32) */
+    bo_sampler_desc sampler; /**< the choice of tokens; its seed and the number of a document determine the document */
+    const char *separator;   /**< follows every document (default: BO_COMPOSE_SEPARATOR); not empty */
+    uint64_t first;          /**< number of the first document; `next` of an earlier result continues that one */
+    uint64_t reserved[4];    /**< must be zero */
+} bo_compose_desc;
+
+/** Texts that a model wrote. */
+typedef struct bo_composition {
+    uint64_t documents;       /**< documents in the file */
+    uint64_t tokens;          /**< tokens that were chosen for them, with end tokens */
+    uint64_t bytes;           /**< bytes of the file */
+    uint64_t cut;             /**< documents that ended because they were as long as a document may be */
+    uint64_t empty;           /**< documents without text, which are not in the file */
+    uint64_t next;            /**< number of the document after the last one */
+    double seconds;           /**< time taken */
+    double tokens_per_second; /**< throughput */
+    uint64_t reserved[4];     /**< must be zero */
+} bo_composition;
+
+/** Lets a language model write documents into a text file.
+ *
+ * A document begins with an empty state and with the tokens that the template of the tokenizer puts before a text; if
+ * there are none, with the token that begins or ends a text, or with a line end. These tokens are not written. Tokens
+ * are chosen by the sampler until the document ends: with an end token (bo_model_end_tokens()), with any other special
+ * token, or when it is as long as it may be. Text from which special tokens or the separator would be read is left out,
+ * with all that follows in its document. The file is read back by a corpus with the same `separator`
+ * (bo_corpus_desc).
+ *
+ * The file is replaced atomically at the end. Its bytes do not depend on the number of threads. Each document has its
+ * own random numbers, and documents are in the order of their numbers, so that another number of lanes changes a
+ * document only through rounding errors of the logits.
+ *
+ * @param context    the context
+ * @param model      a language model with a tokenizer
+ * @param desc       the texts
+ * @param path       the file; its name must not be that of a file of JSON lines
+ * @param[out] out   what was written, or NULL
+ * @return BO_OK; BO_INVALID if the model has another task or no tokenizer, if a field is out of range, or if the model
+ *     wrote only empty documents; BO_MEMORY if the states of the lanes do not fit into memory; BO_IO if the file cannot
+ *     be written; BO_CANCELED
+ */
+BO_API bo_status bo_model_compose(bo_context *context, const bo_model *model, const bo_compose_desc *desc,
+                                  const char *path, bo_composition *out);
+
 /* ---- sampling: remembered tokens and random numbers -------------------------------------------------------------- */
 
 /** Remembers a token that the sampler did not choose, such as one of the prompt, for the repetition penalty.

@@ -334,3 +334,40 @@ bo_status bo_attention_state_move(bo_context *context, const bo_attention *from,
     BO_TRY(bo_attention_state_init(context, to, out));
     return move_kept(context, from, state, to, out);
 }
+
+/* Appends the kept keys and values, which are those of the latest tokens, again and again. */
+static bo_status repeat_kept(bo_context *context, const bo_attention *attention, void *state, size_t before,
+                             size_t tokens)
+{
+    const size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
+    const size_t first = bo_kv_cache_first(before, attention->held), count = before - first;
+    float *keys = bo_alloc_raw(context, count, (dim + value_dim) * sizeof *keys, "keys and values of a state");
+    if (!keys) return BO_MEMORY;
+    float *values = keys + count * dim;
+    for (size_t h = 0; h < attention->desc.key_heads; h++) {
+        const bo_kv_cache kept = bo_kv_cache_in(attention, state, h);
+        bo_kv_cache_read(attention->kernels, &kept, first, count, keys, values);
+        for (size_t at = bo_max(before, bo_kv_cache_first(tokens, attention->held)), more; at < tokens; at += more) {
+            const size_t row = (at - before) % count;
+            more = bo_min(count - row, tokens - at);
+            bo_kv_cache_append(attention->kernels, &kept, at, more, (bo_rows){keys + row * dim, dim},
+                               (bo_rows){values + row * value_dim, value_dim});
+        }
+    }
+    bo_free(keys);
+    return BO_OK;
+}
+
+bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *attention, void *state, uint64_t tokens)
+{
+    BO_TRY(bo_state_check(context, attention, state));
+    const uint64_t before = bo_attention_state_tokens(state);
+    if (tokens && !before) return bo_fail(context, BO_INVALID, "state: it has read nothing that could be repeated");
+    if (attention->held && !attention->desc.window && tokens > attention->held)
+        return bo_fail(context, BO_INVALID, "state: %llu tokens are requested; its capacity is %zu",
+                       (unsigned long long)tokens, attention->held);
+    if (attention->held && tokens > before)
+        BO_TRY(repeat_kept(context, attention, state, (size_t)before, (size_t)tokens));
+    bo_state_add_tokens(state, tokens - before);
+    return BO_OK;
+}

@@ -90,5 +90,10 @@ bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo
  * tokens. */
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
                                   const bo_attention *to, void *out);
+/* Changes the number of tokens that a state has read, so that the cost of a step after many tokens can be measured
+ * without reading them. More tokens: kept keys and values are repeated; sums and memories, whose cost does not depend on
+ * the number, stay. Fewer tokens: the latest kept keys are dropped. The state stays valid. Refused if the state is empty
+ * or cannot hold the tokens. */
+bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *attention, void *state, uint64_t tokens);
 
 #endif

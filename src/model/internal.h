@@ -8,8 +8,10 @@
  * folder.c       shards and companions      weights.c    digest, copies
  * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once
  * classify.c     classification             translate.c  translation          evaluate.c  evaluation
+ * capacity.c     attentions by length       compose.c    texts by a model     measure.c   cost of decoding
  * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times
- * capture.c      values inside attention, and the residual stream */
+ * capture.c      values inside attention    kept.c, replace.c   a second attention
+ * teacher.c      a teacher in the graph     compare.c    comparison with it */
 #ifndef BO_MODEL_INTERNAL_H
 #define BO_MODEL_INTERNAL_H
 

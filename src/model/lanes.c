@@ -44,12 +44,12 @@ static size_t cross_place(const bo_lanes *lanes, size_t layer)
 
 static size_t lane_state_bytes(const bo_lanes *lanes, size_t layer)
 {
-    return bo_layer_state_bytes(&lanes->model->desc, layer, lanes->attentions[layer]);
+    return bo_layer_state_bytes(&lanes->model->desc, layer, lanes->attentions.all[layer]);
 }
 
 static size_t source_state_bytes(const bo_lanes *lanes, size_t layer)
 {
-    return bo_attention_state_bytes(lanes->attentions[cross_place(lanes, layer)]);
+    return bo_attention_state_bytes(lanes->attentions.all[cross_place(lanes, layer)]);
 }
 
 static bo_status place_states(bo_context *context, const bo_lanes *lanes,
@@ -76,10 +76,10 @@ static bo_status allocate_blocks(bo_context *context, size_t count, bo_lane_bloc
     return BO_OK;
 }
 
-static bo_status begin_lane(bo_context *context, bo_lanes *lanes, size_t lane)
+bo_status bo_lanes_begin(bo_context *context, bo_lanes *lanes, size_t lane)
 {
     for (size_t i = 0; i < lanes->model->desc.layers; i++)
-        BO_TRY(bo_layer_state_begin(context, &lanes->model->desc, i, lanes->attentions[i],
+        BO_TRY(bo_layer_state_begin(context, &lanes->model->desc, i, lanes->attentions.all[i],
                                     lanes->blocks[lane] + lanes->lane.offsets[i]));
     lanes->tokens[lane] = 0;
     return BO_OK;
@@ -101,7 +101,7 @@ static bool has_every_block(const bo_lanes *lanes)
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
     BO_REQUIRE(context, lanes);
-    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(begin_lane(context, lanes, i));
+    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(bo_lanes_begin(context, lanes, i));
     assert(has_every_block(lanes));
     lanes->broken = false;
     return BO_OK;
@@ -110,39 +110,6 @@ bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 size_t bo_lanes_state_bytes(const bo_lanes *lanes)
 {
     return lanes ? lanes->lane.bytes + lanes->source.bytes : 0;
-}
-
-/* ---- attentions -------------------------------------------------------------------------------------------------- */
-
-static bool keeps_every_key(const bo_attention *attention)
-{
-    if (!attention) return false;
-    const bo_attention_desc *desc = bo_attention_describe(attention);
-    return bo_attention_has(desc, BO_TRAIT_CAPACITY) && !desc->window;
-}
-
-static bo_status take_attention(bo_context *context, bo_lanes *lanes, size_t place, size_t capacity)
-{
-    bo_attention *theirs = lanes->model->attentions[place];
-    lanes->attentions[place] = theirs;
-    if (!keeps_every_key(theirs) || bo_attention_describe(theirs)->capacity == capacity) return BO_OK;
-    bo_attention_desc desc = *bo_attention_describe(theirs);
-    desc.capacity = capacity;
-    BO_TRY(bo_attention_create(context, &desc, &lanes->own[place]));
-    lanes->attentions[place] = lanes->own[place];
-    return BO_OK;
-}
-
-static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
-{
-    const bo_model_desc *d = &lanes->model->desc;
-    size_t cross = bo_model_place(d, BO_MODEL_PART_CROSS), places = bo_model_place(d, BO_MODEL_PART_END);
-    lanes->own = bo_alloc(context, places, sizeof *lanes->own, "attentions of lanes");
-    lanes->attentions = bo_alloc(context, places, sizeof *lanes->attentions, "attentions of lanes");
-    if (!lanes->own || !lanes->attentions) return BO_MEMORY;
-    for (size_t i = 0; i < places; i++)
-        BO_TRY(take_attention(context, lanes, i, i < cross ? lanes->desc.capacity : lanes->desc.source));
-    return BO_OK;
 }
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
@@ -189,7 +156,7 @@ static bo_status plan(bo_context *context, const bo_model *model, const bo_lanes
     lanes->desc = *desc;
     if (!desc->capacity) lanes->desc.capacity = bo_model_positions(d);
     if (!desc->source) lanes->desc.source = bo_model_positions(d);
-    BO_TRY(take_attentions(context, lanes));
+    BO_TRY(bo_sized_attentions_create(context, model, lanes->desc.capacity, lanes->desc.source, &lanes->attentions));
     BO_TRY(place_states(context, lanes, lane_state_bytes, &lanes->lane));
     if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
     if (d->cross == BO_CROSS_ATTENTION) return place_states(context, lanes, source_state_bytes, &lanes->source);
@@ -241,11 +208,10 @@ void bo_lanes_destroy(bo_lanes *lanes)
         bo_model_graph_destroy(&lanes->steps[i]);
         bo_model_graph_destroy(&lanes->reads[i]);
     }
-    bo_attentions_destroy(lanes->own, &lanes->model->desc);
-    void *const blocks[] = {lanes->attentions,     lanes->lane.memory, lanes->lane.offsets, lanes->source.memory,
-                            lanes->source.offsets, lanes->blocks,      lanes->next,         lanes->tokens,
-                            lanes->sources,        lanes->room,        lanes->taken,        lanes->summaries,
-                            lanes->table};
+    bo_sized_attentions_destroy(&lanes->attentions, lanes->model);
+    void *const blocks[] = {lanes->lane.memory, lanes->lane.offsets, lanes->source.memory, lanes->source.offsets,
+                            lanes->blocks,      lanes->next,         lanes->tokens,        lanes->sources,
+                            lanes->room,        lanes->taken,        lanes->summaries,     lanes->table};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_free(lanes);
 }
@@ -255,7 +221,7 @@ static bo_status make_graph(bo_context *context, const bo_lanes *lanes, bo_model
                             bo_model_graph *graph)
 {
     if (graph->graph) return BO_OK;
-    desc->attentions = lanes->attentions;
+    desc->attentions = lanes->attentions.all;
     BO_TRY(bo_model_graph_create(context, lanes->model, desc, graph));
     bo_status status = bo_graph_allocate(context, graph->graph);
     if (status != BO_OK) bo_model_graph_destroy(graph);
@@ -271,11 +237,11 @@ static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t l
     if (id < 0 || (size_t)id >= d->vocab)
         return bo_fail(context, BO_INVALID, "lanes: token of lane %zu should be an id below %zu, found %ld", lane,
                        d->vocab, (long)id);
-    const bool keeps = keeps_every_key(lanes->attentions[0]) || bo_model_mixes_windows(d);
-    if (keeps && taken >= lanes->desc.capacity)
+    const bo_attention *keeper = bo_model_keeper(lanes->model);
+    if (keeper && taken >= lanes->desc.capacity)
         return bo_fail(context, BO_INVALID,
                        "lanes: attention %s keeps all keys, and lane %zu has reached its capacity of %zu tokens",
-                       bo_attention_kind_name(d->attention.kind), lane, lanes->desc.capacity);
+                       bo_attention_kind_name(bo_attention_describe(keeper)->kind), lane, lanes->desc.capacity);
     if ((most && taken >= most) || taken == INT32_MAX)
         return bo_fail(context, BO_INVALID, "lanes: the model has %zu positions, and lane %zu has used all of them",
                        taken, lane);
@@ -524,7 +490,7 @@ static bo_status begin_states(bo_context *context, const reading *r)
         for (size_t s = 0; s < r->sequences; s++) {
             char *state = block_of(r, s) + lanes->source.offsets[i];
             r->table[(cross + i) * r->sequences + s] = state;
-            BO_TRY(bo_attention_state_init(context, lanes->attentions[cross + i], state));
+            BO_TRY(bo_attention_state_init(context, lanes->attentions.all[cross + i], state));
         }
     return BO_OK;
 }

@@ -4,7 +4,7 @@
 #define BO_MODEL_LANES_H
 
 #include <bochner/tasks.h>
-#include "internal.h"
+#include "capacity.h"
 
 /* Graphs are made when they are first needed, for numbers of rows with at most three significant bits. Up to 64 lanes
  * then need at most two runs per step, and few rows of an encoder are filler. */
@@ -26,9 +26,8 @@ typedef struct bo_lane_blocks {
  * restarted. */
 struct bo_lanes {
     const bo_model *model;
-    bo_lanes_desc desc;        /* with defaults filled in */
-    bo_attention **own;        /* by place, for attentions with another capacity than the model's; else NULL */
-    bo_attention **attentions; /* by place: own, or that of the model */
+    bo_lanes_desc desc; /* with defaults filled in */
+    bo_sized_attentions attentions;
     bo_lane_blocks lane;
     /* states of cross attention, or a summary of `width` floats; includes blocks for filler */
     bo_lane_blocks source;
@@ -42,6 +41,8 @@ struct bo_lanes {
     bool has_sources, broken;
 };
 
+/* Resets one lane to an empty sequence. */
+bo_status bo_lanes_begin(bo_context *context, bo_lanes *lanes, size_t lane);
 /* Computes the bytes of a hypothesis as long as the context, including its share of a source that `beam` hypotheses
  * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);

@@ -1,8 +1,9 @@
 /* Sampling of the next token: repetition penalty, temperature, top-k, top-p, and the random draw. All in place, without
- * additional memory: excluded tokens get -INFINITY. */
+ * additional memory: logits become weights, and excluded tokens get -INFINITY, then the weight 0. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
+#include "../kernels/kernels.h"
 #include "internal.h"
 
 enum { WINDOW = 64 };
@@ -11,6 +12,7 @@ enum { WINDOW = 64 };
  * `remembered` tokens were put into it in total. */
 struct bo_sampler {
     bo_sampler_desc desc;
+    const bo_kernels *kernels;
     uint64_t drawn; /* number of random numbers drawn */
     uint64_t remembered;
     int32_t *recent;
@@ -45,6 +47,7 @@ bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo
     bo_sampler *sampler = bo_alloc(context, 1, sizeof *sampler, "a sampler");
     if (!sampler) return BO_MEMORY;
     sampler->desc = resolved;
+    sampler->kernels = bo_context_kernels(context);
     sampler->recent =
         bo_alloc(context, resolved.window, sizeof *sampler->recent, "the tokens that a sampler remembers");
     if (!sampler->recent) {
@@ -123,61 +126,78 @@ static uint32_t rank_of(float value)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* Returns the contribution of a token: 1, or its weight relative to the largest logit, which is 0 here. */
-static double worth(float logit, bool by_weight)
-{
-    return by_weight ? exp((double)logit) : 1;
-}
-
-/* Keeps the largest logits until their contributions reach `target`; equal ones in the order of their ids. The rank of
- * the last one kept is found eight bits at a time. */
-static void keep_largest(float *logits, size_t vocab, bool by_weight, double target)
+/* Keeps the largest numbers until there are `target` of them (by_weight: until their sum reaches it) and sets the others
+ * to `out`; equal ones in the order of their ids. The rank of the last one kept is found eight bits at a time. */
+static void keep_largest(float *numbers, size_t vocab, bool by_weight, double target, float out)
 {
     uint32_t prefix = 0;
     double above = 0; /* sum over ranks larger than all those that start with prefix */
     for (int shift = 24; shift >= 0; shift -= 8) {
         double bins[256] = {0};
         for (size_t i = 0; i < vocab; i++) {
-            uint32_t rank = rank_of(logits[i]);
+            uint32_t rank = rank_of(numbers[i]);
             bool inside = shift == 24 || rank >> (shift + 8) == prefix >> (shift + 8);
-            if (inside && logits[i] > -INFINITY) bins[rank >> shift & 255] += worth(logits[i], by_weight);
+            if (inside && numbers[i] > out) bins[rank >> shift & 255] += by_weight ? (double)numbers[i] : 1;
         }
         int bin = 255;
         while (bin > 0 && above + bins[bin] < target) above += bins[bin--];
         prefix |= (uint32_t)bin << shift;
     }
     for (size_t i = 0; i < vocab; i++) {
-        uint32_t rank = rank_of(logits[i]);
+        uint32_t rank = rank_of(numbers[i]);
         if (rank > prefix) continue;
         if (rank == prefix && above < target)
-            above += worth(logits[i], by_weight);
+            above += by_weight ? (double)numbers[i] : 1;
         else
-            logits[i] = -INFINITY;
+            numbers[i] = out;
     }
 }
 
-static double total_weight(const float *logits, size_t vocab)
+/* Sums in lanes that the compiler vectorizes. */
+static double sum(const float *weights, size_t count)
 {
-    double total = 0;
-    for (size_t i = 0; i < vocab; i++)
-        if (logits[i] > -INFINITY) total += worth(logits[i], true);
+    enum { LANES = 8 };
+    double lanes[LANES] = {0}, total = 0;
+    for (size_t i = 0; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++) lanes[l] += (double)weights[i + l];
+    for (size_t i = count / LANES * LANES; i < count; i++) total += (double)weights[i];
+    for (size_t l = 0; l < LANES; l++) total += lanes[l];
     return total;
 }
 
 /* ---- random draw ------------------------------------------------------------------------------------------------- */
 
-static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_t best)
+/* The token is found by sums over blocks, then within its block. */
+static size_t draw(bo_sampler *sampler, const float *weights, size_t vocab, size_t best)
 {
+    enum { BLOCK = 256 };
     bo_rng rng = bo_rng_make(sampler->desc.seed, bo_rng_stream("sampler", 0));
     rng.next = sampler->drawn;
-    double left = bo_rng_uniform(&rng) * total_weight(logits, vocab);
+    double left = bo_rng_uniform(&rng) * sum(weights, vocab);
     sampler->drawn = rng.next;
-    for (size_t i = 0; i < vocab; i++) {
-        if (!(logits[i] > -INFINITY)) continue;
-        left -= worth(logits[i], true);
-        if (left < 0) return i;
+    for (size_t first = 0; first < vocab; first += BLOCK) {
+        const size_t end = bo_min(first + BLOCK, vocab);
+        const double block = sum(weights + first, end - first);
+        if (block <= left) {
+            left -= block;
+            continue;
+        }
+        for (size_t i = first; i < end; i++) {
+            left -= (double)weights[i];
+            if (left < 0 && weights[i] > 0) return i;
+        }
     }
     return best;
+}
+
+/* Makes weights of logits, relative to the largest one. */
+static void weigh(const bo_sampler *sampler, float *logits, size_t vocab, float largest)
+{
+    const double temperature = sampler->desc.temperature;
+    const bool divides = temperature != 1;
+    for (size_t i = 0; divides && i < vocab; i++)
+        logits[i] = (float)(((double)logits[i] - (double)largest) / temperature);
+    sampler->kernels->exp_shift(vocab, logits, divides ? 0 : -largest, logits);
 }
 
 static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
@@ -187,10 +207,10 @@ static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
     size_t best = find_largest(logits, vocab);
     if (best == vocab) return 0;
     if (d->greedy || isinf(logits[best])) return best;
-    const double largest = (double)logits[best];
-    for (size_t i = 0; i < vocab; i++) logits[i] = (float)(((double)logits[i] - largest) / d->temperature);
-    if (d->top_k && d->top_k < vocab) keep_largest(logits, vocab, false, (double)d->top_k);
-    if (d->top_p < 1) keep_largest(logits, vocab, true, d->top_p * total_weight(logits, vocab));
+    const float largest = logits[best];
+    if (d->top_k && d->top_k < vocab) keep_largest(logits, vocab, false, (double)d->top_k, -INFINITY);
+    weigh(sampler, logits, vocab, largest);
+    if (d->top_p < 1) keep_largest(logits, vocab, true, d->top_p * sum(logits, vocab), 0);
     return draw(sampler, logits, vocab, best);
 }
 

@@ -41,19 +41,17 @@ bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size
 
 bool bo_session_has_capacity(const bo_model *model)
 {
-    const bo_attention_desc *attention = &model->desc.attention;
-    return bo_nn_mixer_attends(model->desc.mixer) && bo_attention_has(attention, BO_TRAIT_CAPACITY) &&
-           (!attention->window || bo_model_mixes_windows(&model->desc));
+    return bo_model_keeper(model) != NULL;
 }
 
 static size_t layer_bytes(const bo_session *session, size_t layer)
 {
-    return bo_layer_state_bytes(&session->model->desc, layer, session->attentions[layer]);
+    return bo_layer_state_bytes(&session->model->desc, layer, session->attentions.all[layer]);
 }
 
 static size_t padded_bytes(const bo_session *session, size_t layer)
 {
-    return bo_layer_state_room(&session->model->desc, layer, session->attentions[layer]);
+    return bo_layer_state_room(&session->model->desc, layer, session->attentions.all[layer]);
 }
 
 /* Sets states[i] to the state of layer i in memory that holds the states of all layers. */
@@ -78,14 +76,10 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
         return bo_fail(context, BO_INVALID, "session: chunk must be at most %d, found %zu", BO_SESSION_CHUNK, d.chunk);
     session->model = model;
     session->desc = d;
-    session->attentions = model->attentions;
     session->sizes[session->size_count++] = d.chunk;
     for (size_t size = BO_SESSION_CHUNK; size; size /= 2)
         if (size < d.chunk) session->sizes[session->size_count++] = size;
-    if (bo_session_has_capacity(model) && d.capacity != model->desc.attention.capacity) {
-        BO_TRY(bo_attentions_create(context, &model->desc, d.capacity, 0, &session->own));
-        session->attentions = session->own;
-    }
+    BO_TRY(bo_sized_attentions_create(context, model, d.capacity, d.capacity, &session->attentions));
     for (size_t i = 0; i < model->desc.layers; i++) session->state_bytes += padded_bytes(session, i);
     return BO_OK;
 }
@@ -98,7 +92,7 @@ static bo_status plan_graph(bo_context *context, const bo_session *session, size
                                 .loss = result == BO_SESSION_RESULT_LOSSES,
                                 .logits = result != BO_SESSION_RESULT_LOSSES,
                                 .chosen = result == BO_SESSION_RESULT_ALL ? rows : 1,
-                                .attentions = (bo_attention *const *)session->attentions};
+                                .attentions = session->attentions.all};
     return bo_model_graph_create(context, session->model, &desc, out);
 }
 
@@ -120,7 +114,7 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
     if (status == BO_OK && state_bytes) *state_bytes = session.state_bytes;
     if (status == BO_OK && all_bytes)
         *all_bytes = bytes + session.desc.chunk * sizeof(int32_t) + model->desc.vocab * sizeof(float);
-    if (session.own) bo_attentions_destroy(session.own, &model->desc);
+    bo_sized_attentions_destroy(&session.attentions, model);
     return status;
 }
 
@@ -131,7 +125,7 @@ bo_status bo_session_reset(bo_context *context, bo_session *session)
     BO_REQUIRE(context, session);
     const bo_model_desc *d = &session->model->desc;
     for (size_t i = 0; i < d->layers; i++)
-        BO_TRY(bo_layer_state_begin(context, d, i, session->attentions[i], session->states[i]));
+        BO_TRY(bo_layer_state_begin(context, d, i, session->attentions.all[i], session->states[i]));
     session->tokens = 0;
     session->has_logits = session->broken = false;
     return BO_OK;
@@ -169,7 +163,7 @@ void bo_session_destroy(bo_session *session)
     if (!session) return;
     for (size_t r = 0; r < BO_SESSION_RESULT_COUNT; r++)
         for (size_t i = 0; i < session->size_count; i++) bo_model_graph_destroy(&session->graphs[r][i]);
-    if (session->own) bo_attentions_destroy(session->own, &session->model->desc);
+    bo_sized_attentions_destroy(&session->attentions, session->model);
     bo_free(session->memory);
     bo_free(session->states);
     bo_free(session->positions);
@@ -182,14 +176,33 @@ uint64_t bo_session_tokens(const bo_session *session)
     return session ? session->tokens : 0;
 }
 
+uint64_t bo_session_most(const bo_model *model, size_t capacity)
+{
+    const bo_model_desc *d = &model->desc;
+    uint64_t most = d->positions == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
+    if (bo_session_has_capacity(model) && capacity < most) most = capacity;
+    if (bo_model_most_tokens(d) && bo_model_most_tokens(d) < most) most = bo_model_most_tokens(d);
+    return most;
+}
+
 uint64_t bo_session_room(const bo_session *session)
 {
     if (!session) return 0;
-    const bo_model_desc *d = &session->model->desc;
-    uint64_t most = d->positions == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
-    if (bo_session_has_capacity(session->model)) most = session->desc.capacity;
-    if (bo_model_most_tokens(d) && bo_model_most_tokens(d) < most) most = bo_model_most_tokens(d);
+    const uint64_t most = bo_session_most(session->model, session->desc.capacity);
     return most > session->tokens ? most - session->tokens : 0;
+}
+
+bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens)
+{
+    if (tokens > bo_session_most(session->model, session->desc.capacity))
+        return bo_fail(context, BO_INVALID, "session: it cannot hold %llu tokens", (unsigned long long)tokens);
+    session->broken = true; /* until all layers have changed */
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        if (session->attentions.all[i])
+            BO_TRY(bo_attention_state_repeat(context, session->attentions.all[i], session->states[i], tokens));
+    session->tokens = tokens;
+    session->has_logits = session->broken = false;
+    return BO_OK;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -202,8 +215,8 @@ static bo_status check_room(bo_context *context, const bo_session *session, size
         return bo_fail(
             context, BO_INVALID,
             "session: attention %s keeps all keys, and its capacity is %zu tokens; %llu have been read and %zu more are requested",
-            bo_attention_kind_name(d->attention.kind), session->desc.capacity, (unsigned long long)session->tokens,
-            count);
+            bo_attention_kind_name(bo_attention_describe(bo_model_keeper(session->model))->kind),
+            session->desc.capacity, (unsigned long long)session->tokens, count);
     if (bo_model_most_tokens(d) && end > bo_model_most_tokens(d))
         return bo_fail(
             context, BO_INVALID,
@@ -541,22 +554,23 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
                              void *const *states)
 {
     const bo_model *model = session->model;
-    bo_attention **theirs = NULL;
-    bo_attention *const *made_by = session->attentions;
+    bo_sized_attentions theirs = {0};
+    bo_attention *const *made_by = session->attentions.all;
     bo_status status = BO_OK;
     if (bo_session_has_capacity(model) && head->tokens > session->desc.capacity)
         return bo_fail(context, BO_INVALID, "%s: the state has %llu tokens, but the capacity of the session is %zu",
                        bo_tensors_path(file), (unsigned long long)head->tokens, session->desc.capacity);
     if (bo_session_has_capacity(model) && head->capacity != session->desc.capacity) {
-        status = bo_attentions_create(context, &model->desc, head->capacity, 0, &theirs);
+        status = bo_sized_attentions_create(context, model, head->capacity, head->capacity, &theirs);
         if (status == BO_INVALID)
             status = bo_fail(context, BO_FORMAT, "%s: %s", bo_tensors_path(file), bo_context_error(context));
-        made_by = theirs;
+        made_by = theirs.all;
     }
     for (size_t i = 0; status == BO_OK && i < model->desc.layers; i++)
-        status = made_by[i] ? read_layer(context, file, i, made_by[i], session->attentions[i], head->tokens, states[i])
-                            : read_numbers(context, file, session, i, states[i]);
-    bo_attentions_destroy(theirs, &model->desc);
+        status = made_by[i]
+                     ? read_layer(context, file, i, made_by[i], session->attentions.all[i], head->tokens, states[i])
+                     : read_numbers(context, file, session, i, states[i]);
+    bo_sized_attentions_destroy(&theirs, model);
     return status;
 }
 

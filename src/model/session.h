@@ -2,7 +2,7 @@
 #ifndef BO_MODEL_SESSION_H
 #define BO_MODEL_SESSION_H
 
-#include "internal.h"
+#include "capacity.h"
 
 enum { BO_SESSION_SIZES = 17, BO_SESSION_CHUNK = 1 << 16 }; /* maximum tokens at a time */
 
@@ -21,9 +21,8 @@ typedef enum bo_session_result {
 struct bo_session {
     const bo_model *model;
     bo_session_desc desc;
-    bo_attention **own;              /* if the model's attentions have another capacity, else NULL */
-    bo_attention *const *attentions; /* own, or those of the model */
-    char *memory;                    /* memory of the states, one after the other, each aligned to 64 bytes */
+    bo_sized_attentions attentions;
+    char *memory; /* memory of the states, one after the other, each aligned to 64 bytes */
     void **states;
     size_t state_bytes;
     size_t sizes[BO_SESSION_SIZES], size_count;
@@ -35,7 +34,12 @@ struct bo_session {
     bool broken;
 };
 
-/* True if the model keeps all keys, up to a capacity. */
+/* True if a layer of the model keeps all keys, up to a capacity. */
 bool bo_session_has_capacity(const bo_model *model);
+/* Returns the maximum number of tokens that a session with this capacity can read. */
+uint64_t bo_session_most(const bo_model *model, size_t capacity);
+/* Makes the states as if the session had read this number of tokens (bo_attention_state_repeat), of which it must have
+ * read some. Logits are not available until tokens are fed. */
+bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens);
 
 #endif

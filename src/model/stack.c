@@ -50,7 +50,7 @@ void bo_stack_loss(const bo_stack *s, const bo_stack_head *head, bo_value target
     bo_cross_entropy_attributes attributes = {.scale = head->scale, .smoothing = smoothing, .bias = bias};
     bo_value inputs[5] = {head->x, head->matrix, targets, head->bias};
     size_t count = bias ? 4 : 3;
-    //if (head->taught) attributes.teacher = head->share, inputs[count++] = head->taught;
+    if (head->taught) attributes.teacher = head->share, inputs[count++] = head->taught;
     out->loss = bo_graph_one(s->graph, BO_OPERATION_CROSS_ENTROPY, &attributes, count, inputs);
     out->losses = bo_graph_output(s->graph, out->loss, 1);
     bo_graph_keep(s->graph, out->loss);

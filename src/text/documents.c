@@ -13,8 +13,7 @@
 
 enum { MOST_DEPTH = 64 };
 
-/* Decides by the name of the file. */
-static bool is_json_lines(const char *path)
+bool bo_is_json_lines(const char *path)
 {
     static const char *const endings[] = {".jsonl", ".ndjson", ".json"};
     size_t length = strlen(path);
@@ -136,7 +135,7 @@ static bo_status open_file(bo_context *context, const bo_corpus_desc *desc, size
                         : bo_mapping_open(context, path, &documents->mappings[file]));
     const bo_mapping *mapping = &documents->mappings[file];
     if (!desc->memory) BO_TRY(bo_foreign_refuse(context, path, mapping->data, mapping->size, BO_READABLE_TEXT));
-    if (!(desc->memory ? desc->memory_lines : is_json_lines(path)))
+    if (!(desc->memory ? desc->memory_lines : bo_is_json_lines(path)))
         return read_text(context, documents, file, desc->separator);
     BO_TRY(bo_json_lines_read(context, documents, file, desc->field ? desc->field : "text"));
     bo_mapping_close(&documents->mappings[file]);

@@ -25,6 +25,8 @@ typedef struct bo_documents {
 bo_status bo_documents_open(bo_context *context, const bo_corpus_desc *desc, bo_documents *out);
 void bo_documents_close(bo_documents *documents);
 
+/* True if a corpus reads a file of this name as JSON lines. */
+bool bo_is_json_lines(const char *path);
 /* An empty document is skipped. */
 bo_status bo_documents_add(bo_context *context, bo_documents *documents, size_t file, const char *text, size_t length);
 /* Adds the documents of the JSON lines file `file`, whose mapping is open. */

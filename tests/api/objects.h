@@ -71,6 +71,7 @@ typedef struct objects {
     bo_sampler *sampler;
     bo_lanes_desc lanes_desc;
     bo_lanes *lanes;
+    bo_compose_desc compose_desc;
     bo_profile *profile;
     bo_examples_desc examples_desc;
     bo_examples *examples;
@@ -184,6 +185,7 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_session_create(c, o->used_model, NULL, &o->session));
     assert_ok(c, bo_sampler_create(c, NULL, &o->sampler));
     o->lanes_desc = (bo_lanes_desc){.count = 1};
+    o->compose_desc = (bo_compose_desc){.tokens = 4};
     assert_ok(c, bo_lanes_create(c, o->used_model, &o->lanes_desc, &o->lanes));
     o->examples_desc = (bo_examples_desc){.data = o->data_desc};
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));

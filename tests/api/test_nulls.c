@@ -165,6 +165,7 @@ static void *object_of(const char *type)
                          DESC(packs_desc),
                          DESC(model_desc),
                          DESC(lanes_desc),
+                         DESC(compose_desc),
                          DESC(convert_desc),
                          DESC(examples_desc),
                          DESC(network_desc),

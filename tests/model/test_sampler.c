@@ -88,6 +88,37 @@ static void test_top_p(void **unused)
     }
 }
 
+/* Tokens in several blocks of a large vocabulary, most of which have no weight. The frequency of a token is within 5
+ * standard deviations of its probability. */
+static void test_large(void **unused)
+{
+    (void)unused;
+    enum { MANY = 3001, KEPT = 5 };
+    static const size_t ids[KEPT] = {0, 255, 256, 1700, 3000};
+    static const double weights[KEPT] = {1, 4, 2, 2, 1};
+    static float work[MANY];
+    bo_context *context = test_context(1);
+    for (size_t p = 0; p < 2; p++) { /* top_p keeps 255 and the two with weight 2: 0.8 of all */
+        bo_sampler *sampler = make(context, (bo_sampler_desc){.seed = 3 + p, .top_p = p ? 0.75 : 1});
+        size_t counts[KEPT] = {0};
+        for (size_t n = 0; n < DRAWS; n++) {
+            for (size_t i = 0; i < MANY; i++) work[i] = n % 2 ? -INFINITY : -200;
+            for (size_t i = 0; i < KEPT; i++) work[ids[i]] = (float)log(weights[i]);
+            const int32_t id = bo_sampler_next(sampler, work, MANY);
+            size_t at = 0;
+            while (at < KEPT && (int32_t)ids[at] != id) at++;
+            assert_true(at < KEPT);
+            counts[at]++;
+        }
+        for (size_t i = 0; i < KEPT; i++) {
+            const double chance = p ? (weights[i] > 1 ? weights[i] / 8 : 0) : weights[i] / 10;
+            assert_close((double)counts[i] / DRAWS, chance, 5 * sqrt(chance * (1 - chance) / DRAWS));
+        }
+        bo_sampler_destroy(sampler);
+    }
+    bo_context_destroy(context);
+}
+
 static void test_greedy(void **unused)
 {
     (void)unused;
@@ -220,9 +251,9 @@ static void test_edges(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_law),     cmocka_unit_test(test_top_p), cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_penalty), cmocka_unit_test(test_seed),  cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_law),    cmocka_unit_test(test_top_p),   cmocka_unit_test(test_large),
+        cmocka_unit_test(test_greedy), cmocka_unit_test(test_penalty), cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_kept),   cmocka_unit_test(test_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
