@@ -70,6 +70,8 @@ static const command commands[] = {
     COMMAND(NULL, "lora", cli_lora, "Merge an adapter into a model, or remove it again", &cli_lora_usage),
     COMMAND(NULL, "convert", cli_convert, "Convert a GGUF or llama2.c model to a Hugging Face folder",
             &cli_convert_usage),
+    COMMAND(NULL, "linearize", cli_linearize, "Replace the softmax attention of a model by linear attention",
+            &cli_linearize_usage),
     COMMAND(NULL, "plan", cli_plan, "Find the best model for a budget of time or tokens", &cli_plan_usage),
     COMMAND(NULL, "mup", cli_mup, "Check that learning rates transfer across widths", &cli_mup_usage),
     COMMAND("Attention and features", "attention", cli_attention, "Compute attention of arrays, linear-time or softmax",

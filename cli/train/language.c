@@ -1,4 +1,5 @@
 /* bochner train for language models. */
+#include "../models/corpora.h"
 #include "../models/text_tasks.h"
 #include "train.h"
 #include <math.h>
@@ -40,25 +41,14 @@ static bool accepts(const cli_train_job *job, const bo_model *init)
 static bool open_files(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;
-    bo_context *context = job->session->context;
-    const bool cut = !o->valid && o->valid_fraction > 0;
-    bo_corpus_desc desc = {.paths = paths,
-                           .path_count = count,
-                           .tokenizer = job->tokenizer,
-                           .field = o->field,
-                           .separator = o->separator,
-                           .take = cut ? 1 - o->valid_fraction : 0};
-    if (!cli_train_ok(job, bo_corpus_open(context, &desc, &job->train))) return false;
-    if (cut) {
-        desc.skip = desc.take;
-        desc.take = 0;
-    } else if (o->valid) {
-        desc.paths = &o->valid;
-        desc.path_count = 1;
-    } else {
-        return true;
-    }
-    return cli_train_ok(job, bo_corpus_open(context, &desc, &job->valid));
+    const cli_corpora files = {.paths = paths,
+                               .count = count,
+                               .valid = o->valid,
+                               .valid_fraction = o->valid_fraction,
+                               .field = o->field,
+                               .separator = o->separator,
+                               .tokenizer = job->tokenizer};
+    return cli_train_ok(job, cli_corpora_open(job->session->context, &files, &job->train, &job->valid));
 }
 
 static void describe(cli_train_job *job)

@@ -50,6 +50,25 @@ typedef enum bo_linearize_stage {
  */
 typedef bool (*bo_linearize_report_fn)(void *user, bo_linearize_stage stage, const bo_training_report *report);
 
+/** How the initial parameters of one head of the new attention were chosen. */
+typedef struct bo_head_fit {
+    size_t layer;         /**< the layer */
+    size_t head;          /**< the key head */
+    double start;         /**< relative squared error of the outputs against softmax with the usual parameters */
+    double error;         /**< the same with the chosen parameters */
+    double factor;        /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
+    bool whitened;        /**< M whitens the queries and keys */
+    uint64_t reserved[4]; /**< zero */
+} bo_head_fit;
+
+/** Receives the result of the calibration.
+ *
+ * @param user   `user` of the descriptor
+ * @param fits   the key heads of all layers whose attention is replaced by one with features
+ * @param count  their number
+ */
+typedef void (*bo_calibrated_fn)(void *user, const bo_head_fit *fits, size_t count);
+
 /** Describes a linearization. Zero means the default, except in teacher, train and folder. */
 typedef struct bo_linearize_desc {
     const bo_model *teacher; /**< a language model with softmax attention */
@@ -80,6 +99,7 @@ typedef struct bo_linearize_desc {
     bool merge;            /**< the folder does not keep the adapters apart */
     uint64_t seed;         /**< seed of frequencies, adapters and batches */
     bo_linearize_report_fn report; /**< receives the reports, or NULL */
+    bo_calibrated_fn calibrated;   /**< receives the result of the calibration, or NULL */
     void *user;                    /**< passed to `report` */
     uint64_t reserved[4];          /**< must be zero */
 } bo_linearize_desc;
@@ -97,17 +117,6 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
 
 /* ==== Advanced ==================================================================================================== */
 
-/** How the initial parameters of one head of the new attention were chosen. */
-typedef struct bo_head_fit {
-    size_t layer;         /**< the layer */
-    size_t head;          /**< the key head */
-    double start;         /**< relative squared error of the outputs against softmax with the usual parameters */
-    double error;         /**< the same with the chosen parameters */
-    double factor;        /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
-    bool whitened;        /**< M whitens the queries and keys */
-    uint64_t reserved[4]; /**< zero */
-} bo_head_fit;
-
 /** Chooses the initial parameters of attention from text, head by head.
  *
  * The queries, keys and values are those of `source`, a model with the same shape, such as the teacher. Parameters are
@@ -119,11 +128,12 @@ typedef struct bo_head_fit {
  * @param[in,out] model the model whose parameters are set
  * @param corpus       the text
  * @param tokens       number of tokens to use; 0 means 4096
- * @param[out] fits    `layers` x `key_heads` entries, of which those of layers without such attention are zero; or NULL
+ * @param[out] fits    room for `layers` x `key_heads` entries: the heads of layers with features, in order; or NULL
+ * @param[out] count   the number of entries; or NULL
  * @return BO_OK; BO_INVALID if the models have different shapes or the text is shorter than one window
  */
 BO_API bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model,
-                                    const bo_corpus *corpus, uint64_t tokens, bo_head_fit *fits);
+                                    const bo_corpus *corpus, uint64_t tokens, bo_head_fit *fits, size_t *count);
 
 /** Sets the matrices M of DARK (and of HYBRID with a rank) to the whitening of the queries and keys that the model has on
  * a text (bo_attention_whiten()).

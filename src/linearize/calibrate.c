@@ -267,7 +267,7 @@ static bool is_fitted(const bo_model *model, size_t layer)
 }
 
 bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model, const bo_corpus *corpus,
-                             uint64_t tokens, bo_head_fit *fits)
+                             uint64_t tokens, bo_head_fit *fits, size_t *count)
 {
     BO_REQUIRE(context, source, model, corpus);
     BO_SPAN(context, "linearize", "calibrate");
@@ -276,12 +276,16 @@ bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_mod
     bo_head_fit *own = bo_alloc(context, d->layers * d->key_heads, sizeof *own, "a calibration");
     if (!own) return BO_MEMORY;
     sample s = {0};
+    size_t found = 0;
     bo_status status = open_sample(context, source, corpus, tokens, &s);
     for (size_t i = 0; i < d->layers && status == BO_OK; i++) {
         status = bo_progress(context, "calibrating", (double)i, (double)d->layers);
-        if (status == BO_OK && is_fitted(model, i)) status = fit_layer(context, model, i, &s, own + i * d->key_heads);
+        if (status != BO_OK || !is_fitted(model, i)) continue;
+        status = fit_layer(context, model, i, &s, own + found);
+        found += d->key_heads;
     }
-    if (status == BO_OK && fits) memcpy(fits, own, d->layers * d->key_heads * sizeof *own);
+    if (status == BO_OK && fits) memcpy(fits, own, found * sizeof *own);
+    if (status == BO_OK && count) *count = found;
     close_sample(&s);
     bo_free(own);
     return status;

@@ -127,6 +127,20 @@ static bo_status adapt(bo_context *context, work *w)
     return status;
 }
 
+static bo_status calibrate(bo_context *context, work *w)
+{
+    const bo_linearize_desc *d = w->desc;
+    const bo_model_desc *shape = bo_model_describe(w->student);
+    size_t count = 0;
+    bo_head_fit *fits = bo_alloc(context, shape->layers * shape->key_heads, sizeof *fits, "a calibration");
+    if (!fits) return BO_MEMORY;
+    const bo_status status =
+        bo_model_calibrate(context, d->teacher, w->student, d->train, d->calibration_tokens, fits, &count);
+    if (status == BO_OK && d->calibrated) d->calibrated(d->user, fits, count);
+    bo_free(fits);
+    return status;
+}
+
 static bo_status transfer(bo_context *context, work *w)
 {
     const bo_linearize_desc *d = w->desc;
@@ -134,7 +148,7 @@ static bo_status transfer(bo_context *context, work *w)
     BO_TRY(bo_model_new_parameters(context, w->student, &trained));
     const bool any = *trained; /* a window alone has nothing to learn */
     bo_free(trained);
-    BO_TRY(bo_model_calibrate(context, d->teacher, w->student, d->train, d->calibration_tokens, NULL));
+    BO_TRY(calibrate(context, w));
     w->transferred = any && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER);
     return w->transferred ? run(context, w, BO_LINEARIZE_STAGE_TRANSFER) : BO_OK;
 }

@@ -1,0 +1,311 @@
+/* bochner linearize: softmax attention of a model becomes linear attention. */
+#include "linearize.h"
+#include "words.h"
+#include "../models/corpora.h"
+#include "../models/mixer_words.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool ok(cli_linearize_job *job, bo_status status)
+{
+    cli_progress_clear(&job->session->progress);
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static int check(const cli_linearize_options *o)
+{
+    if (!o->out) return cli_wrong_use("linearize", "no folder for the result; give --out DIR");
+    if (o->resume && access(o->out, F_OK) != 0 && !o->teacher)
+        return cli_wrong_use("linearize", "--resume: there is no folder %s", o->out);
+    if (!o->teacher) return cli_wrong_use("linearize", "no model; give its folder as the first argument");
+    if (!o->data.count && !o->teacher_text)
+        return cli_wrong_use("linearize",
+                             "no text: give --data FILE, or --teacher-text N to let the model write N tokens of text");
+    const bool steps = CLI_GIVEN(o, steps) || CLI_GIVEN(o, transfer_steps);
+    if (steps && CLI_GIVEN(o, minutes)) return cli_wrong_use("linearize", "give --minutes or steps, not both");
+    if (o->no_transfer && CLI_GIVEN(o, transfer_steps))
+        return cli_wrong_use("linearize", "give --no-transfer or --transfer-steps, not both");
+    if (o->no_finetune && CLI_GIVEN(o, steps))
+        return cli_wrong_use("linearize", "give --no-finetune or --steps, not both");
+    return CLI_DONE;
+}
+
+/* The number of features of a learned map is determined by its rank. */
+static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
+{
+    const cli_linearize_options *o = job->options;
+    const size_t dim = bo_model_describe(job->teacher)->head_dim;
+    if (bo_attention_has(a, BO_TRAIT_AFFINE)) {
+        const size_t per_row = a->features.kernel == BO_KERNEL_RECTIFIER ? 1 : 2;
+        if (o->features && (o->features % per_row || o->features > per_row * dim)) {
+            cli_fail(job->session,
+                     "--features: %s has %zu features per row of its map and at most %zu rows, the width of a head; "
+                     "expected %sat most %zu, found %zu",
+                     bo_attention_preset_name(o->attention), per_row, dim, per_row == 2 ? "an even number of " : "",
+                     per_row * dim, o->features);
+            return false;
+        }
+        a->rank = o->features / per_row;
+    } else if (bo_attention_has(a, BO_TRAIT_DRAWS)) {
+        a->features.features = o->features ? o->features : 256;
+    } else if (o->features) {
+        cli_fail(job->session, "--features has no effect with --attention %s; leave it out",
+                 bo_attention_preset_name(o->attention));
+        return false;
+    }
+    return true;
+}
+
+/* With a window, attention with features becomes the past of hybrid attention. */
+static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
+{
+    const cli_linearize_options *o = job->options;
+    const bool data_aware = a->kind == BO_ATTENTION_DARK || a->kind == BO_ATTENTION_HYBRID;
+    const bool past = data_aware || a->kind == BO_ATTENTION_FAVOR || bo_attention_has(a, BO_TRAIT_AFFINE);
+    if (o->window && !past && !bo_attention_has(a, BO_TRAIT_WINDOW)) {
+        cli_fail(job->session, "--window needs --attention dark, favor, hedgehog, t2r, hybrid or softmax, found %s",
+                 bo_attention_preset_name(o->attention));
+        return false;
+    }
+    if (o->window && past) a->kind = BO_ATTENTION_HYBRID;
+    if (a->kind == BO_ATTENTION_HYBRID && data_aware) a->rank = bo_model_describe(job->teacher)->head_dim;
+    if (a->kind == BO_ATTENTION_HYBRID) a->causal = true;
+    a->window = o->window ? o->window : a->kind == BO_ATTENTION_HYBRID ? 64 : 0;
+    return true;
+}
+
+static bool describe(cli_linearize_job *job)
+{
+    const cli_linearize_options *o = job->options;
+    bo_attention_desc *a = &job->attention;
+    bo_attention_preset(bo_attention_preset_name(o->attention), a);
+    if (!set_window(job, a) || !set_features(job, a)) return false;
+    const bool usual = a->gate == BO_GATE_NONE && bo_attention_has(a, BO_TRAIT_FEATURES) && !a->window;
+    if (CLI_GIVEN(o, gate))
+        a->gate = o->gate;
+    else if (usual && bo_attention_takes_gate(a->kind, BO_GATE_DECAY))
+        a->gate = BO_GATE_DECAY;
+    return true;
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+/* The model writes its text once; a resumed run uses the file. */
+static bool write_text(cli_linearize_job *job, const char *path)
+{
+    const cli_linearize_options *o = job->options;
+    if (o->resume && access(path, F_OK) == 0) return true;
+    const bo_compose_desc desc = {
+        .tokens = o->teacher_text,
+        .sampler = {.temperature = o->temperature, .seed = job->session->common.seed},
+        .separator = o->separator};
+    bo_composition found;
+    cli_say(job->session, "Text        the model writes %s tokens to %s", cli_count(o->teacher_text).s, path);
+    if (!ok(job, bo_model_compose(job->session->context, job->teacher, &desc, path, &found))) return false;
+    cli_say(job->session, "Text        %s documents of %s tokens in %s", cli_count(found.documents).s,
+            cli_count(found.tokens).s, cli_seconds(found.seconds).s);
+    return true;
+}
+
+static bool open_text(cli_linearize_job *job)
+{
+    const cli_linearize_options *o = job->options;
+    const char *paths[CLI_LIST_ROOM + 1];
+    char own[4096];
+    size_t count = 0;
+    for (size_t i = 0; i < o->data.count; i++) paths[count++] = o->data.items[i];
+    snprintf(own, sizeof own, "%s/teacher.txt", o->out);
+    if (o->teacher_text) {
+        if (!write_text(job, own)) return false;
+        /* first, so that the end of the text, which is held out, is that of --data */
+        memmove(paths + 1, paths, count * sizeof *paths);
+        paths[0] = own;
+        count++;
+    }
+    const cli_corpora files = {.paths = paths,
+                               .count = count,
+                               .valid = o->valid,
+                               .valid_fraction = o->valid_fraction,
+                               .field = o->field,
+                               .separator = o->separator            ? o->separator
+                                            : o->data.count == 0 ? BO_COMPOSE_SEPARATOR
+                                                                 : NULL,
+                               .tokenizer = bo_model_tokenizer(job->teacher)};
+    if (!ok(job, cli_corpora_open(job->session->context, &files, &job->train, &job->valid))) return false;
+    char held[96] = "";
+    if (job->valid) snprintf(held, sizeof held, ", %s held out", cli_count(bo_corpus_tokens(job->valid)).s);
+    cli_say(job->session, "Text        %s tokens for training%s", cli_count(bo_corpus_tokens(job->train)).s, held);
+    return true;
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+static void calibrated(void *user, const bo_head_fit *fits, size_t count)
+{
+    cli_linearize_job *job = user;
+    double start = 0, error = 0;
+    size_t whitened = 0;
+    cli_progress_clear(&job->session->progress);
+    for (size_t i = 0; i < count; i++) {
+        start += fits[i].start / (double)count;
+        error += fits[i].error / (double)count;
+        whitened += fits[i].whitened;
+        if (job->session->common.verbose)
+            cli_say(job->session, "Head        layer %zu head %zu: error %.3f -> %.3f, %sfactor %.2f", fits[i].layer,
+                    fits[i].head, fits[i].start, fits[i].error, fits[i].whitened ? "whitened, " : "", fits[i].factor);
+    }
+    job->heads = count;
+    if (!count) return;
+    cli_say(job->session,
+            "Calibration %s heads: mean relative error of the outputs %.3f -> %.3f; M whitens in %s of them",
+            cli_count(count).s, start, error, cli_count(whitened).s);
+}
+
+static bool progress(void *user, bo_linearize_stage stage, const bo_training_report *r)
+{
+    cli_linearize_job *job = user;
+    cli_session *session = job->session;
+    const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
+    char loss[96], step[64] = "";
+    if (job->stage != stage)
+        cli_say(session, "%s", transfer ? "Transfer    attention learns layer by layer; the loss is its relative error"
+                                        : "Finetuning  adapters learn the teacher's distribution");
+    job->stage = stage;
+    job->steps[stage] = r->step;
+    job->seconds[stage] = r->seconds;
+    int length = snprintf(loss, sizeof loss, "loss %.4f", r->loss);
+    if (!isnan(r->valid_loss))
+        snprintf(loss + length, sizeof loss - (size_t)length, "  held out %.4f", r->valid_loss);
+    snprintf(session->progress.note, sizeof session->progress.note, "%.100s  %s tokens/s", loss,
+             cli_count((size_t)fmax(r->tokens_per_second, 0)).s);
+    if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
+    if (r->evaluated)
+        cli_say(session, "Step %6llu%-7s %s%s%s%s", (unsigned long long)r->step, step, loss,
+                r->seconds_left > 0 ? "  " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "",
+                r->seconds_left > 0 ? " left" : "");
+    return !cli_interrupted();
+}
+
+/* ---- run --------------------------------------------------------------------------------------------------------- */
+
+static void say_plan(const cli_linearize_job *job)
+{
+    const bo_model_desc *d = bo_model_describe(job->teacher);
+    const cli_linearize_options *o = job->options;
+    char words[CLI_MIXER_WORDS];
+    cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %zu heads, context %s", o->teacher,
+            cli_count((size_t)bo_model_parameters(job->teacher)).s, d->layers, d->width, d->heads,
+            cli_count(d->context).s);
+    cli_say(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, words),
+            o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
+}
+
+static bo_linearize_desc describe_run(cli_linearize_job *job)
+{
+    const cli_linearize_options *o = job->options;
+    return (bo_linearize_desc){.teacher = job->teacher,
+                               .train = job->train,
+                               .valid = job->valid,
+                               .folder = o->out,
+                               .resume = o->resume,
+                               .attention = job->attention,
+                               .kept_layers = o->keep && strcmp(o->keep, "none") == 0 ? "" : o->keep,
+                               .gate = o->gate_bias,
+                               .calibration_tokens = o->calibrate_tokens,
+                               .minutes = o->minutes,
+                               .transfer_share = o->transfer_share,
+                               .transfer_steps = o->no_transfer ? UINT64_MAX : o->transfer_steps,
+                               .finetune_steps = o->no_finetune ? UINT64_MAX : o->steps,
+                               .batch = o->batch,
+                               .window = o->context,
+                               .transfer_rate = o->transfer_lr,
+                               .finetune_rate = o->lr,
+                               .share = o->share,
+                               .rank = o->lora,
+                               .alpha = o->lora_alpha,
+                               .targets = o->lora_targets,
+                               .eval_tokens = o->eval_tokens,
+                               .merge = o->merge,
+                               .seed = job->session->common.seed,
+                               .report = progress,
+                               .calibrated = calibrated,
+                               .user = job};
+}
+
+static int stopped(cli_linearize_job *job)
+{
+    char *folder = cli_quoted_word(job->options->out);
+    cli_warn(job->session, "stopped; to continue: bochner linearize --resume --out %s", folder);
+    free(folder);
+    return CLI_INTERRUPTED;
+}
+
+static bool make_folder(cli_linearize_job *job)
+{
+    if (mkdir(job->options->out, 0777) == 0 || errno == EEXIST) return true;
+    cli_fail(job->session, "%s: the folder cannot be created: %s", job->options->out, strerror(errno));
+    return false;
+}
+
+static int run(cli_linearize_job *job, const cli_linearize_words *words)
+{
+    cli_session *session = job->session;
+    const cli_linearize_options *o = job->options;
+    if (!ok(job, bo_model_load(session->context, o->teacher, &job->teacher))) return CLI_FAILED;
+    if (!describe(job)) return CLI_FAILED;
+    say_plan(job);
+    if (!make_folder(job)) return CLI_FAILED;
+    if (!o->resume && !cli_linearize_keep(session, words)) return CLI_FAILED;
+    if (!open_text(job)) return CLI_FAILED;
+    const bo_linearize_desc desc = describe_run(job);
+    cli_signals_saving();
+    const bo_status status = bo_linearize(session->context, &desc, &job->student);
+    cli_progress_clear(&session->progress);
+    if (status == BO_CANCELED) return stopped(job);
+    if (status != BO_OK) return cli_fail_status(session, status);
+    job->errors = calloc(bo_model_describe(job->student)->layers, sizeof *job->errors);
+    if (!job->errors) return cli_fail(session, "out of memory");
+    session->progress.note[0] = 0;
+    if (!cli_linearize_measure(job)) return CLI_FAILED;
+    (session->common.json ? cli_linearize_json : cli_linearize_print)(job);
+    char *folder = cli_quoted_word(o->out);
+    cli_say_next(session, "bochner generate %s --prompt 'Once upon a time'", folder);
+    free(folder);
+    return CLI_DONE;
+}
+
+static int linearize(const cli_linearize_words *words)
+{
+    const int status = check(&words->options);
+    if (status != CLI_DONE) return status;
+    cli_session session;
+    if (!cli_session_open(&session, "linearize", &words->common, false)) return CLI_FAILED;
+    cli_linearize_job job = {.session = &session, .options = &words->options};
+    const int ended = run(&job, words);
+    bo_model_destroy(job.student);
+    bo_corpus_close(job.valid);
+    bo_corpus_close(job.train);
+    bo_model_destroy(job.teacher);
+    free(job.errors);
+    cli_session_close(&session);
+    return ended;
+}
+
+int cli_linearize(int argc, char **argv)
+{
+    cli_linearize_words words = {0};
+    const cli_parsed parsed = cli_linearize_parse(argc, argv, &words);
+    const int status = parsed == CLI_PARSED       ? linearize(&words)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                       : parsed == CLI_UNREADABLE ? CLI_FAILED
+                                                  : CLI_WRONG_USE;
+    cli_linearize_forget(&words);
+    return status;
+}

@@ -1,0 +1,60 @@
+/* bochner linearize: options, run and report. */
+#ifndef CLI_LINEARIZE_H
+#define CLI_LINEARIZE_H
+
+#include "../common/cli.h"
+#include "../common/json.h"
+
+typedef struct cli_linearize_options {
+    cli_given was_given;
+    const char *teacher;
+    cli_list data;
+    const char *valid, *field, *separator;
+    double valid_fraction;
+    size_t teacher_text;
+    double temperature;
+    unsigned attention; /* index of bo_attention_preset_name */
+    size_t features, window;
+    bo_gate gate;
+    double gate_bias;
+    const char *keep;
+    size_t lora;
+    double lora_alpha;
+    const char *lora_targets;
+    double minutes, transfer_share, transfer_lr, lr, share;
+    size_t transfer_steps, steps, batch, context, eval_tokens, calibrate_tokens;
+    bool no_transfer, no_finetune;
+    const char *out;
+    bool resume, merge, no_timing;
+} cli_linearize_options;
+
+enum { CLI_LINEARIZE_LENGTHS = 3 };
+
+/* What the report states about the teacher and the student. */
+typedef struct cli_linearize_side {
+    bo_evaluation quality;
+    bo_session_cost costs[CLI_LINEARIZE_LENGTHS];
+} cli_linearize_side;
+
+typedef struct cli_linearize_job {
+    cli_session *session;
+    const cli_linearize_options *options;
+    bo_model *teacher, *student;
+    bo_corpus *train, *valid;
+    bo_attention_desc attention;
+    bo_linearize_stage stage; /* the latest stage of which a report arrived */
+    uint64_t steps[3];        /* steps taken, by stage */
+    double seconds[3];        /* their time */
+    double start, chosen;     /* mean error of the heads before and after the calibration */
+    size_t heads, whitened;   /* number of calibrated heads, and of those whose M whitens */
+    cli_linearize_side sides[2]; /* teacher, student */
+    bo_agreement agreement;
+    double *errors; /* one per layer */
+} cli_linearize_job;
+
+/* Measures what the report states. Returns false after a message. */
+bool cli_linearize_measure(cli_linearize_job *job);
+void cli_linearize_print(const cli_linearize_job *job);
+void cli_linearize_json(const cli_linearize_job *job);
+
+#endif

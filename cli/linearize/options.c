@@ -1,0 +1,211 @@
+/* The options of `bochner linearize`, and the file linearize.json that stores them for --resume. */
+#include "linearize.h"
+#include "words.h"
+#include "../common/output.h"
+#include "../common/streams.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char KEPT[] = "linearize.json"; /* in the folder: the options that it was started with */
+
+static const char *attention_name(unsigned index)
+{
+    return bo_attention_preset_name(index);
+}
+
+static const cli_option data_rows[] = {
+    SECTION("Text"),
+    TEXT("teacher", "DIR", cli_linearize_options, teacher, "the model to linearize; may be given as the first argument"),
+    LIST("data", "FILE...", cli_linearize_options, data,
+         "training text of the model's kind: plain text or JSON lines (.jsonl), may be gzipped"),
+    TEXT("valid", "FILE", cli_linearize_options, valid, "held-out text"),
+    REAL("valid-fraction", "F", cli_linearize_options, valid_fraction,
+         "without --valid, fraction of the text that is held out: its end; 0: none", .high = 0.9, .initial = "0.1"),
+    TEXT("field", "NAME", cli_linearize_options, field, "for JSON lines: name of the field with the text",
+         .otherwise = "text"),
+    TEXT("separator", "WORD", cli_linearize_options, separator, "for text files: text that ends a document",
+         .otherwise = "one document per file"),
+    COUNT("teacher-text", "N", cli_linearize_options, teacher_text,
+          "let the model write N tokens of training text first, in addition to --data or in its place", .low = 1,
+          .otherwise = "none"),
+    REAL("temperature", "T", cli_linearize_options, temperature, "for --teacher-text: temperature of sampling",
+         .low = 0.01, .high = 100, .initial = "1"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option attention_rows[] = {
+    SECTION("Attention"),
+    CHOICE("attention", "KIND", cli_linearize_options, attention, attention_name,
+           "the new attention; hybrid is dark with --window 64; softmax needs --window", .find = bo_attention_preset_find,
+           .initial = "dark"),
+    COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
+          .otherwise = "256; hedgehog and t2r: by the width of a head"),
+    COUNT("window", "W", cli_linearize_options, window,
+          "exact attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
+          "hybrid; softmax: nothing before the window",
+          .low = 1, .high = 1 << 24, .otherwise = "none; hybrid: 64"),
+    CHOICE("gate", "KIND", cli_linearize_options, gate, bo_gate_name, "gate of the state",
+           .otherwise = "decay for attention without a window that accepts it"),
+    REAL("gate-bias", "B", cli_linearize_options, gate_bias, "gates start at sigmoid(B)", .low = 0.1, .high = 30,
+         .initial = "6"),
+    TEXT("keep-softmax", "LAYERS", cli_linearize_options, keep,
+         "layers that keep their attention, numbers from 0 and ranges such as 0,5-7; none: no layer",
+         .otherwise = "layers that have a window"),
+    COUNT("calibrate-tokens", "N", cli_linearize_options, calibrate_tokens,
+          "tokens on which initial parameters are chosen", .low = 1, .otherwise = "4096"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option training_rows[] = {
+    SECTION("Training"),
+    REAL("minutes", "M", cli_linearize_options, minutes, "approximate time of training", .low = 0.001, .high = 1e7,
+         .otherwise = "60"),
+    REAL("transfer-share", "F", cli_linearize_options, transfer_share,
+         "fraction of --minutes in which attention learns layer by layer", .low = 0.01, .high = 0.99, .initial = "0.2"),
+    COUNT("transfer-steps", "N", cli_linearize_options, transfer_steps,
+          "instead of --minutes: steps in which attention learns layer by layer", .low = 1, .otherwise = "300"),
+    COUNT("steps", "N", cli_linearize_options, steps, "instead of --minutes: steps of finetuning", .low = 1,
+          .otherwise = "600"),
+    FLAG("no-transfer", cli_linearize_options, no_transfer, "do not train attention layer by layer"),
+    FLAG("no-finetune", cli_linearize_options, no_finetune, "stop after attention was trained layer by layer"),
+    COUNT("batch", "N", cli_linearize_options, batch, "sequences per step", .low = 1, .high = 1 << 24,
+          .otherwise = "16"),
+    COUNT("context", "N", cli_linearize_options, context, "tokens per sequence, at most the context of the model",
+          .low = 2, .high = 1 << 30, .otherwise = "the context of the model, at most 1024"),
+    REAL_OR_AUTO("transfer-lr", cli_linearize_options, transfer_lr, "learning rate of the transfer",
+                 .otherwise = "0.005"),
+    REAL_OR_AUTO("lr", cli_linearize_options, lr, "learning rate of finetuning", .otherwise = "0.001"),
+    REAL("share", "A", cli_linearize_options, share,
+         "share of the teacher's distribution in the loss of finetuning; the rest is the text", .low = 0.001, .high = 1,
+         .initial = "0.9"),
+    COUNT("lora", "R", cli_linearize_options, lora, "rank of the adapters", .low = 1, .high = 1 << 16,
+          .otherwise = "16"),
+    REAL("lora-alpha", "A", cli_linearize_options, lora_alpha, "scale of the adapters: A / R", .low = 1e-6,
+         .high = 1e6, .otherwise = "twice the rank"),
+    TEXT("lora-targets", "NAMES", cli_linearize_options, lora_targets,
+         "layers with adapters: endings of layer names or patterns with *, separated by commas",
+         .otherwise = "q_proj,k_proj,v_proj,o_proj"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option result_rows[] = {
+    SECTION("Results"),
+    TEXT("out", "DIR", cli_linearize_options, out, "folder of the result: the model and the runs that made it"),
+    FLAG("resume", cli_linearize_options, resume, "continue in --out with the options it was started with"),
+    FLAG("merge", cli_linearize_options, merge,
+         "keep only the merged weights; otherwise the folder adapter holds the adapters and the weights without them"),
+    COUNT("eval-tokens", "N", cli_linearize_options, eval_tokens, "maximum held-out tokens per evaluation", .low = 2,
+          .otherwise = "16384; in the report all"),
+    FLAG("no-timing", cli_linearize_options, no_timing, "do not measure the speed of decoding"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_linearize_usage = {
+    .command = "linearize",
+    .synopsis = "DIR --data FILE... --out DIR [options]   or   --resume --out DIR",
+    .about =
+        "Turns a language model with softmax attention into one that decodes from a state of fixed size. It chooses "
+        "initial parameters of the new attention from text, trains them layer by layer to do what softmax attention "
+        "did, then trains adapters so that the model predicts what the original one predicted. The report compares "
+        "both. A run that was stopped continues with --resume.",
+    .examples = "  bochner linearize stories15M --data stories.txt --separator '<|endoftext|>' --out linear\n"
+                "  bochner linearize stories15M --data stories.txt --out hybrid --attention dark --window 64\n"
+                "  bochner linearize model --teacher-text 1000000 --out linear --attention hedgehog --minutes 30\n"
+                "  bochner linearize --resume --out linear\n",
+    .groups = {{data_rows, 0}, {attention_rows, 0}, {training_rows, 0}, {result_rows, 0}},
+    .essential = {"data", "out", "attention", "features", "window", "gate", "keep-softmax", "minutes", "lora",
+                  "teacher-text", "separator", "resume", "merge", "valid", "lr"},
+};
+
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+
+static void begin(cli_linearize_words *words)
+{
+    words->options = (cli_linearize_options){0};
+    words->common = (cli_common){0};
+    cli_set_initial(&cli_linearize_usage, &words->options);
+}
+
+/* Parses one source over the earlier ones. Data files replace all earlier ones. */
+static cli_parsed parse(int argc, char **argv, cli_linearize_words *words)
+{
+    cli_linearize_options *o = &words->options;
+    const cli_list before = o->data;
+    cli_arguments arguments = {0};
+    o->data.count = 0;
+    cli_parsed parsed = cli_parse_over(&cli_linearize_usage, argc, argv, o, &words->common, &arguments);
+    if (o->data.count == 0) o->data = before;
+    for (size_t i = 0; i < arguments.count && parsed == CLI_PARSED; i++) {
+        if (!CLI_GIVEN(o, teacher)) {
+            o->teacher = arguments.items[i];
+            CLI_SET_GIVEN(o, teacher, true);
+        } else if (o->data.count < CLI_LIST_ROOM) {
+            o->data.items[o->data.count++] = arguments.items[i];
+        }
+    }
+    CLI_SET_GIVEN(o, data, o->data.count > 0);
+    free(arguments.items);
+    return parsed;
+}
+
+static cli_parsed parse_kept(cli_linearize_words *words, const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
+    if (access(path, F_OK) != 0) return CLI_PARSED;
+    cli_parsed parsed = cli_config_read("linearize", path, &words->stored_count, &words->stored);
+    if (parsed == CLI_PARSED) parsed = parse(words->stored_count, words->stored, words);
+    return parsed == CLI_WRONG ? CLI_UNREADABLE : parsed;
+}
+
+cli_parsed cli_linearize_parse(int argc, char **argv, cli_linearize_words *words)
+{
+    begin(words);
+    cli_parsed parsed = parse(argc, argv, words);
+    if (parsed != CLI_PARSED || !words->options.resume || !words->options.out) return parsed;
+    const char *folder = words->options.out;
+    begin(words);
+    parsed = parse_kept(words, folder);
+    return parsed == CLI_PARSED ? parse(argc, argv, words) : parsed;
+}
+
+void cli_linearize_forget(cli_linearize_words *words)
+{
+    for (int i = 0; i < words->stored_count; i++) free(words->stored[i]);
+    free(words->stored);
+}
+
+/* ---- linearize.json ---------------------------------------------------------------------------------------------- */
+
+/* Replaces a path by its absolute form, so that a run can be resumed from any folder; to be freed. */
+static void make_whole(const char **path, char **names, size_t *count)
+{
+    char *whole = *path ? realpath(*path, NULL) : NULL;
+    if (whole) *path = names[(*count)++] = whole;
+}
+
+bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words)
+{
+    cli_linearize_options now = words->options;
+    char path[4096], *names[CLI_LIST_ROOM + 2];
+    size_t count = 0;
+    cli_output output;
+    CLI_SET_GIVEN(&now, out, false);
+    CLI_SET_GIVEN(&now, resume, false);
+    for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], names, &count);
+    make_whole(&now.valid, names, &count);
+    make_whole(&now.teacher, names, &count);
+    snprintf(path, sizeof path, "%s/%s", words->options.out, KEPT);
+    bool kept = cli_output_text(session, &output, path);
+    if (kept && !cli_config_print(output.file, &cli_linearize_usage, &now, &words->common)) {
+        cli_streams_print("bochner linearize: %s: %s\n", path, strerror(errno));
+        cli_output_abandon(&output);
+        kept = false;
+    }
+    if (kept) kept = cli_output_commit(session, &output);
+    for (size_t i = 0; i < count; i++) free(names[i]);
+    return kept;
+}
