@@ -168,6 +168,13 @@ static void calibrated(void *user, const bo_head_fit *fits, size_t count)
             cli_count(count).s, start, error, cli_count(whitened).s);
 }
 
+static void transferred(void *user, const double *errors, size_t layers)
+{
+    cli_linearize_job *job = user;
+    job->errors = cli_allocate(layers, sizeof *job->errors, "errors of layers");
+    memcpy(job->errors, errors, layers * sizeof *errors);
+}
+
 static bool progress(void *user, bo_linearize_stage stage, const bo_training_report *r)
 {
     cli_linearize_job *job = user;
@@ -236,6 +243,7 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
                                .seed = job->session->common.seed,
                                .report = progress,
                                .calibrated = calibrated,
+                               .transferred = transferred,
                                .user = job};
 }
 
@@ -265,13 +273,12 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     if (!o->resume && !cli_linearize_keep(session, words)) return CLI_FAILED;
     if (!open_text(job)) return CLI_FAILED;
     const bo_linearize_desc desc = describe_run(job);
+    session->terse = true; /* no list of new weights */
     cli_signals_saving();
     const bo_status status = bo_linearize(session->context, &desc, &job->student);
     cli_progress_clear(&session->progress);
     if (status == BO_CANCELED) return stopped(job);
     if (status != BO_OK) return cli_fail_status(session, status);
-    job->errors = calloc(bo_model_describe(job->student)->layers, sizeof *job->errors);
-    if (!job->errors) return cli_fail(session, "out of memory");
     session->progress.note[0] = 0;
     if (!cli_linearize_measure(job)) return CLI_FAILED;
     (session->common.json ? cli_linearize_json : cli_linearize_print)(job);

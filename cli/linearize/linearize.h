@@ -49,7 +49,7 @@ typedef struct cli_linearize_job {
     size_t heads, whitened;   /* number of calibrated heads, and of those whose M whitens */
     cli_linearize_side sides[2]; /* teacher, student */
     bo_agreement agreement;
-    double *errors; /* one per layer */
+    double *errors; /* one per layer, after the transfer; NULL: not known */
 } cli_linearize_job;
 
 /* Measures what the report states. Returns false after a message. */

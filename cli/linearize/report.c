@@ -33,10 +33,8 @@ static bo_status measure(cli_linearize_job *job)
     bo_status status = measure_side(job, job->teacher, &job->sides[0]);
     if (status == BO_OK) status = measure_side(job, job->student, &job->sides[1]);
     if (status != BO_OK || !job->valid) return status;
-    status = bo_model_agreement(context, job->teacher, job->student, job->valid, window_of(job), MOST_TOKENS,
-                                &job->agreement);
-    if (status != BO_OK) return status;
-    return bo_model_imitation(context, job->student, job->valid, window_of(job), job->options->eval_tokens, job->errors);
+    return bo_model_agreement(context, job->teacher, job->student, job->valid, window_of(job), MOST_TOKENS,
+                              &job->agreement);
 }
 
 bool cli_linearize_measure(cli_linearize_job *job)
@@ -57,7 +55,11 @@ static void print_quality(const cli_linearize_job *job)
            student->perplexity / teacher->perplexity, cli_count(student->tokens).s);
     printf("Agreement   %.1f%% of the most likely tokens are the same; divergence %s nats per token\n",
            100 * job->agreement.greedy, cli_significant(job->agreement.divergence, 3).s);
-    printf("Layers      relative squared error of attention on the teacher's queries and keys:");
+}
+
+static void print_layers(const cli_linearize_job *job)
+{
+    printf("Layers      relative squared error of attention after the transfer:");
     for (size_t i = 0; i < bo_model_describe(job->student)->layers; i++) {
         if (isnan(job->errors[i]))
             printf(" kept");
@@ -98,6 +100,7 @@ void cli_linearize_print(const cli_linearize_job *job)
            cli_count(job->steps[BO_LINEARIZE_STAGE_FINETUNE]).s,
            cli_seconds(job->seconds[BO_LINEARIZE_STAGE_TRANSFER] + job->seconds[BO_LINEARIZE_STAGE_FINETUNE]).s);
     if (job->valid) print_quality(job);
+    if (job->errors) print_layers(job);
     printf("Model       %s\n", job->options->out);
     if (!job->options->no_timing) print_costs(job);
 }
@@ -145,9 +148,9 @@ void cli_linearize_json(const cli_linearize_job *job)
                             job->sides[1].quality.perplexity / job->sides[0].quality.perplexity);
         cli_json_add_number(&json, "greedy_agreement", job->agreement.greedy);
         cli_json_add_number(&json, "divergence", job->agreement.divergence);
-        cli_json_array(&json, "layer_errors");
-        for (size_t i = 0; i < d->layers; i++) cli_json_add_number(&json, NULL, job->errors[i]);
-        cli_json_end(&json);
     }
+    cli_json_array(&json, "layer_errors");
+    for (size_t i = 0; job->errors && i < d->layers; i++) cli_json_add_number(&json, NULL, job->errors[i]);
+    cli_json_end(&json);
     cli_json_end(&json);
 }

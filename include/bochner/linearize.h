@@ -69,6 +69,14 @@ typedef struct bo_head_fit {
  */
 typedef void (*bo_calibrated_fn)(void *user, const bo_head_fit *fits, size_t count);
 
+/** Receives the errors of attention after the transfer.
+ *
+ * @param user    `user` of the descriptor
+ * @param errors  one number per layer (bo_model_imitation()), on the validation text, or else on the training text
+ * @param layers  the number of layers
+ */
+typedef void (*bo_transferred_fn)(void *user, const double *errors, size_t layers);
+
 /** Describes a linearization. Zero means the default, except in teacher, train and folder. */
 typedef struct bo_linearize_desc {
     const bo_model *teacher; /**< a language model with softmax attention */
@@ -100,6 +108,7 @@ typedef struct bo_linearize_desc {
     uint64_t seed;         /**< seed of frequencies, adapters and batches */
     bo_linearize_report_fn report; /**< receives the reports, or NULL */
     bo_calibrated_fn calibrated;   /**< receives the result of the calibration, or NULL */
+    bo_transferred_fn transferred; /**< receives the errors after the transfer, or NULL */
     void *user;                    /**< passed to `report` */
     uint64_t reserved[4];          /**< must be zero */
 } bo_linearize_desc;

@@ -47,6 +47,11 @@ static size_t window_of(const bo_linearize_desc *d)
     return d->window ? d->window : bo_min(context, MOST_WINDOW);
 }
 
+static uint64_t eval_tokens(const bo_linearize_desc *d)
+{
+    return d->eval_tokens ? d->eval_tokens : 16384;
+}
+
 /* The length of a run: in steps, or in minutes of which the transfer has a share. */
 static void set_length(const bo_linearize_desc *d, bo_linearize_stage stage, bo_trainer_desc *run)
 {
@@ -93,7 +98,7 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
         .optimizer = {.kind = BO_OPTIMIZER_ADAMW,
                       .rate = transfer ? or_usual(d->transfer_rate, 5e-3) : or_usual(d->finetune_rate, 1e-3)},
         .batch = d->batch,
-        .eval_tokens = d->eval_tokens ? d->eval_tokens : 16384,
+        .eval_tokens = eval_tokens(d),
         .seed = d->seed,
         .window = window_of(d),
         .imitate = transfer ? BO_IMITATION_ATTENTION : BO_IMITATION_LOGITS,
@@ -153,8 +158,24 @@ static bo_status transfer(bo_context *context, work *w)
     return w->transferred ? run(context, w, BO_LINEARIZE_STAGE_TRANSFER) : BO_OK;
 }
 
+/* Before adapters are added: with them, queries and keys are no longer those of the teacher. */
+static bo_status measure_layers(bo_context *context, const work *w)
+{
+    const bo_linearize_desc *d = w->desc;
+    const size_t layers = bo_model_describe(w->student)->layers;
+    if (!d->transferred) return BO_OK;
+    double *errors = bo_alloc(context, layers, sizeof *errors, "errors of layers");
+    if (!errors) return BO_MEMORY;
+    const bo_status status = bo_model_imitation(context, w->student, d->valid ? d->valid : d->train, window_of(d),
+                                                eval_tokens(d), errors);
+    if (status == BO_OK) d->transferred(d->user, errors, layers);
+    bo_free(errors);
+    return status;
+}
+
 static bo_status finetune(bo_context *context, work *w)
 {
+    BO_TRY(measure_layers(context, w));
     if (is_skipped(w->desc, BO_LINEARIZE_STAGE_FINETUNE)) return BO_OK;
     BO_TRY(adapt(context, w));
     BO_TRY(run(context, w, BO_LINEARIZE_STAGE_FINETUNE));
