@@ -147,6 +147,16 @@ static bool open_text(cli_linearize_job *job)
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
+static void say_head(cli_linearize_job *job, const bo_head_fit *fit)
+{
+    char predicted[96] = "";
+    if (!isnan(fit->predicted))
+        snprintf(predicted, sizeof predicted, "; predicted error of the features %s",
+                 cli_significant(fit->predicted, 3).s);
+    cli_say(job->session, "Head        layer %zu head %zu: relative squared error %.3f -> %.3f, %sfactor %.2f%s", fit->layer,
+            fit->head, fit->start, fit->error, fit->whitened ? "whitened, " : "", fit->factor, predicted);
+}
+
 static void calibrated(void *user, const bo_head_fit *fits, size_t count)
 {
     cli_linearize_job *job = user;
@@ -158,8 +168,7 @@ static void calibrated(void *user, const bo_head_fit *fits, size_t count)
         error += fits[i].error / (double)count;
         whitened += fits[i].whitened;
         if (job->session->common.verbose)
-            cli_say(job->session, "Head        layer %zu head %zu: error %.3f -> %.3f, %sfactor %.2f", fits[i].layer,
-                    fits[i].head, fits[i].start, fits[i].error, fits[i].whitened ? "whitened, " : "", fits[i].factor);
+            say_head(job, &fits[i]);
     }
     job->heads = count;
     if (!count) return;
