@@ -84,7 +84,7 @@ typedef struct bo_inspect_desc {
     unsigned parts; /**< bits of bo_inspect_part (default: all; without a text CIRCUITS and BEHAVIOR) */
     size_t tokens;  /**< tokens per window (default: the context of the model, at most 256) */
     size_t windows; /**< maximum number of windows, evenly spaced over the text (default: 8) */
-    double target;  /**< ERRORS: relative error that a replacement should reach (default: 0.1) */
+    double target;  /**< ERRORS: relative error that a replacement should reach (default: 0.2) */
     uint64_t seed;  /**< seed of features and of random tokens */
     bool moments;   /**< STATISTICS: keep the moments of every head (bo_head_moments::query_second, …) */
     bool no_report; /**< compute no part: only `receive` is called */
@@ -136,8 +136,8 @@ typedef struct bo_head_report {
     bo_head_moments mapped;  /**< STATISTICS: of M q and M k, for DARK with a matrix; dim 0: there is no M */
     bo_circuit qk;           /**< CIRCUITS: W_QK; without RoPE */
     bo_circuit ov;           /**< CIRCUITS: W_OV */
-    /** CIRCUITS: Σ Re λ / Σ |λ| of (output matrix) W_OV (embedding), vocab x vocab: 1 if attention to a token raises the logit
-     * of that token. */
+    /** CIRCUITS: Σ Re λ / Σ |λ| of (output matrix) W_OV (embedding), vocab x vocab, with the mean logit subtracted: 1 if
+     * attention to a token raises the logit of that token. */
     double copying;
     double entropy;       /**< BEHAVIOR: mean entropy of attention, in nats */
     double entropy_share; /**< BEHAVIOR: entropy over log(number of keys seen) */

@@ -31,7 +31,7 @@ static double norm_scale(const bo_model_desc *d, size_t count, const float *x)
 
 /* Replaces the final stream by the gradient of (logit of the next token - mean logit) at fixed σ. The last token of a
  * window has no next token: 0. */
-static void turn_into_directions(const bo_inspecting *in, const float *matrix, const float *mean, float *stream)
+static void turn_into_directions(const bo_inspecting *in, const float *matrix, float *stream)
 {
     const size_t width = in->d->width, tokens = in->arrays.tokens, rows = in->arrays.windows * tokens;
     for (size_t t = 0; t < rows; t++) {
@@ -42,34 +42,21 @@ static void turn_into_directions(const bo_inspecting *in, const float *matrix, c
         }
         const double scale = norm_scale(in->d, width, row);
         const float *next = matrix + (size_t)in->batch_ids[t + 1] * width;
-        for (size_t j = 0; j < width; j++) row[j] = (float)(((double)next[j] - (double)mean[j]) / scale);
+        for (size_t j = 0; j < width; j++) row[j] = (float)((double)next[j] / scale);
     }
-}
-
-static bo_status mean_row(bo_context *context, size_t rows, size_t width, const float *matrix, float *out)
-{
-    double *sums = bo_alloc(context, width, sizeof *sums, "the mean of the output matrix");
-    if (!sums) return BO_MEMORY;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t j = 0; j < width; j++) sums[j] += (double)matrix[r * width + j];
-    for (size_t j = 0; j < width; j++) out[j] = (float)(sums[j] / (double)rows);
-    bo_free(sums);
-    return BO_OK;
 }
 
 bo_status bo_attribution_directions(bo_inspecting *in, float **directions)
 {
     const size_t width = in->d->width, rows = in->arrays.windows * in->arrays.tokens;
     float *matrix = NULL, *stream = bo_alloc_raw(in->context, rows * width, sizeof *stream, "directions of logits");
-    float *mean = bo_alloc_raw(in->context, width, sizeof *mean, "the mean of the output matrix");
     *directions = NULL;
-    bo_status status = stream && mean ? bo_output_matrix(in->context, in->model, &matrix) : BO_MEMORY;
-    if (status == BO_OK) status = mean_row(in->context, in->d->vocab, width, matrix, mean);
+    bo_status status = stream ? bo_output_matrix(in->context, in->model, &matrix) : BO_MEMORY;
+    if (status == BO_OK) status = bo_subtract_mean_row(in->context, in->d->vocab, width, matrix);
     if (status == BO_OK)
         status = bo_capture_read_stream(in->context, in->capture, bo_capture_places(in->capture) - 1, stream);
-    if (status == BO_OK) turn_into_directions(in, matrix, mean, stream);
+    if (status == BO_OK) turn_into_directions(in, matrix, stream);
     bo_free(matrix);
-    bo_free(mean);
     if (status == BO_OK)
         *directions = stream;
     else

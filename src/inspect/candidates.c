@@ -161,13 +161,18 @@ static bool better(double target, const bo_inspect_candidate *a, double error_a,
     return error_a < error_b;
 }
 
+/* The best candidate for a head with these errors. NULL: for the model, among those with features: a window alone forgets
+ * what is before it, which errors on texts of one length do not show. */
 static size_t best_of(const bo_inspection *report, const double *errors)
 {
     size_t best = 0;
-    for (size_t c = 1; c < report->facts.candidates; c++)
-        if (better(report->facts.target, &report->candidates[c], errors ? errors[c] : report->candidates[c].error,
-                   &report->candidates[best], errors ? errors[best] : report->candidates[best].error))
+    for (size_t c = 1; c < report->facts.candidates; c++) {
+        const bo_inspect_candidate *candidate = &report->candidates[c];
+        if (!errors && !candidate->features) continue;
+        if (better(report->facts.target, candidate, errors ? errors[c] : candidate->error, &report->candidates[best],
+                   errors ? errors[best] : report->candidates[best].error))
             best = c;
+    }
     return best;
 }
 

@@ -185,8 +185,8 @@ bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t 
 
 /* ---- the whole vocabulary ---------------------------------------------------------------------------------------- */
 
-/* Computes E = Σ_v e_v u_vᵀ (width x width) over the vocabulary, with rows e of the embedding and u of the output matrix:
- * the nonzero eigenvalues of U W_OV Eᵀ are those of W_V E W_O. */
+/* Computes E = Σ_v e_v (u_v - ū)ᵀ (width x width) over the vocabulary, with rows e of the embedding and u of the output
+ * matrix: the nonzero eigenvalues of U W_OV Eᵀ, with the mean of each column of logits subtracted, are those of W_V E W_O. */
 static bo_status vocabulary_of(bo_inspecting *in, double **out)
 {
     const size_t vocab = in->d->vocab, width = in->d->width;
@@ -196,6 +196,7 @@ static bo_status vocabulary_of(bo_inspecting *in, double **out)
     double *wide = bo_alloc_raw(in->context, width * width, sizeof *wide, what);
     bo_status status = embedding && product && wide ? bo_output_matrix(in->context, in->model, &output) : BO_MEMORY;
     if (status == BO_OK) status = bo_model_get_weight(in->context, in->model, "model.embed_tokens.weight", embedding);
+    if (status == BO_OK) status = bo_subtract_mean_row(in->context, vocab, width, output);
     if (status == BO_OK)
         status = bo_gemm(in->context, true, false, width, width, vocab, 1, embedding, width, output, width, 0, product,
                          width);

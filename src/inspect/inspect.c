@@ -190,9 +190,9 @@ static bo_status resolve(bo_inspecting *in)
     BO_TRY(bo_check_reserved(in->context, "bo_inspect_desc", in->desc.reserved));
     BO_TRY(check_model(in->context, in->model));
     if (!(in->desc.target >= 0 && isfinite(in->desc.target)))
-        return bo_fail(in->context, BO_INVALID, "inspect: target must be positive (0: default 0.1), found %g",
+        return bo_fail(in->context, BO_INVALID, "inspect: target must be positive (0: default 0.2), found %g",
                        in->desc.target);
-    if (in->desc.target == 0) in->desc.target = 0.1;
+    if (in->desc.target == 0) in->desc.target = 0.2;
     BO_TRY(resolve_parts(in));
     BO_TRY(resolve_windows(in));
     return check_ids(in->context, in->ids, in->count, in->d->vocab);

@@ -110,6 +110,8 @@ void bo_layer_weights_free(bo_layer_weights *weights);
 bo_status bo_weight_read(bo_context *context, const bo_model *model, const char *name, size_t count, double **out);
 /* The matrix of the logits with the gain of the final norm (vocab x width, float), times the factors of the logits. */
 bo_status bo_output_matrix(bo_context *context, const bo_model *model, float **out);
+/* Subtracts the mean of the rows: of the output matrix, this turns logits into logits minus the mean logit. */
+bo_status bo_subtract_mean_row(bo_context *context, size_t rows, size_t width, float *matrix);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 

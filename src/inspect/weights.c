@@ -190,3 +190,15 @@ bo_status bo_output_matrix(bo_context *context, const bo_model *model, float **o
         bo_free(matrix);
     return status;
 }
+
+bo_status bo_subtract_mean_row(bo_context *context, size_t rows, size_t width, float *matrix)
+{
+    double *mean = bo_alloc(context, width, sizeof *mean, "the mean of the output matrix");
+    if (!mean) return BO_MEMORY;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < width; j++) mean[j] += (double)matrix[r * width + j] / (double)rows;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < width; j++) matrix[r * width + j] = (float)((double)matrix[r * width + j] - mean[j]);
+    bo_free(mean);
+    return BO_OK;
+}
