@@ -3,6 +3,7 @@
 #include "format.h"
 #include "html.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
@@ -230,9 +231,10 @@ static cli_word cell_text(double value, int digits)
 {
     cli_word word;
     if (fabs(value) >= 1 || value == 0) return cli_significant(value, digits);
-    const int written = snprintf(word.s, sizeof word.s, "%.*f", digits, value);
+    snprintf(word.s, sizeof word.s, "%.*f", digits, value);
     char *zero = word.s + (word.s[0] == '-');
-    if (written > 2 && *zero == '0') memmove(zero, zero + 1, strlen(zero));
+    if (strtod(word.s, NULL) == 0) return cli_significant(0, 1); /* not -.00 */
+    if (*zero == '0') memmove(zero, zero + 1, strlen(zero));
     return word;
 }
 

@@ -23,6 +23,19 @@ const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job)
     return job->facts->candidates ? bo_inspection_candidate(job->report, job->facts->choice) : NULL;
 }
 
+double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate)
+{
+    double squares = 0, count = 0;
+    for (size_t l = 0; l < job->facts->layers; l++)
+        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
+            const double *predicted = bo_inspection_head(job->report, l, h)->predicted;
+            if (!predicted || isnan(predicted[candidate])) continue;
+            squares += predicted[candidate] * predicted[candidate];
+            count++;
+        }
+    return count > 0 ? sqrt(squares / count) : NAN;
+}
+
 const char *cli_inspect_map_name(const bo_inspect_candidate *candidate, char out[48])
 {
     snprintf(out, 48, "%s", candidate->name);

@@ -57,6 +57,8 @@ static inline bool cli_inspect_has(const cli_inspect_job *job, bo_inspect_part p
 size_t cli_inspect_heads(const cli_inspect_job *job);
 /* The candidate that is recommended for all layers; NULL: errors were not measured. */
 const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job);
+/* The root mean square over heads of the predicted errors of a candidate; NAN: there is none. */
+double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate);
 /* One or two sentences on the recommendation. */
 enum { CLI_INSPECT_WORDS = 512 };
 const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_WORDS]);

@@ -17,8 +17,8 @@ static const char style[] =
     ".curves .card svg{width:100%}\n"
     ".advice{border-left:4px solid var(--main);padding-left:14px}code{font-size:14px;background:var(--band);"
     "border-radius:5px;padding:2px 6px;overflow-wrap:anywhere}td.best{font-weight:700;color:var(--main)}"
-    "td small{color:var(--soft);font-size:12.5px}th.number{text-align:right}summary{cursor:pointer;color:var(--soft);"
-    "margin:10px 0}.two{columns:2 420px;column-gap:28px}\n";
+    "th.number{text-align:right}summary{cursor:pointer;color:var(--soft);margin:10px 0}.maps td{white-space:nowrap}\n"
+    "@media (max-width:520px){table{font-size:12.5px}td,th{padding:5px 4px 5px 0}.card{padding:10px}}\n";
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ static void put_model(FILE *out, const cli_inspect_job *job)
 {
     const bo_model_desc *d = job->desc;
     const bo_model_sizes *s = &job->sizes;
-    char text[96];
+    char text[96], count[64];
     cli_html_element(out, "<h1>", job->folder, "</h1>\n<p>");
     fprintf(out, "A language model of %zu layers and width %zu, with %zu heads of dimension %zu", d->layers, d->width,
             d->heads, d->head_dim);
@@ -47,35 +47,61 @@ static void put_model(FILE *out, const cli_inspect_job *job)
     if (s->state_bytes) put_fact(out, cli_bytes((double)s->state_bytes).s, "states of fixed size");
     snprintf(text, sizeof text, "operations per token, %.0f%% in attention",
              100 * s->attention_operations / s->operations);
-    put_fact(out, cli_quantity(s->operations, 3).s, text);
+    snprintf(count, sizeof count, "%s million", cli_significant(s->operations / 1e6, 3).s);
+    put_fact(out, count, text);
     fputs("</div>\n", out);
 }
 
 /* ---- replacements ------------------------------------------------------------------------------------------------ */
 
-static void put_error(FILE *out, const cli_inspect_job *job, size_t candidate)
+/* Two decimals, or fewer digits for large numbers. */
+static cli_word short_number(double value)
 {
-    const bo_inspect_candidate *c = bo_inspection_candidate(job->report, candidate);
-    fprintf(out, "<td class=\"number%s\">", candidate == job->facts->choice ? " best" : "");
-    if (isnan(c->error))
-        fputs("–</td>", out);
+    cli_word word;
+    if (isnan(value))
+        snprintf(word.s, sizeof word.s, "–");
+    else if (isinf(value))
+        snprintf(word.s, sizeof word.s, "∞");
+    else if (fabs(value) < 100)
+        snprintf(word.s, sizeof word.s, "%.2f", value);
+    else if (fabs(value) < 1000)
+        snprintf(word.s, sizeof word.s, "%.0f", value);
     else
-        fprintf(out, "%s</td>", isinf(c->error) ? "∞" : cli_significant(c->error, 3).s);
+        snprintf(word.s, sizeof word.s, "10<sup>%.0f</sup>", log10(value));
+    return word;
 }
 
-static void put_errors_table(FILE *out, const cli_inspect_job *job)
+typedef double (*error_fn)(const cli_inspect_job *job, size_t candidate);
+
+static double measured(const cli_inspect_job *job, size_t candidate)
+{
+    return bo_inspection_candidate(job->report, candidate)->error;
+}
+
+static void put_cells(FILE *out, const cli_inspect_job *job, size_t first, size_t end, error_fn error)
+{
+    const bool alone = end - first == 1;
+    if (!alone) fputs("<td></td>", out);
+    for (size_t i = first; i < end; i++)
+        fprintf(out, "<td class=\"number%s\">%s</td>", error == measured && i == job->facts->choice ? " best" : "",
+                short_number(error(job, i)).s);
+    for (size_t i = 0; alone && i < 4; i++) fputs("<td></td>", out);
+}
+
+/* Candidates that differ in the number of features are one row. */
+static void put_maps(FILE *out, const cli_inspect_job *job, error_fn error)
 {
     char name[48];
-    fputs(
-        "<div class=\"card\"><table><thead><tr><th>Features</th><th class=\"number\">64</th><th class=\"number\">128</th>"
-        "<th class=\"number\">256</th><th class=\"number\">512</th></tr></thead><tbody>\n",
-        out);
+    fputs("<div class=\"card\"><table class=\"maps\"><thead><tr><th>Features</th><th class=\"number\">fixed</th>"
+          "<th class=\"number\">64</th><th class=\"number\">128</th><th class=\"number\">256</th>"
+          "<th class=\"number\">512</th></tr></thead><tbody>\n",
+          out);
     for (size_t at = 0, next; at < job->facts->candidates; at = next) {
         const bo_inspect_candidate *c = bo_inspection_candidate(job->report, at);
         next = cli_inspect_next_map(job, at);
+        if (error != measured && isnan(error(job, at))) continue;
         cli_html_element(out, "<tr><td>", next - at == 1 ? c->name : cli_inspect_map_name(c, name), "</td>");
-        for (size_t i = at; i < next; i++) put_error(out, job, i);
-        for (size_t i = next - at; i < 4; i++) fputs("<td></td>", out);
+        put_cells(out, job, at, next, error);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
@@ -110,7 +136,10 @@ static void put_errors(FILE *out, const cli_inspect_job *job)
             "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: exact attention to the "
             "most recent keys.</p>\n",
             cli_significant(job->facts->target, 2).s);
-    put_errors_table(out, job);
+    put_maps(out, job, measured);
+    fputs("<details><summary>Upper bounds by the variance formula</summary>\n", out);
+    put_maps(out, job, cli_inspect_predicted);
+    fputs("</details>\n", out);
     put_choices(out, job);
 }
 
@@ -198,14 +227,18 @@ static const picture pictures[] = {
      BO_INSPECT_PART_ATTRIBUTION, subspace, 0, 0, false, 2},
 };
 
-/* The range of the colors of numbers that have no natural one: from 0 to the largest. */
+/* The range of the colors of numbers that have no natural one: from 0 to the largest, or from a little below the smallest if
+ * all are alike. */
 static void find_range(cli_heat *heat)
 {
-    double most = 0;
+    double most = 0, least = INFINITY;
     for (size_t i = 0; i < heat->rows * heat->columns; i++)
-        if (isfinite(heat->values[i])) most = fmax(most, fabs(heat->values[i]));
+        if (isfinite(heat->values[i])) {
+            most = fmax(most, fabs(heat->values[i]));
+            least = fmin(least, fabs(heat->values[i]));
+        }
     heat->high = most > 0 ? most : 1;
-    heat->low = heat->signs ? -heat->high : 0;
+    heat->low = heat->signs ? -heat->high : least > 0.4 * most && least < most ? least - 0.2 * (most - least) : 0;
 }
 
 static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, double *values)

@@ -144,27 +144,13 @@ static void print_circuits(const cli_inspect_job *job)
 
 /* ---- replacements ------------------------------------------------------------------------------------------------ */
 
-/* The root mean square over heads of predicted errors; NAN: there is none. */
-static double predicted_error(const cli_inspect_job *job, size_t candidate)
-{
-    double squares = 0, count = 0;
-    for (size_t l = 0; l < job->facts->layers; l++)
-        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
-            const double *predicted = bo_inspection_head(job->report, l, h)->predicted;
-            if (!predicted || isnan(predicted[candidate])) continue;
-            squares += predicted[candidate] * predicted[candidate];
-            count++;
-        }
-    return count > 0 ? sqrt(squares / count) : NAN;
-}
-
 static void print_map(const cli_inspect_job *job, size_t first, size_t end)
 {
     char name[48], bound[56];
     const bo_inspect_candidate *c = bo_inspection_candidate(job->report, first);
     printf("  %-21s", end - first == 1 ? c->name : cli_inspect_map_name(c, name));
     for (size_t i = first; i < end; i++) {
-        const double predicted = predicted_error(job, i);
+        const double predicted = cli_inspect_predicted(job, i);
         snprintf(bound, sizeof bound, "(%s)", number(predicted).s);
         printf(" %5s", number(bo_inspection_candidate(job->report, i)->error).s);
         if (i + 1 < end || !isnan(predicted)) printf(" %7s", isnan(predicted) ? "" : bound);
