@@ -63,6 +63,8 @@ static const command commands[] = {
     COMMAND("Language models", "train", cli_train, "Train a language model, a text classifier or a network",
             &cli_train_usage),
     COMMAND(NULL, "eval", cli_eval, "Evaluate a trained model on data", &cli_eval_usage),
+    COMMAND(NULL, "inspect", cli_inspect, "Look inside a model: heads, circuits, replacements of softmax",
+            &cli_inspect_usage),
     COMMAND(NULL, "compare", cli_compare, "Compare training runs", &cli_compare_usage),
     COMMAND(NULL, "generate", cli_generate, "Generate or translate text", &cli_generate_usage),
     COMMAND(NULL, "chat", cli_chat, "Talk with a chat model", &cli_chat_usage),
