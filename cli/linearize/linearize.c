@@ -244,6 +244,7 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
                                .transfer_rate = o->transfer_lr,
                                .finetune_rate = o->lr,
                                .share = o->share,
+                               .sparsity = o->sparsity,
                                .rank = o->lora,
                                .alpha = o->lora_alpha,
                                .targets = o->lora_targets,
