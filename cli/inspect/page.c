@@ -133,7 +133,7 @@ static void put_errors(FILE *out, const cli_inspect_job *job)
     fprintf(out,
             "<p class=\"soft\">Relative error of the outputs of the heads, root mean square over all heads, without "
             "training. The target is %s; the recommended row reaches it with the smallest state, or comes closest. "
-            "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: exact attention to the "
+            "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: softmax attention to the "
             "most recent keys.</p>\n",
             cli_significant(job->facts->target, 2).s);
     put_maps(out, job, measured);

@@ -1,21 +1,30 @@
 /* Memory and operations of a model at a given length of the text. */
 #include "internal.h"
 
-/* Adds the state of a layer with attention, for a text of `tokens` tokens. */
-static bo_status add_state(bo_context *context, const bo_attention_desc *attention, size_t tokens, bo_model_sizes *out)
+/* Adds the keys and values that a layer keeps for a text of `tokens` tokens. */
+static bo_status add_cache(bo_context *context, const bo_attention_desc *attention, size_t tokens, bo_model_sizes *out)
 {
     bo_attention_desc desc = *attention;
     bo_attention *sized;
-    const bool cache = bo_attention_has(&desc, BO_TRAIT_CAPACITY);
-    if (cache) desc.capacity = desc.window ? bo_min(desc.window, tokens) : tokens;
+    desc.capacity = desc.window ? bo_min(desc.window, tokens) : tokens;
     BO_TRY(bo_attention_create(context, &desc, &sized));
-    *(cache ? &out->cache_bytes : &out->state_bytes) += bo_attention_state_bytes(sized);
+    out->cache_bytes += bo_attention_state_bytes(sized);
+    bo_attention_destroy(sized);
+    return BO_OK;
+}
+
+static bo_status add_attention(bo_context *context, const bo_attention *attention, size_t tokens, bo_model_sizes *out)
+{
+    const bo_attention_desc *desc = bo_attention_describe(attention);
     const bo_attention_shape shape = {.sequences = 1, .tokens = tokens};
     bo_attention_cost cost = {0};
-    const bo_status status = bo_attention_estimate(context, sized, &shape, &cost);
+    if (bo_attention_has(desc, BO_TRAIT_CAPACITY))
+        BO_TRY(add_cache(context, desc, tokens, out));
+    else
+        out->state_bytes += bo_attention_state_bytes(attention);
+    BO_TRY(bo_attention_estimate(context, attention, &shape, &cost));
     out->attention_operations += cost.operations / (double)tokens;
-    bo_attention_destroy(sized);
-    return status;
+    return BO_OK;
 }
 
 static bo_status count_operations(bo_context *context, const bo_model *model, size_t tokens, bo_model_sizes *out)
@@ -46,7 +55,7 @@ bo_status bo_model_measure(bo_context *context, const bo_model *model, size_t to
     out->weight_bytes = bo_model_bytes(model);
     for (size_t l = 0; l < d->layers; l++)
         if (bo_model_attention(model, l))
-            BO_TRY(add_state(context, bo_attention_describe(bo_model_attention(model, l)), tokens, out));
+            BO_TRY(add_attention(context, bo_model_attention(model, l), tokens, out));
         else
             out->state_bytes += bo_layer_state_bytes(d, l, NULL);
     return count_operations(context, model, tokens, out);

@@ -273,14 +273,17 @@ static void sizes(void **state)
     const double matrices = 2 * (double)(desc.layers * (4 * 16 * 16 + 2 * 16 * 24) + VOCAB * 16);
     assert_close(one.operations - one.attention_operations, matrices, 0.1 * matrices);
     bo_model_destroy(model);
-    desc = test_desc("favor");
-    model = test_model(context, &desc, NULL);
-    assert_ok(context, bo_model_measure(context, model, CONTEXT, &one));
-    assert_ok(context, bo_model_measure(context, model, 10 * CONTEXT, &two));
-    assert_int_equal(one.cache_bytes, 0);
-    assert_int_equal(one.state_bytes, two.state_bytes);
-    assert_true(one.state_bytes > 0);
-    bo_model_destroy(model);
+    static const char *const fixed[] = {"favor", "rfa-gate", "hybrid", "hedgehog", "delta", "lstm"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        desc = test_desc(fixed[i]);
+        model = test_model(context, &desc, NULL);
+        assert_ok(context, bo_model_measure(context, model, CONTEXT, &one));
+        assert_ok(context, bo_model_measure(context, model, 10 * CONTEXT, &two));
+        assert_int_equal(one.cache_bytes, 0);
+        assert_int_equal(one.state_bytes, two.state_bytes);
+        assert_true(one.state_bytes > 0);
+        bo_model_destroy(model);
+    }
     bo_context_destroy(context);
 }
 

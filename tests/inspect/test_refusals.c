@@ -137,7 +137,7 @@ static void out_of_memory(void **state)
         bo_model_desc desc = test_desc(kinds[i]);
         desc.layers = 1;
         starving s = {context, test_model(context, &desc, NULL)};
-        counting_inject(&(injection){&memory, context, inspect_once, &s, 100, i ? 61 : 37, "the sequences of a call"});
+        counting_inject(&(injection){&memory, context, inspect_once, &s, 60, i ? 997 : 499, "the sequences of a call"});
         bo_model_destroy((bo_model *)s.model);
         bo_context_destroy(context);
     }
