@@ -134,9 +134,7 @@ static bool open_text(cli_linearize_job *job)
                                .valid = o->valid,
                                .valid_fraction = o->valid_fraction,
                                .field = o->field,
-                               .separator = o->separator            ? o->separator
-                                            : o->data.count == 0 ? BO_COMPOSE_SEPARATOR
-                                                                 : NULL,
+                               .separator = !o->separator && o->teacher_text ? BO_COMPOSE_SEPARATOR : o->separator,
                                .tokenizer = bo_model_tokenizer(job->teacher)};
     if (!ok(job, cli_corpora_open(job->session->context, &files, &job->train, &job->valid))) return false;
     char held[96] = "";
