@@ -39,8 +39,8 @@ static const cli_option data_rows[] = {
 static const cli_option attention_rows[] = {
     SECTION("Attention"),
     CHOICE("attention", "KIND", cli_linearize_options, attention, attention_name,
-           "the new attention; hybrid is dark with --window 64; softmax needs --window", .find = bo_attention_preset_find,
-           .initial = "dark"),
+           "the new attention; hybrid is dark with a window; softmax needs --window", .find = bo_attention_preset_find,
+           .initial = "hybrid"),
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
     COUNT("window", "W", cli_linearize_options, window,
