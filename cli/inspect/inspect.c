@@ -20,7 +20,8 @@ size_t cli_inspect_heads(const cli_inspect_job *job)
 
 const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job)
 {
-    return job->facts->candidates ? bo_inspection_candidate(job->report, job->facts->choice) : NULL;
+    const bo_inspect_candidate *choice = bo_inspection_candidate(job->report, job->facts->choice);
+    return choice && !isnan(choice->error) ? choice : NULL;
 }
 
 double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate)
@@ -60,7 +61,7 @@ const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_
     const bo_inspect_candidate *c = cli_inspect_choice(job);
     size_t worst = 0, heads = 0, reached = 0;
     out[0] = '\0';
-    if (!c || isnan(c->error)) return out;
+    if (!c) return out;
     for (size_t l = 0; l < job->facts->layers; l++) {
         const bo_layer_report *layer = bo_inspection_layer(job->report, l);
         if (layer->error > bo_inspection_layer(job->report, worst)->error) worst = l;

@@ -55,7 +55,7 @@ static inline bool cli_inspect_has(const cli_inspect_job *job, bo_inspect_part p
 }
 /* The number of query heads of the layer with most of them. */
 size_t cli_inspect_heads(const cli_inspect_job *job);
-/* The candidate that is recommended for all layers; NULL: errors were not measured. */
+/* The candidate that is recommended for all layers; NULL: errors were not measured, or no layer has softmax weights. */
 const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job);
 /* The root mean square over heads of the predicted errors of a candidate; NAN: there is none. */
 double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate);

@@ -82,7 +82,7 @@ static void json_head(cli_json *json, const cli_inspect_job *job, const bo_head_
         cli_json_add_number(json, "subspace_share", h->subspace_share);
         cli_json_add_count(json, "subspace_dimension", h->writes_dim);
     }
-    if (h->errors) {
+    if (h->errors && cli_inspect_choice(job)) {
         cli_json_add_text(json, "replacement", bo_inspection_candidate(job->report, h->choice)->name);
         cli_json_add_text(json, "options", bo_inspection_candidate(job->report, h->choice)->options);
         numbers(json, "errors", h->errors, candidates);
@@ -116,7 +116,8 @@ static void json_layers(cli_json *json, const cli_inspect_job *job)
 static void json_candidates(cli_json *json, const cli_inspect_job *job)
 {
     char words[CLI_INSPECT_WORDS];
-    if (!job->facts->candidates) return;
+    const bo_inspect_candidate *choice = cli_inspect_choice(job);
+    if (!choice) return;
     cli_json_array(json, "replacements");
     for (size_t i = 0; i < job->facts->candidates; i++) {
         const bo_inspect_candidate *c = bo_inspection_candidate(job->report, i);
@@ -132,8 +133,8 @@ static void json_candidates(cli_json *json, const cli_inspect_job *job)
     cli_json_end(json);
     cli_json_add_number(json, "target", job->facts->target);
     cli_json_add_flag(json, "reachable", job->facts->reachable);
-    cli_json_add_text(json, "replacement", cli_inspect_choice(job)->name);
-    cli_json_add_text(json, "options", cli_inspect_choice(job)->options);
+    cli_json_add_text(json, "replacement", choice->name);
+    cli_json_add_text(json, "options", choice->options);
     cli_json_add_text(json, "advice", cli_inspect_advice(job, words));
 }
 

@@ -126,16 +126,17 @@ static void put_choices(FILE *out, const cli_inspect_job *job)
 static void put_errors(FILE *out, const cli_inspect_job *job)
 {
     char words[CLI_INSPECT_WORDS];
-    if (!job->facts->candidates) return;
+    if (!cli_inspect_choice(job)) return;
     fputs("<h2>What could replace softmax attention</h2>\n", out);
     cli_html_element(out, "<p class=\"advice\">", cli_inspect_advice(job, words), "<br>\n");
     cli_html_element(out, "<code>", cli_inspect_choice(job)->options, "</code></p>\n");
-    fprintf(out,
-            "<p class=\"soft\">Relative error of the outputs of the heads, root mean square over all heads, without "
-            "training. The target is %s; the recommended row reaches it with the smallest state, or comes closest. "
-            "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: softmax attention to the "
-            "most recent keys.</p>\n",
-            cli_significant(job->facts->target, 2).s);
+    fprintf(
+        out,
+        "<p class=\"soft\">Relative error of the outputs of the heads, root mean square over all heads, without "
+        "training. The target is %s; the recommended row reaches it with the smallest state, or comes closest. "
+        "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: softmax attention to the "
+        "most recent keys.</p>\n",
+        cli_significant(job->facts->target, 2).s);
     put_maps(out, job, measured);
     fputs("<details><summary>Upper bounds by the variance formula</summary>\n", out);
     put_maps(out, job, cli_inspect_predicted);
@@ -253,10 +254,13 @@ static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, do
                      .high = p->high,
                      .signs = p->signs,
                      .digits = p->digits};
+    bool any = false;
     for (size_t i = 0; i < heat.rows * heat.columns; i++) {
         const bo_head_report *head = bo_inspection_head(job->report, i / heat.columns, i % heat.columns);
         values[i] = head ? p->value(job, head) : NAN;
+        any |= !isnan(values[i]);
     }
+    if (!any) return; /* the kind of attention or the lack of a text leaves no numbers */
     if (p->low == 0 && p->high == 0) find_range(&heat);
     cli_html_element(out, "<div class=\"card\"><h3>", p->title, "</h3>");
     cli_html_element(out, "<p>", p->note, "</p>\n");
@@ -274,11 +278,8 @@ static void put_heats(FILE *out, const cli_inspect_job *job)
             job->facts->rotated && cli_inspect_has(job, BO_INSPECT_PART_CIRCUITS)
                 ? " W_QK is that of a query and a key at the same position, without RoPE."
                 : "");
-    for (size_t i = 0; i < CLI_COUNT_OF(pictures); i++) {
-        const bool text = pictures[i].value == previous || pictures[i].value == induction || job->facts->windows;
-        if (cli_inspect_has(job, pictures[i].part) && (text || pictures[i].part != BO_INSPECT_PART_BEHAVIOR))
-            put_heat(out, job, &pictures[i], values);
-    }
+    for (size_t i = 0; i < CLI_COUNT_OF(pictures); i++)
+        if (cli_inspect_has(job, pictures[i].part)) put_heat(out, job, &pictures[i], values);
     if (job->facts->parts) fputs("</div>\n", out);
     free(values);
 }

@@ -176,6 +176,10 @@ static void print_errors(const cli_inspect_job *job)
     char words[CLI_INSPECT_WORDS];
     if (!cli_inspect_has(job, BO_INSPECT_PART_ERRORS)) return;
     heading("Replacements of softmax attention");
+    if (!cli_inspect_choice(job)) {
+        note("No layer has softmax weights, so there is nothing to replace.");
+        return;
+    }
     note(
         "Relative error of the outputs of the heads without training, root mean square over all heads; in brackets the upper "
         "bound by the variance formula. gaussian: frequencies are drawn for the data; dark: queries and keys are whitened.");
@@ -187,7 +191,7 @@ static void print_errors(const cli_inspect_job *job)
     print_choices(job);
     printf("\n%-12s", "Advice");
     cli_print_wrapped(stdout, cli_inspect_advice(job, words), 12);
-    if (cli_inspect_choice(job)) printf("%-12s%s\n", "Options", cli_inspect_choice(job)->options);
+    printf("%-12s%s\n", "Options", cli_inspect_choice(job)->options);
 }
 
 /* ---- separation rank --------------------------------------------------------------------------------------------- */

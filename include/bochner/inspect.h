@@ -21,13 +21,14 @@
  *   Heads"), on the text and on random tokens that are repeated.
  * - ATTRIBUTION: what each head adds to the residual stream and, directly, to the logit of the next token of the text.
  *
- * The text is cut into windows that are read separately. Memory is that of one batch of windows, at most about 2048 tokens.
+ * The text is cut into windows that are read separately. Memory is that of one batch of windows: about 2048 tokens, or two
+ * windows if they are longer.
  *
  * **Norms.** The gain of a norm is part of the matrix that follows or precedes it: of W_Q, W_K and W_V (input norm, norms of
  * q and k), of W_O (norm of the heads, norm of the summand), of the output matrix (final norm). The mean that a layer norm
- * subtracts is subtracted from the matrix. The scale, which depends on the token, is left out of circuits; attribution uses
- * the scale of the whole stream at that token. RoPE is left out of W_QK: it is the score of a query and a key at the same
- * position.
+ * subtracts is subtracted from the matrix. Circuits leave out biases and the scale of a norm, which depends on the token;
+ * attribution uses the scale of the whole stream at that token. RoPE is left out of W_QK: it is the score of a query and a key
+ * at the same position.
  *
  * **Threads.** A report is immutable and may be shared. Results do not depend on the number of threads.
  */

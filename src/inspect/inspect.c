@@ -180,6 +180,7 @@ static bo_status resolve_windows(bo_inspecting *in)
         return bo_fail(in->context, BO_INVALID,
                        "inspect: the text has %zu tokens, but a window has %zu; use a longer text or shorter windows",
                        in->count, d->tokens);
+    if (!(d->parts & (OF_TEXT | BO_INSPECT_PART_BEHAVIOR)) && !d->receive) return BO_OK; /* the text is not needed */
     in->windows = bo_min(d->windows, in->count / d->tokens);
     in->batch = bo_min(bo_max(BATCH / d->tokens, 2), in->windows);
     return BO_OK;

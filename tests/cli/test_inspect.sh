@@ -49,6 +49,14 @@ succeeds "$BOCHNER" inspect dark --data text.txt --parts statistics --json
 grep -q '"mapped_moments":' out || complain "no moments after M"
 expect "the state of fixed size" "$(field out state_bytes)" ">" 100
 
+# Attention without softmax weights: nothing to replace, no patterns.
+succeeds "$BOCHNER" train --data text.txt --out gate $small --attention rfa-gate --features 16
+succeeds "$BOCHNER" inspect gate --data text.txt --html gate.html
+grep -q 'nothing to replace' out || complain "rfa-gate: $(cat out)"
+! grep -q -e '^Options' -e 'nan' out gate.html || complain "rfa-gate has a recommendation or nan"
+succeeds "$BOCHNER" inspect gate --data text.txt --json
+! grep -q '"replacement' out || complain "rfa-gate has replacements"
+
 # Token ids, for models without a tokenizer.
 printf '\223NUMPY\001\000v\000' >ids.npy
 printf '%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (64,), }" >>ids.npy

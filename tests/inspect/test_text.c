@@ -252,6 +252,42 @@ static void text_of_models(void **state)
     bo_context_destroy(context);
 }
 
+/* Long texts are read in batches, the last of which is shorter: means over all windows are means of those of its parts. */
+static void batches(void **state)
+{
+    (void)state;
+    enum { ALL = 100, FIRST = 85 };
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("softmax");
+    bo_model *model = test_model(context, &desc, NULL);
+    static int32_t ids[ALL * TOKENS];
+    bo_inspection *reports[3];
+    const size_t starts[] = {0, 0, FIRST}, counts[] = {ALL, FIRST, ALL - FIRST};
+    test_tokens(ALL * TOKENS, ids);
+    for (size_t i = 0; i < 3; i++) {
+        const bo_inspect_desc how = {.parts = BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_BEHAVIOR |
+                                              BO_INSPECT_PART_ATTRIBUTION,
+                                     .tokens = TOKENS,
+                                     .windows = counts[i]};
+        assert_ok(context, bo_inspect(context, model, ids + starts[i] * TOKENS, counts[i] * TOKENS, &how, &reports[i]));
+        assert_int_equal(bo_inspection_describe(reports[i])->windows, counts[i]);
+    }
+    for (size_t h = 0; h < desc.heads; h++) {
+        const bo_head_report *r[3];
+        for (size_t i = 0; i < 3; i++) r[i] = bo_inspection_head(reports[i], 1, h);
+        const double a = (double)FIRST / ALL, b = 1 - a;
+        assert_close(pow(r[0]->moments.key_norm, 2),
+                     a * pow(r[1]->moments.key_norm, 2) + b * pow(r[2]->moments.key_norm, 2), 1e-6);
+        assert_close(r[0]->entropy, a * r[1]->entropy + b * r[2]->entropy, 1e-6);
+        assert_close(r[0]->previous, a * r[1]->previous + b * r[2]->previous, 1e-6);
+        assert_close(r[0]->logit, a * r[1]->logit + b * r[2]->logit, 1e-5);
+        assert_true(fabs(r[1]->logit - r[2]->logit) > 1e-4);
+    }
+    for (size_t i = 0; i < 3; i++) bo_inspection_destroy(reports[i]);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 /* Any number of threads gives the same bits. */
 static void threads(void **state)
 {
@@ -278,6 +314,7 @@ static void threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(text_of_models), cmocka_unit_test(threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(text_of_models), cmocka_unit_test(batches),
+                                       cmocka_unit_test(threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

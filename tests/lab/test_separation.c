@@ -21,6 +21,27 @@ static void without_interaction(void **state)
     bo_context_destroy(context);
 }
 
+/* With queries of 0, attention is the mean of the values of all tokens: a sum of a function of A and one of B, which do not
+ * interact. */
+static void of_a_sum(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("softmax");
+    desc.query_norm = BO_CHOICE_NO, desc.positions = BO_POSITIONS_NONE;
+    bo_model *model = test_model(context, &desc, NULL);
+    float *zeros = calloc(desc.width * desc.width, sizeof *zeros);
+    bo_separation *places;
+    assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.q_proj.weight", zeros));
+    assert_ok(context, bo_separation_measure(context, model, NULL, 0, NULL, &places));
+    assert_true(places[1].effective == 0 && places[1].share == 0);
+    assert_true(places[2].effective > 1); /* the MLP multiplies them */
+    bo_free(places);
+    free(zeros);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 /* Gated linear attention with one head of dimension 2: the last token reads q(B)ᵀ D(B) S(A) with a state S of two rows and the
  * gates D of the second half, so that what depends on A enters through two numbers. The rank is 2. */
 static void known_rank(void **state)
@@ -108,7 +129,8 @@ static void bad_input_and_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(without_interaction), cmocka_unit_test(known_rank),
-                                       cmocka_unit_test(growth), cmocka_unit_test(bad_input_and_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(without_interaction), cmocka_unit_test(of_a_sum),
+                                       cmocka_unit_test(known_rank), cmocka_unit_test(growth),
+                                       cmocka_unit_test(bad_input_and_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
