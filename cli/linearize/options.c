@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char KEPT[] = "linearize.json"; /* in the folder: the options that it was started with */
-
 static const char *attention_name(unsigned index)
 {
     return bo_attention_preset_name(index);
@@ -154,7 +152,7 @@ static cli_parsed parse(int argc, char **argv, cli_linearize_words *words)
 static cli_parsed parse_kept(cli_linearize_words *words, const char *folder)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
+    snprintf(path, sizeof path, "%s/%s", folder, CLI_LINEARIZE_KEPT);
     if (access(path, F_OK) != 0) return CLI_PARSED;
     cli_parsed parsed = cli_config_read("linearize", path, &words->stored_count, &words->stored);
     if (parsed == CLI_PARSED) parsed = parse(words->stored_count, words->stored, words);
@@ -198,7 +196,7 @@ bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words)
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], names, &count);
     make_whole(&now.valid, names, &count);
     make_whole(&now.teacher, names, &count);
-    snprintf(path, sizeof path, "%s/%s", words->options.out, KEPT);
+    snprintf(path, sizeof path, "%s/%s", words->options.out, CLI_LINEARIZE_KEPT);
     bool kept = cli_output_text(session, &output, path);
     if (kept && !cli_config_print(output.file, &cli_linearize_usage, &now, &words->common)) {
         cli_streams_print("bochner linearize: %s: %s\n", path, strerror(errno));
