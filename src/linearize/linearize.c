@@ -17,6 +17,7 @@ typedef struct work {
     bo_linearize_stage stage;
     bool transferred; /* the folder of the transfer has been written */
     bool reported;    /* a report of the current run has been delivered */
+    bool stop;        /* the latest report asked to stop */
 } work;
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -103,7 +104,8 @@ static bool report(void *user, const bo_training_report *r)
 {
     work *w = user;
     w->reported = true;
-    return !w->desc->report || w->desc->report(w->desc->user, w->stage, r);
+    w->stop = w->desc->report && !w->desc->report(w->desc->user, w->stage, r);
+    return !w->stop;
 }
 
 static void path_of(const work *w, bo_linearize_stage stage, char out[PATH])
@@ -204,7 +206,9 @@ static bo_status transfer(bo_context *context, work *w)
     bo_free(trained);
     BO_TRY(calibrate(context, w));
     w->transferred = any && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER);
-    return w->transferred ? run(context, w, BO_LINEARIZE_STAGE_TRANSFER) : BO_OK;
+    if (w->transferred) BO_TRY(run(context, w, BO_LINEARIZE_STAGE_TRANSFER));
+    if (w->stop) return bo_fail(context, BO_CANCELED, "linearize: stopped after the last step of the transfer");
+    return BO_OK;
 }
 
 /* Before adapters are added: with them, queries and keys are no longer those of the teacher. */

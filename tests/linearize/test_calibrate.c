@@ -28,6 +28,7 @@ static bo_model *make_student(runs *r, const bo_model *teacher, const char *kind
     bo_replacement_desc desc = {.kept_layers = kept, .gate_first = 3, .gate_last = 3, .seed = 5};
     bo_model *student;
     assert_true(bo_attention_preset(kind, &desc.attention));
+    if (bo_attention_has(&desc.attention, BO_TRAIT_SIGMA)) desc.sigma = 4; /* too sharp */
     if (bo_attention_has(&desc.attention, BO_TRAIT_DRAWS) && bo_features_needs_length(&desc.attention.features))
         desc.attention.features.features = 64;
     if (desc.attention.kind == BO_ATTENTION_HYBRID) desc.attention.window = 4, desc.attention.rank = DIM;
@@ -180,7 +181,7 @@ static void set_as_reported(void **state)
 static void the_choice_matters(void **state)
 {
     runs *r = *state;
-    static const char *const kinds[] = {"dark", "rfa", "hedgehog", "hybrid"};
+    static const char *const kinds[] = {"dark", "rfa", "t2r", "hybrid"};
     bo_model *teacher = make_teacher(r);
     for (int k = 0; k < 4; k++) {
         bo_model *student = make_student(r, teacher, kinds[k], ""), *before = make_student(r, teacher, kinds[k], "");
