@@ -166,6 +166,8 @@ static void *object_of(const char *type)
                          DESC(model_desc),
                          DESC(lanes_desc),
                          DESC(compose_desc),
+                         DESC(replacement_desc),
+                         DESC(linearize_desc),
                          DESC(convert_desc),
                          DESC(examples_desc),
                          DESC(network_desc),
