@@ -42,7 +42,7 @@ static const cli_option attention_rows[] = {
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
     COUNT("window", "W", cli_linearize_options, window,
-          "exact attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
+          "softmax attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
           "hybrid; softmax: nothing before the window",
           .low = 1, .high = 1 << 24, .otherwise = "none; hybrid: 64"),
     CHOICE("gate", "KIND", cli_linearize_options, gate, bo_gate_name, "gate of the state",
