@@ -37,13 +37,26 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }
 
+/* Models of other tasks have one attention in all layers. */
+static bool fits_layers(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    if (job->kind == &cli_train_language || !bo_model_describe(job->init)->kept_layers) return true;
+    if (CLI_GIVEN(&o->attention, kind) || cli_train_other_mixer(o)) return true;
+    cli_fail(job->session,
+             "--init: the layers of %s have two kinds of attention, which is possible for language models only; give "
+             "--attention KIND for all layers",
+             o->init);
+    return false;
+}
+
 /* A resumed run loads its weights from its checkpoint: the folder of --init need not exist any more. */
 static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;
     if (!job->options->init) return true;
     return cli_train_ok(job, bo_model_load(job->session->context, from, &job->init)) &&
-           job->kind->accepts(job, job->init);
+           job->kind->accepts(job, job->init) && fits_layers(job);
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -150,11 +163,12 @@ void cli_train_set_attention(const cli_train_job *job, bo_model_desc *d)
     d->gate_last = o->gate_last;
 }
 
-/* --attention names the attention of all layers, also of those that kept another one in --init. */
+/* --attention names the attention of all layers, also of those that kept another one in --init. Models of other tasks do not
+ * record the attention that they were linearized from. */
 static void set_attention(const cli_train_job *job, bo_model_desc *d)
 {
     const bool named = CLI_GIVEN(&job->options->attention, kind);
-    if (named || d->mixer != BO_MIXER_ATTENTION) {
+    if (named || d->mixer != BO_MIXER_ATTENTION || job->kind != &cli_train_language) {
         d->kept_attention = (bo_attention_desc){0};
         d->kept_layers = NULL;
     }

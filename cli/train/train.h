@@ -116,7 +116,7 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words);
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
 typedef struct cli_train_job cli_train_job;
-enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 320, CLI_TRAIN_FILES = 4096 };
+enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 400, CLI_TRAIN_FILES = 4096 };
 
 /* All members are required unless marked optional. A kind with `solve` has no run, and so no messages about one. Functions
  * that return bool return false after an error message; functions that return int return CLI_DONE, or another exit status
