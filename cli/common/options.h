@@ -141,7 +141,7 @@ typedef struct cli_default {
     const char *option, *initial, *otherwise;
 } cli_default;
 
-enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4, CLI_ESSENTIAL = 24, CLI_VERBS = 8 };
+enum { CLI_GROUPS = 14, CLI_DEFAULTS = 4, CLI_ESSENTIAL = 24, CLI_VERBS = 8 };
 typedef struct cli_usage {
     const char *command;                /* "fit" */
     const char *synopsis;               /* "TRAIN… --out MODEL" */

@@ -193,7 +193,7 @@ static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stoppe
         from = 0;
     }
     if (!job->extrapolates)
-        job->extrapolates = cli_say_extrapolation(job->session, bo_model_describe(job->model), ids->count);
+        job->extrapolates = cli_say_extrapolation(job->session, job->model, ids->count);
     return feed(job, ids, from, stopped);
 }
 
@@ -347,7 +347,7 @@ static bool open_reader(cli_chat_job *job, size_t before)
     size_t capacity = CLI_GIVEN(job->options, context) ? job->options->context : usual;
     if (capacity < before && !CLI_GIVEN(job->options, context)) capacity = before;
     const bo_session_desc desc = {.capacity = capacity};
-    job->extrapolates = CLI_GIVEN(job->options, context) && cli_say_extrapolation(job->session, model, capacity);
+    job->extrapolates = CLI_GIVEN(job->options, context) && cli_say_extrapolation(job->session, job->model, capacity);
     return ok(job, bo_session_create(job->session->context, job->model, &desc, &job->reader));
 }
 

@@ -112,7 +112,8 @@ static bo_status read_model(compare_job *job, cli_compared *run)
         const bo_tokenizer *tokenizer = bo_model_tokenizer(model);
         run->has_model = true;
         run->task = d->task;
-        cli_mixer_name(d, run->mixer);
+        run->attends = d->mixer == BO_MIXER_ATTENTION;
+        cli_mixer_name(model, run->mixer);
         run->parameters = (double)bo_model_parameters(model);
         if (tokenizer) run->tokenizer = bo_tokenizer_fingerprint(tokenizer);
         status = measure_state(job, model, run);
@@ -369,7 +370,7 @@ static void fill_heading(const cli_comparison *all, table_row out)
     bool attention = true, tokens = true, metric = true;
     for (size_t i = 0; i < all->count; i++) {
         const cli_compared *run = &all->runs[i];
-        attention = attention && (!run->has_model || bo_attention_preset_find(run->mixer));
+        attention = attention && (!run->has_model || run->attends);
         tokens = tokens && strcmp(run->metrics.unit, "tokens") == 0;
         metric = metric && metric_of(run) == metric_of(&all->runs[0]);
     }

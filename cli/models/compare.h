@@ -15,6 +15,7 @@ typedef struct cli_compared {
     bool has_model; /* the first checkpoint was written */
     bool finished;
     bo_model_task task;
+    bool attends; /* its mixer is attention */
     char mixer[CLI_MIXER_WORDS];
     double parameters, state_bytes;
     bool state_grows;    /* with the number of tokens */

@@ -197,7 +197,7 @@ static bo_status evaluate_language(eval_job *job)
     if (status != BO_OK) return status;
     cli_say(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
             cli_count((size_t)window_of(job)).s);
-    if (!o->stateful) cli_say_extrapolation(job->session, job->desc, longest_window(job));
+    if (!o->stateful) cli_say_extrapolation(job->session, job->model, longest_window(job));
     return evaluate_weights(job);
 }
 
@@ -365,7 +365,7 @@ static int eval_texts(eval_job *job)
     const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
     if (status != BO_OK) return cli_fail_status(session, status);
     cli_texts_say_cut(session, bo_texts_truncated(job->texts), job->model, &desc);
-    if (!translates) cli_say_extrapolation(session, job->desc, longest_text(job->texts));
+    if (!translates) cli_say_extrapolation(session, job->model, longest_text(job->texts));
     return translates ? evaluate_translation(job) : evaluate_labels(job);
 }
 

@@ -116,7 +116,7 @@ int cli_eval_ids(cli_session *session, const bo_model *model, const cli_eval_ids
 {
     job j = {.session = session, .model = model, .use = use, .vocab = bo_model_describe(model)->vocab};
     if (!cli_ids_load(session, use->ids, j.vocab, &j.ids)) return CLI_FAILED;
-    cli_say_extrapolation(session, bo_model_describe(model), j.ids.tokens);
+    cli_say_extrapolation(session, model, j.ids.tokens);
     const bool done = evaluate(&j);
     if (!done && j.output.whole) cli_output_abandon(&j.output);
     if (done) (session->common.json ? print_json : print)(&j);

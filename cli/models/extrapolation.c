@@ -1,32 +1,43 @@
 #include "extrapolation.h"
 #include "mixer_words.h"
 
-/* True if every token attends to all earlier ones with weights of its own. */
-static bool keeps_all_keys(const bo_model_desc *d)
+/* Returns the attention of a layer in which every token attends to all earlier ones with weights of its own; NULL: no
+ * layer has it. */
+static const bo_attention_desc *keeps_all_keys(const cli_layer_kind *kinds, size_t count)
 {
-    return d->mixer == BO_MIXER_ATTENTION && bo_attention_has(&d->attention, BO_TRAIT_CAPACITY) && !d->attention.window;
+    for (size_t i = 0; i < count; i++)
+        if (kinds[i].keeps_all) return kinds[i].attention;
+    return NULL;
 }
 
-/* True if two tokens can be further apart than in training: there is no window, or features see the tokens before it. */
-static bool rotates_further(const bo_model_desc *d)
+/* True if two tokens can be further apart than in training: some layer has no window, or features see the tokens before
+ * it. */
+static bool rotates_further(const bo_model_desc *d, const cli_layer_kind *kinds, size_t count)
 {
     const bool rope = d->positions == BO_POSITIONS_ROPE || d->positions == BO_POSITIONS_ROPE_NEIGHBORS;
-    const bool in_window = bo_attention_has(&d->attention, BO_TRAIT_CAPACITY) && d->attention.window;
-    return d->mixer == BO_MIXER_ATTENTION && rope && !(in_window && d->attention.window <= d->context);
+    for (size_t i = 0; i < count && rope; i++) {
+        const bo_attention_desc *a = kinds[i].attention;
+        const bool in_window = bo_attention_has(a, BO_TRAIT_CAPACITY) && a->window;
+        if (!(in_window && a->window <= d->context)) return true;
+    }
+    return false;
 }
 
-bool cli_say_extrapolation(cli_session *session, const bo_model_desc *d, uint64_t tokens)
+bool cli_say_extrapolation(cli_session *session, const bo_model *model, uint64_t tokens)
 {
-    const bool sinusoidal = d->positions == BO_POSITIONS_SINUSOIDAL, keys = keeps_all_keys(d),
-               further = rotates_further(d);
-    char name[CLI_MIXER_WORDS];
+    const bo_model_desc *d = bo_model_describe(model);
     if (tokens <= d->context || d->positions == BO_POSITIONS_LEARNED) return false; /* these end with the context */
+    cli_layer_kind kinds[CLI_LAYER_KINDS];
+    const size_t count = cli_layer_kinds(model, kinds);
+    const bo_attention_desc *keys = keeps_all_keys(kinds, count);
+    const bool sinusoidal = d->positions == BO_POSITIONS_SINUSOIDAL, further = rotates_further(d, kinds, count);
+    char name[CLI_MIXER_WORDS];
     if (keys || sinusoidal)
         cli_warn(
             session,
             "%s tokens of context, but the model was trained with %s: %s%s%s%s did not occur in training, and the loss "
             "usually rises; use at most %s tokens or train with a larger --context",
-            cli_count(tokens).s, cli_count(d->context).s, keys ? cli_mixer_name(d, name) : "",
+            cli_count(tokens).s, cli_count(d->context).s, keys ? bo_attention_name(keys) : "",
             keys ? " attention to this many keys" : "", keys && (sinusoidal || further) ? " and " : "",
             sinusoidal ? "such positions (sinusoidal)"
             : further  ? "such distances (RoPE)"
@@ -37,6 +48,6 @@ bool cli_say_extrapolation(cli_session *session, const bo_model_desc *d, uint64_
             session,
             "Context     %s tokens, trained with %s: the state of %s has a fixed size, but such distances (RoPE) did not "
             "occur in training",
-            cli_count(tokens).s, cli_count(d->context).s, cli_mixer_name(d, name));
+            cli_count(tokens).s, cli_count(d->context).s, cli_mixer_name(model, name));
     return keys || sinusoidal || further;
 }

@@ -157,7 +157,7 @@ static bool open_reader(generate_job *job)
     size_t all = 0;
     if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
-    job->extrapolates = cli_say_extrapolation(job->session, model, o->context ? o->context : least);
+    job->extrapolates = cli_say_extrapolation(job->session, job->model, o->context ? o->context : least);
     return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
 }
 
@@ -305,7 +305,7 @@ static bool finish(generate_job *job)
         cli_warn(job->session, "the text ends because the context is full: %s reads at most %s tokens",
                  o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
     if (!job->extrapolates)
-        cli_say_extrapolation(job->session, bo_model_describe(job->model), bo_session_tokens(job->reader));
+        cli_say_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
     if (o->save &&
         !ok(job, cli_wrote(job->session, o->save, bo_session_save(job->session->context, job->reader, o->save))))
         return false;

@@ -118,10 +118,26 @@ static adapter find_adapter(cli_session *session, const char *folder)
 
 /* ---- text and JSON -------------------------------------------------------------------------------- */
 
-static void print_mixer(const bo_model_desc *d)
+static void print_mixer(const bo_model *model)
 {
+    const bo_model_desc *d = bo_model_describe(model);
     char words[CLI_MIXER_WORDS];
-    printf("%-12s%s", d->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_words(d, words));
+    printf("%-12s%s", d->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_words(model, words));
+    if (d->kept_attention.heads && !d->kept_layers)
+        printf("; linearized from %s", bo_attention_name(&d->kept_attention));
+}
+
+/* The share of each kind of layer in the state, if there are several kinds. */
+static void print_layers(const model_report *r)
+{
+    cli_layer_kind kinds[CLI_LAYER_KINDS];
+    const size_t count = r->desc->task == BO_MODEL_TASK_LANGUAGE ? cli_layer_kinds(r->model, kinds) : 0;
+    if (count < 2) return;
+    printf("%-12s", "State");
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s: %s%s%s", i ? "; " : "", kinds[i].layers, cli_bytes((double)kinds[i].state_bytes).s,
+               kinds[i].count > 1 ? " each" : "", kinds[i].keeps_all ? ", grows with the text" : ", fixed size");
+    putchar('\n');
 }
 
 static void print_mlp(const bo_model_desc *d)
@@ -199,8 +215,9 @@ static void model_print(const model_report *r)
     print_mlp(d);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
            d->untied ? "; untied output projection" : "");
-    print_mixer(d);
+    print_mixer(r->model);
     print_context(r);
+    print_layers(r);
     if (!r->tokenizer)
         printf("%-12snone; %s token ids\n", "Tokenizer", cli_count(d->vocab).s);
     else if (bo_tokenizer_is_raw(r->tokenizer))
@@ -229,6 +246,31 @@ static void json_mixer(cli_json *json, const bo_model_desc *d)
     cli_json_add_count(json, "state_size", d->state_size);
     cli_json_add_count(json, "state_rank", d->state_rank);
     cli_json_add_count(json, "kernel", d->kernel);
+}
+
+/* The kinds of layers, of a language model with attention. */
+static void json_layers(cli_json *json, const model_report *r)
+{
+    cli_layer_kind kinds[CLI_LAYER_KINDS];
+    const bo_model_desc *d = r->desc;
+    if (d->task != BO_MODEL_TASK_LANGUAGE || d->mixer != BO_MIXER_ATTENTION) return;
+    const size_t count = cli_layer_kinds(r->model, kinds);
+    cli_json_add_text(json, "kept_attention", d->kept_attention.heads ? bo_attention_name(&d->kept_attention) : NULL);
+    cli_json_add_text(json, "kept_layers", d->kept_layers ? d->kept_layers : "");
+    cli_json_array(json, "layer_kinds");
+    for (size_t i = 0; i < count; i++) {
+        const bo_attention_desc *a = kinds[i].attention;
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "layers", strchr(kinds[i].layers, ' ') + 1);
+        cli_json_add_text(json, "attention", bo_attention_name(a));
+        cli_json_add_text(json, "gate", bo_gate_name(a->gate));
+        cli_json_add_count(json, "features", a->features.features);
+        cli_json_add_count(json, "window", a->window);
+        cli_json_add_count(json, "state_bytes", kinds[i].state_bytes);
+        cli_json_add_flag(json, "state_grows", kinds[i].keeps_all);
+        cli_json_end(json);
+    }
+    cli_json_end(json);
 }
 
 static void json_mlp(cli_json *json, const bo_model_desc *d)
@@ -308,6 +350,7 @@ static void model_json(const model_report *r)
     json_mixer(&json, d);
     cli_json_add_count(&json, "context", d->context);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
+    json_layers(&json, r);
     cli_json_add_text(&json, "tokenizer", words);
     cli_json_add_count(&json, "vocab", d->vocab);
     cli_json_add_number(&json, "step", r->run.step);

@@ -122,7 +122,7 @@ static int run(predict_job *job)
         .classes = classes, .points = cli_metrics_points(classes), .labels = job->desc->labels};
     const bo_status status = bo_metrics_create(job->session->context, &metrics, &job->metrics);
     if (status != BO_OK) return cli_fail_status(job->session, status);
-    cli_say_extrapolation(job->session, job->desc, use->context);
+    cli_say_extrapolation(job->session, job->model, use->context);
     const bool taken = cli_answers_open(&job->answers) && cli_texts_each(job->session, &source);
     cli_progress_clear(&job->session->progress);
     if (!taken) return CLI_FAILED;

@@ -7,7 +7,8 @@ const cli_option cli_train_lora_rows[] = {
     COUNT(
         "lora", "RANK", cli_train_lora_options, rank,
         "rank of the adapters. With --lora, only adapters of the linear layers are trained; the weights of --init stay "
-        "fixed",
+        "fixed. With --attention, softmax attention of a language model is replaced, and the parameters of the new "
+        "attention are trained in full",
         .low = 1, .high = 1 << 16),
     REAL("lora-alpha", "A", cli_train_lora_options, alpha,
          "scale of the adapters: their output is multiplied by A / RANK", .low = 1e-6, .high = 1e6,
@@ -22,6 +23,29 @@ const cli_option cli_train_lora_rows[] = {
     END_OF_OPTIONS,
 };
 
+bool cli_train_replaces(const cli_train_options *o)
+{
+    return o->lora.rank && CLI_GIVEN(&o->attention, kind);
+}
+
+/* Adapters are stored without frequencies: those of the base must not change. */
+static int check_replacement(const cli_train_options *o)
+{
+    const cli_attention_options attention = cli_train_attention(o, &cli_train_language);
+    const bo_attention_desc d = cli_attention_chosen(&attention);
+    if (cli_train_kind_of(o) != &cli_train_language)
+        return cli_wrong_use("train",
+                             "--lora with --attention needs a language model; leave out --attention or --task");
+    if (CLI_GIVEN(o, calibrate_every) || CLI_GIVEN(o, redraw))
+        return cli_wrong_use("train", "--lora does not change random frequencies; leave out --%s",
+                             CLI_GIVEN(o, redraw) ? "redraw" : "calibrate-every");
+    if (d.proposal == BO_PROPOSAL_NONE && d.features.sampling != BO_SAMPLING_OPTIMAL) return CLI_DONE;
+    return cli_wrong_use("train",
+                         "--lora does not store frequencies that are drawn from data (%s); choose another --attention, "
+                         "or leave out --lora",
+                         d.proposal != BO_PROPOSAL_NONE ? bo_proposal_name(d.proposal) : "sampling optimal");
+}
+
 /* With adapters, model and tokenizer come from --init; --context is the length of the sequences. */
 int cli_train_check_lora(const cli_train_options *o)
 {
@@ -33,6 +57,7 @@ int cli_train_check_lora(const cli_train_options *o)
         return cli_wrong_use("train", "--lora uses the tokenizer of --init; leave out --%s",
                              o->tokenizer ? "tokenizer" : "vocab");
     const cli_option *found = cli_train_given(cli_train_shape_rows, o, shared);
+    if (!found && cli_train_replaces(o)) return check_replacement(o);
     if (!found) found = cli_train_attention_given(o, shared);
     if (!found) return CLI_DONE;
     return cli_wrong_use("train", "--lora does not change the model of --init; leave out --%s", found->name);
@@ -56,10 +81,93 @@ static bool fits_context(const cli_train_job *job)
     return false;
 }
 
+/* ---- another attention ------------------------------------------------------------------------------------------- */
+
+/* The model of --init with the new attention is in no folder yet, so it is written into that of the run. */
+const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES])
+{
+    const cli_train_options *o = job->options;
+    snprintf(out, CLI_TRAIN_FILES, cli_train_replaces(o) ? "%s/base" : "%s", cli_train_replaces(o) ? o->out : o->init);
+    return out;
+}
+
+static bo_status replace(const cli_train_job *job, bo_model **out)
+{
+    bo_model_desc d = *bo_model_describe(job->init);
+    cli_train_set_attention(job, &d);
+    const bo_replacement_desc desc = {.attention = d.attention,
+                                      .kept_layers = "",
+                                      .sigma = d.sigma,
+                                      .gate_first = d.gate_first,
+                                      .gate_last = d.gate_last,
+                                      .seed = job->session->common.seed};
+    return bo_model_replace_attention(job->session->context, job->init, &desc, out);
+}
+
+/* For a resumed run: the model of the options with the weights of the base, so that the trainer compares the options with
+ * those that the run was started with. */
+static bo_status describe_again(const cli_train_job *job, bo_model **out)
+{
+    bo_context *context = job->session->context;
+    bo_model_desc d = *bo_model_describe(job->init);
+    cli_train_set_attention(job, &d);
+    d.seed = job->session->common.seed;
+    const bo_status status = bo_model_create(context, &d, job->tokenizer, out);
+    return status == BO_OK ? bo_model_adopt(context, *out, job->init, NULL) : status;
+}
+
+/* A model whose attention has a state of fixed size is trained with another attention in full, without adapters: its
+ * weights were made for features and do not approximate those of the new attention. */
+static bool has_softmax(const cli_train_job *job)
+{
+    const bo_model_desc *d = bo_model_describe(job->init);
+    const bool attends = d->mixer == BO_MIXER_ATTENTION, linearized = d->kept_attention.heads > 0;
+    if (attends && !linearized && d->attention.kind == BO_ATTENTION_SOFTMAX) return true;
+    cli_fail(
+        job->session,
+        "--lora replaces softmax attention only, but the layers of %s have %s%s; leave out --attention, or leave out "
+        "--lora to train all weights",
+        job->options->init, attends ? bo_attention_name(&d->attention) : bo_mixer_name(d->mixer),
+        linearized ? " attention already (it is linearized)"
+        : attends  ? " attention"
+                   : " and no attention");
+    return false;
+}
+
+static bool open_replaced(cli_train_job *job)
+{
+    char base[CLI_TRAIN_FILES];
+    const char *from = job->resumed ? cli_train_base(job, base) : job->options->init;
+    if (!cli_train_ok(job, bo_model_load(job->session->context, from, &job->init))) return false;
+    if (!job->kind->accepts(job, job->init) || (!job->resumed && !has_softmax(job))) return false;
+    const bo_status status = (job->resumed ? describe_again : replace)(job, &job->model);
+    return cli_train_ok(job, status) && fits_context(job);
+}
+
+/* Before the first step, and only once the trainer has locked the folder. */
+static bool write_files(cli_train_job *job)
+{
+    char base[CLI_TRAIN_FILES];
+    bo_model *model = NULL;
+    bo_status status = BO_OK;
+    if (!cli_train_replaces(job->options) || job->session->ranks.rank != 0) return true;
+    cli_train_base(job, base);
+    job->session->terse = true;                       /* the list of new weights was printed before */
+    if (!job->resumed) status = replace(job, &model); /* again: job->model has adapters already */
+    if (status == BO_OK && model) status = bo_model_save(job->session->context, model, base);
+    bo_model_destroy(model);
+    job->session->terse = false;
+    if (status == BO_OK) status = bo_model_set_base(job->session->context, job->model, base);
+    return cli_train_ok(job, status);
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
 /* Adapters are added to the model of --init itself, also when a run is resumed. */
 static bool open_init(cli_train_job *job)
 {
     if (!job->options->init) return true;
+    if (cli_train_replaces(job->options)) return open_replaced(job);
     return cli_train_ok(job, bo_model_load(job->session->context, job->options->init, &job->model)) &&
            job->kind->accepts(job, job->model) && fits_context(job);
 }
@@ -67,15 +175,22 @@ static bool open_init(cli_train_job *job)
 static bo_status adapt(cli_train_job *job)
 {
     const cli_train_lora_options *o = &job->options->lora;
+    const bool replaces = cli_train_replaces(job->options);
+    char *whole = NULL;
+    const bo_status listed = replaces ? bo_model_new_parameters(job->session->context, job->model, &whole) : BO_OK;
+    if (listed != BO_OK) return listed;
     const bo_lora_desc desc = {.rank = o->rank,
                                .alpha = o->alpha,
                                .targets = o->targets,
+                               .whole = whole,
                                .init = o->init,
                                .data = job->train,
                                .seed = job->session->common.seed,
-                               .base = job->options->init,
+                               .base = replaces ? NULL : job->options->init,
                                .window = cli_train_window(job)};
-    return bo_model_adapt(job->session->context, job->model, &desc);
+    const bo_status status = bo_model_adapt(job->session->context, job->model, &desc);
+    bo_free(whole);
+    return status;
 }
 
 /* Adapters do not change the task of a model: the base has no weights for the head of another task. */
@@ -99,4 +214,4 @@ static bool open_model(cli_train_job *job)
 }
 
 const cli_train_weights cli_train_adapters = {
-    .file = "adapter_model.safetensors", .open_init = open_init, .open_model = open_model};
+    .file = "adapter_model.safetensors", .open_init = open_init, .open_model = open_model, .write_files = write_files};

@@ -31,6 +31,7 @@ const cli_option *cli_train_attention_given(const cli_train_options *o, const ch
 {
     const cli_option *row = cli_train_given(cli_train_kind_rows, &o->attention, except);
     if (!row) row = cli_train_given(cli_attention_layer_rows, &o->attention, except);
+    if (!row) row = cli_train_given(cli_train_whiten_rows, &o->attention, except);
     return row ? row : cli_train_given(cli_train_attention_rows, o, except);
 }
 
@@ -101,6 +102,8 @@ static int check_attention(const cli_train_options *o, const cli_train_kind *kin
     const cli_attention_options attention = cli_train_attention(o, kind);
     const char *given = attention_option(o);
     if (cli_train_other_mixer(o)) return CLI_DONE;
+    if (o->attention.whiten && kind != &cli_train_language)
+        return cli_wrong_use("train", "--whiten needs a language model; leave it out with --task");
     if (!o->init || CLI_GIVEN(&o->attention, kind)) return cli_attention_check_layer(&attention);
     if (!given) return CLI_DONE;
     return cli_wrong_use("train", "--%s needs --attention KIND; without it, the attention of --init is used unchanged",

@@ -19,11 +19,15 @@ static const char **data_paths(const cli_train_job *job, size_t *count)
     return paths;
 }
 
-/* The tokenizer is trained on the data if --vocab is above 256; a resumed run loads the tokenizer of its folder. */
+/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its folder, or of the
+ * base of its adapters: their folder does not have the file of special tokens. */
 static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;
     bo_context *context = job->session->context;
+    char base[CLI_TRAIN_FILES];
+    if (job->resumed && o->lora.rank && o->init)
+        return cli_train_ok(job, bo_tokenizer_load(context, cli_train_base(job, base), &job->tokenizer));
     if (job->resumed) return cli_train_ok(job, bo_tokenizer_load(context, o->out, &job->tokenizer));
     if (o->tokenizer) return cli_train_ok(job, bo_tokenizer_load(context, o->tokenizer, &job->tokenizer));
     if (o->init && !cli_is_no_network(job->session, o->init)) return false;
@@ -33,13 +37,26 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }
 
+/* Models of other tasks have one attention in all layers. */
+static bool fits_layers(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    if (job->kind == &cli_train_language || !bo_model_describe(job->init)->kept_layers) return true;
+    if (CLI_GIVEN(&o->attention, kind) || cli_train_other_mixer(o)) return true;
+    cli_fail(job->session,
+             "--init: the layers of %s have two kinds of attention, which is possible for language models only; give "
+             "--attention KIND for all layers",
+             o->init);
+    return false;
+}
+
 /* A resumed run loads its weights from its checkpoint: the folder of --init need not exist any more. */
 static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;
     if (!job->options->init) return true;
     return cli_train_ok(job, bo_model_load(job->session->context, from, &job->init)) &&
-           job->kind->accepts(job, job->init);
+           job->kind->accepts(job, job->init) && fits_layers(job);
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -133,18 +150,31 @@ static void set_choices(const cli_train_options *o, bo_model_desc *d)
 }
 
 /* The seed of the frequencies stays 0 here: the model derives it from its own. */
-static void set_attention(const cli_train_job *job, bo_model_desc *d)
+void cli_train_set_attention(const cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_options *o = job->options;
     const cli_attention_options attention = cli_train_attention(o, job->kind);
-    const bool named = CLI_GIVEN(&o->attention, kind);
-    if (d->mixer != BO_MIXER_ATTENTION) return;
-    if (job->init && bo_model_describe(job->init)->mixer == d->mixer && !named) return;
     d->attention = cli_attention_numbered(&attention, 0);
     if (CLI_GIVEN(o, gate)) d->attention.gate = o->gate;
+    if (attention.whiten && !d->attention.rank) /* hybrid has an M only with a rank */
+        d->attention.rank = d->head_dim ? d->head_dim : d->width / (d->heads ? d->heads : 1);
     d->sigma = o->sigma;
     d->gate_first = o->gate_first;
     d->gate_last = o->gate_last;
+}
+
+/* --attention names the attention of all layers, also of those that kept another one in --init. Models of other tasks do not
+ * record the attention that they were linearized from. */
+static void set_attention(const cli_train_job *job, bo_model_desc *d)
+{
+    const bool named = CLI_GIVEN(&job->options->attention, kind);
+    if (named || d->mixer != BO_MIXER_ATTENTION || job->kind != &cli_train_language) {
+        d->kept_attention = (bo_attention_desc){0};
+        d->kept_layers = NULL;
+    }
+    if (d->mixer != BO_MIXER_ATTENTION) return;
+    if (job->init && bo_model_describe(job->init)->mixer == d->mixer && !named) return;
+    cli_train_set_attention(job, d);
 }
 
 static bool same_tokenizer(const cli_train_job *job)

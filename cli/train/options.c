@@ -148,6 +148,15 @@ const cli_option cli_train_kind_rows[] = {
     END_OF_OPTIONS,
 };
 
+/* After cli_attention_layer_rows. */
+const cli_option cli_train_whiten_rows[] = {
+    FLAG("whiten", cli_attention_options, whiten,
+         "start with the M that whitens the queries and keys that the model has on the training text before the first "
+         "step; for language models",
+         .traits = BO_TRAIT_MATRIX),
+    END_OF_OPTIONS,
+};
+
 const cli_option cli_train_attention_rows[] = {
     CHOICE("gate", "KIND", cli_train_options, gate, bo_gate_name, "gate of the state", .otherwise = "by --attention"),
     REAL("gate-first", "X", cli_train_options, gate_first, "initial gate of the first head: sigmoid(X)", .low = -30,
@@ -238,6 +247,7 @@ const cli_usage cli_train_usage = {
                {cli_train_shape_rows, 0},
                {cli_train_kind_rows, offsetof(cli_train_options, attention)},
                {cli_attention_layer_rows, offsetof(cli_train_options, attention)},
+               {cli_train_whiten_rows, offsetof(cli_train_options, attention)},
                {cli_train_attention_rows, 0},
                {cli_train_network_rows, offsetof(cli_train_options, network)},
                {cli_network_column_rows, offsetof(cli_train_options, network.data)},

@@ -31,7 +31,8 @@ void cli_train_say_model(const cli_train_job *job)
         snprintf(trained, sizeof trained, " (%s trained)", cli_count((size_t)job->plan.trained).s);
     cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %zu head%s, context %s; %s %s",
             cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
-            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_mixer_title(d), cli_mixer_words(d, mixer));
+            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_mixer_title(d),
+            cli_mixer_words(job->model, mixer));
 }
 
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])
@@ -39,7 +40,7 @@ void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])
     const bo_model_desc *d = bo_model_describe(model);
     char mixer[CLI_MIXER_WORDS];
     snprintf(out, CLI_TRAIN_TITLE, "%zu layers, width %zu, context %zu; %s %s", d->layers, d->width, d->context,
-             cli_mixer_title(d), cli_mixer_words(d, mixer));
+             cli_mixer_title(d), cli_mixer_words(model, mixer));
 }
 
 /* Assumes half the GEMM rate, because no step has been measured yet. */

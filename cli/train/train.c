@@ -81,6 +81,7 @@ void cli_train_describe_run(cli_train_job *job)
         .activations = o->activations,
         .documents = o->documents,
         .stateful = o->stateful,
+        .whiten = o->attention.whiten,
         .state_windows = o->state_windows,
         .freeze = o->freeze,
         .seed = job->session->common.seed,
@@ -168,6 +169,7 @@ static int run(cli_train_job *job)
     if (!cli_train_plan(job)) return CLI_FAILED;
     bo_status status = bo_trainer_create(session->context, &job->desc, &job->trainer);
     if (status != BO_OK) return failed(job, status);
+    if (job->weights->write_files && !job->weights->write_files(job)) return CLI_FAILED;
     if (first && !job->resumed && !cli_train_keep(session, job->words)) return CLI_FAILED;
     session->progress.only = "training";
     cli_signals_saving(); /* before, there was nothing to save */

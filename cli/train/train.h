@@ -93,7 +93,8 @@ typedef struct cli_train_options {
 extern const cli_option cli_train_text_rows[], cli_train_shape_rows[], cli_train_attention_rows[],
     cli_train_learning_rows[];
 /* Rows of its attention (in addition to cli_attention_layer_rows) and of its other structs. */
-extern const cli_option cli_train_kind_rows[], cli_train_texts_rows[], cli_train_lora_rows[], cli_train_network_rows[];
+extern const cli_option cli_train_kind_rows[], cli_train_whiten_rows[], cli_train_texts_rows[], cli_train_lora_rows[],
+    cli_train_network_rows[];
 
 typedef struct cli_train_words {
     cli_train_options options;
@@ -115,7 +116,7 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words);
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
 typedef struct cli_train_job cli_train_job;
-enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 320 };
+enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 400, CLI_TRAIN_FILES = 4096 };
 
 /* All members are required unless marked optional. A kind with `solve` has no run, and so no messages about one. Functions
  * that return bool return false after an error message; functions that return int return CLI_DONE, or another exit status
@@ -184,6 +185,8 @@ typedef struct cli_train_weights {
     /* Opens the model of --init, before the data, and the model that is trained, after the data. */
     bool (*open_init)(cli_train_job *job);
     bool (*open_model)(cli_train_job *job);
+    /* Writes the files that the weights need into the folder of the run, which exists. NULL: there are none. */
+    bool (*write_files)(cli_train_job *job);
 } cli_train_weights;
 extern const cli_train_weights cli_train_new_model; /* model.c */
 extern const cli_train_weights cli_train_adapters;  /* adapters.c */
@@ -225,8 +228,14 @@ cli_attention_options cli_train_attention(const cli_train_options *options, cons
 bool cli_train_other_mixer(const cli_train_options *options);
 bool cli_train_open_model(cli_train_job *job); /* an `open`: tokenizer, --init, data and model */
 bool cli_train_open_text(cli_train_job *job);  /* the same without the model */
+/* Sets the attention of the options, and the initial values of its parameters. The sizes must be set. */
+void cli_train_set_attention(const cli_train_job *job, bo_model_desc *desc);
 /* The preset or the model of --init, changed by the options. The tokenizer must be open. */
 bo_model_desc cli_train_describe_model(const cli_train_job *job);
+/* True if --attention replaces the attention of a model that adapters are added to (adapters.c). */
+bool cli_train_replaces(const cli_train_options *options);
+/* The folder of the model that has the adapters' frozen weights, and its tokenizer with its special tokens. */
+const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 /* Returns the tokens per training sequence of adapters; 0: no adapters, and the context of the model (adapters.c). */
 size_t cli_train_window(const cli_train_job *job);
 
@@ -236,7 +245,6 @@ void cli_train_say_model(const cli_train_job *job);
 void cli_train_say_memory(const cli_train_job *job);
 double cli_train_expected_seconds(const cli_train_job *job);          /* for all steps */
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
-enum { CLI_TRAIN_FILES = 4096 };
 /* The first data file, and the number of further files. */
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE]);

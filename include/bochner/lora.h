@@ -94,6 +94,16 @@ BO_API bo_status bo_model_unmerge(bo_context *context, bo_model *model);
  */
 BO_API bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out);
 
+/** Names the base of the adapters of a model, which their files name. The caller answers for its weights: loading the
+ * adapters compares them with those that were adapted.
+ *
+ * @param context        the context
+ * @param[in,out] model  a model with adapters
+ * @param base           folder or file of the base, which exists; stored as an absolute path
+ * @return BO_OK; BO_INVALID if the model has no adapters or the base is not a model
+ */
+BO_API bo_status bo_model_set_base(bo_context *context, bo_model *model, const char *base);
+
 /** Loads the base from the folder of a merged model, bit for bit.
  *
  * @param context    the context

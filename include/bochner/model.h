@@ -726,6 +726,16 @@ typedef struct bo_replacement_desc {
 BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                             bo_model **out);
 
+/** Lists the parameters of a model that its original, the model with kept_attention in all layers, does not have, as
+ * bo_lora_desc.whole: "g_proj,m". Adapters of a model with another attention train these in full.
+ *
+ * @param context   the context
+ * @param model     a language model with kept_attention
+ * @param[out] out  the list, "" if there are none; release it with bo_free()
+ * @return BO_OK; BO_INVALID if the model has no second attention
+ */
+BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
+
 /** Measures how well attention imitates its teacher, layer by layer: see BO_IMITATION_ATTENTION.
  *
  * @param context         the context

@@ -120,6 +120,9 @@ typedef struct bo_trainer_desc {
     /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
      * which it ended. */
     bool stateful;
+    /** Language models: the matrices M of DARK, and of HYBRID with a rank, start as the whitening of the queries and keys
+     * that the model has on about 4096 tokens of the training text before the first step (bo_attention_whiten()). */
+    bool whiten;
     /** Language models with kept_attention: what they learn from their teacher. ATTENTION trains only the parameters that
      * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they
      * adapt. */

@@ -14,6 +14,7 @@
 #include "../base/base.h"
 #include "../base/trace.h"
 #include "../model/capture.h"
+#include "../model/whiten.h"
 #include "../nn/nn.h"
 
 enum { TOKENS = 4096, MOST_WINDOW = 1024 };
@@ -31,33 +32,13 @@ static void close_sample(sample *s)
     for (size_t i = 0; i < BO_CAPTURE_ARRAYS; i++) bo_free(s->arrays[i]);
 }
 
-static bo_status read_tokens(bo_context *context, const sample *s, const bo_corpus *corpus, int32_t *ids)
-{
-    const uint64_t windows = bo_corpus_tokens(corpus) / s->window;
-    for (size_t i = 0; i < s->sequences; i++) /* evenly spread over the text */
-        BO_TRY(bo_corpus_read(context, corpus, windows * i / s->sequences * s->window, s->window,
-                              ids + i * s->window));
-    return BO_OK;
-}
-
 static bo_status open_sample(bo_context *context, const bo_model *source, const bo_corpus *corpus, uint64_t tokens,
                              sample *s)
 {
-    const bo_model_desc *d = bo_model_describe(source);
-    const uint64_t all = bo_corpus_tokens(corpus);
-    s->window = bo_min(d->context, MOST_WINDOW);
-    if (all < s->window)
-        return bo_fail(context, BO_INVALID, "calibration: the text has %llu tokens, expected at least %zu, one window",
-                       (unsigned long long)all, s->window);
-    s->sequences = bo_max((size_t)bo_min(tokens ? tokens : TOKENS, all) / s->window, 1);
-    const bo_capture_desc desc = {
-        .tokens = s->window, .sequences = s->sequences, .parts = BO_CAPTURE_PART_ATTENTION};
-    BO_TRY(bo_capture_create(context, source, &desc, &s->capture));
-    int32_t *ids = bo_alloc(context, s->sequences * s->window, sizeof *ids, "tokens of a calibration");
-    bo_status status = ids ? read_tokens(context, s, corpus, ids) : BO_MEMORY;
-    if (status == BO_OK) status = bo_capture_run(context, s->capture, ids);
-    bo_free(ids);
-    return status;
+    s->window = bo_min(bo_model_describe(source)->context, MOST_WINDOW);
+    BO_TRY(bo_capture_text(context, source, corpus, s->window, tokens ? tokens : TOKENS, "calibration", &s->capture));
+    s->sequences = bo_capture_sequences(s->capture);
+    return BO_OK;
 }
 
 static bo_status read_layer(bo_context *context, sample *s, size_t layer)
@@ -74,8 +55,7 @@ static bo_status read_layer(bo_context *context, sample *s, size_t layer)
 
 static bo_attention_shape shape_of(const sample *s)
 {
-    return (bo_attention_shape){
-        .sequences = s->sequences, .tokens = s->window, .layout = BO_LAYOUT_TOKENS_FIRST};
+    return (bo_attention_shape){.sequences = s->sequences, .tokens = s->window, .layout = BO_LAYOUT_TOKENS_FIRST};
 }
 
 /* ---- the family of parameters of a layer ------------------------------------------------------------------------- */
@@ -211,8 +191,7 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
     static const double shrinking[] = {1, 0.7, 0.5, 0.35, 0.25}, sigmas[] = {1, 0.5, 1.5, 2, 3, 4, 6};
     const bool sigma = bo_attention_has(f->desc, BO_TRAIT_SIGMA);
     const double *factors = sigma ? sigmas : shrinking;
-    const size_t count =
-        !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
+    const size_t count = !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
     const int bases = bo_attention_has(f->desc, BO_TRAIT_MATRIX) ? 2 : 1;
     for (int b = 0; b < bases; b++)
         for (size_t i = 0; i < count; i++) BO_TRY(try(context, s, f, b == 1, factors[i], b == 0 && i == 0, fits));
@@ -395,35 +374,10 @@ bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_mod
 
 /* ---- whitening --------------------------------------------------------------------------------------------------- */
 
-static bo_status whiten_layer(bo_context *context, bo_model *model, size_t layer, double amount, sample *s)
-{
-    const bo_attention *attention = bo_model_attention(model, layer);
-    const bo_attention_desc *d = bo_attention_describe(attention);
-    const bo_attention_shape shape = shape_of(s);
-    BO_TRY(read_layer(context, s, layer));
-    float *m = bo_alloc(context, d->key_heads * d->rank * d->dim, sizeof *m, "a matrix M");
-    if (!m) return BO_MEMORY;
-    bo_status status = bo_attention_whiten(context, attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
-                                           s->arrays[BO_CAPTURE_ARRAY_K], amount, m);
-    if (status == BO_OK) status = bo_model_set_weight(context, model, weight_name(layer, "m").text, m);
-    bo_free(m);
-    return status;
-}
-
 bo_status bo_model_whiten(bo_context *context, bo_model *model, const bo_corpus *corpus, uint64_t tokens, double amount)
 {
     BO_REQUIRE(context, model, corpus);
     BO_TRY(check_shapes(context, model, model));
-    const size_t layers = bo_model_describe(model)->layers;
-    size_t found = 0;
-    sample s = {0};
-    bo_status status = open_sample(context, model, corpus, tokens, &s);
-    for (size_t i = 0; i < layers && status == BO_OK; i++) {
-        if (!bo_attention_has(bo_attention_describe(bo_model_attention(model, i)), BO_TRAIT_MATRIX)) continue;
-        status = whiten_layer(context, model, i, amount, &s);
-        found++;
-    }
-    close_sample(&s);
-    if (status != BO_OK || found) return status;
-    return bo_fail(context, BO_INVALID, "whiten: no layer of the model has a matrix M; expected dark attention");
+    const size_t window = bo_min(bo_model_describe(model)->context, MOST_WINDOW);
+    return bo_model_whiten_windows(context, model, corpus, window, tokens ? tokens : TOKENS, amount);
 }

@@ -28,21 +28,29 @@ static const char *usual_whole(bo_model_task task)
     return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
 }
 
+/* Makes the path absolute, so that the adapter can be loaded from any folder. */
+static bo_status name_base(bo_context *context, const char *base, bo_adapter *adapter)
+{
+    char *whole = realpath(base, NULL), *name = bo_strdup(context, whole ? whole : base);
+    free(whole);
+    if (!name) return BO_MEMORY;
+    bo_free(adapter->base);
+    adapter->base = name;
+    return BO_OK;
+}
+
 static bo_status create(bo_context *context, const bo_model *model, const bo_lora_desc *desc, bool any_rank,
                         bo_adapter **out)
 {
     bo_adapter *adapter = *out = bo_alloc(context, 1, sizeof *adapter, "an adapter");
     if (!adapter) return BO_MEMORY;
-    /* absolute, so that the adapter can be loaded from any folder */
-    char *whole = desc->base ? realpath(desc->base, NULL) : NULL;
-    const char *base = whole ? whole : desc->base, *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
+    const char *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
     adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init, .any_rank = any_rank};
     adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
     adapter->lora.targets = bo_strdup(context, desc->targets ? desc->targets : "all");
     adapter->lora.whole = bo_strdup(context, layers);
-    if (base) adapter->base = bo_strdup(context, base);
-    free(whole);
-    return adapter->lora.targets && adapter->lora.whole && (adapter->base || !base) ? BO_OK : BO_MEMORY;
+    if (!adapter->lora.targets || !adapter->lora.whole) return BO_MEMORY;
+    return desc->base ? name_base(context, desc->base, adapter) : BO_OK;
 }
 
 static bo_status check_storage(bo_context *context, const bo_model *model)
@@ -53,14 +61,18 @@ static bo_status check_storage(bo_context *context, const bo_model *model)
                    bo_storage_name(storage));
 }
 
+static bo_status check_base(bo_context *context, const char *base)
+{
+    if (bo_model_is_whole(context, base)) return BO_OK;
+    return bo_fail(context, BO_INVALID, "lora: the base %s is not a model; if it is an adapter, merge it first", base);
+}
+
 static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_lora_desc", desc->reserved));
     if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model already has adapters");
     BO_TRY(check_storage(context, model));
-    if (desc->base && !bo_model_is_whole(context, desc->base))
-        return bo_fail(context, BO_INVALID, "lora: the base %s is not a model; if it is an adapter, merge it first",
-                       desc->base);
+    if (desc->base) BO_TRY(check_base(context, desc->base));
     if (desc->rank < 1) return bo_fail(context, BO_INVALID, "lora: expected a rank of at least 1, found 0");
     if (!(desc->alpha >= 0 && isfinite(desc->alpha)))
         return bo_fail(context, BO_INVALID, "lora: expected an alpha of at least 0, found %g", desc->alpha);
@@ -235,6 +247,14 @@ bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_l
     bo_weights_destroy(weights);
     bo_adapter_destroy(adapter);
     return status;
+}
+
+bo_status bo_model_set_base(bo_context *context, bo_model *model, const char *base)
+{
+    BO_REQUIRE(context, model, base);
+    if (!model->adapter) return bo_fail(context, BO_INVALID, "lora: the model has no adapters whose base is named");
+    BO_TRY(check_base(context, base));
+    return name_base(context, base, model->adapter);
 }
 
 bo_status bo_model_merge(bo_context *context, bo_model *model)

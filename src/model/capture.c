@@ -86,6 +86,42 @@ bo_status bo_capture_run(bo_context *context, bo_capture *capture, const int32_t
     return BO_OK;
 }
 
+static bo_status run_text(bo_context *context, bo_capture *capture, const bo_corpus *corpus)
+{
+    const size_t window = capture->desc.tokens, sequences = capture->desc.sequences;
+    const uint64_t windows = bo_corpus_tokens(corpus) / window;
+    int32_t *ids = bo_alloc(context, sequences * window, sizeof *ids, "tokens of a capture");
+    bo_status status = ids ? BO_OK : BO_MEMORY;
+    for (size_t i = 0; i < sequences && status == BO_OK; i++)
+        status = bo_corpus_read(context, corpus, windows * i / sequences * window, window, ids + i * window);
+    if (status == BO_OK) status = bo_capture_run(context, capture, ids);
+    bo_free(ids);
+    return status;
+}
+
+bo_status bo_capture_text(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t window,
+                          uint64_t tokens, const char *who, bo_capture **out)
+{
+    const uint64_t all = bo_corpus_tokens(corpus), used = tokens < all ? tokens : all;
+    *out = NULL;
+    if (all < window)
+        return bo_fail(context, BO_INVALID, "%s: the text has %llu tokens, expected at least %zu, one window", who,
+                       (unsigned long long)all, window);
+    const bo_capture_desc desc = {
+        .tokens = window, .sequences = used < window ? 1 : (size_t)(used / window), .parts = BO_CAPTURE_PART_ATTENTION};
+    BO_TRY(bo_capture_create(context, model, &desc, out));
+    const bo_status status = run_text(context, *out, corpus);
+    if (status == BO_OK) return BO_OK;
+    bo_capture_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+size_t bo_capture_sequences(const bo_capture *capture)
+{
+    return capture->desc.sequences;
+}
+
 size_t bo_capture_rows(const bo_capture *capture)
 {
     return capture->desc.sequences * capture->desc.tokens;

@@ -11,6 +11,7 @@
  * capacity.c     attentions by length       compose.c    texts by a model     measure.c   cost of decoding
  * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times
  * capture.c      values inside attention    kept.c, replace.c   a second attention
+ * whiten.c       M of DARK from text
  * teacher.c      a teacher in the graph     compare.c    comparison with it */
 #ifndef BO_MODEL_INTERNAL_H
 #define BO_MODEL_INTERNAL_H

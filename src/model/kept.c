@@ -116,8 +116,12 @@ static bool lists(const char *list, const char *name, size_t length)
 
 bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, model, out);
     bo_model *original;
     size_t room = 1, used = 0;
+    if (!bo_model_has_kept(&model->desc))
+        return bo_fail(context, BO_INVALID, "new parameters: the model has no second attention (kept_attention)");
     BO_TRY(build_original(context, model, &original));
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)
         room += strlen(bo_weights_at(model->weights, i)->name) + 1;

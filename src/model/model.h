@@ -62,9 +62,9 @@ typedef char bo_activation_name[48];
  * place i, with its own seed, or NULL if the place has none; weights have memory. */
 struct bo_model {
     bo_model_desc desc;
-    bo_family family; /* that of the folder that the model was loaded from: preferred when it is saved */
-    char **labels;    /* memory of desc.labels; NULL: the task has no labels */
-    char *custom;     /* memory of desc.custom_mlp.name; NULL: no custom MLP */
+    bo_family family;  /* that of the folder that the model was loaded from: preferred when it is saved */
+    char **labels;     /* memory of desc.labels; NULL: the task has no labels */
+    char *custom;      /* memory of desc.custom_mlp.name; NULL: no custom MLP */
     char *kept_layers; /* memory of desc.kept_layers; NULL: no layer keeps kept_attention */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the tokenizer if bo_model_load created it, else NULL */
@@ -164,10 +164,8 @@ bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, s
 bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc);
 /* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */
 void bo_model_drop_adapters(bo_model *model);
-/* For a model with a second attention: freezes the weights that the model with that attention in all layers has too;
- * and lists the layers and parameters that it has not, as bo_lora_desc.whole ("g_proj,m"), freed with bo_free. */
+/* For a model with a second attention: freezes the weights that the model with that attention in all layers has too. */
 bo_status bo_model_freeze_original(bo_context *context, bo_model *model);
-bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
 /* Returns a hash of shapes, attention and tokenizer, to check that a saved state or checkpoint fits the model. */
 uint64_t bo_model_fingerprint(const bo_model *model);
 /* Computes a hash of the values of all weights. It does not depend on the number of threads. It reads all weights. */

@@ -2,6 +2,9 @@
  * text. */
 #include <assert.h>
 #include <math.h>
+#include <string.h>
+#include "../base/trace.h"
+#include "../model/whiten.h"
 #include "models.h"
 #include "states.h"
 
@@ -19,6 +22,7 @@ typedef struct language_task {
     bo_model_graph graph;
     language_batch batch;
     bo_train_states *states; /* NULL: not carried, or not created yet */
+    bool whitened;           /* M was set by this trainer: the gradients of step 0 may be computed more than once */
 } language_task;
 
 static const bo_model *model_of(const bo_train_task *task)
@@ -94,9 +98,22 @@ static bo_status make_states(bo_context *context, language_task *own)
     return own->states ? BO_OK : bo_train_states_create(context, &desc, &own->states);
 }
 
+/* On every rank from the same text, so that all have the same M. A run that was resumed has M in its weights. */
+static bo_status whiten(bo_context *context, language_task *own, uint64_t step)
+{
+    enum { TOKENS = 4096 };
+    const bo_trainer_desc *desc = own->task.desc;
+    if (!desc->whiten || step || own->whitened) return BO_OK;
+    BO_SPAN(context, "train", "whiten");
+    BO_TRY(bo_model_whiten_windows(context, desc->model, desc->train, window_of(desc), TOKENS, 0));
+    own->whitened = true;
+    return BO_OK;
+}
+
 static bo_status prepare(bo_context *context, bo_train_task *task, uint64_t step)
 {
     language_task *own = (language_task *)task;
+    BO_TRY(whiten(context, own, step));
     if (!task->desc->stateful) return bo_train_model_prepare(context, task, step);
     const bo_train_states_desc desc = states_of(task->desc, task->desc->micro_batch);
     BO_TRY(make_states(context, own));
@@ -148,13 +165,30 @@ static bo_status check_imitation(bo_context *context, const bo_trainer_desc *des
         return bo_fail(context, BO_INVALID,
                        "imitate: the model has no second attention (kept_attention), which its teacher has");
     if (desc->stateful || desc->documents)
-        return bo_fail(context, BO_INVALID, "imitate: not possible for a run that is stateful or restarts at documents");
+        return bo_fail(context, BO_INVALID,
+                       "imitate: not possible for a run that is stateful or restarts at documents");
     const bool adapted = model->adapter && !model->adapter->aside;
     if (desc->imitate == BO_IMITATION_ATTENTION && adapted)
         return bo_fail(context, BO_INVALID, "imitate: attention is imitated before adapters are added");
     if (desc->imitate == BO_IMITATION_LOGITS && !adapted)
         return bo_fail(context, BO_INVALID,
                        "imitate: logits are imitated by adapters; without them, the teacher would change too");
+    return BO_OK;
+}
+
+/* M belongs to the weights that adapters leave fixed, unless it is trained in full. */
+static bo_status check_whitening(bo_context *context, const bo_trainer_desc *desc)
+{
+    const bo_model *model = desc->model;
+    BO_TRY(bo_model_whiten_check(context, model));
+    for (size_t i = 0; i < bo_weights_count(model->weights) && model->adapter; i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i);
+        const char *end = strrchr(weight->name, '.');
+        if (!end || strcmp(end, ".m") != 0 || !weight->frozen) continue;
+        return bo_fail(context, BO_INVALID,
+                       "whiten: the adapters leave %s fixed; add m to the layers that are trained in full",
+                       weight->name);
+    }
     return BO_OK;
 }
 
@@ -173,6 +207,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     BO_TRY(bo_train_model_check(context, task));
     BO_TRY(check_states(context, task->desc));
     BO_TRY(check_imitation(context, task->desc));
+    if (task->desc->whiten) BO_TRY(check_whitening(context, task->desc));
     return bo_batches_check(context, &batches);
 }
 
@@ -328,6 +363,7 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
     /* omitted for the default, so that runs of earlier versions can be resumed */
     if (desc->stateful) bo_train_setting_number(text, "state_windows", (double)task->windows);
+    if (desc->whiten) bo_train_setting_number(text, "whiten", 1);
     if (desc->imitate) bo_train_setting_number(text, "imitate", (double)desc->imitate);
     if (desc->imitate == BO_IMITATION_LOGITS) bo_train_setting_number(text, "share", share_of(desc));
     if (desc->imitate == BO_IMITATION_LOGITS && desc->sparsity > 1)

@@ -51,6 +51,9 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
     if ((desc->stateful || desc->state_windows) && (desc->network || desc->texts))
         return bo_fail(context, BO_INVALID, "stateful: expected a language model, found %s",
                        desc->network ? "a network" : "a model of another task");
+    if (desc->whiten && (desc->network || desc->texts))
+        return bo_fail(context, BO_INVALID, "whiten: expected a language model, found %s",
+                       desc->network ? "a network" : "a model of another task");
     const bo_collective *ranks = desc->ranks;
     if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))

@@ -127,10 +127,55 @@ static void trains_on_short_sequences(void **state)
     bo_model_destroy(model);
 }
 
+/* The parameters of a new attention move too, all other weights of the base stay; the base is named after it is
+ * written. */
+static void moves_a_new_attention(void **state)
+{
+    runs *r = *state;
+    bo_model *softmax = runs_model(r, "softmax"), *model, *before, *loaded;
+    bo_replacement_desc replacement = {.kept_layers = "0", .gate_first = 2, .gate_last = 2, .seed = 5};
+    char *whole = NULL, base[160];
+    shake(softmax->weights);
+    bo_attention_preset("dark", &replacement.attention);
+    replacement.attention.gate = BO_GATE_DECAY;
+    replacement.attention.features.features = 16;
+    assert_fails(r->context, BO_INVALID, "no second attention", bo_model_new_parameters(r->context, softmax, &whole));
+    assert_ok(r->context, bo_model_replace_attention(r->context, softmax, &replacement, &model));
+    assert_ok(r->context, bo_model_replace_attention(r->context, softmax, &replacement, &before));
+    assert_ok(r->context, bo_model_new_parameters(r->context, model, &whole));
+    assert_string_equal(whole, "g_proj,m");
+    const bo_lora_desc lora = {.rank = 2, .whole = whole};
+    snprintf(base, sizeof base, "%s", runs_path(r, "run/base"));
+    assert_fails(r->context, BO_INVALID, "no adapters", bo_model_set_base(r->context, model, base));
+    assert_ok(r->context, bo_model_adapt(r->context, model, &lora));
+    assert_fails(r->context, BO_INVALID, "is not a model", bo_model_set_base(r->context, model, base));
+    bo_trainer_desc desc = trainer_of(r, model, "run");
+    bo_trainer *trainer;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_model_save(r->context, before, base));
+    assert_ok(r->context, bo_model_set_base(r->context, model, base));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    size_t moved = 0;
+    for (size_t i = 0; i < bo_weights_count(before->weights); i++) {
+        const bo_weight *old = bo_weights_at(before->weights, i), *now = bo_weights_find(model->weights, old->name);
+        const bool same = memcmp(now->data, old->data, old->rows * old->columns * sizeof(float)) == 0;
+        const bool is_new = strstr(old->name, ".g_proj.") || strstr(old->name, "self_attn.m");
+        if (same == is_new) fail_msg("%s %s", old->name, same ? "stayed" : "moved");
+        moved += !same;
+    }
+    assert_int_equal(moved, 3); /* m, and weight and bias of the gates, of one layer */
+    assert_ok(r->context, bo_model_load_adapted(r->context, runs_path(r, "run"), &loaded));
+    assert_true(runs_same_weights(model, loaded));
+    bo_free(whole);
+    bo_model_destroy(softmax), bo_model_destroy(model), bo_model_destroy(before), bo_model_destroy(loaded);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(moves_adapters_alone, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(moves_a_new_attention, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(trains_on_short_sequences, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(goes_on_to_the_same_bits, runs_setup, runs_teardown),
     };
