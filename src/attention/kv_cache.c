@@ -10,7 +10,7 @@ static size_t panels(size_t slots)
 
 static size_t key_floats(size_t ring, size_t dim)
 {
-    return panels(ring) * BO_PANEL * dim;
+    return bo_padded(panels(ring) * BO_PANEL * dim); /* small panels (BO_SIZE) are not multiples of 16 */
 }
 
 size_t bo_kv_cache_bytes(size_t ring, size_t dim, size_t value_dim)

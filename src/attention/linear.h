@@ -54,9 +54,9 @@ typedef struct bo_closed {
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-/* Work memory of one key head. Invariants: lag + keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
- * exactly if every exponent above is 0 (no gate, features without log scale). With gate FIXED and features without log
- * scale the exponents are the same for every chunk: `settled`. */
+/* Work memory of one key head. Invariants: lag + keys <= chunk; c, b, r are those of the chunk's rows; `weighted` is
+ * false exactly if every exponent above is 0 (no gate, features without log scale). With gate FIXED, no delay and
+ * features without log scale the exponents are the same for every chunk: `settled`. */
 typedef struct bo_linear {
     const bo_attention *attention;
     const bo_kernels *kernels;

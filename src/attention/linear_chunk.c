@@ -130,9 +130,9 @@ static void find_remains(bo_linear *work)
     work->remains[rows] = (float)exp(remaining(work, rows));
 }
 
-/* Returns the running log scale after a row; own: as in bo_linear_token. If keys enter late, with the gates of the tokens after them as weights,
- * they may leave less than float can represent: below -2^30, where exp of a rounding error is no longer finite, the sums
- * are empty. */
+/* Returns the running log scale after a row; own: as in bo_linear_token. If keys enter late, with the gates of the
+ * tokens after them as weights, they may leave less than float can represent: below -2^30, where exp of a rounding
+ * error is no longer finite, the sums are empty. */
 static float follow(const bo_attention *attention, float log_scale, float gate, double own)
 {
     bool late = attention->traits & BO_TRAIT_WINDOW && attention->desc.gate != BO_GATE_NONE;

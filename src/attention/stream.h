@@ -2,8 +2,8 @@
  * the window. Row j of the stream is absorbed with token j. With a delay it is token j - delay of the call; before that
  * come the keys of the initial state, and before those absent rows.
  *
- * Gates are not delayed: token t multiplies the sums by g_t. Key j, which enters with token t = j + delay, must have the
- * weight g_{j+1} … g_t (times its input weight), so that later gates complete the product. */
+ * Gates are not delayed: token t multiplies the sums by g_t. Key j, which enters with token t = j + delay, must have
+ * the weight g_{j+1} … g_t (times its input weight), so that later gates complete the product. */
 #ifndef BO_ATTENTION_STREAM_H
 #define BO_ATTENTION_STREAM_H
 
