@@ -99,9 +99,9 @@ static void add_given(option_text *text, const cli_attention_job *job, const bo_
 {
     const uint64_t seed = job->session->common.seed;
     const bool one_number = bo_attention_has(d, BO_TRAIT_ANY_KERNEL) && !bo_attention_has(d, BO_TRAIT_GAMMA);
-    const double scale = one_number ? d->features.gamma : job->options->scale;
+    const double scale = one_number ? d->features.gamma : job->desc.scale;
     const bool has_scale = bo_attention_has(d, BO_TRAIT_SCALE) && scale > 0;
-    if (job->options->causal) add(text, " --causal");
+    if (job->desc.causal) add(text, " --causal");
     if (has_scale && scale != 1 / sqrt((double)job->desc.dim)) add(text, " --scale %s", cli_exact(scale).s);
     if (seed) add(text, " --seed %" PRIu64, seed);
 }
@@ -136,7 +136,7 @@ static const char *fit_note(const cli_attention_job *job, const bo_attention_adv
     const cli_attention_options none = {.command = "attention"};
     bool fits = false;
     for (size_t i = 0; i < a->map_count; i++) fits |= cli_attention_fits(&none, &a->maps[i].desc);
-    if (!fits || !job->options->causal) return NULL;
+    if (!fits || !job->desc.causal) return NULL;
     return "Maps that are fitted to data were measured with a fit to tokens of the whole input. For the same error use "
            "--calibrate-q and --calibrate-k with such data.";
 }
@@ -207,8 +207,8 @@ int cli_attention_advise(cli_attention_job *job)
 {
     const cli_attention_options *o = job->options;
     bo_attention_advice *advice;
-    job->desc.causal = o->causal;
-    job->desc.scale = o->scale;
+    if (!o->model) job->desc.causal = o->causal; /* those of a model are known */
+    if (!o->model || o->scale > 0) job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
     if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->shape, job->inputs.q,
                                                    job->inputs.k, job->inputs.v, o->target, o->most, &advice)))

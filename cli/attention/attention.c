@@ -137,7 +137,7 @@ static int run(cli_attention_job *job)
     const cli_attention_options *o = job->options;
     cli_session *session = job->session;
     if (o->out && !cli_can_write(session, o->out)) return CLI_FAILED;
-    if (!cli_attention_load(job)) return CLI_FAILED;
+    if (!(o->model ? cli_attention_load_model : cli_attention_load)(job)) return CLI_FAILED;
     if (o->advise) return cli_attention_advise(job);
     if (!prepare(job)) return CLI_FAILED;
     if (!o->plan && (!compute(job) || (o->compare && !compare(job)) || !save(job))) return CLI_FAILED;
@@ -151,9 +151,30 @@ static int run(cli_attention_job *job)
 
 /* ---- the command ---------------------------------------------------------------------------------------- */
 
+/* --model, --data and --layer belong together, and to --advise. */
+static int check_model(const cli_attention_options *o)
+{
+    if (!o->advise)
+        return cli_wrong_use("attention", "--%s is an option of --advise",
+                             o->model        ? "model"
+                             : o->data.count ? "data"
+                                             : "layer");
+    if (!o->model) return cli_wrong_use("attention", "--%s needs --model DIR", o->data.count ? "data" : "layer");
+    for (int i = CLI_Q; i <= CLI_V; i++)
+        if (o->sources[i])
+            return cli_wrong_use("attention", "give --model or --%s, not both",
+                                 cli_attention_option((cli_attention_source)i));
+    if (!o->data.count) return cli_wrong_use("attention", "--model needs a text; give --data FILE");
+    return CLI_DONE;
+}
+
 static int check_files(const cli_attention_options *o)
 {
-    for (int i = CLI_Q; i <= (o->advise ? CLI_K : CLI_V); i++)
+    if (o->model || o->data.count || CLI_GIVEN(o, layer)) {
+        const int status = check_model(o);
+        if (status != CLI_DONE) return status;
+    }
+    for (int i = CLI_Q; !o->model && i <= (o->advise ? CLI_K : CLI_V); i++)
         if (!o->sources[i])
             return cli_wrong_use("attention", "expected --q%s; --%s is missing",
                                  o->advise ? " and --k" : ", --k and --v",
@@ -200,7 +221,9 @@ static int attention(void *options, const cli_common *common, const cli_argument
 
 const cli_usage cli_attention_usage = {
     .command = "attention",
-    .synopsis = "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
+    .synopsis =
+        "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy   or   --advise "
+        "--model DIR --data TEXT [--layer L]",
     .about = "Computes the attention of arrays: softmax attention, linear-time attention with feature maps, and linear "
              "attention with learned memory such as the delta rule. --compare measures error and cost against softmax "
              "attention; --advise recommends a feature map for given queries and keys.",
@@ -208,7 +231,8 @@ const cli_usage cli_attention_usage = {
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
-                "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n",
+                "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n"
+                "  bochner attention --advise --model model --data text.txt\n",
     .groups = {{cli_attention_array_rows, 0},
                {cli_attention_kind_rows, 0},
                {cli_attention_layer_rows, 0},

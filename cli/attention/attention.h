@@ -32,6 +32,9 @@ typedef struct cli_attention_options {
     const char *command;              /* the command, for messages */
     const char *sources[CLI_SOURCES]; /* files or numbers; NULL: not given */
     const char *out;
+    const char *model; /* --advise: a model whose queries, keys and values are used; NULL: arrays */
+    cli_list data;     /* its text */
+    size_t layer;
     unsigned kind, map; /* cli_attention_kind_choice, cli_attention_map_choice */
     bo_gate gate_input;
     bo_draw draw;
@@ -72,8 +75,9 @@ typedef struct cli_attention_job {
     bo_attention_shape shape;
     bo_attention_inputs inputs; /* point into the arrays of this struct */
     cli_attention_sample sample;
-    size_t unfitted; /* the number of first tokens whose outputs do not use the fit */
-    float *own_m;    /* by --whiten; NULL: none */
+    size_t unfitted;    /* the number of first tokens whose outputs do not use the fit */
+    float *own_m;       /* by --whiten; NULL: none */
+    float *own_rows[3]; /* q, k and v of a model; NULL: none */
     bo_attention *attention;
     bo_attention_cost plan;
     float *out;
@@ -119,7 +123,8 @@ void cli_attention_describe(cli_attention_job *job);
 /* ---- arrays ---------------------------------------------------------------------------------------------- */
 
 /* Each returns false after reporting an error with files and shapes. */
-bool cli_attention_load(cli_attention_job *job); /* q, k, v: sets the sizes of desc and shape */
+bool cli_attention_load(cli_attention_job *job);       /* q, k, v: sets the sizes of desc and shape */
+bool cli_attention_load_model(cli_attention_job *job); /* the same, from a layer of a model on a text */
 bool cli_attention_read(cli_attention_job *job, cli_attention_source source); /* reads the array if a file is given */
 bool cli_attention_numbers(cli_attention_job *job, const cli_attention_file *file); /* the array is not empty */
 bool cli_attention_finite(cli_attention_job *job, const cli_attention_file *file);  /* all numbers are finite */

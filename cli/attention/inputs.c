@@ -39,6 +39,7 @@ void cli_attention_close(cli_attention_job *job)
     free(job->sample.own_q);
     free(job->sample.own_k);
     free(job->own_m);
+    for (size_t i = 0; i < CLI_COUNT_OF(job->own_rows); i++) free(job->own_rows[i]);
     free(job->out);
     bo_attention_destroy(job->attention);
 }

@@ -134,9 +134,7 @@ static bool open_text(cli_linearize_job *job)
                                .valid = o->valid,
                                .valid_fraction = o->valid_fraction,
                                .field = o->field,
-                               .separator = o->separator            ? o->separator
-                                            : o->data.count == 0 ? BO_COMPOSE_SEPARATOR
-                                                                 : NULL,
+                               .separator = !o->separator && o->teacher_text ? BO_COMPOSE_SEPARATOR : o->separator,
                                .tokenizer = bo_model_tokenizer(job->teacher)};
     if (!ok(job, cli_corpora_open(job->session->context, &files, &job->train, &job->valid))) return false;
     char held[96] = "";
@@ -146,6 +144,16 @@ static bool open_text(cli_linearize_job *job)
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+static void say_head(cli_linearize_job *job, const bo_head_fit *fit)
+{
+    char predicted[96] = "";
+    if (!isnan(fit->predicted))
+        snprintf(predicted, sizeof predicted, "; predicted error of the features %s",
+                 cli_significant(fit->predicted, 3).s);
+    cli_say(job->session, "Head        layer %zu head %zu: relative squared error %.3f -> %.3f, %sfactor %.2f%s", fit->layer,
+            fit->head, fit->start, fit->error, fit->whitened ? "whitened, " : "", fit->factor, predicted);
+}
 
 static void calibrated(void *user, const bo_head_fit *fits, size_t count)
 {
@@ -158,8 +166,7 @@ static void calibrated(void *user, const bo_head_fit *fits, size_t count)
         error += fits[i].error / (double)count;
         whitened += fits[i].whitened;
         if (job->session->common.verbose)
-            cli_say(job->session, "Head        layer %zu head %zu: error %.3f -> %.3f, %sfactor %.2f", fits[i].layer,
-                    fits[i].head, fits[i].start, fits[i].error, fits[i].whitened ? "whitened, " : "", fits[i].factor);
+            say_head(job, &fits[i]);
     }
     job->heads = count;
     if (!count) return;
@@ -235,6 +242,7 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
                                .transfer_rate = o->transfer_lr,
                                .finetune_rate = o->lr,
                                .share = o->share,
+                               .sparsity = o->sparsity,
                                .rank = o->lora,
                                .alpha = o->lora_alpha,
                                .targets = o->lora_targets,

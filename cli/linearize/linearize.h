@@ -18,7 +18,7 @@ typedef struct cli_linearize_options {
     bo_gate gate;
     double gate_bias;
     const char *keep;
-    size_t lora;
+    size_t lora, sparsity;
     double lora_alpha;
     const char *lora_targets;
     double minutes, transfer_share, transfer_lr, lr, share;

@@ -32,7 +32,8 @@
  * Λ are arrays in bo_attention_inputs. Numbers such as 2103.02143 are papers on arXiv.
  *
  * With a gate g_t in (0, 1] (causal kinds with features), a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
- * input weight 1 - g_j (RFA-Gate) or 1.
+ * input weight 1 - g_j (RFA-Gate) or 1. In HYBRID this holds for the keys before the window; those in the window have no
+ * gate. A gate below e^-1e5 there is 0.
  *
  * Recurrent memories have no denominator and are causal, except RIDGE (S_0 = G_0 = H_0 = 0; β_t = 1 and g_t = 1 by
  * default):
@@ -85,7 +86,8 @@ typedef enum bo_attention_kind {
     BO_ATTENTION_RIDGE = 10   /**< ridge regression of the values on the keys */
 } bo_attention_kind;
 
-/** The gate: how the state decays before a token is added. */
+/** The gate: how the state decays before a token is added. HYBRID adds a key to S when it leaves the window, with the
+ * weight that it would have in S if it had been added immediately. */
 typedef enum bo_gate {
     BO_GATE_NONE = 0,   /**< no gate */
     BO_GATE_CONVEX = 1, /**< S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate; 1 - g_t is at least 1e-30 */
@@ -429,6 +431,8 @@ BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *
  *                              with S and z as in bo_attention_state_get() and the log scale held fixed
  *     SOFTMAX, POWER, HYBRID   then key_heads x held x (dim + value_dim): the gradients of the keys and values in the
  *                              state, oldest first; held is the window, or else the capacity
+ *     HYBRID, gate CONVEX,     then key_heads x held: the gradients of the log gates of these keys, which the state also
+ *     DECAY                    holds
  *     GLA, DELTA               key_heads x dim x value_dim: dL/dS
  *     RIDGE                    key_heads x dim x (value_dim + dim): per head dL/dG (dim x value_dim), then dL/dH
  *

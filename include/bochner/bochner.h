@@ -37,6 +37,7 @@
  * - model.h: models: create, load, save, evaluate, generate
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
+ * - inspect.h: what the heads of a language model compute, and what could replace them
  * - convert.h: conversion of models of other programs
  *
  * Training:
@@ -66,6 +67,7 @@
 #include <bochner/explain.h>
 #include <bochner/features.h>
 #include <bochner/graph.h>
+#include <bochner/inspect.h>
 #include <bochner/json.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>

@@ -58,6 +58,9 @@ typedef struct bo_head_fit {
     double error;         /**< the same with the chosen parameters */
     double factor;        /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
     bool whitened;        /**< M whitens the queries and keys */
+    /** FAVOR, DARK: error of the outputs that the variance formula predicts for this number of independent features,
+     * relative to exact attention with the same kernel; NAN for other kinds. */
+    double predicted;
     uint64_t reserved[4]; /**< zero */
 } bo_head_fit;
 
@@ -100,6 +103,7 @@ typedef struct bo_linearize_desc {
     double transfer_rate;        /**< learning rate of the transfer (default: 5e-3) */
     double finetune_rate;        /**< learning rate of the finetuning (default: 1e-3) */
     double share;          /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
+    size_t sparsity;       /**< finetuning: the loss is computed at every sparsity-th token (default: 4) */
     size_t rank;           /**< rank of the adapters (default: 16) */
     double alpha;          /**< α of the adapters (default: twice the rank) */
     const char *targets;   /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */

@@ -124,6 +124,9 @@ typedef struct bo_trainer_desc {
      * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they
      * adapt. */
     bo_imitation imitate;
+    /** imitate LOGITS: the loss is computed at every sparsity-th token, beginning at another one in each step (default:
+     * 1: at all tokens). The output projection of a small model with a large vocabulary takes most of a step. */
+    size_t sparsity;
     double share; /**< imitate LOGITS: share of the teacher's distribution in the loss, in (0, 1] (default: 0.9) */
     /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which stays
      * as it is (default: the context of the model). */

@@ -1,6 +1,7 @@
 /* circuits: attention of heads on repeated sequences, and whether they copy. */
 #include "circuits.h"
 #include "../../src/math/linalg.h"
+#include <bochner/inspect.h>
 #include <math.h>
 
 enum { SCENES = 4 };
@@ -15,51 +16,37 @@ static void draw_tokens(lab_scene *s, bo_rng *rng)
 
 /* ---- attention patterns ------------------------------------------------------------------------------------------ */
 
-static double to_previous(const double *weights)
-{
-    double sum = 0;
-    for (size_t i = 1; i < TOKENS; i++) sum += weights[i * TOKENS + i - 1];
-    return sum / (TOKENS - 1);
-}
-
-/* Returns the attention to the tokens that followed earlier occurrences of the current token, from the second
- * repetition on. */
-static double to_successors(const double *weights)
-{
-    double sum = 0;
-    for (size_t i = ALPHABET; i < TOKENS; i++)
-        for (size_t back = ALPHABET; back <= i; back += ALPHABET) sum += weights[i * TOKENS + i - back + 1];
-    return sum / (TOKENS - ALPHABET);
-}
-
-static void add_offsets(const double *weights, double *offsets)
-{
-    for (size_t back = 0; back < OFFSETS; back++)
-        for (size_t i = OFFSETS; i < TOKENS; i++)
-            offsets[back] += weights[i * TOKENS + i - back] / ((TOKENS - OFFSETS) * SCENES);
-}
-
 typedef struct looked {
     lab_head_score heads[LAYERS][HEADS];
     double offsets[HEADS][OFFSETS]; /* layer 0 only */
 } looked;
 
-static bo_status look_once(lab_scene *s, looked *out)
+/* Adds the attention by distance of the heads of layer 0. */
+static bool add_offsets(void *user, const bo_inspect_array *array)
 {
-    BO_TRY(lab_stream(s->run, s->model, s->tokens, s->stream));
-    for (size_t layer = 0; layer < LAYERS; layer++) {
-        lab_normalize(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
-        for (size_t h = 0; h < HEADS; h++) {
-            lab_head head;
-            BO_TRY(lab_head_read(s->context, s->model, layer, h, &head));
-            const bo_status status = lab_head_attention(s->context, &head, TOKENS, s->x, s->weights);
-            lab_head_free(&head);
-            BO_TRY(status);
-            out->heads[layer][h].previous += to_previous(s->weights) / SCENES;
-            out->heads[layer][h].induction += to_successors(s->weights) / SCENES;
-            if (layer == 0) add_offsets(s->weights, out->offsets[h]);
-        }
+    looked *out = user;
+    if (array->kind != BO_INSPECT_ARRAY_PATTERN || array->layer != 0) return true;
+    for (size_t h = 0; h < HEADS; h++)
+        for (size_t back = 0; back < OFFSETS; back++)
+            for (size_t i = OFFSETS; i < TOKENS; i++)
+                out->offsets[h][back] +=
+                    (double)array->values[(h * TOKENS + i) * TOKENS + i - back] / ((TOKENS - OFFSETS) * SCENES);
+    return true;
+}
+
+/* Attention to the previous token, and to the tokens that followed earlier occurrences of the current one. */
+static bo_status look_once(const lab_scene *s, looked *out)
+{
+    const bo_inspect_desc desc = {
+        .parts = BO_INSPECT_PART_BEHAVIOR, .tokens = TOKENS, .receive = add_offsets, .user = out};
+    bo_inspection *report;
+    BO_TRY(bo_inspect(s->context, s->model, s->tokens, TOKENS, &desc, &report));
+    for (size_t i = 0; i < LAYERS * HEADS; i++) {
+        const bo_head_report *head = bo_inspection_head(report, i / HEADS, i % HEADS);
+        out->heads[i / HEADS][i % HEADS].previous += head->previous / SCENES;
+        out->heads[i / HEADS][i % HEADS].induction += head->induction / SCENES;
     }
+    bo_inspection_destroy(report);
     return BO_OK;
 }
 
@@ -101,21 +88,29 @@ static bo_status copying(lab_scene *s, const lab_head *head, const double *embed
 
 /* ---- singular values --------------------------------------------------------------------------------------------- */
 
-static bo_status add_spectrum(lab_scene *s, lab_circuit_scores *out)
+static void add_spectrum(const bo_circuit *circuit, lab_circuit_scores *out)
 {
     const double share = 1.0 / (2 * LAYERS * HEADS);
-    double sum = 0, squares = 0;
-    BO_TRY(bo_svd(s->context, WIDTH, WIDTH, s->circuit, s->u, s->values, s->vt));
-    for (size_t i = 0; i < DIM; i++) {
-        sum += s->values[i];
-        squares += s->values[i] * s->values[i];
-        out->spectrum[i] += share * s->values[i] / s->values[0];
+    for (size_t i = 0; i < DIM; i++) out->spectrum[i] += share * circuit->singular[i] / circuit->singular[0];
+    out->effective_rank += share * circuit->effective;
+}
+
+static bo_status look_at_spectra(const lab_scene *s, lab_circuit_scores *out)
+{
+    const bo_inspect_desc desc = {.parts = BO_INSPECT_PART_CIRCUITS};
+    bo_inspection *report;
+    BO_TRY(bo_inspect(s->context, s->model, NULL, 0, &desc, &report));
+    for (size_t i = 0; i < LAYERS * HEADS; i++) {
+        const bo_head_report *head = bo_inspection_head(report, i / HEADS, i % HEADS);
+        add_spectrum(&head->ov, out);
+        add_spectrum(&head->qk, out);
     }
-    out->effective_rank += share * sum * sum / squares;
+    bo_inspection_destroy(report);
     return BO_OK;
 }
 
-static bo_status look_at_weights(lab_scene *s, looked *l, lab_circuit_scores *out)
+/* The copying of a head is that of the tokens in use, not of the whole vocabulary. */
+static bo_status look_at_weights(lab_scene *s, looked *l)
 {
     double embedding[ALPHABET * WIDTH], output[ALPHABET * WIDTH];
     BO_TRY(token_rows(s, "model.embed_tokens.weight", NULL, embedding));
@@ -123,11 +118,7 @@ static bo_status look_at_weights(lab_scene *s, looked *l, lab_circuit_scores *ou
     for (size_t i = 0; i < LAYERS * HEADS; i++) {
         lab_head head;
         BO_TRY(lab_head_read(s->context, s->model, i / HEADS, i % HEADS, &head));
-        bo_status status = copying(s, &head, embedding, output, &l->heads[i / HEADS][i % HEADS].copying);
-        if (status == BO_OK) status = lab_head_ov(s->context, &head, s->circuit);
-        if (status == BO_OK) status = add_spectrum(s, out);
-        if (status == BO_OK) status = lab_head_qk(s->context, &head, s->circuit);
-        if (status == BO_OK) status = add_spectrum(s, out);
+        const bo_status status = copying(s, &head, embedding, output, &l->heads[i / HEADS][i % HEADS].copying);
         lab_head_free(&head);
         BO_TRY(status);
     }
@@ -163,7 +154,8 @@ bo_status lab_circuits_score(lab_scene *s, lab_circuit_scores *out)
         draw_tokens(s, &rng);
         BO_TRY(look_once(s, &l));
     }
-    BO_TRY(look_at_weights(s, &l, out));
+    BO_TRY(look_at_spectra(s, out));
+    BO_TRY(look_at_weights(s, &l));
     sort(&l, out);
     return BO_OK;
 }

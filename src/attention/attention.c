@@ -113,7 +113,7 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     const bool memory = attention->engine->memory;
     double rows = (double)(memory ? d->dim : attention->count);
     double sums = memory ? (double)attention->engine->memory(attention) : rows * ((double)d->value_dim + 1);
-    double kept = ((double)attention->held + 128) * (double)(d->dim + d->value_dim);
+    double kept = ((double)attention->held + 128) * (double)(d->dim + d->value_dim + 1);
     if ((double)d->key_heads * (sums + kept) * sizeof(float) > 0x1p60)
         return bo_fail(context, BO_INVALID,
                        "attention: a state of %zu features, %zu values and %zu kept keys is too large",
@@ -126,6 +126,8 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (memory) attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
     if (attention->held) attention->kept_bytes = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim);
+    if (attention->count && bo_gate_width(d)) attention->gates_held = attention->held;
+    attention->kept_bytes += bo_padded(attention->gates_held) * sizeof(float);
     return BO_OK;
 }
 

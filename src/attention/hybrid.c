@@ -37,17 +37,18 @@ static bo_hybrid_part window_part(const bo_softmax_tile *tile, size_t row, const
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Keys and values of the initial state that may leave the window during a call, or their gradients; at most one per
- * token of the call. */
+/* Keys and values of the initial state that may leave the window during a call, at most one per token of the call, and
+ * the log gates of all keys in the state; or their gradients. */
 typedef struct early_rows {
-    float *k, *v;
+    float *k, *v, *gate;
 } early_rows;
 
 static early_rows carve_early(const bo_attention *attention, size_t tokens, bo_carver *carver)
 {
     size_t rows = bo_min(attention->held, tokens);
     return (early_rows){bo_carve_floats(carver, rows * attention->desc.dim),
-                        bo_carve_floats(carver, rows * attention->desc.value_dim)};
+                        bo_carve_floats(carver, rows * attention->desc.value_dim),
+                        bo_carve_floats(carver, attention->gates_held)};
 }
 
 /* Work memory of the forward pass for one chunk. */
@@ -55,6 +56,7 @@ typedef struct chunk_work {
     bo_linear linear;
     float *n, *denominator, *top; /* results from the sums and the chunk's keys */
     float *k, *v;                 /* buffers of the stream */
+    double *entry;
     early_rows early;
     void *window; /* scratch memory of bo_exact */
 } chunk_work;
@@ -69,9 +71,16 @@ static chunk_work carve(const bo_attention *attention, const bo_attention_inputs
     work.top = bo_carve_floats(carver, chunk);
     work.k = bo_carve_floats(carver, chunk * dim);
     work.v = bo_carve_floats(carver, chunk * value_dim);
+    work.entry = bo_carve(carver, chunk, sizeof(double));
     work.early = carve_early(attention, longest, carver);
     work.window = bo_carve(carver, bo_exact_bytes(attention, longest, chunk, false), 1);
     return work;
+}
+
+/* Returns the size of `pending` of bo_linear_reverse. */
+static size_t pending_of(const bo_attention *attention, size_t tokens, size_t chunk)
+{
+    return attention->desc.gate != BO_GATE_NONE ? bo_min(attention->held, tokens) + chunk : 0;
 }
 
 static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *out)
@@ -81,6 +90,7 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     carve(attention, NULL, 0, longest_keys, out->chunk, &forward);
     carve_early(attention, longest_keys, &backward);
     carve_early(attention, longest_keys, &backward);
+    bo_carve(&backward, pending_of(attention, longest_keys, out->chunk), sizeof(double));
     out->query_tile = BO_SOFTMAX_TILE;
     out->key_tile = BO_PANEL;
     out->forward_bytes = forward.bytes;
@@ -100,6 +110,11 @@ static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
     stream.early = keys->old - first;
     stream.early_k = early.k;
     stream.early_v = early.v;
+    if (stream.early && call->attention->gates_held) {
+        bo_kept_gates_read(call->attention, call->initial[keys->sequence], keys->key_head, first, stream.early,
+                           early.gate);
+        stream.early_gate = early.gate;
+    }
     size_t leave = bo_min(stream.early, call->sequences[keys->sequence].keys);
     if (leave) bo_kv_cache_read(call->kernels, &keys->kept, first, leave, early.k, early.v);
     return stream;
@@ -144,8 +159,7 @@ static void ask(task *t, size_t first, size_t rows, const bo_key_rows *keys)
         bo_rows q = bo_exact_rows(&t->window, call->in->q, dim, head, first);
         bo_linear_map_queries(linear, rows, q.at, q.stride);
         bo_exact_note(call, bo_log_scales_fit(rows, linear->lq));
-        bo_linear_queries(linear, rows, keys->lag, keys->v, keys->ldv, t->work.n, value_dim, t->work.denominator,
-                          t->work.top);
+        bo_linear_queries(linear, rows, keys->v, keys->ldv, t->work.n, value_dim, t->work.denominator, t->work.top);
         for (size_t at = first, end; at < first + rows; at = end) {
             end = bo_softmax_tile_end(t->window.keys.old, at, first + rows);
             bo_exact_fill(&t->window, head, at, end);
@@ -181,15 +195,17 @@ static bool forward_chunk(task *t, size_t first, size_t rows)
     const bo_call *call = t->window.call;
     bo_key_rows keys = {.lag = 0};
     if (t->window.keys.count) {
-        keys = bo_stream_take(call->attention, &t->leaving, first, rows, t->work.k, t->work.v);
+        keys = bo_stream_take(call->attention, &t->leaving, first, rows, t->work.k, t->work.v, t->work.entry);
         bo_exact_load(&t->window, first + rows);
     }
     if (!call->shape->no_queries) bo_exact_note(call, finite_queries(&t->window, first, rows));
     if (atomic_load(call->not_finite)) return false;
-    if (keys.keys) bo_linear_keys(&t->work.linear, keys.keys, keys.k, keys.ldk, NULL, 0);
-    bo_exact_note(call, bo_log_scales_fit(keys.keys, t->work.linear.lk));
+    bo_linear *linear = &t->work.linear;
+    if (keys.keys) bo_linear_map(linear, BO_OF_KEYS, keys.keys, keys.k, keys.ldk, linear->fk, linear->lk);
+    bo_linear_take(linear, &keys);
+    bo_exact_note(call, bo_log_scales_fit(keys.keys, linear->lk));
     if (!call->shape->no_queries) ask(t, first, rows, &keys);
-    bo_linear_absorb(&t->work.linear, keys.v, keys.ldv);
+    bo_linear_absorb(linear, keys.v, keys.ldv);
     return true;
 }
 
@@ -214,6 +230,8 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), t.work.linear.sums);
     }
     bo_softmax_keep(&t.window.keys);
+    if (call->final && attention->gates_held && at->keys)
+        bo_kept_gates_append(attention, call->final[sequence], key_head, t.window.keys.old, at->keys, t.leaving.gate);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -229,12 +247,36 @@ static void add_early(const bo_call *call, size_t sequence, size_t key_head, siz
     }
 }
 
+/* Adds the gradients of the gates that the final state holds to those of the tokens, and writes those of the initial
+ * state; `early`: what comes through the sums for the `held` keys in the initial state. */
+static void finish_gates(const bo_call *call, const bo_softmax_keys *keys, size_t held, const float *early)
+{
+    const bo_attention *attention = call->attention;
+    size_t count = attention->gates_held, tokens = call->sequences[keys->sequence].keys;
+    size_t end = keys->old + tokens, first = bo_kv_cache_first(end, count), oldest = keys->old - held;
+    const float *final = call->d_final ? call->d_final[keys->sequence] : NULL;
+    float *initial = call->gradients->initial ? call->gradients->initial[keys->sequence] : NULL;
+    if (final) final = bo_kept_gates_gradient(attention, final, keys->key_head);
+    bo_rows own =
+        bo_rows_at(call, call->gradients->log_gate, attention->desc.key_heads, 1, true, keys->sequence, keys->key_head);
+    for (size_t p = bo_max(first, keys->old); own.at && final && p < end; p++)
+        own.at[(p - keys->old) * own.stride] += final[p - first];
+    if (!initial) return;
+    initial = bo_kept_gates_gradient(attention, initial, keys->key_head);
+    for (size_t r = 0; r < count; r++) {
+        initial[r] = r < held && tokens ? early[r] : 0;
+        if (r < held && final && oldest + r >= first) initial[r] += final[oldest + r - first];
+    }
+}
+
 static void backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {scratch, 0};
     size_t tokens = call->sequences[sequence].keys;
     early_rows early = carve_early(attention, tokens, &carver), slopes = carve_early(attention, tokens, &carver);
+    size_t pending = pending_of(attention, tokens, call->plan.chunk);
+    double *products = bo_carve(&carver, pending, sizeof *products);
     void *rest = carver.at + carver.bytes;
     bo_exact_backward(call, sequence, key_head, parameters, rest);
     if (atomic_load(call->not_finite) || bo_pass_stops(call->watch, 0)) return;
@@ -249,17 +291,20 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     reverse.d_keys.early_k = slopes.k;
     reverse.d_keys.early_v = slopes.v;
     reverse.d_keys.add = true;
+    if (pending) reverse.pending = products, reverse.pending_count = pending;
+    if (attention->gates_held) reverse.d_early_gate = slopes.gate;
     size_t leave = bo_min(reverse.keys.early, tokens);
     memset(slopes.k, 0, leave * attention->desc.dim * sizeof(float));
     memset(slopes.v, 0, leave * attention->desc.value_dim * sizeof(float));
     bo_linear_reverse_run(&reverse, rest);
     if (call->gradients->initial) add_early(call, sequence, key_head, leave, slopes);
+    if (attention->gates_held) finish_gates(call, &keys, reverse.keys.early, slopes.gate);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Decoding with the hybrid: the sums absorb the key that leaves the window, the new key enters the window, and the
- * output is computed from both. */
+/* Decoding with the hybrid: the sums are multiplied by the gate and absorb the key that leaves the window, the new key
+ * enters the window, and the output is computed from both. */
 
 typedef struct step_work {
     bo_linear_step_work far;
@@ -318,15 +363,25 @@ static bool map_rows(const step_at *at, step_work *work)
     return bo_log_scales_fit(count, work->far.lk) && bo_log_scales_fit(attention->group * count, work->far.lq);
 }
 
-/* Updates the sums with the key that leaves the window, if there is one, and multiplies them with every query of the
- * group: numerators are written to work->n. */
+/* Updates the sums with the gate, if there is one, and with the key that leaves the window, and multiplies them with
+ * every query of the group: numerators are written to work->n. */
 static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums sums)
 {
     const bo_attention *attention = at->attention;
-    size_t features = attention->count;
-    const float *v = leaves(at, row) ? work->v + row * attention->desc.value_dim : NULL;
-    bo_sums_step(attention, sums, work->far.fk + row * features, work->far.lk[row], v, NULL,
+    size_t features = attention->count, sequence = at->first + row;
+    bool gated = at->in->k && attention->desc.gate != BO_GATE_NONE;
+    const float *v = leaves(at, row) ? work->v + row * attention->desc.value_dim : NULL, *gate = NULL;
+    double own = v ? (double)work->far.lk[row] : -INFINITY;
+    if (gated)
+        gate = bo_step_gate(attention, at->in, at->key_head, sequence * attention->desc.key_heads + at->key_head);
+    if (gated && v) own += bo_kept_gates_entry(attention, at->states[sequence], at->key_head, *gate);
+    bo_token token = {.decay = 1};
+    if (gated || v) token = bo_linear_token(attention, *sums.log_scale, own, gate);
+    bo_sums_step(attention, sums, gated || v ? &token : NULL, work->far.fk + row * features, v,
                  work->far.fq + row * features, at->count * features, work->far.n);
+    if (gated && attention->gates_held)
+        bo_kept_gates_append(attention, at->states[sequence], at->key_head,
+                             (size_t)bo_attention_state_tokens(at->states[sequence]), 1, (bo_rows){(float *)gate, 1});
 }
 
 /* Adds the part of the window to that of the sums, for query heads [g, g + tile rows) of the group. */

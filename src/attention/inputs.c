@@ -291,7 +291,8 @@ static bool state_finite(const bo_call *call, const float *gradient, size_t key_
                                bo_memory_gradient(attention, gradient, key_head));
     return kernels->finite(attention->count * (d->value_dim + 1), bo_sums_gradient(attention, gradient, key_head)) &&
            kernels->finite(attention->held * (d->dim + d->value_dim),
-                           bo_kv_cache_gradient(attention, gradient, key_head));
+                           bo_kv_cache_gradient(attention, gradient, key_head)) &&
+           kernels->finite(attention->gates_held, bo_kept_gates_gradient(attention, gradient, key_head));
 }
 
 bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head)

@@ -45,8 +45,9 @@ struct bo_attention {
     float *decay;           /* gate FIXED: the default log g of each key head; else NULL */
     bool ready;             /* calibrated, or needs no calibration */
     size_t held;            /* keys that a state holds: 0, the window, or the capacity */
+    size_t gates_held;      /* log gates that a state holds: 0, or `held` */
     size_t sums_bytes;      /* bytes of one key head in a state: the sums, or the memory of the engine */
-    size_t kept_bytes;      /* bytes of the kept keys and values, which follow the sums */
+    size_t kept_bytes;      /* bytes of the kept keys and values and of their gates, which follow the sums */
 };
 
 /* Returns log g of a key head with gate FIXED: the given value, or the default. */

@@ -11,8 +11,9 @@
 
 enum {
     ALL_KERNELS = (1 << BO_KERNEL_COUNT) - 1,
+    GATES = T(GATE_CONVEX) | T(GATE_DECAY) | T(GATE_FIXED),
     /* attention with features whose denominator is a sum of features */
-    SUMS = T(FEATURES) | T(NORMALIZER) | T(GATE_CONVEX) | T(GATE_DECAY) | T(GATE_FIXED) | T(CROSS),
+    SUMS = T(FEATURES) | T(NORMALIZER) | GATES | T(CROSS),
     /* an estimate of exp(s q·k) */
     ESTIMATE = T(SCALE) | T(DRAWS) | T(PROPOSAL),
     /* explicit keys only */
@@ -57,8 +58,8 @@ static const bo_kind kinds[BO_ATTENTION_COUNT] = {
                            .resolve_map = bo_resolve_softmax_map},
     [BO_ATTENTION_HYBRID] = {.name = "hybrid",
                              .engine = &bo_engine_hybrid,
-                             .traits =
-                                 T(FEATURES) | ESTIMATE | T(ANY_KERNEL) | T(GAMMA) | T(WINDOW) | T(MIX) | T(CAUSAL),
+                             .traits = T(FEATURES) | GATES | ESTIMATE | T(ANY_KERNEL) | T(GAMMA) | T(WINDOW) | T(MIX) |
+                                       T(CAUSAL),
                              .learned_traits = T(AFFINE),
                              .ranked_traits = T(MATRIX),
                              .kernels = ALL_KERNELS & ~K(RBF),

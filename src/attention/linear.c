@@ -94,7 +94,8 @@ static bool linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t 
 static bool take_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys)
 {
     if (!linear_map_keys(at, linear, first, keys, linear->fk, linear->lk)) return false;
-    bo_linear_take(linear, keys, bo_rows_from(at->gate, first).at, at->gate.stride);
+    bo_linear_take(
+        linear, &(bo_key_rows){.keys = keys, .gate = bo_rows_from(at->gate, first).at, .gate_stride = at->gate.stride});
     return true;
 }
 
@@ -125,7 +126,7 @@ static bool linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t
         bo_linear_map_queries(linear, queries, rows, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
         bo_rows_fetch(q, first + queries, bo_min(first + queries + linear->chunk, at->at->queries), d->dim);
-        bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
+        bo_linear_queries(linear, queries, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
         for (size_t i = 0; i < queries; i++) {
@@ -235,18 +236,17 @@ static size_t linear_step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float lk, const float *v,
-                  const float *log_gate, const float *fq, size_t ldq, float *n)
+void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_token *token, float *fk, const float *v,
+                  const float *fq, size_t ldq, float *n)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t features = attention->count, values = attention->desc.value_dim;
-    float decay = 1;
+    float decay = token ? token->decay : 1;
+    if (token) *sums.log_scale = token->log_scale;
+    if (decay != 1) kernels->scale(features, decay, sums.z, sums.z);
+    if (decay != 1 && !v) kernels->scale(features * values, decay, sums.s, sums.s);
     if (v) {
-        bo_token token = bo_linear_token(attention, *sums.log_scale, lk, log_gate);
-        decay = token.decay;
-        *sums.log_scale = token.log_scale;
-        if (token.weight != 1) kernels->scale(features, token.weight, fk, fk);
-        if (decay != 1) kernels->scale(features, decay, sums.z, sums.z);
+        if (token->weight != 1) kernels->scale(features, token->weight, fk, fk);
         kernels->axpy(features, 1, fk, sums.z);
     }
     kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, fq, ldq, n, values);
@@ -257,7 +257,12 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
                      const float *log_gate, bo_sums sums, float *out)
 {
     size_t features = attention->count, values = attention->desc.value_dim;
-    bo_sums_step(attention, sums, work->fk + row * features, work->lk[row], v, log_gate, work->fq + row * features,
+    bo_token token = {.decay = 1};
+    if (v) {
+        double own = (double)work->lk[row] + (double)bo_log_input(attention, bo_log_gate(log_gate));
+        token = bo_linear_token(attention, *sums.log_scale, own, log_gate);
+    }
+    bo_sums_step(attention, sums, v ? &token : NULL, work->fk + row * features, v, work->fq + row * features,
                  count * features, work->n);
     for (size_t g = 0; g < attention->group; g++) {
         const float *fq = work->fq + (g * count + row) * features;
@@ -268,21 +273,7 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
     return true;
 }
 
-/* Computes a chunk of one key by the formulas of linear.h. */
-bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate)
-{
-    float gate = bo_log_gate(log_gate);
-    double own = (double)lk + (double)bo_log_input(attention, gate);
-    float next = attention->scaled ? fmaxf(log_scale + gate, (float)own) : 0;
-    /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
-     * scales. */
-    return (bo_token){.log_scale = next,
-                      .decay = (float)exp((double)log_scale + (double)gate - (double)next),
-                      .weight = (float)exp(own - (double)next)};
-}
-
-/* Returns the log gate of token `at`; NULL: there is none. */
-static const float *step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at)
+const float *bo_step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at)
 {
     if (attention->desc.gate == BO_GATE_FIXED) return bo_fixed_gate(attention, in, key_head);
     return in->log_gate ? in->log_gate + at : NULL;
@@ -312,7 +303,7 @@ static void linear_step(const bo_attention *attention, const bo_attention_inputs
         bo_sums sums = bo_state_sums(attention, states[first + row], key_head);
         bool fit = (!in->k || bo_log_scales_fit(1, work.lk + row)) && queries_fit(&work, attention->group, count, row);
         if (!fit || !step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
-                              step_gate(attention, in, key_head, at), sums,
+                              bo_step_gate(attention, in, key_head, at), sums,
                               out + ((first + row) * d->heads + head) * d->value_dim))
             atomic_store(not_finite, true);
     }
@@ -429,7 +420,7 @@ static void take(const waves *w, const wave_head *head, size_t index, size_t row
     bo_rows gate = bo_rows_from(head->task.gate, w->first + index * w->chunk);
     linear->fk = head->fk + index * w->chunk * linear->depth;
     linear->lk = head->lk + index * w->chunk;
-    bo_linear_take(linear, rows, gate.at, gate.stride);
+    bo_linear_take(linear, &(bo_key_rows){.keys = rows, .gate = gate.at, .gate_stride = gate.stride});
 }
 
 static void absorb(const waves *w, const wave_head *head, size_t index, bo_linear *linear)
@@ -469,7 +460,7 @@ static void ask_task(void *arg, size_t index, int worker)
     bool sweeps = bo_linear_sweeps(call, head->task.sequence);
     work.linear.sums =
         sweeps ? bo_sums_in(call->attention, states_at(call->attention, head, group)) : head->linear.sums;
-    work.linear.keys = 0;
+    work.linear.keys = work.linear.lag = 0;
     work.linear.r[0] = *work.linear.sums.log_scale;
     for (size_t chunk = group * GROUP; chunk < (group + 1) * GROUP && !over(w); chunk++) {
         size_t rows = rows_of(w, chunk, tokens);

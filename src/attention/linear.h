@@ -1,17 +1,18 @@
 /* Attention with features, computed in chunks of tokens (causal), with the sums of one key head as state.
  *
- * Within a chunk: t keys have been absorbed before query row i (t = i + 1 - lag, never less than 0; the keys of the
- * hybrid are delayed by lag). b[t]: sum of the log gates of the chunk's first t keys; r[t]: running log scale after
- * them; c[j] = ℓ_j + log input weight - b[j + 1]. With all exponents at most 0,
+ * Within a chunk: the first `lag` rows have no key (those of the hybrid come late); row lag + j has key j. At query row
+ * i, u = i + 1 rows have been absorbed, with the t = u - lag first keys (never less than 0). b[u]: sum of the log gates
+ * of the chunk's first u rows; r[u]: running log scale after them; c[j] = ℓ_j + log weight of the key when it enters -
+ * b[lag + j + 1]. With all exponents at most 0,
  *
- *     n_i = exp(r[0] + b[t] - r[t]) Sᵀ f_i + Σ_{j<t} exp(c[j] + b[t] - r[t]) (f_i·f_j) v_j
- *     S' = exp(r[0] + b[T] - r[T]) S + Σ_j exp(c[j] + b[T] - r[T]) f_j v_jᵀ
+ *     n_i = exp(r[0] + b[u] - r[u]) Sᵀ f_i + Σ_{j<t} exp(c[j] + b[u] - r[u]) (f_i·f_j) v_j
+ *     S' = exp(r[0] + b[U] - r[U]) S + Σ_j exp(c[j] + b[U] - r[U]) f_j v_jᵀ
  *
  * and the same for the denominator with v = 1 and z instead of S (Katharopoulos et al. 2020 in chunks; gates as in
  * arXiv 2103.02143; a running maximum instead of one over the whole sequence, which would leak the future).
  *
  * If features have no log scale (r = 0) and gates leave at least e^-8 of the sums before the chunk, the weights
- * factorize: n_i = exp(b[t]) (Sᵀ f_i + Σ_{j<t} (f_i·f_j) exp(c[j]) v_j), and forward computes exponentials of keys and
+ * factorize: n_i = exp(b[u]) (Sᵀ f_i + Σ_{j<t} (f_i·f_j) exp(c[j]) v_j), and forward computes exponentials of keys and
  * rows instead of pairs.
  *
  * If f_i·f_j has a closed form (bo_closed), a chunk holds rows instead of features. Features are computed for a panel
@@ -53,7 +54,7 @@ typedef struct bo_closed {
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-/* Work memory of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
+/* Work memory of one key head. Invariants: lag + keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
  * exactly if every exponent above is 0 (no gate, features without log scale). With gate FIXED and features without log
  * scale the exponents are the same for every chunk: `settled`. */
 typedef struct bo_linear {
@@ -66,7 +67,8 @@ typedef struct bo_linear {
     size_t panel; /* rows whose features are computed at a time: chunk, or fewer if closed */
     bool weighted, settled;
     bo_sums sums; /* the current sums, in scratch memory */
-    size_t keys;  /* keys of the current chunk */
+    size_t keys;  /* keys of the current chunk … */
+    size_t lag;   /* … and rows before the first of them */
     /* features of the keys (rows after the transform if closed; chunk x depth), and their transpose (times the factors
      * if closed; depth x chunk) */
     float *fk, *fkt;
@@ -75,12 +77,12 @@ typedef struct bo_linear {
     float *lk, *lq;  /* log scales of the keys and the queries */
     double *b, *c;   /* chunk + 1; chunk, padded to a multiple of 16 */
     float *r;        /* chunk + 1 numbers; 0 if not weighted */
-    float *remains;  /* exp(r[0] + b[t] - r[t]), the factor of the earlier sums after t keys: chunk + 1 numbers */
+    float *remains;  /* exp(r[0] + b[u] - r[u]), the factor of the earlier sums after u rows: chunk + 1 numbers */
     float *apart;    /* exp(c[j]) of the first `mild` keys, 1 if not weighted */
     size_t mild;     /* rows that see at most this many keys use factorized weights; all rows if not weighted */
     bool whole;      /* never factorize weights, as backward requires */
     float *factors;  /* work memory, one number per row */
-    float *weights;  /* weights of the keys in the sums: exp(c + b[T] - r[T]), 1 if not weighted */
+    float *weights;  /* weights of the keys in the sums: exp(c + b[U] - r[U]), 1 if not weighted */
     float *scores;   /* chunk x chunk */
     float *slopes;   /* f' of the scores if closed and gradients are requested, else NULL */
     float *values;   /* values times weights: chunk x value_dim */
@@ -94,11 +96,9 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
 void bo_linear_begin(bo_linear *work, const void *state, size_t key_head);
 void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from);
 
-/* Computes features and exponents of the next `keys` keys. log_gate: one per key with this stride, or NULL. */
-void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate,
-                    size_t gate_stride);
-/* The same if fk and lk are already computed: sets b, r, c, remains and the weights. */
-void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride);
+/* Begins a chunk of the rows' keys, whose fk and lk are computed: sets b, r, c, remains and the weights. Of the rows,
+ * only lag, keys and gates are used. */
+void bo_linear_take(bo_linear *work, const bo_key_rows *rows);
 /* Transposes the current keys (fkt), as queries require. */
 void bo_linear_transpose(const bo_linear *work);
 /* Computes rows of fk or fq for any rows of k or q, and their log scales; for some queries: fq, lq. */
@@ -111,9 +111,9 @@ const float *bo_linear_features(const bo_linear *work, const float *mapped, size
 /* Computes numerators n (queries x value_dim) and denominators of queries whose features are in fq, from the sums and
  * the chunk's keys (values v). Both are relative to exp(top), top = lq + running log scale (-INFINITY before the first
  * key). Without a normalizer denominators are 1. */
-void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
-                       size_t ldn, float *denominator, float *top);
-/* Adds the chunk's keys to the sums. */
+void bo_linear_queries(const bo_linear *work, size_t queries, const float *v, size_t ldv, float *n, size_t ldn,
+                       float *denominator, float *top);
+/* Applies the chunk's gates to the sums and adds its keys. */
 void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv);
 
 /* True if the sums have a denominator. */
@@ -122,17 +122,24 @@ static inline bool bo_linear_divides(const bo_linear *work)
     return work->attention->desc.normalizer == BO_NORMALIZER_SUM;
 }
 
-/* Computes the scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) unless the weights factorize,
+/* Computes the scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[u] - r[u]) unless the weights factorize,
  * then zeros. sums (NULL: not requested) receives the sum of each row; for factorized weights Σ_j (f_i·f_j) exp(c[j]).
  * Rows are processed in bands that see nearly the same keys. */
 enum { BO_BAND = BO_SIZE(16, 4) };
-void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums);
+void bo_linear_scores(const bo_linear *work, size_t queries, float *sums);
+
+/* Returns the number u of the chunk's rows that have been absorbed at a query row. */
+static inline size_t bo_elapsed(const bo_linear *work, size_t row)
+{
+    size_t rows = work->lag + work->keys;
+    return row < rows ? row + 1 : rows;
+}
 
 /* Returns the number of keys that the row sees. */
-static inline size_t bo_visible(size_t row, size_t lag, size_t keys)
+static inline size_t bo_visible(const bo_linear *work, size_t row)
 {
-    size_t count = row + 1 > lag ? row + 1 - lag : 0;
-    return count < keys ? count : keys;
+    size_t rows = bo_elapsed(work, row);
+    return rows > work->lag ? rows - work->lag : 0;
 }
 
 /* True if log scales are small enough that exp of their rounding error is finite: |ℓ| < 2^30. */
@@ -146,20 +153,24 @@ float bo_normalize(const bo_attention *attention, float denominator, const float
 /* Returns log (1 - g) of a convex gate, at least log 1e-30; 0 for other gates. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
-/* Computes row[j] *= exp(c[j] + b[t] - r[t]) for j < t. Returns the row's sum. */
+/* Computes row[j] *= exp(c[j] + b[lag + t] - r[lag + t]) for j < t. Returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* Returns d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 if 1 - g is clamped. */
 double bo_input_slope(float log_gate);
 
-/* One key: the running log scale after it, the factor of the earlier sums, and the weight of the key. */
+/* One token: the running log scale after it, the factor of the earlier sums, and the weight of its key. */
 typedef struct bo_token {
     float log_scale, decay, weight;
 } bo_token;
-bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate);
-/* Adds a key to the sums (features fk, which are scaled in place, log scale lk; v NULL: none) and multiplies them with
- * the group's queries, features at fq with stride ldq: numerators n (group x value_dim). */
-void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float lk, const float *v,
-                  const float *log_gate, const float *fq, size_t ldq, float *n);
+/* own: ℓ plus the log weight with which the key enters; -INFINITY: there is no key. log_gate NULL: no gate. */
+bo_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate);
+/* Returns the log gate of token `at` of a step (sequence * key_heads + key_head); NULL: there is none. */
+const float *bo_step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at);
+/* Applies a token to the sums (NULL: none): its key has the features fk, which are scaled in place, and the value v
+ * (NULL: it has no key). Then multiplies the sums with the group's queries, features at fq with stride ldq: numerators
+ * n (group x value_dim). */
+void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_token *token, float *fk, const float *v,
+                  const float *fq, size_t ldq, float *n);
 
 /* True if keys are absorbed token by token (causal). False: all keys are absorbed before the first query
  * (bidirectional, or no keys). */

@@ -65,7 +65,7 @@ static void linear_advance(const bo_linear_back *back, const float *st, float *n
 {
     const bo_linear *work = &back->linear;
     size_t count = work->count;
-    work->kernels->scale(back->wide * count, work->remains[work->keys], st, next);
+    work->kernels->scale(back->wide * count, work->remains[work->lag + work->keys], st, next);
     for (size_t first = 0; first < work->keys; first += work->panel) {
         size_t rows = bo_min(work->panel, work->keys - first);
         work->kernels->multiply(back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
@@ -138,9 +138,8 @@ static void linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
 {
     const bo_linear *work = &back->linear;
     memset(back->flow, 0, work->chunk * sizeof *back->flow);
-    if (rows->keys == 0) return;
-    linear_back_sums(back, rows);
-    float remains = work->remains[rows->keys];
+    if (rows->keys) linear_back_sums(back, rows);
+    float remains = work->remains[rows->lag + rows->keys];
     if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
 }
 
@@ -168,11 +167,11 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
     const bo_linear *work = &back->linear;
     size_t wide = back->wide;
     for (size_t i = 0; i < rows->rows; i++) {
-        size_t t = bo_visible(i, rows->lag, work->keys);
+        size_t u = bo_elapsed(work, i);
         float *dn = back->dn + i * wide;
-        output_gradient(work, rows->dout + i * rows->lddout, rows->out + i * rows->ldout, work->lq[i] + work->r[t],
+        output_gradient(work, rows->dout + i * rows->lddout, rows->out + i * rows->ldout, work->lq[i] + work->r[u],
                         rows->top[i], rows->sum[i], dn);
-        work->kernels->scale(wide, work->remains[t], dn, back->carried + i * wide);
+        work->kernels->scale(wide, work->remains[u], dn, back->carried + i * wide);
     }
 }
 
@@ -195,11 +194,11 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
     const bo_kernels *kernels = work->kernels;
     bool gated = work->closed.used && work->attention->desc.gate != BO_GATE_NONE;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(work, first + band - 1);
         kernels->multiply(band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt, work->chunk,
                           false, back->p + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + band; i++) {
-            size_t t = bo_visible(i, rows->lag, work->keys);
+            size_t t = bo_visible(work, i);
             float *row = back->p + i * work->chunk;
             memset(row + t, 0, (work->keys - t) * sizeof *row);
             if (gated) share_flow(back, i, t, row);
@@ -216,7 +215,7 @@ static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to
     const bo_kernels *kernels = work->kernels;
     size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
     for (size_t j = 0; j < keys; j += COLUMNS) {
-        size_t columns = bo_min(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
+        size_t columns = bo_min(COLUMNS, keys - j), from = j + work->lag, seen = rows->rows - from;
         kernels->multiply(columns, depth, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * depth, depth,
                           true, to + j * depth, depth);
         kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
@@ -230,7 +229,7 @@ static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool a
     const bo_linear *work = &back->linear;
     size_t depth = work->depth, chunk = work->chunk;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(work, first + band - 1);
         work->kernels->multiply(band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
                                 to + first * depth, depth);
     }
@@ -250,7 +249,7 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
     bool closed = work->closed.used;
-    bo_linear_scores(work, rows->rows, rows->lag, NULL);
+    bo_linear_scores(work, rows->rows, NULL);
     value_products(back, rows);
     give_keys(back, rows, closed ? back->direct : back->dfk);
     if (!closed) {
@@ -354,6 +353,7 @@ typedef struct back_work {
     float *fk, *log_scales;       /* features and log scales of a segment's keys: segment x depth, segment */
     float *states, *state_scales; /* S~ᵀ before each of its chunks, and after the last; their log scales */
     float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
+    double *entry;                /* likewise: chunk */
     double carried;               /* gradient of the log gates after the current chunk */
     double decay;                 /* gradient of a fixed log gate: the sum over tokens */
     float *transform;             /* the task's parameters if a gradient of the transform is requested, else NULL */
@@ -370,6 +370,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
     work.state_scales = bo_carve_floats(carver, chunks + 1);
     work.k = bo_carve_floats(carver, chunk * attention->desc.dim);
     work.v = bo_carve_floats(carver, chunk * attention->desc.value_dim);
+    work.entry = bo_carve(carver, chunk, sizeof(double));
     return work;
 }
 
@@ -383,7 +384,7 @@ size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attentio
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 /* Processes every query head of the group, rows [first, first + rows). */
-static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows, size_t lag)
+static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows)
 {
     const bo_call *call = at->call;
     const bo_attention *attention = call->attention;
@@ -396,7 +397,6 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
         bo_rows dq = bo_rows_at(call, call->gradients->q, d->heads, d->dim, false, at->sequence, head);
         size_t tape = head * call->queries_total + call->sequences[at->sequence].query_start + first;
         bo_query_rows query = {.rows = rows,
-                               .lag = lag,
                                .q = bo_rows_from(q, first).at,
                                .dout = bo_rows_from(dout, first).at,
                                .out = bo_rows_from(out, first).at,
@@ -455,12 +455,12 @@ static void restore_chunk(back_work *work, const bo_key_rows *rows, size_t index
     linear->lk = work->log_scales + local;
     *linear->sums.log_scale = work->state_scales[index];
     linear->r[0] = work->state_scales[index];
-    bo_linear_take(linear, rows->keys, rows->gate, rows->gate_stride);
+    bo_linear_take(linear, rows);
 }
 
 static bo_key_rows take(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows)
 {
-    return bo_stream_take(at->call->attention, &at->keys, first, rows, work->k, work->v);
+    return bo_stream_take(at->call->attention, &at->keys, first, rows, work->k, work->v, work->entry);
 }
 
 /* Recomputes the sums before each chunk of the segment [first, end) and, if `whole`, after the last. */
@@ -481,25 +481,56 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
         if (at_token + chunk >= end && !whole) return;
         linear_back_values(back, &rows);
         linear_advance(back, st, st + size);
-        work->state_scales[index + 1] =
-            linear->weighted && rows.keys ? linear->r[rows.keys] : work->state_scales[index];
+        work->state_scales[index + 1] = linear->weighted ? linear->r[rows.lag + rows.keys] : work->state_scales[index];
     }
 }
 
-/* Gates: dL/d log g_t = Σ_{s>=t} (f·df of queries s - f·df of keys s) + ⟨S_T, dS_T⟩; with a convex gate also through
- * the input weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
-static void give_gates(const bo_linear_reverse *at, back_work *work, size_t first, const bo_key_rows *rows)
+/* Gates: dL/d log g_t = Σ_{s>=t} (f·df of queries s - f·df of keys s) + ⟨S_T, dS_T⟩, each key at the position of its
+ * own token; with a convex gate also through the input weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
+
+/* Returns f·df of the key of the token whose key is row `row` of the stream. Keys that are still in the window at the
+ * end have none. */
+static double own_of(const bo_linear_reverse *at, const back_work *work, size_t first, size_t row)
+{
+    if (!at->pending) return work->back.own[row - first];
+    return row < at->call->sequences[at->sequence].keys ? at->pending[row % at->pending_count] : 0;
+}
+
+/* Goes back over one token, whose log gate is `gate`. Returns the gradient of that. */
+static double give_gate(const bo_linear_reverse *at, back_work *work, double flow, double own, float gate)
+{
+    work->carried += flow - own;
+    work->decay += work->carried;
+    return work->carried + (at->call->attention->desc.gate == BO_GATE_CONVEX ? own * bo_input_slope(gate) : 0);
+}
+
+/* Processes the tokens of a chunk. */
+static void give_gates(const bo_linear_reverse *at, back_work *work, size_t first, size_t tokens,
+                       const bo_key_rows *rows)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
     bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, 1, true, at->sequence, at->key_head);
-    for (size_t j = rows->keys; j-- > 0;) {
-        work->carried += work->back.flow[j] - work->back.own[j];
-        work->decay += work->carried;
-        if (!dgate.at) continue;
-        float gate = rows->gate[j * rows->gate_stride];
-        double through = d->gate == BO_GATE_CONVEX ? work->back.own[j] * bo_input_slope(gate) : 0;
-        dgate.at[(first + j) * dgate.stride] = (float)(work->carried + through);
+    for (size_t j = 0; at->pending && j < rows->keys; j++)
+        at->pending[(first + rows->lag + j) % at->pending_count] = work->back.own[j];
+    for (size_t t = tokens; t-- > 0;) {
+        double own = own_of(at, work, first, first + t + at->keys.delay);
+        double slope = give_gate(at, work, work->back.flow[t], own, rows->gate[t * rows->gate_stride]);
+        if (dgate.at) dgate.at[(first + t) * dgate.stride] = (float)slope;
+    }
+}
+
+/* Processes the tokens before the call, whose keys were in the window: their gates have become weights of these keys,
+ * but the sums do not depend on them any more. */
+static void give_early_gates(const bo_linear_reverse *at, back_work *work)
+{
+    const bo_key_stream *keys = &at->keys;
+    const bo_linear_back *back = &work->back;
+    work->carried -= back->linear.kernels->dot(back->wide * back->linear.count, work->states, back->gt);
+    for (size_t p = keys->early; p-- > 0;) {
+        double own = own_of(at, work, 0, keys->delay - keys->early + p);
+        double slope = give_gate(at, work, 0, own, keys->early_gate ? keys->early_gate[p] : 0);
+        if (at->d_early_gate) at->d_early_gate[p] = (float)slope;
     }
 }
 
@@ -511,11 +542,12 @@ static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t firs
     restore_chunk(work, &rows, index);
     back->st = work->states + index * back->wide * back->linear.count;
     linear_back_keys(back, &rows);
-    if (!back_queries(at, work, first, count, rows.lag)) return false;
-    if (rows.keys == 0) return true;
-    linear_back_finish(back, &rows, work->transform);
-    bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
-    if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, &rows);
+    if (!back_queries(at, work, first, count)) return false;
+    if (rows.keys) {
+        linear_back_finish(back, &rows, work->transform);
+        bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
+    }
+    if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, count, &rows);
     return true;
 }
 
@@ -546,6 +578,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
             if (!back_chunk(at, work, start, bo_min(chunk, end - start), index)) return false;
         }
     }
+    if (at->pending) give_early_gates(at, work);
     return true;
 }
 
@@ -567,7 +600,7 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     back->st = work->states;
     for (size_t first = 0; first < sequence->queries; first += chunk) {
         size_t rows = bo_min(chunk, sequence->queries - first);
-        if (bo_pass_stops(call->watch, rows) || !back_queries(at, work, first, rows, 0)) return false;
+        if (bo_pass_stops(call->watch, rows) || !back_queries(at, work, first, rows)) return false;
     }
     for (size_t first = 0; first < sequence->keys; first += chunk) {
         bo_key_rows rows = take(at, work, first, bo_min(chunk, sequence->keys - first));

@@ -1,12 +1,12 @@
 /* The backward pass of a chunk. All matrices are transposed and augmented: S~ᵀ is (value_dim + 1) x features with z as
  * its last row, v~ = [v, 1], dn~ = [dL/dn, dL/d denominator], so that every product runs along rows in memory. In the
- * notation of linear.h, with W_ij = exp(c[j] + b[t] - r[t]), ρ_i = exp(r[0] + b[t] - r[t]), w_j = exp(c[j] + b[T] -
- * r[T]) and G the gradient of the sums after the chunk:
+ * notation of linear.h, with W_ij = exp(c[j] + b[u] - r[u]), ρ_i = exp(r[0] + b[u] - r[u]), w_j = exp(c[j] + b[U] -
+ * r[U]) and G the gradient of the sums after the chunk:
  *
  *     df_i = ρ_i S~ dn~_i + Σ_{j<t} P_ij f_j          P_ij = W_ij dn~_i·v~_j
  *     df_j = w_j G v~_j + Σ_i P_ij f_i
  *     dv_j = w_j Gᵀ f_j + Σ_i A_ij dn_i               A_ij = W_ij f_i·f_j
- *     G' = exp(r[0] + b[T] - r[T]) G + Σ_i ρ_i f_i dn~_iᵀ
+ *     G' = exp(r[0] + b[U] - r[U]) G + Σ_i ρ_i f_i dn~_iᵀ
  *
  * The running log scales are constants: outputs do not depend on them.
  *
@@ -42,7 +42,7 @@ typedef struct bo_linear_back {
 
 /* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not requested) is overwritten or added to. */
 typedef struct bo_query_rows {
-    size_t rows, lag;
+    size_t rows;
     const float *q, *dout, *out;
     size_t ldq, lddout, ldout;
     const float *top, *sum;
@@ -61,6 +61,11 @@ typedef struct bo_linear_reverse {
     bo_gradient_stream d_keys;
     bool add;          /* add to dq, which already contains other gradients */
     float *parameters; /* those of the task */
+    /* With a delay and a gate: f_j·df_j of the keys, row j of the stream at j % pending_count, until the token of the
+     * key is reached; pending_count >= min(delay, tokens) + chunk. */
+    double *pending;
+    size_t pending_count;
+    float *d_early_gate; /* overwritten with the gradients of keys.early_gate; NULL: not requested */
 } bo_linear_reverse;
 void bo_linear_reverse_run(const bo_linear_reverse *reverse, void *scratch);
 

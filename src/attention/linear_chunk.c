@@ -80,8 +80,11 @@ double bo_input_slope(float log_gate)
 /* Sums of gates may be far larger than any relevant exponent, so their differences are computed in double. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
 {
-    if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -work->r[t], row);
-    return work->kernels->exp_weigh_wide(t, work->c, work->b[t] - (double)work->r[t], row);
+    float r = work->r[work->lag + t];
+    if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -r, row);
+    if (r > -INFINITY) return work->kernels->exp_weigh_wide(t, work->c, work->b[work->lag + t] - (double)r, row);
+    memset(row, 0, t * sizeof *row); /* nothing is left of any key */
+    return 0;
 }
 
 /* Counts the first keys that leave enough of the earlier sums (the rule does not depend on later keys), and computes
@@ -91,7 +94,7 @@ static void find_apart(bo_linear *work, size_t keys)
     const double least = -8; /* exponents of this size cost at most three bits of float precision */
     work->mild = 0;
     if (work->attention->scaled || work->whole) return;
-    while (work->mild < keys && work->b[work->mild + 1] >= least) work->mild++;
+    while (work->mild < keys && work->b[work->lag + work->mild + 1] >= least) work->mild++;
     for (size_t j = 0; j < work->mild; j++) work->apart[j] = (float)work->c[j];
     work->kernels->exp_shift(work->mild, work->apart, 0, work->apart);
 }
@@ -109,44 +112,81 @@ static void linear_settle(bo_linear *work, const float *log_gate)
     find_apart(work, work->chunk);
 }
 
-/* Computes the factor of the sums after t keys; for the queries with the accuracy of exp_below. The factor of the sums
+/* Returns the exponent of the factor of the sums after u rows. Empty sums (-∞) may have any factor. */
+static double remaining(const bo_linear *work, size_t u)
+{
+    double before = (double)work->r[0], after = (double)work->r[u];
+    if (isinf(after)) return isinf(before) ? 0 : after;
+    return before + work->b[u] - after;
+}
+
+/* Computes the factor of the sums after u rows; for the queries with the accuracy of exp_below. The factor of the sums
  * themselves is computed to full float accuracy, because its error accumulates from chunk to chunk. */
 static void find_remains(bo_linear *work)
 {
-    size_t keys = work->keys;
-    double before = (double)work->r[0];
-    for (size_t t = 1; t < keys; t++) work->remains[t] = (float)(before + work->b[t] - (double)work->r[t]);
-    work->kernels->exp_below(keys - 1, work->remains + 1, 0, work->remains + 1);
-    work->remains[keys] = (float)exp(before + work->b[keys] - (double)work->r[keys]);
+    size_t rows = work->lag + work->keys;
+    for (size_t u = 1; u < rows; u++) work->remains[u] = (float)remaining(work, u);
+    work->kernels->exp_below(rows - 1, work->remains + 1, 0, work->remains + 1);
+    work->remains[rows] = (float)exp(remaining(work, rows));
 }
 
-/* Computes b, r and c of the chunk's keys, from lk and the log scale of the sums. */
-static void find_exponents(bo_linear *work, const float *log_gate, size_t stride)
+/* Returns the running log scale after a row; own: as in bo_linear_token. If keys enter late, with the gates of the tokens after them as weights,
+ * they may leave less than float can represent: below -2^30, where exp of a rounding error is no longer finite, the sums
+ * are empty. */
+static float follow(const bo_attention *attention, float log_scale, float gate, double own)
+{
+    bool late = attention->traits & BO_TRAIT_WINDOW && attention->desc.gate != BO_GATE_NONE;
+    float kept = late && gate < BO_LEAST_GATE ? -INFINITY : log_scale + gate;
+    float next = kept > (float)own ? kept : (float)own;
+    return late && next < -0x1p30f ? -INFINITY : next;
+}
+
+/* Computes a chunk of one row by the formulas of linear.h. */
+bo_token bo_linear_token(const bo_attention *attention, float log_scale, double own, const float *log_gate)
+{
+    float gate = bo_log_gate(log_gate), next = attention->scaled ? follow(attention, log_scale, gate, own) : 0;
+    if (isinf(next)) return (bo_token){.log_scale = next};
+    /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
+     * scales. */
+    return (bo_token){.log_scale = next,
+                      .decay = (float)exp((double)log_scale + (double)gate - (double)next),
+                      .weight = (float)exp(own - (double)next)};
+}
+
+/* Computes b, r and c of the chunk's rows, from lk and the log scale of the sums. */
+static void find_exponents(bo_linear *work, const bo_key_rows *rows)
 {
     bool scaled = work->attention->scaled;
-    for (size_t j = 0; j < work->keys; j++) {
-        float gate = bo_log_gate(log_gate ? log_gate + j * stride : NULL), kept = work->r[j] + gate;
-        double own = (double)work->lk[j] + (double)bo_log_input(work->attention, gate);
-        work->b[j + 1] = work->b[j] + (double)gate;
-        if (scaled) work->r[j + 1] = kept > (float)own ? kept : (float)own;
-        work->c[j] = own - work->b[j + 1];
+    for (size_t u = 0; u < rows->lag + rows->keys; u++) {
+        float gate = bo_log_gate(rows->gate ? rows->gate + u * rows->gate_stride : NULL);
+        double own = -INFINITY;
+        work->b[u + 1] = work->b[u] + (double)gate;
+        if (u >= rows->lag) {
+            size_t j = u - rows->lag;
+            double entry = rows->entry ? rows->entry[j] : (double)bo_log_input(work->attention, gate);
+            own = (double)work->lk[j] + entry;
+            work->c[j] = own - work->b[u + 1];
+        }
+        if (scaled) work->r[u + 1] = follow(work->attention, work->r[u], gate, own);
     }
 }
 
-void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride)
+void bo_linear_take(bo_linear *work, const bo_key_rows *rows)
 {
-    assert(keys <= work->chunk);
+    size_t keys = rows->keys, count = rows->lag + keys;
+    assert(count <= work->chunk && !(work->settled && rows->lag));
     work->keys = keys;
-    if (!work->weighted || keys == 0) return;
+    work->lag = rows->lag;
+    if (!work->weighted || count == 0) return;
     if (!work->settled) {
         work->b[0] = 0;
         work->r[0] = *work->sums.log_scale;
-        find_exponents(work, log_gate, gate_stride);
+        find_exponents(work, rows);
         find_remains(work);
         find_apart(work, keys);
     }
     if (keys <= work->mild) {
-        work->kernels->scale(keys, work->remains[keys], work->apart, work->weights);
+        work->kernels->scale(keys, work->remains[count], work->apart, work->weights);
         return;
     }
     for (size_t j = 0; j < keys; j++) work->weights[j] = 1;
@@ -201,7 +241,8 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     for (size_t j = 0; j < chunk; j++) work.weights[j] = work.apart[j] = 1;
     for (size_t t = 0; t <= chunk; t++) work.remains[t] = 1;
     memset(work.r, 0, (chunk + 1) * sizeof *work.r);
-    if (attention->desc.gate == BO_GATE_FIXED && !attention->scaled)
+    bool late = attention->traits & BO_TRAIT_WINDOW; /* then exponents depend on the lag */
+    if (attention->desc.gate == BO_GATE_FIXED && !attention->scaled && !late)
         linear_settle(&work, bo_fixed_gate(attention, in, key_head));
     return work;
 }
@@ -216,7 +257,7 @@ void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from)
 void bo_linear_begin(bo_linear *work, const void *state, size_t key_head)
 {
     const bo_attention *attention = work->attention;
-    work->keys = 0;
+    work->keys = work->lag = 0;
     if (state) {
         bo_sums_copy(attention, work->sums, bo_state_sums(attention, (void *)state, key_head));
     } else {
@@ -239,12 +280,6 @@ void bo_linear_map(const bo_linear *work, bo_role role, size_t rows, const float
     const float *t = bo_row_transform_forward(&mapper->transform, role, rows, x, ldx, mapped, &ldt);
     for (size_t r = 0; t != mapped && r < rows; r++) memcpy(mapped + r * width, t + r * ldt, width * sizeof *mapped);
     memset(log_scale, 0, rows * sizeof *log_scale);
-}
-
-void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride)
-{
-    bo_linear_map(work, BO_OF_KEYS, keys, k, ldk, work->fk, work->lk);
-    bo_linear_take(work, keys, log_gate, gate_stride);
 }
 
 void bo_linear_map_queries(bo_linear *work, size_t queries, const float *q, size_t ldq)
@@ -280,17 +315,17 @@ static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wan
     return wanted ? work->kernels->dot_f32(t, scores, work->apart) : 0;
 }
 
-void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums)
+void bo_linear_scores(const bo_linear *work, size_t queries, float *sums)
 {
     const bo_kernels *kernels = work->kernels;
     if (work->keys == 0 && sums) memset(sums, 0, queries * sizeof *sums);
     for (size_t first = 0; work->keys && first < queries; first += BO_BAND) {
         size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
-        size_t width = bo_visible(first + rows - 1, lag, work->keys);
+        size_t width = bo_visible(work, first + rows - 1);
         kernels->multiply(rows, width, work->depth, work->fq + first * work->depth, work->depth, 1, work->fkt,
                           work->chunk, false, work->scores + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + rows; i++) {
-            float sum = finish_scores(work, i, bo_visible(i, lag, work->keys), sums != NULL);
+            float sum = finish_scores(work, i, bo_visible(work, i), sums != NULL);
             if (sums) sums[i] = sum;
         }
     }
@@ -308,13 +343,13 @@ static void ask_sums(const bo_linear *work, size_t rows, const float *features, 
 }
 
 /* Computes n += scores v for rows [first, end). */
-static void add_within(const bo_linear *work, size_t first, size_t end, size_t lag, const float *v, size_t ldv,
-                       float *n, size_t ldn)
+static void add_within(const bo_linear *work, size_t first, size_t end, const float *v, size_t ldv, float *n,
+                       size_t ldn)
 {
     for (size_t at = first; work->keys && at < end; at += BO_BAND) {
         size_t rows = bo_min(BO_BAND, end - at);
-        work->kernels->multiply(rows, work->value_dim, bo_visible(at + rows - 1, lag, work->keys),
-                                work->scores + at * work->chunk, work->chunk, 1, v, ldv, true, n + at * ldn, ldn);
+        work->kernels->multiply(rows, work->value_dim, bo_visible(work, at + rows - 1), work->scores + at * work->chunk,
+                                work->chunk, 1, v, ldv, true, n + at * ldn, ldn);
     }
 }
 
@@ -332,42 +367,46 @@ static void ask_before(const bo_linear *work, size_t queries, float *n, size_t l
 
 /* Computes denominators and tops of the rows, which hold Σ_j of the scores and zᵀ f before; writes the remaining factor
  * of each row to factors. The first `mild` rows use factorized weights. */
-static void finish_rows(const bo_linear *work, size_t queries, size_t lag, size_t mild, float *denominator, float *top)
+static void finish_rows(const bo_linear *work, size_t queries, size_t mild, float *denominator, float *top)
 {
     bool divides = bo_linear_divides(work);
     for (size_t i = 0; i < queries; i++) {
-        size_t t = bo_visible(i, lag, work->keys);
-        float remains = work->remains[t], within = denominator[i], before = top[i];
+        size_t u = bo_elapsed(work, i);
+        float remains = work->remains[u], within = denominator[i], before = top[i];
         denominator[i] = i < mild ? remains * (within + before) : within + remains * before;
         if (!divides) denominator[i] = 1;
         work->factors[i] = remains;
-        top[i] = work->lq[i] + work->r[t];
+        top[i] = work->lq[i] + work->r[u];
     }
 }
 
-void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
-                       size_t ldn, float *denominator, float *top)
+void bo_linear_queries(const bo_linear *work, size_t queries, const float *v, size_t ldv, float *n, size_t ldn,
+                       float *denominator, float *top)
 {
     const bo_kernels *kernels = work->kernels;
-    size_t values = work->value_dim, mild = work->mild < work->keys ? bo_min(work->mild + lag, queries) : queries;
+    size_t values = work->value_dim, mild = work->mild < work->keys ? bo_min(work->mild + work->lag, queries) : queries;
     bool divides = bo_linear_divides(work), apart = work->weighted && mild && work->keys;
-    bo_linear_scores(work, queries, lag, divides ? denominator : NULL);
+    bo_linear_scores(work, queries, divides ? denominator : NULL);
     ask_before(work, queries, n, ldn, divides ? top : NULL);
     if (apart) kernels->scale_rows(bo_min(work->mild, work->keys), values, work->apart, v, ldv, work->values, values);
-    add_within(work, 0, mild, lag, apart ? work->values : v, apart ? values : ldv, n, ldn);
-    finish_rows(work, queries, lag, mild, denominator, top);
+    add_within(work, 0, mild, apart ? work->values : v, apart ? values : ldv, n, ldn);
+    finish_rows(work, queries, mild, denominator, top);
     if (work->weighted) kernels->scale_rows(queries, values, work->factors, n, ldn, n, ldn);
-    add_within(work, mild, queries, lag, v, ldv, n, ldn);
+    add_within(work, mild, queries, v, ldv, n, ldn);
 }
 
 void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
 {
     const bo_kernels *kernels = work->kernels;
-    size_t count = work->count, values = work->value_dim, keys = work->keys;
-    if (keys == 0) return;
+    size_t count = work->count, values = work->value_dim, keys = work->keys, all = work->lag + keys;
+    if (all == 0) return;
     const float *weighed = v;
-    float remains = work->remains[keys];
+    float remains = work->remains[all];
     size_t stride = ldv;
+    if (keys == 0 && remains != 1) {
+        kernels->scale(count, remains, work->sums.z, work->sums.z);
+        kernels->scale(count * values, remains, work->sums.s, work->sums.s);
+    }
     if (work->weighted) {
         kernels->scale_rows(keys, values, work->weights, v, ldv, work->values, values);
         weighed = work->values;
@@ -380,9 +419,9 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
         kernels->renew(count, values, rows, features, 1, count, weighed + first * stride, stride, remains, work->sums.s,
                        values);
     }
-    if (work->weighted) *work->sums.log_scale = work->r[keys];
+    if (work->weighted) *work->sums.log_scale = work->r[all];
     work->r[0] = *work->sums.log_scale;
-    work->keys = 0;
+    work->keys = work->lag = 0;
 }
 
 bool bo_log_scales_fit(size_t n, const float *log_scale)

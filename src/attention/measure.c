@@ -185,10 +185,7 @@ static bo_denominator own_denominator(const tile_job *tile, size_t index, double
     if (!keys->map) return (bo_denominator){0};
     size_t window = window_begin(keys, tile->place[index]);
     double unit = -INFINITY;
-    if (window > 0)
-        unit = query_scale + keys->running[window - 1];
-    else if (!keys->of->attention->scaled)
-        unit = 0;
+    if (window > 0) unit = query_scale + keys->running[window - 1];
     for (size_t j = window; j < w->end; j++) unit = fmax(unit, w->log[j]);
     return (bo_denominator){desc->normalizer == BO_NORMALIZER_NONE, desc->clamp, unit};
 }
@@ -342,6 +339,20 @@ static void transform_task(void *arg, size_t index, int worker)
     for (size_t r = 0; r < rows; r++) keys->running[first + r] = (double)at.log_scale[r];
 }
 
+/* Computes the running log scales of the hybrid: key j enters the sums when it leaves the window, with the gates of the
+ * tokens after it. */
+static void follow_window(head_keys *keys, bo_rows gate)
+{
+    size_t window = keys->of->attention->desc.window;
+    double running = -INFINITY;
+    for (size_t j = 0; j + window < keys->count; j++) {
+        size_t t = j + window;
+        double entry = keys->input[j] + keys->decay[t] - keys->decay[j];
+        if (gate.at) running += (double)gate.at[t * gate.stride];
+        keys->running[j] = running = fmax(running, keys->running[j] + entry);
+    }
+}
+
 /* Accumulates gates and running log scales, key by key. */
 static void follow_gates(head_keys *keys)
 {
@@ -351,13 +362,16 @@ static void follow_gates(head_keys *keys)
         bo_rows_at(s->call, s->call->in->log_gate, a->desc.key_heads, 1, true, keys->sequence, keys->key_head);
     if (a->desc.gate == BO_GATE_FIXED) gate = (bo_rows){(float *)bo_fixed_gate(a, s->call->in, keys->key_head), 0};
     double decay = 0, running = a->scaled ? -INFINITY : 0;
+    bool late = a->scaled && a->desc.window;
     for (size_t j = 0; j < keys->count; j++) {
         float log_gate = gate.at ? gate.at[j * gate.stride] : 0;
         keys->input[j] = (double)bo_log_input(a, log_gate);
         keys->decay[j] = decay += (double)log_gate;
+        if (late) continue;
         if (a->scaled) running = fmax(running + (double)log_gate, keys->running[j] + keys->input[j]);
         keys->running[j] = running;
     }
+    if (late) follow_window(keys, gate);
 }
 
 static bo_status run_key_head(const bo_study *s, size_t sequence, size_t key_head, double *numbers, float *t,

@@ -2,7 +2,7 @@
 #include <math.h>
 #include "advise.h"
 
-enum { QUERIES = 128 }; /* queries of a prediction */
+enum { QUERIES = 32 }; /* queries of a prediction */
 
 static bo_status predict(bo_context *context, const bo_call *call, const bo_attention *attention, const float *q,
                          const float *k, const float *v, bo_error_prediction *out)

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "internal.h"
+#include "kv_cache.h"
 
 /* More than any sequence has; sums of tokens cannot overflow. */
 #define MOST_TOKENS ((uint64_t)1 << 56)
@@ -65,7 +65,8 @@ size_t bo_attention_state_gradient_floats(const bo_attention *attention)
     if (!attention) return 0;
     const bo_attention_desc *d = &attention->desc;
     if (attention->engine->memory_gradient) return d->key_heads * attention->engine->memory_gradient(attention);
-    return d->key_heads * (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim));
+    return d->key_heads *
+           (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim) + attention->gates_held);
 }
 
 bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state)
@@ -185,6 +186,10 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
     for (size_t h = 0; h < attention->desc.key_heads; h++)
         if (!is_finite(attention, (void *)state, h))
             return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a number that is not finite", h);
+    for (size_t h = 0; attention->gates_held && h < attention->desc.key_heads; h++)
+        for (size_t i = 0; i < attention->gates_held; i++)
+            if (bo_kept_gates(attention, state, h)[i] > 0)
+                return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a gate above 1", h);
     return BO_OK;
 }
 

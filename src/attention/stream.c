@@ -1,6 +1,7 @@
 /* Keys in the order in which the sums absorb them: stream.h. */
 #include <string.h>
 #include "stream.h"
+#include "linear.h"
 
 /* Returns one log gate per key: those given or, with gate FIXED, the same for all. at NULL: no gate. */
 static bo_rows gates_of(const bo_call *call, size_t sequence, size_t key_head)
@@ -27,22 +28,52 @@ bo_gradient_stream bo_gradient_stream_of(const bo_call *call, size_t sequence, s
                                 .v = bo_rows_at(call, g->v, d->key_heads, d->value_dim, true, sequence, key_head)};
 }
 
+/* Returns the log gate of the token whose key is row `row` of the stream. */
+static float gate_of_row(const bo_key_stream *stream, size_t row)
+{
+    if (row >= stream->delay) return stream->gate.at[(row - stream->delay) * stream->gate.stride];
+    return stream->early_gate ? stream->early_gate[row - (stream->delay - stream->early)] : *stream->gate.at;
+}
+
+/* Computes the weights with which `keys` keys enter the sums, the first as row `first`: the sum of the log gates of the
+ * tokens after a key, up to the token with which it enters, as a difference of sums from the first key on. */
+static void find_entries(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t keys,
+                         double *entry)
+{
+    double sum = 0;
+    size_t wiped = 0; /* the latest gate that leaves nothing */
+    for (size_t x = 0; x < stream->delay + keys; x++) {
+        float gate = gate_of_row(stream, first + x);
+        if (x > 0 && gate < BO_LEAST_GATE) wiped = x;
+        if (x > 0 && gate >= BO_LEAST_GATE) sum += (double)gate;
+        if (x >= stream->delay) {
+            size_t j = x - stream->delay;
+            entry[j] = wiped > j ? BO_NO_ENTRY : sum - entry[j];
+        }
+        if (x < keys) entry[x] = sum - (double)bo_log_input(attention, bo_log_gate(&gate));
+    }
+}
+
 bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
-                           float *k, float *v)
+                           float *k, float *v, double *entry)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim, begin = stream->delay - stream->early;
     size_t lag = begin > first ? begin - first : 0;
     if (lag > rows) lag = rows;
     bo_key_rows taken = {.lag = lag, .keys = rows - lag};
     size_t from = first + lag, end = first + rows;
+    if (stream->gate.at) {
+        taken.gate = stream->gate.at + first * stream->gate.stride;
+        taken.gate_stride = stream->gate.stride;
+        if (stream->delay) taken.entry = entry;
+        if (stream->delay) find_entries(attention, stream, from, taken.keys, entry);
+    }
     if (from >= stream->delay) { /* all rows belong to the call */
         size_t token = from - stream->delay;
         taken.k = stream->k.at ? stream->k.at + token * stream->k.stride : NULL;
         taken.v = stream->v.at ? stream->v.at + token * stream->v.stride : NULL;
-        taken.gate = stream->gate.at ? stream->gate.at + token * stream->gate.stride : NULL;
         taken.ldk = stream->k.stride;
         taken.ldv = stream->v.stride;
-        taken.gate_stride = stream->gate.stride;
         return taken;
     }
     for (size_t j = from; j < end; j++) {

@@ -219,6 +219,67 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
     return BO_OK;
 }
 
+/* ---- predicted errors -------------------------------------------------------------------------------------------- */
+
+/* Copies head `head` of an array of `heads` heads, multiplied by M (rows x dim; NULL: the identity). */
+static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const float *from, const float *m, size_t rank,
+                      float *to)
+{
+    for (size_t r = 0; r < rows; r++, to += rank) {
+        const float *x = from + (r * heads + head) * dim;
+        if (!m) memcpy(to, x, dim * sizeof *to);
+        for (size_t i = 0; m && i < rank; i++) {
+            double sum = 0;
+            for (size_t j = 0; j < dim; j++) sum += (double)m[i * dim + j] * (double)x[j];
+            to[i] = (float)sum;
+        }
+    }
+}
+
+/* Predicts the error of a key head with its chosen M, for the first query head of its group. */
+static bo_status predict_head(bo_context *context, const sample *s, const family *f, size_t head,
+                              const bo_attention *one, float *room, bo_head_fit *fit)
+{
+    const bo_attention_desc *d = f->desc;
+    const size_t rows = s->window * s->sequences, rank = f->now ? d->rank : d->dim;
+    const float *m = f->now ? f->best + head * f->each : NULL;
+    const bo_attention_shape shape = shape_of(s);
+    float *q = room, *k = q + rows * rank, *v = k + rows * rank;
+    bo_error_prediction found;
+    copy_head(rows, d->heads, d->dim, head * (d->heads / d->key_heads), s->arrays[BO_CAPTURE_ARRAY_Q], m, rank, q);
+    copy_head(rows, d->key_heads, d->dim, head, s->arrays[BO_CAPTURE_ARRAY_K], m, rank, k);
+    copy_head(rows, d->key_heads, d->value_dim, head, s->arrays[BO_CAPTURE_ARRAY_V], NULL, d->value_dim, v);
+    BO_TRY(bo_attention_predict(context, one, &shape, q, k, v, d->scale, &found));
+    fit->predicted = bo_error_predicted(&found, d->features.features);
+    return BO_OK;
+}
+
+static bo_status predict(bo_context *context, const sample *s, const family *f, bo_head_fit *fits)
+{
+    const bo_attention_desc *d = f->desc;
+    const size_t rows = s->window * s->sequences, rank = f->now ? d->rank : d->dim;
+    for (size_t h = 0; h < d->key_heads; h++) fits[h].predicted = NAN;
+    if (d->kind != BO_ATTENTION_FAVOR && d->kind != BO_ATTENTION_DARK) return BO_OK;
+    bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR,
+                              .heads = 1,
+                              .dim = rank,
+                              .value_dim = d->value_dim,
+                              .causal = true,
+                              .scale = d->scale,
+                              .features = {.function = d->features.function,
+                                           .draw = d->features.draw,
+                                           .features = d->features.features,
+                                           .seed = d->features.seed}};
+    bo_attention *one = NULL;
+    float *room = bo_alloc_raw(context, rows * (2 * rank + d->value_dim), sizeof *room, "rows of a head");
+    bo_status status = room ? bo_attention_create(context, &desc, &one) : BO_MEMORY;
+    for (size_t h = 0; h < d->key_heads && status == BO_OK; h++)
+        status = predict_head(context, s, f, h, one, room, &fits[h]);
+    bo_attention_destroy(one);
+    bo_free(room);
+    return status;
+}
+
 static bo_status set_parameters(bo_context *context, bo_model *model, size_t layer, const family *f)
 {
     const char *parameter = parameter_of(f->desc);
@@ -231,6 +292,7 @@ static bo_status set_parameters(bo_context *context, bo_model *model, size_t lay
 static bo_status fit(bo_context *context, bo_model *model, size_t layer, const sample *s, family *f, bo_head_fit *fits)
 {
     BO_TRY(choose(context, s, f, fits));
+    BO_TRY(predict(context, s, f, fits));
     for (size_t h = 0; h < f->desc->key_heads; h++) fits[h].layer = layer, fits[h].head = h;
     return set_parameters(context, model, layer, f);
 }

@@ -135,6 +135,7 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
         .window = window_of(d),
         .imitate = transfer ? BO_IMITATION_ATTENTION : BO_IMITATION_LOGITS,
         .share = d->share,
+        .sparsity = d->sparsity ? d->sparsity : 4,
         .report = report,
         .user = w};
     set_length(d, stage, &desc);

@@ -44,12 +44,18 @@ static void make_hessenberg(const bo_context *context, size_t n, double *h, doub
     }
 }
 
-/* One step on rows low … high (three at least) with the two shifts of sum `sum` and product `product`. */
-static void francis_step(const bo_context *context, size_t n, double *h, size_t low, size_t high, double sum,
-                         double product)
+/* Two shifts as the eigenvalues of (y · ; · x) with the product w of the two numbers off the diagonal. */
+typedef struct shifts {
+    double x, y, w;
+} shifts;
+
+/* One step on rows low … high (three at least). The first column of (H - a)(H - b) for shifts a and b is computed from
+ * differences, as in EISPACK's hqr: if all eigenvalues are nearly equal, a sum of products would be rounding only. */
+static void francis_step(const bo_context *context, size_t n, double *h, size_t low, size_t high, const shifts *shift)
 {
     const double *top = h + low * n + low, *next = top + n;
-    double v[3] = {top[0] * top[0] + top[1] * next[0] - sum * top[0] + product, next[0] * (top[0] + next[1] - sum),
+    const double r = shift->x - top[0], s = shift->y - top[0];
+    double v[3] = {r * s - shift->w + top[1] * next[0], next[0] * (next[1] - top[0] - r - s),
                    next[0] * h[(low + 2) * n + low + 1]};
     for (size_t k = low; k < high; k++) {
         size_t m = bo_min(3, high - k + 1);
@@ -90,7 +96,7 @@ static size_t block_begin(size_t n, const double *h, size_t high)
     size_t low = high;
     for (; low > 0; low--) {
         const double *corner = h + (low - 1) * n + low - 1;
-        if (fabs(corner[n]) <= DBL_EPSILON / 2 * fmax(fabs(corner[0]) + fabs(corner[n + 1]), 1)) break;
+        if (fabs(corner[n]) <= DBL_EPSILON * fmax(fabs(corner[0]) + fabs(corner[n + 1]), 1)) break;
     }
     return low;
 }
@@ -110,14 +116,14 @@ static bool iterate(const bo_context *context, size_t n, double *h, double *real
         } else {
             if (++steps > MOST_STEPS) return false;
             const double *first = corner - n - 1;
-            double sum = first[0] + first[n + 1], product = first[0] * first[n + 1] - first[1] * first[n];
+            shifts shift = {first[n + 1], first[0], first[1] * first[n]};
             /* sometimes the shifts of LAPACK's dlahqr, in case the usual ones lead around in a circle */
             if (steps % EXCEPTION == 0) {
-                double size = fabs(first[n]) + fabs(first[-1]), center = *corner + 0.75 * size;
-                sum = 2 * center;
-                product = center * center + 0.4375 * size * size;
+                double size = fabs(first[n]) + fabs(first[-1]);
+                shift.x = shift.y = *corner + 0.75 * size;
+                shift.w = -0.4375 * size * size;
             }
-            francis_step(context, n, h, low, high, sum, product);
+            francis_step(context, n, h, low, high, &shift);
             continue;
         }
         end = low;

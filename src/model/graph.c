@@ -64,9 +64,16 @@ static bo_stack_head head_of(const bo_stack *s, bo_value x)
 
 static void record_loss(const bo_stack *s, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
 {
+    const size_t scored = desc->scored ? desc->scored : desc->rows;
+    bo_value taught = out->taught;
+    if (scored != desc->rows) {
+        out->chosen = index_input(s->graph, "chosen", scored);
+        x = choose(s->graph, out->chosen, x);
+        if (taught) taught = choose(s->graph, out->chosen, taught);
+    }
     bo_stack_head head = head_of(s, x);
-    out->targets = index_input(s->graph, "targets", desc->rows);
-    if (out->taught) head.taught = bo_stack_norm(s, "model.norm", out->taught), head.share = desc->share;
+    out->targets = index_input(s->graph, "targets", scored);
+    if (taught) head.taught = bo_stack_norm(s, "model.norm", taught), head.share = desc->share;
     bo_stack_loss(s, &head, out->targets, desc->smoothing, out);
 }
 

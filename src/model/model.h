@@ -115,6 +115,7 @@ typedef struct bo_model_graph_desc {
     /* LANGUAGE with kept_attention: what the loss compares with the teacher (teacher.h); requires loss */
     bo_imitation imitate;
     double share; /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
+    size_t scored; /* LOGITS: number of rows whose loss is computed, those of `chosen`; 0: all rows */
 } bo_model_graph_desc;
 
 typedef struct bo_teacher bo_teacher;
@@ -125,7 +126,7 @@ typedef struct bo_model_graph {
     bo_value taught;               /* LOGITS: the teacher's residual stream before the final norm */
     bo_value tokens, targets;      /* int32, rows x 1; targets with a loss */
     bo_value positions;            /* int32, rows x 1; 0: the model has none */
-    bo_value chosen;               /* int32; 0: the graph has one row */
+    bo_value chosen;               /* int32: the rows with logits or a loss; 0: all of them */
     bo_value loss, losses, logits; /* 0: not requested; CLASSIFY, MATCH: one row per example */
     /* Inputs for tasks with examples, 0 if the model does not use them; bo_model_graph_fill writes them. */
     bo_value reversal, source_tokens, source_positions, source_reversal; /* as in bo_text_pack */

@@ -8,6 +8,7 @@
 /* Buffers for the batch of one graph run, in host memory. */
 typedef struct language_batch {
     int32_t *tokens, *targets, *positions; /* micro_batch x window each */
+    int32_t *chosen;                       /* the rows whose loss is computed; NULL: all */
     size_t *lengths;                       /* lengths of the runs of documents; NULL: each window is one run */
     size_t room;                           /* capacity in runs */
 } language_batch;
@@ -34,6 +35,12 @@ static size_t window_of(const bo_trainer_desc *desc)
 static double share_of(const bo_trainer_desc *desc)
 {
     return desc->imitate != BO_IMITATION_LOGITS ? 0 : desc->share > 0 ? desc->share : 0.9;
+}
+
+/* Rows of a graph whose loss is computed. */
+static size_t scored_of(const bo_trainer_desc *desc, size_t rows)
+{
+    return desc->imitate == BO_IMITATION_LOGITS && desc->sparsity > 1 ? bo_max(rows / desc->sparsity, 1) : rows;
 }
 
 static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
@@ -182,8 +189,13 @@ static bo_status make_batch(bo_context *context, language_batch *batch, const bo
     batch->targets = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->positions = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->room = graph->most_sequences;
+    const bool some = graph->scored != graph->rows;
     if (batch->room) batch->lengths = bo_alloc(context, batch->room, sizeof(size_t), "lengths of documents");
-    return batch->tokens && batch->targets && batch->positions && (!batch->room || batch->lengths) ? BO_OK : BO_MEMORY;
+    if (some) batch->chosen = bo_alloc(context, graph->scored, sizeof(int32_t), "a batch");
+    return batch->tokens && batch->targets && batch->positions && (!batch->room || batch->lengths) &&
+                   (!some || batch->chosen)
+               ? BO_OK
+               : BO_MEMORY;
 }
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
@@ -200,6 +212,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16,
         .imitate = task->desc->imitate,
         .share = share_of(task->desc),
+        .scored = scored_of(task->desc, micro_batch * window),
     };
     BO_TRY(make_batch(context, &own->batch, &desc));
     BO_TRY(bo_model_graph_create(context, model_of(task), &desc, &own->graph));
@@ -216,9 +229,23 @@ static void close_graph(bo_train_task *task)
     bo_free(own->batch.targets);
     bo_free(own->batch.positions);
     bo_free(own->batch.lengths);
+    bo_free(own->batch.chosen);
     own->batch = (language_batch){0};
     bo_train_states_destroy(own->states);
     own->states = NULL;
+}
+
+/* Every sparsity-th row of the micro-batch, from one that depends on the step. */
+static bo_status write_chosen(bo_context *context, const language_task *own, uint64_t step)
+{
+    const bo_trainer_desc *desc = own->task.desc;
+    const size_t rows = desc->micro_batch * window_of(desc), count = scored_of(desc, rows);
+    const size_t from = (size_t)(step % desc->sparsity);
+    for (size_t i = 0; i < count; i++) {
+        own->batch.chosen[i] = (int32_t)((from + i * desc->sparsity) % rows);
+        own->batch.targets[i] = own->batch.targets[own->batch.chosen[i]]; /* never reads what it has written */
+    }
+    return bo_graph_write(context, own->graph.graph, own->graph.chosen, own->batch.chosen);
 }
 
 static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
@@ -239,6 +266,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     }
     BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, batch->tokens));
     if (graph->positions) BO_TRY(bo_graph_write(context, graph->graph, graph->positions, batch->positions));
+    if (graph->chosen) BO_TRY(write_chosen(context, own, step));
     return graph->targets ? bo_graph_write(context, graph->graph, graph->targets, batch->targets) : BO_OK;
 }
 
@@ -302,6 +330,8 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     if (desc->stateful) bo_train_setting_number(text, "state_windows", (double)task->windows);
     if (desc->imitate) bo_train_setting_number(text, "imitate", (double)desc->imitate);
     if (desc->imitate == BO_IMITATION_LOGITS) bo_train_setting_number(text, "share", share_of(desc));
+    if (desc->imitate == BO_IMITATION_LOGITS && desc->sparsity > 1)
+        bo_train_setting_number(text, "sparsity", (double)desc->sparsity);
     if (window_of(desc) != desc->model->desc.context) bo_train_setting_number(text, "window", (double)window_of(desc));
 }
 

@@ -66,6 +66,8 @@ typedef struct objects {
     bo_model_desc model_desc;
     bo_model *model, *used_model; /* sessions and trainers use the second one, so that the first may change */
     bo_session *session;
+    bo_inspect_desc inspect_desc;
+    bo_inspection *inspection;
     bo_convert_desc convert_desc;
     bo_conversion *conversion;
     bo_sampler *sampler;
@@ -186,6 +188,8 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_model_create(c, &o->model_desc, o->tokenizer, &o->used_model));
     assert_ok(c, bo_session_create(c, o->used_model, NULL, &o->session));
     assert_ok(c, bo_sampler_create(c, NULL, &o->sampler));
+    o->inspect_desc = (bo_inspect_desc){.parts = BO_INSPECT_PART_CIRCUITS};
+    assert_ok(c, bo_inspect(c, o->used_model, NULL, 0, &o->inspect_desc, &o->inspection));
     o->lanes_desc = (bo_lanes_desc){.count = 1};
     o->compose_desc = (bo_compose_desc){.tokens = 4};
     o->replacement_desc = (bo_replacement_desc){
@@ -271,6 +275,7 @@ static inline void objects_destroy(objects *o)
     bo_lanes_destroy(o->lanes);
     bo_sampler_destroy(o->sampler);
     bo_session_destroy(o->session);
+    bo_inspection_destroy(o->inspection);
     bo_model_destroy(o->model);
     bo_model_destroy(o->used_model);
     bo_packs_destroy(o->packs);

@@ -49,7 +49,7 @@ static inline const double *judge_gates(judge_head *j, const trial *t)
 {
     if (t->d->gate == BO_GATE_NONE || t->desc.shape.no_keys) return NULL;
     if (t->d->gate != BO_GATE_FIXED) return judge_rows(j, t, LOG_GATE);
-    size_t keys = t->keys[j->sequence];
+    size_t keys = j->kept + t->keys[j->sequence];
     double *gates = judge_array(j, keys), usual = log1p(-pow(2, -5 - (double)(j->key_head % 8)));
     for (size_t i = 0; i < keys; i++) gates[i] = t->count[LOG_DECAY] ? (double)t->array[LOG_DECAY][j->key_head] : usual;
     return gates;
@@ -74,6 +74,7 @@ static inline oracle_head judge_oracle(judge_head *j, const trial *t, const tria
                      .group = j->group,
                      .queries = j->queries,
                      .keys = j->kept + t->keys[j->sequence],
+                     .kept = j->kept,
                      .asks = t->desc.shape.no_keys || t->desc.across};
     h.q = judge_queries(j, t, t->array[Q], d->dim);
     h.dout = judge_queries(j, t, t->gradient[OUT], d->value_dim);
@@ -104,7 +105,19 @@ static inline size_t judge_kept_at(const judge_head *j, const trial *t)
     return sums + j->key_head * trial_held(t) * (t->d->dim + t->d->value_dim);
 }
 
-/* Gradients of keys that the final state keeps are passed to those keys directly. */
+/* The gates of the kept keys follow the kept keys of all heads. */
+static inline size_t judge_gates_at(const judge_head *j, const trial *t)
+{
+    size_t row = t->d->dim + t->d->value_dim, sums = j->features * (t->d->value_dim + 1);
+    return t->d->key_heads * (sums + trial_held(t) * row) + j->key_head * trial_held(t);
+}
+
+static inline bool trial_keeps_gates(const trial *t)
+{
+    return t->d->kind == BO_ATTENTION_HYBRID && trial_takes(t->d, LOG_GATE);
+}
+
+/* Gradients of keys and gates that the final state keeps are passed to those directly. */
 static inline void judge_kept_final(const judge_head *j, const trial *t, oracle_head *h)
 {
     size_t dim = t->d->dim, value = t->d->value_dim, all = h->keys, held = trial_held(t);
@@ -114,6 +127,8 @@ static inline void judge_kept_final(const judge_head *j, const trial *t, oracle_
         const float *row = from + r * (dim + value);
         for (size_t c = 0; c < dim; c++) h->dk[(all - count + r) * dim + c] += (double)row[c];
         for (size_t c = 0; c < value; c++) h->dv[(all - count + r) * value + c] += (double)row[dim + c];
+        if (trial_keeps_gates(t))
+            h->dlog_gate[all - count + r] += (double)t->d_final[j->sequence][judge_gates_at(j, t) + r];
     }
 }
 
@@ -134,6 +149,7 @@ static inline void judge_put_initial(const judge_head *j, const trial *t, const 
         size_t from = j->kept - count + r;
         for (size_t c = 0; c < dim; c++) to[r * (dim + value) + c] = h->dk[from * dim + c];
         for (size_t c = 0; c < value; c++) to[r * (dim + value) + dim + c] = h->dv[from * value + c];
+        if (trial_keeps_gates(t)) out[judge_gates_at(j, t) + r] = h->dlog_gate[from];
     }
 }
 

@@ -49,7 +49,9 @@ static inline void oracle_initial_backward(oracle_head *h, oracle_work *w, const
         double z = w->zq[query->row * w->count + f];
         double inner = oracle_dot(w->value, dn, h->s0 + f * w->value) + dsum * h->z0[f];
         w->dzq[query->row * w->count + f] += query->initial * inner;
-        if (h->keys) w->db[query->place] += query->initial * inner * z * (1 + oracle_shake_term(h));
+        double flow = query->initial * inner * z * (1 + oracle_shake_term(h));
+        if (h->keys) w->db[query->place] += flow;
+        if (h->kept) w->db[h->kept - 1] -= flow; /* the sums do not depend on gates before the call */
         z *= 1 + oracle_shake(&h->noise, 1);
         for (size_t c = 0; h->ds0 && c < w->value; c++) h->ds0[f * w->value + c] += query->initial * z * dn[c];
         if (h->dz0) h->dz0[f] += query->initial * z * dsum;
@@ -136,6 +138,7 @@ static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
         double inner = oracle_dot(w->value, h->ds_final + f * w->value, h->s0 + f * w->value);
         inner += h->dz_final[f] * h->z0[f];
         if (h->keys) w->db[h->keys - 1] += initial * inner;
+        if (h->kept) w->db[h->kept - 1] -= initial * inner;
         for (size_t c = 0; h->ds0 && c < w->value; c++)
             h->ds0[f * w->value + c] += initial * h->ds_final[f * w->value + c];
         if (h->dz0) h->dz0[f] += initial * h->dz_final[f];

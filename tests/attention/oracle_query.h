@@ -15,6 +15,7 @@ typedef struct oracle_head {
     const bo_attention_desc *desc; /* with defaults filled in */
     const bo_features *features;   /* NULL for SOFTMAX and POWER */
     size_t group, queries, keys;
+    size_t kept;                   /* keys of the initial state, which precede those of the call */
     bool asks;                     /* the queries have no keys of their own: each sees all keys */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* one per key, even if all are equal; NULL without a gate */
@@ -73,32 +74,38 @@ static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
 {
     /* an input weight is at least 1e-30, so that a first token with gate 1 still gets its own value as output */
     for (size_t j = 0; j < h->keys; j++)
-        w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
+        w->weight[j] = h->desc->gate == BO_GATE_CONVEX && h->log_gate ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
 }
 
-/* Log decay up to the key at `place`: since each key j, in work->fade, and since the start. Summed backward from the
- * latest key, so that a strong gate does not reduce the precision of later terms. */
+/* Log decay up to the key at `place`: since each key j, in work->fade, and since the start of the call. Summed backward
+ * from the latest key, so that a strong gate does not reduce the precision of later terms. */
 static inline double oracle_fade(const oracle_head *h, oracle_work *w, size_t place)
 {
-    double sum = 0;
+    double sum = 0, all = 0;
     for (size_t j = h->keys; j-- > 0;) {
         w->fade[j] = sum;
         if (h->log_gate && j <= place) sum += h->log_gate[j];
+        if (j >= h->kept) all = sum;
     }
-    return sum;
+    return all;
 }
 
-/* R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); 0 for maps of moderate size. */
+/* R_t = max(R_{t-1} + log g_t, ℓ + log weight of the key that enters the sums with token t): the key of the token, or
+ * in HYBRID that which leaves the window. 0 for maps of moderate size. */
 static inline void oracle_prepare_scales(const oracle_head *h, oracle_work *w)
 {
     bool scaled = bo_features_scaled(h->features);
+    size_t delay = h->desc->kind == BO_ATTENTION_HYBRID ? h->desc->window : 0;
     double running = scaled ? (h->s0 ? h->log0 : -INFINITY) : 0;
     oracle_log_scales(&w->map, h->group * h->queries, w->yq, w->scale_q);
     double *scale_k = oracle_zeros(h->keys);
     oracle_log_scales(&w->map, h->keys, w->yk, scale_k);
-    for (size_t j = 0; j < h->keys; j++) {
-        if (scaled) running = fmax(running + (h->log_gate ? h->log_gate[j] : 0), scale_k[j] + log(w->weight[j]));
-        w->running[j] = running;
+    for (size_t t = h->kept; t < h->keys; t++) {
+        double gates = 0;
+        for (size_t i = 0; h->log_gate && i < delay && i <= t; i++) gates += h->log_gate[t - i];
+        if (scaled && h->log_gate) running += h->log_gate[t];
+        if (scaled && t >= delay) running = fmax(running, scale_k[t - delay] + log(w->weight[t - delay]) + gates);
+        w->running[t] = running;
     }
     free(scale_k);
 }
@@ -218,10 +225,9 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
 static inline double oracle_unit(oracle_head *h, const oracle_work *w, const oracle_query *query)
 {
     if (!h->features) return query->window_top;
-    size_t last = query->place, skip = 0;
+    size_t last = query->place;
     double running = bo_features_scaled(h->features) ? (h->s0 ? h->log0 : -INFINITY) : 0;
-    if (h->desc->kind == BO_ATTENTION_HYBRID) skip = h->desc->window;
-    if (h->keys && last < h->keys && last >= skip) running = w->running[last - skip];
+    if (last < h->keys && last >= h->kept) running = w->running[last];
     if (h->desc->kind == BO_ATTENTION_HYBRID && query->far == 0) return query->window_top;
     /* a float32 that is updated with each token */
     if (running > -INFINITY) running += oracle_shake(&h->noise, fabs(running));

@@ -14,6 +14,8 @@ static const char *const names[] = {
     "dark",
     "hybrid",
     "hybrid with M",
+    "hybrid, decay",
+    "hybrid of elu, decay",
     "softmax in a window",
     "retention",
     "hedgehog",

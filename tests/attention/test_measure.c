@@ -180,6 +180,19 @@ static void hybrids_meet_their_kernel(void **state)
             if (!(e.against_kernel < 1e-4)) fail_msg("window %zu, shape %d: %g", window, s, e.against_kernel);
             assert_true(e.against_softmax > 0.005 && e.kernel_error < 1e-5);
         }
+    for (int gate = 1; gate < BO_GATE_COUNT; gate++) {
+        bo_attention_desc desc = base_desc(BO_ATTENTION_HYBRID, true);
+        desc.window = 8;
+        desc.gate = (bo_gate)gate;
+        desc.features = (bo_features_desc){.kernel = gate == BO_GATE_DECAY ? BO_KERNEL_COSH : BO_KERNEL_TAYLOR};
+        in.log_gate = gate == BO_GATE_FIXED ? NULL : d->log_gate;
+        in.log_decay = gate == BO_GATE_FIXED ? d->log_decay : NULL;
+        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
+        if (!(e.against_kernel < 1e-4)) fail_msg("gate %d: %g", gate, e.against_kernel);
+        desc.clamp = 0.5; /* in units of the running log scale */
+        e = compare(context, &desc, &whole, &in, TOKENS);
+        if (!(e.against_kernel < 1e-4)) fail_msg("gate %d, clamped: %g", gate, e.against_kernel);
+    }
     free(d);
     bo_context_destroy(context);
 }

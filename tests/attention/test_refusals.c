@@ -40,7 +40,6 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "capacity 7", "favor", FAVOR_(GOOD, .capacity = 7)},
     {BO_INVALID, "chunk", "found 18446744073709551615", FAVOR_(GOOD, .chunk = SIZE_MAX)},
     {BO_INVALID, "gate", "softmax", EXACT_(GOOD, .gate = BO_GATE_DECAY, .causal = true)},
-    {BO_INVALID, "gate", "hybrid", HYBRID_(GOOD, .gate = BO_GATE_CONVEX, .causal = true)},
     {BO_INVALID, "gate decay", "causal", FAVOR_(GOOD, .gate = BO_GATE_DECAY)},
     {BO_INVALID, "gate", "4", FAVOR_(GOOD, .gate = BO_GATE_COUNT)},
     {BO_INVALID, "normalizer", "2", FAVOR_(GOOD, .normalizer = BO_NORMALIZER_COUNT)},

@@ -111,12 +111,24 @@ static void gradients_chain_over_segments(void **unused)
 
 /* ---- sums set by the caller -------------------------------------------------------------------------------------- */
 
-/* A state may contain any sums: the reference reads them and continues from there, forward and backward. */
-static void check_sums(bo_context *context, const kind_of *kind, double log_scale)
+/* A step of every state, compared with a pass over one token. */
+static void judge_step(trial *t)
+{
+    judge_verdict verdict = judge_make(t);
+    bo_attention_inputs in = trial_inputs(t);
+    assert_ok(t->context, bo_attention_step(t->context, t->attention, 2, &in, t->initial, t->array[OUT]));
+    for (size_t s = 0; s < 2; s++) /* the states are now the final ones of the pass */
+        memcpy(t->final[s], t->initial[s], bo_attention_state_bytes(t->attention));
+    judge_forward(t, &verdict);
+    judge_drop(&verdict);
+}
+
+/* A state may contain any sums: the reference reads them and continues from there, forward and backward; steps too. */
+static void check_sums(bo_context *context, const kind_of *kind, double log_scale, size_t tokens)
 {
     trial_desc desc = {.name = kind->name,
                        .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
-                       .shape = {.sequences = 2, .tokens = 17},
+                       .shape = {.sequences = 2, .tokens = tokens},
                        .past = 1,
                        .final_gradient = true,
                        .seed = 5};
@@ -138,6 +150,7 @@ static void check_sums(bo_context *context, const kind_of *kind, double log_scal
         assert_close(found, scale, 0);
     }
     judge_trial(&t);
+    if (tokens == 1) judge_step(&t);
     free(s);
     free(z);
     free(s2);
@@ -151,7 +164,10 @@ static void any_sums_may_be_set(void **unused)
     static const double scales[] = {0, -40, 300};
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++)
-        for (size_t n = 0; n < 3 && kind_has_map(&kinds[i]); n++) check_sums(context, &kinds[i], scales[n]);
+        for (size_t n = 0; n < 3 && kind_has_map(&kinds[i]); n++) {
+            check_sums(context, &kinds[i], scales[n], 17);
+            check_sums(context, &kinds[i], scales[n], 1);
+        }
     bo_context_destroy(context);
 }
 
@@ -211,13 +227,7 @@ static void parameters_may_change(void **unused)
         for (size_t a = SIGMA; a < OUT; a++)
             for (size_t n = 0; n < t.count[a]; n++) t.array[a][n] *= n % 2 ? 3 : 0.5F;
         judge_trial(&t);
-        judge_verdict verdict = judge_make(&t);
-        bo_attention_inputs in = trial_inputs(&t);
-        assert_ok(context, bo_attention_step(context, t.attention, 2, &in, t.initial, t.array[OUT]));
-        for (size_t s = 0; s < 2; s++) /* the states are now the final ones of the pass */
-            memcpy(t.final[s], t.initial[s], bo_attention_state_bytes(t.attention));
-        judge_forward(&t, &verdict);
-        judge_drop(&verdict);
+        judge_step(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);

@@ -2,7 +2,7 @@
  * bytes may be copied, forked and moved. One sequence in layout TOKENS_FIRST: a segment is then a slice of each
  * array. */
 #include "cases.h"
-#include "attention/internal.h"
+#include "attention/kv_cache.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
 
@@ -242,6 +242,34 @@ static void steps_of_many_are_steps_of_each(void **unused)
     bo_context_destroy(context);
 }
 
+/* Before the first key leaves the window, the sums of a hybrid are empty, whatever the gates are. */
+static void hybrids_begin_with_empty_sums(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < KINDS; i++) {
+        if (kinds[i].kind != BO_ATTENTION_HYBRID) continue;
+        trial t = make(context, &kinds[i], true);
+        size_t features = trial_features(&t), tokens = t.d->window - 1;
+        float *out = trial_floats(t.count[OUT]), *s = trial_floats(features * VALUE), *z = trial_floats(features);
+        for (int steps = 0; steps < 2; steps++) {
+            void *state = state_new(&t);
+            double log_scale;
+            if (!steps && tokens) extend(&t, 0, tokens, state, out);
+            for (size_t at = 0; steps && at < tokens; at++) step(&t, at, state, out);
+            assert_ok(context, bo_attention_state_get(context, t.attention, state, KEY_HEADS - 1, s, z, &log_scale));
+            assert_true(log_scale == (t.attention->scaled ? -INFINITY : 0));
+            for (size_t n = 0; n < features * VALUE; n++) assert_true(s[n] == 0 && z[n / VALUE] == 0);
+            free(state);
+        }
+        free(out);
+        free(s);
+        free(z);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 /* ---- corrupted bytes --------------------------------------------------------------------------------------------- */
 
 static void use_spoilt(const trial *t, void *state)
@@ -332,6 +360,10 @@ static void numbers_that_are_none_are_found(void **unused)
             assert_fails(context, BO_INVALID, "not finite", bo_attention_state_check(context, t.attention, state));
             *places[n] = good;
         }
+        if (t.attention->gates_held) {
+            bo_kept_gates(t.attention, state, last)[t.attention->gates_held - 1] = 0.5F;
+            assert_fails(context, BO_INVALID, "a gate above 1", bo_attention_state_check(context, t.attention, state));
+        }
         free(state);
         free(out);
         trial_drop(&t);
@@ -345,7 +377,7 @@ int main(void)
         cmocka_unit_test(any_split_says_the_same),         cmocka_unit_test(copies_go_on_with_the_same_bits),
         cmocka_unit_test(initial_states_stay_as_they_are), cmocka_unit_test(asking_changes_nothing),
         cmocka_unit_test(steps_of_many_are_steps_of_each), cmocka_unit_test(spoilt_bytes_do_no_harm),
-        cmocka_unit_test(numbers_that_are_none_are_found),
+        cmocka_unit_test(numbers_that_are_none_are_found), cmocka_unit_test(hybrids_begin_with_empty_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

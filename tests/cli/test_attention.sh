@@ -120,6 +120,15 @@ hybrid="--q Q.npy --k K.npy --v V.npy --kind hybrid --window 4 --features 64"
     [ "$(field out rank)" = 5 ] || complain "the rank of hybrid with --whiten is $(field out rank)"
     compare "$(distance O.npy hybrid.npy)" '>' 1e-3 || complain "hybrid: --whiten changes nothing"
     attend $hybrid --whiten --rank 2 --calibrate-rows 12 --out O.npy
+    attend $hybrid --log-gate zeros.npy --out O.npy --json
+    [ "$(field out gate)" = decay ] || complain "the gate of hybrid is $(field out gate)"
+    expect "hybrid with gates of 1" "$(distance O.npy hybrid.npy)" '<' 1e-5
+    attend $hybrid --gate G.npy --gate-input convex --out O.npy
+    compare "$(distance O.npy hybrid.npy)" '>' 1e-3 || complain "hybrid: the gate does nothing"
+    attend $hybrid --decay 0.9 --out O.npy --json
+    [ "$(field out gate)" = fixed ] || complain "the gate of hybrid with --decay is $(field out gate)"
+    attend $hybrid --window 37 --gate G.npy --out O.npy
+    expect "the window of hybrid has no gate" "$(distance O.npy exact.npy)" '<' 2e-5
 }
 piece normal "2, 5" 50 >S.npy
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --out O.npy

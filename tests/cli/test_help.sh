@@ -12,7 +12,7 @@ succeeds "$BOCHNER" help
 cp out overview
 expect "lines of the overview" "$(wc -l <overview)" '<=' 40
 expect "columns of the overview" "$(width overview)" '<=' 80
-for title in 'Tables' 'Language models' 'Attention and features' 'Tools' 'Examples'; do
+for title in 'Tables' 'Language models' 'Tools' 'Examples'; do
     grep -qx "$title" overview || complain "the overview has no group $title"
 done
 awk '/^Example/ { exit } /^  [a-z]/ { print $1 }' overview >commands

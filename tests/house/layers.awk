@@ -40,7 +40,7 @@ function module_of(path,    part) {
 }
 
 # The headers of lab and bench that the program may use.
-BEGIN { program = "^(lab/(lab|generators)|bench/[a-z]+)[.]h$" }
+BEGIN { program = "^(lab/(lab|generators|separation)|bench/[a-z]+)[.]h$" }
 
 NR == FNR { # layers.txt
     sub(/#.*/, "")

@@ -24,6 +24,30 @@ static void of_small_matrices(void **state)
     bo_context_destroy(context);
 }
 
+/* I - 11ᵀ/n has the eigenvalue 1 n - 1 times, and 0; with shifts that are computed from sums of products, what is left of the
+ * identity after the first eigenvalue is rounding, and QR never ends. Errors are some n rounding errors. */
+static void of_almost_equal_eigenvalues(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_rng rng = bo_rng_make(2, 1);
+    for (size_t n = 3; n <= 96; n += 3)
+        for (int kind = 0; kind < 3; kind++) {
+            static double a[96 * 96], real[96], imaginary[96];
+            double sum = 0, least = INFINITY;
+            for (size_t i = 0; i < n * n; i++) {
+                a[i] = (double)(i / n == i % n) - 1 / (double)n;
+                if (kind == 1) a[i] = (double)(float)a[i];
+                if (kind == 2) a[i] += 1e-15 * bo_rng_normal(&rng);
+            }
+            assert_ok(context, bo_eigenvalues(context, n, a, real, imaginary));
+            for (size_t i = 0; i < n; i++) sum += real[i], least = fmin(least, fabs(real[i]));
+            assert_close(sum, (double)n - 1, 1e-6 * (double)n); /* float32 in kind 1 */
+            assert_close(least, 0, 1e-6);
+        }
+    bo_context_destroy(context);
+}
+
 /* The cyclic permutation of n elements has the n-th roots of 1; QR with the usual shifts alone would never end. */
 static void of_a_permutation(void **state)
 {
@@ -114,8 +138,11 @@ static void not_of_nan(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_small_matrices), cmocka_unit_test(of_a_permutation),
-                                       cmocka_unit_test(of_similar_matrices), cmocka_unit_test(of_hard_matrices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_small_matrices),
+                                       cmocka_unit_test(of_a_permutation),
+                                       cmocka_unit_test(of_almost_equal_eigenvalues),
+                                       cmocka_unit_test(of_similar_matrices),
+                                       cmocka_unit_test(of_hard_matrices),
                                        cmocka_unit_test(not_of_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

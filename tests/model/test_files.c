@@ -114,6 +114,9 @@ static void test_options(void **state)
     desc.attention.features.degree = 3;
     desc.attention.features.features = 32;
     check_trip(*state, &desc, "tensor sketch");
+    desc = test_desc("hybrid");
+    desc.attention.gate = BO_GATE_DECAY;
+    check_trip(*state, &desc, "hybrid with a gate");
     desc = test_desc("rfa");
     desc.attention.features.draw = BO_DRAW_HADAMARD;
     check_trip(*state, &desc, "hadamard");

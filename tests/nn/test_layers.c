@@ -174,19 +174,23 @@ static const struct {
     const char *preset, *weights; /* in addition to the four projections, in order of declaration */
     bool query_norm, output_norm;
     size_t rank;
+    bo_gate gate; /* in addition to that of the preset */
 } layers[] = {
-    {"softmax", "q_norm.weight k_norm.weight", true, false, 0},
-    {"rfa-gate", "g_proj.weight g_proj.bias sigma", false, false, 0},
-    {"favor", "q_norm.weight k_norm.weight", true, false, 0},
-    {"dark", "m", false, false, 0},
-    {"hybrid", "mix", false, false, 0},
-    {"hybrid", "m mix", false, false, 4},
-    {"hybrid", "m mix", false, false, 3},
-    {"hedgehog", "map_q.weight map_k.weight map_q.bias map_k.bias", false, false, 0},
-    {"retention", "decay o_norm.weight", false, true, 0},
-    {"gla", "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias o_norm.weight", false, true, 0},
-    {"gated-delta", "g_proj.weight g_proj.bias b_proj.weight o_norm.weight", false, true, 0},
-    {"ridge", "b_proj.weight lambda o_norm.weight", false, true, 0},
+    {"softmax", "q_norm.weight k_norm.weight", true, false, 0, BO_GATE_NONE},
+    {"rfa-gate", "g_proj.weight g_proj.bias sigma", false, false, 0, BO_GATE_NONE},
+    {"favor", "q_norm.weight k_norm.weight", true, false, 0, BO_GATE_NONE},
+    {"dark", "m", false, false, 0, BO_GATE_NONE},
+    {"hybrid", "mix", false, false, 0, BO_GATE_NONE},
+    {"hybrid", "m mix", false, false, 4, BO_GATE_NONE},
+    {"hybrid", "m mix", false, false, 3, BO_GATE_NONE},
+    {"hybrid", "g_proj.weight g_proj.bias mix", false, false, 0, BO_GATE_DECAY},
+    {"hybrid", "g_proj.weight g_proj.bias m mix", false, false, 4, BO_GATE_CONVEX},
+    {"hybrid", "mix decay", false, false, 0, BO_GATE_FIXED},
+    {"hedgehog", "map_q.weight map_k.weight map_q.bias map_k.bias", false, false, 0, BO_GATE_NONE},
+    {"retention", "decay o_norm.weight", false, true, 0, BO_GATE_NONE},
+    {"gla", "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias o_norm.weight", false, true, 0, BO_GATE_NONE},
+    {"gated-delta", "g_proj.weight g_proj.bias b_proj.weight o_norm.weight", false, true, 0, BO_GATE_NONE},
+    {"ridge", "b_proj.weight lambda o_norm.weight", false, true, 0, BO_GATE_NONE},
 };
 
 static void check_attention(size_t which)
@@ -199,6 +203,7 @@ static void check_attention(size_t which)
     open_bench(&b);
     assert_true(bo_attention_preset(layers[which].preset, &kind));
     kind.rank = layers[which].rank;
+    if (layers[which].gate) kind.gate = layers[which].gate;
     if (strstr("rfa-gate favor dark hybrid", layers[which].preset)) kind.features.features = 16;
     assert_ok(b.context, bo_attention_create(b.context, &kind, &attention));
     bo_attention_layer desc = {.attention = attention,

@@ -1,8 +1,10 @@
-/* Pictures of explanations as SVG elements. */
-#include "explain_pictures.h"
-#include "../common/format.h"
-#include "../common/html.h"
+/* Pictures of pages as SVG elements. */
+#include "pictures.h"
+#include "format.h"
+#include "html.h"
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
 
@@ -217,5 +219,54 @@ void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds
                 place(&s, ranges[i].high));
         fprintf(out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", place(&s, ranges[i].mark), y);
     }
+    fputs("</svg>\n", out);
+}
+
+/* ---- heat maps --------------------------------------------------------------------------------------------------- */
+
+enum { HEAT_LEFT = 26, HEAT_RIGHT = 4, HEAT_TOP = 4, HEAT_BOTTOM = 22, CELL_HEIGHT = 26, LEAST_LABELED = 34 };
+
+/* A number in a cell: short, without a leading zero if it is below one. */
+static cli_word cell_text(double value, int digits)
+{
+    cli_word word;
+    if (fabs(value) >= 1 || value == 0) return cli_significant(value, digits);
+    snprintf(word.s, sizeof word.s, "%.*f", digits, value);
+    char *zero = word.s + (word.s[0] == '-');
+    if (strtod(word.s, NULL) == 0) return cli_significant(0, 1); /* not -.00 */
+    if (*zero == '0') memmove(zero, zero + 1, strlen(zero));
+    return word;
+}
+
+static void put_cell(FILE *out, const cli_heat *heat, size_t r, size_t c, double width)
+{
+    const double value = heat->values[r * heat->columns + c], x = HEAT_LEFT + (double)c * width;
+    const double y = HEAT_TOP + (double)r * CELL_HEIGHT, range = heat->high - heat->low;
+    double depth = heat->signs ? fabs(value) / fmax(fabs(heat->low), fabs(heat->high)) : (value - heat->low) / range;
+    depth = depth > 0 ? fmin(depth, 1) : 0; /* also if it is not a number */
+    fprintf(out, "<g><rect class=\"cell%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill-opacity=\"%.2f\"/>",
+            heat->signs && value < 0 ? " down" : "", x + 0.5, y + 0.5, width - 1, CELL_HEIGHT - 1, 0.05 + 0.9 * depth);
+    fprintf(out, "<title>%s %zu, %s %zu: %s</title>", heat->row, r, heat->column, c,
+            isnan(value) ? "none" : cli_significant(value, 4).s);
+    if (width >= LEAST_LABELED && isfinite(value))
+        fprintf(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
+                depth > 0.55 ? "deep" : "shallow", x + width / 2, y + CELL_HEIGHT / 2.0 + 4,
+                cell_text(value, heat->digits).s);
+    fputs("</g>\n", out);
+}
+
+void cli_heat_svg(FILE *out, const cli_heat *heat)
+{
+    const double width = (double)(CURVE_WIDTH - HEAT_LEFT - HEAT_RIGHT) / (double)heat->columns;
+    const size_t step = (size_t)ceil(18 / width); /* columns per number below */
+    open_svg(out, CURVE_WIDTH, (int)heat->rows * CELL_HEIGHT + HEAT_TOP + HEAT_BOTTOM, heat->title);
+    for (size_t r = 0; r < heat->rows; r++) {
+        fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%zu</text>", HEAT_LEFT - 6,
+                HEAT_TOP + ((double)r + 0.5) * CELL_HEIGHT + 4, r);
+        for (size_t c = 0; c < heat->columns; c++) put_cell(out, heat, r, c, width);
+    }
+    for (size_t c = 0; c < heat->columns; c += step)
+        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%zu</text>",
+                HEAT_LEFT + ((double)c + 0.5) * width, (int)heat->rows * CELL_HEIGHT + HEAT_TOP + 15, c);
     fputs("</svg>\n", out);
 }

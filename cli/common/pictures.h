@@ -1,7 +1,8 @@
-/* Pictures of explanations as SVG elements. Colors come from the style of the page. */
-#ifndef CLI_TABLES_EXPLAIN_PICTURES_H
-#define CLI_TABLES_EXPLAIN_PICTURES_H
+/* Pictures of pages as SVG elements. Colors come from the style of the page (page.h). */
+#ifndef CLI_COMMON_PICTURES_H
+#define CLI_COMMON_PICTURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -36,5 +37,18 @@ typedef struct cli_range {
     double low, mark, high;
 } cli_range;
 void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title);
+
+/* A table of numbers as colored cells. Colors go from `low` to `high`; with `signs`, from the color of negative numbers through
+ * that of the page to that of positive ones. NAN is an empty cell. */
+typedef struct cli_heat {
+    const char *title;
+    const char *row, *column; /* what a row and a column are: "layer", "head" */
+    size_t rows, columns;
+    const double *values; /* rows x columns */
+    double low, high;
+    bool signs;
+    int digits; /* significant digits of a number in a cell and in its tooltip */
+} cli_heat;
+void cli_heat_svg(FILE *out, const cli_heat *heat);
 
 #endif

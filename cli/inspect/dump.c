@@ -1,0 +1,36 @@
+/* The arrays of --dump. */
+#include "inspect.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* layer-03-q.npy: shape (windows, heads, tokens, width), as bochner attention reads it; stream-00.npy is the embedding. */
+static char *name_of(const char *folder, const bo_inspect_array *array)
+{
+    static const char *const names[] = {"q", "k", "v", "out", "pattern", "", "writes"};
+    const size_t room = strlen(folder) + 48;
+    char *path = cli_allocate(room, 1, "a file name");
+    if (array->kind == BO_INSPECT_ARRAY_STREAM)
+        snprintf(path, room, "%s/stream-%02zu.npy", folder, array->layer);
+    else
+        snprintf(path, room, "%s/layer-%02zu-%s.npy", folder, array->layer, names[array->kind]);
+    return path;
+}
+
+bool cli_inspect_dump(void *user, const bo_inspect_array *array)
+{
+    cli_inspect_job *job = user;
+    const char *folder = job->options->dump;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        cli_fail(job->session, "--dump %s: %s", folder, strerror(errno));
+        return false;
+    }
+    char *path = name_of(folder, array);
+    const bo_array file = {.rank = array->rank, .shape = array->shape, .values = (float *)array->values};
+    const bo_status status = cli_wrote(job->session, path, bo_array_save(job->session->context, &file, path));
+    free(path);
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    job->arrays += status == BO_OK;
+    return status == BO_OK;
+}

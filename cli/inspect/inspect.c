@@ -1,0 +1,276 @@
+/* bochner inspect: what the heads of a language model compute, and what could replace them. */
+#include "inspect.h"
+#include "../common/output.h"
+#include "../common/paths.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- shared by the forms of the report --------------------------------------------------------------------------- */
+
+size_t cli_inspect_heads(const cli_inspect_job *job)
+{
+    size_t most = 0;
+    for (size_t l = 0; l < job->facts->layers; l++) {
+        const size_t heads = bo_inspection_layer(job->report, l)->heads;
+        if (heads > most) most = heads;
+    }
+    return most;
+}
+
+const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job)
+{
+    const bo_inspect_candidate *choice = bo_inspection_candidate(job->report, job->facts->choice);
+    return choice && !isnan(choice->error) ? choice : NULL;
+}
+
+double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate)
+{
+    double squares = 0, count = 0;
+    for (size_t l = 0; l < job->facts->layers; l++)
+        for (size_t h = 0; h < bo_inspection_layer(job->report, l)->heads; h++) {
+            const double *predicted = bo_inspection_head(job->report, l, h)->predicted;
+            if (!predicted || isnan(predicted[candidate])) continue;
+            squares += predicted[candidate] * predicted[candidate];
+            count++;
+        }
+    return count > 0 ? sqrt(squares / count) : NAN;
+}
+
+const char *cli_inspect_map_name(const bo_inspect_candidate *candidate, char out[48])
+{
+    snprintf(out, 48, "%s", candidate->name);
+    char *last = strrchr(out, ' ');
+    if (candidate->features && last) *last = '\0';
+    return out;
+}
+
+size_t cli_inspect_next_map(const cli_inspect_job *job, size_t at)
+{
+    char first[48], other[48];
+    cli_inspect_map_name(bo_inspection_candidate(job->report, at), first);
+    size_t next = at + 1;
+    while (next < job->facts->candidates &&
+           strcmp(first, cli_inspect_map_name(bo_inspection_candidate(job->report, next), other)) == 0)
+        next++;
+    return next;
+}
+
+const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_WORDS])
+{
+    const bo_inspect_candidate *c = cli_inspect_choice(job);
+    size_t worst = 0, heads = 0, reached = 0;
+    out[0] = '\0';
+    if (!c) return out;
+    for (size_t l = 0; l < job->facts->layers; l++) {
+        const bo_layer_report *layer = bo_inspection_layer(job->report, l);
+        if (layer->error > bo_inspection_layer(job->report, worst)->error) worst = l;
+        for (size_t h = 0; h < layer->heads; h++) {
+            const double *errors = bo_inspection_head(job->report, l, h)->errors;
+            heads++;
+            reached += errors && errors[job->facts->choice] <= job->facts->target;
+        }
+    }
+    snprintf(out, CLI_INSPECT_WORDS,
+             "%s: error %s%s, %zu of %zu heads reach %s. The error is largest in layer %zu (%s).", c->name,
+             cli_significant(c->error, 3).s, job->facts->reachable ? "" : ", the smallest that was found", reached,
+             heads, cli_significant(job->facts->target, 2).s, worst,
+             cli_significant(bo_inspection_layer(job->report, worst)->error, 2).s);
+    return out;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    unsigned part; /* bits of bo_inspect_part, or SEPARATION */
+} parts[] = {
+    {"statistics", BO_INSPECT_PART_STATISTICS},   {"errors", BO_INSPECT_PART_ERRORS},
+    {"circuits", BO_INSPECT_PART_CIRCUITS},       {"behavior", BO_INSPECT_PART_BEHAVIOR},
+    {"attribution", BO_INSPECT_PART_ATTRIBUTION}, {"separation", 1u << 16},
+};
+enum { SEPARATION = 1u << 16 };
+
+static const char *part_name(const void *words, size_t index)
+{
+    (void)words;
+    return parts[index].name;
+}
+
+/* The bits of a list of names; 0 after a message. */
+static unsigned parse_parts(const char *list)
+{
+    unsigned found = 0;
+    for (const char *at = list; *at;) {
+        const size_t length = strcspn(at, ",");
+        unsigned part = 0;
+        for (size_t i = 0; i < CLI_COUNT_OF(parts); i++)
+            if (strlen(parts[i].name) == length && strncmp(parts[i].name, at, length) == 0) part = parts[i].part;
+        if (!part) {
+            char word[48];
+            snprintf(word, sizeof word, "%.*s", (int)length, at);
+            const char *near = cli_nearest(word, CLI_COUNT_OF(parts), part_name, NULL);
+            cli_wrong_use("inspect",
+                          near ? "--parts: unknown part '%s'; did you mean %s?"
+                               : "--parts: unknown part '%s'; expected statistics, errors, circuits, behavior, "
+                                 "attribution or separation",
+                          word, near);
+            return 0;
+        }
+        found |= part;
+        at += length + (at[length] == ',');
+    }
+    if (!found) cli_wrong_use("inspect", "--parts: expected at least one part");
+    return found;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+static bo_status inspect_model(cli_inspect_job *job, unsigned wanted)
+{
+    const cli_inspect_options *o = job->options;
+    const bo_inspect_desc desc = {.parts = wanted & ~(unsigned)SEPARATION,
+                                  .tokens = o->length,
+                                  .windows = o->windows,
+                                  .target = o->target,
+                                  .seed = job->session->common.seed,
+                                  .no_report = wanted == SEPARATION,
+                                  .receive = o->dump ? cli_inspect_dump : NULL,
+                                  .user = job};
+    return bo_inspect(job->session->context, job->inspected.model, job->inspected.ids, job->inspected.count, &desc,
+                      &job->report);
+}
+
+static bool write_page(cli_inspect_job *job)
+{
+    cli_output output;
+    if (!job->options->html) return true;
+    if (!cli_output_text(job->session, &output, job->options->html)) return false;
+    cli_inspect_page(output.file, job);
+    return cli_output_commit(job->session, &output);
+}
+
+static bo_status measure(cli_inspect_job *job, unsigned wanted)
+{
+    bo_context *context = job->session->context;
+    bo_status status = bo_model_measure(context, job->inspected.model, job->options->context, &job->sizes);
+    if (status == BO_OK) status = inspect_model(job, wanted);
+    if (status == BO_OK && (!wanted || wanted & SEPARATION)) {
+        const bo_separation_desc desc = {.seed = job->session->common.seed};
+        status = bo_separation_measure(context, job->inspected.model, job->inspected.ids, job->inspected.count, &desc,
+                                       &job->separation);
+    }
+    return status;
+}
+
+static int run(cli_inspect_job *job, unsigned wanted)
+{
+    const cli_inspect_options *o = job->options;
+    const cli_inspect_source source = {.folder = job->folder,
+                                       .data = &o->data,
+                                       .field = o->field,
+                                       .separator = o->separator,
+                                       .ids = o->ids,
+                                       .length = o->length};
+    const double start = cli_now();
+    if (o->html && !cli_can_write(job->session, o->html)) return CLI_FAILED;
+    if (!cli_inspected_open(job->session, &source, &job->inspected)) return CLI_FAILED;
+    job->desc = bo_model_describe(job->inspected.model);
+    if (job->inspected.more)
+        cli_say(job->session, "Text        only its first %s tokens are read", cli_count(job->inspected.count).s);
+    const bo_status status = measure(job, wanted);
+    cli_progress_clear(&job->session->progress);
+    if (status == BO_CANCELED && o->dump && !cli_interrupted()) return CLI_FAILED; /* reported by the receiver */
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    job->facts = bo_inspection_describe(job->report);
+    job->seconds = cli_now() - start;
+    if (!write_page(job)) return CLI_FAILED;
+    (job->session->common.json ? cli_inspect_json : cli_inspect_print)(job);
+    return CLI_DONE;
+}
+
+static int check(const cli_inspect_options *o, unsigned *wanted)
+{
+    const unsigned of_text = BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_ERRORS | BO_INSPECT_PART_ATTRIBUTION;
+    const bool text = o->data.count || o->ids;
+    *wanted = o->parts ? parse_parts(o->parts) : 0;
+    if (o->parts && !*wanted) return CLI_WRONG_USE;
+    if (o->ids && o->data.count) return cli_wrong_use("inspect", "give --data or --ids, not both");
+    if (!text && *wanted & of_text)
+        return cli_wrong_use("inspect", "statistics, errors and attribution need a text; give --data FILE");
+    if (!text && o->dump) return cli_wrong_use("inspect", "--dump needs a text; give --data FILE");
+    if (o->html && !cli_ends_with(o->html, ".html"))
+        return cli_wrong_use("inspect", "--html: expected a name ending in .html, found '%s'", o->html);
+    const cli_path output = {"html", o->html};
+    int status = cli_paths_apart("inspect", &output, 1, &(cli_path){"ids", o->ids}, 1);
+    for (size_t i = 0; i < o->data.count && status == CLI_DONE; i++)
+        status = cli_paths_apart("inspect", &output, 1, &(cli_path){"data", o->data.items[i]}, 1);
+    return status;
+}
+
+static int inspect(void *options, const cli_common *common, const cli_arguments *arguments)
+{
+    const cli_inspect_options *o = options;
+    unsigned wanted;
+    if (arguments->count != 1)
+        return cli_wrong_use("inspect", "expected one model folder, found %zu arguments", arguments->count);
+    int status = check(o, &wanted);
+    if (status != CLI_DONE) return status;
+    cli_session session;
+    if (!cli_session_open(&session, "inspect", common, false)) return CLI_FAILED;
+    cli_inspect_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
+    status = run(&job, wanted);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_inspection_destroy(job.report);
+    bo_free(job.separation);
+    cli_inspected_close(&job.inspected);
+    cli_session_close(&session);
+    return status;
+}
+
+static const cli_option rows[] = {
+    SECTION("Data"),
+    LIST("data", "FILE", cli_inspect_options, data,
+         "text or JSON lines (.jsonl); may be gzipped, and given several times"),
+    TEXT("field", "NAME", cli_inspect_options, field, "for JSON lines: name of the field with the text",
+         .otherwise = "text"),
+    TEXT("separator", "WORD", cli_inspect_options, separator, "for text files: text that ends a document",
+         .otherwise = "one document per file"),
+    TEXT("ids", "IDS.npy", cli_inspect_options, ids, "token ids instead of --data"),
+    COUNT("length", "N", cli_inspect_options, length, "tokens of a window of the text; windows are read separately",
+          .low = 4, .high = 1 << 20, .otherwise = "the context of the model, at most 256"),
+    COUNT("windows", "N", cli_inspect_options, windows, "maximum number of windows, evenly spaced over the text",
+          .low = 1, .high = 1 << 20, .otherwise = "8"),
+    SECTION("Report"),
+    TEXT("parts", "LIST", cli_inspect_options, parts,
+         "parts, separated by commas: statistics, errors, circuits, behavior, attribution, separation",
+         .otherwise = "all; without a text circuits, behavior and separation"),
+    REAL("target", "X", cli_inspect_options, target, "relative error that a replacement of softmax should reach",
+         .low = 0, .high = 100, .otherwise = "0.2"),
+    COUNT("context", "N", cli_inspect_options, context, "tokens for which memory and operations are counted", .low = 1,
+          .high = 1 << 24, .otherwise = "the context of the model"),
+    TEXT("html", "FILE", cli_inspect_options, html, "write the report as one page with heat maps: .html"),
+    TEXT(
+        "dump", "FOLDER", cli_inspect_options, dump,
+        "write queries, keys, values, outputs, attention patterns, residual streams and the subspaces of heads as .npy"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_inspect_usage = {
+    .command = "inspect",
+    .synopsis = "DIR [--data TEXT] [options]",
+    .about = "Looks inside a language model: norms and spectra of queries and keys, attention patterns, circuits and "
+             "contributions of every head, and the error of linear-time replacements of softmax attention, with a "
+             "recommendation.",
+    .examples = "  bochner inspect model --data text.txt\n"
+                "  bochner inspect model --data text.txt --html report.html --dump arrays\n"
+                "  bochner inspect model --parts circuits,behavior --json\n",
+    .groups = {{rows, 0}},
+    .essential = {"data", "ids", "length", "windows", "parts", "target", "context", "html", "dump", "json"},
+};
+
+int cli_inspect(int argc, char **argv)
+{
+    cli_inspect_options o = {0};
+    return cli_command(&cli_inspect_usage, argc, argv, &o, inspect);
+}
