@@ -100,6 +100,9 @@ static void never_worse(void **state)
                 fail_msg("%s, head %zu: error %g, at the start %g", kind, f, fits[f].error, fits[f].start);
             assert_true(fits[f].factor > 0 && (fits[f].factor == 1 || fits[f].error < fits[f].start));
             assert_true(!fits[f].whitened || bo_attention_has(d, BO_TRAIT_MATRIX));
+            const bool predicts = d->kind == BO_ATTENTION_FAVOR || d->kind == BO_ATTENTION_DARK;
+            assert_int_equal(isfinite(fits[f].predicted) && fits[f].predicted >= 0, predicts);
+            assert_int_equal(isnan(fits[f].predicted), !predicts);
             for (int k = 0; k < 4; k++) assert_int_equal(fits[f].reserved[k], 0);
         }
         assert_ok(r->context, bo_model_imitation(r->context, student, r->held, 0, 64, errors));
