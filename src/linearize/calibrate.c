@@ -35,8 +35,7 @@ static bo_status read_tokens(bo_context *context, const sample *s, const bo_corp
 {
     const uint64_t windows = bo_corpus_tokens(corpus) / s->window;
     for (size_t i = 0; i < s->sequences; i++) /* evenly spread over the text */
-        BO_TRY(bo_corpus_read(context, corpus, windows * i / s->sequences * s->window, s->window,
-                              ids + i * s->window));
+        BO_TRY(bo_corpus_read(context, corpus, windows * i / s->sequences * s->window, s->window, ids + i * s->window));
     return BO_OK;
 }
 
@@ -50,8 +49,7 @@ static bo_status open_sample(bo_context *context, const bo_model *source, const 
         return bo_fail(context, BO_INVALID, "calibration: the text has %llu tokens, expected at least %zu, one window",
                        (unsigned long long)all, s->window);
     s->sequences = bo_max((size_t)bo_min(tokens ? tokens : TOKENS, all) / s->window, 1);
-    const bo_capture_desc desc = {
-        .tokens = s->window, .sequences = s->sequences, .parts = BO_CAPTURE_PART_ATTENTION};
+    const bo_capture_desc desc = {.tokens = s->window, .sequences = s->sequences, .parts = BO_CAPTURE_PART_ATTENTION};
     BO_TRY(bo_capture_create(context, source, &desc, &s->capture));
     int32_t *ids = bo_alloc(context, s->sequences * s->window, sizeof *ids, "tokens of a calibration");
     bo_status status = ids ? read_tokens(context, s, corpus, ids) : BO_MEMORY;
@@ -74,8 +72,7 @@ static bo_status read_layer(bo_context *context, sample *s, size_t layer)
 
 static bo_attention_shape shape_of(const sample *s)
 {
-    return (bo_attention_shape){
-        .sequences = s->sequences, .tokens = s->window, .layout = BO_LAYOUT_TOKENS_FIRST};
+    return (bo_attention_shape){.sequences = s->sequences, .tokens = s->window, .layout = BO_LAYOUT_TOKENS_FIRST};
 }
 
 /* ---- the family of parameters of a layer ------------------------------------------------------------------------- */
@@ -211,8 +208,7 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
     static const double shrinking[] = {1, 0.7, 0.5, 0.35, 0.25}, sigmas[] = {1, 0.5, 1.5, 2, 3, 4, 6};
     const bool sigma = bo_attention_has(f->desc, BO_TRAIT_SIGMA);
     const double *factors = sigma ? sigmas : shrinking;
-    const size_t count =
-        !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
+    const size_t count = !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
     const int bases = bo_attention_has(f->desc, BO_TRAIT_MATRIX) ? 2 : 1;
     for (int b = 0; b < bases; b++)
         for (size_t i = 0; i < count; i++) BO_TRY(try(context, s, f, b == 1, factors[i], b == 0 && i == 0, fits));
@@ -222,8 +218,8 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
 /* ---- predicted errors -------------------------------------------------------------------------------------------- */
 
 /* Copies head `head` of an array of `heads` heads, multiplied by M (rows x dim; NULL: the identity). */
-static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const float *from, const float *m, size_t rank,
-                      float *to)
+static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const float *from, const float *m,
+                      size_t rank, float *to)
 {
     for (size_t r = 0; r < rows; r++, to += rank) {
         const float *x = from + (r * heads + head) * dim;

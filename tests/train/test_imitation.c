@@ -91,7 +91,8 @@ static void only_new_parameters_move(void **state)
                 assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
                 if (i == 0) first = loss;
             }
-            if (!(loss < first)) fail_msg("%s, imitation %d: loss %g, at first %g", cases[c].kind, imitate, loss, first);
+            if (!(loss < first))
+                fail_msg("%s, imitation %d: loss %g, at first %g", cases[c].kind, imitate, loss, first);
             bo_trainer_destroy(trainer);
             check_moved(teacher, before, model);
             bo_model_destroy(model), bo_model_destroy(before);
