@@ -102,10 +102,9 @@ static bool write_text(cli_linearize_job *job, const char *path)
 {
     const cli_linearize_options *o = job->options;
     if (o->resume && access(path, F_OK) == 0) return true;
-    const bo_compose_desc desc = {
-        .tokens = o->teacher_text,
-        .sampler = {.temperature = o->temperature, .seed = job->session->common.seed},
-        .separator = o->separator};
+    const bo_compose_desc desc = {.tokens = o->teacher_text,
+                                  .sampler = {.temperature = o->temperature, .seed = job->session->common.seed},
+                                  .separator = o->separator};
     bo_composition found;
     cli_say(job->session, "Text        the model writes %s tokens to %s", cli_count(o->teacher_text).s, path);
     if (!ok(job, bo_model_compose(job->session->context, job->teacher, &desc, path, &found))) return false;
@@ -151,8 +150,8 @@ static void say_head(cli_linearize_job *job, const bo_head_fit *fit)
     if (!isnan(fit->predicted))
         snprintf(predicted, sizeof predicted, "; predicted error of the features %s",
                  cli_significant(fit->predicted, 3).s);
-    cli_say(job->session, "Head        layer %zu head %zu: relative squared error %.3f -> %.3f, %sfactor %.2f%s", fit->layer,
-            fit->head, fit->start, fit->error, fit->whitened ? "whitened, " : "", fit->factor, predicted);
+    cli_say(job->session, "Head        layer %zu head %zu: relative squared error %.3f -> %.3f, %sfactor %.2f%s",
+            fit->layer, fit->head, fit->start, fit->error, fit->whitened ? "whitened, " : "", fit->factor, predicted);
 }
 
 static void calibrated(void *user, const bo_head_fit *fits, size_t count)
@@ -165,8 +164,7 @@ static void calibrated(void *user, const bo_head_fit *fits, size_t count)
         start += fits[i].start / (double)count;
         error += fits[i].error / (double)count;
         whitened += fits[i].whitened;
-        if (job->session->common.verbose)
-            say_head(job, &fits[i]);
+        if (job->session->common.verbose) say_head(job, &fits[i]);
     }
     job->heads = count;
     if (!count) return;
@@ -189,14 +187,14 @@ static bool progress(void *user, bo_linearize_stage stage, const bo_training_rep
     const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
     char loss[96], step[64] = "";
     if (job->stage != stage)
-        cli_say(session, "%s", transfer ? "Transfer    attention learns layer by layer; the loss is its relative error"
-                                        : "Finetuning  adapters learn the teacher's distribution");
+        cli_say(session, "%s",
+                transfer ? "Transfer    attention learns layer by layer; the loss is its relative error"
+                         : "Finetuning  adapters learn the teacher's distribution");
     job->stage = stage;
     job->steps[stage] = r->step;
     job->seconds[stage] = r->seconds;
     int length = snprintf(loss, sizeof loss, "loss %.4f", r->loss);
-    if (!isnan(r->valid_loss))
-        snprintf(loss + length, sizeof loss - (size_t)length, "  held out %.4f", r->valid_loss);
+    if (!isnan(r->valid_loss)) snprintf(loss + length, sizeof loss - (size_t)length, "  held out %.4f", r->valid_loss);
     snprintf(session->progress.note, sizeof session->progress.note, "%.100s  %s tokens/s", loss,
              cli_count((size_t)fmax(r->tokens_per_second, 0)).s);
     if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
@@ -278,7 +276,8 @@ static bool make_folder(cli_linearize_job *job)
     for (size_t i = 0; i < sizeof names / sizeof *names && !job->options->resume; i++)
         if (holds(out, names[i])) {
             cli_fail(job->session, "--out: %s already holds a %s; %sgive another folder", out,
-                     i ? "linearization" : "model", i || holds(out, "transfer") ? "continue it with --resume, or " : "");
+                     i ? "linearization" : "model",
+                     i || holds(out, "transfer") ? "continue it with --resume, or " : "");
             return false;
         }
     job->made = mkdir(out, 0777) == 0;

@@ -16,7 +16,8 @@ static const char *attention_name(unsigned index)
 
 static const cli_option data_rows[] = {
     SECTION("Text"),
-    TEXT("teacher", "DIR", cli_linearize_options, teacher, "the model to linearize; may be given as the first argument"),
+    TEXT("teacher", "DIR", cli_linearize_options, teacher,
+         "the model to linearize; may be given as the first argument"),
     LIST("data", "FILE...", cli_linearize_options, data,
          "training text of the model's kind: plain text or JSON lines (.jsonl), may be gzipped"),
     TEXT("valid", "FILE", cli_linearize_options, valid, "held-out text"),
@@ -41,10 +42,11 @@ static const cli_option attention_rows[] = {
            .initial = "hybrid"),
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
-    COUNT("window", "W", cli_linearize_options, window,
-          "softmax attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
-          "hybrid; softmax: nothing before the window",
-          .low = 1, .high = 1 << 24, .otherwise = "none; hybrid: 64"),
+    COUNT(
+        "window", "W", cli_linearize_options, window,
+        "softmax attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
+        "hybrid; softmax: nothing before the window",
+        .low = 1, .high = 1 << 24, .otherwise = "none; hybrid: 64"),
     CHOICE("gate", "KIND", cli_linearize_options, gate, bo_gate_name, "gate of the state",
            .otherwise = "decay for attention without a window that accepts it"),
     REAL("gate-bias", "B", cli_linearize_options, gate_bias, "gates start at sigmoid(B)", .low = 0.1, .high = 30,
@@ -84,8 +86,8 @@ static const cli_option training_rows[] = {
           .high = 1 << 16, .otherwise = "4"),
     COUNT("lora", "R", cli_linearize_options, lora, "rank of the adapters", .low = 1, .high = 1 << 16,
           .otherwise = "16"),
-    REAL("lora-alpha", "A", cli_linearize_options, lora_alpha, "scale of the adapters: A / R", .low = 1e-6,
-         .high = 1e6, .otherwise = "twice the rank"),
+    REAL("lora-alpha", "A", cli_linearize_options, lora_alpha, "scale of the adapters: A / R", .low = 1e-6, .high = 1e6,
+         .otherwise = "twice the rank"),
     TEXT("lora-targets", "NAMES", cli_linearize_options, lora_targets,
          "layers with adapters: endings of layer names or patterns with *, separated by commas",
          .otherwise = "q_proj,k_proj,v_proj,o_proj"),

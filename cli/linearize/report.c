@@ -21,7 +21,8 @@ static bo_status measure_side(cli_linearize_job *job, const bo_model *model, cli
         side->costs[i] = (bo_session_cost){.tokens = lengths[i], .seconds = NAN};
     bo_status status = BO_OK;
     if (job->valid)
-        status = bo_model_evaluate(context, model, job->valid, window_of(job), job->options->eval_tokens, &side->quality);
+        status =
+            bo_model_evaluate(context, model, job->valid, window_of(job), job->options->eval_tokens, &side->quality);
     if (status != BO_OK || job->options->no_timing) return status;
     return bo_session_measure(context, model, lengths, CLI_LINEARIZE_LENGTHS, side->costs);
 }
@@ -87,8 +88,8 @@ void cli_linearize_print(const cli_linearize_job *job)
     char words[CLI_MIXER_WORDS];
     const char *kept = bo_model_describe(job->student)->kept_layers;
     printf("Student     %s attention%s%s; %s steps of transfer and %s of finetuning, %s\n",
-           cli_attention_summary(&bo_model_describe(job->student)->attention, words), kept ? "; softmax in layers " : "",
-           kept ? kept : "", cli_count(job->steps[BO_LINEARIZE_STAGE_TRANSFER]).s,
+           cli_attention_summary(&bo_model_describe(job->student)->attention, words),
+           kept ? "; softmax in layers " : "", kept ? kept : "", cli_count(job->steps[BO_LINEARIZE_STAGE_TRANSFER]).s,
            cli_count(job->steps[BO_LINEARIZE_STAGE_FINETUNE]).s,
            cli_seconds(job->seconds[BO_LINEARIZE_STAGE_TRANSFER] + job->seconds[BO_LINEARIZE_STAGE_FINETUNE]).s);
     if (job->valid) print_quality(job);

@@ -59,7 +59,7 @@ typedef struct bo_head_fit {
     double factor;        /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
     bool whitened;        /**< M whitens the queries and keys */
     /** FAVOR, DARK: error of the outputs that the variance formula predicts for this number of independent features,
-     * relative to exact attention with the same kernel; NAN for other kinds. */
+     * relative to attention with the kernel itself; NAN for other kinds. */
     double predicted;
     uint64_t reserved[4]; /**< zero */
 } bo_head_fit;

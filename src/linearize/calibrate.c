@@ -201,8 +201,8 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
 /* ---- predicted errors -------------------------------------------------------------------------------------------- */
 
 /* Copies head `head` of an array of `heads` heads, multiplied by M (rows x dim; NULL: the identity). */
-static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const float *from, const float *m, size_t rank,
-                      float *to)
+static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const float *from, const float *m,
+                      size_t rank, float *to)
 {
     for (size_t r = 0; r < rows; r++, to += rank) {
         const float *x = from + (r * heads + head) * dim;

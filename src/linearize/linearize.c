@@ -75,14 +75,16 @@ static bo_status check_texts(bo_context *context, const bo_linearize_desc *d)
     const size_t window = window_of(d), context_of = bo_model_describe(d->teacher)->context;
     const uint64_t train = bo_corpus_tokens(d->train), valid = d->valid ? bo_corpus_tokens(d->valid) : window;
     if (window > context_of)
-        return bo_fail(context, BO_INVALID, "linearize: window: expected at most %zu, the context of the model, found %zu",
-                       context_of, window);
+        return bo_fail(context, BO_INVALID,
+                       "linearize: window: expected at most %zu, the context of the model, found %zu", context_of,
+                       window);
     if (train > window && valid >= window) return BO_OK;
-    return bo_fail(context, BO_INVALID,
-                   "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; give more "
-                   "text or shorter sequences",
-                   train > window ? "validation" : "training", (unsigned long long)(train > window ? valid : train),
-                   train > window ? window : window + 1, window);
+    return bo_fail(
+        context, BO_INVALID,
+        "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; give more "
+        "text or shorter sequences",
+        train > window ? "validation" : "training", (unsigned long long)(train > window ? valid : train),
+        train > window ? window : window + 1, window);
 }
 
 /* The length of a run: in steps, or in minutes of which the transfer has a share. */
@@ -220,8 +222,8 @@ static bo_status measure_layers(bo_context *context, const work *w)
     if (!d->transferred) return BO_OK;
     double *errors = bo_alloc(context, layers, sizeof *errors, "errors of layers");
     if (!errors) return BO_MEMORY;
-    const bo_status status = bo_model_imitation(context, w->student, d->valid ? d->valid : d->train, window_of(d),
-                                                eval_tokens(d), errors);
+    const bo_status status =
+        bo_model_imitation(context, w->student, d->valid ? d->valid : d->train, window_of(d), eval_tokens(d), errors);
     if (status == BO_OK) d->transferred(d->user, errors, layers);
     bo_free(errors);
     return status;
@@ -265,10 +267,11 @@ static bo_status refuse_occupied(bo_context *context, const bo_linearize_desc *d
                        "%s: this folder already holds a linearization; resume it or choose another folder", d->folder);
     for (size_t i = 0; i < sizeof files / sizeof *files && !runs; i++)
         if (holds(d->folder, files[i]))
-            return bo_fail(context, BO_INVALID,
-                           "%s: this folder already holds a model (%s) and no linearization that can be resumed; choose "
-                           "another folder",
-                           d->folder, files[i]);
+            return bo_fail(
+                context, BO_INVALID,
+                "%s: this folder already holds a model (%s) and no linearization that can be resumed; choose "
+                "another folder",
+                d->folder, files[i]);
     return BO_OK;
 }
 

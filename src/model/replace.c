@@ -21,9 +21,10 @@ static bo_status check(bo_context *context, const bo_model *model)
                        "expected softmax attention",
                        bo_attention_name(&d->attention));
     if (d->output_norm == BO_CHOICE_YES)
-        return bo_fail(context, BO_INVALID,
-                       "replace attention: the outputs of the heads are normalized (output_norm), which is not supported "
-                       "for softmax attention that is replaced");
+        return bo_fail(
+            context, BO_INVALID,
+            "replace attention: the outputs of the heads are normalized (output_norm), which is not supported "
+            "for softmax attention that is replaced");
     if (model->adapter && !model->adapter->aside)
         return bo_fail(context, BO_INVALID, "replace attention: merge the adapters of the model first");
     return BO_OK;
@@ -44,10 +45,11 @@ static bo_status list_windows(bo_context *context, const bo_model_desc *d, char 
     if (windows < d->layers) return BO_OK;
     bo_free(*out);
     *out = NULL;
-    return bo_fail(context, BO_INVALID,
-                   "replace attention: all layers have a window of %zu tokens, so their state has a fixed size already; "
-                   "to replace them all the same, give an empty list of layers to keep",
-                   d->attention.window);
+    return bo_fail(
+        context, BO_INVALID,
+        "replace attention: all layers have a window of %zu tokens, so their state has a fixed size already; "
+        "to replace them all the same, give an empty list of layers to keep",
+        d->attention.window);
 }
 
 /* Kinds that estimate exp(s q·k) have the factor s of the attention that they replace, unless they are given another. */

@@ -36,8 +36,9 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     if (task->desc->imitate == BO_IMITATION_ATTENTION) {
         BO_TRY(bo_model_freeze_original(context, task->desc->model));
         if (bo_weights_parameters(weights, true) == 0)
-            return bo_fail(context, BO_INVALID,
-                           "imitate: the attention has no parameters that its teacher has not; nothing is left to train");
+            return bo_fail(
+                context, BO_INVALID,
+                "imitate: the attention has no parameters that its teacher has not; nothing is left to train");
     }
     return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }

@@ -8,7 +8,7 @@ words cat,dog,hen,cow 1500 >text.txt
 succeeds "$BOCHNER" train --data text.txt --out base --attention softmax --layers 3 --width 16 --heads 2 --context 32 --batch 8 \
     --steps 60 --lr 0.05 --other-lr 0.02 --valid-fraction 0.1 --eval-tokens 1000 --quiet
 cp -r base kept
-small="--features 16 --batch 4 --lora 2 --eval-tokens 1000 --calibrate-tokens 256"
+small="--attention dark --features 16 --batch 4 --lora 2 --eval-tokens 1000 --calibrate-tokens 256"
 steps="--transfer-steps 3 --steps 3"
 linearize="$BOCHNER linearize base --data text.txt $small"
 
@@ -44,6 +44,8 @@ cmp -s unmerged/model.safetensors plain/transfer/model.safetensors || complain "
 
 # JSON, on standard output alone; the same seed gives the same numbers, for any number of threads.
 succeeds $linearize $steps --out json --json --threads 1
+succeeds "$BOCHNER" linearize base --data text.txt $steps --batch 2 --lora 2 --calibrate-tokens 64 --out usual --no-timing --json --quiet
+[ "$(field out attention)" = hybrid ] && [ "$(field out window)" = 64 ] && [ "$(field out features)" = 256 ] || complain "defaults: $(cat out)"
 [ "$("$BOCHNER" eval json --data text.txt --last 0.1 --json | awk '/"loss"/')" = "$("$BOCHNER" eval plain --data text.txt --last 0.1 --json | awk '/"loss"/')" ] ||
     complain "the same seed gives another student"
 succeeds $linearize $steps --out json2 --json --threads 2 --quiet
@@ -70,6 +72,8 @@ succeeds $linearize $steps --out none --keep-softmax none --no-timing --quiet
 cmp -s none/model.safetensors plain/model.safetensors || complain "--keep-softmax none is not the default of a model without windows"
 succeeds $linearize $steps --out window --window 8 --no-timing --json --quiet
 [ "$(field out attention)" = hybrid ] && [ "$(field out window)" = 8 ] && [ "$(field out gate)" = none ] || complain "window: $(cat out)"
+succeeds $linearize $steps --out both-gates --window 8 --gate decay --sparsity 1 --no-timing --json --quiet
+[ "$(field out attention)" = hybrid ] && [ "$(field out gate)" = decay ] || complain "window and gate: $(cat out)"
 succeeds $linearize $steps --out gate --gate none --no-timing --json --quiet
 [ "$(field out gate)" = none ] || complain "gate: $(cat out)"
 succeeds $linearize $steps --out merged --merge --no-timing --quiet
@@ -193,7 +197,7 @@ fails 1 "--window needs" $linearize $steps --attention rfa --window 8 --out neve
 fails 1 "an even number|found 15" $linearize $steps --attention hedgehog --features 15 --out never
 fails 1 "at most 8, found 9" $linearize $steps --attention t2r --features 9 --out never
 fails 1 "exactly 8 features" $linearize $steps --attention linear --features 9 --out never
-fails 1 "requires gate none" $linearize $steps --window 8 --gate decay --out never
+fails 1 "requires gate none" "$BOCHNER" linearize base --data text.txt $steps --attention power --window 8 --gate decay --out never
 fails 1 "must be below 3" $linearize $steps --keep-softmax 3 --out never
 fails 1 "must list numbers and ranges" $linearize $steps --keep-softmax last --out never
 fails 1 "at least one of 3 layers" $linearize $steps --keep-softmax 0-2 --out never

@@ -56,8 +56,7 @@ static void values_of(runs *r, const bo_model *teacher, size_t layer, layer_valu
     bo_capture *capture;
     int32_t ids[TOKENS];
     const uint64_t windows = bo_corpus_tokens(r->text) / CONTEXT;
-    const bo_capture_desc desc = {
-        .tokens = CONTEXT, .sequences = TOKENS / CONTEXT, .parts = BO_CAPTURE_PART_ATTENTION};
+    const bo_capture_desc desc = {.tokens = CONTEXT, .sequences = TOKENS / CONTEXT, .parts = BO_CAPTURE_PART_ATTENTION};
     for (size_t i = 0; i < TOKENS / CONTEXT; i++)
         assert_ok(r->context, bo_corpus_read(r->context, r->text, windows * i / (TOKENS / CONTEXT) * CONTEXT, CONTEXT,
                                              ids + i * CONTEXT));
@@ -70,8 +69,7 @@ static void values_of(runs *r, const bo_model *teacher, size_t layer, layer_valu
 
 static bo_attention_shape shape(void)
 {
-    return (bo_attention_shape){
-        .sequences = TOKENS / CONTEXT, .tokens = CONTEXT, .layout = BO_LAYOUT_TOKENS_FIRST};
+    return (bo_attention_shape){.sequences = TOKENS / CONTEXT, .tokens = CONTEXT, .layout = BO_LAYOUT_TOKENS_FIRST};
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
@@ -100,6 +98,9 @@ static void never_worse(void **state)
                 fail_msg("%s, head %zu: error %g, at the start %g", kind, f, fits[f].error, fits[f].start);
             assert_true(fits[f].factor > 0 && (fits[f].factor == 1 || fits[f].error < fits[f].start));
             assert_true(!fits[f].whitened || bo_attention_has(d, BO_TRAIT_MATRIX));
+            const bool predicts = d->kind == BO_ATTENTION_FAVOR || d->kind == BO_ATTENTION_DARK;
+            assert_int_equal(isfinite(fits[f].predicted) && fits[f].predicted >= 0, predicts);
+            assert_int_equal(isnan(fits[f].predicted), !predicts);
             for (int k = 0; k < 4; k++) assert_int_equal(fits[f].reserved[k], 0);
         }
         assert_ok(r->context, bo_model_imitation(r->context, student, r->held, 0, 64, errors));
@@ -221,7 +222,8 @@ static void same_for_any_number_of_threads(void **state)
         for (int i = 1; i < 3; i++) {
             assert_memory_equal(fits[0], fits[i], sizeof fits[0]);
             assert_true(runs_same_weights(models[0], models[i]));
-            assert_int_equal(bo_model_fingerprint(models[0]), bo_model_fingerprint(models[i])); /* of frequencies, too */
+            assert_int_equal(bo_model_fingerprint(models[0]),
+                             bo_model_fingerprint(models[i])); /* of frequencies, too */
         }
         for (int i = 0; i < 3; i++) bo_model_destroy(models[i]);
     }

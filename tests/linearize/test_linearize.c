@@ -128,7 +128,8 @@ static void student_learns(void **state)
     /* the folder holds the student */
     assert_ok(r->context, bo_model_load(r->context, runs_path(r, "linear"), &loaded));
     assert_true(perplexity(r, loaded) == made);
-    assert_true(runs_exists(r, "linear/adapter/adapter_model.safetensors") && runs_exists(r, "linear/transfer/metrics.jsonl"));
+    assert_true(runs_exists(r, "linear/adapter/adapter_model.safetensors") &&
+                runs_exists(r, "linear/transfer/metrics.jsonl"));
     assert_false(runs_exists(r, "bare/adapter") || runs_exists(r, "bare/transfer") || runs_exists(r, "bare/finetune"));
     bo_model_destroy(loaded), bo_model_destroy(bare), bo_model_destroy(student), bo_model_destroy(teacher);
 }
@@ -159,8 +160,8 @@ static void merged_or_apart(void **state)
 /* ---- stopping and resuming --------------------------------------------------------------------------------------- */
 
 /* Linearizes in one call, or in two with a stop in between. out NULL is allowed. */
-static bo_model *linearize(runs *r, const bo_model *teacher, const char *kind, const char *name, bo_linearize_stage stage,
-                           uint64_t step)
+static bo_model *linearize(runs *r, const bo_model *teacher, const char *kind, const char *name,
+                           bo_linearize_stage stage, uint64_t step)
 {
     followed f = {.stage = stage, .step = step};
     char folder[160];

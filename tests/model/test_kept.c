@@ -35,7 +35,8 @@ static const char *mixed_kind(size_t index)
         bo_attention_desc desc = {.features = {.features = 0}};
         if (!name) return NULL;
         assert_true(bo_attention_preset(name, &desc));
-        if (desc.proposal == BO_PROPOSAL_NONE && desc.features.sampling != BO_SAMPLING_OPTIMAL && index-- == 0) return name;
+        if (desc.proposal == BO_PROPOSAL_NONE && desc.features.sampling != BO_SAMPLING_OPTIMAL && index-- == 0)
+            return name;
     }
 }
 
@@ -76,11 +77,11 @@ static void lists_of_layers(void **state)
     (void)state;
     static const struct {
         const char *list, *kept;
-    } good[] = {{"", "...."},     {"0", "x..."},   {"3", "...x"},     {"0,2-3", "x.xx"}, {"1-3", ".xxx"},
-                {"3,1", ".x.x"},  {"1,1", ".x.."}, {"1-1", ".x.."},   {"2-3,3", "..xx"}, {"00,02", "x.x."}};
-    static const char *const malformed[] = {"a",   "0,",  ",0",  "0-",   "-1",   "0--1", "2-1", "0 1",
-                                            " 0",  "0 ",  "0;1", "+1",   "0x1",  "1.5",  "0,,1", ",",
-                                            "0-1-2", "none", "0,b", "\xc3\xa9"};
+    } good[] = {{"", "...."},    {"0", "x..."},   {"3", "...x"},   {"0,2-3", "x.xx"}, {"1-3", ".xxx"},
+                {"3,1", ".x.x"}, {"1,1", ".x.."}, {"1-1", ".x.."}, {"2-3,3", "..xx"}, {"00,02", "x.x."}};
+    static const char *const malformed[] = {"a",    "0,", ",0",    "0-",   "-1",  "0--1",    "2-1",
+                                            "0 1",  " 0", "0 ",    "0;1",  "+1",  "0x1",     "1.5",
+                                            "0,,1", ",",  "0-1-2", "none", "0,b", "\xc3\xa9"};
     static const char *const outside[] = {"4", "0-4", "18446744073709551616", "0-99999999999999999999", "1,4"};
     static const char *const all[] = {"0-3", "0,1,2,3", "2-3,0-1", "0-2,1-3"};
     bo_context *context = test_context(1);
@@ -389,7 +390,8 @@ static void adapters(void **state)
         assert_true(*whole);
         const bo_lora_desc lora = {.rank = 2, .whole = whole};
         assert_ok(context, bo_model_try_adapters(context, model, &lora));
-        assert_true(count_other(model, same) == 0 && bo_weights_count(model->weights) == bo_weights_count(same->weights));
+        assert_true(count_other(model, same) == 0 &&
+                    bo_weights_count(model->weights) == bo_weights_count(same->weights));
         assert_ok(context, bo_model_adapt(context, model, &lora));
         bo_free(whole);
         move_adapters(model);
@@ -483,8 +485,9 @@ static bo_model *family(bo_context *context, const char *name)
 static void families(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gemma3", "qwen2-window", "qwen3-window", "mistral", "llama3", "qwen2", "phi3", "gpt2",
-                                        "olmo2", "stablelm-parallel", "granite", "gptj"};
+    static const char *const names[] = {"gemma3",  "qwen2-window", "qwen3-window", "mistral", "llama3",
+                                        "qwen2",   "phi3",         "gpt2",         "olmo2",   "stablelm-parallel",
+                                        "granite", "gptj"};
     bo_context *context = test_context(1);
     bo_attention_desc dark = {.features = {.features = 8}};
     assert_true(bo_attention_preset("dark", &dark));
@@ -540,7 +543,8 @@ static void local_bases(void **state)
         assert_ok(context, bo_graph_write(context, g.graph, g.tokens, ids));
         assert_ok(context, bo_graph_write(context, g.graph, g.positions, positions));
         assert_ok(context, bo_graph_run(context, g.graph, NULL));
-        assert_ok(context, bo_graph_read(context, g.graph, stream[1], m ? after : before)); /* after attention of layer 0 */
+        assert_ok(context,
+                  bo_graph_read(context, g.graph, stream[1], m ? after : before)); /* after attention of layer 0 */
         bo_model_graph_destroy(&g);
     }
     assert_memory_equal(before, after, 16 * d->width * sizeof(float));

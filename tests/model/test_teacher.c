@@ -26,7 +26,8 @@ static bo_model *make_student(bo_context *context, const bo_model *teacher, cons
     bo_model_desc desc = test_desc(kind);
     bo_model *student;
     if (window) desc.attention.window = window;
-    const bo_replacement_desc made = {.attention = desc.attention, .kept_layers = kept, .gate_first = 2, .gate_last = 3};
+    const bo_replacement_desc made = {
+        .attention = desc.attention, .kept_layers = kept, .gate_first = 2, .gate_last = 3};
     assert_ok(context, bo_model_replace_attention(context, teacher, &made, &student));
     return student;
 }
@@ -190,7 +191,8 @@ static void projected(bo_context *context, const bo_model *teacher, size_t layer
     for (size_t r = 0; r < ROWS; r++)
         for (size_t j = 0; j < width; j++) {
             y[r * width + j] = 0;
-            for (size_t i = 0; i < inner; i++) y[r * width + j] += (double)out[r * inner + i] * (double)w[j * inner + i];
+            for (size_t i = 0; i < inner; i++)
+                y[r * width + j] += (double)out[r * inner + i] * (double)w[j * inner + i];
         }
     free(w);
 }
@@ -210,8 +212,7 @@ static double attention_error(bo_context *context, const bo_model *teacher, cons
         assert_ok(context, bo_capture_read(context, capture, layer, (bo_capture_array)a, arrays[a]));
     bo_capture_destroy(capture);
     const bo_attention *attention = bo_model_attention(student, layer);
-    const bo_attention_shape shape = {
-        .sequences = ROWS / WINDOW, .tokens = WINDOW, .layout = BO_LAYOUT_TOKENS_FIRST};
+    const bo_attention_shape shape = {.sequences = ROWS / WINDOW, .tokens = WINDOW, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention_inputs in = {.q = arrays[0], .k = arrays[1], .v = arrays[2]};
     if (bo_attention_has(bo_attention_describe(attention), BO_TRAIT_MATRIX)) {
         char name[80];
@@ -263,7 +264,8 @@ static void any_number_of_threads(void **state)
         float *gradients[2];
         size_t floats = 0;
         for (int i = 0; i < 2; i++) {
-            bo_model *teacher = make_teacher(contexts[i], 0), *student = make_student(contexts[i], teacher, "dark", 0, "1");
+            bo_model *teacher = make_teacher(contexts[i], 0),
+                     *student = make_student(contexts[i], teacher, "dark", 0, "1");
             if (imitate == BO_IMITATION_LOGITS) adapt(contexts[i], student), move_adapters(student);
             floats = bo_weights_floats(student->weights);
             gradients[i] = malloc(floats * sizeof(float));
@@ -353,9 +355,12 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_distribution),     cmocka_unit_test(same_attention),
-        cmocka_unit_test(divergence_from_the_teacher), cmocka_unit_test(errors_of_attention),
-        cmocka_unit_test(any_number_of_threads), cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(same_distribution),
+        cmocka_unit_test(same_attention),
+        cmocka_unit_test(divergence_from_the_teacher),
+        cmocka_unit_test(errors_of_attention),
+        cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test_setup_teardown(refusals, test_setup, folders_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

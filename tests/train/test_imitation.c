@@ -91,7 +91,8 @@ static void only_new_parameters_move(void **state)
                 assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
                 if (i == 0) first = loss;
             }
-            if (!(loss < first)) fail_msg("%s, imitation %d: loss %g, at first %g", cases[c].kind, imitate, loss, first);
+            if (!(loss < first))
+                fail_msg("%s, imitation %d: loss %g, at first %g", cases[c].kind, imitate, loss, first);
             bo_trainer_destroy(trainer);
             check_moved(teacher, before, model);
             bo_model_destroy(model), bo_model_destroy(before);
@@ -139,6 +140,7 @@ static bo_model *run_parts(runs *r, const bo_model *teacher, bo_imitation imitat
         if (imitate == BO_IMITATION_LOGITS) add_adapters(r, model, base);
         bo_trainer_desc desc = trainer_of(r, model, imitate, name);
         bo_trainer *trainer;
+        desc.sparsity = imitate == BO_IMITATION_LOGITS ? 3 : 0;
         desc.resume = part > 0;
         desc.report = stop;
         desc.user = &s;
@@ -172,6 +174,63 @@ static void resumed_to_the_same_bits(void **state)
         bo_model_destroy(whole);
     }
     bo_model_destroy(teacher);
+}
+
+/* With every N-th token, N steps compute the loss of each token once. The text has one window, which is every sequence of
+ * every step, so the mean over the N steps is the loss of all tokens. */
+static void every_token_has_its_turn(void **state)
+{
+    runs *r = *state;
+    enum { SPARSITY = 4 };
+    bo_model *teacher = make_teacher(r);
+    double means[2] = {0, 0};
+    FILE *file = fopen(runs_path(r, "few"), "w");
+    fputs("seventeen letters", file);
+    fclose(file);
+    bo_corpus *few = runs_open(r, "few", 0, 0);
+    assert_int_equal(bo_corpus_tokens(few), 17);
+    for (int sparse = 0; sparse < 2; sparse++) {
+        bo_model *model = make_student(r, teacher, "dark", 0, "");
+        add_adapters(r, model, "base");
+        bo_trainer_desc desc = trainer_of(r, model, BO_IMITATION_LOGITS, NULL);
+        desc.train = few;
+        desc.optimizer.rate = 1e-12; /* below the rounding of the weights */
+        desc.steps = SPARSITY;
+        desc.sparsity = sparse ? SPARSITY : 0;
+        bo_trainer *trainer;
+        assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+        for (int i = 0; i < SPARSITY; i++) {
+            double loss;
+            assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
+            assert_true(isfinite(loss) && loss > 0);
+            means[sparse] += loss / SPARSITY;
+        }
+        bo_trainer_destroy(trainer);
+        bo_model_destroy(model);
+    }
+    assert_close(means[1], means[0], 1e-5 * means[0]); /* means of 16 and 64 terms in float32 */
+    bo_corpus_close(few);
+    bo_model_destroy(teacher);
+}
+
+/* A loss at fewer tokens than one is at one token. */
+static void sparsity_beyond_the_batch(void **state)
+{
+    runs *r = *state;
+    bo_model *teacher = make_teacher(r), *model = make_student(r, teacher, "dark", 0, "");
+    add_adapters(r, model, "base");
+    static const size_t sparsities[] = {1, 2, 63, 64, 65, 1000, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sparsities / sizeof *sparsities; i++) {
+        bo_trainer_desc desc = trainer_of(r, model, BO_IMITATION_LOGITS, NULL);
+        bo_trainer *trainer;
+        double loss;
+        desc.sparsity = sparsities[i];
+        assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+        for (int s = 0; s < 3; s++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
+        assert_true(isfinite(loss));
+        bo_trainer_destroy(trainer);
+    }
+    bo_model_destroy(model), bo_model_destroy(teacher);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
@@ -226,7 +285,11 @@ static void settings_belong_to_the_run(void **state)
     desc.resume = true;
     desc.share = 0.5;
     assert_fails(r->context, BO_INVALID, "different share", bo_trainer_create(r->context, &desc, &trainer));
-    desc.share = 0.9; /* the default, stated */
+    desc.share = 0;
+    desc.sparsity = 2;
+    assert_fails(r->context, BO_INVALID, "different sparsity", bo_trainer_create(r->context, &desc, &trainer));
+    desc.sparsity = 1;
+    desc.share = 0.9; /* the defaults, stated */
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     bo_trainer_destroy(trainer);
     desc.imitate = BO_IMITATION_NONE;
@@ -301,6 +364,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_new_parameters_move, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(frozen_only_during_training, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(resumed_to_the_same_bits, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(every_token_has_its_turn, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(sparsity_beyond_the_batch, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(refusals, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(settings_belong_to_the_run, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(imitation_on_a_text, runs_setup, runs_teardown),
