@@ -54,7 +54,7 @@ static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
         }
         a->rank = o->features / per_row;
     } else if (bo_attention_has(a, BO_TRAIT_DRAWS)) {
-        a->features.features = o->features ? o->features : 256;
+        a->features.features = o->features ? o->features : bo_features_needs_length(&a->features) ? 256 : 0;
     } else if (o->features) {
         cli_fail(job->session, "--features has no effect with --attention %s; leave it out",
                  bo_attention_preset_name(o->attention));
@@ -263,11 +263,53 @@ static int stopped(cli_linearize_job *job)
     return CLI_INTERRUPTED;
 }
 
+static bool holds(const char *folder, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Refuses a folder whose options and text would be replaced by those of another run. */
 static bool make_folder(cli_linearize_job *job)
 {
-    if (mkdir(job->options->out, 0777) == 0 || errno == EEXIST) return true;
-    cli_fail(job->session, "%s: the folder cannot be created: %s", job->options->out, strerror(errno));
+    static const char *const names[] = {"config.json", "transfer", "finetune"};
+    const char *out = job->options->out;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !job->options->resume; i++)
+        if (holds(out, names[i])) {
+            cli_fail(job->session, "--out: %s already holds a %s; %sgive another folder", out,
+                     i ? "linearization" : "model", i || holds(out, "transfer") ? "continue it with --resume, or " : "");
+            return false;
+        }
+    job->made = mkdir(out, 0777) == 0;
+    if (job->made || errno == EEXIST) return true;
+    cli_fail(job->session, "%s: the folder cannot be created: %s", out, strerror(errno));
     return false;
+}
+
+/* Removes the folder of a run that was refused before anything was done in it. */
+static void remove_folder(const cli_linearize_job *job)
+{
+    char path[4096];
+    const char *out = job->options->out;
+    if (!job->made || holds(out, "transfer") || holds(out, "finetune") || holds(out, "teacher.txt")) return;
+    snprintf(path, sizeof path, "%s/" CLI_LINEARIZE_KEPT, out);
+    unlink(path);
+    rmdir(out);
+}
+
+static int train(cli_linearize_job *job, const cli_linearize_words *words)
+{
+    cli_session *session = job->session;
+    if (!job->options->resume && !cli_linearize_keep(session, words)) return CLI_FAILED;
+    if (!open_text(job)) return CLI_FAILED;
+    const bo_linearize_desc desc = describe_run(job);
+    session->terse = true; /* no list of new weights */
+    cli_signals_saving();
+    const bo_status status = bo_linearize(session->context, &desc, &job->student);
+    cli_progress_clear(&session->progress);
+    if (status == BO_CANCELED) return stopped(job);
+    return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
 }
 
 static int run(cli_linearize_job *job, const cli_linearize_words *words)
@@ -278,17 +320,14 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     if (!describe(job)) return CLI_FAILED;
     say_plan(job);
     if (!make_folder(job)) return CLI_FAILED;
-    if (!o->resume && !cli_linearize_keep(session, words)) return CLI_FAILED;
-    if (!open_text(job)) return CLI_FAILED;
-    const bo_linearize_desc desc = describe_run(job);
-    session->terse = true; /* no list of new weights */
-    cli_signals_saving();
-    const bo_status status = bo_linearize(session->context, &desc, &job->student);
-    cli_progress_clear(&session->progress);
-    if (status == BO_CANCELED) return stopped(job);
-    if (status != BO_OK) return cli_fail_status(session, status);
+    const int trained = train(job, words);
+    if (trained == CLI_FAILED) remove_folder(job);
+    if (trained != CLI_DONE) return trained;
     session->progress.note[0] = 0;
-    if (!cli_linearize_measure(job)) return CLI_FAILED;
+    const bo_status status = cli_linearize_measure(job);
+    cli_progress_clear(&session->progress);
+    if (status == BO_CANCELED) return stopped(job); /* the report is missing */
+    if (status != BO_OK) return cli_fail_status(session, status);
     (session->common.json ? cli_linearize_json : cli_linearize_print)(job);
     char *folder = cli_quoted_word(o->out);
     cli_say_next(session, "bochner generate %s --prompt 'Once upon a time'", folder);

@@ -30,6 +30,8 @@ typedef struct cli_linearize_options {
 
 enum { CLI_LINEARIZE_LENGTHS = 3 };
 
+#define CLI_LINEARIZE_KEPT "linearize.json" /* in the folder: the options that it was started with */
+
 /* What the report states about the teacher and the student. */
 typedef struct cli_linearize_side {
     bo_evaluation quality;
@@ -41,6 +43,7 @@ typedef struct cli_linearize_job {
     const cli_linearize_options *options;
     bo_model *teacher, *student;
     bo_corpus *train, *valid;
+    bool made; /* this call created the folder */
     bo_attention_desc attention;
     bo_linearize_stage stage; /* the latest stage of which a report arrived */
     uint64_t steps[3];        /* steps taken, by stage */
@@ -52,8 +55,8 @@ typedef struct cli_linearize_job {
     double *errors; /* one per layer, after the transfer; NULL: not known */
 } cli_linearize_job;
 
-/* Measures what the report states. Returns false after a message. */
-bool cli_linearize_measure(cli_linearize_job *job);
+/* Measures what the report states. */
+bo_status cli_linearize_measure(cli_linearize_job *job);
 void cli_linearize_print(const cli_linearize_job *job);
 void cli_linearize_json(const cli_linearize_job *job);
 

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char KEPT[] = "linearize.json"; /* in the folder: the options that it was started with */
-
 static const char *attention_name(unsigned index)
 {
     return bo_attention_preset_name(index);
@@ -44,7 +42,7 @@ static const cli_option attention_rows[] = {
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .otherwise = "256; hedgehog and t2r: by the width of a head"),
     COUNT("window", "W", cli_linearize_options, window,
-          "exact attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
+          "softmax attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
           "hybrid; softmax: nothing before the window",
           .low = 1, .high = 1 << 24, .otherwise = "none; hybrid: 64"),
     CHOICE("gate", "KIND", cli_linearize_options, gate, bo_gate_name, "gate of the state",
@@ -157,7 +155,7 @@ static cli_parsed parse(int argc, char **argv, cli_linearize_words *words)
 static cli_parsed parse_kept(cli_linearize_words *words, const char *folder)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
+    snprintf(path, sizeof path, "%s/%s", folder, CLI_LINEARIZE_KEPT);
     if (access(path, F_OK) != 0) return CLI_PARSED;
     cli_parsed parsed = cli_config_read("linearize", path, &words->stored_count, &words->stored);
     if (parsed == CLI_PARSED) parsed = parse(words->stored_count, words->stored, words);
@@ -201,7 +199,7 @@ bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words)
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], names, &count);
     make_whole(&now.valid, names, &count);
     make_whole(&now.teacher, names, &count);
-    snprintf(path, sizeof path, "%s/%s", words->options.out, KEPT);
+    snprintf(path, sizeof path, "%s/%s", words->options.out, CLI_LINEARIZE_KEPT);
     bool kept = cli_output_text(session, &output, path);
     if (kept && !cli_config_print(output.file, &cli_linearize_usage, &now, &words->common)) {
         cli_streams_print("bochner linearize: %s: %s\n", path, strerror(errno));

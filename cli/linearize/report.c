@@ -26,7 +26,7 @@ static bo_status measure_side(cli_linearize_job *job, const bo_model *model, cli
     return bo_session_measure(context, model, lengths, CLI_LINEARIZE_LENGTHS, side->costs);
 }
 
-static bo_status measure(cli_linearize_job *job)
+bo_status cli_linearize_measure(cli_linearize_job *job)
 {
     enum { MOST_TOKENS = 8192 };
     bo_context *context = job->session->context;
@@ -35,14 +35,6 @@ static bo_status measure(cli_linearize_job *job)
     if (status != BO_OK || !job->valid) return status;
     return bo_model_agreement(context, job->teacher, job->student, job->valid, window_of(job), MOST_TOKENS,
                               &job->agreement);
-}
-
-bool cli_linearize_measure(cli_linearize_job *job)
-{
-    const bo_status status = measure(job);
-    cli_progress_clear(&job->session->progress);
-    if (status != BO_OK) cli_fail_status(job->session, status);
-    return status == BO_OK;
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */

@@ -134,6 +134,7 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
  *
  * The queries, keys and values are those of `source`, a model with the same shape, such as the teacher. Parameters are
  * tried in a fixed order, and those with the smallest error of the head's output against that of `source` are set.
+ * Frequencies that depend on data (a proposal, sampling OPTIMAL) are drawn instead, unless they have been drawn before.
  * Weights of gates become zero, so that gates start at their biases.
  *
  * @param context      the context

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "../base/base.h"
 #include "../attention/attention.h"
+#include "../base/base.h"
 #include "../base/trace.h"
 #include "../model/capture.h"
 #include "../model/whiten.h"
@@ -133,16 +133,22 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
                                s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
 }
 
+static bo_attention_inputs inputs_of(const sample *s, const family *f, const float *parameter)
+{
+    bo_attention_inputs in = {.q = s->arrays[BO_CAPTURE_ARRAY_Q],
+                              .k = s->arrays[BO_CAPTURE_ARRAY_K],
+                              .v = s->arrays[BO_CAPTURE_ARRAY_V],
+                              .log_gate = f->log_gate};
+    *(bo_attention_has(f->desc, BO_TRAIT_SIGMA) ? &in.sigma : &in.m) = parameter;
+    return in;
+}
+
 /* Computes the relative squared error of every key head with the parameters `now`. */
 static bo_status measure(bo_context *context, const sample *s, family *f)
 {
     const bo_attention_desc *d = f->desc;
     const bo_attention_shape shape = shape_of(s);
-    bo_attention_inputs in = {.q = s->arrays[BO_CAPTURE_ARRAY_Q],
-                              .k = s->arrays[BO_CAPTURE_ARRAY_K],
-                              .v = s->arrays[BO_CAPTURE_ARRAY_V],
-                              .log_gate = f->log_gate};
-    *(bo_attention_has(d, BO_TRAIT_SIGMA) ? &in.sigma : &in.m) = f->now;
+    const bo_attention_inputs in = inputs_of(s, f, f->now);
     BO_TRY(bo_attention_forward(context, f->attention, &shape, &in, NULL, NULL, f->out, NULL));
     const float *wanted = s->arrays[BO_CAPTURE_ARRAY_OUT];
     const size_t group = d->heads / d->key_heads, width = d->value_dim, rows = s->window * s->sequences;
@@ -159,15 +165,19 @@ static bo_status measure(bo_context *context, const sample *s, family *f)
     return BO_OK;
 }
 
-/* Tries one member of the family for all key heads and keeps it where it is better. */
-static bo_status try(bo_context *context, const sample *s, family *f, bool whitened, double factor, bo_head_fit *fits)
+/* Tries one member of the family for all key heads and keeps it where it is better. The first one is kept even if its
+ * error is not finite. */
+static bo_status try(bo_context *context, const sample *s, family *f, bool whitened, double factor, bool first,
+                     bo_head_fit *fits)
 {
     const size_t heads = f->desc->key_heads;
     const float *base = f->base[whitened];
     for (size_t i = 0; base && i < heads * f->each; i++) f->now[i] = (float)factor * base[i];
     BO_TRY(measure(context, s, f));
     for (size_t h = 0; h < heads; h++) {
-        if (!(f->errors[h] < fits[h].error)) continue;
+        const bool better = f->errors[h] < fits[h].error || (isnan(fits[h].error) && !isnan(f->errors[h]));
+        if (first) fits[h].start = f->errors[h];
+        if (!first && !better) continue;
         fits[h].error = f->errors[h];
         fits[h].factor = factor;
         fits[h].whitened = whitened;
@@ -183,13 +193,8 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
     const double *factors = sigma ? sigmas : shrinking;
     const size_t count = !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
     const int bases = bo_attention_has(f->desc, BO_TRAIT_MATRIX) ? 2 : 1;
-    for (size_t h = 0; h < f->desc->key_heads; h++) fits[h].error = INFINITY;
     for (int b = 0; b < bases; b++)
-        for (size_t i = 0; i < count; i++) {
-            BO_TRY(try(context, s, f, b == 1, factors[i], fits));
-            if (b == 0 && i == 0)
-                for (size_t h = 0; h < f->desc->key_heads; h++) fits[h].start = f->errors[h];
-        }
+        for (size_t i = 0; i < count; i++) BO_TRY(try(context, s, f, b == 1, factors[i], b == 0 && i == 0, fits));
     return BO_OK;
 }
 
@@ -257,31 +262,43 @@ static bo_status predict(bo_context *context, const sample *s, const family *f, 
 static bo_status set_parameters(bo_context *context, bo_model *model, size_t layer, const family *f)
 {
     const char *parameter = parameter_of(f->desc);
-    if (has_token_gate(f->desc)) {
-        const size_t count = f->desc->key_heads * bo_model_describe(model)->width;
-        float *zeros = bo_alloc(context, count, sizeof *zeros, "weights of gates");
-        if (!zeros) return BO_MEMORY;
-        const bo_status status = bo_model_set_weight(context, model, weight_name(layer, "g_proj.weight").text, zeros);
-        bo_free(zeros);
-        BO_TRY(status);
-    }
     if (!parameter) return BO_OK;
     if (strcmp(parameter, "map_q.weight") == 0)
         BO_TRY(bo_model_set_weight(context, model, weight_name(layer, "map_k.weight").text, f->best));
     return bo_model_set_weight(context, model, weight_name(layer, parameter).text, f->best);
 }
 
-static bo_status fit_layer(bo_context *context, bo_model *model, size_t layer, sample *s, bo_head_fit *fits)
+static bo_status fit(bo_context *context, bo_model *model, size_t layer, const sample *s, family *f, bo_head_fit *fits)
 {
-    const bo_attention *attention = bo_model_attention(model, layer);
+    BO_TRY(choose(context, s, f, fits));
+    BO_TRY(predict(context, s, f, fits));
+    for (size_t h = 0; h < f->desc->key_heads; h++) fits[h].layer = layer, fits[h].head = h;
+    return set_parameters(context, model, layer, f);
+}
+
+/* Draws frequencies that depend on the data, for the initial parameters. */
+static bo_status draw(bo_context *context, bo_attention *attention, const sample *s, const family *f)
+{
+    const bo_attention_inputs in = inputs_of(s, f, f->base[0]);
+    const bo_attention_shape shape = shape_of(s);
+    bo_calibration *seen;
+    BO_TRY(bo_calibration_create(context, attention, 0, &seen));
+    bo_status status = bo_calibration_add(context, seen, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
+    bo_calibration_destroy(seen);
+    return status;
+}
+
+/* fits NULL: draws frequencies instead. */
+static bo_status prepare_layer(bo_context *context, bo_model *model, size_t layer, sample *s, bo_head_fit *fits)
+{
+    const bo_attention *attention = model->attentions[layer];
     family f = {.attention = attention, .desc = bo_attention_describe(attention)};
     BO_TRY(read_layer(context, s, layer));
     bo_status status = open_family(context, model, layer, s, &f);
-    if (status == BO_OK) status = choose(context, s, &f, fits);
-    if (status == BO_OK) status = predict(context, s, &f, fits);
-    if (status == BO_OK) status = set_parameters(context, model, layer, &f);
+    if (status == BO_OK)
+        status = fits ? fit(context, model, layer, s, &f, fits) : draw(context, model->attentions[layer], s, &f);
     close_family(&f);
-    for (size_t h = 0; h < f.desc->key_heads; h++) fits[h].layer = layer, fits[h].head = h;
     return status;
 }
 
@@ -300,12 +317,36 @@ static bo_status check_shapes(bo_context *context, const bo_model *source, const
                    a->layers, b->layers, a->heads, b->heads);
 }
 
-/* Layers that see softmax have nothing to fit. Frequencies that are drawn from data are drawn when training starts. */
-static bool is_fitted(const bo_model *model, size_t layer)
+/* True if the frequencies of an attention are drawn from data. */
+static bool draws(const bo_attention_desc *d)
 {
-    const bo_attention_desc *d = bo_attention_describe(bo_model_attention(model, layer));
-    const bool draws = d->proposal != BO_PROPOSAL_NONE || d->features.sampling == BO_SAMPLING_OPTIMAL;
-    return bo_attention_has(d, BO_TRAIT_FEATURES) && !draws;
+    return d->proposal != BO_PROPOSAL_NONE || d->features.sampling == BO_SAMPLING_OPTIMAL;
+}
+
+/* Gates start at their biases. */
+static bo_status reset_gates(bo_context *context, bo_model *model, size_t layer, const bo_attention_desc *d)
+{
+    if (!has_token_gate(d)) return BO_OK;
+    float *zeros = bo_alloc(context, d->key_heads * model->desc.width, sizeof *zeros, "weights of gates");
+    if (!zeros) return BO_MEMORY;
+    const bo_status status = bo_model_set_weight(context, model, weight_name(layer, "g_proj.weight").text, zeros);
+    bo_free(zeros);
+    return status;
+}
+
+/* Adds the heads of the layer to `found` if their parameters are chosen. Frequencies that depend on the data are drawn
+ * only once, for the initial parameters. */
+static bo_status calibrate_layer(bo_context *context, bo_model *model, size_t layer, sample *s, bo_head_fit *fits,
+                                 size_t *found)
+{
+    const bo_attention *attention = model->attentions[layer];
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    const bool drawn = draws(d), fitted = bo_attention_has(d, BO_TRAIT_FEATURES) && !drawn;
+    BO_TRY(reset_gates(context, model, layer, d));
+    if (!fitted && (!drawn || bo_attention_is_ready(attention))) return BO_OK;
+    BO_TRY(prepare_layer(context, model, layer, s, fitted ? fits + *found : NULL));
+    if (fitted) *found += d->key_heads;
+    return BO_OK;
 }
 
 bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_model *model, const bo_corpus *corpus,
@@ -322,9 +363,7 @@ bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_mod
     bo_status status = open_sample(context, source, corpus, tokens, &s);
     for (size_t i = 0; i < d->layers && status == BO_OK; i++) {
         status = bo_progress(context, "calibrating", (double)i, (double)d->layers);
-        if (status != BO_OK || !is_fitted(model, i)) continue;
-        status = fit_layer(context, model, i, &s, own + found);
-        found += d->key_heads;
+        if (status == BO_OK) status = calibrate_layer(context, model, i, &s, own, &found);
     }
     if (status == BO_OK && fits) memcpy(fits, own, found * sizeof *own);
     if (status == BO_OK && count) *count = found;

@@ -4,6 +4,7 @@
 #include <bochner/lora.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "../base/base.h"
 #include "../io/output.h"
 #include "../model/model.h"
@@ -15,6 +16,8 @@ typedef struct work {
     bo_model *student;
     bo_linearize_stage stage;
     bool transferred; /* the folder of the transfer has been written */
+    bool reported;    /* a report of the current run has been delivered */
+    bool stop;        /* the latest report asked to stop */
 } work;
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -24,20 +27,34 @@ static double or_usual(double value, double usual)
     return value > 0 ? value : usual;
 }
 
+static bool is_skipped(const bo_linearize_desc *d, bo_linearize_stage stage)
+{
+    return (stage == BO_LINEARIZE_STAGE_TRANSFER ? d->transfer_steps : d->finetune_steps) == UINT64_MAX;
+}
+
+/* True if the length of a run is given in steps. */
+static bool has_steps(const bo_linearize_desc *d)
+{
+    return (d->transfer_steps && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER)) ||
+           (d->finetune_steps && !is_skipped(d, BO_LINEARIZE_STAGE_FINETUNE));
+}
+
 static bo_status check(bo_context *context, const bo_linearize_desc *d)
 {
     BO_TRY(bo_check_reserved(context, "bo_linearize_desc", d->reserved));
     BO_REQUIRE(context, d->teacher, d->train, d->folder);
-    if (!(d->minutes >= 0) || !(d->transfer_share >= 0 && d->transfer_share <= 1) || !(d->share >= 0 && d->share <= 1))
+    if (!(d->minutes >= 0) || !(d->transfer_share >= 0 && d->transfer_share < 1) || !(d->share >= 0 && d->share <= 1))
         return bo_fail(context, BO_INVALID,
-                       "linearize: expected minutes of at least 0 and shares from 0 to 1, found %g, %g and %g",
+                       "linearize: expected minutes of at least 0, a transfer_share below 1 and a share from 0 to 1, "
+                       "found %g, %g and %g",
                        d->minutes, d->transfer_share, d->share);
-    if (d->minutes > 0 && (d->transfer_steps || d->finetune_steps))
+    if (d->minutes > 0 && has_steps(d))
         return bo_fail(context, BO_INVALID, "linearize: give minutes or steps, not both");
-    if (d->attention.kind == BO_ATTENTION_SOFTMAX && !d->attention.window)
+    if (bo_attention_has(&d->attention, BO_TRAIT_CAPACITY) && !d->attention.window)
         return bo_fail(context, BO_INVALID,
-                       "linearize: softmax attention without a window has no state of fixed size; choose another kind or "
-                       "give a window");
+                       "linearize: %s attention without a window has no state of fixed size; choose another kind or "
+                       "give a window",
+                       bo_attention_name(&d->attention));
     return BO_OK;
 }
 
@@ -52,29 +69,43 @@ static uint64_t eval_tokens(const bo_linearize_desc *d)
     return d->eval_tokens ? d->eval_tokens : 16384;
 }
 
+/* Texts that would only be found too short when the runs start or evaluate. */
+static bo_status check_texts(bo_context *context, const bo_linearize_desc *d)
+{
+    const size_t window = window_of(d), context_of = bo_model_describe(d->teacher)->context;
+    const uint64_t train = bo_corpus_tokens(d->train), valid = d->valid ? bo_corpus_tokens(d->valid) : window;
+    if (window > context_of)
+        return bo_fail(context, BO_INVALID, "linearize: window: expected at most %zu, the context of the model, found %zu",
+                       context_of, window);
+    if (train > window && valid >= window) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; give more "
+                   "text or shorter sequences",
+                   train > window ? "validation" : "training", (unsigned long long)(train > window ? valid : train),
+                   train > window ? window : window + 1, window);
+}
+
 /* The length of a run: in steps, or in minutes of which the transfer has a share. */
 static void set_length(const bo_linearize_desc *d, bo_linearize_stage stage, bo_trainer_desc *run)
 {
     const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
+    const bo_linearize_stage other = transfer ? BO_LINEARIZE_STAGE_FINETUNE : BO_LINEARIZE_STAGE_TRANSFER;
     const double share = or_usual(d->transfer_share, 0.2);
     run->steps = transfer ? d->transfer_steps : d->finetune_steps;
-    if (!d->transfer_steps && !d->finetune_steps)
-        run->minutes = or_usual(d->minutes, 60) * (transfer ? share : 1 - share);
+    if (!has_steps(d))
+        run->minutes = or_usual(d->minutes, 60) * (is_skipped(d, other) ? 1 : transfer ? share : 1 - share);
     else if (!run->steps)
         run->steps = transfer ? 300 : 600;
-}
-
-static bool is_skipped(const bo_linearize_desc *d, bo_linearize_stage stage)
-{
-    return (stage == BO_LINEARIZE_STAGE_TRANSFER ? d->transfer_steps : d->finetune_steps) == UINT64_MAX;
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 static bool report(void *user, const bo_training_report *r)
 {
-    const work *w = user;
-    return !w->desc->report || w->desc->report(w->desc->user, w->stage, r);
+    work *w = user;
+    w->reported = true;
+    w->stop = w->desc->report && !w->desc->report(w->desc->user, w->stage, r);
+    return !w->stop;
 }
 
 static void path_of(const work *w, bo_linearize_stage stage, char out[PATH])
@@ -89,6 +120,7 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
     char folder[PATH];
     path_of(w, stage, folder);
     w->stage = stage;
+    w->reported = false;
     bo_trainer_desc desc = {
         .model = w->student,
         .train = d->train,
@@ -110,7 +142,31 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
     bo_trainer *trainer;
     BO_TRY(bo_trainer_create(context, &desc, &trainer));
     const bo_status status = bo_trainer_run(context, trainer);
+    /* a run that was complete before has no other report */
+    if (status == BO_OK && !w->reported) report(w, bo_trainer_report(trainer));
     bo_trainer_destroy(trainer);
+    return status;
+}
+
+static bo_lora_desc lora_of(const bo_linearize_desc *d, const char *whole, const char *base)
+{
+    return (bo_lora_desc){.rank = d->rank ? d->rank : 16,
+                          .alpha = d->alpha,
+                          .targets = d->targets ? d->targets : "q_proj,k_proj,v_proj,o_proj",
+                          .whole = whole,
+                          .seed = d->seed,
+                          .base = base};
+}
+
+/* Before the transfer, which may take long. */
+static bo_status check_adapters(bo_context *context, work *w)
+{
+    char *whole = NULL;
+    if (is_skipped(w->desc, BO_LINEARIZE_STAGE_FINETUNE)) return BO_OK;
+    BO_TRY(bo_model_new_parameters(context, w->student, &whole));
+    const bo_lora_desc lora = lora_of(w->desc, whole, NULL);
+    const bo_status status = bo_model_try_adapters(context, w->student, &lora);
+    bo_free(whole);
     return status;
 }
 
@@ -122,12 +178,7 @@ static bo_status adapt(bo_context *context, work *w)
     path_of(w, BO_LINEARIZE_STAGE_TRANSFER, base);
     if (!w->transferred) BO_TRY(bo_model_save(context, w->student, base));
     BO_TRY(bo_model_new_parameters(context, w->student, &whole));
-    const bo_lora_desc lora = {.rank = d->rank ? d->rank : 16,
-                               .alpha = d->alpha,
-                               .targets = d->targets ? d->targets : "q_proj,k_proj,v_proj,o_proj",
-                               .whole = whole,
-                               .seed = d->seed,
-                               .base = base};
+    const bo_lora_desc lora = lora_of(d, whole, base);
     const bo_status status = bo_model_adapt(context, w->student, &lora);
     bo_free(whole);
     return status;
@@ -156,7 +207,9 @@ static bo_status transfer(bo_context *context, work *w)
     bo_free(trained);
     BO_TRY(calibrate(context, w));
     w->transferred = any && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER);
-    return w->transferred ? run(context, w, BO_LINEARIZE_STAGE_TRANSFER) : BO_OK;
+    if (w->transferred) BO_TRY(run(context, w, BO_LINEARIZE_STAGE_TRANSFER));
+    if (w->stop) return bo_fail(context, BO_CANCELED, "linearize: stopped after the last step of the transfer");
+    return BO_OK;
 }
 
 /* Before adapters are added: with them, queries and keys are no longer those of the teacher. */
@@ -195,6 +248,30 @@ static bo_status make_student(bo_context *context, work *w)
     return bo_model_replace_attention(context, d->teacher, &desc, &w->student);
 }
 
+static bool holds(const char *folder, const char *name)
+{
+    char path[PATH];
+    snprintf(path, PATH, "%.4000s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Refuses a folder with another model, such as the teacher, or with a linearization that is not to be continued. */
+static bo_status refuse_occupied(bo_context *context, const bo_linearize_desc *d)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "adapter_config.json"};
+    const bool runs = holds(d->folder, "transfer") || holds(d->folder, "finetune");
+    if (runs && !d->resume)
+        return bo_fail(context, BO_INVALID,
+                       "%s: this folder already holds a linearization; resume it or choose another folder", d->folder);
+    for (size_t i = 0; i < sizeof files / sizeof *files && !runs; i++)
+        if (holds(d->folder, files[i]))
+            return bo_fail(context, BO_INVALID,
+                           "%s: this folder already holds a model (%s) and no linearization that can be resumed; choose "
+                           "another folder",
+                           d->folder, files[i]);
+    return BO_OK;
+}
+
 bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_model **out)
 {
     if (out) *out = NULL;
@@ -202,6 +279,9 @@ bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_mo
     BO_TRY(check(context, desc));
     work w = {.desc = desc};
     bo_status status = make_student(context, &w);
+    if (status == BO_OK) status = check_texts(context, desc);
+    if (status == BO_OK) status = check_adapters(context, &w);
+    if (status == BO_OK) status = refuse_occupied(context, desc);
     if (status == BO_OK) status = bo_output_folder(context, desc->folder);
     if (status == BO_OK) status = transfer(context, &w);
     if (status == BO_OK) status = finetune(context, &w);

@@ -142,18 +142,24 @@ static bo_status take_gradients(bo_context *context, bo_model *model, const bo_l
 
 /* ---- adding and merging ------------------------------------------------------------------------------------------ */
 
-/* Makes a second set of weights of the model's layers in memory, with these adapters or (lora NULL) without. */
-static bo_status make_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
+/* Declares a second set of weights of the model's layers, with these adapters or (lora NULL) without. */
+static bo_status declare_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
 {
     bo_weights *own = model->weights;
     model->weights = NULL;
     bo_status status = bo_model_declare(context, model, lora);
     *out = model->weights;
     model->weights = own;
-    if (status == BO_OK && lora) status = bo_lora_check(context, *out);
+    return status == BO_OK && lora ? bo_lora_check(context, *out) : status;
+}
+
+/* Makes such a set in memory, with the values of the model. */
+static bo_status make_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
+{
+    bo_status status = declare_weights(context, model, lora, out);
     if (status == BO_OK) status = bo_weights_allocate(context, *out, false);
     if (status == BO_OK && lora) bo_lora_freeze(*out);
-    if (status == BO_OK) status = bo_lora_copy(context, own, *out);
+    if (status == BO_OK) status = bo_lora_copy(context, model->weights, *out);
     if (status == BO_OK) return BO_OK;
     bo_weights_destroy(*out);
     *out = NULL;
@@ -228,6 +234,18 @@ bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_des
     }
     swap(model);
     bo_model_drop_adapters(model);
+    return status;
+}
+
+bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc)
+{
+    bo_adapter *adapter = NULL;
+    bo_weights *weights = NULL;
+    BO_TRY(check(context, model, desc));
+    bo_status status = create(context, model, desc, false, &adapter);
+    if (status == BO_OK) status = declare_weights(context, model, &adapter->lora, &weights);
+    bo_weights_destroy(weights);
+    bo_adapter_destroy(adapter);
     return status;
 }
 

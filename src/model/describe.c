@@ -193,7 +193,7 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
 
 /* ---- attention of the encoder, and cross attention --------------------------------------------------------------- */
 
-static bool is_given(const bo_attention_desc *a)
+bool bo_model_is_given(const bo_attention_desc *a)
 {
     return a->kind || a->heads || a->dim || a->scale > 0 || a->gate || a->window || a->normalizer || a->capacity ||
            a->chunk;
@@ -203,7 +203,7 @@ static bo_status resolve_encoder(bo_context *context, bo_model_desc *d)
 {
     bo_attention_desc *a = &d->encoder_attention;
     const bool used = bo_model_kind(d, BO_MODEL_PART_ENCODER) == a;
-    if (!used || !is_given(a)) *a = used ? d->attention : (bo_attention_desc){0};
+    if (!used || !bo_model_is_given(a)) *a = used ? d->attention : (bo_attention_desc){0};
     return used ? bo_model_resolve_attention(context, d, BO_MODEL_PART_ENCODER, a) : BO_OK;
 }
 
@@ -222,7 +222,7 @@ static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
     bo_attention_desc *a = &d->cross_attention;
     if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) *a = (bo_attention_desc){0};
     if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
-    if (!is_given(a)) *a = usual_cross(d);
+    if (!bo_model_is_given(a)) *a = usual_cross(d);
     if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
         REFUSE(
             "cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source at once");

@@ -36,6 +36,8 @@ bool bo_model_attends(const bo_model_desc *desc, bo_model_part part);
 const bo_attention_desc *bo_model_kind(const bo_model_desc *desc, bo_model_part part);
 /* Likewise of a place: kept_attention for a layer that keeps it. */
 const bo_attention_desc *bo_model_kind_at(const bo_model_desc *desc, size_t place);
+/* True if a field of the descriptor is not zero. */
+bool bo_model_is_given(const bo_attention_desc *desc);
 /* True if the model has a second attention, kept_attention, even if no layer keeps it. */
 bool bo_model_has_kept(const bo_model_desc *desc);
 bool bo_model_keeps(const bo_model_desc *desc, size_t layer); /* True if the layer has kept_attention. */

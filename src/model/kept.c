@@ -51,13 +51,13 @@ static bo_status check_layers(bo_context *context, const bo_model_desc *d)
 bo_status bo_model_resolve_kept(bo_context *context, bo_model_desc *d)
 {
     static const bo_attention_desc none = {0};
-    const bool lists = d->kept_layers && *d->kept_layers, has = lists || bo_model_has_kept(d);
+    const bool lists = d->kept_layers && *d->kept_layers, has = lists || bo_model_is_given(&d->kept_attention);
     if (!has) d->kept_attention = none;
     if (!lists) d->kept_layers = NULL;
     if (!has) return BO_OK;
     if (d->task != BO_MODEL_TASK_LANGUAGE || d->mixer != BO_MIXER_ATTENTION)
         return bo_fail(context, BO_INVALID, "model: kept_attention requires the task language and the mixer attention");
-    d->kept_attention.heads = d->heads; /* marks it as present */
+    if (!d->kept_attention.heads) d->kept_attention.heads = d->heads; /* marks it as present */
     return check_layers(context, d);
 }
 

@@ -270,8 +270,9 @@ static uint64_t hash_kept(uint64_t hash, const bo_model_desc *d)
 {
     const bo_attention_desc *a = &d->kept_attention;
     if (!bo_model_has_kept(d)) return hash;
-    const uint64_t words[] = {a->kind, a->window};
-    hash = hash_bytes(hash_bytes(hash, words, sizeof words), &a->scale, sizeof a->scale);
+    const uint64_t words[] = {a->kind, a->gate, a->normalizer, a->window, a->unit};
+    const double numbers[] = {a->scale, a->clamp, a->power, a->temperature};
+    hash = hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
     for (size_t i = 0; i < d->layers; i++) {
         const bool kept = bo_model_keeps(d, i);
         hash = hash_bytes(hash, &kept, sizeof kept);

@@ -160,6 +160,8 @@ size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_at
 size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
                                const bo_attention *attention, void *state);
+/* Checks that bo_model_adapt would accept these adapters, without making them; the model is unchanged. */
+bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc);
 /* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */
 void bo_model_drop_adapters(bo_model *model);
 /* For a model with a second attention: freezes the weights that the model with that attention in all layers has too. */

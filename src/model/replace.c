@@ -20,6 +20,10 @@ static bo_status check(bo_context *context, const bo_model *model)
                        "replace attention: the model has %s attention, which has a state of fixed size already; "
                        "expected softmax attention",
                        bo_attention_name(&d->attention));
+    if (d->output_norm == BO_CHOICE_YES)
+        return bo_fail(context, BO_INVALID,
+                       "replace attention: the outputs of the heads are normalized (output_norm), which is not supported "
+                       "for softmax attention that is replaced");
     if (model->adapter && !model->adapter->aside)
         return bo_fail(context, BO_INVALID, "replace attention: merge the adapters of the model first");
     return BO_OK;
@@ -46,6 +50,16 @@ static bo_status list_windows(bo_context *context, const bo_model_desc *d, char 
                    d->attention.window);
 }
 
+/* Kinds that estimate exp(s q·k) have the factor s of the attention that they replace, unless they are given another. */
+static void follow_scale(const bo_attention_desc *before, bo_attention_desc *a)
+{
+    const bo_kernel kernel = a->features.kernel;
+    const bool products = kernel == BO_KERNEL_SOFTMAX || kernel == BO_KERNEL_LINEAR || kernel == BO_KERNEL_POLYNOMIAL ||
+                          kernel == BO_KERNEL_TAYLOR;
+    if (a->scale != 0 || !bo_attention_has(a, BO_TRAIT_SCALE) || bo_attention_has(a, BO_TRAIT_MEMORY)) return;
+    if (a->kind != BO_ATTENTION_LINEAR || products) a->scale = before->scale;
+}
+
 bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                      bo_model **out)
 {
@@ -59,6 +73,7 @@ bo_status bo_model_replace_attention(bo_context *context, const bo_model *model,
     d.kept_attention = d.attention;
     d.kept_layers = desc->kept_layers ? desc->kept_layers : windows;
     d.attention = desc->attention;
+    follow_scale(&d.kept_attention, &d.attention);
     d.sigma = desc->sigma;
     d.gate_first = desc->gate_first;
     d.gate_last = desc->gate_last;

@@ -33,8 +33,12 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     task->frozen = bo_alloc(context, count, sizeof(bool), "flags of weights");
     if (!task->frozen) return BO_MEMORY;
     for (size_t i = 0; i < count; i++) task->frozen[i] = bo_weights_at(weights, i)->frozen;
-    if (task->desc->imitate == BO_IMITATION_ATTENTION)
+    if (task->desc->imitate == BO_IMITATION_ATTENTION) {
         BO_TRY(bo_model_freeze_original(context, task->desc->model));
+        if (bo_weights_parameters(weights, true) == 0)
+            return bo_fail(context, BO_INVALID,
+                           "imitate: the attention has no parameters that its teacher has not; nothing is left to train");
+    }
     return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }
 

@@ -12,7 +12,7 @@ enum { DIM = 2, ROWS = 16, BYTES = 1 << 16 };
 
 /* Objects and valid descriptors. The pointers of descriptors belong to other members. */
 typedef struct objects {
-    char folder[512], path[600], foreign[600], converted[600];
+    char folder[512], path[600], foreign[600], converted[600], linear[600];
     float x[ROWS * DIM];
     double y[ROWS];
     const char *paths[1];
@@ -74,6 +74,8 @@ typedef struct objects {
     bo_lanes_desc lanes_desc;
     bo_lanes *lanes;
     bo_compose_desc compose_desc;
+    bo_replacement_desc replacement_desc;
+    bo_linearize_desc linearize_desc;
     bo_profile *profile;
     bo_examples_desc examples_desc;
     bo_examples *examples;
@@ -190,6 +192,19 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_inspect(c, o->used_model, NULL, 0, &o->inspect_desc, &o->inspection));
     o->lanes_desc = (bo_lanes_desc){.count = 1};
     o->compose_desc = (bo_compose_desc){.tokens = 4};
+    o->replacement_desc = (bo_replacement_desc){
+        .attention = {.kind = BO_ATTENTION_DARK, .features = {.features = 8}}, .kept_layers = ""};
+    snprintf(o->linear, sizeof o->linear, "%s/linear", o->folder);
+    o->linearize_desc = (bo_linearize_desc){.teacher = o->used_model,
+                                            .train = o->corpus,
+                                            .valid = o->corpus,
+                                            .folder = o->linear,
+                                            .attention = o->replacement_desc.attention,
+                                            .kept_layers = "",
+                                            .transfer_steps = 1,
+                                            .finetune_steps = 1,
+                                            .rank = 1,
+                                            .targets = "q_proj"};
     assert_ok(c, bo_lanes_create(c, o->used_model, &o->lanes_desc, &o->lanes));
     o->examples_desc = (bo_examples_desc){.data = o->data_desc};
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));

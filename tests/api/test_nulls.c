@@ -168,6 +168,8 @@ static void *object_of(const char *type)
                          DESC(lanes_desc),
                          DESC(compose_desc),
                          DESC(inspect_desc),
+                         DESC(replacement_desc),
+                         DESC(linearize_desc),
                          DESC(convert_desc),
                          DESC(examples_desc),
                          DESC(network_desc),
