@@ -76,7 +76,7 @@ l="$BOCHNER train --task classify --data labels.tsv --valid-fraction 0 --steps 2
 fails 1 "two kinds of attention|give --attention" $l --init dark --out never
 [ -e never ] && complain "something was written"
 succeeds $l --init dark --attention dark --features 8 --out labels
-succeeds "$BOCHNER" linearize soft --data text.txt --features 16 --transfer-steps 1 --steps 1 --lora 2 --no-timing --quiet --out all
+succeeds "$BOCHNER" linearize soft --data text.txt --attention dark --features 16 --transfer-steps 1 --steps 1 --lora 2 --no-timing --quiet --out all
 succeeds "$BOCHNER" info all
 grep -q "^Attention  *dark.*; linearized from softmax$" out || complain "info: $(cat out)"
 grep -q "^State " out && complain "one kind of layer: $(cat out)"
