@@ -95,6 +95,25 @@ static bool describe(cli_linearize_job *job)
     return true;
 }
 
+static const char *kept_layers(const cli_linearize_options *o)
+{
+    return o->keep && strcmp(o->keep, "none") == 0 ? "" : o->keep;
+}
+
+/* Refuses what bo_linearize would refuse, before the model writes its text. */
+static bool check_replacement(cli_linearize_job *job)
+{
+    const cli_linearize_options *o = job->options;
+    const bo_replacement_desc desc = {.attention = job->attention,
+                                      .kept_layers = kept_layers(o),
+                                      .gate_first = o->gate_bias,
+                                      .gate_last = o->gate_bias};
+    bo_model *student = NULL;
+    const bool fits = ok(job, bo_model_replace_attention(job->session->context, job->teacher, &desc, &student));
+    bo_model_destroy(student);
+    return fits;
+}
+
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* The model writes its text once; a resumed run uses the file. */
@@ -228,7 +247,7 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
                                .folder = o->out,
                                .resume = o->resume,
                                .attention = job->attention,
-                               .kept_layers = o->keep && strcmp(o->keep, "none") == 0 ? "" : o->keep,
+                               .kept_layers = kept_layers(o),
                                .gate = o->gate_bias,
                                .calibration_tokens = o->calibrate_tokens,
                                .minutes = o->minutes,
@@ -303,7 +322,6 @@ static int train(cli_linearize_job *job, const cli_linearize_words *words)
     if (!job->options->resume && !cli_linearize_keep(session, words)) return CLI_FAILED;
     if (!open_text(job)) return CLI_FAILED;
     const bo_linearize_desc desc = describe_run(job);
-    session->terse = true; /* no list of new weights */
     cli_signals_saving();
     const bo_status status = bo_linearize(session->context, &desc, &job->student);
     cli_progress_clear(&session->progress);
@@ -318,7 +336,8 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     if (!ok(job, bo_model_load(session->context, o->teacher, &job->teacher))) return CLI_FAILED;
     if (!describe(job)) return CLI_FAILED;
     say_plan(job);
-    if (!make_folder(job)) return CLI_FAILED;
+    session->terse = true; /* no list of new weights */
+    if (!check_replacement(job) || !make_folder(job)) return CLI_FAILED;
     const int trained = train(job, words);
     if (trained == CLI_FAILED) remove_folder(job);
     if (trained != CLI_DONE) return trained;

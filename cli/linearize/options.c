@@ -114,10 +114,11 @@ const cli_usage cli_linearize_usage = {
         "initial parameters of the new attention from text, trains them layer by layer to do what softmax attention "
         "did, then trains adapters so that the model predicts what the original one predicted. The report compares "
         "both. A run that was stopped continues with --resume.",
-    .examples = "  bochner linearize stories15M --data stories.txt --separator '<|endoftext|>' --out linear\n"
-                "  bochner linearize stories15M --data stories.txt --out hybrid --attention dark --window 64\n"
-                "  bochner linearize model --teacher-text 1000000 --out linear --attention hedgehog --minutes 30\n"
-                "  bochner linearize --resume --out linear\n",
+    .examples =
+        "  bochner linearize stories15M --data stories.txt --separator '<|endoftext|>' --out linear\n"
+        "  bochner linearize stories15M --data stories.txt --out gated --attention dark --gate decay\n"
+        "  bochner linearize stories15M --teacher-text 1000000 --out written --attention hedgehog --minutes 30\n"
+        "  bochner linearize --resume --out linear\n",
     .groups = {{data_rows, 0}, {attention_rows, 0}, {training_rows, 0}, {result_rows, 0}},
     .essential = {"data", "out", "attention", "features", "window", "gate", "keep-softmax", "minutes", "lora",
                   "teacher-text", "separator", "resume", "merge", "valid", "lr"},

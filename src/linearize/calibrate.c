@@ -60,7 +60,7 @@ static bo_attention_shape shape_of(const sample *s)
 
 /* ---- the family of parameters of a layer ------------------------------------------------------------------------- */
 
-/* Invariants: base[0] are the initial values and base[1] the whitening (DARK and HYBRID only), or NULL; `now` are the
+/* Invariants: base[0] are the initial values and base[1] the whitening (DARK and HYBRID only; NULL if it does not exist), or NULL; `now` are the
  * values that are tried and `best` those that are kept; each has key_heads x each numbers. */
 typedef struct family {
     const bo_attention *attention;
@@ -129,8 +129,13 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     if (parameter) BO_TRY(bo_model_get_weight(context, model, weight_name(layer, parameter).text, f->base[0]));
     if (has_token_gate(f->desc)) BO_TRY(fill_gates(context, model, rows, layer, f));
     if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
-    return bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
-                               s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
+    const bo_status status = bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
+                                                 s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
+    if (status != BO_NUMERIC) return status;
+    bo_context_forget_error(context); /* a head with constant q and k, such as one that was removed */
+    bo_free(f->base[1]);
+    f->base[1] = NULL;
+    return BO_OK;
 }
 
 static bo_attention_inputs inputs_of(const sample *s, const family *f, const float *parameter)
@@ -192,7 +197,7 @@ static bo_status choose(bo_context *context, const sample *s, family *f, bo_head
     const bool sigma = bo_attention_has(f->desc, BO_TRAIT_SIGMA);
     const double *factors = sigma ? sigmas : shrinking;
     const size_t count = !f->now ? 1 : sigma ? sizeof sigmas / sizeof *sigmas : sizeof shrinking / sizeof *shrinking;
-    const int bases = bo_attention_has(f->desc, BO_TRAIT_MATRIX) ? 2 : 1;
+    const int bases = bo_attention_has(f->desc, BO_TRAIT_MATRIX) && f->base[1] ? 2 : 1;
     for (int b = 0; b < bases; b++)
         for (size_t i = 0; i < count; i++) BO_TRY(try(context, s, f, b == 1, factors[i], b == 0 && i == 0, fits));
     return BO_OK;

@@ -177,6 +177,8 @@ printf 'good\tax\nbad\tby\ngood\tbbx\nbad\taay\n' >labels.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --attention softmax --layers 1 --width 8 --heads 1 --out labels --steps 1 \
     --valid-fraction 0 --quiet
 fails 1 "requires a language model" "$BOCHNER" linearize labels --data text.txt $small $steps --out never
+"$BOCHNER" linearize rfa --teacher-text 100000000 $small $steps --out never >out 2>err # refused before the text is written
+grep -q "fixed size already" err || complain "a model that cannot be linearized: $(cat err)"
 fails 1 "nomodel" "$BOCHNER" linearize nomodel --data text.txt $small $steps --out never
 fails 1 "missing.txt" "$BOCHNER" linearize base --data missing.txt $small $steps --out never
 mkdir folder

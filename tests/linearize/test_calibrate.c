@@ -251,6 +251,34 @@ static void overflow_keeps_the_usual_parameters(void **state)
     bo_model_destroy(student), bo_model_destroy(teacher);
 }
 
+/* A head whose queries and keys are zero, such as one that was pruned, cannot be whitened; its layer starts without. */
+static void heads_without_queries(void **state)
+{
+    runs *r = *state;
+    static const char *const kinds[] = {"dark", "hybrid", "favor", "rfa", "favor++", "favor#"};
+    bo_model *teacher = make_teacher(r);
+    static const char *const names[] = {"q_proj.weight", "k_proj.weight"};
+    for (int i = 0; i < 2; i++) {
+        char name[80];
+        weight_name(0, names[i], name);
+        const bo_weight *weight = bo_weights_find(teacher->weights, name);
+        memset(weight->data, 0, weight->rows / HEADS * weight->columns * sizeof(float)); /* rows of head 0 */
+    }
+    for (int k = 0; k < 6; k++) {
+        bo_model *student = make_student(r, teacher, kinds[k], "");
+        bo_head_fit fits[LAYERS * HEADS];
+        size_t count;
+        double errors[LAYERS];
+        assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, TOKENS, fits, &count));
+        for (size_t f = 0; f < count; f++)
+            assert_true(isfinite(fits[f].error) && fits[f].error <= fits[f].start && !(f < HEADS && fits[f].whitened));
+        assert_ok(r->context, bo_model_imitation(r->context, student, r->held, 0, 64, errors));
+        for (size_t l = 0; l < LAYERS; l++) assert_true(isfinite(errors[l]));
+        bo_model_destroy(student);
+    }
+    bo_model_destroy(teacher);
+}
+
 /* ---- whitening --------------------------------------------------------------------------------------------------- */
 
 static void whitened(void **state)
@@ -357,6 +385,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_choice_matters, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(same_for_any_number_of_threads, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(overflow_keeps_the_usual_parameters, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(heads_without_queries, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(whitened, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(refusals, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, runs_setup, runs_teardown),
