@@ -192,8 +192,7 @@ static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stoppe
         if (!start_over(job)) return false;
         from = 0;
     }
-    if (!job->extrapolates)
-        job->extrapolates = cli_say_extrapolation(job->session, job->model, ids->count);
+    if (!job->extrapolates) job->extrapolates = cli_say_extrapolation(job->session, job->model, ids->count);
     return feed(job, ids, from, stopped);
 }
 

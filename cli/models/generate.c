@@ -304,8 +304,7 @@ static bool finish(generate_job *job)
     if (job->reason == FULL)
         cli_warn(job->session, "the text ends because the context is full: %s reads at most %s tokens",
                  o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
-    if (!job->extrapolates)
-        cli_say_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
+    if (!job->extrapolates) cli_say_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
     if (o->save &&
         !ok(job, cli_wrote(job->session, o->save, bo_session_save(job->session->context, job->reader, o->save))))
         return false;

@@ -52,12 +52,12 @@ typedef bool (*bo_linearize_report_fn)(void *user, bo_linearize_stage stage, con
 
 /** How the initial parameters of one head of the new attention were chosen. */
 typedef struct bo_head_fit {
-    size_t layer;         /**< the layer */
-    size_t head;          /**< the key head */
-    double start;         /**< relative squared error of the outputs against softmax with the usual parameters */
-    double error;         /**< the same with the chosen parameters */
-    double factor;        /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
-    bool whitened;        /**< M whitens the queries and keys */
+    size_t layer;  /**< the layer */
+    size_t head;   /**< the key head */
+    double start;  /**< relative squared error of the outputs against softmax with the usual parameters */
+    double error;  /**< the same with the chosen parameters */
+    double factor; /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
+    bool whitened; /**< M whitens the queries and keys */
     /** FAVOR, DARK: error of the outputs that the variance formula predicts for this number of independent features,
      * relative to attention with the kernel itself; NAN for other kinds. */
     double predicted;
@@ -94,22 +94,22 @@ typedef struct bo_linearize_desc {
     const char *kept_layers;
     double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 6) */
     uint64_t calibration_tokens; /**< tokens of the calibration (default: 4096) */
-    double minutes;              /**< time of both runs together; or steps instead (default: 60 if no steps are given) */
-    uint64_t transfer_steps;     /**< steps of the transfer; UINT64_MAX: none */
-    uint64_t finetune_steps;     /**< steps of the finetuning; UINT64_MAX: none */
-    double transfer_share;       /**< share of the minutes for the transfer (default: 0.2) */
-    size_t batch;                /**< sequences per step (default: 16) */
-    size_t window;               /**< tokens per sequence (default: the context of the teacher, at most 1024) */
-    double transfer_rate;        /**< learning rate of the transfer (default: 5e-3) */
-    double finetune_rate;        /**< learning rate of the finetuning (default: 1e-3) */
-    double share;          /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
-    size_t sparsity;       /**< finetuning: the loss is computed at every sparsity-th token (default: 4) */
-    size_t rank;           /**< rank of the adapters (default: 16) */
-    double alpha;          /**< α of the adapters (default: twice the rank) */
-    const char *targets;   /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */
-    uint64_t eval_tokens;  /**< number of validation tokens to use in evaluations (default: 16384) */
-    bool merge;            /**< the folder does not keep the adapters apart */
-    uint64_t seed;         /**< seed of frequencies, adapters and batches */
+    double minutes;          /**< time of both runs together; or steps instead (default: 60 if no steps are given) */
+    uint64_t transfer_steps; /**< steps of the transfer; UINT64_MAX: none */
+    uint64_t finetune_steps; /**< steps of the finetuning; UINT64_MAX: none */
+    double transfer_share;   /**< share of the minutes for the transfer (default: 0.2) */
+    size_t batch;            /**< sequences per step (default: 16) */
+    size_t window;           /**< tokens per sequence (default: the context of the teacher, at most 1024) */
+    double transfer_rate;    /**< learning rate of the transfer (default: 5e-3) */
+    double finetune_rate;    /**< learning rate of the finetuning (default: 1e-3) */
+    double share;         /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
+    size_t sparsity;      /**< finetuning: the loss is computed at every sparsity-th token (default: 4) */
+    size_t rank;          /**< rank of the adapters (default: 16) */
+    double alpha;         /**< α of the adapters (default: twice the rank) */
+    const char *targets;  /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */
+    uint64_t eval_tokens; /**< number of validation tokens to use in evaluations (default: 16384) */
+    bool merge;           /**< the folder does not keep the adapters apart */
+    uint64_t seed;        /**< seed of frequencies, adapters and batches */
     bo_linearize_report_fn report; /**< receives the reports, or NULL */
     bo_calibrated_fn calibrated;   /**< receives the result of the calibration, or NULL */
     bo_transferred_fn transferred; /**< receives the errors after the transfer, or NULL */

@@ -270,10 +270,10 @@ typedef struct bo_cross_entropy_attributes {
 
 /** Losses between a prediction p and a target t. */
 typedef enum bo_loss_kind {
-    BO_LOSS_KIND_MSE = 0, /**< mean (p - t)² */
-    BO_LOSS_KIND_L1 = 1,  /**< mean absolute difference of p and t */
-    BO_LOSS_KIND_BCE = 2, /**< mean of -t log σ(p) - (1 - t) log σ(-p), t in [0, 1] */
-    BO_LOSS_KIND_KL = 3,  /**< mean over rows of KL(softmax(t), softmax(p)): student p, teacher t (distillation) */
+    BO_LOSS_KIND_MSE = 0,     /**< mean (p - t)² */
+    BO_LOSS_KIND_L1 = 1,      /**< mean absolute difference of p and t */
+    BO_LOSS_KIND_BCE = 2,     /**< mean of -t log σ(p) - (1 - t) log σ(-p), t in [0, 1] */
+    BO_LOSS_KIND_KL = 3,      /**< mean over rows of KL(softmax(t), softmax(p)): student p, teacher t (distillation) */
     BO_LOSS_KIND_RELATIVE = 4 /**< Σ (p - t)² / Σ t²; 0 if t is zero everywhere */
 } bo_loss_kind;
 

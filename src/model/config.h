@@ -12,8 +12,8 @@ typedef struct bo_config {
     bool no_tokenizer;    /* true: the model was created without a tokenizer */
     bool knows_tokenizer; /* true: `fingerprint` is that of the model's tokenizer */
     uint64_t tokenizer_fingerprint;
-    char **labels; /* memory of desc.labels; freed by bo_config_free */
-    char *custom;  /* memory of desc.custom_mlp.name, likewise; the caller provides the function */
+    char **labels;     /* memory of desc.labels; freed by bo_config_free */
+    char *custom;      /* memory of desc.custom_mlp.name, likewise; the caller provides the function */
     char *kept_layers; /* memory of desc.kept_layers, likewise */
 } bo_config;
 

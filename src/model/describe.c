@@ -543,8 +543,7 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
     bool signed_features = bo_attention_has(a, BO_TRAIT_UNIT_ROWS) && f->kernel == BO_KERNEL_RBF;
     if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;
     const bool all = !a->window || (bo_model_mixes_windows(d) && a == windowed(d)); /* some layer sees all keys */
-    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && all)
-        a->capacity = bo_model_positions(d);
+    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && all) a->capacity = bo_model_positions(d);
     return BO_OK;
 }
 
@@ -562,8 +561,7 @@ static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
 {
     bo_attention_desc *a = &d->attention;
     BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, a));
-    if (bo_model_has_kept(d))
-        BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, &d->kept_attention));
+    if (bo_model_has_kept(d)) BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, &d->kept_attention));
     if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = bo_query_norm(a);
     if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = bo_output_norm(a);
     return BO_OK;

@@ -114,7 +114,7 @@ typedef struct bo_model_graph_desc {
     double smoothing; /* label smoothing of labels and targets */
     /* LANGUAGE with kept_attention: what the loss compares with the teacher (teacher.h); requires loss */
     bo_imitation imitate;
-    double share; /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
+    double share;  /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
     size_t scored; /* LOGITS: number of rows whose loss is computed, those of `chosen`; 0: all rows */
 } bo_model_graph_desc;
 

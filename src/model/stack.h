@@ -10,7 +10,7 @@ typedef struct bo_stack bo_stack;
 struct bo_stack {
     bo_graph *graph;
     const bo_model_desc *desc; /* resolved: that of the model whose weights the graph has, or of its teacher */
-    const char *root; /* prefix of the weights' names: "model" or "model.encoder" */
+    const char *root;          /* prefix of the weights' names: "model" or "model.encoder" */
     size_t layers;
     bo_attention *const *attentions; /* one per layer; NULL entries: another mixer */
     bo_features *const *mlp_maps;    /* one per layer; NULL: another MLP */

@@ -217,8 +217,7 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
             count++;
         }
     bo_value out = bo_graph_one(graph, BO_OPERATION_ATTENTION, &attributes, count, inputs);
-    if (desc->values)
-        *desc->values = (bo_attention_values){.q = inputs[0], .k = inputs[1], .v = inputs[2], .out = out};
+    if (desc->values) *desc->values = (bo_attention_values){.q = inputs[0], .k = inputs[1], .v = inputs[2], .out = out};
     return out;
 }
 

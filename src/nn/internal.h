@@ -19,10 +19,10 @@ bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_va
 
 /* Inputs of attention: q is computed from x, k and v from `keys`. If both are the same, it is self-attention. */
 typedef struct bo_asking {
-    bo_value x;         /* 0: q is given */
-    bo_value keys;      /* 0: states that have read a source */
-    bo_value q;         /* if x is 0 */
-    bo_value positions; /* for self-attention */
+    bo_value x;                       /* 0: q is given */
+    bo_value keys;                    /* 0: states that have read a source */
+    bo_value q;                       /* if x is 0 */
+    bo_value positions;               /* for self-attention */
     const bo_attention_values *given; /* q, k and v of self-attention, after norm and RoPE; NULL: computed from x */
 } bo_asking;
 /* Records the outputs of the heads. */

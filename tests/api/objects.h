@@ -192,8 +192,8 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_inspect(c, o->used_model, NULL, 0, &o->inspect_desc, &o->inspection));
     o->lanes_desc = (bo_lanes_desc){.count = 1};
     o->compose_desc = (bo_compose_desc){.tokens = 4};
-    o->replacement_desc = (bo_replacement_desc){
-        .attention = {.kind = BO_ATTENTION_DARK, .features = {.features = 8}}, .kept_layers = ""};
+    o->replacement_desc =
+        (bo_replacement_desc){.attention = {.kind = BO_ATTENTION_DARK, .features = {.features = 8}}, .kept_layers = ""};
     snprintf(o->linear, sizeof o->linear, "%s/linear", o->folder);
     o->linearize_desc = (bo_linearize_desc){.teacher = o->used_model,
                                             .train = o->corpus,

@@ -112,9 +112,9 @@ static void elements_backward(const bo_cpu_block *block)
         strip_slopes(l.kind, block->kernels, count, l.p + i, l.t + i, strip);
         const float *opposite = l.kind == BO_LOSS_KIND_BCE ? l.p + i : strip; /* -dL/dt */
         for (size_t j = 0; dp && j < count; j++) bo_put(&dp[i + j], call->add[0], scale * strip[j]);
-        for (size_t j = 0; dt && !totals && j < count; j++)
-            bo_put(&dt[i + j], call->add[1], -scale * opposite[j]);
-        if (dt && totals) relative_target(&l, i, count, totals, (double)*(const float *)call->dout[0], call->add[1], dt);
+        for (size_t j = 0; dt && !totals && j < count; j++) bo_put(&dt[i + j], call->add[1], -scale * opposite[j]);
+        if (dt && totals)
+            relative_target(&l, i, count, totals, (double)*(const float *)call->dout[0], call->add[1], dt);
     }
 }
 
