@@ -87,7 +87,7 @@ static bool describe(cli_linearize_job *job)
     bo_attention_desc *a = &job->attention;
     bo_attention_preset(bo_attention_preset_name(o->attention), a);
     if (!set_window(job, a) || !set_features(job, a)) return false;
-    const bool usual = a->gate == BO_GATE_NONE && bo_attention_has(a, BO_TRAIT_FEATURES) && !a->window;
+    const bool usual = a->gate == BO_GATE_NONE && bo_attention_has(a, BO_TRAIT_FEATURES);
     if (CLI_GIVEN(o, gate))
         a->gate = o->gate;
     else if (usual && bo_attention_takes_gate(a->kind, BO_GATE_DECAY))

@@ -92,7 +92,7 @@ typedef struct bo_linearize_desc {
     /** Layers that keep the attention of the teacher: numbers from 0 and ranges, "0,5-7"; "": none. NULL: the layers
      * with a window, whose state has a fixed size already. */
     const char *kept_layers;
-    double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 6) */
+    double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 5) */
     uint64_t calibration_tokens; /**< tokens of the calibration (default: 4096) */
     double minutes;          /**< time of both runs together; or steps instead (default: 60 if no steps are given) */
     uint64_t transfer_steps; /**< steps of the transfer; UINT64_MAX: none */
@@ -100,8 +100,8 @@ typedef struct bo_linearize_desc {
     double transfer_share;   /**< share of the minutes for the transfer (default: 0.2) */
     size_t batch;            /**< sequences per step (default: 16) */
     size_t window;           /**< tokens per sequence (default: the context of the teacher, at most 1024) */
-    double transfer_rate;    /**< learning rate of the transfer (default: 5e-3) */
-    double finetune_rate;    /**< learning rate of the finetuning (default: 1e-3) */
+    double transfer_rate;    /**< learning rate of the transfer (default: 0.01) */
+    double finetune_rate;    /**< learning rate of the finetuning (default: 0.001) */
     double share;         /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
     size_t sparsity;      /**< finetuning: the loss is computed at every sparsity-th token (default: 4) */
     size_t rank;          /**< rank of the adapters (default: 16) */

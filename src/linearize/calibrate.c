@@ -68,12 +68,13 @@ typedef struct family {
     size_t each; /* numbers per key head */
     float *base[2], *now, *best;
     float *log_gate, *out;
+    float *mix;     /* weight of the window, one per head; NULL: 1 */
     double *errors; /* one per key head */
 } family;
 
 static void close_family(family *f)
 {
-    float *arrays[] = {f->base[0], f->base[1], f->now, f->best, f->log_gate, f->out};
+    float *arrays[] = {f->base[0], f->base[1], f->now, f->best, f->log_gate, f->out, f->mix};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) bo_free(arrays[i]);
     bo_free(f->errors);
 }
@@ -112,6 +113,17 @@ static bo_status fill_gates(bo_context *context, const bo_model *model, size_t r
     return status;
 }
 
+/* The features of a learned map sum to about their number where exp(s q·k) is 1, so the window gets that weight. */
+static bo_status fill_mix(bo_context *context, family *f)
+{
+    const bo_attention_desc *d = f->desc;
+    if (!bo_attention_has(d, BO_TRAIT_MIX) || !bo_attention_has(d, BO_TRAIT_AFFINE)) return BO_OK;
+    f->mix = bo_alloc(context, d->heads, sizeof *f->mix, "weights of windows");
+    for (size_t i = 0; f->mix && i < d->heads; i++)
+        f->mix[i] = (float)bo_features_describe(bo_attention_features(f->attention, 0))->features;
+    return f->mix ? BO_OK : BO_MEMORY;
+}
+
 static bo_status open_family(bo_context *context, const bo_model *model, size_t layer, const sample *s, family *f)
 {
     const char *parameter = parameter_of(f->desc);
@@ -128,6 +140,7 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     if (!f->out || !f->errors) return BO_MEMORY;
     if (parameter) BO_TRY(bo_model_get_weight(context, model, weight_name(layer, parameter).text, f->base[0]));
     if (has_token_gate(f->desc)) BO_TRY(fill_gates(context, model, rows, layer, f));
+    BO_TRY(fill_mix(context, f));
     if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
     const bo_status status = bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
                                                  s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
@@ -143,7 +156,8 @@ static bo_attention_inputs inputs_of(const sample *s, const family *f, const flo
     bo_attention_inputs in = {.q = s->arrays[BO_CAPTURE_ARRAY_Q],
                               .k = s->arrays[BO_CAPTURE_ARRAY_K],
                               .v = s->arrays[BO_CAPTURE_ARRAY_V],
-                              .log_gate = f->log_gate};
+                              .log_gate = f->log_gate,
+                              .mix = f->mix};
     *(bo_attention_has(f->desc, BO_TRAIT_SIGMA) ? &in.sigma : &in.m) = parameter;
     return in;
 }
@@ -268,6 +282,8 @@ static bo_status set_parameters(bo_context *context, bo_model *model, size_t lay
 {
     const char *parameter = parameter_of(f->desc);
     if (!parameter) return BO_OK;
+    for (size_t i = 0; f->mix && i < f->desc->heads; i++) f->mix[i] = logf(f->mix[i]); /* as the layer stores it */
+    if (f->mix) BO_TRY(bo_model_set_weight(context, model, weight_name(layer, "mix").text, f->mix));
     if (strcmp(parameter, "map_q.weight") == 0)
         BO_TRY(bo_model_set_weight(context, model, weight_name(layer, "map_k.weight").text, f->best));
     return bo_model_set_weight(context, model, weight_name(layer, parameter).text, f->best);

@@ -130,7 +130,7 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
         .folder = folder,
         .resume = d->resume,
         .optimizer = {.kind = BO_OPTIMIZER_ADAMW,
-                      .rate = transfer ? or_usual(d->transfer_rate, 5e-3) : or_usual(d->finetune_rate, 1e-3)},
+                      .rate = transfer ? or_usual(d->transfer_rate, 1e-2) : or_usual(d->finetune_rate, 1e-3)},
         .batch = d->batch,
         .eval_tokens = eval_tokens(d),
         .seed = d->seed,
@@ -241,7 +241,7 @@ static bo_status finetune(bo_context *context, work *w)
 static bo_status make_student(bo_context *context, work *w)
 {
     const bo_linearize_desc *d = w->desc;
-    const double gate = or_usual(d->gate, 6);
+    const double gate = or_usual(d->gate, 5);
     const bo_replacement_desc desc = {.attention = d->attention,
                                       .kept_layers = d->kept_layers,
                                       .gate_first = gate,
