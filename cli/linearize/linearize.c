@@ -185,11 +185,12 @@ static void calibrated(void *user, const bo_head_fit *fits, size_t count)
         whitened += fits[i].whitened;
         if (job->session->common.verbose) say_head(job, &fits[i]);
     }
-    job->heads = count;
     if (!count) return;
-    cli_say(job->session,
-            "Calibration %s heads: mean relative error of the outputs %.3f -> %.3f; M whitens in %s of them",
-            cli_count(count).s, start, error, cli_count(whitened).s);
+    char words[96] = "";
+    if (bo_attention_has(&job->attention, BO_TRAIT_MATRIX))
+        snprintf(words, sizeof words, "; M whitens in %s of them", cli_count(whitened).s);
+    cli_say(job->session, "Calibration %s heads: mean relative error of the outputs %.3f -> %.3f%s", cli_count(count).s,
+            start, error, words);
 }
 
 static void transferred(void *user, const double *errors, size_t layers)
@@ -290,13 +291,15 @@ static bool holds(const char *folder, const char *name)
 /* Refuses a folder whose options and text would be replaced by those of another run. */
 static bool make_folder(cli_linearize_job *job)
 {
-    static const char *const names[] = {"config.json", "transfer", "finetune"};
+    static const char *const names[] = {"config.json", "model.safetensors", "adapter_config.json", "transfer",
+                                        "finetune"};
+    enum { MODELS = 3 };
     const char *out = job->options->out;
     for (size_t i = 0; i < sizeof names / sizeof *names && !job->options->resume; i++)
         if (holds(out, names[i])) {
             cli_fail(job->session, "--out: %s already holds a %s; %sgive another folder", out,
-                     i ? "linearization" : "model",
-                     i || holds(out, "transfer") ? "continue it with --resume, or " : "");
+                     i >= MODELS ? "linearization" : "model",
+                     i >= MODELS || holds(out, "transfer") ? "continue it with --resume, or " : "");
             return false;
         }
     job->made = mkdir(out, 0777) == 0;
@@ -319,7 +322,8 @@ static void remove_folder(const cli_linearize_job *job)
 static int train(cli_linearize_job *job, const cli_linearize_words *words)
 {
     cli_session *session = job->session;
-    if (!job->options->resume && !cli_linearize_keep(session, words)) return CLI_FAILED;
+    const bool kept = job->options->resume && holds(job->options->out, CLI_LINEARIZE_KEPT);
+    if (!kept && !cli_linearize_keep(session, words)) return CLI_FAILED;
     if (!open_text(job)) return CLI_FAILED;
     const bo_linearize_desc desc = describe_run(job);
     cli_signals_saving();

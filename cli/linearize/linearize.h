@@ -48,8 +48,6 @@ typedef struct cli_linearize_job {
     bo_linearize_stage stage;    /* the latest stage of which a report arrived */
     uint64_t steps[3];           /* steps taken, by stage */
     double seconds[3];           /* their time */
-    double start, chosen;        /* mean error of the heads before and after the calibration */
-    size_t heads, whitened;      /* number of calibrated heads, and of those whose M whitens */
     cli_linearize_side sides[2]; /* teacher, student */
     bo_agreement agreement;
     double *errors; /* one per layer, after the transfer; NULL: not known */

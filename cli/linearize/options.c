@@ -139,15 +139,20 @@ static cli_parsed parse(int argc, char **argv, cli_linearize_words *words)
     cli_linearize_options *o = &words->options;
     const cli_list before = o->data;
     cli_arguments arguments = {0};
+    bool named = false; /* the first argument of each source is the teacher */
     o->data.count = 0;
     cli_parsed parsed = cli_parse_over(&cli_linearize_usage, argc, argv, o, &words->common, &arguments);
     if (o->data.count == 0) o->data = before;
     for (size_t i = 0; i < arguments.count && parsed == CLI_PARSED; i++) {
-        if (!CLI_GIVEN(o, teacher)) {
+        if (!named) {
             o->teacher = arguments.items[i];
             CLI_SET_GIVEN(o, teacher, true);
+            named = true;
         } else if (o->data.count < CLI_LIST_ROOM) {
             o->data.items[o->data.count++] = arguments.items[i];
+        } else {
+            cli_wrong_use("linearize", "expected at most %d data files", CLI_LIST_ROOM);
+            parsed = CLI_WRONG;
         }
     }
     CLI_SET_GIVEN(o, data, o->data.count > 0);

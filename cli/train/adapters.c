@@ -94,7 +94,9 @@ const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 static bo_status replace(const cli_train_job *job, bo_model **out)
 {
     bo_model_desc d = *bo_model_describe(job->init);
+    const double scale = d.attention.scale; /* that of the attention that was replaced, unless --scale is given */
     cli_train_set_attention(job, &d);
+    if (d.attention.scale == 0 && bo_attention_has(&d.attention, BO_TRAIT_SCALE)) d.attention.scale = scale;
     const bo_replacement_desc desc = {.attention = d.attention,
                                       .kept_layers = "",
                                       .sigma = d.sigma,

@@ -5,7 +5,7 @@
  *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .folder = "linear", .minutes = 60};
  *     bo_attention_preset("dark", &desc.attention);
  *     desc.attention.gate = BO_GATE_DECAY;
- *     bo_linearize(context, &desc, &report, &student);    // progress through desc.report; BO_CANCELED after a checkpoint
+ *     bo_linearize(context, &desc, &student);    // progress through desc.report; BO_CANCELED after a checkpoint
  *
  * Three stages follow each other (as in LoLCATs, 2410.10254). **Calibration** runs the teacher on text and chooses the
  * initial parameters of the new attention, head by head: the matrix M of DARK (identity or whitening) and its scale, σ
@@ -99,9 +99,10 @@ typedef struct bo_linearize_desc {
     uint64_t finetune_steps; /**< steps of the finetuning; UINT64_MAX: none */
     double transfer_share;   /**< share of the minutes for the transfer (default: 0.2) */
     size_t batch;            /**< sequences per step (default: 16) */
-    size_t window;           /**< tokens per sequence (default: the context of the teacher, at most 1024) */
-    double transfer_rate;    /**< learning rate of the transfer (default: 0.01) */
-    double finetune_rate;    /**< learning rate of the finetuning (default: 0.001) */
+    size_t
+        window; /**< tokens per sequence, not the window of attention (default: the context of the teacher, at most 1024) */
+    double transfer_rate; /**< learning rate of the transfer (default: 0.01) */
+    double finetune_rate; /**< learning rate of the finetuning (default: 0.001) */
     double share;         /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
     size_t sparsity;      /**< finetuning: the loss is computed at every sparsity-th token (default: 4) */
     size_t rank;          /**< rank of the adapters (default: 16) */
@@ -113,7 +114,7 @@ typedef struct bo_linearize_desc {
     bo_linearize_report_fn report; /**< receives the reports, or NULL */
     bo_calibrated_fn calibrated;   /**< receives the result of the calibration, or NULL */
     bo_transferred_fn transferred; /**< receives the errors after the transfer, or NULL */
-    void *user;                    /**< passed to `report` */
+    void *user;                    /**< passed to these functions */
     uint64_t reserved[4];          /**< must be zero */
 } bo_linearize_desc;
 

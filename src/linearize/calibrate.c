@@ -60,21 +60,23 @@ static bo_attention_shape shape_of(const sample *s)
 
 /* ---- the family of parameters of a layer ------------------------------------------------------------------------- */
 
-/* Invariants: base[0] are the initial values and base[1] the whitening (DARK and HYBRID only; NULL if it does not exist), or NULL; `now` are the
- * values that are tried and `best` those that are kept; each has key_heads x each numbers. */
+/* Invariants: base[0] are the initial values and base[1] is the whitening (NULL: the kind has no M, or there is no
+ * whitening); `now` are the values that are tried and `best` those that are kept; each has key_heads x each numbers.
+ * All are NULL if the kind has no parameter to choose. */
 typedef struct family {
     const bo_attention *attention;
     const bo_attention_desc *desc;
     size_t each; /* numbers per key head */
     float *base[2], *now, *best;
     float *log_gate, *out;
-    float *mix;     /* weight of the window, one per head; NULL: 1 */
-    double *errors; /* one per key head */
+    float *log_decay; /* gate FIXED: one per key head; otherwise NULL */
+    float *mix;       /* weight of the window, one per head; NULL: 1 */
+    double *errors;   /* one per key head */
 } family;
 
 static void close_family(family *f)
 {
-    float *arrays[] = {f->base[0], f->base[1], f->now, f->best, f->log_gate, f->out, f->mix};
+    float *arrays[] = {f->base[0], f->base[1], f->now, f->best, f->log_gate, f->out, f->mix, f->log_decay};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) bo_free(arrays[i]);
     bo_free(f->errors);
 }
@@ -99,6 +101,11 @@ static bool has_token_gate(const bo_attention_desc *desc)
     return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY;
 }
 
+static float log_sigmoid(float x)
+{
+    return (float)-log1p(exp(-(double)x));
+}
+
 /* Gates at their initial biases: the same for all tokens. */
 static bo_status fill_gates(bo_context *context, const bo_model *model, size_t rows, size_t layer, family *f)
 {
@@ -107,10 +114,19 @@ static bo_status fill_gates(bo_context *context, const bo_model *model, size_t r
     f->log_gate = bo_alloc_raw(context, rows * heads, sizeof(float), "gates");
     bo_status status = bias && f->log_gate ? BO_OK : BO_MEMORY;
     if (status == BO_OK) status = bo_model_get_weight(context, model, weight_name(layer, "g_proj.bias").text, bias);
-    for (size_t i = 0; i < rows * heads && status == BO_OK; i++)
-        f->log_gate[i] = (float)-log1p(exp(-(double)bias[i % heads]));
+    for (size_t i = 0; i < rows * heads && status == BO_OK; i++) f->log_gate[i] = log_sigmoid(bias[i % heads]);
     bo_free(bias);
     return status;
+}
+
+static bo_status fill_decay(bo_context *context, const bo_model *model, size_t layer, family *f)
+{
+    if (f->desc->gate != BO_GATE_FIXED) return BO_OK;
+    f->log_decay = bo_alloc(context, f->desc->key_heads, sizeof(float), "decays");
+    if (!f->log_decay) return BO_MEMORY;
+    BO_TRY(bo_model_get_weight(context, model, weight_name(layer, "decay").text, f->log_decay));
+    for (size_t h = 0; h < f->desc->key_heads; h++) f->log_decay[h] = log_sigmoid(f->log_decay[h]);
+    return BO_OK;
 }
 
 /* The features of a learned map sum to about their number where exp(s q·k) is 1, so the window gets that weight. */
@@ -140,6 +156,7 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     if (!f->out || !f->errors) return BO_MEMORY;
     if (parameter) BO_TRY(bo_model_get_weight(context, model, weight_name(layer, parameter).text, f->base[0]));
     if (has_token_gate(f->desc)) BO_TRY(fill_gates(context, model, rows, layer, f));
+    BO_TRY(fill_decay(context, model, layer, f));
     BO_TRY(fill_mix(context, f));
     if (!bo_attention_has(f->desc, BO_TRAIT_MATRIX)) return BO_OK;
     const bo_status status = bo_attention_whiten(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
@@ -157,6 +174,7 @@ static bo_attention_inputs inputs_of(const sample *s, const family *f, const flo
                               .k = s->arrays[BO_CAPTURE_ARRAY_K],
                               .v = s->arrays[BO_CAPTURE_ARRAY_V],
                               .log_gate = f->log_gate,
+                              .log_decay = f->log_decay,
                               .mix = f->mix};
     *(bo_attention_has(f->desc, BO_TRAIT_SIGMA) ? &in.sigma : &in.m) = parameter;
     return in;

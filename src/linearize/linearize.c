@@ -1,5 +1,5 @@
-/* The stages of a linearization. Each is repeated or skipped when an interrupted call continues: calibration is a function
- * of the settings, and the runs continue from their checkpoints. */
+/* The stages of a linearization. When an interrupted call continues, each is repeated or skipped: calibration is a
+ * function of the settings, and the runs continue from their checkpoints. */
 #include <bochner/linearize.h>
 #include <bochner/lora.h>
 #include <stdio.h>
@@ -48,6 +48,12 @@ static bo_status check(bo_context *context, const bo_linearize_desc *d)
                        "linearize: expected minutes of at least 0, a transfer_share below 1 and a share from 0 to 1, "
                        "found %g, %g and %g",
                        d->minutes, d->transfer_share, d->share);
+    if (!(d->gate >= 0) || !(d->transfer_rate >= 0) || !(d->finetune_rate >= 0) || !(d->alpha >= 0))
+        return bo_fail(
+            context, BO_INVALID,
+            "linearize: gate, learning rates and alpha must be positive (0: the default), found %g, %g, %g and "
+            "%g",
+            d->gate, d->transfer_rate, d->finetune_rate, d->alpha);
     if (d->minutes > 0 && has_steps(d))
         return bo_fail(context, BO_INVALID, "linearize: give minutes or steps, not both");
     if (bo_attention_has(&d->attention, BO_TRAIT_CAPACITY) && !d->attention.window)
@@ -73,29 +79,31 @@ static uint64_t eval_tokens(const bo_linearize_desc *d)
 static bo_status check_texts(bo_context *context, const bo_linearize_desc *d)
 {
     const size_t window = window_of(d), context_of = bo_model_describe(d->teacher)->context;
+    const size_t least = bo_max(window + 1, bo_min(context_of, MOST_WINDOW)); /* the calibration reads such windows */
     const uint64_t train = bo_corpus_tokens(d->train), valid = d->valid ? bo_corpus_tokens(d->valid) : window;
     if (window > context_of)
         return bo_fail(context, BO_INVALID,
                        "linearize: window: expected at most %zu, the context of the model, found %zu", context_of,
                        window);
-    if (train > window && valid >= window) return BO_OK;
+    if (train >= least && valid >= window) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
         "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; give more "
         "text or shorter sequences",
-        train > window ? "validation" : "training", (unsigned long long)(train > window ? valid : train),
-        train > window ? window : window + 1, window);
+        train >= least ? "validation" : "training", (unsigned long long)(train >= least ? valid : train),
+        train >= least ? window : least, window);
 }
 
 /* The length of a run: in steps, or in minutes of which the transfer has a share. */
-static void set_length(const bo_linearize_desc *d, bo_linearize_stage stage, bo_trainer_desc *run)
+static void set_length(const work *w, bo_linearize_stage stage, bo_trainer_desc *run)
 {
+    const bo_linearize_desc *d = w->desc;
     const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
-    const bo_linearize_stage other = transfer ? BO_LINEARIZE_STAGE_FINETUNE : BO_LINEARIZE_STAGE_TRANSFER;
+    const bool alone = transfer ? is_skipped(d, BO_LINEARIZE_STAGE_FINETUNE) : !w->transferred;
     const double share = or_usual(d->transfer_share, 0.2);
     run->steps = transfer ? d->transfer_steps : d->finetune_steps;
     if (!has_steps(d))
-        run->minutes = or_usual(d->minutes, 60) * (is_skipped(d, other) ? 1 : transfer ? share : 1 - share);
+        run->minutes = or_usual(d->minutes, 60) * (alone ? 1 : transfer ? share : 1 - share);
     else if (!run->steps)
         run->steps = transfer ? 300 : 600;
 }
@@ -140,7 +148,7 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
         .sparsity = d->sparsity ? d->sparsity : 4,
         .report = report,
         .user = w};
-    set_length(d, stage, &desc);
+    set_length(w, stage, &desc);
     bo_trainer *trainer;
     BO_TRY(bo_trainer_create(context, &desc, &trainer));
     const bo_status status = bo_trainer_run(context, trainer);

@@ -23,6 +23,7 @@ static bo_status open_windows(bo_context *context, const char *who, uint64_t mos
     w->count = (most && most < all ? most : all) / w->tokens;
     if (!w->count) w->count = 1;
     if (w->each > w->count) w->each = (size_t)w->count;
+    w->count -= w->count % w->each; /* each window counts once */
     w->ids = bo_alloc(context, w->each * w->tokens, 2 * sizeof *w->ids, "tokens to compare");
     if (!w->ids) return BO_MEMORY;
     w->positions = w->ids + w->each * w->tokens;
@@ -30,11 +31,10 @@ static bo_status open_windows(bo_context *context, const char *who, uint64_t mos
     return BO_OK;
 }
 
-/* Runs a graph over windows first … first + each - 1; those past the last are read again from the end. */
+/* Runs a graph over windows first … first + each - 1. */
 static bo_status run(bo_context *context, const windows *w, uint64_t first, const bo_model_graph *g)
 {
     const bo_graph_pass pass = {0};
-    if (first + w->each > w->count) first = w->count - w->each;
     BO_TRY(bo_corpus_read(context, w->corpus, first * w->tokens, w->each * w->tokens, w->ids));
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, w->ids));
     if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, w->positions));

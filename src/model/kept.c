@@ -30,6 +30,10 @@ bool bo_model_keeps(const bo_model_desc *d, size_t layer)
 
 static bo_status check_layers(bo_context *context, const bo_model_desc *d)
 {
+    enum { EACH = 24 };                                              /* characters of "N-M," */
+    if (d->kept_layers && strlen(d->kept_layers) > EACH * d->layers) /* the list is read once per layer */
+        return bo_fail(context, BO_INVALID, "model: kept_layers must have at most %zu characters, found %zu",
+                       EACH * d->layers, strlen(d->kept_layers));
     const char *text = d->kept_layers;
     size_t first, last, kept = 0;
     while (text && *text) {
@@ -79,6 +83,21 @@ static bo_status build_original(bo_context *context, const bo_model *model, bo_m
 {
     const bo_model_desc desc = bo_model_original(&model->desc);
     return bo_model_build(context, &desc, NULL, out);
+}
+
+bo_status bo_model_check_fixed(bo_context *context, const bo_model *model)
+{
+    bo_model *original;
+    const char *trained = NULL;
+    BO_TRY(build_original(context, model, &original));
+    for (size_t i = 0; i < bo_weights_count(model->weights) && !trained; i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i);
+        if (!weight->frozen && bo_weights_find(original->weights, weight->name)) trained = weight->name;
+    }
+    bo_model_destroy(original);
+    if (!trained) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "imitate: %s is trained, but the teacher has this weight too: do not adapt it as a whole", trained);
 }
 
 bo_status bo_model_freeze_original(bo_context *context, bo_model *model)

@@ -166,6 +166,8 @@ bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_l
 void bo_model_drop_adapters(bo_model *model);
 /* For a model with a second attention: freezes the weights that the model with that attention in all layers has too. */
 bo_status bo_model_freeze_original(bo_context *context, bo_model *model);
+/* Fails if one of those weights is trained. */
+bo_status bo_model_check_fixed(bo_context *context, const bo_model *model);
 /* Returns a hash of shapes, attention and tokenizer, to check that a saved state or checkpoint fits the model. */
 uint64_t bo_model_fingerprint(const bo_model *model);
 /* Computes a hash of the values of all weights. It does not depend on the number of threads. It reads all weights. */

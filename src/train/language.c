@@ -173,7 +173,7 @@ static bo_status check_imitation(bo_context *context, const bo_trainer_desc *des
     if (desc->imitate == BO_IMITATION_LOGITS && !adapted)
         return bo_fail(context, BO_INVALID,
                        "imitate: logits are imitated by adapters; without them, the teacher would change too");
-    return BO_OK;
+    return desc->imitate == BO_IMITATION_LOGITS ? bo_model_check_fixed(context, model) : BO_OK;
 }
 
 /* M belongs to the weights that adapters leave fixed, unless it is trained in full. */
@@ -275,10 +275,11 @@ static bo_status write_chosen(bo_context *context, const language_task *own, uin
 {
     const bo_trainer_desc *desc = own->task.desc;
     const size_t rows = desc->micro_batch * window_of(desc), count = scored_of(desc, rows);
-    const size_t from = (size_t)(step % desc->sparsity);
+    const size_t from =
+        (size_t)(step % (desc->sparsity + rows % desc->sparsity)) % rows; /* so that no row is left out */
     for (size_t i = 0; i < count; i++) {
-        own->batch.chosen[i] = (int32_t)((from + i * desc->sparsity) % rows);
-        own->batch.targets[i] = own->batch.targets[own->batch.chosen[i]]; /* never reads what it has written */
+        own->batch.chosen[i] = (int32_t)bo_min(from + i * desc->sparsity, rows - 1);
+        own->batch.targets[i] = own->batch.targets[own->batch.chosen[i]]; /* at i or later: not written yet */
     }
     return bo_graph_write(context, own->graph.graph, own->graph.chosen, own->batch.chosen);
 }

@@ -51,6 +51,9 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
     if ((desc->stateful || desc->state_windows) && (desc->network || desc->texts))
         return bo_fail(context, BO_INVALID, "stateful: expected a language model, found %s",
                        desc->network ? "a network" : "a model of another task");
+    if (desc->imitate && (desc->network || desc->texts))
+        return bo_fail(context, BO_INVALID, "imitate: expected a language model, found %s",
+                       desc->network ? "a network" : "a model of another task");
     if (desc->whiten && (desc->network || desc->texts))
         return bo_fail(context, BO_INVALID, "whiten: expected a language model, found %s",
                        desc->network ? "a network" : "a model of another task");

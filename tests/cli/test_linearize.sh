@@ -71,7 +71,7 @@ succeeds "$BOCHNER" generate kept-layers --prompt "the " --tokens 10 --greedy --
 succeeds $linearize $steps --out none --keep-softmax none --no-timing --quiet
 cmp -s none/model.safetensors plain/model.safetensors || complain "--keep-softmax none is not the default of a model without windows"
 succeeds $linearize $steps --out window --window 8 --no-timing --json --quiet
-[ "$(field out attention)" = hybrid ] && [ "$(field out window)" = 8 ] && [ "$(field out gate)" = none ] || complain "window: $(cat out)"
+[ "$(field out attention)" = hybrid ] && [ "$(field out window)" = 8 ] && [ "$(field out gate)" = decay ] || complain "window: $(cat out)"
 succeeds $linearize $steps --out both-gates --window 8 --gate decay --sparsity 1 --no-timing --json --quiet
 [ "$(field out attention)" = hybrid ] && [ "$(field out gate)" = decay ] || complain "window and gate: $(cat out)"
 succeeds $linearize $steps --out gate --gate none --no-timing --json --quiet

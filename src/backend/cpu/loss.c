@@ -1,5 +1,6 @@
-/* Mean losses over elements or rows of a prediction p against a target t, and their relative squared error. Sums are in double: per block into scratch
- * memory, then over the blocks in order. Backward computes both gradients, times that of the loss. */
+/* Mean losses over elements or rows of a prediction p against a target t, and the relative squared error of p. Sums are
+ * in double: per block into scratch memory, then over the blocks in order. Backward computes both gradients, times that
+ * of the loss. */
 #include "cpu.h"
 #include <math.h>
 #include "activate.h"
