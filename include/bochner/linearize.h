@@ -105,7 +105,7 @@ typedef struct bo_linearize_desc {
     double finetune_rate; /**< learning rate of the finetuning (default: 0.001) */
     double share;         /**< share of the teacher's distribution in the loss, the rest is the text (default: 0.9) */
     size_t sparsity;      /**< finetuning: the loss is computed at every sparsity-th token (default: 4) */
-    size_t rank;          /**< rank of the adapters (default: 16) */
+    size_t rank;          /**< rank of the adapters (default: 16, or less if the matrices are smaller) */
     double alpha;         /**< α of the adapters (default: twice the rank) */
     const char *targets;  /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */
     uint64_t eval_tokens; /**< number of validation tokens to use in evaluations (default: 16384) */

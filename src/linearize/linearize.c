@@ -158,9 +158,15 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
     return status;
 }
 
+/* At most the sides of the adapted matrices. */
+static size_t usual_rank(const bo_model_desc *d)
+{
+    return bo_min(16, bo_min(d->width, d->key_heads * d->head_dim));
+}
+
 static bo_lora_desc lora_of(const bo_linearize_desc *d, const char *whole, const char *base)
 {
-    return (bo_lora_desc){.rank = d->rank ? d->rank : 16,
+    return (bo_lora_desc){.rank = d->rank ? d->rank : usual_rank(bo_model_describe(d->teacher)),
                           .alpha = d->alpha,
                           .targets = d->targets ? d->targets : "q_proj,k_proj,v_proj,o_proj",
                           .whole = whole,
