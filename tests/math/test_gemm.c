@@ -144,8 +144,9 @@ static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_
         if (i & 1) products[i].row = row;
         if (i & 2) products[i].beta = 0.5f, products[i].base = base, products[i].ldbase = n;
     }
-    char *room = aligned_alloc(64, (bo_gemm_shared_bytes(context, m, k, count, products) + 64) / 64 * 64);
-    bo_gemm_shared(context, ta, m, k, -0.7f, a, lda, count, products, room);
+    char *room =
+        aligned_alloc(64, (bo_gemm_shared_bytes(context, BO_PRECISION_FLOAT32, m, k, count, products) + 64) / 64 * 64);
+    bo_gemm_shared(context, BO_PRECISION_FLOAT32, ta, m, k, -0.7f, a, lda, count, products, room);
     for (size_t i = 0; i < count; i++) {
         size_t n = widths[i];
         for (size_t at = 0; at < m * n; at++) {
@@ -192,8 +193,8 @@ static void symmetric_products_are_halved(void **state)
                 for (size_t i = 0; i < n; i++)
                     for (size_t j = 0; j < i; j++) base[i * ldc + j] = base[j * ldc + i];
                 memcpy(expected, base, n * ldc * sizeof *expected);
-                void *room = aligned_alloc(64, (bo_gemm_bytes(context, n, n, k) + 64) / 64 * 64);
-                bo_gemm_symmetric(context, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, room);
+                void *room = aligned_alloc(64, (bo_gemm_bytes(context, BO_PRECISION_FLOAT32, n, n, k) + 64) / 64 * 64);
+                bo_gemm_symmetric(context, BO_PRECISION_FLOAT32, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, room);
                 assert_ok(context, bo_gemm(context, ta, !ta, n, n, k, 1.5f, a, lda, a, lda, 0.5f, expected, ldc));
                 for (size_t i = 0; i < n; i++)
                     for (size_t j = 0; j < n; j++) {
@@ -218,9 +219,9 @@ static void room_serves_fewer_rows_and_shorter_sums(void **state)
     {
         for (size_t at = 0; at < SIDES * SIDES * SIDES; at++) {
             size_t i = at % SIDES, j = at / SIDES % SIDES, p = at / SIDES / SIDES;
-            size_t bytes = bo_gemm_bytes(context, sides[i], sides[j], sides[p]);
-            if (i) assert_true(bo_gemm_bytes(context, sides[i - 1], sides[j], sides[p]) <= bytes);
-            if (p) assert_true(bo_gemm_bytes(context, sides[i], sides[j], sides[p - 1]) <= bytes);
+            size_t bytes = bo_gemm_bytes(context, BO_PRECISION_FLOAT32, sides[i], sides[j], sides[p]);
+            if (i) assert_true(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, sides[i - 1], sides[j], sides[p]) <= bytes);
+            if (p) assert_true(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, sides[i], sides[j], sides[p - 1]) <= bytes);
         }
     }
 }

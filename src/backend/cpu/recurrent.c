@@ -82,7 +82,7 @@ static size_t backward_bytes(bo_context *context, const recurrent *r, size_t seq
     if (wants_weights(r->call))
         floats += bo_padded(r->rows * r->size) + (in_place(r) ? 0 : bo_padded(r->rows * r->columns));
     size_t packed = bo_packed_bytes(context, r->size, r->columns);
-    size_t product = bo_gemm_bytes(context, r->columns, r->size, r->rows);
+    size_t product = bo_gemm_bytes(context, bo_context_precision(context), r->columns, r->size, r->rows);
     return floats * sizeof(float) + (packed > product ? packed : product);
 }
 
@@ -345,8 +345,8 @@ static void weight_gradients(bo_context *context, const recurrent *r, void *room
 {
     const bo_op_call *call = r->call;
     if (call->din[1])
-        bo_gemm_in(context, true, false, r->columns, r->size, r->rows, 1, r->dproduct, r->columns, r->before, r->size,
-                   call->add[1] ? 1.0f : 0.0f, call->din[1], r->size, room);
+        bo_gemm_in(context, bo_context_precision(context), true, false, r->columns, r->size, r->rows, 1, r->dproduct,
+                   r->columns, r->before, r->size, call->add[1] ? 1.0f : 0.0f, call->din[1], r->size, room);
     if (call->din[2]) bo_sum_columns(context, r->rows, r->columns, r->dproduct, call->add[2], call->din[2]);
 }
 
