@@ -7,8 +7,8 @@
  * work.c        work memory                         state.c      the bytes of a state
  * progress.c    progress and cancellation           row_transform.c  transforms of q and k before φ
  * stream.c      keys in the order in which the sums absorb them
- * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step,
- *               linear_backward.c gradients
+ * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step, linear_waves.c few
+ *               heads on many threads, linear_chunk_backward.c and linear_backward.c gradients
  * softmax.c     tiles over explicit keys (kv_cache.c: their storage); exact.c the engine of softmax attention
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: engines with a matrix memory; segments.c: code that they share with linear.c

@@ -51,6 +51,25 @@ typedef struct bo_query_rows {
     bool add;
 } bo_query_rows;
 
+bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                   size_t chunk, bo_carver *carver);
+/* Copies the sums, transposed and augmented. */
+void bo_sums_widen(const bo_linear_back *back, bo_sums sums, float *st);
+/* Computes next = S~ᵀ after the current chunk (fk, weights, vw). */
+void bo_linear_advance(const bo_linear_back *back, const float *st, float *next);
+/* Computes w_j v~_j of the chunk's keys: vw. */
+void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows);
+/* Computes the parts of df_j (dt_j if closed) and dv_j that come through the sums after the chunk; also computes fkt
+ * and vt. */
+void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows);
+/* The same; then Gᵀ is propagated to the start of the chunk, ready for the queries. */
+void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
+/* Computes the gradients of one query head's rows, adds those of the chunk's keys and of the sums before it. parameters
+ * (NULL: not requested) receive the gradients of the transform. */
+void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
+/* Called after all query heads: computes dk and dv of the chunk's keys, to back->dx and back->dv. */
+void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters);
+
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
 /* One key head of one sequence in the backward pass: bo_linear_backward, and the linear part of the hybrid. */
