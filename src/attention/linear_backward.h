@@ -38,6 +38,9 @@ typedef struct bo_linear_back {
     float *dx;           /* chunk x dim */
     float *dv;           /* chunk x value_dim */
     double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: for the gates' gradients */
+    /* True if bo_linear_back_outputs and bo_linear_back_carry have processed the queries before: their results (fq, lq,
+     * dn, carried) are used, and Gᵀ is not changed. */
+    bool ahead;
 } bo_linear_back;
 
 /* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not requested) is overwritten or added to. */
@@ -67,6 +70,11 @@ void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
 /* Computes the gradients of one query head's rows, adds those of the chunk's keys and of the sums before it. parameters
  * (NULL: not requested) receive the gradients of the transform. */
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
+/* Steps of the above that can run ahead of the rest, so that Gᵀ is known before each chunk: the mapped queries, dn~ and
+ * ρ dn~ of one query head; Gᵀ propagated over the chunk's gates; the part of those queries added to Gᵀ. */
+void bo_linear_back_outputs(bo_linear_back *back, const bo_query_rows *rows);
+void bo_linear_back_decay(bo_linear_back *back);
+void bo_linear_back_carry(bo_linear_back *back, size_t queries);
 /* Called after all query heads: computes dk and dv of the chunk's keys, to back->dx and back->dv. */
 void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters);
 

@@ -130,8 +130,7 @@ void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
     const bo_linear *work = &back->linear;
     memset(back->flow, 0, work->chunk * sizeof *back->flow);
     if (rows->keys) bo_linear_back_sums(back, rows);
-    float remains = work->remains[rows->lag + rows->keys];
-    if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
+    if (!back->ahead) bo_linear_back_decay(back);
 }
 
 /* Computes dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is the log scale of
@@ -275,6 +274,36 @@ static void through_transform(bo_linear_back *back, bo_role role, size_t rows, c
     bo_row_transform_backward(&mapper->transform, role, rows, x, ldx, back->dt, dx, lddx, parameters);
 }
 
+/* Adds the part of a panel of queries to G. */
+static void carry_panel(bo_linear_back *back, size_t first, size_t rows, const float *features)
+{
+    size_t count = back->linear.count, wide = back->wide;
+    back->linear.kernels->multiply(wide, count, rows, back->carried + first * wide, 1, wide, features, count, true,
+                                   back->gt, count);
+}
+
+void bo_linear_back_outputs(bo_linear_back *back, const bo_query_rows *rows)
+{
+    bo_linear_map_queries(&back->linear, rows->rows, rows->q, rows->ldq);
+    output_gradients(back, rows);
+}
+
+void bo_linear_back_decay(bo_linear_back *back)
+{
+    const bo_linear *work = &back->linear;
+    float remains = work->remains[work->lag + work->keys];
+    if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
+}
+
+void bo_linear_back_carry(bo_linear_back *back, size_t queries)
+{
+    const bo_linear *work = &back->linear;
+    for (size_t first = 0; first < queries; first += work->panel) {
+        size_t rows = bo_min(work->panel, queries - first);
+        carry_panel(back, first, rows, bo_linear_features(work, work->fq, first, rows));
+    }
+}
+
 /* Processes a panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
 static void query_panel(bo_linear_back *back, size_t first, size_t rows)
 {
@@ -283,7 +312,7 @@ static void query_panel(bo_linear_back *back, size_t first, size_t rows)
     size_t count = work->count, wide = back->wide, depth = work->depth;
     const float *features = bo_linear_features(work, work->fq, first, rows), *carried = back->carried + first * wide;
     kernels->multiply(rows, count, wide, carried, wide, 1, back->st, count, false, back->dfq, count);
-    kernels->multiply(wide, count, rows, carried, 1, wide, features, count, true, back->gt, count);
+    if (!back->ahead) carry_panel(back, first, rows, features);
     if (!work->closed.used) return;
     add_flow(work, rows, features, back->dfq, back->flow + first);
     through_map(back, rows, work->fq + first * depth, depth, features, back->dfq, back->dt + first * depth, depth);
@@ -294,8 +323,7 @@ void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, flo
     bo_linear *work = &back->linear;
     const bo_row_transform *transform = &work->mapper.transform;
     size_t dim = transform->dim;
-    bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
-    output_gradients(back, rows);
+    if (!back->ahead) bo_linear_back_outputs(back, rows);
     for (size_t first = 0; first < rows->rows; first += work->panel)
         query_panel(back, first, bo_min(work->panel, rows->rows - first));
     if (work->keys) within_chunk(back, rows);
