@@ -79,8 +79,8 @@ static bo_status one_by_one(bo_context *context, bo_call *call)
 bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
-    return engine->together && plan->tasks &&
-           (size_t)bo_context_threads(context) >= engine->together_threads(plan->tasks);
+    size_t threads = (size_t)bo_context_threads(context);
+    return engine->together && plan->tasks && threads > 1 && engine->together_pays(attention, plan, threads);
 }
 
 static bo_status run_forward(bo_context *context, bo_call *call)

@@ -168,10 +168,10 @@ struct bo_engine {
     /* Adds to `parameters`, the gradients of this task, which are zero at the start; parameters.h defines the
      * layout. */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
-    /* The forward pass of a call with fewer (sequence, key head) pairs than threads, with the same bits; the total
-     * bytes it needs; and the number of threads from which on it is faster. NULL: threads stay idle. */
+    /* The forward pass with all threads on every (sequence, key head), with the same bits; whether it is faster, as it
+     * is if there are fewer of these pairs than threads; and the total bytes it needs. NULL: threads stay idle. */
     bo_status (*together)(bo_context *context, bo_call *call);
-    size_t (*together_threads)(size_t tasks);
+    bool (*together_pays)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     size_t (*together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     /* Returns the number of states that the tape holds for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);

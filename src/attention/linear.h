@@ -230,7 +230,7 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
 
 /* The whole pass with all threads on every head; the bits are the same. */
 bo_status bo_linear_waves(bo_context *context, bo_call *call);
-size_t bo_linear_waves_threads(size_t tasks);
+bool bo_linear_waves_pay(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
 size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
 
 #endif
