@@ -8,7 +8,7 @@
  * progress.c    progress and cancellation           row_transform.c  transforms of q and k before φ
  * stream.c      keys in the order in which the sums absorb them
  * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step, linear_waves.c few
- *               heads on many threads, linear_chunk_backward.c and linear_backward.c gradients
+ *               heads on many threads; linear_chunk_backward.c, linear_backward.c, linear_waves_backward.c: gradients
  * softmax.c     tiles over explicit keys (kv_cache.c: their storage); exact.c the engine of softmax attention
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: engines with a matrix memory; segments.c: code that they share with linear.c
@@ -173,6 +173,10 @@ struct bo_engine {
     bo_status (*together)(bo_context *context, bo_call *call);
     bool (*together_pays)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     size_t (*together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
+    /* The same for backward, which pays under the same conditions. parameters: one array for each pair, all zero at the
+     * start. Sets *too_large if a gradient is not finite. NULL: threads stay idle. */
+    bo_status (*backward_together)(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large);
+    size_t (*backward_together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     /* Returns the number of states that the tape holds for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);
     /* For engines whose memory is not bo_sums: floats of one key head in a state (zeros are the empty state), and
