@@ -324,7 +324,8 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     }
 }
 
-const bo_engine bo_engine_exact = {.plan = plan,
+const bo_engine bo_engine_exact = {.rounds = true,
+                                   .plan = plan,
                                    .forward = forward,
                                    .together = forward_together,
                                    .together_pays = together_pays,

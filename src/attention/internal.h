@@ -33,7 +33,8 @@ typedef struct bo_engine bo_engine;
  * and is NULL for kinds without features; sizes in bytes are multiples of 64. */
 struct bo_attention {
     bo_attention_desc desc;
-    const bo_kernels *kernels; /* of the context that created it */
+    const bo_kernels *kernels; /* of the context that created it … */
+    bo_precision precision;    /* … and its precision of products; FLOAT32 if the engine has no other */
     const bo_engine *engine;
     unsigned traits;        /* bits of bo_attention_trait: kinds.h */
     size_t group;           /* query heads per key head */
@@ -189,6 +190,7 @@ struct bo_engine {
     bo_token_operations (*operations)(const bo_attention *attention);
     /* Number of passes of backward over the queries; 0: one. */
     size_t backward_passes;
+    bool rounds; /* it can compute products in bfloat16 */
     /* Finds the reason why finite inputs led to overflow of float32 and returns that error. BO_OK: no reason was found.
      * NULL: none. */
     bo_status (*blame)(bo_context *context, const bo_call *call);

@@ -19,11 +19,15 @@ static double chunk_cost(const bo_attention *attention, double depth, size_t chu
     return (tokens + BO_BAND) * (depth + values) / 32 + (features * values / 8 + 1500) / tokens;
 }
 
+/* In bfloat16 the sums are packed for every chunk, and products are cheap beside packing and exponentials. */
+enum { BO_CHUNK_BF16 = BO_SIZE(128, 16) };
+
 /* Returns the cheapest chunk whose rows, three times over, fit in half of the second-level cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t best = 16, depth = bo_linear_depth(attention);
     if (attention->desc.chunk) return attention->desc.chunk;
+    if (attention->precision == BO_PRECISION_BFLOAT16) return BO_CHUNK_BF16;
     for (size_t chunk = 32; chunk <= 128; chunk *= 2) {
         if (3 * chunk * depth * sizeof(float) > plan->level2_bytes / 2) break;
         if (!attention->desc.causal ||
@@ -306,6 +310,7 @@ static void linear_step(const bo_attention *attention, const bo_attention_inputs
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 const bo_engine bo_engine_linear = {
+    .rounds = true,
     .plan = bo_linear_plan,
     .forward = forward,
     .together = bo_linear_waves,

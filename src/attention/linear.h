@@ -20,6 +20,7 @@
 #ifndef BO_ATTENTION_LINEAR_H
 #define BO_ATTENTION_LINEAR_H
 
+#include "../math/block.h"
 #include "row_transform.h"
 #include "segments.h"
 #include "stream.h"
@@ -60,11 +61,13 @@ typedef struct bo_closed {
 typedef struct bo_linear {
     const bo_attention *attention;
     const bo_kernels *kernels;
+    bo_multiplier products;
     bo_mapper mapper;
     bo_closed closed;
     size_t chunk, count, value_dim;
     size_t depth; /* numbers per row of fk and fq: count, or the transform's width if closed */
     size_t panel; /* rows whose features are computed at a time: chunk, or fewer if closed */
+    size_t band;  /* rows whose scores are computed at a time: BO_BAND, or the chunk in bfloat16 */
     bool weighted, settled;
     bo_sums sums; /* the current sums, in scratch memory */
     size_t keys;  /* keys of the current chunk … */

@@ -63,8 +63,8 @@ void bo_linear_advance(const bo_linear_back *back, const float *st, float *next)
     work->kernels->scale(back->wide * count, work->remains[work->lag + work->keys], st, next);
     for (size_t first = 0; first < work->keys; first += work->panel) {
         size_t rows = bo_min(work->panel, work->keys - first);
-        work->kernels->multiply(back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
-                                bo_linear_features(work, work->fk, first, rows), count, true, next, count);
+        bo_multiply(&work->products, back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
+                    bo_linear_features(work, work->fk, first, rows), count, true, next, count);
     }
 }
 
@@ -94,13 +94,14 @@ static void sums_panel(bo_linear_back *back, size_t first, size_t rows)
     const bo_kernels *kernels = work->kernels;
     size_t count = work->count, wide = back->wide, depth = work->depth;
     const float *features = bo_linear_features(work, work->fk, first, rows);
-    kernels->multiply(rows, count, wide, back->vw + first * wide, wide, 1, back->gt, count, false, back->dfk, count);
+    bo_multiply(&work->products, rows, count, wide, back->vw + first * wide, wide, 1, back->gt, count, false, back->dfk,
+                count);
     add_flow(work, rows, features, back->dfk, back->own + first);
     bo_features_block_backward(work->mapper.map, rows, work->fk + first * depth, depth, features, count, back->dfk,
                                count, back->dtk + first * depth, depth, work->mapper.block);
     kernels->transpose(rows, count, features, count, back->ft, rows);
-    kernels->multiply(work->value_dim, rows, count, back->gt, count, 1, back->ft, rows, false, back->dvt + first,
-                      work->chunk);
+    bo_multiply(&work->products, work->value_dim, rows, count, back->gt, count, 1, back->ft, rows, false,
+                back->dvt + first, work->chunk);
 }
 
 void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
@@ -118,8 +119,9 @@ void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
         for (size_t first = 0; first < keys; first += work->panel)
             sums_panel(back, first, bo_min(work->panel, keys - first));
     } else {
-        kernels->multiply(keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
-        kernels->multiply(values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt, chunk);
+        bo_multiply(&work->products, keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
+        bo_multiply(&work->products, values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt,
+                    chunk);
     }
     for (size_t i = 0; work->weighted && i < values; i++)
         for (size_t j = 0; j < keys; j++) back->dvt[i * chunk + j] *= work->weights[j];
@@ -181,12 +183,11 @@ static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *
 static void value_products(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
-    const bo_kernels *kernels = work->kernels;
     bool gated = work->closed.used && work->attention->desc.gate != BO_GATE_NONE;
-    for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(work, first + band - 1);
-        kernels->multiply(band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt, work->chunk,
-                          false, back->p + first * work->chunk, work->chunk);
+    for (size_t first = 0; first < rows->rows; first += work->band) {
+        size_t band = bo_min(work->band, rows->rows - first), width = bo_visible(work, first + band - 1);
+        bo_multiply(&work->products, band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt,
+                    work->chunk, false, back->p + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + band; i++) {
             size_t t = bo_visible(work, i);
             float *row = back->p + i * work->chunk;
@@ -202,14 +203,14 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
 static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to)
 {
     const bo_linear *work = &back->linear;
-    const bo_kernels *kernels = work->kernels;
     size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
-    for (size_t j = 0; j < keys; j += COLUMNS) {
-        size_t columns = bo_min(COLUMNS, keys - j), from = j + work->lag, seen = rows->rows - from;
-        kernels->multiply(columns, depth, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * depth, depth,
-                          true, to + j * depth, depth);
-        kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
-                          work->scores + from * chunk + j, chunk, true, back->dvt + j, chunk);
+    const size_t together = bo_multiplier_rounds(&work->products) ? keys : COLUMNS;
+    for (size_t j = 0; j < keys; j += together) {
+        size_t columns = bo_min(together, keys - j), from = j + work->lag, seen = rows->rows - from;
+        bo_multiply(&work->products, columns, depth, seen, back->p + from * chunk + j, 1, chunk,
+                    work->fq + from * depth, depth, true, to + j * depth, depth);
+        bo_multiply(&work->products, work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
+                    work->scores + from * chunk + j, chunk, true, back->dvt + j, chunk);
     }
 }
 
@@ -218,10 +219,10 @@ static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool a
 {
     const bo_linear *work = &back->linear;
     size_t depth = work->depth, chunk = work->chunk;
-    for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(work, first + band - 1);
-        work->kernels->multiply(band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
-                                to + first * depth, depth);
+    for (size_t first = 0; first < rows->rows; first += work->band) {
+        size_t band = bo_min(work->band, rows->rows - first), width = bo_visible(work, first + band - 1);
+        bo_multiply(&work->products, band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
+                    to + first * depth, depth);
     }
 }
 
@@ -278,8 +279,8 @@ static void through_transform(bo_linear_back *back, bo_role role, size_t rows, c
 static void carry_panel(bo_linear_back *back, size_t first, size_t rows, const float *features)
 {
     size_t count = back->linear.count, wide = back->wide;
-    back->linear.kernels->multiply(wide, count, rows, back->carried + first * wide, 1, wide, features, count, true,
-                                   back->gt, count);
+    bo_multiply(&back->linear.products, wide, count, rows, back->carried + first * wide, 1, wide, features, count, true,
+                back->gt, count);
 }
 
 void bo_linear_back_outputs(bo_linear_back *back, const bo_query_rows *rows)
@@ -308,10 +309,9 @@ void bo_linear_back_carry(bo_linear_back *back, size_t queries)
 static void query_panel(bo_linear_back *back, size_t first, size_t rows)
 {
     const bo_linear *work = &back->linear;
-    const bo_kernels *kernels = work->kernels;
     size_t count = work->count, wide = back->wide, depth = work->depth;
     const float *features = bo_linear_features(work, work->fq, first, rows), *carried = back->carried + first * wide;
-    kernels->multiply(rows, count, wide, carried, wide, 1, back->st, count, false, back->dfq, count);
+    bo_multiply(&work->products, rows, count, wide, carried, wide, 1, back->st, count, false, back->dfq, count);
     if (!back->ahead) carry_panel(back, first, rows, features);
     if (!work->closed.used) return;
     add_flow(work, rows, features, back->dfq, back->flow + first);

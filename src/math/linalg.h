@@ -68,12 +68,14 @@ void bo_gemm_symmetric(bo_context *context, bo_precision precision, bool ta, siz
 
 /* A constant right-hand factor that is packed once: C (m x n) = A (m x k) Bᵀ with B stored n x k. */
 typedef struct bo_packed bo_packed;
-bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out);
+bo_status bo_packed_create(bo_context *context, bo_precision precision, size_t n, size_t k, const float *b, size_t ldb,
+                           bo_packed **out);
 void bo_packed_destroy(bo_packed *packed);
 /* The same in memory from the caller, aligned to 64 bytes: allocates nothing, cannot fail and is not destroyed. tb: B
  * is stored n x k, else k x n. */
-size_t bo_packed_bytes(bo_context *context, size_t n, size_t k);
-const bo_packed *bo_packed_in(bo_context *context, bool tb, size_t n, size_t k, const float *b, size_t ldb, void *room);
+size_t bo_packed_bytes(bo_context *context, bo_precision precision, size_t n, size_t k);
+const bo_packed *bo_packed_in(bo_context *context, bo_precision precision, bool tb, size_t n, size_t k, const float *b,
+                              size_t ldb, void *room);
 /* Overwrites C. Runs on the calling thread only; call it from tasks, with some tens of rows so that A stays in the
  * cache. The bits of an element do not depend on m or on its row. */
 void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc);

@@ -232,7 +232,7 @@ static void check_packed(bo_context *context, size_t m, size_t n, size_t k)
     float *a = test_floats(m * lda, 1), *b = test_floats(n * ldb, 2), *c = test_floats(m * ldc, 3);
     float *before = test_floats(m * ldc, 3);
     bo_packed *packed;
-    assert_ok(context, bo_packed_create(context, n, k, b, ldb, &packed));
+    assert_ok(context, bo_packed_create(context, BO_PRECISION_FLOAT32, n, k, b, ldb, &packed));
     bool ta = false, tb = true;
     double alpha = 1, beta = 0;
     bo_packed_multiply(packed, m, a, lda, c, ldc);
@@ -246,14 +246,15 @@ static void check_packed_in(bo_context *context, size_t m, size_t n, size_t k)
 {
     float *a = test_floats(m * k, 1), *b = test_floats(n * k, 2), *turned = test_floats(n * k, 2);
     float *c = test_floats(m * n, 3), *other = test_floats(m * n, 4);
-    void *room = bo_alloc_raw(context, bo_packed_bytes(context, n, k), 1, "a room");
+    void *room = bo_alloc_raw(context, bo_packed_bytes(context, BO_PRECISION_FLOAT32, n, k), 1, "a room");
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < k; p++) turned[p * n + i] = b[i * k + p];
     bo_packed *packed;
-    assert_ok(context, bo_packed_create(context, n, k, b, k, &packed));
+    assert_ok(context, bo_packed_create(context, BO_PRECISION_FLOAT32, n, k, b, k, &packed));
     bo_packed_multiply(packed, m, a, k, c, n);
     for (int tb = 0; tb < 2; tb++) {
-        bo_packed_multiply(bo_packed_in(context, tb, n, k, tb ? b : turned, tb ? k : n, room), m, a, k, other, n);
+        bo_packed_multiply(bo_packed_in(context, BO_PRECISION_FLOAT32, tb, n, k, tb ? b : turned, tb ? k : n, room), m,
+                           a, k, other, n);
         assert_memory_equal(c, other, m * n * sizeof *c);
     }
     bo_packed_destroy(packed);

@@ -81,7 +81,7 @@ static size_t backward_bytes(bo_context *context, const recurrent *r, size_t seq
     size_t floats = zero_floats(r) + bo_block_count(sequences, BLOCK) * back_floats(r);
     if (wants_weights(r->call))
         floats += bo_padded(r->rows * r->size) + (in_place(r) ? 0 : bo_padded(r->rows * r->columns));
-    size_t packed = bo_packed_bytes(context, r->size, r->columns);
+    size_t packed = bo_packed_bytes(context, BO_PRECISION_FLOAT32, r->size, r->columns);
     size_t product = bo_gemm_bytes(context, bo_context_precision(context), r->columns, r->size, r->rows);
     return floats * sizeof(float) + (packed > product ? packed : product);
 }
@@ -92,7 +92,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     size_t sequences = bo_spans_most(call, &r.attributes->sequences);
     *saved = gradients ? r.rows * kept_floats(&r) * sizeof(float) : 0;
     *scratch = (zero_floats(&r) + bo_block_count(sequences, BLOCK) * step_floats(&r)) * sizeof(float) +
-               bo_packed_bytes(context, r.columns, r.size);
+               bo_packed_bytes(context, BO_PRECISION_FLOAT32, r.columns, r.size);
     if (call->dout[0]) *scratch = backward_bytes(context, &r, sequences);
     return BO_OK;
 }
@@ -234,7 +234,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     BO_TRY(bo_spans_of_input(context, call, 0, &r.attributes->sequences, "recurrent", &r.spans));
     float *rest = place(&r, step_floats(&r));
     if (longest(&r) > FEW_STEPS)
-        r.packed = bo_packed_in(context, true, r.columns, r.size, call->in[1].data, r.size, rest);
+        r.packed = bo_packed_in(context, BO_PRECISION_FLOAT32, true, r.columns, r.size, call->in[1].data, r.size, rest);
     bo_parallel(context, bo_block_count(r.spans.count, BLOCK), forward_task, &r);
     return BO_OK;
 }
@@ -363,7 +363,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
         r.dproduct = in_place(&r) ? call->din[0] : rest;
         rest += in_place(&r) ? 0 : bo_padded(r.rows * r.columns);
     }
-    r.packed = bo_packed_in(context, false, r.size, r.columns, call->in[1].data, r.size, rest);
+    r.packed = bo_packed_in(context, BO_PRECISION_FLOAT32, false, r.size, r.columns, call->in[1].data, r.size, rest);
     bo_parallel(context, bo_block_count(r.spans.count, BLOCK), backward_task, &r);
     if (wants_weights(call)) weight_gradients(context, &r, rest);
     return BO_OK;
