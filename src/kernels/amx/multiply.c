@@ -40,20 +40,15 @@ static void whole(size_t k, const uint16_t *a, const uint16_t *b, float *c, size
         _tile_zero(2);
         _tile_zero(3);
     }
-    const char *next = (const char *)(c + TILE); /* the tile of C that is probably next */
-    for (size_t at = 0, row = 0; at < sliver; at += BO_BF16_BLOCK) {
-        _tile_loadd(6, b + at, ROW);
+    for (size_t at = 0; at < sliver; at += BO_BF16_BLOCK) {
         _tile_loadd(4, a + at, ROW);
-        _tile_loadd(7, b + sliver + at, ROW);
-        _tile_loadd(5, a + sliver + at, ROW);
+        _tile_loadd(6, b + at, ROW);
         _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + sliver + at, ROW);
         _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + sliver + at, ROW);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
-        for (size_t end = row + 4; row < end && row < TILE; row++) {
-            _mm_prefetch(next + row * stride, _MM_HINT_T0);
-            _mm_prefetch(next + row * stride + ROW, _MM_HINT_T0);
-        }
     }
     _tile_stored(0, c, stride);
     _tile_stored(1, c + LINES, stride);
