@@ -14,10 +14,19 @@
 #include "base/base.h"
 #include "base/rng.h"
 
+/* The precision of test_context: FLOAT32, unless a test is repeated with BOCHNER_TEST_PRECISION=bfloat16. */
+static inline bo_precision test_precision(void)
+{
+    bo_precision precision = BO_PRECISION_FLOAT32;
+    const char *name = getenv("BOCHNER_TEST_PRECISION");
+    if (name && !bo_precision_parse(name, &precision)) fail_msg("unknown precision %s", name);
+    return precision;
+}
+
 /* A context with this many threads (0: default), or the test fails. */
 static inline bo_context *test_context(int threads)
 {
-    bo_context_desc desc = {.threads = threads};
+    bo_context_desc desc = {.threads = threads, .precision = test_precision()};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     return context;

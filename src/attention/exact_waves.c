@@ -216,10 +216,8 @@ static void add_column(bo_exact *work, const grid *g, size_t column, bool keys)
 static bo_exact block_make(const bo_attention *attention, bo_carver *carver)
 {
     bo_exact work = {.tile = bo_softmax_carve(attention, carver)};
-    size_t dim = attention->desc.dim, values = attention->desc.value_dim;
     work.slope = bo_softmax_carve_slope(attention, carver);
-    void *bytes = bo_carve(carver, bo_kv_cache_bytes(BLOCK, dim, values), 1);
-    if (bytes) work.keys.fresh = bo_kv_cache_at(bytes, BLOCK, dim, values);
+    work.keys.fresh = bo_softmax_carve_cache(attention, BLOCK, carver);
     return work;
 }
 

@@ -83,38 +83,37 @@ bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel)
     return p;
 }
 
-/* Sets the slots of a panel from `filled` on to zero. */
-static void clear_slots(const bo_kv_cache *kept, size_t panel, size_t filled)
+/* Packs lines of `count` <= BO_PANEL numbers as if they were BO_PANEL long, with zeros. */
+static void pack_padded(const bo_micro_bf16 *micro, size_t lines, size_t count, const float *x, size_t ld, bool along,
+                        uint16_t *out)
 {
-    float *keys = kept->keys + panel * BO_PANEL * kept->dim,
-          *values = kept->values + panel * BO_PANEL * kept->value_dim;
-    for (size_t i = 0; i < kept->dim; i++) memset(keys + i * BO_PANEL + filled, 0, (BO_PANEL - filled) * sizeof *keys);
-    memset(values + filled * kept->value_dim, 0, (BO_PANEL - filled) * kept->value_dim * sizeof *values);
+    const size_t filled = BO_BF16_LINES * bo_bf16_depth(count), sliver = BO_BF16_LINES * bo_bf16_depth(BO_PANEL);
+    for (size_t i = 0; i < lines; i += BO_BF16_LINES, out += sliver) {
+        micro->pack_b(bo_min(BO_BF16_LINES, lines - i), count, 1, along ? x + i * ld : x + i, ld, along, out);
+        memset(out + filled, 0, (sliver - filled) * sizeof *out);
+    }
 }
 
-static void pack_panel(const bo_kernels *kernels, const bo_kv_cache *kept, size_t panel, bool backward)
+/* Packs the first `count` slots of a panel. */
+static void pack_panel(const bo_micro_bf16 *micro, const bo_kv_cache *kept, size_t panel, size_t count, bool backward)
 {
     const size_t dim = kept->dim, value_dim = kept->value_dim;
     const float *keys = kept->keys + panel * BO_PANEL * dim, *values = kept->values + panel * BO_PANEL * value_dim;
     bo_kv_packed p = bo_kv_packed_at(kept, panel);
-    kernels->bf16->pack_b(BO_PANEL, dim, 1, keys, BO_PANEL, false, p.scores);
-    kernels->bf16->pack_b(value_dim, BO_PANEL, 1, values, value_dim, false, p.values);
+    micro->pack_b(count, dim, 1, keys, BO_PANEL, false, p.scores);
+    pack_padded(micro, value_dim, count, values, value_dim, false, p.values);
     if (!backward) return;
-    kernels->bf16->pack_b(BO_PANEL, value_dim, 1, values, value_dim, true, p.value_scores);
-    kernels->bf16->pack_b(dim, BO_PANEL, 1, keys, BO_PANEL, true, p.keys);
+    micro->pack_b(count, value_dim, 1, values, value_dim, true, p.value_scores);
+    pack_padded(micro, dim, count, keys, BO_PANEL, true, p.keys);
 }
 
 void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
                       bool backward)
 {
     if (end - first > kept->ring) first = end - kept->ring;
-    for (size_t at = first / BO_PANEL * BO_PANEL; at < end; at += BO_PANEL) {
-        size_t panel = at % kept->ring / BO_PANEL;
-        bool fresh = end - oldest < kept->ring; /* no slot has been overwritten, so later slots are empty */
-        if (at < oldest) continue;
-        if (fresh && end < at + BO_PANEL) clear_slots(kept, panel, end - at);
-        pack_panel(kernels, kept, panel, backward);
-    }
+    for (size_t at = first / BO_PANEL * BO_PANEL; at < end; at += BO_PANEL)
+        if (at >= oldest)
+            pack_panel(kernels->bf16, kept, at % kept->ring / BO_PANEL, bo_min(BO_PANEL, end - at), backward);
 }
 
 bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end)

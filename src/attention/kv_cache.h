@@ -20,15 +20,16 @@ typedef struct bo_kv_cache {
     uint16_t *packed;
 } bo_kv_cache;
 
-/* A panel as the right-hand factors (kernels/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K. Slots without a key are zero. */
+/* A panel as the right-hand factors (kernels/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K, from its first slot on. In P V and
+ * dS K, whose sums are over the slots, slots after the last that was loaded are zero. */
 typedef struct bo_kv_packed {
     uint16_t *scores, *values, *value_scores, *keys;
 } bo_kv_packed;
 /* Returns the numbers of a packed panel. */
 size_t bo_kv_packed_numbers(size_t dim, size_t value_dim);
 bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel);
-/* Packs the panels of the positions first … end - 1, of which the oldest that was ever stored is `oldest`. A panel that
- * starts before it is left out. backward: with the factors of dO Vᵀ and dS K. */
+/* Packs the panels of the positions first … end - 1, except those that start before `oldest`, the first position of the
+ * call. backward: with the factors of dO Vᵀ and dS K. */
 void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
                       bool backward);
 

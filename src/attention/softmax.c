@@ -21,12 +21,9 @@ static bool packs(const bo_attention *attention)
     return attention->precision == BO_PRECISION_BFLOAT16 && !(attention->traits & BO_TRAIT_POWER);
 }
 
-/* With a window, `span` queries see at most the window before the last of them. */
-bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
+bo_kv_cache bo_softmax_carve_cache(const bo_attention *attention, size_t ring, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
-    size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + span);
-    if (desc->window && seen < ring) ring = seen;
     void *bytes = bo_carve(carver, bo_kv_cache_bytes(ring, desc->dim, desc->value_dim), 1), *packed = NULL;
     if (packs(attention))
         packed = bo_carve(carver, ring / BO_PANEL * bo_kv_packed_numbers(desc->dim, desc->value_dim), sizeof(uint16_t));
@@ -34,6 +31,15 @@ bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest,
     bo_kv_cache kept = bo_kv_cache_at(bytes, ring, desc->dim, desc->value_dim);
     kept.packed = packed;
     return kept;
+}
+
+/* With a window, `span` queries see at most the window before the last of them. */
+bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + span);
+    if (desc->window && seen < ring) ring = seen;
+    return bo_softmax_carve_cache(attention, ring, carver);
 }
 
 bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kv_cache fresh)
@@ -338,6 +344,7 @@ static void multiply_slivers(const bo_softmax_tile *tile, size_t rows, size_t n,
 static void add_packed(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t at, const bo_kv_piece *piece)
 {
     const bo_kv_packed packed = bo_kv_packed_at(kept, piece->panel);
+    bo_bf16_prepare(tile->kernels->bf16);
     const size_t dim = tile->dim, value_dim = tile->value_dim, last = at + piece->count;
     for (size_t row = 0; row < tile->rows; row += BO_BF16_TILE) {
         block b = {.row = row, .rows = bo_min(BO_BF16_TILE, tile->rows - row), .low = at};
@@ -462,6 +469,7 @@ static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_slope
 {
     const bo_micro_bf16 *micro = tile->kernels->bf16;
     const bo_kv_packed packed = bo_kv_packed_at(kept, piece->panel);
+    bo_bf16_prepare(tile->kernels->bf16);
     const size_t dim = tile->dim, value_dim = tile->value_dim, last = at + piece->count;
     for (size_t row = 0, i = 0; row < tile->rows; row += BO_SOFTMAX_ROUNDED, i++) {
         block b = {.row = row, .rows = bo_min(BO_SOFTMAX_ROUNDED, tile->rows - row), .low = at};

@@ -87,6 +87,8 @@ typedef struct bo_softmax_keys {
     bo_rows k, v; /* keys and values of the call */
 } bo_softmax_keys;
 
+/* A cache of `ring` slots, a multiple of BO_PANEL, in scratch memory. */
+bo_kv_cache bo_softmax_carve_cache(const bo_attention *attention, size_t ring, bo_carver *carver);
 /* Allocates for up to `longest` keys of a call, of which those that `span` queries see are loaded at once. */
 bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver);
 bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kv_cache fresh);

@@ -43,6 +43,11 @@ typedef struct bo_micro_bf16 {
                      bool add);
 } bo_micro_bf16;
 
+static inline void bo_bf16_prepare(const bo_micro_bf16 *micro)
+{
+    if (micro->prepare) micro->prepare();
+}
+
 /* Returns the depth of a sliver in numbers per line, for k numbers. */
 static inline size_t bo_bf16_depth(size_t k)
 {

@@ -11,7 +11,6 @@ bo_multiplier bo_multiplier_make(const bo_kernels *kernels, bo_precision precisi
     bo_multiplier multiplier = {.kernels = kernels};
     if (precision != BO_PRECISION_BFLOAT16) return multiplier;
     multiplier.panels = bo_carve(carver, (ROWS + COLUMNS) * DEPTH, sizeof *multiplier.panels);
-    if (carver->at && kernels->bf16->prepare) kernels->bf16->prepare();
     return multiplier;
 }
 
@@ -33,6 +32,7 @@ static void multiply_rounded(const bo_multiplier *multiplier, size_t m, size_t n
     uint16_t *left = multiplier->panels, *right = left + ROWS * DEPTH;
     const bool along = column == 1;
     assert(along || row == 1);
+    bo_bf16_prepare(micro);
     size_t p = 0;
     do { /* runs at least once: C is overwritten if k = 0 */
         size_t depth = bo_min(DEPTH, k - p);

@@ -13,7 +13,7 @@ typedef struct bo_multiplier {
     uint16_t *panels;
 } bo_multiplier;
 
-/* Takes the work memory from the carver and prepares the calling thread if the carver has memory. */
+/* Takes the work memory from the carver. */
 bo_multiplier bo_multiplier_make(const bo_kernels *kernels, bo_precision precision, bo_carver *carver);
 
 /* True if products are in bfloat16. Then packing a factor takes about as long as multiplying it with 64 lines: use tall

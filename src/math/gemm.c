@@ -28,11 +28,6 @@
 #include "gemm_body.h"
 
 /* A product of float32 matrices, rounded to bfloat16 when they are packed. */
-static void prepare_bf16(const bo_kernels *kernels)
-{
-    if (kernels->bf16->prepare) kernels->bf16->prepare();
-}
-
 #define TYPE            float
 #define PACKED          uint16_t
 #define PRODUCT         bo_gemm_product
@@ -42,14 +37,14 @@ static void prepare_bf16(const bo_kernels *kernels)
 #define PACK_STORED(product, line, lines, panel)                                                                       \
     bo_stored_pack_bf16(job->kernels, (product)->stored, lines, job->length, job->depth, job->k,                       \
                         (const char *)(product)->b + (line)*bo_stored_line((product)->stored, job->length), panel)
-#define DEPTH       BO_DEPTH_BF16
-#define DEPTH_STEP  BO_BF16_DEPTH
-#define TILE_ROWS   BO_TILE_ROWS_BF16
-#define MR          BO_BF16_TILE
-#define NR          BO_BF16_TILE
-#define KERNEL      kernels->bf16->multiply
-#define PREPARE     prepare_bf16
-#define NAMED(name) name##_bf16
+#define DEPTH            BO_DEPTH_BF16
+#define DEPTH_STEP       BO_BF16_DEPTH
+#define TILE_ROWS        BO_TILE_ROWS_BF16
+#define MR               BO_BF16_TILE
+#define NR               BO_BF16_TILE
+#define KERNEL           kernels->bf16->multiply
+#define PREPARE(kernels) bo_bf16_prepare((kernels)->bf16)
+#define NAMED(name)      name##_bf16
 #include "gemm_names.h"
 #include "gemm_body.h"
 

@@ -113,7 +113,7 @@ static void multiply_rounded(const bo_packed *packed, size_t m, const float *a, 
 {
     _Alignas(64) uint16_t rows[ROWS_BF16 * RUN_BF16];
     const bo_micro_bf16 *micro = packed->kernels->bf16;
-    if (micro->prepare) micro->prepare();
+    bo_bf16_prepare(micro);
     for (size_t i = 0; i < m; i += ROWS_BF16) {
         size_t p = 0, count = bo_min(ROWS_BF16, m - i);
         do { /* runs at least once: C is overwritten if k = 0 */
