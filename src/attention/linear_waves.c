@@ -21,7 +21,7 @@
  * then ask over all queries. */
 
 enum {
-    ROUND = BO_SIZE(16, 2),         /* maximum chunks per round */
+    ROUND = BO_SIZE(8, 2),          /* maximum chunks per round */
     GROUP = BO_SIZE(2, 1),          /* chunks per task of map and ask */
     STATES = BO_SIZE(2 << 20, 256), /* bytes of a head's sums in a round, if ROUND chunks have more */
     MAPPED = 3,                     /* rounds whose mapped keys are held: one per stage */
@@ -80,13 +80,12 @@ size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_c
     return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
 }
 
-/* The pipeline takes about an eighth more time in total, for features and sums that travel between cores. Without it
- * the last threads stay idle. A sequence of a few chunks is too short for three stages. */
+/* The pipeline takes about a quarter more time in total, for features and sums that travel between cores; on one task
+ * per thread the other threads stay idle. A sequence of a few chunks is too short for three stages. */
 bool bo_linear_waves_pay(const bo_attention *attention, const bo_attention_cost *plan, size_t threads)
 {
-    size_t alone = (plan->tasks + threads - 1) / threads, chunks = (plan->keys + plan->chunk - 1) / plan->chunk;
-    return plan->tasks < 2 * threads && 9 * plan->tasks < 8 * alone * threads &&
-           (chunks >= 4 || !attention->desc.causal);
+    size_t chunks = (plan->keys + plan->chunk - 1) / plan->chunk;
+    return 5 * plan->tasks < 4 * threads && (chunks >= 4 || !attention->desc.causal);
 }
 
 static bool over(const waves *w)
