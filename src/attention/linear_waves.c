@@ -13,12 +13,11 @@
  *
  * A batch of tasks processes `map` of round t, `sum` of round t - 1 and `ask` of round t - 2. These do not depend on
  * each other, so threads wait only at the end of a batch, where the shortest tasks are. The chains come first. The sums
- * are stored before every chunk: a copy of M d numbers takes a quarter of the time of absorbing the chunk again.
+ * are stored before every chunk: a copy of M d numbers takes less time than absorbing the chunk again.
  *
- * With H heads the chain allows a speedup of about 4 H; H = 8 keeps 16 threads busy (the table in
- * docs/explanation/architecture.md). Every number is computed from the same numbers in the same order as in the serial
- * pass, so the bits do not depend on threads or rounds. Without sweeps (bidirectional) map and sum run over all keys,
- * then ask over all queries. */
+ * With H heads the chain bounds the speedup by 3 H: docs/explanation/architecture.md has the times. Every number is
+ * computed from the same numbers in the same order as in the serial pass, so the bits do not depend on threads or
+ * rounds. Without sweeps (bidirectional) map and sum run over all keys, then ask over all queries. */
 
 enum {
     ROUND = BO_SIZE(8, 2),          /* maximum chunks per round */
