@@ -392,17 +392,17 @@ typedef struct step_job {
     size_t sequences;
     void *const *states;
     float *out;
+    size_t tasks, threads; /* a task is a key head of some sequences */
     bo_desks desks;
     atomic_bool *not_finite;
 } step_job;
 
-static void step_task(void *arg, size_t index, int worker)
+static void step_task(const step_job *job, size_t index, size_t desk)
 {
-    step_job *job = arg;
     size_t key_heads = job->attention->desc.key_heads, first = index / key_heads * BO_STEP_BLOCK;
     size_t count = job->sequences - first < BO_STEP_BLOCK ? job->sequences - first : BO_STEP_BLOCK;
     job->attention->engine->step(job->attention, job->in, first, count, index % key_heads, job->states, job->out,
-                                 job->not_finite, bo_desk_of(&job->desks, index, worker));
+                                 job->not_finite, bo_desk_of(&job->desks, desk, 0));
 }
 
 static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
@@ -434,23 +434,38 @@ static size_t step_traffic(const step_job *job)
     return bytes;
 }
 
-/* Waking a thread takes as long as a core needs for this many bytes. */
-enum { ALONE = 1 << 20 };
+/* Returns the number of threads that help: each must have work for at least twice the time that it takes to start them.
+ * One core reads and updates states at about 16 GB/s (bochner bench attention --only decode). */
+static size_t step_threads(bo_context *context, const step_job *job, size_t tasks)
+{
+    const double rate = 16e9, least = 4e-6; /* bytes per second; seconds that are never divided */
+    size_t most = bo_min(tasks, (size_t)bo_context_threads(context));
+    double seconds = (double)step_traffic(job) / rate;
+    if (most < 2 || seconds < least) return 1;
+    double threads = seconds / (2 * bo_batch_seconds(context));
+    return threads < 2 ? 1 : threads < (double)most ? (size_t)threads : most;
+}
+
+/* Runs every threads-th task. */
+static void step_share(void *arg, size_t index, int worker)
+{
+    const step_job *job = arg;
+    (void)worker;
+    for (size_t task = index; task < job->tasks; task += job->threads) step_task(job, task, index);
+}
 
 static bo_status run_step(bo_context *context, step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
-    size_t rounds = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = rounds * attention->desc.key_heads;
+    size_t rounds = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK;
     size_t together = job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK;
     BO_TRY(check_step(context, job, call));
     if (job->in->solves) *job->in->solves = (bo_solves){0};
-    bool alone = step_traffic(job) < ALONE;
-    BO_TRY(bo_desks_take(context, call->work, tasks, alone ? 1 : (size_t)bo_context_threads(context),
+    job->tasks = rounds * attention->desc.key_heads;
+    job->threads = step_threads(context, job, job->tasks);
+    BO_TRY(bo_desks_take(context, call->work, job->threads, job->threads,
                          attention->engine->step_bytes(attention, together), "a step of attention", &job->desks));
-    if (alone)
-        for (size_t i = 0; i < tasks; i++) step_task(job, i, 0);
-    else
-        bo_parallel(context, tasks, step_task, job);
+    bo_parallel(context, job->threads, step_share, job);
     bo_desks_give(&job->desks);
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);

@@ -218,16 +218,35 @@ bo_status bo_attention_estimate(bo_context *context, const bo_attention *attenti
     return BO_OK;
 }
 
-/* Returns the maximum of a step and of the forward pass by the method that the plan's tasks suggest. A call with fewer
- * sequences may choose the other method; it then allocates what is missing. */
+/* The plan of a call with fewer sequences, such that all threads work on every head and the memory is largest. Pages
+ * that no such call touches are not resident. */
+static bo_attention_cost few_tasks(bo_context *context, const bo_attention_cost *plan)
+{
+    bo_attention_cost few = *plan;
+    few.tasks = bo_min(plan->tasks, (size_t)bo_context_threads(context) - 1);
+    return few;
+}
+
+/* Returns the maximum over a step and the two methods of the forward pass: one task per worker, or all workers on few
+ * heads. */
 static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
     size_t threads = (size_t)bo_context_threads(context), desks = bo_scratch_count(context, plan->tasks);
-    bool together = bo_runs_together(context, attention, plan);
-    size_t forward = together ? engine->together_bytes(attention, plan, threads) + 3 * 64
-                              : bo_work_bytes(desks, plan->forward_bytes);
-    return bo_max(forward, bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK)));
+    bo_attention_cost few = few_tasks(context, plan);
+    size_t together = engine->together && few.tasks ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
+    size_t step = bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK));
+    return bo_max(step, bo_max(bo_work_bytes(desks, plan->forward_bytes), together));
+}
+
+static size_t backward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
+{
+    const bo_engine *engine = attention->engine;
+    size_t threads = (size_t)bo_context_threads(context);
+    bo_attention_cost few = few_tasks(context, plan);
+    size_t together =
+        engine->backward_together && few.tasks ? engine->backward_together_bytes(attention, &few, threads) + 3 * 64 : 0;
+    return bo_max(bo_padded_bytes(bo_backward_bytes(context, attention, plan)), together);
 }
 
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
@@ -238,6 +257,6 @@ size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attentio
     plan.tasks = sequences * attention->desc.key_heads;
     size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));
     if (!backward) return lists + forward_most(context, attention, &plan);
-    return lists + bo_work_bytes(bo_backward_bytes(context, attention, &plan), 1) + 3 * 64 +
+    return lists + backward_most(context, attention, &plan) +
            bo_work_bytes(bo_parameter_bytes(attention, sequences), 1);
 }

@@ -13,15 +13,14 @@
  *
  * A batch of tasks processes `map` of round t, `sum` of round t - 1 and `ask` of round t - 2. These do not depend on
  * each other, so threads wait only at the end of a batch, where the shortest tasks are. The chains come first. The sums
- * are stored before every chunk: a copy of M d numbers takes a quarter of the time of absorbing the chunk again.
+ * are stored before every chunk: a copy of M d numbers takes less time than absorbing the chunk again.
  *
- * With H heads the chain allows a speedup of about 4 H; H = 8 keeps 16 threads busy (the table in
- * docs/explanation/architecture.md). Every number is computed from the same numbers in the same order as in the serial
- * pass, so the bits do not depend on threads or rounds. Without sweeps (bidirectional) map and sum run over all keys,
- * then ask over all queries. */
+ * With H heads the chain bounds the speedup by 3 H: docs/explanation/architecture.md has the times. Every number is
+ * computed from the same numbers in the same order as in the serial pass, so the bits do not depend on threads or
+ * rounds. Without sweeps (bidirectional) map and sum run over all keys, then ask over all queries. */
 
 enum {
-    ROUND = BO_SIZE(16, 2),         /* maximum chunks per round */
+    ROUND = BO_SIZE(8, 2),          /* maximum chunks per round */
     GROUP = BO_SIZE(2, 1),          /* chunks per task of map and ask */
     STATES = BO_SIZE(2 << 20, 256), /* bytes of a head's sums in a round, if ROUND chunks have more */
     MAPPED = 3,                     /* rounds whose mapped keys are held: one per stage */
@@ -80,13 +79,12 @@ size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_c
     return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
 }
 
-/* The pipeline takes about an eighth more time in total, for features and sums that travel between cores. Without it
- * the last threads stay idle. A sequence of a few chunks is too short for three stages. */
+/* The pipeline takes about a quarter more time in total, for features and sums that travel between cores; on one task
+ * per thread the other threads stay idle. A sequence of a few chunks is too short for three stages. */
 bool bo_linear_waves_pay(const bo_attention *attention, const bo_attention_cost *plan, size_t threads)
 {
-    size_t alone = (plan->tasks + threads - 1) / threads, chunks = (plan->keys + plan->chunk - 1) / plan->chunk;
-    return plan->tasks < 2 * threads && 9 * plan->tasks < 8 * alone * threads &&
-           (chunks >= 4 || !attention->desc.causal);
+    size_t chunks = (plan->keys + plan->chunk - 1) / plan->chunk;
+    return 5 * plan->tasks < 4 * threads && (chunks >= 4 || !attention->desc.causal);
 }
 
 static bool over(const waves *w)

@@ -19,8 +19,8 @@
  * Bidirectional: rounds of chunks of queries (finish, then settle, which carries G), then of keys.
  *
  * A batch of tasks runs each stage on another round; threads wait only at the end of a batch. With H heads the chain
- * allows a speedup of about 9 H. Every number is computed from the same numbers in the same order as in the pass on one
- * thread, so the bits do not depend on threads or rounds. */
+ * bounds the speedup by 6 H: docs/explanation/architecture.md has the times. Every number is computed from the same
+ * numbers in the same order as in the pass on one thread, so the bits do not depend on threads or rounds. */
 
 enum {
     REPLAYED = 3,                 /* rounds whose replayed segments are held: those of replay, carry and finish */

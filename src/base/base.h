@@ -96,6 +96,10 @@ int bo_find_name(const char *name, const char *const *names, int count);
  * run inline. */
 typedef void (*bo_task_fn)(void *arg, size_t index, int worker);
 void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg);
+/* Returns the time that a batch with one task for each thread takes in addition to its tasks, as measured from time to
+ * time in half a millisecond; INFINITY if tasks run on the calling thread. Work that takes less on one thread should
+ * not be divided. It depends on the machine and its load, and must only affect speed. */
+double bo_batch_seconds(bo_context *context);
 
 /* Creates a context for one task, which may allocate and fail independently. It has one thread, the same kernels and
  * allocator, and no log or progress callback. The waiting caller passes the task's error message on. Destroyed with

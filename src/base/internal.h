@@ -18,6 +18,8 @@ struct bo_context {
     const struct bo_kernels *kernels;
     bo_precision precision;
     bo_pool *pool;
+    double batch_seconds;         /* bo_batch_seconds; 0: not measured … */
+    unsigned batch_questions;     /* … and how often it has been asked since */
     bo_trace *trace;              /* NULL: not tracing */
     struct bo_trace_track *track; /* the branch's track on the trace of its context; NULL: the track of the thread */
     char error[4096];             /* some errors are lists */

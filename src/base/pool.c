@@ -8,6 +8,7 @@
 #include "internal.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -298,6 +299,44 @@ void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg)
     }
     for (size_t i = 0; i < count; i++) task(arg, i, nested ? worker : 0);
 }
+
+/* ---- the time that a batch takes --------------------------------------------------------------------------------- */
+
+enum { TRIALS = 11, QUESTIONS = 4096 };   /* measurements, of which the median counts; answers from one */
+static const double trial_seconds = 2e-5; /* of a task: long enough that workers which spin join in time */
+
+static void spin_task(void *arg, size_t index, int worker)
+{
+    (void)arg, (void)index, (void)worker;
+    for (const double end = bo_seconds() + trial_seconds; bo_seconds() < end;) pause_briefly();
+}
+
+static double batch_trial(bo_context *context)
+{
+    const double start = bo_seconds();
+    bo_parallel(context, (size_t)context->threads, spin_task, NULL);
+    return bo_seconds() - start - trial_seconds;
+}
+
+double bo_batch_seconds(bo_context *context)
+{
+    static const double least = 5e-7;
+    int worker;
+    if (!context->pool || bo_pool_inside(context, &worker)) return INFINITY;
+    if (context->batch_seconds > 0 && ++context->batch_questions % QUESTIONS) return context->batch_seconds;
+    double sorted[TRIALS];
+    for (int i = 0; i < TRIALS; i++) {
+        const double seconds = batch_trial(context);
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > seconds; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = seconds;
+    }
+    const double median = sorted[TRIALS / 2];
+    context->batch_seconds = median > least ? median : least;
+    return context->batch_seconds;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
 typedef struct ranges {
     bo_range_fn range;

@@ -102,6 +102,31 @@ static void test_all_wake(void **state)
     }
 }
 
+static void ask_inside(void *arg, size_t index, int worker)
+{
+    job *j = arg;
+    (void)index, (void)worker;
+    if (!isinf(bo_batch_seconds(j->context))) atomic_fetch_add(&j->wrong, 1);
+}
+
+/* A batch takes at least half a microsecond, and forever where tasks run on the calling thread. */
+static void test_time_of_a_batch(void **state)
+{
+    (void)state;
+    static const int numbers[] = {1, 2, MOST_WORKERS};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
+        double seconds = bo_batch_seconds(j.context);
+        if (numbers[n] == 1)
+            assert_true(isinf(seconds));
+        else
+            assert_true(isfinite(seconds) && seconds >= 5e-7 && seconds == bo_batch_seconds(j.context));
+        if (numbers[n] > 1) bo_parallel(j.context, 10, ask_inside, &j);
+        assert_int_equal(j.wrong, 0);
+        bo_context_destroy(j.context);
+    }
+}
+
 enum { OUTER = 20, INNER = 30 };
 
 typedef struct inner_job {
@@ -220,9 +245,13 @@ static void test_threads_that_do_not_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_index_once), cmocka_unit_test(test_many_batches),
-        cmocka_unit_test(test_all_wake),         cmocka_unit_test(test_nested_runs_inline),
-        cmocka_unit_test(test_two_contexts),     cmocka_unit_test(test_threads_that_do_not_start),
+        cmocka_unit_test(test_every_index_once),
+        cmocka_unit_test(test_many_batches),
+        cmocka_unit_test(test_all_wake),
+        cmocka_unit_test(test_time_of_a_batch),
+        cmocka_unit_test(test_nested_runs_inline),
+        cmocka_unit_test(test_two_contexts),
+        cmocka_unit_test(test_threads_that_do_not_start),
     };
     return cmocka_run_group_tests_name("base.pool", tests, NULL, NULL);
 }
