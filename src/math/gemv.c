@@ -89,7 +89,6 @@ static void few_task(void *arg, size_t index, int worker)
 
 /* ---- rows as integers -------------------------------------------------------------------------------------------- */
 
-enum { QUADS = 16 };  /* integers of bo_byte_rows.quads per block */
 enum { SCALES = 16 }; /* floats reserved for the scales of the rows: one cache line; the rows follow */
 
 static bool has(bo_stored stored, size_t count, const bo_gemm_product *products)
@@ -109,11 +108,11 @@ static size_t byte_length(size_t k)
     return bo_round_up(k, BO_S4_BLOCK);
 }
 
-/* Bytes of a row of bytes with its quads and scales, a multiple of 8 bytes. */
+/* Bytes of a row of bytes with the starts and scales of its groups, a multiple of 8 bytes. */
 static size_t byte_row(size_t k)
 {
     size_t length = byte_length(k);
-    return length + length / BO_S4_BLOCK * QUADS * sizeof(int32_t) + length / BO_S4_GROUP * sizeof(float);
+    return length + length / BO_S4_GROUP * (sizeof(int32_t) + sizeof(float));
 }
 
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
@@ -125,16 +124,24 @@ size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *pr
     return bytes;
 }
 
-/* Written in lanes that the compiler vectorizes. */
+/* Returns the largest absolute value, or NAN if a value is not finite. Sizes of floats are ordered like their bits, which
+ * the compiler compares in lanes. */
 static float largest_size(size_t n, const float *x)
 {
-    enum { LANES = 16 };
-    float lanes[LANES] = {0};
-    for (size_t i = 0; i < n / LANES * LANES; i += LANES)
-        for (size_t l = 0; l < LANES; l++) lanes[l] = fabsf(x[i + l]) > lanes[l] ? fabsf(x[i + l]) : lanes[l];
-    for (size_t i = n / LANES * LANES; i < n; i++) lanes[0] = fmaxf(lanes[0], fabsf(x[i]));
-    for (size_t l = 1; l < LANES; l++) lanes[0] = fmaxf(lanes[0], lanes[l]);
-    return lanes[0];
+    enum { LANES = 16, SIZE = 0x7fffffff };
+    int32_t lanes[LANES] = {0}, bits[LANES] = {0};
+    for (; n >= LANES; n -= LANES, x += LANES) {
+        memcpy(bits, x, sizeof bits);
+        for (size_t l = 0; l < LANES; l++) lanes[l] = (bits[l] & SIZE) > lanes[l] ? bits[l] & SIZE : lanes[l];
+    }
+    memset(bits, 0, sizeof bits);
+    memcpy(bits, x, n * sizeof *x);
+    for (size_t l = 0; l < LANES; l++) lanes[l] = (bits[l] & SIZE) > lanes[l] ? bits[l] & SIZE : lanes[l];
+    for (size_t half = LANES / 2; half; half /= 2)
+        for (size_t l = 0; l < half; l++) lanes[l] = lanes[l + half] > lanes[l] ? lanes[l + half] : lanes[l];
+    float largest;
+    memcpy(&largest, lanes, sizeof largest);
+    return isfinite(largest) ? largest : NAN;
 }
 
 /* Quantizes each row so that its largest absolute value becomes 32767. The error is 2^-16 of that value, less than the
@@ -147,42 +154,46 @@ static void quantize_rows(gemv_job *job, float *room)
     job->scales = scales, job->whole = whole, job->padded = padded_row(job->k);
     for (size_t r = 0; r < job->m; r++, whole += job->padded) {
         const float *row = job->a + r * job->lda;
-        scales[r] = kernels->finite(job->k, row) ? largest_size(job->k, row) / 32767 : NAN;
+        scales[r] = largest_size(job->k, row) / 32767;
         kernels->quantize_s16(job->k, scales[r] > 0 ? 1 / scales[r] : 0, row, whole);
         memset(whole + job->k, 0, (job->padded - job->k) * sizeof *whole);
     }
 }
 
+/* Writes the 32 numbers of a group to their places (bo_s4_place) and returns -128 times their sum. */
+static int32_t place_group(const int8_t *group, int8_t *bytes)
+{
+    int32_t sum = 0;
+    for (size_t word = 0; word < BO_S4_GROUP / 4; word++) /* both halves have four words */
+        memcpy(bytes + (2 * (word % 4) + word / 4) * BO_S4_WIDE * 4, group + 4 * word, 4);
+    for (size_t i = 0; i < BO_S4_GROUP; i++) sum += group[i];
+    return -128 * sum;
+}
+
 /* Quantizes one row in groups so that the largest absolute value of a group becomes 127. The error is 1/254 of that
  * value, a small part of the error of the 4-bit codes that it is multiplied with. */
 static void quantize_groups(const bo_kernels *kernels, size_t k, const float *row, size_t length, int8_t *bytes,
-                            int32_t *quads, float *scales)
+                            int32_t *starts, float *scales)
 {
-    for (size_t i = 0; i < length; i += BO_S4_GROUP, scales++) {
+    for (size_t i = 0; i < length; i += BO_S4_GROUP, scales++, starts++) {
         size_t count = i < k ? bo_min(BO_S4_GROUP, k - i) : 0;
         int8_t group[BO_S4_GROUP] = {0};
-        *scales = kernels->finite(count, row + i) ? largest_size(count, row + i) / 127 : NAN;
+        *scales = largest_size(count, row + i) / 127;
         if (*scales >= FLT_MIN) kernels->quantize(count, 1 / *scales, row + i, group);
-        memcpy(bytes + bo_s4_place(i), group, 16);
-        memcpy(bytes + bo_s4_place(i + 16), group + 16, 16);
+        *starts = place_group(group, bytes + bo_s4_place(i));
     }
-    for (size_t block = 0; block < length; block += BO_S4_BLOCK, quads += QUADS)
-        for (size_t l = 0; l < QUADS; l++) {
-            const int8_t *low = bytes + block + 4 * l, *high = low + BO_S4_BLOCK / 2;
-            quads[l] = -128 * (low[0] + low[1] + low[2] + low[3] + high[0] + high[1] + high[2] + high[3]);
-        }
 }
 
 static void quantize_to_bytes(gemv_job *job, void *room)
 {
     size_t length = byte_length(job->k), groups = length / BO_S4_GROUP;
     float *scales = room;
-    int32_t *quads = (int32_t *)(void *)(scales + job->m * groups);
-    int8_t *bytes = (int8_t *)(quads + job->m * (length / BO_S4_BLOCK * QUADS));
-    job->bytes = (bo_byte_rows){.bytes = bytes, .quads = quads, .scales = scales, .length = length};
+    int32_t *starts = (int32_t *)(void *)(scales + job->m * groups);
+    int8_t *bytes = (int8_t *)(starts + job->m * groups);
+    job->bytes = (bo_byte_rows){.bytes = bytes, .starts = starts, .scales = scales, .length = length};
     for (size_t r = 0; r < job->m; r++)
-        quantize_groups(job->kernels, job->k, job->a + r * job->lda, length, bytes + r * length,
-                        quads + r * (length / BO_S4_BLOCK * QUADS), scales + r * groups);
+        quantize_groups(job->kernels, job->k, job->a + r * job->lda, length, bytes + r * length, starts + r * groups,
+                        scales + r * groups);
 }
 
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
