@@ -100,7 +100,10 @@ static bool measure_lengths(train_bench *bench)
 
 /* ---- relative to memory bandwidth -------------------------------------------------------------------------------- */
 
-/* A model that is too large for the cache. */
+enum { KINDS = 4, TRIAD_REPEATS = 7 };
+static const bo_storage kinds[KINDS] = {BO_STORAGE_FLOAT32, BO_STORAGE_BFLOAT16, BO_STORAGE_INT8, BO_STORAGE_INT4};
+
+/* A model that is too large for the second-level cache. */
 static bo_model_desc large_model(const train_bench *bench)
 {
     const train_options *o = bench->options;
@@ -111,59 +114,87 @@ static bo_model_desc large_model(const train_bench *bench)
     return desc;
 }
 
-static bool measure_bandwidth(train_bench *bench)
+/* Bytes that are read per token: all weights and the state. */
+static double bytes_per_token(const decoder *d)
 {
-    const bo_model_desc desc = large_model(bench);
-    decoder d;
-    double seconds = NAN, before = NAN, after = NAN;
-    bool ok = open_decoder(bench, &desc, BO_STORAGE_FLOAT32, &d) && read_to(bench, &d, READ_BEFORE);
-    ok = ok && train_ok(bench, bo_yardstick_triad(bench->context, 0, 3, &before)) && time_tokens(bench, &d, &seconds);
-    ok = ok && train_ok(bench, bo_yardstick_triad(bench->context, 0, 3, &after));
-    if (ok) {
-        double bytes = (double)(bo_model_bytes(d.model) + d.state_bytes), rate = 1e-9 * bytes / seconds;
-        bench_add(
-            bench->run, "decode, bandwidth / triad", rate / ((before + after) / 2), "", 0.8, false,
-            "%zu layers, width %zu, vocabulary %zu: %s of weights and %s of state, read once per token in %.4g ms: "
-            "%.1f of %.1f GB/s",
-            desc.layers, desc.width, desc.vocab, cli_bytes((double)bo_model_bytes(d.model)).s,
-            cli_bytes((double)d.state_bytes).s, 1e3 * seconds, rate, (before + after) / 2);
-    }
-    close_decoder(&d);
-    return ok;
+    return (double)(bo_model_bytes(d->model) + d->state_bytes);
 }
 
-/* ---- weights in fewer bits --------------------------------------------------------------------------------------- */
+/* The decoders of a model with each kind of weights, and what was measured in each turn. A last-level cache can hold the
+ * smaller ones, and the triad over as many bytes too. */
+typedef struct large_decoders {
+    decoder d[KINDS];
+    double *seconds[KINDS], *shares[KINDS]; /* per turn: time per token, and bandwidth relative to the triad */
+    double *triads[KINDS];                  /* GB/s */
+} large_decoders;
+
+/* Times tokens between two triads over as many bytes. */
+static bool measure_turn(train_bench *bench, large_decoders *all, size_t kind, size_t turn)
+{
+    decoder *d = &all->d[kind];
+    const double bytes = bytes_per_token(d);
+    double seconds = NAN, before = NAN, after = NAN;
+    if (!train_ok(bench, bo_yardstick_triad(bench->context, (size_t)bytes, TRIAD_REPEATS, &before)) ||
+        !time_tokens(bench, d, &seconds) ||
+        !train_ok(bench, bo_yardstick_triad(bench->context, (size_t)bytes, TRIAD_REPEATS, &after)))
+        return false;
+    all->seconds[kind][turn] = seconds;
+    all->triads[kind][turn] = (before + after) / 2;
+    all->shares[kind][turn] = 1e-9 * bytes / seconds / all->triads[kind][turn];
+    return !cli_interrupted();
+}
+
+static void add_large_figures(train_bench *bench, const bo_model_desc *desc, large_decoders *all)
+{
+    static const double wanted[KINDS] = {1, 1.8, 3, 3};
+    const size_t turns = bench->options->repeats;
+    double seconds[KINDS];
+    char name[96];
+    for (size_t k = 0; k < KINDS; k++) {
+        const decoder *d = &all->d[k];
+        seconds[k] = bench_median(all->seconds[k], turns);
+        snprintf(name, sizeof name, "decode, bandwidth / triad, %s weights", bo_storage_name(kinds[k]));
+        bench_add(bench->run, name, bench_median(all->shares[k], turns), "", 0.85, false,
+                  "%zu layers, width %zu, %.4g M parameters: %s of weights and %s of state in %.4g ms per token, %.1f "
+                  "GB/s; triad over as many bytes %.1f",
+                  desc->layers, desc->width, 1e-6 * (double)bo_model_parameters(d->model),
+                  cli_bytes((double)bo_model_bytes(d->model)).s, cli_bytes((double)d->state_bytes).s, 1e3 * seconds[k],
+                  1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));
+    }
+    for (size_t k = 1; k < KINDS; k++) {
+        snprintf(name, sizeof name, "decode, %s / float32 weights", bo_storage_name(kinds[k]));
+        bench_add(bench->run, name, seconds[0] / seconds[k], "x", wanted[k], false,
+                  "%.1f tokens/s, float32 %.1f; float32 has %.3g times as many bytes", 1 / seconds[k], 1 / seconds[0],
+                  bytes_per_token(&all->d[0]) / bytes_per_token(&all->d[k]));
+    }
+}
 
 /* The kinds of weights alternate, so that other load on the host affects all of them. */
-static bool measure_weights(train_bench *bench)
+static bool measure_large(train_bench *bench)
 {
-    static const bo_storage kinds[] = {BO_STORAGE_FLOAT32, BO_STORAGE_BFLOAT16, BO_STORAGE_INT8, BO_STORAGE_INT4};
-    static const double wanted[] = {1, 1.8, 3, 3};
+    const size_t turns = bench->options->repeats;
     const bo_model_desc desc = large_model(bench);
-    decoder d[CLI_COUNT_OF(kinds)] = {{0}};
-    double best[CLI_COUNT_OF(kinds)] = {INFINITY, INFINITY, INFINITY, INFINITY};
+    large_decoders all = {.seconds = {NULL}};
     bool ok = true;
-    for (size_t k = 0; ok && k < CLI_COUNT_OF(kinds); k++)
-        ok = open_decoder(bench, &desc, kinds[k], &d[k]) && read_to(bench, &d[k], READ_BEFORE);
-    for (size_t turn = 0; ok && turn < bench->options->repeats; turn++)
-        for (size_t k = 0; ok && k < CLI_COUNT_OF(kinds); k++) {
-            double seconds;
-            ok = time_tokens(bench, &d[k], &seconds) && !cli_interrupted();
-            if (ok) best[k] = fmin(best[k], seconds);
-        }
-    for (size_t k = 1; ok && k < CLI_COUNT_OF(kinds); k++) {
-        char name[96];
-        snprintf(name, sizeof name, "decode, %s / float32 weights", bo_storage_name(kinds[k]));
-        bench_add(bench->run, name, best[0] / best[k], "x", wanted[k], false,
-                  "%s of weights and %.1f tokens/s; float32: %s and %.1f",
-                  cli_bytes((double)bo_model_bytes(d[k].model)).s, 1 / best[k],
-                  cli_bytes((double)bo_model_bytes(d[0].model)).s, 1 / best[0]);
+    for (size_t k = 0; k < KINDS; k++) {
+        all.seconds[k] = cli_allocate(turns, sizeof(double), "times");
+        all.shares[k] = cli_allocate(turns, sizeof(double), "times");
+        all.triads[k] = cli_allocate(turns, sizeof(double), "times");
+        ok = ok && open_decoder(bench, &desc, kinds[k], &all.d[k]) && read_to(bench, &all.d[k], READ_BEFORE);
     }
-    for (size_t k = 0; k < CLI_COUNT_OF(kinds); k++) close_decoder(&d[k]);
+    for (size_t turn = 0; ok && turn < turns; turn++)
+        for (size_t k = 0; ok && k < KINDS; k++) ok = measure_turn(bench, &all, k, turn);
+    if (ok) add_large_figures(bench, &desc, &all);
+    for (size_t k = 0; k < KINDS; k++) {
+        close_decoder(&all.d[k]);
+        free(all.seconds[k]);
+        free(all.shares[k]);
+        free(all.triads[k]);
+    }
     return ok;
 }
 
 bool train_decode_part(train_bench *bench)
 {
-    return measure_lengths(bench) && measure_bandwidth(bench) && measure_weights(bench);
+    return measure_lengths(bench) && measure_large(bench);
 }

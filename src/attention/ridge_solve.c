@@ -183,25 +183,28 @@ bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver
 }
 
 /* Computes c, s and z of row i for every token of the block. Returns the length of its first number afterwards. A token
- * that is 0 there leaves all bits of the row unchanged. */
+ * that is 0 there leaves all bits of the row unchanged. Roots and quotients are computed in loops that compilers
+ * vectorize. */
 static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
 {
     size_t width = block->width, sides = block->sides;
-    double squares = length * length, inverse = 1 / length;
-    for (size_t t = 0; t < count; t++) {
-        double x = block->tokens[t * width + i];
-        block->c[t] = 1, block->s[t] = 0;
-        if (x != 0) {
-            double before = length;
-            squares += x * x;
-            length = sqrt(squares);
-            inverse = 1 / length;
-            block->c[t] = before * inverse;
-            block->s[t] = x * inverse;
-        }
-        for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->asked[a * width + i] * inverse;
+    double x[BO_RIDGE_BLOCK], squares = length * length;
+    double lengths[BO_RIDGE_BLOCK + 1], inverses[BO_RIDGE_BLOCK]; /* lengths[t]: before token t */
+    for (size_t t = 0; t < BO_RIDGE_BLOCK; t++) {
+        x[t] = t < count ? block->tokens[t * width + i] : 0;
+        squares += x[t] * x[t];
+        lengths[t + 1] = squares;
     }
-    return length;
+    lengths[0] = length;
+    for (size_t t = 1; t <= BO_RIDGE_BLOCK; t++) lengths[t] = sqrt(lengths[t]);
+    for (size_t t = 0; t < BO_RIDGE_BLOCK; t++) lengths[t + 1] = x[t] != 0 ? lengths[t + 1] : lengths[t];
+    for (size_t t = 0; t < BO_RIDGE_BLOCK; t++) inverses[t] = 1 / lengths[t + 1];
+    for (size_t t = 0; t < count; t++) {
+        block->c[t] = x[t] != 0 ? lengths[t] * inverses[t] : 1;
+        block->s[t] = x[t] != 0 ? x[t] * inverses[t] : 0;
+        for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->asked[a * width + i] * inverses[t];
+    }
+    return lengths[count];
 }
 
 void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count)

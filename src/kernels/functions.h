@@ -71,7 +71,7 @@ void ISA(widen_s8)(size_t n, float scale, const int8_t *q, float *y);
 void ISA(dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                     float *out, size_t ldo);
 void ISA(quantize_s16)(size_t n, float scale, const float *x, int16_t *q);
-void ISA(widen_s4)(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y);
+void ISA(widen_s4)(size_t n, const uint8_t *line, size_t first, size_t count, float *y);
 void ISA(dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x, float *out,
                   size_t ldo);
 void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,

@@ -79,11 +79,13 @@ static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines s
 }
 
 /* A line of 4-bit codes: 16 bytes per group of BO_S4_GROUP numbers (number j < 16 of a group is the lower half of byte
- * j, number j + 16 its upper half), then one bfloat16 scale per group. Number i is the scale of its group times
+ * j, number j + 16 its upper half), then one bfloat16 scale per group. The words of 4 bytes of BO_S4_WIDE groups are
+ * interleaved, so that each lane of a vector sums the products of one group: first the first word of each group, then the
+ * second words, and so on; the last block may have fewer groups. Number i is the scale of its group times
  * BO_S4_VALUES[code]. These values minimize the squared error of normally distributed numbers if each group has the
  * best scale (Lloyd's algorithm, rounded to bytes). Positive and negative scales use the longer side for the number of
  * the largest absolute value. Codes after the last number are arbitrary. */
-enum { BO_S4_GROUP = 32, BO_S4_BYTES = BO_S4_GROUP / 2 };
+enum { BO_S4_GROUP = 32, BO_S4_BYTES = BO_S4_GROUP / 2, BO_S4_WIDE = 16 };
 #define BO_S4_VALUES -127, -100, -79, -62, -48, -34, -21, -9, 2, 13, 25, 37, 50, 65, 83, 108
 
 static inline size_t bo_s4_groups(size_t n)
@@ -101,22 +103,34 @@ static inline const uint16_t *bo_s4_scales(const uint8_t *line, size_t n) /* lin
     return (const uint16_t *)(const void *)(line + bo_s4_groups(n) * BO_S4_BYTES);
 }
 
-/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP, in blocks of four groups: the first 16 numbers
- * of each group, then the last 16 of each, in the order in which the halves of 64 bytes of codes are unpacked. Number i
- * of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i) / BO_S4_GROUP]. quads has 16 integers per
- * block, from which unsigned products start: -128 times the sum of the bytes 4 l … 4 l + 3 and 64 + 4 l … 64 + 4 l + 3.
+/* Position of the first word of group g; its other words follow at distances of bo_s4_stride bytes. */
+static inline size_t bo_s4_first(size_t g)
+{
+    return g / BO_S4_WIDE * BO_S4_WIDE * BO_S4_BYTES + g % BO_S4_WIDE * sizeof(uint32_t);
+}
+
+static inline size_t bo_s4_stride(size_t groups, size_t g) /* groups: of the line */
+{
+    size_t left = groups - g / BO_S4_WIDE * BO_S4_WIDE;
+    return (left < BO_S4_WIDE ? left : BO_S4_WIDE) * sizeof(uint32_t);
+}
+
+/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP, in blocks of BO_S4_WIDE groups, in the order in
+ * which the codes of a whole block are unpacked: the lower halves of the first words, their upper halves, the lower halves
+ * of the second words, … Number i of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i) /
+ * BO_S4_GROUP]. `starts` has one integer per group, from which unsigned products start: -128 times the sum of its bytes.
  * The rows are padded with zeros to `length`, a multiple of BO_S4_BLOCK. */
-enum { BO_S4_BLOCK = 4 * BO_S4_GROUP };
+enum { BO_S4_BLOCK = BO_S4_WIDE * BO_S4_GROUP };
 
 static inline size_t bo_s4_place(size_t i)
 {
-    size_t group = i % BO_S4_BLOCK / BO_S4_GROUP, inside = i % BO_S4_GROUP;
-    return i / BO_S4_BLOCK * BO_S4_BLOCK + inside / 16 * 64 + group * 16 + inside % 16;
+    size_t group = i % BO_S4_BLOCK / BO_S4_GROUP, inside = i % BO_S4_GROUP, half = inside / 16, word = inside % 16 / 4;
+    return i / BO_S4_BLOCK * BO_S4_BLOCK + ((2 * word + half) * BO_S4_WIDE + group) * 4 + inside % 4;
 }
 
 typedef struct bo_byte_rows {
     const int8_t *bytes;
-    const int32_t *quads;
+    const int32_t *starts;
     const float *scales;
     size_t length;
 } bo_byte_rows;
@@ -236,8 +250,8 @@ typedef struct bo_kernels {
      * 32767], times scale[r]. Sums within a group are exact. x_r is padded with zeros to a whole group. */
     void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
                     const float *scale, float *out, size_t ldo);
-    /* y = the numbers of `groups` groups of 4-bit codes (BO_S4_GROUP numbers each) */
-    void (*widen_s4)(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y);
+    /* y = the numbers of `count` groups of a line of n 4-bit codes, starting at group `first` */
+    void (*widen_s4)(size_t n, const uint8_t *line, size_t first, size_t count, float *y);
     /* dots with lines of 4-bit codes (ldw in bytes) and rows of bytes. Sums within a group are exact. */
     void (*dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x,
                     float *out, size_t ldo);

@@ -1,6 +1,7 @@
 /* The machine object: names, creation, predictions, tests. Solvers fill it; file.c saves and loads it. */
 #include "../base/trace.h"
 #include "internal.h"
+#include "../kernels/kernels.h"
 #include "../math/linalg.h"
 #include "../math/metrics.h"
 
@@ -148,18 +149,71 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
     return BO_OK;
 }
 
+enum {
+    SCORE_ROWS = 64, /* rows per task of a machine with one output */
+    SCORE_FEW = 4,   /* rows for which packing β costs more than the products */
+};
+
+/* f(x) of rows of features z. wide: rows x features, for the centered features. */
+typedef struct score_job {
+    const bo_kernels *kernels;
+    const bo_machine *machine;
+    size_t rows, ldz;
+    const float *z;
+    double *wide, *mean;
+} score_job;
+
+/* Centers the features of a row and starts its outputs with the intercept. */
+static const double *begin_scores(const score_job *job, size_t row)
+{
+    const bo_machine *machine = job->machine;
+    size_t features = machine->report.features, outputs = machine->report.outputs;
+    double *wide = job->wide + row * features;
+    for (size_t j = 0; j < features; j++) wide[j] = (double)job->z[row * job->ldz + j] - machine->center[j];
+    memcpy(job->mean + row * outputs, machine->intercept, outputs * sizeof *job->mean);
+    return wide;
+}
+
+/* One output: row by row, so that the bits of a row do not depend on the other rows. */
+static void score_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const score_job *job = arg;
+    const size_t features = job->machine->report.features, first = index * SCORE_ROWS;
+    for (size_t i = first; i < bo_min(first + SCORE_ROWS, job->rows); i++)
+        job->kernels->dots64(1, features, begin_scores(job, i), features, job->machine->beta, job->mean + i);
+}
+
+static bo_status scores_in(bo_context *context, const score_job *job)
+{
+    const bo_machine *machine = job->machine;
+    size_t features = machine->report.features, outputs = machine->report.outputs;
+    if (outputs == 1) {
+        bo_parallel(context, bo_ceil_div(job->rows, SCORE_ROWS), score_task, (void *)(uintptr_t)job);
+        return BO_OK;
+    }
+    for (size_t i = 0; i < job->rows; i++) {
+        const double *wide = begin_scores(job, i);
+        if (job->rows > SCORE_FEW) continue;
+        job->kernels->combine64(features, outputs, machine->beta, outputs, wide, job->mean + i * outputs);
+    }
+    if (job->rows <= SCORE_FEW) return BO_OK;
+    return bo_gemm64(context, false, false, job->rows, outputs, features, 1, job->wide, features, machine->beta,
+                     outputs, 1, job->mean, outputs);
+}
+
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean)
 {
-    size_t features = machine->report.features, outputs = machine->report.outputs;
-    double *wide = bo_alloc_raw(context, rows * features, sizeof *wide, "a block of features");
+    double *wide = bo_alloc_raw(context, rows * machine->report.features, sizeof *wide, "a block of features");
     if (!wide) return BO_MEMORY;
-    for (size_t i = 0; i < rows; i++) {
-        for (size_t j = 0; j < features; j++) wide[i * features + j] = (double)z[i * ldz + j] - machine->center[j];
-        memcpy(mean + i * outputs, machine->intercept, outputs * sizeof *mean);
-    }
-    bo_status status = bo_gemm64(context, false, false, rows, outputs, features, 1, wide, features, machine->beta,
-                                 outputs, 1, mean, outputs);
+    bo_status status = scores_in(context, &(score_job){.kernels = bo_context_kernels(context),
+                                                       .machine = machine,
+                                                       .rows = rows,
+                                                       .ldz = ldz,
+                                                       .z = z,
+                                                       .wide = wide,
+                                                       .mean = mean});
     bo_free(wide);
     return status;
 }

@@ -101,9 +101,9 @@ static float best_scale(const bo_kernels *kernels, const code_table *table, size
     return best;
 }
 
-/* Writes one group. Numbers of denormal size become zero. A value that is not finite makes its group NaN. */
+/* Writes one group, whose words have a distance of `stride` bytes. Numbers of denormal size become zero. A value that is not finite makes its group NaN. */
 static void write_group(const bo_kernels *kernels, const code_table *table, size_t count, const float *x,
-                        uint8_t *codes, uint16_t *scale)
+                        uint8_t *codes, size_t stride, uint16_t *scale)
 {
     uint8_t chosen[BO_S4_GROUP] = {0};
     float top = 0;
@@ -116,7 +116,8 @@ static void write_group(const bo_kernels *kernels, const code_table *table, size
     } else {
         *scale = 0;
     }
-    for (size_t i = 0; i < BO_S4_BYTES; i++) codes[i] = (uint8_t)(chosen[i] | chosen[i + BO_S4_BYTES] << 4);
+    for (size_t i = 0; i < BO_S4_BYTES; i++)
+        codes[i / 4 * stride + i % 4] = (uint8_t)(chosen[i] | chosen[i + BO_S4_BYTES] << 4);
 }
 
 static void write_codes(const bo_kernels *kernels, size_t columns, const float *x, uint8_t *line)
@@ -124,25 +125,25 @@ static void write_codes(const bo_kernels *kernels, size_t columns, const float *
     code_table table;
     uint16_t *scale = (uint16_t *)(uintptr_t)bo_s4_scales(line, columns);
     fill_code_table(&table);
-    for (size_t i = 0; i < columns; i += BO_S4_GROUP, line += BO_S4_BYTES, scale++)
-        write_group(kernels, &table, bo_min(BO_S4_GROUP, columns - i), x + i, line, scale);
+    for (size_t g = 0; g < bo_s4_groups(columns); g++, x += BO_S4_GROUP, scale++)
+        write_group(kernels, &table, bo_min(BO_S4_GROUP, columns - g * BO_S4_GROUP), x, line + bo_s4_first(g),
+                    bo_s4_stride(bo_s4_groups(columns), g), scale);
 }
 
 /* Whole groups are read directly, parts of one through a copy. */
 static void read_codes(const bo_kernels *kernels, size_t columns, const uint8_t *line, size_t first, size_t count,
                        float *out)
 {
-    const uint16_t *scales = bo_s4_scales(line, columns);
     for (size_t i = first, end = first + count; i < end;) {
         size_t group = i / BO_S4_GROUP, inside = i % BO_S4_GROUP, whole = inside ? 0 : (end - i) / BO_S4_GROUP;
         if (whole) {
-            kernels->widen_s4(whole, line + group * BO_S4_BYTES, scales + group, out + (i - first));
+            kernels->widen_s4(columns, line, group, whole, out + (i - first));
             i += whole * BO_S4_GROUP;
             continue;
         }
         float numbers[BO_S4_GROUP];
         size_t part = bo_min(BO_S4_GROUP - inside, end - i);
-        kernels->widen_s4(1, line + group * BO_S4_BYTES, scales + group, numbers);
+        kernels->widen_s4(columns, line, group, 1, numbers);
         memcpy(out + (i - first), numbers + inside, part * sizeof *out);
         i += part;
     }

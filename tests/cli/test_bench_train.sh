@@ -27,7 +27,9 @@ done
 
 for n in 32 96; do expect "after $n tokens" "$(figure "decode, time per token after $n" value)" '>' 0; done
 expect "longest / shortest" "$(figure "decode, time per token, longest / shortest" value)" '>' 0
-expect "bandwidth" "$(figure "decode, bandwidth / triad" value)" '>' 0
+for how in float32 bfloat16 int8 int4; do
+    expect "bandwidth, $how" "$(figure "decode, bandwidth / triad, $how weights" value)" '>' 0
+done
 for how in bfloat16 int8 int4; do expect "$how" "$(figure "decode, $how / float32 weights" value)" '>' 0; done
 ls "${TMPDIR:-/tmp}"/bochner-bench-* 2>/dev/null && complain "the corpus of noise is still there"
 

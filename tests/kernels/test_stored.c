@@ -2,6 +2,7 @@
  * products with both. */
 #include "testing.h"
 #include "isas.h"
+#include "kernels/tables.h"
 
 enum { LONGEST = 150, PADDED = 192, LINES = 11, ROWS = 9 };
 
@@ -182,7 +183,7 @@ static void dots_of_few_rows(void **state)
     }
 }
 
-enum { WIDE = 17 * BO_S4_GROUP }; /* numbers of the longest line of codes */
+enum { WIDE = 37 * BO_S4_GROUP }; /* numbers of the longest line of codes */
 
 /* Lines of random codes with scales; w receives their numbers. */
 static size_t make_codes(size_t n, float *w, uint8_t *kept)
@@ -199,7 +200,9 @@ static size_t make_codes(size_t n, float *w, uint8_t *kept)
         }
         for (size_t i = 0; i < n; i++) {
             size_t g = i / BO_S4_GROUP, inside = i % BO_S4_GROUP;
-            uint8_t pair = line[g * BO_S4_BYTES + inside % BO_S4_BYTES];
+            size_t block = g / 16 * 16, wide = bo_s4_groups(n) - block < 16 ? bo_s4_groups(n) - block : 16;
+            size_t word = inside % 16 / 4; /* words of a block are interleaved */
+            uint8_t pair = line[block * BO_S4_BYTES + 4 * (word * wide + g - block) + inside % 4];
             float scale = (g % 2 ? -0.0625f : 0.0625f) * (float)(g + j + 1);
             w[j * WIDE + i] = scale * values[inside < BO_S4_BYTES ? pair & 15 : pair >> 4];
         }
@@ -218,9 +221,10 @@ static void codes_are_widened(void **state)
     FOR_EACH_TABLE(table)
     {
         for (size_t groups = 0; groups <= GROUPS; groups++) {
+            const size_t first = groups % 3 && groups < GROUPS ? 1 : 0;
             y[groups * BO_S4_GROUP] = -77;
-            table->widen_s4(groups, kept, bo_s4_scales(kept, (size_t)GROUPS * BO_S4_GROUP), y);
-            for (size_t i = 0; i < groups * BO_S4_GROUP; i++) assert_true(y[i] == w[i]);
+            table->widen_s4((size_t)GROUPS * BO_S4_GROUP, kept, first, groups, y);
+            for (size_t i = 0; i < groups * BO_S4_GROUP; i++) assert_true(y[i] == w[first * BO_S4_GROUP + i]);
             assert_true(y[groups * BO_S4_GROUP] == -77);
         }
     }
@@ -233,22 +237,19 @@ static void check_code_dots(const bo_kernels *table, size_t n)
     static float w[LINES * WIDE], out[ROWS * LDO], scales[ROWS * LENGTH / BO_S4_GROUP];
     static _Alignas(uint16_t) uint8_t kept[LINES * WIDE];
     static int8_t bytes[ROWS * LENGTH];
-    static int32_t quads[ROWS * LENGTH / 8];
+    static int32_t starts[ROWS * LENGTH / BO_S4_GROUP];
     const size_t length = (n + BO_S4_BLOCK - 1) / BO_S4_BLOCK * BO_S4_BLOCK, rows = n % (ROWS + 1),
                  lines = n % (LINES + 1);
     const size_t ldw = make_codes(n, w, kept);
     memset(bytes, 0, sizeof bytes);
+    memset(starts, 0, sizeof starts);
     for (size_t i = 0; i < rows * length; i++) {
         if (i % length < n) bytes[bo_s4_place(i)] = (int8_t)(i % 5 ? (int)(i * i % 255) - 127 : -127);
+        starts[i / BO_S4_GROUP] -= 128 * bytes[bo_s4_place(i)];
         scales[i / BO_S4_GROUP] = 0.01f * (float)(i / BO_S4_GROUP + 1);
     }
-    for (size_t i = 0; i < rows * length / 8; i++) {
-        const int8_t *low = bytes + i / 16 * BO_S4_BLOCK + i % 16 * 4;
-        quads[i] = 0;
-        for (size_t b = 0; b < 4; b++) quads[i] -= 128 * (low[b] + low[64 + b]);
-    }
     for (size_t i = 0; i < ROWS * LDO; i++) out[i] = -77;
-    bo_byte_rows x = {.bytes = bytes, .quads = quads, .scales = scales, .length = length};
+    bo_byte_rows x = {.bytes = bytes, .starts = starts, .scales = scales, .length = length};
     table->dots_s4(lines, rows, n, kept, ldw, &x, out, LDO);
     for (size_t r = 0; r < ROWS; r++)
         for (size_t j = 0; j < LDO; j++) {
@@ -265,14 +266,24 @@ static void check_code_dots(const bo_kernels *table, size_t n)
         }
 }
 
+/* Lines of less than a block of 16 groups, of one and two blocks, and of two blocks and a part. */
+static void check_codes_of(const bo_kernels *table)
+{
+    const size_t block = BO_S4_BLOCK;
+    for (size_t n = 0; n <= LONGEST; n++) check_code_dots(table, n);
+    check_code_dots(table, block);
+    check_code_dots(table, block + 3);
+    check_code_dots(table, 2 * block);
+    check_code_dots(table, WIDE - 1);
+}
+
 static void dots_of_codes(void **state)
 {
     (void)state;
-    FOR_EACH_TABLE(table)
-    {
-        for (size_t n = 0; n <= LONGEST; n++) check_code_dots(table, n);
-        check_code_dots(table, WIDE - 1); /* more than 16 groups: a vector of scales */
-    }
+    FOR_EACH_TABLE(table) check_codes_of(table);
+#if defined(__x86_64__)
+    if (bo_kernels_find("avx512")) check_codes_of(&bo_kernels_avx512); /* the table without byte products */
+#endif
 }
 
 int main(void)

@@ -43,6 +43,36 @@ static void test_regression(void **state)
     bo_context_destroy(context);
 }
 
+/* Predictions of single rows, few rows and many. With one output the bits are the same. With several outputs the order of
+ * a sum of n + 1 terms differs, n = features: each order has an error of at most (n + 1) 2^-53 (|b| + Σ|β_j (φ_j - c_j)|),
+ * up to the second order. With |φ_j|, |c_j| <= √(2 / n), the sum is at most 2 √(2 / n) Σ|β_j| <= 2 √2 |β|. */
+static void test_single_rows(void **state)
+{
+    (void)state;
+    enum { FEATURES = 78, MANY = 70 };
+    bo_context *context = test_context(2);
+    for (size_t outputs = 1; outputs <= 11; outputs += 5) {
+        bo_samples train = oracle_regression(300, DIM, outputs, 0.3, 1);
+        bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 1);
+        bo_machine *machine = oracle_fit(context, &desc, &train);
+        const size_t features = machine->report.features;
+        double many[MANY * 11], few[4 * 11], squares = 0, intercept = 0;
+        for (size_t k = 0; k < features * outputs; k++) squares += machine->beta[k] * machine->beta[k];
+        for (size_t k = 0; k < outputs; k++) intercept = fmax(intercept, fabs(machine->intercept[k]));
+        const double size = intercept + 2 * sqrt(2 * squares);
+        const double error = outputs == 1 ? 0 : 2 * (double)(features + 1) * 0x1.01p-53 * size;
+        assert_ok(context, bo_machine_predict(context, machine, MANY, train.x, DIM, many, NULL));
+        for (size_t rows = 1; rows <= 4; rows += 3)
+            for (size_t i = 0; i + rows <= MANY; i += rows) {
+                assert_ok(context, bo_machine_predict(context, machine, rows, train.x + i * DIM, DIM, few, NULL));
+                for (size_t k = 0; k < rows * outputs; k++) assert_close(few[k], many[i * outputs + k], error);
+            }
+        bo_machine_destroy(machine);
+        oracle_drop(&train);
+    }
+    bo_context_destroy(context);
+}
+
 static void test_classes(void **state)
 {
     (void)state;
@@ -146,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regression),
+        cmocka_unit_test(test_single_rows),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_hold_out),
     };

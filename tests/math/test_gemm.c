@@ -173,6 +173,7 @@ static void products_share_a_factor(void **state)
         check_shared(context, true, 130, 451, 3, (size_t[]){300, 5, 64});
         check_shared(context, false, 8, 449, 4, (size_t[]){65, 3, 640, 33});
         check_shared(context, false, 1, 70, 2, (size_t[]){1, 700});
+        check_shared(context, false, 1, 512, 3, (size_t[]){500, 3, 901}); /* tasks of several sizes */
         check_shared(context, false, 3, 2311, 2, (size_t[]){29, 4});
         check_shared(context, false, 300, 17, 1, (size_t[]){6}); /* faster transposed */
     }

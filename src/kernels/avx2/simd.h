@@ -184,23 +184,38 @@ static inline __m128i codes_to_bytes(__m128i codes)
     return _mm_shuffle_epi8(_mm_setr_epi8(BO_S4_VALUES), _mm_and_si128(codes, _mm_set1_epi8(15)));
 }
 
-/* The values of 32 codes, 16 bytes (BO_S4_GROUP). */
-static inline void decode_group(const uint8_t *codes, int8_t *values)
+/* The values of a group (BO_S4_GROUP) whose four words have a distance of `stride` bytes. */
+static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
-    __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
+    int words[4];
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++) memcpy(&words[i], codes + i * stride, sizeof *words);
+    __m128i pairs = _mm_setr_epi32(words[0], words[1], words[2], words[3]);
     _mm_storeu_si128((__m128i *)values, codes_to_bytes(pairs));
     _mm_storeu_si128((__m128i *)(values + 16), codes_to_bytes(_mm_srli_epi16(pairs, 4)));
 }
 
-/* Multiplies the values of 32 codes by 16 bytes and 16 more and sums per lane, exactly. */
-static inline v v_dot_codes(const uint8_t *codes, const int8_t *first, const int8_t *last)
+/* Adds the products of the values of 32 codes and 32 bytes in [-127, 127], four per lane. Two products of bytes fit in
+ * 16 bits, because no value is -128. */
+static inline vi add_codes(vi sum, vi codes, const int8_t *x)
 {
-    __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
-    vi low = _mm256_cvtepi8_epi16(codes_to_bytes(pairs));
-    vi high = _mm256_cvtepi8_epi16(codes_to_bytes(_mm_srli_epi16(pairs, 4)));
-    vi sum = _mm256_madd_epi16(low, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)first)));
-    vi more = _mm256_madd_epi16(high, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)last)));
-    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, more));
+    const vi values = _mm256_broadcastsi128_si256(_mm_setr_epi8(BO_S4_VALUES));
+    vi w = _mm256_shuffle_epi8(values, _mm256_and_si256(codes, _mm256_set1_epi8(15)));
+    vi bytes = _mm256_loadu_si256((const vi *)(const void *)x);
+    vi pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes), _mm256_sign_epi8(w, bytes));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of the same groups. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
+{
+    vi sum = _mm256_setzero_si256();
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++)
+    {
+        vi pairs = _mm256_loadu_si256((const vi *)(const void *)(codes + 64 * i));
+        sum = add_codes(sum, pairs, x + 128 * i);
+        sum = add_codes(sum, _mm256_srli_epi16(pairs, 4), x + 128 * i + 64);
+    }
+    return _mm256_cvtepi32_ps(sum);
 }
 
 /* bfloat16 is the upper half of a float. */

@@ -165,27 +165,42 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     return _mm512_cvtepi32_ps(sum);
 }
 
-/* The values of 32 codes, 16 bytes (BO_S4_GROUP). */
-static inline __m256i codes_to_bytes(const uint8_t *codes)
+/* The values of a group (BO_S4_GROUP) whose four words have a distance of `stride` bytes. */
+static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
-    const __m256i values = _mm256_broadcastsi128_si256(_mm_setr_epi8(BO_S4_VALUES));
-    __m128i pairs = _mm_loadu_si128((const __m128i *)codes);
+    const __m256i table = _mm256_broadcastsi128_si256(_mm_setr_epi8(BO_S4_VALUES));
+    int words[4];
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++) memcpy(&words[i], codes + i * stride, sizeof *words);
+    __m128i pairs = _mm_setr_epi32(words[0], words[1], words[2], words[3]);
     __m256i halves = _mm256_inserti128_si256(_mm256_castsi128_si256(pairs), _mm_srli_epi16(pairs, 4), 1);
-    return _mm256_shuffle_epi8(values, _mm256_and_si256(halves, _mm256_set1_epi8(15)));
+    __m256i bytes = _mm256_shuffle_epi8(table, _mm256_and_si256(halves, _mm256_set1_epi8(15)));
+    _mm256_storeu_si256((__m256i *)values, bytes);
 }
 
-static inline void decode_group(const uint8_t *codes, int8_t *values)
+/* Adds the products of the values of 64 codes and 64 bytes, four per lane: those of even bytes and of odd bytes as
+ * shorts. */
+static inline vi add_codes(vi sum, vi codes, const int8_t *x)
 {
-    _mm256_storeu_si256((__m256i *)values, codes_to_bytes(codes));
+    const vi values = _mm512_broadcast_i32x4(_mm_setr_epi8(BO_S4_VALUES));
+    vi w = _mm512_shuffle_epi8(values, _mm512_and_si512(codes, _mm512_set1_epi8(15)));
+    vi bytes = _mm512_loadu_si512(x);
+    vi even = _mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8);
+    vi even_x = _mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8);
+    vi odd = _mm512_madd_epi16(_mm512_srai_epi16(w, 8), _mm512_srai_epi16(bytes, 8));
+    return _mm512_add_epi32(sum, _mm512_add_epi32(_mm512_madd_epi16(even, even_x), odd));
 }
 
-/* Multiplies the values of 32 codes by 16 bytes and 16 more and sums per lane, exactly. */
-static inline v v_dot_codes(const uint8_t *codes, const int8_t *first, const int8_t *last)
+/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of the same groups. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
 {
-    __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)first));
-    both = _mm256_inserti128_si256(both, _mm_loadu_si128((const __m128i *)last), 1);
-    vi factors = _mm512_cvtepi8_epi16(both);
-    return _mm512_cvtepi32_ps(_mm512_madd_epi16(_mm512_cvtepi8_epi16(codes_to_bytes(codes)), factors));
+    vi sum = _mm512_setzero_si512();
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++)
+    {
+        vi pairs = _mm512_loadu_si512(codes + 64 * i);
+        sum = add_codes(sum, pairs, x + 128 * i);
+        sum = add_codes(sum, _mm512_srli_epi16(pairs, 4), x + 128 * i + 64);
+    }
+    return _mm512_cvtepi32_ps(sum);
 }
 
 /* bfloat16 is the upper half of a float. */

@@ -193,27 +193,35 @@ static inline int8x16_t codes_to_bytes(uint8x16_t codes)
     return vqtbl1q_s8(vld1q_s8(values), codes);
 }
 
-/* The values of 32 codes, 16 bytes (BO_S4_GROUP). */
-static inline void decode_group(const uint8_t *codes, int8_t *values)
+/* The values of a group (BO_S4_GROUP) whose four words have a distance of `stride` bytes. */
+static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
-    uint8x16_t pairs = vld1q_u8(codes);
+    uint32_t words[4];
+    for (size_t i = 0; i < 4; i++) memcpy(&words[i], codes + i * stride, sizeof *words);
+    uint8x16_t pairs = vreinterpretq_u8_u32(vld1q_u32(words));
     vst1q_s8(values, codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))));
     vst1q_s8(values + 16, codes_to_bytes(vshrq_n_u8(pairs, 4)));
 }
 
-/* Adds the products of 16 bytes to the lanes, exactly. */
+/* Adds the products of 16 bytes in [-127, 127], four per lane. Two products of bytes fit in 16 bits, because no value is
+ * -128. */
 static inline int32x4_t add_bytes(int32x4_t sum, int8x16_t w, int8x16_t x)
 {
-    sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(w), vget_low_s8(x)));
-    return vpadalq_s16(sum, vmull_high_s8(w, x));
+    int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x)), high = vmull_high_s8(w, x);
+    return vpadalq_s16(sum, vpaddq_s16(low, high));
 }
 
-/* Multiplies the values of 32 codes by 16 bytes and 16 more and sums per lane, exactly. */
-static inline v v_dot_codes(const uint8_t *codes, const int8_t *first, const int8_t *last)
+/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of the same groups. */
+static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
 {
-    uint8x16_t pairs = vld1q_u8(codes);
-    int32x4_t sum = add_bytes(vdupq_n_s32(0), codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))), vld1q_s8(first));
-    return vcvtq_f32_s32(add_bytes(sum, codes_to_bytes(vshrq_n_u8(pairs, 4)), vld1q_s8(last)));
+    int32x4_t sum = vdupq_n_s32(0);
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 4; i++)
+    {
+        uint8x16_t pairs = vld1q_u8(codes + 64 * i);
+        sum = add_bytes(sum, codes_to_bytes(vandq_u8(pairs, vdupq_n_u8(15))), vld1q_s8(x + 128 * i));
+        sum = add_bytes(sum, codes_to_bytes(vshrq_n_u8(pairs, 4)), vld1q_s8(x + 128 * i + 64));
+    }
+    return vcvtq_f32_s32(sum);
 }
 
 /* bfloat16 is the upper half of a float. */

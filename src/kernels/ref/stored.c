@@ -73,17 +73,20 @@ void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t
 
 /* ---- 4-bit codes ------------------------------------------------------------------------------------------------- */
 
-static int8_t value_of(const uint8_t *codes, size_t i)
+/* The value of number i of a group whose words have a distance of `stride` bytes. */
+static int8_t value_of(const uint8_t *group, size_t stride, size_t i)
 {
     static const int8_t values[] = {BO_S4_VALUES};
-    return values[i < BO_S4_BYTES ? codes[i] & 15 : codes[i - BO_S4_BYTES] >> 4];
+    uint8_t pair = group[i % BO_S4_BYTES / 4 * stride + i % 4];
+    return values[i < BO_S4_BYTES ? pair & 15 : pair >> 4];
 }
 
-void bo_ref_widen_s4(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y)
+void bo_ref_widen_s4(size_t n, const uint8_t *line, size_t first, size_t count, float *y)
 {
-    for (size_t g = 0; g < groups; g++)
-        for (size_t i = 0; i < BO_S4_GROUP; i++)
-            y[g * BO_S4_GROUP + i] = bf16(scales[g]) * (float)value_of(codes + g * BO_S4_BYTES, i);
+    for (size_t g = first; g < first + count; g++)
+        for (size_t i = 0; i < BO_S4_GROUP; i++, y++)
+            *y = bf16(bo_s4_scales(line, n)[g]) *
+                 (float)value_of(line + bo_s4_first(g), bo_s4_stride(bo_s4_groups(n), g), i);
 }
 
 void bo_ref_dots_s4(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x,
@@ -98,7 +101,8 @@ void bo_ref_dots_s4(size_t lines, size_t rows, size_t n, const uint8_t *w, size_
             for (size_t g = 0; g < bo_s4_groups(n); g++) {
                 int32_t sum = 0;
                 for (size_t i = 0; i < BO_S4_GROUP; i++)
-                    sum += value_of(line + g * BO_S4_BYTES, i) * bytes[bo_s4_place(g * BO_S4_GROUP + i)];
+                    sum += value_of(line + bo_s4_first(g), bo_s4_stride(bo_s4_groups(n), g), i) *
+                           bytes[bo_s4_place(g * BO_S4_GROUP + i)];
                 total += bf16(bo_s4_scales(line, n)[g]) * factors[g] * (float)sum;
             }
             out[r * ldo + j] = total;

@@ -2,7 +2,13 @@
  * C in vectors: 6 rows of 2 vectors use 12 of 16 registers, 6 rows of 4 vectors use 24 of 32. The other registers hold
  * a line of B and an element of A. */
 
-enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C per panel */ };
+enum {
+    TILE_ROWS = 6,
+    PANEL = TILE_VECTORS * LANES, /* columns of C per panel */
+    /* vectors of a tile of one row; half as many in a tile of two rows. Eight sums hide the latency of an addition on a
+     * CPU that starts two per cycle. */
+    LONG_VECTORS = 8,
+};
 
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
@@ -65,10 +71,10 @@ static inline __attribute__((always_inline)) float detoured(float x)
 /* Adds the products of one run to the sums. */
 static inline __attribute__((always_inline)) void add_run(size_t rows, size_t vectors, size_t rest,
                                                           const product *shape, const renewal *renewed, const float *a,
-                                                          const float *b, v sum[TILE_ROWS][TILE_VECTORS])
+                                                          const float *b, v sum[TILE_ROWS][LONG_VECTORS])
 {
     const size_t row = shape->row, column = shape->column, ldb = shape->ldb;
-    v line[TILE_VECTORS];
+    v line[LONG_VECTORS];
     for (size_t p = 0; p < shape->k; p++, a += column, b += ldb) {
         EACH_VECTOR line[j] = load_vector(b, j, vectors, rest);
         if (renewed) {
@@ -92,7 +98,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
                                                        float *c)
 {
     const size_t ldc = shape->ldc;
-    v sum[TILE_ROWS][TILE_VECTORS];
+    v sum[TILE_ROWS][LONG_VECTORS];
     EACH_ROW EACH_VECTOR sum[i][j] = shape->add ? load_vector(c + i * ldc, j, vectors, rest) : v_set(0.0f);
     if (shape->keep != 1.0f) EACH_ROW EACH_VECTOR sum[i][j] = v_mul(v_set(shape->keep), sum[i][j]);
     if (one) {
@@ -194,10 +200,23 @@ static __attribute__((noinline)) void panel_narrow_runs(size_t m, size_t vectors
     panel_part(m, vectors, rest, shape, false, a, b, c);
 }
 
+static __attribute__((noinline)) void panel_long(size_t m, const product *shape, const float *a, const float *b,
+                                                 float *c)
+{
+    if (m == 1)
+        tile(1, LONG_VECTORS, LANES, shape, NULL, true, a, b, c);
+    else
+        tile(2, LONG_VECTORS / 2, LANES, shape, NULL, true, a, b, c);
+}
+
 static void multiply_by(size_t m, size_t n, const product *shape, const float *a, const float *b, float *c)
 {
     const bool one = shape->runs.count == 1;
     size_t j = 0;
+    if (one && (m == 1 || (m == 2 && LONG_VECTORS / 2 > TILE_VECTORS))) {
+        const size_t columns = LONG_VECTORS / m * LANES;
+        for (; j + columns <= n; j += columns) panel_long(m, shape, a, b + j, c + j);
+    }
     for (; j + PANEL <= n; j += PANEL) (one ? panel_full : panel_full_runs)(m, shape, a, b + j, c + j);
     if (j < n) {
         size_t vectors = (n - j + LANES - 1) / LANES;

@@ -12,17 +12,21 @@ static inline __attribute__((always_inline)) void rotate_tile(size_t vectors, si
     wide a[TILE];
     _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++) a[i] = *(const wide *)(row + WIDE * i);
     for (size_t t = 0; t < count; t++, y += ldy) {
+        const double cosine = c[t], sine = s[t]; /* copies: stores to y might change c and s */
         _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++)
         {
-            wide b = *(const wide *)(y + WIDE * i), next = c[t] * a[i] + s[t] * b;
-            *(wide *)(y + WIDE * i) = c[t] * b - s[t] * a[i];
+            wide b = *(const wide *)(y + WIDE * i), next = cosine * a[i] + sine * b;
+            *(wide *)(y + WIDE * i) = cosine * b - sine * a[i];
             a[i] = next;
         }
-        for (size_t g = 0; g < asked; g++, z++, w += ldw) _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++)
+        for (size_t g = 0; g < asked; g++, z++, w += ldw) {
+            const double share = *z;
+            _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++)
             {
                 wide *at = (wide *)(w + WIDE * i);
-                *at = *at - *z * a[i];
+                *at = *at - share * a[i];
             }
+        }
     }
     _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++) * (wide *)(row + WIDE * i) = a[i];
 }
@@ -33,5 +37,18 @@ void ISA(rotate)(size_t n, size_t count, const double *c, const double *s, doubl
     size_t j = 0;
     for (; j + TILE * WIDE <= n; j += TILE * WIDE)
         rotate_tile(TILE, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
-    for (; j < n; j += WIDE) rotate_tile(1, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+    /* the rest at once: the rotations of a single vector depend on each other */
+    switch ((n - j) / WIDE) {
+    case 1:
+        rotate_tile(1, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        break;
+    case 2:
+        rotate_tile(2, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        break;
+    case 3:
+        rotate_tile(3, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+        break;
+    default:
+        break;
+    }
 }

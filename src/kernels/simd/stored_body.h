@@ -111,7 +111,7 @@ void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t l
 
 /* ---- 4-bit codes ------------------------------------------------------------------------------------------------- */
 
-_Static_assert(BO_S4_GROUP == 32, "v_dot_codes expects groups of this size");
+_Static_assert(BO_S4_GROUP == 32 && BO_S4_WIDE == 16, "decode_group and v_dot_codes expect these sizes");
 
 static inline float bf16_scale(uint16_t half)
 {
@@ -121,32 +121,58 @@ static inline float bf16_scale(uint16_t half)
     return value;
 }
 
-void ISA(widen_s4)(size_t groups, const uint8_t *codes, const uint16_t *scales, float *y)
+void ISA(widen_s4)(size_t n, const uint8_t *line, size_t first, size_t count, float *y)
 {
-    for (size_t g = 0; g < groups; g++) {
+    const size_t groups = bo_s4_groups(n);
+    const uint16_t *scales = bo_s4_scales(line, n);
+    for (size_t g = first; g < first + count; g++, y += BO_S4_GROUP) {
         int8_t values[BO_S4_GROUP];
         v factor = v_set(bf16_scale(scales[g]));
-        decode_group(codes + g * BO_S4_BYTES, values);
-        for (size_t i = 0; i < BO_S4_GROUP; i += LANES)
-            v_store(y + g * BO_S4_GROUP + i, v_mul(factor, v_load_s8(values + i)));
+        decode_group(line + bo_s4_first(g), bo_s4_stride(groups, g), values);
+        for (size_t i = 0; i < BO_S4_GROUP; i += LANES) v_store(y + i, v_mul(factor, v_load_s8(values + i)));
     }
+}
+
+/* Adds the products of a whole block to LANES partial sums. */
+static inline v add_code_block(v total, const uint8_t *codes, const uint16_t *scales, const int8_t *bytes,
+                               const float *factors)
+{
+    bo_fetch_ahead(codes, BO_S4_WIDE * BO_S4_BYTES);
+    for (size_t g = 0; g < BO_S4_WIDE; g += LANES) {
+        v both = v_mul(v_load_bf16(scales + g), v_load(factors + g));
+        total = v_fma(both, v_dot_codes(codes + 4 * g, bytes + 4 * g), total);
+    }
+    return total;
+}
+
+/* The same for `count` groups at the end of a line; the bytes of x are zero there. */
+static v add_code_rest(v total, size_t count, const uint8_t *codes, const uint16_t *scales, const int8_t *bytes,
+                       const float *factors)
+{
+    enum { WORD = 4, WORDS = BO_S4_BYTES / WORD };
+    uint8_t block[BO_S4_WIDE * BO_S4_BYTES] = {0};
+    uint16_t block_scales[BO_S4_WIDE] = {0};
+    for (size_t w = 0; w < WORDS; w++) memcpy(block + w * BO_S4_WIDE * WORD, codes + w * count * WORD, count * WORD);
+    memcpy(block_scales, scales, count * sizeof *scales);
+    return add_code_block(total, block, block_scales, bytes, factors);
 }
 
 void ISA(dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x, float *out,
                   size_t ldo)
 {
-    const size_t groups = bo_s4_groups(n);
+    const size_t groups = bo_s4_groups(n), rest = groups % BO_S4_WIDE;
     for (size_t j = 0; j < lines; j++, w += ldw) {
         const uint16_t *scales = bo_s4_scales(w, n);
         for (size_t r = 0; r < rows; r++) {
             const int8_t *bytes = x->bytes + r * x->length;
             const float *factors = x->scales + r * (x->length / BO_S4_GROUP);
             v total = v_set(0.0f);
-            for (size_t g = 0; g < groups; g++) {
-                const int8_t *numbers = bytes + bo_s4_place(g * BO_S4_GROUP); /* 16 there, the others 64 bytes later */
-                v sums = v_dot_codes(w + g * BO_S4_BYTES, numbers, numbers + 64);
-                total = v_fma(v_set(bf16_scale(scales[g]) * factors[g]), sums, total);
-            }
+            size_t g = 0;
+            for (; g + BO_S4_WIDE <= groups; g += BO_S4_WIDE)
+                total = add_code_block(total, w + g * BO_S4_BYTES, scales + g, bytes + g * BO_S4_GROUP, factors + g);
+            if (rest)
+                total =
+                    add_code_rest(total, rest, w + g * BO_S4_BYTES, scales + g, bytes + g * BO_S4_GROUP, factors + g);
             out[r * ldo + j] = v_sum(total);
         }
     }
