@@ -176,6 +176,15 @@ double bench_json_number(const char *json, const char *key)
     return at ? strtod(at + strlen(wanted), NULL) : NAN;
 }
 
+void bench_json_text(const char *json, const char *key, char *out, size_t room)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\"%s\": \"", key);
+    const char *at = json ? strstr(json, wanted) : NULL;
+    out[0] = 0;
+    if (at) snprintf(out, room, "%.*s", (int)strcspn(at + strlen(wanted), "\""), at + strlen(wanted));
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 bool bench_listed(const char *list, const char *word)

@@ -108,5 +108,7 @@ extern const bench_library bench_sklearn, bench_torch;
 char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments);
 /* The number under a key of a JSON text; NAN if there is none. */
 double bench_json_number(const char *json, const char *key);
+/* Writes the text under a key of a JSON text, "" if there is none. */
+void bench_json_text(const char *json, const char *key, char *out, size_t room);
 
 #endif
