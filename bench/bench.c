@@ -418,6 +418,7 @@ static const struct {
     {"recall", bench_recall, "Recall: number of pairs that a state holds"},
     {"tasks", bench_tasks, "Classification and translation: training and decoding"},
     {"decode", bench_decode, "Pretrained models: decoding and reading, also llama2.c"},
+    {"scale", bench_scale, "Speed by number of threads"},
 };
 
 static void bench_overview(void)
@@ -444,7 +445,8 @@ int cli_bench(int argc, char **argv)
     }
     if (strcmp(subject, "--help-all") != 0)
         return cli_wrong_use(
-            "bench", "expected a subject first: machines, attention, train, layers, recall, tasks or decode; found %s",
+            "bench",
+            "expected a subject first: machines, attention, train, layers, recall, tasks, decode or scale; found %s",
             subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');

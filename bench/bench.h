@@ -74,8 +74,9 @@ int bench_layers(int argc, char **argv);
 int bench_recall(int argc, char **argv);
 int bench_tasks(int argc, char **argv);
 int bench_decode(int argc, char **argv);
+int bench_scale(int argc, char **argv);
 extern const cli_usage bench_machines_usage, bench_attention_usage, bench_train_usage, bench_layers_usage,
-    bench_recall_usage, bench_tasks_usage, bench_decode_usage;
+    bench_recall_usage, bench_tasks_usage, bench_decode_usage, bench_scale_usage;
 
 bool bench_gemm(bench_run *bench); /* adds the yardstick as a figure */
 /* Measures the rate of the yardstick now, in GFLOP/s. A figure is compared with the mean of the rates before and after

@@ -17,17 +17,6 @@ typedef struct trained {
     bo_training_cost plan;
 } trained;
 
-/* The model of the peer's script: a classic GPT. */
-static bo_model_desc classic(const train_bench *bench, const char *attention)
-{
-    bo_model_desc desc = train_model(bench, attention);
-    desc.mlp = BO_MLP_GELU;
-    desc.norm = BO_NORM_LAYER;
-    desc.positions = BO_POSITIONS_LEARNED;
-    if (desc.attention.kind == BO_ATTENTION_SOFTMAX) desc.query_norm = BO_CHOICE_NO;
-    return desc;
-}
-
 static bool time_steps(train_bench *bench, bo_trainer *trainer, double *median)
 {
     double samples[MOST_REPEATS], loss, begin = cli_now();
@@ -49,11 +38,8 @@ static bool train(train_bench *bench, trained *what, bool steps)
     bo_model *model = NULL;
     bo_trainer *trainer = NULL;
     if (!train_ok(bench, bo_model_create(bench->context, &what->model, bench->tokenizer, &model))) return false;
-    bo_trainer_desc desc = {.model = model, .train = bench->corpus, .steps = 1000, .batch = what->batch};
-    desc.micro_batch = what->batch;
+    bo_trainer_desc desc = train_trainer(bench, model, what->batch);
     desc.checkpointing = what->checkpointing;
-    /* as in the peer's script */
-    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1};
     bool ok = train_ok(bench, bo_trainer_estimate(bench->context, &desc, &what->plan));
     if (steps) {
         ok = ok && train_ok(bench, bo_trainer_create(bench->context, &desc, &trainer));
@@ -107,7 +93,7 @@ static bool compare(train_bench *bench, trained *what)
 bool train_step_part(train_bench *bench)
 {
     const train_options *o = bench->options;
-    trained what = {.model = classic(bench, "softmax"), .batch = o->batch};
+    trained what = {.model = train_classic(bench, "softmax"), .batch = o->batch};
     double before = bench_yardstick(bench->run);
     if (!train(bench, &what, true)) return false;
     double yardstick = (before + bench_yardstick(bench->run)) / 2, rate = 1e-9 * step_operations(o) / what.seconds;
@@ -124,7 +110,7 @@ bool train_step_part(train_bench *bench)
 
 static trained longer(const train_bench *bench, const char *attention, size_t tokens, bool checkpointing)
 {
-    trained what = {.model = classic(bench, attention), .batch = 1, .checkpointing = checkpointing};
+    trained what = {.model = train_classic(bench, attention), .batch = 1, .checkpointing = checkpointing};
     what.model.context = tokens;
     return what;
 }
