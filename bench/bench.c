@@ -273,12 +273,12 @@ double bench_yardstick(bench_run *bench)
     return bo_yardstick_gemm(bench->session->context, bench->gemm, 3, &yard) == BO_OK ? yard.best_gflops : NAN;
 }
 
-void bench_rate_name(char *name, size_t room, const char *what, bo_precision asked)
+void bench_rate_name(char *name, size_t room, const char *what, bo_gram_precision asked)
 {
-    if (asked == BO_PRECISION_AUTO)
+    if (asked == BO_GRAM_PRECISION_AUTO)
         snprintf(name, room, "%s, fit rate / GEMM rate", what);
     else
-        snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_precision_name(asked));
+        snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_gram_precision_name(asked));
 }
 
 bool bench_gemm(bench_run *bench)

@@ -84,7 +84,7 @@ bool bench_gemm(bench_run *bench); /* adds the yardstick as a figure */
 double bench_yardstick(bench_run *bench);
 
 /* Title of the rate of a fit: AUTO is the default of the library; any other precision was requested. */
-void bench_rate_name(char *name, size_t room, const char *what, bo_precision asked);
+void bench_rate_name(char *name, size_t room, const char *what, bo_gram_precision asked);
 /* Added to each of these rates, with the name of the precision that was used, because the yardstick is float32. */
 #define BENCH_COUNTED "counts the operations of a float32 fit; its Gram products ran in %s"
 

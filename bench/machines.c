@@ -76,13 +76,13 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
 /* The fastest of the repeats. */
 typedef struct timed {
     double seconds, accuracy;
-    bo_precision precision;
+    bo_gram_precision precision;
     bo_draw draw;
 } timed;
 
 /* γ and λ are given. scikit-learn divides pixels by 255 and uses γ = 0.02, the same kernel as γ / 255² on the original
  * pixels. */
-static bool time_images(bench_run *bench, const images *set, bo_precision precision, timed *out)
+static bool time_images(bench_run *bench, const images *set, bo_gram_precision precision, timed *out)
 {
     size_t features = bench->options->features;
     bo_machine_desc desc = {
@@ -110,7 +110,7 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
     bench_add(bench, name, rate / yardstick, "", 0.6, false,
               "%zu x %zu, R = %zu, draw %s: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED,
               set->train->rows, set->train->dim, features, bo_draw_name(out->draw), out->seconds, rate, yardstick,
-              100 * out->accuracy, bo_precision_name(out->precision));
+              100 * out->accuracy, bo_gram_precision_name(out->precision));
     return true;
 }
 
@@ -125,7 +125,7 @@ static void compare_with_peer(bench_run *bench, const timed *chosen, const timed
     double peer_seconds = bench_json_number(json, "fit_seconds"), peer_accuracy = bench_json_number(json, "accuracy");
     bench_add(bench, "MNIST, times faster than scikit-learn", peer_seconds / chosen->seconds, "x", 4, false,
               "scikit-learn (float32) %.1f s, bochner (%s products) %.2f s", peer_seconds,
-              bo_precision_name(chosen->precision), chosen->seconds);
+              bo_gram_precision_name(chosen->precision), chosen->seconds);
     if (plain != chosen)
         bench_add(bench, "MNIST, float32, times faster than scikit-learn", peer_seconds / plain->seconds, "x", 4, false,
                   "scikit-learn (float32) %.1f s, bochner (float32 products) %.2f s", peer_seconds, plain->seconds);
@@ -142,9 +142,9 @@ bool bench_mnist(bench_run *bench)
     if (!bench->options->mnist) return true;
     images set;
     timed chosen, plain;
-    bool ok = load_images(bench, bench->options->mnist, &set) && time_images(bench, &set, BO_PRECISION_AUTO, &chosen);
-    bool same = ok && chosen.precision == BO_PRECISION_FLOAT32;
-    if (ok && !same) ok = time_images(bench, &set, BO_PRECISION_FLOAT32, &plain);
+    bool ok = load_images(bench, bench->options->mnist, &set) && time_images(bench, &set, BO_GRAM_PRECISION_AUTO, &chosen);
+    bool same = ok && chosen.precision == BO_GRAM_PRECISION_FLOAT32;
+    if (ok && !same) ok = time_images(bench, &set, BO_GRAM_PRECISION_FLOAT32, &plain);
     close_images(&set);
     if (ok) compare_with_peer(bench, &chosen, same ? &chosen : &plain);
     return ok;

@@ -119,7 +119,7 @@ static bo_status run_ridge(void *what)
                                   .solver = BO_SOLVER_PRIMAL,
                                   .features = {.features = o->ridge_features, .gamma = 0.5 / (double)o->columns},
                                   .lambda = 1,
-                                  .precision = BO_PRECISION_FLOAT32,
+                                  .precision = BO_GRAM_PRECISION_FLOAT32,
                                   .seed = o->run.session->common.seed};
     const bo_samples samples = {.rows = o->rows, .dim = o->columns, .targets = 1, .x = c->x, .y = c->y};
     bo_machine *machine = NULL;

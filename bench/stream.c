@@ -65,7 +65,7 @@ static bool run_child(char *const *arguments, double *seconds, double *resident)
 }
 
 /* The precision of the Gram products, read from the model file. */
-static bool model_precision(bench_run *bench, const char *model, bo_precision *out)
+static bool model_precision(bench_run *bench, const char *model, bo_gram_precision *out)
 {
     bo_machine *machine = NULL;
     bo_status status = bo_machine_load(bench->session->context, model, &machine, NULL);
@@ -76,14 +76,14 @@ static bool model_precision(bench_run *bench, const char *model, bo_precision *o
 }
 
 /* Fits the file once with the requested precision; *used is the precision that the model reports. */
-static bool time_stream(bench_run *bench, const char *data, const char *model, bo_precision asked, bo_precision *used)
+static bool time_stream(bench_run *bench, const char *data, const char *model, bo_gram_precision asked, bo_gram_precision *used)
 {
     char features[32], threads[32], name[96];
     snprintf(features, sizeof features, "%zu", bench->options->stream_features);
     snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->session->context));
     const char *const words[] = {"bochner",    "fit",     data,      "--stream",    "--task",
                                  "regression", "--gamma", "0.25",    "--features",  features,
-                                 "--threads",  threads,   "--quiet", "--precision", bo_precision_name(asked),
+                                 "--threads",  threads,   "--quiet", "--gram-precision", bo_gram_precision_name(asked),
                                  "--out",      model,     NULL};
     double seconds = NAN, resident = NAN, yardstick = bench_yardstick(bench);
     bool ok = run_child((char *const *)(uintptr_t)words, &seconds, &resident);
@@ -95,13 +95,13 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
     if (!model_precision(bench, model, used)) return false;
     double rows = (double)bench->options->rows, r = (double)bench->options->stream_features;
     double rate = 1e-9 * (rows * DIM * r + rows * r * (r + 1)) / seconds;
-    if (asked == BO_PRECISION_AUTO)
+    if (asked == BO_GRAM_PRECISION_AUTO)
         bench_add(bench, "stream, resident memory", resident / 1e6, "MB", 300, true, "%s rows x %d, R = %s",
                   cli_count(bench->options->rows).s, DIM, features);
     bench_rate_name(name, sizeof name, "stream", asked);
     bench_add(bench, name, rate / yardstick, "", 0.5, false,
               "%.1f s with reading a .npy, %.0f of %.0f GFLOP/s, %.0f thousand rows/s; " BENCH_COUNTED, seconds, rate,
-              yardstick, rows / seconds / 1e3, bo_precision_name(*used));
+              yardstick, rows / seconds / 1e3, bo_gram_precision_name(*used));
     return true;
 }
 
@@ -112,9 +112,9 @@ bool bench_stream(bench_run *bench)
     snprintf(data, sizeof data, "%s/bochner-stream-%ld.npy", bench->options->scratch, (long)getpid());
     snprintf(model, sizeof model, "%s/bochner-stream-%ld.model", bench->options->scratch, (long)getpid());
     cli_say(bench->session, "writing %s rows x %d columns to %s", cli_count(bench->options->rows).s, DIM + 1, data);
-    bo_precision used = BO_PRECISION_AUTO, plain;
-    bool ok = write_rows(bench, data) && time_stream(bench, data, model, BO_PRECISION_AUTO, &used);
-    if (ok && used != BO_PRECISION_FLOAT32) ok = time_stream(bench, data, model, BO_PRECISION_FLOAT32, &plain);
+    bo_gram_precision used = BO_GRAM_PRECISION_AUTO, plain;
+    bool ok = write_rows(bench, data) && time_stream(bench, data, model, BO_GRAM_PRECISION_AUTO, &used);
+    if (ok && used != BO_GRAM_PRECISION_FLOAT32) ok = time_stream(bench, data, model, BO_GRAM_PRECISION_FLOAT32, &plain);
     unlink(data);
     unlink(model);
     return ok;

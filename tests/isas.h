@@ -15,6 +15,15 @@ static const char *const test_isas[] = {
 };
 enum { TEST_ISAS = sizeof test_isas / sizeof *test_isas };
 
+/* Instruction sets that differ from avx512 only in products of bfloat16 numbers (kernels/bf16.h), which have separate
+ * tests. */
+static const char *const test_bf16_isas[] = {"ref", "avx2", "avx512", "avx512bf16", "amx", "neon"};
+enum { TEST_BF16_ISAS = sizeof test_bf16_isas / sizeof *test_bf16_isas };
+
+#define FOR_EACH_BF16_TABLE(table)                                                                                     \
+    for (size_t isa_ = 0; isa_ < TEST_BF16_ISAS; isa_++)                                                               \
+        for (const bo_kernels *table = bo_kernels_find(test_bf16_isas[isa_]); table; table = NULL)
+
 #define FOR_EACH_TABLE(table)                                                                                          \
     for (size_t isa_ = 0; isa_ < TEST_ISAS; isa_++)                                                                    \
         for (const bo_kernels *table = bo_kernels_find(test_isas[isa_]); table; table = NULL)

@@ -43,6 +43,7 @@ typedef struct cli_attention_options {
     bo_normalizer normalizer;
     size_t features, window, rank, iterations, chunk, most, calibrate_rows;
     double scale, gamma, alpha, degree, temperature, clamp, tolerance, target;
+    bo_precision precision;
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
 } cli_attention_options;
 

@@ -127,6 +127,7 @@ const cli_option cli_attention_layer_rows[] = {
 
 const cli_option cli_attention_result_rows[] = {
     SECTION("Output"),
+    PRECISION(cli_attention_options, .traits = CLI_ANY_KIND),
     TEXT("out", "O.npy", cli_attention_options, out,
          "write the output, float32: the shape of the queries with the width of the values", .traits = CLI_ANY_KIND),
     FLAG("compare", cli_attention_options, compare,

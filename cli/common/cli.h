@@ -81,6 +81,9 @@ typedef struct cli_session {
 
 /* Returns false after a message. Signals request long work to stop (signals.h). */
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
+/* The same with a precision of matrix products. */
+bool cli_session_open_in(cli_session *session, const char *command, const cli_common *common, bool parallel,
+                         bo_precision precision);
 void cli_session_close(cli_session *session);
 
 void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr; not with --quiet */

@@ -18,7 +18,7 @@ const cli_option cli_common_rows[] = {
     FLAG("json", cli_common, json, "print one JSON object on standard output"),
     FLAG("quiet", cli_common, quiet, "print only results, warnings and errors"),
     FLAG("verbose", cli_common, verbose, "print more, such as measured rates and timings"),
-    TEXT("isa", "NAME", cli_common, isa, "instruction set to use: avx512, avx2, neon or ref",
+    TEXT("isa", "NAME", cli_common, isa, "instruction set to use: amx, avx512bf16, avx512, avx2, neon or ref",
          .otherwise = "the best for this CPU"),
     END_OF_OPTIONS,
 };

@@ -91,6 +91,12 @@ typedef struct cli_option {
 #define LIST(option, word, owner, member, ...)                                                                         \
     CLI_ROW(CLI_LIST, option, word, CLI_AT(owner, member, cli_list * : 0), __VA_ARGS__)
 
+/* The precision of the context of a command, a member of its options: bo_precision precision. */
+#define PRECISION(owner, ...)                                                                                          \
+    CHOICE("precision", "P", owner, precision, bo_precision_name,                                                      \
+           "precision of matrix products; bfloat16 is faster on CPUs with AMX or AVX512-BF16", .initial = "float32",   \
+           __VA_ARGS__)
+
 #define CLI_ROW(kind, option, word, place, ...)                                                                        \
     {                                                                                                                  \
         .type = kind, .name = option, .argument = word, .at = place, .help = __VA_ARGS__                               \

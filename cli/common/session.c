@@ -29,6 +29,12 @@ static bool on_progress(void *user, const char *what, double done, double total)
 
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel)
 {
+    return cli_session_open_in(session, command, common, parallel, BO_PRECISION_FLOAT32);
+}
+
+bool cli_session_open_in(cli_session *session, const char *command, const cli_common *common, bool parallel,
+                         bo_precision precision)
+{
     *session = (cli_session){.command = command, .common = *common, .ranks = {.size = 1}};
     char why[3000];
     if (parallel && !cli_ranks_open(&session->ranks, why, sizeof why)) {
@@ -42,6 +48,7 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
     bo_context_desc desc = {
         .threads = (int)(common->threads ? common->threads : cli_ranks_threads(&session->ranks)),
         .isa = common->isa,
+        .precision = precision,
         .log = on_log,
         .progress = on_progress,
         .user = session,

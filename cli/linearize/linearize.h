@@ -26,6 +26,7 @@ typedef struct cli_linearize_options {
     bool no_transfer, no_finetune;
     const char *out;
     bool resume, merge, no_timing;
+    bo_precision precision;
 } cli_linearize_options;
 
 enum { CLI_LINEARIZE_LENGTHS = 3 };

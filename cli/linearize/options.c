@@ -96,6 +96,7 @@ static const cli_option training_rows[] = {
 
 static const cli_option result_rows[] = {
     SECTION("Results"),
+    PRECISION(cli_linearize_options, .traits = 0),
     TEXT("out", "DIR", cli_linearize_options, out, "folder of the result: the model and the runs that made it"),
     FLAG("resume", cli_linearize_options, resume, "continue in --out with the options it was started with"),
     FLAG("merge", cli_linearize_options, merge,

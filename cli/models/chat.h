@@ -42,6 +42,7 @@ typedef struct cli_chat_options {
     bool forget, render;
     cli_sampling_options sampling;
     bo_storage weights;
+    bo_precision precision;
 } cli_chat_options;
 
 /* Invariant: `read` are the tokens of the session, unless it is broken (a call failed) and must be reset. */

@@ -23,6 +23,7 @@ typedef struct generate_options {
     cli_sampling_options sampling;
     cli_translate_options translate;
     bo_storage weights;
+    bo_precision precision;
 } generate_options;
 
 typedef struct generate_job {
@@ -276,6 +277,7 @@ static void print_json(const generate_job *job)
     cli_json_add_count(&json, "prompt_tokens", job->prompt_count);
     cli_json_add_count(&json, "tokens", job->made);
     cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
+    cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
     cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
     cli_json_add_count(&json, "state_bytes", job->state_bytes);
     cli_json_add_text(&json, "finish_reason", job->reason);
@@ -403,7 +405,7 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     if (checked == CLI_DONE) checked = cli_outside_model("generate", "save-state", o->save, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
-    if (!cli_session_open(&session, "generate", common, false)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "generate", common, false, o->precision)) return CLI_FAILED;
     generate_job job = {.session = &session,
                         .options = o,
                         .reason = "length",
@@ -442,6 +444,7 @@ static const cli_option text_rows[] = {
 
 static const cli_option model_rows[] = {
     SECTION("Model"),
+    PRECISION(generate_options, .traits = 0),
     CHOICE("weights", "HOW", generate_options, weights, bo_storage_name,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),

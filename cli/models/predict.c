@@ -24,6 +24,7 @@ typedef struct predict_options {
     double interval;
     size_t context;
     bo_storage weights;
+    bo_precision precision;
     cli_network_data network;
 } predict_options;
 
@@ -389,7 +390,11 @@ static const char *table_option(const predict_options *o)
 /* The same for options of texts. */
 static const char *text_option(const predict_options *o)
 {
-    return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
+    return o->labeled                ? "labeled"
+           : CLI_GIVEN(o, context)   ? "context"
+           : CLI_GIVEN(o, weights)   ? "weights"
+           : CLI_GIVEN(o, precision) ? "precision"
+                                     : NULL;
 }
 
 /* Predicts with a network or a text model. */
@@ -436,7 +441,7 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     const int checked = cli_network_use_check("predict", &use, of_table ? of_table : options->plot ? "plot" : of_text);
     if (checked != CLI_DONE) return checked;
     cli_session session;
-    if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "predict", common, false, options->precision)) return CLI_FAILED;
     const bool model = bo_model_exists(session.context, use.folder);
     if (model || cli_is_network(use.folder) || of_text) {
         const int done =
@@ -491,6 +496,7 @@ static const cli_option rows[] = {
     FLAG("labeled", predict_options, labeled, "DATA also has labels, as in training; reports the accuracy"),
     COUNT("context", "N", predict_options, context, "maximum tokens per text; longer texts are truncated", .low = 1,
           .otherwise = "as in training"),
+    PRECISION(predict_options, .traits = 0),
     CHOICE("weights", "HOW", predict_options, weights, bo_storage_name, "storage of the weights in memory",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
     END_OF_OPTIONS,

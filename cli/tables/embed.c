@@ -276,7 +276,7 @@ static const char *fit_option(const cli_embed_options *o)
            : CLI_GIVEN(o, alpha)       ? "alpha"
            : CLI_GIVEN(o, degree)      ? "degree"
            : CLI_GIVEN(o, scaling)     ? "scaling"
-           : CLI_GIVEN(o, precision)   ? "precision"
+           : CLI_GIVEN(o, precision)   ? "gram-precision"
            : CLI_GIVEN(o, target)      ? "target"
            : CLI_GIVEN(o, drop)        ? "drop"
            : CLI_GIVEN(o, categorical) ? "categorical"
@@ -371,9 +371,9 @@ static const cli_option rows[] = {
     CHOICE("scaling", "HOW", cli_embed_options, scaling, bo_scaling_name,
            "scaling of the columns (auto: each has variance 1, or one common factor for pixels and libsvm)",
            .initial = "auto"),
-    CHOICE("precision", "P", cli_embed_options, precision, bo_precision_name,
+    CHOICE("gram-precision", "P", cli_embed_options, precision, bo_gram_precision_name,
            "precision of the products in the covariance (auto: float64 up to 512 features, then float32)",
-           .without = 1u << BO_PRECISION_INT8, .initial = "auto"),
+           .without = 1u << BO_GRAM_PRECISION_INT8, .initial = "auto"),
     BYTES("memory", "BYTES", cli_embed_options, memory, "maximum memory for the covariance, such as 4G",
           .otherwise = "three quarters of the memory that the process may use"),
     SECTION("Data"),

@@ -14,7 +14,7 @@ typedef struct cli_embed_options {
     bo_function function;
     bo_draw draw;
     bo_scaling scaling;
-    bo_precision precision;
+    bo_gram_precision precision;
     size_t components, features, degree, memory, sample;
     double gamma, alpha;
     bool stream, error;

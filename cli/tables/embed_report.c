@@ -49,7 +49,7 @@ void cli_embed_json(const cli_embed_result *result, const cli_embed_options *opt
     cli_json_add_count(json, "features", report->features);
     cli_json_add_number(json, "gamma", report->gamma);
     cli_json_add_text(json, "scaling", bo_scaling_name(report->scaling));
-    cli_json_add_text(json, "precision", bo_precision_name(report->precision));
+    cli_json_add_text(json, "precision", bo_gram_precision_name(report->precision));
     cli_json_add_number(json, "variance", report->variance);
     cli_json_array(json, "variances");
     for (size_t k = 0; k < report->components; k++)

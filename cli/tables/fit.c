@@ -551,7 +551,7 @@ static const cli_option rows[] = {
     REAL("budget", "SECONDS", cli_fit_options, budget,
          "time that the fit may take, approximately; the search is cut short, and large tables get fewer features",
          .high = 1e7, .otherwise = "no limit"),
-    CHOICE("precision", "P", cli_fit_options, precision, bo_precision_name,
+    CHOICE("gram-precision", "P", cli_fit_options, precision, bo_gram_precision_name,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
     CHOICE(

@@ -15,7 +15,7 @@ typedef struct cli_fit_options {
     bo_loss loss;
     bo_solver solver;
     bo_scaling scaling;
-    bo_precision precision;
+    bo_gram_precision precision;
     unsigned kernel; /* bo_kernel or CLI_KERNEL_AUTO */
     bo_metric_choice metric;
     bo_target_scale target_scale;

@@ -36,7 +36,7 @@ static void json_model(cli_json *json, const bo_fit_report *report)
     if (!report->classes) cli_json_add_text(json, "target_scale", bo_target_scale_name(report->target_scale));
     cli_json_add_text(json, "solver", bo_solver_name(report->solver));
     cli_json_add_text(json, "why_solver", report->why_solver);
-    cli_json_add_text(json, "precision", bo_precision_name(report->precision));
+    cli_json_add_text(json, "precision", bo_gram_precision_name(report->precision));
     if (report->iterations) cli_json_add_count(json, "iterations", (size_t)report->iterations);
     cli_json_add_number(json, "search_seconds", report->search_seconds);
     cli_json_add_number(json, "fit_seconds", report->fit_seconds);

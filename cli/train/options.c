@@ -212,6 +212,7 @@ const cli_option cli_train_learning_rows[] = {
         "checkpointing", cli_train_options, checkpointing,
         "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, more "
         "time"),
+    PRECISION(cli_train_options, .traits = 0),
     CHOICE("activations", "HOW", cli_train_options, activations, bo_storage_name,
            "storage of activations for the backward pass; bfloat16 needs half the memory",
            .without = ~0u << (BO_STORAGE_BFLOAT16 + 1), .initial = "float32"),

@@ -172,17 +172,29 @@ typedef struct bo_allocator {
     void *user;                                  /**< passed to both functions */
 } bo_allocator;
 
+/** The precision of the matrix products of layers, attention and cross-entropy. */
+typedef enum bo_precision {
+    BO_PRECISION_FLOAT32 = 0, /**< float32 */
+    /** The factors are rounded to bfloat16, and their products are summed in float32. Weights, activations, gradients,
+     * states and all other operations remain float32. Faster on CPUs with AMX or AVX512-BF16. */
+    BO_PRECISION_BFLOAT16 = 1
+} bo_precision;
+
 /** The settings of a context. */
 typedef struct bo_context_desc {
     /** Number of threads, including the calling one (default, also for negative numbers: the number of CPUs available
      * to this process). Fewer are used if the system cannot start as many. */
     int threads;
-    const char *isa;         /**< "avx512", "avx2", "neon" or "ref"; NULL: $BOCHNER_ISA, or else the best of this CPU */
+    /** "amx", "avx512bf16", "avx512", "avx2", "neon" or "ref"; NULL: $BOCHNER_ISA, or else the best of this CPU */
+    const char *isa;
     bo_log_fn log;           /**< receives log messages; NULL: no log */
     bo_progress_fn progress; /**< receives progress; NULL: none */
     void *user;              /**< passed to `log` and `progress` */
     bo_allocator allocator;  /**< the allocator (default: that of the C library, if `allocate` is NULL) */
     const char *trace;    /**< path of a trace file (see bo_context_trace()); NULL: $BOCHNER_TRACE, or else no trace */
+    /** The precision of products (default: FLOAT32). Graphs, models and attention that are created with this context
+     * compute in it. Kernel machines, decompositions and calibrations always compute in float32 or float64. */
+    bo_precision precision;
     uint64_t reserved[4]; /**< must be zero */
 } bo_context_desc;
 
@@ -230,9 +242,31 @@ BO_API int bo_context_threads(const bo_context *context);
 /** Returns the instruction set of the compute kernels that a context uses.
  *
  * @param context   the context
- * @return "avx512", "avx2", "neon" or "ref"; static memory
+ * @return "amx", "avx512bf16", "avx512", "avx2", "neon" or "ref"; static memory
  */
 BO_API const char *bo_context_isa(const bo_context *context);
+
+/** Returns the precision of products of a context.
+ *
+ * @param context   the context
+ * @return the precision
+ */
+BO_API bo_precision bo_context_precision(const bo_context *context);
+
+/** Returns the name of a precision in lower case, as in options and files.
+ *
+ * @param precision   the precision
+ * @return "float32" or "bfloat16"; NULL for other numbers; static memory
+ */
+BO_API const char *bo_precision_name(bo_precision precision);
+
+/** Finds a precision by its name. Case is ignored.
+ *
+ * @param name       the name
+ * @param[out] out   the precision; unchanged if the name is unknown
+ * @return true if the name is known
+ */
+BO_API bool bo_precision_parse(const char *name, bo_precision *out);
 
 /** An amount of memory, and what limits it. */
 typedef struct bo_memory_bound {

@@ -51,7 +51,7 @@ typedef struct bo_embedding_desc {
      * clamped. */
     bo_scaling scaling;
     /** Precision of the products in the covariance: FLOAT32 or FLOAT64 (default: FLOAT64 up to 512 features). */
-    bo_precision precision;
+    bo_gram_precision precision;
     size_t memory;        /**< maximum number of bytes (default: three quarters of bo_memory_limit()) */
     uint64_t seed;        /**< seed of the features */
     uint64_t reserved[4]; /**< must be zero */
@@ -128,7 +128,7 @@ typedef struct bo_embedding_report {
     bo_function function;   /**< the function */
     bo_draw draw;           /**< the draw */
     bo_scaling scaling;     /**< the scaling used */
-    bo_precision precision; /**< precision of the products in the covariance */
+    bo_gram_precision precision; /**< precision of the products in the covariance */
     double gamma;           /**< γ used */
     double variance;        /**< total variance of the features: the sum of all eigenvalues of their covariance */
     /** Mean squared distance of the features of the training rows to the subspace, as a fraction of `variance`. */

@@ -92,15 +92,15 @@ typedef enum bo_scaling {
 } bo_scaling;
 
 /** The precision of the products that are summed into the Gram matrix. The sums are always float64. */
-typedef enum bo_precision {
-    BO_PRECISION_AUTO = 0, /**< the lowest precision whose rounding errors are negligible relative to λ */
+typedef enum bo_gram_precision {
+    BO_GRAM_PRECISION_AUTO = 0, /**< the lowest precision whose rounding errors are negligible relative to λ */
     /** Features rounded to 8 bits (also in predictions), with exact integer products: several times as fast as float32.
      * For sin/cos and cos-with-bias features and rows of equal weight. The rounding acts like noise on the features, λ
      * = n σ²; AUTO chooses INT8 if that is below λ/40. */
-    BO_PRECISION_INT8 = 1,
-    BO_PRECISION_FLOAT32 = 2, /**< float32 */
-    BO_PRECISION_FLOAT64 = 3  /**< float64; needed if λ is below about 1e-6 of the largest eigenvalue */
-} bo_precision;
+    BO_GRAM_PRECISION_INT8 = 1,
+    BO_GRAM_PRECISION_FLOAT32 = 2, /**< float32 */
+    BO_GRAM_PRECISION_FLOAT64 = 3  /**< float64; needed if λ is below about 1e-6 of the largest eigenvalue */
+} bo_gram_precision;
 
 /** The metric M of a kernel of distances: |x - y| is replaced by ((x - y)ᵀ M (x - y))^½, after the scaling.
  *
@@ -149,7 +149,7 @@ typedef struct bo_machine_desc {
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
     bool balanced;     /**< all classes have the same total weight */
     const float *class_weights;   /**< one weight per class, or NULL */
-    bo_precision precision;       /**< precision of the Gram matrix (default: chosen) */
+    bo_gram_precision precision;       /**< precision of the Gram matrix (default: chosen) */
     size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
     size_t memory;                /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
                                      between PRIMAL and CG */
@@ -330,7 +330,7 @@ typedef struct bo_fit_report {
     bo_draw draw;           /**< the draw */
     double gamma;           /**< γ used */
     double lambda;          /**< λ used */
-    bo_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is none */
+    bo_gram_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is none */
     double spectrum;        /**< largest eigenvalue of the Gram matrix, estimated */
     double search_seconds;  /**< seconds to choose γ and λ */
     double fit_seconds;     /**< seconds of everything else */
@@ -662,7 +662,7 @@ BO_API bool bo_metric_choice_parse(const char *name, bo_metric_choice *out);
  * @param precision   the precision
  * @return the name; NULL if the value is not in the enum
  */
-BO_API const char *bo_precision_name(bo_precision precision);
+BO_API const char *bo_gram_precision_name(bo_gram_precision precision);
 
 /** Returns the name of a target scale in lower case, as in options and files.
  *
@@ -709,7 +709,7 @@ BO_API bool bo_scaling_parse(const char *name, bo_scaling *out);
  * @param[out] out   the precision; unchanged if the name is unknown
  * @return false if the name is unknown or NULL
  */
-BO_API bool bo_precision_parse(const char *name, bo_precision *out);
+BO_API bool bo_gram_precision_parse(const char *name, bo_gram_precision *out);
 
 #ifdef __cplusplus
 }

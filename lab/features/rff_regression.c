@@ -199,7 +199,7 @@ static bo_status fit(problem *p, const bo_features_desc *map, double lambda, bo_
                                   .features = *map,
                                   .lambda = lambda,
                                   .no_intercept = true,
-                                  .precision = BO_PRECISION_FLOAT64,
+                                  .precision = BO_GRAM_PRECISION_FLOAT64,
                                   .seed = map->seed};
     const bo_samples samples = {.rows = p->rows, .dim = DIM, .targets = 1, .x = p->x, .y = p->y};
     bo_machine *machine;

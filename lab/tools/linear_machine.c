@@ -15,7 +15,7 @@ bo_status lab_machine_predict(bo_context *context, const lab_least_squares *prob
                                   .no_intercept = true,
                                   .noise = machine->noise,
                                   .dropout = machine->dropout,
-                                  .precision = BO_PRECISION_FLOAT64};
+                                  .precision = BO_GRAM_PRECISION_FLOAT64};
     const bo_samples samples = {
         .rows = problem->rows, .dim = problem->dim, .targets = 1, .x = problem->x_single, .y = problem->y};
     BO_TRY(bo_machine_fit(context, &desc, &samples, &fitted));

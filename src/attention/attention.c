@@ -84,8 +84,10 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
         map.sampling = BO_SAMPLING_DRAWN; /* calibration chooses the frequencies */
         if (h > 0 && desc->one_draw)
             attention->features[h] = attention->features[0];
-        else
+        else {
             BO_TRY(bo_features_create(context, &map, &attention->features[h]));
+            BO_TRY(bo_features_set_precision(context, attention->features[h], attention->precision));
+        }
     }
     const bo_features *map = attention->features[0];
     bo_features_desc made = *bo_features_describe(map);
@@ -181,6 +183,7 @@ bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc
     attention->desc = resolved;
     attention->kernels = bo_context_kernels(context);
     attention->engine = bo_kind_of(resolved.kind)->engine;
+    if (attention->engine->rounds) attention->precision = bo_context_precision(context);
     attention->traits = bo_attention_traits(&resolved);
     attention->group = resolved.heads / resolved.key_heads;
     bo_status status = build(context, attention);

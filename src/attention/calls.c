@@ -79,8 +79,8 @@ static bo_status one_by_one(bo_context *context, bo_call *call)
 bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
-    return engine->together && plan->tasks &&
-           (size_t)bo_context_threads(context) >= engine->together_threads(plan->tasks);
+    size_t threads = (size_t)bo_context_threads(context);
+    return engine->together && plan->tasks && threads > 1 && engine->together_pays(attention, plan, threads);
 }
 
 static bo_status run_forward(bo_context *context, bo_call *call)
@@ -257,6 +257,33 @@ static void zero_queries(const bo_call *call)
         memset(call->gradients->q, 0, call->queries_total * d->heads * d->dim * sizeof *call->gradients->q);
 }
 
+/* Each pair has its own parameters if there are no more sequences than groups. */
+bool bo_backward_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
+{
+    return attention->engine->backward_together && plan->tasks <= BO_PARAMETER_GROUPS * attention->desc.key_heads &&
+           bo_runs_together(context, attention, plan);
+}
+
+size_t bo_backward_bytes(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
+{
+    size_t threads = (size_t)bo_context_threads(context);
+    if (bo_backward_runs_together(context, attention, plan))
+        return attention->engine->backward_together_bytes(attention, plan, threads);
+    size_t sequences = plan->tasks / attention->desc.key_heads;
+    return plan->backward_bytes * bo_scratch_count(context, bo_parameter_groups(sequences) * attention->desc.key_heads);
+}
+
+/* Runs one task per key head of each group of sequences. */
+static bo_status backward_one_by_one(bo_context *context, backward_job *job, size_t tasks)
+{
+    bo_call *call = job->call;
+    BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
+                         "attention's backward pass", &job->desks));
+    bo_parallel(context, tasks, backward_task, job);
+    bo_desks_give(&job->desks);
+    return BO_OK;
+}
+
 static bo_status run_backward(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;
@@ -268,24 +295,21 @@ static bo_status run_backward(bo_context *context, bo_call *call)
                         .parameter_floats = bo_parameter_floats(attention),
                         .too_large = &too_large};
     size_t tasks = job.groups * attention->desc.key_heads;
-    BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
-                         "attention's backward pass", &job.desks));
-    const size_t passes = bo_max(attention->engine->backward_passes, 1);
-    bo_pass_progress watch;
     job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
                                   "gradients of attention's parameters");
-    if (job.parameters) {
-        memset(job.parameters, 0, tasks * job.parameter_floats * sizeof(float));
-        bo_pass_progress_begin(&watch, context, "attention, backward", watched(call, passes));
-        call->watch = &watch;
-        if (!call->dout) zero_queries(call);
-        bo_parallel(context, tasks, backward_task, &job);
-        for (int p = 0; p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
-    }
-    bool ready = job.parameters != NULL;
+    if (!job.parameters) return BO_MEMORY;
+    const size_t passes = bo_max(attention->engine->backward_passes, 1);
+    bo_pass_progress watch;
+    memset(job.parameters, 0, tasks * job.parameter_floats * sizeof(float));
+    bo_pass_progress_begin(&watch, context, "attention, backward", watched(call, passes));
+    call->watch = &watch;
+    if (!call->dout) zero_queries(call);
+    bo_status status = bo_backward_runs_together(context, attention, &call->plan)
+                           ? attention->engine->backward_together(context, call, job.parameters, &too_large)
+                           : backward_one_by_one(context, &job, tasks);
+    for (int p = 0; status == BO_OK && p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
     bo_work_give(call->work, job.parameters);
-    bo_desks_give(&job.desks);
-    if (!ready) return BO_MEMORY;
+    BO_TRY(status);
     if (atomic_load(&watch.stopped)) return BO_CANCELED;
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     return atomic_load(&too_large) ? bo_gradients_blame(context, call) : BO_OK;

@@ -26,8 +26,11 @@ void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *se
 /* Returns the number of scratch blocks for `tasks` tasks: one per thread, or one per task if there are fewer tasks. */
 size_t bo_scratch_count(bo_context *context, size_t tasks);
 
-/* True if there are fewer tasks than threads and the engine can use all threads for one task. */
+/* True if the engine can use all threads for every task, and is faster that way. */
 bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan);
+bool bo_backward_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan);
+/* Returns the bytes of work memory of a backward pass, without parameters. */
+size_t bo_backward_bytes(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan);
 
 /* Lays out the parts of the tape in `bytes` (NULL: only computes tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);

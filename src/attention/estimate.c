@@ -208,28 +208,26 @@ bo_status bo_attention_estimate(bo_context *context, const bo_attention *attenti
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     *out = geometry.plan;
     out->tape_bytes = geometry.tape_bytes;
-    size_t reverse_tasks = bo_parameter_groups(shape->sequences) * attention->desc.key_heads;
     if (bo_runs_together(context, attention, out))
         out->forward_bytes = attention->engine->together_bytes(attention, out, (size_t)bo_context_threads(context));
     else
         out->forward_bytes *= bo_scratch_count(context, out->tasks);
-    out->backward_bytes = out->backward_bytes * bo_scratch_count(context, reverse_tasks) +
-                          bo_parameter_bytes(attention, shape->sequences);
+    out->backward_bytes =
+        bo_backward_bytes(context, attention, &geometry.plan) + bo_parameter_bytes(attention, shape->sequences);
     bo_geometry_free(&geometry);
     return BO_OK;
 }
 
-/* Returns the maximum over the two methods of the forward pass: one task per worker, or all workers on few heads. */
+/* Returns the maximum of a step and of the forward pass by the method that the plan's tasks suggest. A call with fewer
+ * sequences may choose the other method; it then allocates what is missing. */
 static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
     size_t threads = (size_t)bo_context_threads(context), desks = bo_scratch_count(context, plan->tasks);
-    bo_attention_cost few = *plan;
-    few.tasks = desks;
-    size_t alone = bo_work_bytes(desks, plan->forward_bytes);
-    size_t together = engine->together ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
-    size_t step = bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK));
-    return bo_max(step, bo_max(alone, together));
+    bool together = bo_runs_together(context, attention, plan);
+    size_t forward = together ? engine->together_bytes(attention, plan, threads) + 3 * 64
+                              : bo_work_bytes(desks, plan->forward_bytes);
+    return bo_max(forward, bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK)));
 }
 
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
@@ -239,8 +237,7 @@ size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attentio
     bo_attention_plan_make(attention, &(bo_sequence){.queries = queries, .keys = keys}, 1, &plan);
     plan.tasks = sequences * attention->desc.key_heads;
     size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));
-    size_t reverse_tasks = bo_parameter_groups(sequences) * attention->desc.key_heads;
     if (!backward) return lists + forward_most(context, attention, &plan);
-    return lists + bo_work_bytes(bo_scratch_count(context, reverse_tasks), plan.backward_bytes) +
+    return lists + bo_work_bytes(bo_backward_bytes(context, attention, &plan), 1) + 3 * 64 +
            bo_work_bytes(bo_parameter_bytes(attention, sequences), 1);
 }

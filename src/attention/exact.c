@@ -279,9 +279,10 @@ static bo_status forward_together(bo_context *context, bo_call *call)
     return BO_OK;
 }
 
-static size_t together_threads(size_t tasks)
+static bool together_pays(const bo_attention *attention, const bo_attention_cost *out, size_t threads)
 {
-    return tasks + 1;
+    (void)attention;
+    return out->tasks < threads;
 }
 
 static size_t together_bytes(const bo_attention *attention, const bo_attention_cost *out, size_t threads)
@@ -323,10 +324,11 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     }
 }
 
-const bo_engine bo_engine_exact = {.plan = plan,
+const bo_engine bo_engine_exact = {.rounds = true,
+                                   .plan = plan,
                                    .forward = forward,
                                    .together = forward_together,
-                                   .together_threads = together_threads,
+                                   .together_pays = together_pays,
                                    .together_bytes = together_bytes,
                                    .backward = bo_exact_backward,
                                    .step_bytes = step_bytes,

@@ -438,6 +438,7 @@ static void hybrid_step(const bo_attention *attention, const bo_attention_inputs
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 const bo_engine bo_engine_hybrid = {
+    .rounds = true,
     .plan = plan,
     .forward = forward,
     .backward = backward,

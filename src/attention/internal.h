@@ -7,8 +7,8 @@
  * work.c        work memory                         state.c      the bytes of a state
  * progress.c    progress and cancellation           row_transform.c  transforms of q and k before φ
  * stream.c      keys in the order in which the sums absorb them
- * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step,
- *               linear_backward.c gradients
+ * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step, linear_waves.c few
+ *               heads on many threads; linear_chunk_backward.c, linear_backward.c, linear_waves_backward.c: gradients
  * softmax.c     tiles over explicit keys (kv_cache.c: their storage); exact.c the engine of softmax attention
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: engines with a matrix memory; segments.c: code that they share with linear.c
@@ -33,7 +33,8 @@ typedef struct bo_engine bo_engine;
  * and is NULL for kinds without features; sizes in bytes are multiples of 64. */
 struct bo_attention {
     bo_attention_desc desc;
-    const bo_kernels *kernels; /* of the context that created it */
+    const bo_kernels *kernels; /* of the context that created it … */
+    bo_precision precision;    /* … and its precision of products; FLOAT32 if the engine has no other */
     const bo_engine *engine;
     unsigned traits;        /* bits of bo_attention_trait: kinds.h */
     size_t group;           /* query heads per key head */
@@ -168,11 +169,15 @@ struct bo_engine {
     /* Adds to `parameters`, the gradients of this task, which are zero at the start; parameters.h defines the
      * layout. */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
-    /* The forward pass of a call with fewer (sequence, key head) pairs than threads, with the same bits; the total
-     * bytes it needs; and the number of threads from which on it is faster. NULL: threads stay idle. */
+    /* The forward pass with all threads on every (sequence, key head), with the same bits; whether it is faster, as it
+     * is if there are fewer of these pairs than threads; and the total bytes it needs. NULL: threads stay idle. */
     bo_status (*together)(bo_context *context, bo_call *call);
-    size_t (*together_threads)(size_t tasks);
+    bool (*together_pays)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     size_t (*together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
+    /* The same for backward, which pays under the same conditions. parameters: one array for each pair, all zero at the
+     * start. Sets *too_large if a gradient is not finite. NULL: threads stay idle. */
+    bo_status (*backward_together)(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large);
+    size_t (*backward_together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     /* Returns the number of states that the tape holds for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);
     /* For engines whose memory is not bo_sums: floats of one key head in a state (zeros are the empty state), and
@@ -185,6 +190,7 @@ struct bo_engine {
     bo_token_operations (*operations)(const bo_attention *attention);
     /* Number of passes of backward over the queries; 0: one. */
     size_t backward_passes;
+    bool rounds; /* it can compute products in bfloat16 */
     /* Finds the reason why finite inputs led to overflow of float32 and returns that error. BO_OK: no reason was found.
      * NULL: none. */
     bo_status (*blame)(bo_context *context, const bo_call *call);

@@ -1,9 +1,7 @@
-/* The engine of the kinds with features: forward, with one thread per head or with all threads on few heads, and
- * step. */
+/* The engine of the kinds with features: forward of one key head, and step. */
 #include <math.h>
 #include <string.h>
 #include "linear.h"
-#include "work.h"
 #include "linear_backward.h"
 
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
@@ -21,11 +19,15 @@ static double chunk_cost(const bo_attention *attention, double depth, size_t chu
     return (tokens + BO_BAND) * (depth + values) / 32 + (features * values / 8 + 1500) / tokens;
 }
 
+/* In bfloat16 the sums are packed for every chunk, and products are cheap beside packing and exponentials. */
+enum { BO_CHUNK_BF16 = BO_SIZE(128, 16) };
+
 /* Returns the cheapest chunk whose rows, three times over, fit in half of the second-level cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t best = 16, depth = bo_linear_depth(attention);
     if (attention->desc.chunk) return attention->desc.chunk;
+    if (attention->precision == BO_PRECISION_BFLOAT16) return BO_CHUNK_BF16;
     for (size_t chunk = 32; chunk <= 128; chunk *= 2) {
         if (3 * chunk * depth * sizeof(float) > plan->level2_bytes / 2) break;
         if (!attention->desc.causal ||
@@ -35,8 +37,8 @@ static size_t choose_chunk(const bo_attention *attention, const bo_attention_cos
     return best;
 }
 
-static bo_linear_forward linear_forward_make(const bo_attention *attention, const bo_attention_inputs *in,
-                                             size_t key_head, size_t chunk, bo_carver *carver)
+bo_linear_forward bo_linear_forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                         size_t chunk, bo_carver *carver)
 {
     bo_linear_forward work = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
     work.n = bo_carve_floats(carver, chunk * attention->desc.value_dim);
@@ -51,14 +53,14 @@ void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_
     bo_carver forward = {0};
     plan->chunk = choose_chunk(attention, plan);
     plan->segment = bo_segment(plan->chunk, longest ? longest : 1);
-    linear_forward_make(attention, NULL, 0, plan->chunk, &forward);
+    bo_linear_forward_make(attention, NULL, 0, plan->chunk, &forward);
     plan->forward_bytes = forward.bytes;
     plan->backward_bytes = bo_linear_backward_bytes(attention, plan);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-static bo_linear_task linear_task_make(const bo_call *call, size_t sequence, size_t key_head)
+bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
     bo_key_stream stream = bo_stream_of(call, sequence, key_head);
     return (bo_linear_task){.call = call,
@@ -77,10 +79,8 @@ static bool told(const bo_linear *linear)
     return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.transform);
 }
 
-/* Computes the rows of fk for keys [first, first + keys), and their log scales. False: numbers are not finite, or too
- * large. */
-static bool linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *mapped,
-                            float *log_scale)
+bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *mapped,
+                        float *log_scale)
 {
     const bo_attention_desc *d = &at->call->attention->desc;
     const float *k = bo_rows_from(at->k, first).at, *v = bo_rows_from(at->v, first).at;
@@ -93,14 +93,13 @@ static bool linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t 
 
 static bool take_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys)
 {
-    if (!linear_map_keys(at, linear, first, keys, linear->fk, linear->lk)) return false;
+    if (!bo_linear_map_keys(at, linear, first, keys, linear->fk, linear->lk)) return false;
     bo_linear_take(
         linear, &(bo_key_rows){.keys = keys, .gate = bo_rows_from(at->gate, first).at, .gate_stride = at->gate.stride});
     return true;
 }
 
-/* Called before the chunk that starts at token `first`: the tape stores the sums at the start of a segment. */
-static void linear_record(const bo_linear_task *at, const bo_linear *linear, size_t first)
+void bo_linear_record(const bo_linear_task *at, const bo_linear *linear, size_t first)
 {
     const bo_call *call = at->call;
     if (call->tape.top && first && first % call->plan.segment == 0)
@@ -108,8 +107,7 @@ static void linear_record(const bo_linear_task *at, const bo_linear *linear, siz
                      linear->sums);
 }
 
-/* Computes queries [first, first + queries) of every head of the group from the sums and the chunk's keys. */
-static bool linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries)
+bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries)
 {
     const bo_call *call = at->call;
     const bo_attention *attention = call->attention;
@@ -147,11 +145,11 @@ static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
     for (size_t first = 0; first < tokens; first += chunk) {
         size_t rows = bo_min(chunk, tokens - first);
         if (bo_pass_stops(at->call->watch, rows)) return false;
-        linear_record(at, &work->linear, first);
+        bo_linear_record(at, &work->linear, first);
         if (!take_keys(at, &work->linear, first, rows)) return false;
         size_t next = first + rows, end = bo_min(next + chunk, tokens);
         bo_rows_fetch(at->k, next, end, at->call->attention->desc.dim);
-        if (!linear_ask(at, work, first, rows)) return false;
+        if (!bo_linear_ask(at, work, first, rows)) return false;
         bo_rows_fetch(at->v, next, end, at->call->attention->desc.value_dim);
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
@@ -170,7 +168,7 @@ static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *w
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk) {
         size_t rows = bo_min(chunk, at->at->queries - first);
-        if (bo_pass_stops(at->call->watch, rows) || !linear_ask(at, work, first, rows)) return false;
+        if (bo_pass_stops(at->call->watch, rows) || !bo_linear_ask(at, work, first, rows)) return false;
     }
     return true;
 }
@@ -179,8 +177,8 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {.at = scratch};
-    bo_linear_forward work = linear_forward_make(attention, call->in, key_head, call->plan.chunk, &carver);
-    bo_linear_task at = linear_task_make(call, sequence, key_head);
+    bo_linear_forward work = bo_linear_forward_make(attention, call->in, key_head, call->plan.chunk, &carver);
+    bo_linear_task at = bo_linear_task_make(call, sequence, key_head);
     bo_linear_begin(&work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
     if (!(bo_linear_sweeps(call, sequence) ? forward_causal : forward_bidirectional)(&at, &work)) {
         bo_note_stop(call);
@@ -309,245 +307,17 @@ static void linear_step(const bo_attention *attention, const bo_attention_inputs
     }
 }
 
-/* ---- few heads, many threads ------------------------------------------------------------------------------------- */
-
-/* Few heads, many threads. The pass runs in waves of groups of chunks, each in three steps: features of the keys, for
- * all groups in parallel; the sums before each group, sequentially per head; the queries, for all groups in parallel,
- * each of which absorbs its keys again. Every number is computed from the same numbers in the same order as in the
- * serial pass, so the bits do not depend on the number of threads. Without sweeps (bidirectional) the first two steps
- * run over all keys, then the third over all queries. */
-
-enum {
-    WAVE = BO_SIZE(16, 2),
-    GROUP = BO_SIZE(8, 2)
-}; /* groups per wave and chunks per group: the data of a wave stays in the caches */
-
-/* One (sequence, key head) across waves. */
-typedef struct wave_head {
-    bo_linear_task task;
-    bo_linear linear; /* holds the sums; its fk and lk point into those of the wave */
-    float *fk, *lk;   /* features and log scales of a wave's keys */
-    char *states;     /* sums before each group */
-} wave_head;
-
-typedef struct waves {
-    bo_call *call;
-    wave_head *heads;
-    char *scratch; /* one bo_linear_forward per worker */
-    size_t chunk, first;
-} waves;
-
-static void *states_at(const bo_attention *attention, const wave_head *head, size_t index)
-{
-    return head->states + index * attention->sums_bytes;
-}
-
-/* Returns the keys of a wave; short sequences, such as those of a step, have fewer. */
-static size_t wave_keys(const bo_attention_cost *plan)
-{
-    return bo_min(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
-}
-
-static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                           const bo_attention_cost *plan, bo_carver *carver)
-{
-    wave_head head = {.linear = bo_linear_make(attention, in, key_head, plan->chunk, carver)};
-    head.fk = bo_carve_floats(carver, wave_keys(plan) * head.linear.depth);
-    head.lk = bo_carve_floats(carver, wave_keys(plan));
-    head.states = bo_carve(carver, WAVE, attention->sums_bytes);
-    return head;
-}
-
-static size_t head_bytes(const bo_attention *attention, const bo_attention_cost *plan)
-{
-    bo_carver carver = {0};
-    head_make(attention, NULL, 0, plan, &carver);
-    return carver.bytes;
-}
-
-static size_t linear_waves_bytes(const bo_attention *attention, const bo_attention_cost *plan, size_t threads)
-{
-    return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
-}
-
-/* The sums are sequential and the steps wait for each other: 8 heads are not faster on 16 threads (measured), 4 heads
- * are. */
-static size_t linear_waves_threads(size_t tasks)
-{
-    return tasks == 1 ? 2 : 4 * tasks;
-}
-
-static bool over(const waves *w)
-{
-    return atomic_load(w->call->not_finite) || atomic_load(&w->call->watch->stopped);
-}
-
-static bo_linear_forward worker_of(const waves *w, const wave_head *head, int worker)
-{
-    const bo_call *call = w->call;
-    bo_carver carver = {.at = w->scratch + (size_t)worker * call->plan.forward_bytes};
-    return linear_forward_make(call->attention, call->in, head->task.key_head, w->chunk, &carver);
-}
-
-/* Returns the rows of chunk `index` of the wave among `tokens`. */
-static size_t rows_of(const waves *w, size_t index, size_t tokens)
-{
-    size_t first = w->first + index * w->chunk;
-    return first < tokens ? bo_min(w->chunk, tokens - first) : 0;
-}
-
-/* ---- the steps --------------------------------------------------------------------------------------------------- */
-
-static void map_task(void *arg, size_t index, int worker)
-{
-    const waves *w = arg;
-    const wave_head *head = &w->heads[index / WAVE];
-    size_t first = index % WAVE * GROUP;
-    if (rows_of(w, first, head->task.at->keys) == 0) return;
-    bo_linear_forward work = worker_of(w, head, worker);
-    for (size_t chunk = first; chunk < first + GROUP && !over(w); chunk++) {
-        size_t rows = rows_of(w, chunk, head->task.at->keys), local = chunk * w->chunk;
-        if (rows == 0) return;
-        if (!linear_map_keys(&head->task, &work.linear, w->first + local, rows, head->fk + local * head->linear.depth,
-                             head->lk + local))
-            bo_note_stop(w->call);
-    }
-}
-
-/* Loads the keys of chunk `index`, whose features are in the wave's buffers. */
-static void take(const waves *w, const wave_head *head, size_t index, size_t rows, bo_linear *linear)
-{
-    bo_rows gate = bo_rows_from(head->task.gate, w->first + index * w->chunk);
-    linear->fk = head->fk + index * w->chunk * linear->depth;
-    linear->lk = head->lk + index * w->chunk;
-    bo_linear_take(linear, &(bo_key_rows){.keys = rows, .gate = gate.at, .gate_stride = gate.stride});
-}
-
-static void absorb(const waves *w, const wave_head *head, size_t index, bo_linear *linear)
-{
-    bo_rows v = bo_rows_from(head->task.v, w->first + index * w->chunk);
-    bo_linear_absorb(linear, v.at, v.stride);
-}
-
-static void sum_task(void *arg, size_t index, int worker)
-{
-    const waves *w = arg;
-    wave_head *head = &w->heads[index];
-    const bo_attention *attention = w->call->attention;
-    bool sweeps = bo_linear_sweeps(w->call, head->task.sequence);
-    (void)worker;
-    for (size_t chunk = 0; chunk < WAVE * GROUP && !over(w); chunk++) {
-        size_t rows = rows_of(w, chunk, head->task.at->keys);
-        if (rows == 0) return;
-        if (sweeps) linear_record(&head->task, &head->linear, w->first + chunk * w->chunk);
-        if (sweeps && chunk % GROUP == 0)
-            bo_sums_copy(attention, bo_sums_in(attention, states_at(attention, head, chunk / GROUP)),
-                         head->linear.sums);
-        take(w, head, chunk, rows, &head->linear);
-        absorb(w, head, chunk, &head->linear);
-    }
-}
-
-/* Each group has its own sums, which it updates from chunk to chunk. */
-static void ask_task(void *arg, size_t index, int worker)
-{
-    const waves *w = arg;
-    const wave_head *head = &w->heads[index / WAVE];
-    const bo_call *call = w->call;
-    size_t group = index % WAVE, tokens = head->task.at->queries;
-    if (rows_of(w, group * GROUP, tokens) == 0) return;
-    bo_linear_forward work = worker_of(w, head, worker);
-    bool sweeps = bo_linear_sweeps(call, head->task.sequence);
-    work.linear.sums =
-        sweeps ? bo_sums_in(call->attention, states_at(call->attention, head, group)) : head->linear.sums;
-    work.linear.keys = work.linear.lag = 0;
-    work.linear.r[0] = *work.linear.sums.log_scale;
-    for (size_t chunk = group * GROUP; chunk < (group + 1) * GROUP && !over(w); chunk++) {
-        size_t rows = rows_of(w, chunk, tokens);
-        if (rows == 0 || bo_pass_stops(call->watch, rows)) return;
-        if (sweeps) take(w, head, chunk, rows, &work.linear);
-        if (!linear_ask(&head->task, &work, w->first + chunk * w->chunk, rows)) bo_note_stop(call);
-        if (sweeps) absorb(w, head, chunk, &work.linear);
-    }
-}
-
-/* ---- the pass ---------------------------------------------------------------------------------------------------- */
-
-static void run_keys(bo_context *context, waves *w, size_t tasks)
-{
-    bo_parallel(context, tasks * WAVE, map_task, w);
-    if (!over(w)) bo_parallel(context, tasks, sum_task, w);
-}
-
-static void run(bo_context *context, waves *w)
-{
-    const bo_call *call = w->call;
-    size_t tasks = call->plan.tasks, step = WAVE * GROUP * w->chunk, queries = 0, keys = 0;
-    for (size_t s = 0; s < call->shape->sequences; s++) {
-        queries = bo_max(queries, call->sequences[s].queries);
-        keys = bo_max(keys, call->sequences[s].keys);
-    }
-    bool causal = call->attention->desc.causal;
-    for (w->first = 0; w->first < keys && !over(w); w->first += step) {
-        run_keys(context, w, tasks);
-        if (causal && !over(w)) bo_parallel(context, tasks * WAVE, ask_task, w);
-    }
-    for (size_t i = 0; call->tape.top && i < tasks && !over(w); i++)
-        if (!bo_linear_sweeps(call, w->heads[i].task.sequence))
-            bo_sums_copy(call->attention, bo_tape_sums(call, w->heads[i].task.sequence, w->heads[i].task.key_head, 0),
-                         w->heads[i].linear.sums);
-    if (causal && keys) return;
-    for (w->first = 0; w->first < queries && !over(w); w->first += step)
-        bo_parallel(context, tasks * WAVE, ask_task, w);
-}
-
-static void begin(waves *w, char *memory, size_t each)
-{
-    bo_call *call = w->call;
-    size_t key_heads = call->attention->desc.key_heads;
-    for (size_t i = 0; i < call->plan.tasks; i++) {
-        size_t sequence = i / key_heads, key_head = i % key_heads;
-        bo_carver carver = {.at = memory + i * each};
-        w->heads[i] = head_make(call->attention, call->in, key_head, &call->plan, &carver);
-        w->heads[i].task = linear_task_make(call, sequence, key_head);
-        bo_linear_begin(&w->heads[i].linear, call->initial ? call->initial[sequence] : NULL, key_head);
-    }
-}
-
-/* The whole pass with all threads on every head; the bits are the same. */
-static bo_status linear_waves(bo_context *context, bo_call *call)
-{
-    const bo_attention *attention = call->attention;
-    size_t tasks = call->plan.tasks, each = head_bytes(attention, &call->plan);
-    waves w = {.call = call, .chunk = call->plan.chunk};
-    w.heads = bo_work_take(context, call->work, tasks, sizeof *w.heads, "the heads of a forward pass");
-    char *memory = bo_work_take(context, call->work, tasks, each, "waves of attention");
-    w.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
-                             "attention's forward pass");
-    bool ready = w.heads && memory && w.scratch;
-    if (ready) {
-        begin(&w, memory, each);
-        run(context, &w);
-        for (size_t i = 0; call->final && i < tasks && !over(&w); i++) {
-            const bo_linear_task *at = &w.heads[i].task;
-            bo_sums_copy(attention, bo_state_sums(attention, call->final[at->sequence], at->key_head),
-                         w.heads[i].linear.sums);
-        }
-    }
-    bo_work_give(call->work, w.scratch);
-    bo_work_give(call->work, memory);
-    bo_work_give(call->work, w.heads);
-    return ready ? BO_OK : BO_MEMORY;
-}
-
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 const bo_engine bo_engine_linear = {
+    .rounds = true,
     .plan = bo_linear_plan,
     .forward = forward,
-    .together = linear_waves,
-    .together_threads = linear_waves_threads,
-    .together_bytes = linear_waves_bytes,
+    .together = bo_linear_waves,
+    .together_pays = bo_linear_waves_pay,
+    .together_bytes = bo_linear_waves_bytes,
+    .backward_together = bo_linear_waves_backward,
+    .backward_together_bytes = bo_linear_waves_backward_bytes,
     .backward = bo_linear_backward,
     .tape_states = bo_segment_states,
     .step_bytes = linear_step_bytes,

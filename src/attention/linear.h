@@ -20,6 +20,7 @@
 #ifndef BO_ATTENTION_LINEAR_H
 #define BO_ATTENTION_LINEAR_H
 
+#include "../math/block.h"
 #include "row_transform.h"
 #include "segments.h"
 #include "stream.h"
@@ -60,11 +61,13 @@ typedef struct bo_closed {
 typedef struct bo_linear {
     const bo_attention *attention;
     const bo_kernels *kernels;
+    bo_multiplier products;
     bo_mapper mapper;
     bo_closed closed;
     size_t chunk, count, value_dim;
     size_t depth; /* numbers per row of fk and fq: count, or the transform's width if closed */
     size_t panel; /* rows whose features are computed at a time: chunk, or fewer if closed */
+    size_t band;  /* rows whose scores are computed at a time: BO_BAND, or the chunk in bfloat16 */
     bool weighted, settled;
     bo_sums sums; /* the current sums, in scratch memory */
     size_t keys;  /* keys of the current chunk … */
@@ -200,7 +203,7 @@ bo_token_operations bo_linear_operations(const bo_attention *attention);
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
 /* The forward pass of attention with features: shared by tasks of one key head (linear.c) and by the waves of a few
- * heads on many threads. */
+ * heads on many threads (linear_waves.c). */
 
 /* The arrays of one key head of one sequence. */
 typedef struct bo_linear_task {
@@ -214,5 +217,23 @@ typedef struct bo_linear_forward {
     bo_linear linear;
     float *n, *denominator, *top; /* results for the queries of a chunk */
 } bo_linear_forward;
+
+bo_linear_forward bo_linear_forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                         size_t chunk, bo_carver *carver);
+bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t key_head);
+/* Computes the rows of fk for keys [first, first + keys), and their log scales. False: numbers are not finite, or too
+ * large. */
+bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *mapped,
+                        float *log_scale);
+/* Called before the chunk that starts at token `first`: the tape stores the sums at the start of a segment. */
+void bo_linear_record(const bo_linear_task *at, const bo_linear *linear, size_t first);
+/* Computes queries [first, first + queries) of every head of the group from the sums and the chunk's keys. False:
+ * numbers are not finite. */
+bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries);
+
+/* The whole pass with all threads on every head; the bits are the same. */
+bo_status bo_linear_waves(bo_context *context, bo_call *call);
+bool bo_linear_waves_pay(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
+size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
 
 #endif

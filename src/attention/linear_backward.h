@@ -38,6 +38,9 @@ typedef struct bo_linear_back {
     float *dx;           /* chunk x dim */
     float *dv;           /* chunk x value_dim */
     double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: for the gates' gradients */
+    /* True if bo_linear_back_outputs and bo_linear_back_carry have processed the queries before: their results (fq, lq,
+     * dn, carried) are used, and Gᵀ is not changed. */
+    bool ahead;
 } bo_linear_back;
 
 /* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not requested) is overwritten or added to. */
@@ -50,6 +53,30 @@ typedef struct bo_query_rows {
     size_t lddq;
     bool add;
 } bo_query_rows;
+
+bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                   size_t chunk, bo_carver *carver);
+/* Copies the sums, transposed and augmented. */
+void bo_sums_widen(const bo_linear_back *back, bo_sums sums, float *st);
+/* Computes next = S~ᵀ after the current chunk (fk, weights, vw). */
+void bo_linear_advance(const bo_linear_back *back, const float *st, float *next);
+/* Computes w_j v~_j of the chunk's keys: vw. */
+void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows);
+/* Computes the parts of df_j (dt_j if closed) and dv_j that come through the sums after the chunk; also computes fkt
+ * and vt. */
+void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows);
+/* The same; then Gᵀ is propagated to the start of the chunk, ready for the queries. */
+void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
+/* Computes the gradients of one query head's rows, adds those of the chunk's keys and of the sums before it. parameters
+ * (NULL: not requested) receive the gradients of the transform. */
+void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
+/* Steps of the above that can run ahead of the rest, so that Gᵀ is known before each chunk: the mapped queries, dn~ and
+ * ρ dn~ of one query head; Gᵀ propagated over the chunk's gates; the part of those queries added to Gᵀ. */
+void bo_linear_back_outputs(bo_linear_back *back, const bo_query_rows *rows);
+void bo_linear_back_decay(bo_linear_back *back);
+void bo_linear_back_carry(bo_linear_back *back, size_t queries);
+/* Called after all query heads: computes dk and dv of the chunk's keys, to back->dx and back->dv. */
+void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters);
 
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
@@ -68,5 +95,74 @@ typedef struct bo_linear_reverse {
     float *d_early_gate; /* overwritten with the gradients of keys.early_gate; NULL: not requested */
 } bo_linear_reverse;
 void bo_linear_reverse_run(const bo_linear_reverse *reverse, void *scratch);
+/* The whole pass with all threads on every head (linear_waves_backward.c). */
+bo_status bo_linear_waves_backward(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large);
+size_t bo_linear_waves_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
+/* Returns the reverse of a key head whose keys have no delay. */
+bo_linear_reverse bo_linear_reverse_of(const bo_call *call, size_t sequence, size_t key_head, float *parameters);
+
+/* ---- steps of the pass, shared by one thread (linear_backward.c) and many (linear_waves_backward.c) ---------------- */
+
+/* Features and sums of a segment of some chunks. */
+typedef struct bo_linear_segment {
+    float *fk, *log_scales;       /* features and log scales of the keys: chunks * chunk x depth, chunks * chunk */
+    float *states, *state_scales; /* S~ᵀ before each chunk, and after the last; their log scales */
+} bo_linear_segment;
+bo_linear_segment bo_linear_segment_make(const bo_attention *attention, size_t chunk, size_t chunks, bo_carver *carver);
+
+/* Results of bo_linear_back_outputs for a chunk: those of query head g of the group start g * stride rows later. */
+typedef struct bo_linear_ahead {
+    float *fq, *lq, *dn, *carried;
+    size_t stride;
+} bo_linear_ahead;
+/* Lets the chunk read or write the results of query head g there. */
+void bo_linear_ahead_use(const bo_linear_ahead *ahead, size_t g, bo_linear_back *back);
+
+typedef struct bo_reverse_work {
+    bo_linear_back back;
+    bo_linear_ahead ahead;     /* used if back.ahead */
+    bo_linear_segment segment; /* the segment of the current chunk */
+    float *k, *v;              /* buffers of the stream: chunk x dim, chunk x value_dim */
+    double *entry;             /* likewise: chunk */
+    double carried;            /* gradient of the log gates after the current chunk */
+    double decay;              /* gradient of a fixed log gate: the sum over tokens */
+    float *transform;          /* gradients of the transform from the current chunk; NULL: not requested */
+} bo_reverse_work;
+/* Leaves segment and transform empty. */
+bo_reverse_work bo_reverse_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                size_t chunk, bo_carver *carver);
+
+/* Sets Gᵀ at the end of the sequence. */
+void bo_reverse_begin_gradient(const bo_linear_reverse *at, bo_reverse_work *work);
+/* Called at the start of the sequence: writes the gradient of the initial state and of a fixed gate. */
+void bo_reverse_end(const bo_linear_reverse *at, const bo_reverse_work *work);
+/* Adds the gradients of the transform from one chunk to those of the task. NULL: none. */
+void bo_reverse_add_parameters(const bo_linear_reverse *at, const float *transform);
+
+/* Returns rows [first, first + rows) of query head g of the group. */
+bo_query_rows bo_reverse_query_rows(const bo_linear_reverse *at, size_t g, size_t first, size_t rows);
+/* True if their dO is finite. */
+bool bo_reverse_finite(const bo_linear_reverse *at, const bo_query_rows *rows);
+
+/* Causal: recomputes a segment's features and sums. If the gates need ⟨S_T, dS_T⟩ and this is the last segment, writes
+ * it to *carried; gt: Gᵀ at the end of the sequence. */
+void bo_reverse_replay(const bo_linear_reverse *at, bo_reverse_work *work, size_t segment, const float *gt,
+                       double *carried);
+bo_key_rows bo_reverse_take(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows);
+/* Restores a chunk of the segment: features, log scales and sums from its arrays; exponents are recomputed. */
+void bo_reverse_restore(bo_reverse_work *work, const bo_key_rows *rows, size_t index);
+/* Computes chunk `index` of the segment, whose first token is `first`. False: stopped, or dO is not finite. */
+bool bo_reverse_chunk(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, const bo_key_rows *rows,
+                      size_t index);
+/* Computes the gradients of the gates of a chunk, after those of the later chunks. */
+void bo_reverse_give_gates(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t tokens,
+                           const bo_key_rows *rows);
+
+/* Bidirectional: loads the sums, S~ᵀ to st; computes some queries; then some keys; then the weight of the initial sums,
+ * exp(before - after), in Gᵀ. */
+void bo_reverse_begin_queries(const bo_linear_reverse *at, bo_reverse_work *work, float *st);
+bool bo_reverse_queries(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows);
+bool bo_reverse_keys(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t count);
+void bo_reverse_end_keys(const bo_linear_reverse *at, bo_reverse_work *work);
 
 #endif

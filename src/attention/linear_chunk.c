@@ -215,6 +215,8 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
                       .value_dim = value_dim,
                       .mild = chunk,
                       .weighted = attention->scaled || attention->desc.gate != BO_GATE_NONE};
+    work.products = bo_multiplier_make(attention->kernels, attention->precision, carver);
+    work.band = bo_multiplier_rounds(&work.products) ? chunk : BO_BAND;
     work.mapper = bo_mapper_make(attention, in, key_head, chunk, carver);
     work.closed = closed_make(attention, carver);
     work.depth = bo_linear_depth(attention);
@@ -317,13 +319,12 @@ static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wan
 
 void bo_linear_scores(const bo_linear *work, size_t queries, float *sums)
 {
-    const bo_kernels *kernels = work->kernels;
     if (work->keys == 0 && sums) memset(sums, 0, queries * sizeof *sums);
-    for (size_t first = 0; work->keys && first < queries; first += BO_BAND) {
-        size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
+    for (size_t first = 0; work->keys && first < queries; first += work->band) {
+        size_t rows = bo_min(work->band, queries - first);
         size_t width = bo_visible(work, first + rows - 1);
-        kernels->multiply(rows, width, work->depth, work->fq + first * work->depth, work->depth, 1, work->fkt,
-                          work->chunk, false, work->scores + first * work->chunk, work->chunk);
+        bo_multiply(&work->products, rows, width, work->depth, work->fq + first * work->depth, work->depth, 1,
+                    work->fkt, work->chunk, false, work->scores + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + rows; i++) {
             float sum = finish_scores(work, i, bo_visible(work, i), sums != NULL);
             if (sums) sums[i] = sum;
@@ -337,19 +338,20 @@ static void ask_sums(const bo_linear *work, size_t rows, const float *features, 
 {
     enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats used, of 8192 */
     size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
+    if (bo_multiplier_rounds(&work->products)) step = count; /* packed in parts of its own */
     for (size_t first = 0; first < count; first += step)
-        work->kernels->multiply(rows, values, bo_min(step, count - first), features + first, count, 1,
-                                work->sums.s + first * values, values, first > 0, n, ldn);
+        bo_multiply(&work->products, rows, values, bo_min(step, count - first), features + first, count, 1,
+                    work->sums.s + first * values, values, first > 0, n, ldn);
 }
 
 /* Computes n += scores v for rows [first, end). */
 static void add_within(const bo_linear *work, size_t first, size_t end, const float *v, size_t ldv, float *n,
                        size_t ldn)
 {
-    for (size_t at = first; work->keys && at < end; at += BO_BAND) {
-        size_t rows = bo_min(BO_BAND, end - at);
-        work->kernels->multiply(rows, work->value_dim, bo_visible(work, at + rows - 1), work->scores + at * work->chunk,
-                                work->chunk, 1, v, ldv, true, n + at * ldn, ldn);
+    for (size_t at = first; work->keys && at < end; at += work->band) {
+        size_t rows = bo_min(work->band, end - at);
+        bo_multiply(&work->products, rows, work->value_dim, bo_visible(work, at + rows - 1),
+                    work->scores + at * work->chunk, work->chunk, 1, v, ldv, true, n + at * ldn, ldn);
     }
 }
 
@@ -416,8 +418,8 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
         size_t rows = bo_min(work->panel, keys - first);
         const float *features = bo_linear_features(work, work->fk, first, rows);
         kernels->renew(1, count, rows, work->weights + first, rows, 1, features, count, remains, work->sums.z, count);
-        kernels->renew(count, values, rows, features, 1, count, weighed + first * stride, stride, remains, work->sums.s,
-                       values);
+        bo_multiply_renew(&work->products, count, values, rows, features, 1, count, weighed + first * stride, stride,
+                          remains, work->sums.s, values);
     }
     if (work->weighted) *work->sums.log_scale = work->r[all];
     work->r[0] = *work->sums.log_scale;

@@ -59,6 +59,7 @@ bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_a
                                   .dim = desc->dim,
                                   .width = desc->rank ? desc->rank : desc->dim,
                                   .has_sigma = attention->traits & BO_TRAIT_SIGMA};
+    if (desc->rank) transform.products = bo_multiplier_make(attention->kernels, attention->precision, carver);
     size_t matrix = transform.width * transform.dim;
     float *mt = bo_carve_floats(carver, desc->rank ? matrix : 0);
     float *mt_k = bo_carve_floats(carver, transform.type == BO_ROW_TRANSFORM_AFFINE ? matrix : 0);
@@ -93,8 +94,8 @@ static void forward_affine(const bo_row_transform *transform, const bo_affine *s
     size_t width = transform->width;
     for (size_t r = 0; side->bias && r < rows; r++) memcpy(t + r * width, side->bias, width * sizeof *t);
     if (side->m)
-        transform->kernels->multiply(rows, width, transform->dim, x, ldx, 1, side->mt, width, side->bias != NULL, t,
-                                     width);
+        bo_multiply(&transform->products, rows, width, transform->dim, x, ldx, 1, side->mt, width, side->bias != NULL,
+                    t, width);
     for (size_t r = 0; !side->m && r < rows; r++) transform->kernels->axpy(width, 1, x + r * ldx, t + r * width);
 }
 
@@ -138,7 +139,7 @@ static void affine_parameters(const bo_row_transform *transform, const bo_affine
                               size_t ldx, const float *dt, float *parameters)
 {
     size_t dim = transform->dim, width = transform->width;
-    transform->kernels->multiply(width, dim, rows, dt, 1, width, x, ldx, true, parameters + side->dm, dim);
+    bo_multiply(&transform->products, width, dim, rows, dt, 1, width, x, ldx, true, parameters + side->dm, dim);
     for (size_t r = 0; transform->type == BO_ROW_TRANSFORM_AFFINE && r < rows; r++)
         transform->kernels->axpy(width, 1, dt + r * width, parameters + side->dbias);
 }
@@ -148,7 +149,7 @@ static void backward_affine(const bo_row_transform *transform, const bo_affine *
 {
     size_t dim = transform->dim, width = transform->width;
     if (side->m) {
-        transform->kernels->multiply(rows, dim, width, dt, width, 1, side->m, dim, false, dx, lddx);
+        bo_multiply(&transform->products, rows, dim, width, dt, width, 1, side->m, dim, false, dx, lddx);
         return;
     }
     for (size_t r = 0; r < rows; r++) {

@@ -3,6 +3,7 @@
 #ifndef BO_ATTENTION_ROW_TRANSFORM_H
 #define BO_ATTENTION_ROW_TRANSFORM_H
 
+#include "../math/block.h"
 #include "internal.h"
 
 typedef enum bo_role { BO_OF_QUERIES = 0, BO_OF_KEYS = 1 } bo_role;
@@ -27,6 +28,7 @@ typedef struct bo_affine {
 typedef struct bo_row_transform {
     bo_row_transform_type type;
     const bo_kernels *kernels;
+    bo_multiplier products;
     size_t dim, width;
     const float *sigma; /* dim; NULL: 1 */
     bool has_sigma;     /* σ is a parameter */

@@ -156,16 +156,24 @@ void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slo
 
 /* Online softmax on a tile of queries: scores of a panel of keys, their maximum, exp, the weighted sum of values. */
 
+/* In bfloat16 a panel of keys is packed for each block, so blocks are as tall as a tile. */
+static size_t block_rows(const bo_attention *attention)
+{
+    return attention->precision == BO_PRECISION_BFLOAT16 ? BO_SOFTMAX_TILE : BO_SOFTMAX_BLOCK;
+}
+
 bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carver)
 {
     bo_softmax_tile tile = {
         .kernels = attention->kernels, .dim = attention->desc.dim, .value_dim = attention->desc.value_dim};
     if (attention->traits & BO_TRAIT_POWER) tile.power = (float)attention->desc.power;
+    tile.products = bo_multiplier_make(attention->kernels, attention->precision, carver);
+    tile.block = block_rows(attention);
     tile.q = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.dim);
     tile.top = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     tile.sum = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     tile.numerator = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.value_dim);
-    tile.scores = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
+    tile.scores = bo_carve_floats(carver, tile.block * BO_PANEL);
     return tile;
 }
 
@@ -208,9 +216,10 @@ enum { EDGE_ROWS = BO_SIZE(16, 2) };
 static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_kv_piece *piece, block *b)
 {
     size_t end = position + piece->count;
-    bool whole = seen_from(tile, row + BO_SOFTMAX_BLOCK - 1) <= position && seen_end(tile, row) >= end;
+    bool whole = seen_from(tile, row + tile->block - 1) <= position && seen_end(tile, row) >= end;
     b->row = row;
-    b->rows = bo_min(whole ? BO_SOFTMAX_BLOCK : EDGE_ROWS, tile->rows - row);
+    size_t edge = bo_multiplier_rounds(&tile->products) ? tile->block : EDGE_ROWS;
+    b->rows = bo_min(whole ? tile->block : edge, tile->rows - row);
     b->low = bo_max(position, seen_from(tile, row));
     b->high = bo_min(end, seen_end(tile, row + b->rows - 1));
     if (b->low >= b->high) return false;
@@ -221,8 +230,8 @@ static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, c
 
 static void score(const bo_softmax_tile *tile, const block *b)
 {
-    tile->kernels->multiply(b->rows, b->high - b->low, tile->dim, tile->q + b->row * tile->dim, tile->dim, 1, b->keys,
-                            BO_PANEL, false, tile->scores, BO_PANEL);
+    bo_multiply(&tile->products, b->rows, b->high - b->low, tile->dim, tile->q + b->row * tile->dim, tile->dim, 1,
+                b->keys, BO_PANEL, false, tile->scores, BO_PANEL);
 }
 
 /* The columns of a block that one row sees: from … from + count - 1. */
@@ -284,9 +293,9 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
             if (!block_of(tile, row, at, &piece, &b)) continue;
             score(tile, &b);
             weigh(tile, &b);
-            tile->kernels->multiply(b.rows, tile->value_dim, b.high - b.low, tile->scores, BO_PANEL, 1,
-                                    piece.values + b.skipped * tile->value_dim, tile->value_dim, true,
-                                    tile->numerator + row * tile->value_dim, tile->value_dim);
+            bo_multiply(&tile->products, b.rows, tile->value_dim, b.high - b.low, tile->scores, BO_PANEL, 1,
+                        piece.values + b.skipped * tile->value_dim, tile->value_dim, true,
+                        tile->numerator + row * tile->value_dim, tile->value_dim);
         }
     }
 }
@@ -299,8 +308,8 @@ bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver
     bo_softmax_slope slope = {.total = NULL};
     slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
     slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
-    slope.slopes = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
-    if (attention->traits & BO_TRAIT_POWER) slope.products = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
+    slope.slopes = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
+    if (attention->traits & BO_TRAIT_POWER) slope.products = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
     slope.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
     slope.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
     return slope;
@@ -332,20 +341,21 @@ static void weigh_slopes(const bo_softmax_tile *tile, const bo_softmax_slope *sl
 static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const block *b, bo_rows dk,
                             bo_rows dv)
 {
-    const bo_kernels *kernels = tile->kernels;
     size_t dim = tile->dim, value_dim = tile->value_dim, keys = b->high - b->low;
     const float *q = tile->q + b->row * dim, *dout = slope->dout + b->row * value_dim;
     score(tile, b);
-    kernels->multiply(b->rows, keys, value_dim, dout, value_dim, 1, slope->value_panel + b->skipped, BO_PANEL, false,
-                      slope->slopes, BO_PANEL);
+    bo_multiply(&tile->products, b->rows, keys, value_dim, dout, value_dim, 1, slope->value_panel + b->skipped,
+                BO_PANEL, false, slope->slopes, BO_PANEL);
     weigh_slopes(tile, slope, b);
     if (dv.at) {
-        kernels->multiply(keys, value_dim, b->rows, tile->scores, 1, BO_PANEL, dout, value_dim, true, dv.at, dv.stride);
+        bo_multiply(&tile->products, keys, value_dim, b->rows, tile->scores, 1, BO_PANEL, dout, value_dim, true, dv.at,
+                    dv.stride);
     }
-    if (dk.at) kernels->multiply(keys, dim, b->rows, slope->slopes, 1, BO_PANEL, q, dim, true, dk.at, dk.stride);
+    if (dk.at)
+        bo_multiply(&tile->products, keys, dim, b->rows, slope->slopes, 1, BO_PANEL, q, dim, true, dk.at, dk.stride);
     if (slope->dq.at) {
-        kernels->multiply(b->rows, dim, keys, slope->slopes, BO_PANEL, 1, slope->key_rows + b->skipped * dim, dim, true,
-                          slope->dq.at + b->row * slope->dq.stride, slope->dq.stride);
+        bo_multiply(&tile->products, b->rows, dim, keys, slope->slopes, BO_PANEL, 1, slope->key_rows + b->skipped * dim,
+                    dim, true, slope->dq.at + b->row * slope->dq.stride, slope->dq.stride);
     }
 }
 

@@ -10,11 +10,12 @@
 #ifndef BO_ATTENTION_SOFTMAX_H
 #define BO_ATTENTION_SOFTMAX_H
 
+#include "../math/block.h"
 #include "kv_cache.h"
 
 enum {
     BO_SOFTMAX_TILE = BO_SIZE(128, 8), /* maximum queries per tile; tiles end at multiples of it */
-    /* maximum rows whose scores are computed and used while they are in the first-level cache */
+    /* maximum rows whose scores are computed and used while they are in the first-level cache; in bfloat16 all rows */
     BO_SOFTMAX_BLOCK = BO_SIZE(32, 4),
 };
 
@@ -23,7 +24,9 @@ enum {
 /* Invariants: rows <= BO_SOFTMAX_TILE; arrays are contiguous; sum == 0 and top == -INFINITY if no key has been seen. */
 typedef struct bo_softmax_tile {
     const bo_kernels *kernels;
+    bo_multiplier products;
     size_t dim, value_dim;
+    size_t block; /* maximum rows whose scores are computed together */
     size_t rows, position;
     bool causal;      /* false: every row sees every position */
     size_t window;    /* causal: number of latest positions seen, including the row's own; 0: all */
@@ -32,7 +35,7 @@ typedef struct bo_softmax_tile {
     float *q;         /* rows x dim, multiplied by the scale */
     float *top, *sum; /* one number per row */
     float *numerator; /* rows x value_dim */
-    float *scores;    /* BO_SOFTMAX_BLOCK x BO_PANEL */
+    float *scores;    /* block x BO_PANEL */
 } bo_softmax_tile;
 
 /* Returns a tile with arrays from the carver; the rest is zero. */
@@ -52,7 +55,7 @@ typedef struct bo_softmax_slope {
     float *delta;                  /* one number per row: δ / sum */
     bo_rows dq;                    /* dS K is added, without the scale. NULL: not requested */
     double *total;                 /* Σ dS is added: the gradient of a log weight on all keys. NULL: not requested */
-    float *slopes;                 /* BO_SOFTMAX_BLOCK x BO_PANEL */
+    float *slopes;                 /* block x BO_PANEL */
     float *products;               /* with a power: q·k of the block; else NULL */
     float *key_rows, *value_panel; /* transposes of a piece: BO_PANEL x dim, value_dim x BO_PANEL */
 } bo_softmax_slope;

@@ -57,6 +57,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     if (!out) return BO_INVALID;
     *out = NULL;
     if (desc->reserved[0] | desc->reserved[1] | desc->reserved[2] | desc->reserved[3]) return BO_INVALID;
+    if (!bo_precision_name(desc->precision)) return BO_INVALID;
     const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
     if (isa && !*isa) isa = NULL;
     const char *trace = desc->trace ? desc->trace : getenv("BOCHNER_TRACE");
@@ -72,6 +73,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     context->user = desc->user;
     context->allocator = desc->allocator;
     context->kernels = kernels;
+    context->precision = desc->precision;
     bo_status status = context->threads > 1 ? start_threads(context) : BO_OK;
     if (status == BO_OK && trace && *trace) status = bo_trace_open(context, trace);
     if (status != BO_OK) {
@@ -89,7 +91,8 @@ bo_status bo_context_branch(bo_context *context, bo_context **out)
 {
     *out = bo_alloc(context, 1, sizeof **out, "a context");
     if (!*out) return BO_MEMORY;
-    **out = (bo_context){.threads = 1, .allocator = context->allocator, .kernels = context->kernels};
+    **out = (bo_context){.threads = 1, .allocator = context->allocator, .kernels = context->kernels,
+                         .precision = context->precision};
     const bo_status status = bo_trace_share(context, *out);
     if (status != BO_OK) {
         bo_free(*out);
@@ -126,6 +129,14 @@ const char *bo_context_isa(const bo_context *context)
 {
     return context ? bo_kernels_isa(context->kernels) : NULL;
 }
+
+bo_precision bo_context_precision(const bo_context *context)
+{
+    return context ? context->precision : BO_PRECISION_FLOAT32;
+}
+
+static const char *const precision_names[] = {"float32", "bfloat16"};
+BO_NAMED(precision, bo_precision, precision_names)
 
 const struct bo_kernels *bo_context_kernels(const bo_context *context)
 {

@@ -16,6 +16,7 @@ struct bo_context {
     void *user;
     bo_allocator allocator;
     const struct bo_kernels *kernels;
+    bo_precision precision;
     bo_pool *pool;
     bo_trace *trace;              /* NULL: not tracing */
     struct bo_trace_track *track; /* the branch's track on the trace of its context; NULL: the track of the thread */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "../base/carver.h"
 #include "block.h"
+#include "../math/block.h"
 #include "internal.h"
 
 bool bo_features_scaled(const bo_features *features)
@@ -43,6 +44,7 @@ typedef struct buffers {
     float *du, *dt; /* gradients of u and t */
     float *push;    /* one number per row */
     void *own;      /* scratch memory of the function */
+    bo_multiplier products;
 } buffers;
 
 /* Lays out the buffers in `scratch` (NULL: only counts) and returns their size in bytes. */
@@ -54,6 +56,7 @@ static size_t carve(const bo_features *f, size_t rows, bool backward, char *scra
     if (rows > BO_BLOCK_ROWS) rows = BO_BLOCK_ROWS;
     *b = (buffers){0};
     if (f->hadamard.padded) b->project = bo_carve_floats(&carver, f->hadamard.padded);
+    if (backward) b->products = bo_multiplier_make(f->kernels, f->precision, &carver);
     if (backward) b->du = bo_carve_floats(&carver, rows * m);
     if (backward && m && bo_features_scaled(f)) b->push = bo_carve_floats(&carver, rows);
     if (in_place) return carver.bytes;
@@ -146,13 +149,13 @@ void bo_features_block(const bo_features *features, size_t rows, const float *x,
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* Computes dx = du W, without factors. */
-static void project_back(const bo_features *f, size_t rows, const float *du, float *dx, size_t lddx, float *buffer)
+static void project_back(const bo_features *f, size_t rows, const float *du, float *dx, size_t lddx, const buffers *b)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
     if (f->hadamard.padded)
-        bo_hadamard_project_back(f, rows, du, m, dx, lddx, buffer);
+        bo_hadamard_project_back(f, rows, du, m, dx, lddx, b->project);
     else if (f->w)
-        f->kernels->multiply(rows, dim, m, du, m, 1, f->w, dim, false, dx, lddx);
+        bo_multiply(&b->products, rows, dim, m, du, m, 1, f->w, dim, false, dx, lddx);
 }
 
 static void add_push(const bo_features *f, size_t rows, const float *x, size_t ldx, const float *push, float *dx,
@@ -174,7 +177,7 @@ static void backward_in_place(const bo_features *f, size_t rows, const float *x,
 {
     size_t m = f->frequencies;
     f->function->fast_backward(f, rows, z, ldz, dz, lddz, m ? b->du : dx, m ? m : lddx, b->push);
-    project_back(f, rows, b->du, dx, lddx, b->project);
+    project_back(f, rows, b->du, dx, lddx, b);
     if (b->push)
         add_push(f, rows, x, ldx, b->push, dx, lddx);
     else
@@ -192,7 +195,7 @@ static void backward_again(const bo_features *f, size_t rows, const float *x, si
     f->function->backward_f32(f, rows, b->u, b->t, dz, lddz, b->du, b->dt, b->own);
     if (!f->frequencies)
         for (size_t r = 0; r < rows; r++) memset(dx + r * lddx, 0, dim * sizeof(float));
-    project_back(f, rows, b->du, dx, lddx, b->project);
+    project_back(f, rows, b->du, dx, lddx, b);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < dim; j++)
             dx[r * lddx + j] = f->slope[j] * dx[r * lddx + j] + (float)f->factor[j] * b->dt[r * dim + j];

@@ -20,6 +20,9 @@ bool bo_features_differentiable(const bo_features *features);
 /* Returns the factor s of u = s w·t: B for OPRF, else 1. */
 double bo_features_argument_scale(const bo_features *features);
 
+/* Sets the precision of w·x and of its gradient (default: FLOAT32). */
+bo_status bo_features_set_precision(bo_context *context, bo_features *features, bo_precision precision);
+
 /* Returns the bytes of scratch memory for either function below on up to `rows` rows, a multiple of 64. */
 size_t bo_features_block_bytes(const bo_features *features, size_t rows);
 /* Computes φ(x_r) = exp(log_scale[r]) z_r. For scaled maps the largest |z_ri| is near 1/√features; for others

@@ -136,12 +136,19 @@ static bo_status pack(bo_context *context, bo_features *features)
         for (size_t j = 0; j < dim; j++)
             scaled[i * dim + j] = (float)((double)features->w[i * dim + j] * (features->factor[j] * features->u_scale));
     bo_packed *packed = NULL;
-    bo_status status = bo_packed_create(context, m, dim, scaled, dim, &packed);
+    bo_status status = bo_packed_create(context, features->precision, m, dim, scaled, dim, &packed);
     bo_free(scaled);
     if (status != BO_OK) return status;
     bo_packed_destroy(features->packed);
     features->packed = packed;
     return BO_OK;
+}
+
+bo_status bo_features_set_precision(bo_context *context, bo_features *features, bo_precision precision)
+{
+    if (features->precision == precision) return BO_OK;
+    features->precision = precision;
+    return features->packed ? pack(context, features) : BO_OK;
 }
 
 static bo_status log_weights(bo_context *context, const bo_features *features, const double *w, double *out)

@@ -319,6 +319,7 @@ struct bo_features {
     float *length_scales; /* dim, or NULL: all 1 */
     float *w;             /* frequencies x dim */
     bo_packed *packed;
+    bo_precision precision; /* of the product with the frequencies, and of its gradient */
     float *weights; /* one per frequency, multiplies its features; NULL: all 1 */
     /* dim x dim: R of the distribution N(0, R Rᵀ) that w was drawn from; NULL: the kernel's spectrum */
     float *proposal;

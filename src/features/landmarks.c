@@ -325,7 +325,7 @@ static bo_status pack_lower(bo_context *context, bo_landmarks *l)
         memset(dense, 0, (end - first) * end * sizeof *dense);
         for (size_t i = first; i < end; i++)
             memcpy(dense + (i - first) * end, l->lower + lower_count(i), (i + 1) * sizeof *dense);
-        status = bo_packed_create(context, end - first, end, dense, end, &l->panels[p]);
+        status = bo_packed_create(context, BO_PRECISION_FLOAT32, end - first, end, dense, end, &l->panels[p]);
     }
     bo_free(dense);
     return status;
@@ -342,7 +342,8 @@ bo_status bo_landmarks_finish(bo_context *context, bo_features *f)
     fill_scaled(f);
     if (bo_kernel_find(f->desc.kernel)->shift_invariant && isnormal(bo_kernel_radial(&f->desc).scale))
         BO_TRY(make_pairs(context, f));
-    if (bo_form_of_products(form)) BO_TRY(bo_packed_create(context, l->count, columns, l->t, columns, &l->packed));
+    if (bo_form_of_products(form))
+        BO_TRY(bo_packed_create(context, BO_PRECISION_FLOAT32, l->count, columns, l->t, columns, &l->packed));
     return l->lower ? pack_lower(context, l) : BO_OK;
 }
 

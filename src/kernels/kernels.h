@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "../base/tiny.h"
 #include <stdbool.h>
+#include "bf16.h"
 #include "channels.h"
 #include "fft.h"
 #include "pairs.h"
@@ -159,6 +160,7 @@ typedef struct bo_kernels {
     bo_micro gemm;
     bo_micro_f64 gemm64;
     bo_micro_s8 gram8;
+    const bo_micro_bf16 *bf16;
     const bo_channels *channels;
     const bo_fft_kernels *fft;
 
@@ -313,7 +315,7 @@ typedef struct bo_kernels {
                       const float *factor, float *sums);
 } bo_kernels;
 
-/* Returns the table for `isa` ("avx512", "avx2", "neon", "ref"), or the fastest that this CPU supports if isa is NULL.
+/* Returns the table for `isa` ("amx", "avx512bf16", "avx512", "avx2", "neon", "ref"), or the fastest that this CPU supports if isa is NULL.
  * NULL: the CPU does not support it, or the name is unknown. Does not read environment variables. */
 const bo_kernels *bo_kernels_find(const char *isa);
 /* Returns the name of the table, for modules that know only the pointer type. */

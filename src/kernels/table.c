@@ -1,5 +1,12 @@
 /* Selects a table of kernels for this CPU. */
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
 #include "kernels.h"
 #include "tables.h"
 
@@ -19,6 +26,30 @@ static bool has_avx512_vnni(void)
 {
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512_vnni() && __builtin_cpu_supports("avx512bf16");
+}
+
+/* Linux gives a process the registers of the tiles only on request; threads that start later have them too. A kernel
+ * without AMX, or a filter of system calls, refuses: then the CPU counts as one without AMX. */
+static bool may_use_tiles(void)
+{
+#if defined(__linux__)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
+static bool has_amx(void)
+{
+    enum { BF16 = 1 << 22, TILE = 1 << 24 }; /* bits of CPUID 7.0, EDX: compilers know their names only lately */
+    unsigned a, b, c, d = 0;
+    return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16) && (d & TILE) && may_use_tiles();
+}
 #endif
 
 static bool always(void)
@@ -32,6 +63,8 @@ static const struct {
     bool (*runs_here)(void);
 } candidates[] = {
 #if defined(__x86_64__)
+    {&bo_kernels_amx, has_amx},
+    {&bo_kernels_avx512bf16, has_avx512bf16},
     {&bo_kernels_avx512_vnni, has_avx512_vnni},
     {&bo_kernels_avx512, has_avx512},
     {&bo_kernels_avx2, has_avx2},

@@ -85,8 +85,8 @@ static bo_status adam_create(bo_context *context, const bo_fit_problem *problem,
     a->first = bo_alloc(context, features * outputs, sizeof(float), "the moments of the gradient");
     a->second = bo_alloc(context, features * outputs, sizeof(float), "the moments of the gradient");
     a->order = bo_alloc_raw(context, n, sizeof(size_t), "the order of rows");
-    size_t scores = bo_gemm_bytes(context, batch, outputs, features),
-           gradient = bo_gemm_bytes(context, features, outputs, batch);
+    size_t scores = bo_gemm_bytes(context, BO_PRECISION_FLOAT32, batch, outputs, features),
+           gradient = bo_gemm_bytes(context, BO_PRECISION_FLOAT32, features, outputs, batch);
     a->room = bo_alloc_raw(context, scores > gradient ? scores : gradient, 1, "a batch");
     if (!a->room || !a->center || !a->squares || !a->mean || !a->z || !a->scores || !a->gradient || !a->beta ||
         !a->first || !a->second || !a->order)
@@ -127,11 +127,12 @@ static bo_status step(adam *a, size_t first, size_t rows, int number, double rat
     static const float fade_first = 0.9f, fade_second = 0.999f;
     size_t features = a->features, t = a->outputs;
     BO_TRY(batch_features(a, first, rows));
-    bo_gemm_in(a->context, false, false, rows, t, features, 1, a->z, features, a->beta, t, 0, a->scores, t, a->room);
+    bo_gemm_in(a->context, BO_PRECISION_FLOAT32, false, false, rows, t, features, 1, a->z, features, a->beta, t, 0,
+               a->scores, t, a->room);
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < t; k++) a->scores[i * t + k] -= target(a, a->order[first + i], k);
-    bo_gemm_in(a->context, true, false, features, t, rows, 1 / (float)rows, a->z, features, a->scores, t, 0,
-               a->gradient, t, a->room);
+    bo_gemm_in(a->context, BO_PRECISION_FLOAT32, true, false, features, t, rows, 1 / (float)rows, a->z, features,
+               a->scores, t, 0, a->gradient, t, a->room);
     const float unbiased = (float)(sqrt(1 - pow(0.999, number)) / (1 - pow(0.9, number)) * rate);
     for (size_t k = 0; k < features * t; k++) {
         float g = a->gradient[k];

@@ -21,8 +21,8 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
     if (!bo_metric_choice_name(desc->metric))
         return bo_fail(context, BO_INVALID, "metric: expected a value of bo_metric_choice, found %d",
                        (int)desc->metric);
-    if (!bo_precision_name(desc->precision))
-        return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
+    if (!bo_gram_precision_name(desc->precision))
+        return bo_fail(context, BO_INVALID, "precision: expected a value of bo_gram_precision, found %d",
                        (int)desc->precision);
     if (!bo_target_scale_name(desc->target_scale))
         return bo_fail(context, BO_INVALID, "target_scale: expected a value of bo_target_scale, found %d",

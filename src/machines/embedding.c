@@ -35,10 +35,10 @@ static bo_status check(bo_context *context, const bo_embedding_desc *desc, const
         return bo_fail(context, BO_INVALID, "scaling: expected a value of bo_scaling, found %d", (int)desc->scaling);
     if (desc->scaling == BO_SCALING_QUANTILE)
         return bo_fail(context, BO_UNSUPPORTED, "scaling quantile is for kernel machines; embeddings need another one");
-    if (!bo_precision_name(desc->precision))
-        return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
+    if (!bo_gram_precision_name(desc->precision))
+        return bo_fail(context, BO_INVALID, "precision: expected a value of bo_gram_precision, found %d",
                        (int)desc->precision);
-    if (desc->precision == BO_PRECISION_INT8)
+    if (desc->precision == BO_GRAM_PRECISION_INT8)
         return bo_fail(context, BO_UNSUPPORTED, "precision: expected float32 or float64, found int8");
     if (!(desc->features.gamma >= 0 && isfinite(desc->features.gamma)))
         return bo_fail(context, BO_INVALID, "gamma: expected a finite number that is at least 0, found %g",
@@ -115,8 +115,8 @@ static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, con
     enum { PRECISE_FEATURES = 512 };
     fitting->features = map->features;
     fitting->linear = map->kernel == BO_KERNEL_LINEAR;
-    fitting->precise = fitting->desc.precision == BO_PRECISION_FLOAT64 ||
-                       (fitting->desc.precision == BO_PRECISION_AUTO && map->features <= PRECISE_FEATURES);
+    fitting->precise = fitting->desc.precision == BO_GRAM_PRECISION_FLOAT64 ||
+                       (fitting->desc.precision == BO_GRAM_PRECISION_AUTO && map->features <= PRECISE_FEATURES);
     BO_TRY(check_size(context, fitting, fitting->features));
     const size_t size = fitting->features + 1;
     fitting->gram = bo_alloc(context, size * size, sizeof(double), "the covariance of the features");
@@ -421,16 +421,17 @@ static bo_status create(bo_context *context, const bo_embedding_fitting *fitting
 {
     const bo_features_desc *map = bo_features_describe(fitting->phi);
     size_t components = fitting->desc.components, features = fitting->features, dim = fitting->dim;
-    out->report = (bo_embedding_report){.rows = fitting->rows,
-                                        .dim = dim,
-                                        .components = components,
-                                        .features = features,
-                                        .kernel = map->kernel,
-                                        .function = map->function,
-                                        .draw = map->draw,
-                                        .scaling = fitting->scaler.kind,
-                                        .precision = fitting->precise ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32,
-                                        .gamma = map->gamma};
+    out->report =
+        (bo_embedding_report){.rows = fitting->rows,
+                              .dim = dim,
+                              .components = components,
+                              .features = features,
+                              .kernel = map->kernel,
+                              .function = map->function,
+                              .draw = map->draw,
+                              .scaling = fitting->scaler.kind,
+                              .precision = fitting->precise ? BO_GRAM_PRECISION_FLOAT64 : BO_GRAM_PRECISION_FLOAT32,
+                              .gamma = map->gamma};
     out->phi = bo_features_share(fitting->phi);
     BO_TRY(bo_scaler_copy(context, &fitting->scaler, &out->scaler));
     out->vectors = bo_alloc_raw(context, components * features, sizeof(double), "the components");

@@ -88,7 +88,7 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
     r->dim = (size_t)entries[1].value;
     r->components = (size_t)entries[2].value;
     r->scaling = entries[3].value < 1000 ? (bo_scaling)entries[3].value : (bo_scaling)1000;
-    r->precision = entries[4].value < 1000 ? (bo_precision)entries[4].value : (bo_precision)1000;
+    r->precision = entries[4].value < 1000 ? (bo_gram_precision)entries[4].value : (bo_gram_precision)1000;
     r->variance = entries[5].value;
     r->feature_error = entries[6].value;
     r->input_error = entries[7].value;
@@ -168,7 +168,7 @@ static bo_status load_embedding(bo_context *context, const bo_tensors *file, bo_
     r->draw = desc->draw;
     r->gamma = desc->gamma;
     if (!(r->rows > 1 && r->dim == desc->dim && r->components > 0 && r->components <= r->features &&
-          bo_scaling_name(r->scaling) && bo_precision_name(r->precision) && r->features < (size_t)1 << 31 &&
+          bo_scaling_name(r->scaling) && bo_gram_precision_name(r->precision) && r->features < (size_t)1 << 31 &&
           r->dim < (size_t)1 << 31 && !desc->sparse))
         return bo_fail(context, BO_FORMAT,
                        "%s: the description of the embedding is inconsistent; the file may be damaged", path);

@@ -33,7 +33,7 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int 
     const double bytes = 8 * (double)rows * (double)rows;
     if (desc->budget > 0 && bo_exact_seconds((double)rows, 1, threads) > 0.4 * desc->budget) return false;
     return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
-           desc->precision == BO_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
+           desc->precision == BO_GRAM_PRECISION_AUTO && rows <= BO_EXACT_MOST_ROWS &&
            bytes <= (double)bo_fit_memory(desc).bytes;
 }
 

@@ -415,7 +415,7 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
                 check_columns(machine) && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
-                bo_metric_choice_name(r->metric) && bo_precision_name(r->precision) && machine->quantum < 1 &&
+                bo_metric_choice_name(r->metric) && bo_gram_precision_name(r->precision) && machine->quantum < 1 &&
                 bo_is_quantum((float)machine->quantum) && machine->scaler.limit >= 0 &&
                 isfinite(machine->scaler.limit) && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
                 machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&

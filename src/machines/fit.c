@@ -19,7 +19,7 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     bo_fit_problem problem = bo_fitting_problem(fitting, samples);
     double begin = bo_seconds();
     fitting->report.rows = samples->rows;
-    fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
+    fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_GRAM_PRECISION_FLOAT64 : BO_GRAM_PRECISION_FLOAT32;
     fitting->quantum = problem.row_map.quantum = 0;
     BO_TRY(bo_fitting_machine(context, fitting, out));
     bool sections = bo_is_sections(fitting->phi);
@@ -155,7 +155,7 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
         status = fit_primal(context, fitting, samples, out);
     else
         status = fit_with_larger_lambda(context, fitting, samples, solver, out);
-    *rounded = solver == BO_SOLVER_PRIMAL && fitting->report.precision != BO_PRECISION_FLOAT64;
+    *rounded = solver == BO_SOLVER_PRIMAL && fitting->report.precision != BO_GRAM_PRECISION_FLOAT64;
     bo_fitting_destroy(fitting);
     return status;
 }
@@ -170,9 +170,9 @@ bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const
     BO_SPAN(context, "machine", "fit");
     bool rounded;
     bo_status status = fit_once(context, desc, samples, &rounded, out);
-    if (status != BO_NUMERIC || !rounded || desc->precision != BO_PRECISION_AUTO) return status;
+    if (status != BO_NUMERIC || !rounded || desc->precision != BO_GRAM_PRECISION_AUTO) return status;
     bo_log(context, BO_LOG_INFO, "float32 is not accurate enough for this lambda; repeating the fit in float64");
     bo_machine_desc wider = *desc;
-    wider.precision = BO_PRECISION_FLOAT64;
+    wider.precision = BO_GRAM_PRECISION_FLOAT64;
     return fit_once(context, &wider, samples, &rounded, out);
 }

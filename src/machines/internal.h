@@ -102,7 +102,7 @@ bool bo_is_quantum(float quantum);
 float bo_quantum_of(const bo_features_desc *resolved);
 /* The precision of a fit: the requested one, or the lowest whose rounding is negligible beside λ. */
 bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *resolved,
-                              bool weighted, size_t rows, double lambda, double spectrum, bo_precision *out);
+                              bool weighted, size_t rows, double lambda, double spectrum, bo_gram_precision *out);
 /* The λ below which rounding to `quantum` would matter, for this number of rows. */
 double bo_rounding_floor(float quantum, size_t rows);
 
@@ -134,11 +134,11 @@ float bo_targets_root_weight(const bo_targets *targets, const bo_samples *sample
  * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. */
 typedef struct bo_moments {
     size_t features, outputs, size, rows;
-    bo_precision precision;
+    bo_gram_precision precision;
     double *gram;
 } bo_moments;
 
-bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
+bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_gram_precision precision,
                             bo_moments *out);
 void bo_moments_free(bo_moments *moments);
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,

@@ -21,7 +21,7 @@ BO_NAMED(solver, bo_solver, solver_names)
 BO_NAMED(loss, bo_loss, loss_names)
 BO_NAMED(scaling, bo_scaling, scaling_names)
 BO_NAMED(metric_choice, bo_metric_choice, metric_choice_names)
-BO_NAMED(precision, bo_precision, precision_names)
+BO_NAMED(gram_precision, bo_gram_precision, precision_names)
 BO_NAMED(target_scale, bo_target_scale, target_scale_names)
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */

@@ -270,7 +270,7 @@ bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, c
         bo_fitting_destroy(fitting);
         return status;
     }
-    if (fitting->report.precision == BO_PRECISION_INT8)
+    if (fitting->report.precision == BO_GRAM_PRECISION_INT8)
         fitting->quantum = bo_quantum_of(bo_features_describe(fitting->phi));
     fitting->seconds = bo_seconds() - begin - choice.seconds;
     assert(fitting->phi && fitting->kept.rows > 0 && fitting->scaler.dim == samples->dim && fitting->moments.size == 0);

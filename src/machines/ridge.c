@@ -11,7 +11,7 @@
 /* The single pass over the data: computes the features of a block of rows, appends the targets and a one, and adds the outer
  * product of the block. */
 
-bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
+bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_gram_precision precision,
                             bo_moments *out)
 {
     size_t size = features + outputs + 1;
@@ -45,7 +45,7 @@ static void block_free(block *b)
 
 static bo_status block_create(bo_context *context, const bo_moments *moments, const bo_samples *samples, block *b)
 {
-    bool rounded = moments->precision == BO_PRECISION_INT8;
+    bool rounded = moments->precision == BO_GRAM_PRECISION_INT8;
     *b = (block){.rows = samples->rows < BO_MACHINE_BLOCK ? samples->rows : BO_MACHINE_BLOCK,
                  .stride = bo_padded(moments->size)};
     b->z = bo_alloc_raw(context, b->rows * b->stride, sizeof *b->z, "a block of features");
@@ -85,14 +85,14 @@ static bo_status add_block(bo_context *context, bo_moments *moments, const bo_ro
                            const bo_targets *targets, const bo_samples *samples, size_t first, size_t rows, block *b)
 {
     size_t features = moments->features;
-    bool rounded = moments->precision == BO_PRECISION_INT8;
+    bool rounded = moments->precision == BO_GRAM_PRECISION_INT8;
     const bo_inputs inputs = bo_samples_inputs(samples, first, rows);
     BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));
     if (rounded) bo_round_features(context, row_map->quantum, rows, features, b->z, b->stride, b->q, features);
     for (size_t i = 0; i < rows; i++) complete_row(targets, samples, first + i, features, b->z + i * b->stride);
     if (rounded) return add_rounded(context, moments, row_map->quantum, rows, b);
     return bo_gram(context, moments->size, rows, b->z, b->stride, moments->gram, moments->size,
-                   moments->precision == BO_PRECISION_FLOAT64);
+                   moments->precision == BO_GRAM_PRECISION_FLOAT64);
 }
 
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,

@@ -133,22 +133,22 @@ double bo_rounding_floor(float quantum, size_t rows)
 }
 
 bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *resolved,
-                              bool weighted, size_t rows, double lambda, double spectrum, bo_precision *out)
+                              bool weighted, size_t rows, double lambda, double spectrum, bo_gram_precision *out)
 {
     float quantum = bo_quantum_of(resolved);
     *out = desc->precision;
-    if (desc->precision == BO_PRECISION_INT8 && quantum == 0)
+    if (desc->precision == BO_GRAM_PRECISION_INT8 && quantum == 0)
         return bo_fail(
             context, BO_UNSUPPORTED,
             "precision int8: expected bounded features (sin/cos or cos with bias of a shift-invariant kernel, "
             "without importance weights), found %s of %s; use float32",
             bo_function_name(resolved->function), bo_kernel_name(resolved->kernel));
-    if (desc->precision == BO_PRECISION_INT8 && weighted)
+    if (desc->precision == BO_GRAM_PRECISION_INT8 && weighted)
         return bo_fail(context, BO_UNSUPPORTED, "precision int8: expected rows of equal weight; use float32");
-    if (desc->precision != BO_PRECISION_AUTO) return BO_OK;
+    if (desc->precision != BO_GRAM_PRECISION_AUTO) return BO_OK;
     double least = lambda / 4; /* λ may still decrease to this value */
-    *out = quantum > 0 && !weighted && least > bo_rounding_floor(quantum, rows) ? BO_PRECISION_INT8
-           : bo_needs_precision(least, spectrum)                                ? BO_PRECISION_FLOAT64
-                                                                                : BO_PRECISION_FLOAT32;
+    *out = quantum > 0 && !weighted && least > bo_rounding_floor(quantum, rows) ? BO_GRAM_PRECISION_INT8
+           : bo_needs_precision(least, spectrum)                                ? BO_GRAM_PRECISION_FLOAT64
+                                                                                : BO_GRAM_PRECISION_FLOAT32;
     return BO_OK;
 }

@@ -43,8 +43,9 @@ typedef struct judge {
 static double least_for(const bo_moments *moments, float quantum, double spectrum)
 {
     double least = least_lambda;
-    if (moments->precision == BO_PRECISION_INT8) return fmax(least, bo_rounding_floor(quantum, moments->rows));
-    while (moments->precision == BO_PRECISION_FLOAT32 && least < 1 && bo_needs_precision(least, spectrum)) least *= 2;
+    if (moments->precision == BO_GRAM_PRECISION_INT8) return fmax(least, bo_rounding_floor(quantum, moments->rows));
+    while (moments->precision == BO_GRAM_PRECISION_FLOAT32 && least < 1 && bo_needs_precision(least, spectrum))
+        least *= 2;
     return least;
 }
 
@@ -77,11 +78,11 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
     BO_TRY(bo_features_create(j->context, &desc, &phi));
     problem->row_map.phi = phi;
     const bo_features_desc *map = bo_features_describe(phi);
-    bo_precision precision;
+    bo_gram_precision precision;
     double spectrum = j->spectrum * (double)j->scaled->rows;
     BO_TRY(bo_choose_precision(j->context, problem->desc, map, j->scaled->weights || problem->targets->class_weight,
                                j->scaled->rows, lambda, spectrum, &precision));
-    problem->row_map.quantum = precision == BO_PRECISION_INT8 ? bo_quantum_of(map) : 0;
+    problem->row_map.quantum = precision == BO_GRAM_PRECISION_INT8 ? bo_quantum_of(map) : 0;
     BO_TRY(bo_moments_create(j->context, map->features, problem->targets->outputs, precision, &j->moments));
     BO_TRY(bo_moments_add(j->context, &j->moments, &problem->row_map, problem->targets, j->scaled, false));
     BO_TRY(bo_moments_spectrum(j->context, &j->moments, problem->intercept, &spectrum));

@@ -140,7 +140,7 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
                            "cannot merge: target %zu is scaled differently; create both from the same sample", t);
     if (fitting->quantum != other->quantum || fitting->moments.precision != other->moments.precision)
         return bo_fail(context, BO_INVALID, "cannot merge: the precisions differ (%s, %s)",
-                       bo_precision_name(a->precision), bo_precision_name(b->precision));
+                       bo_gram_precision_name(a->precision), bo_gram_precision_name(b->precision));
     const bo_machine_desc *one = &fitting->desc, *two = &other->desc;
     if (one->lambda != two->lambda || one->noise != two->noise || one->dropout != two->dropout ||
         one->no_intercept != two->no_intercept)

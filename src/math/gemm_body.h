@@ -1,14 +1,15 @@
-/* GEMM for the type that the including file defines by these macros: TYPE, PRODUCT (bo_gemm_product for that type),
- * GEMM (the function's name), PACK, STORED (true if the B of a product has a compact storage type), PACK_STORED (packs
- * some lines of it), DEPTH, MICRO (the member of bo_kernels with mr, nr and the function), KERNEL (the name of that
- * function's member), JOB and the names of the functions. */
+/* GEMM for the types that the including file defines by these macros: TYPE of the matrices, PACKED of the panels, PRODUCT
+ * (bo_gemm_product for that type), PACK_A and PACK_B (pack some lines), STORED (true if the B of a product has a compact
+ * storage type), PACK_STORED (packs some lines of it), DEPTH and DEPTH_STEP (the longest run, and the multiple to which
+ * panels are padded along k), TILE_ROWS, MR, NR and KERNEL (the tile and the function of the kernels), PREPARE (called
+ * at the start of a task that calls KERNEL), JOB and the names of the functions. */
 
 /* One run along k of one block of rows, times one chunk of column tiles. Tiles are numbered over all products. The
  * panel of tile t of the chunk has tile_columns lines and is stored at index t - first_tile. */
 typedef struct JOB {
     const bo_kernels *kernels;
     size_t mr, nr, tile_rows, tile_columns;
-    void (*micro)(size_t k, const TYPE *a, const TYPE *b, TYPE *c, size_t ldc, size_t m, size_t n, bool add);
+    void (*micro)(size_t k, const PACKED *a, const PACKED *b, TYPE *c, size_t ldc, size_t m, size_t n, bool add);
     size_t count;
     const PRODUCT *products;
     bool ta;
@@ -20,7 +21,7 @@ typedef struct JOB {
     size_t first_tile, tiles;
     bool upper;  /* compute only tiles that touch the upper triangle */
     size_t slot; /* numbers in a tile's panel */
-    TYPE *panel_a, *panel_b;
+    PACKED *panel_a, *panel_b;
 } JOB;
 
 /* Returns the product that column tile `tile` belongs to, and the tile's first column there. */
@@ -36,6 +37,12 @@ static const PRODUCT *FIND_TILE(const JOB *job, size_t tile, size_t *column)
     return product;
 }
 
+/* Returns the numbers per line of a panel. */
+static size_t LINE(size_t k)
+{
+    return bo_round_up(k, DEPTH_STEP);
+}
+
 static void PACK_TASK(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -43,20 +50,20 @@ static void PACK_TASK(void *arg, size_t index, int worker)
     if (index >= job->tiles) {
         size_t first = (index - job->tiles) * job->tile_rows, lines = bo_min(job->tile_rows, job->m - first);
         const TYPE *source = job->a + (job->ta ? first : first * job->lda);
-        PACK(job->mr, lines, job->k, job->alpha, source, job->lda, !job->ta, job->panel_a + first * job->k);
+        PACK_A(lines, job->k, job->alpha, source, job->lda, !job->ta, job->panel_a + first * LINE(job->k));
         return;
     }
     size_t j;
     const PRODUCT *product = FIND_TILE(job, job->first_tile + index, &j);
     size_t lines = bo_min(job->tile_columns, product->n - j);
-    TYPE *panel = job->panel_b + index * job->slot;
+    PACKED *panel = job->panel_b + index * job->slot;
     if (STORED(product)) {
         PACK_STORED(product, j, lines, panel);
         return;
     }
     const TYPE *b = product->b;
     const TYPE *source = b + (product->tb ? j * product->ldb + job->depth : job->depth * product->ldb + j);
-    PACK(job->nr, lines, job->k, 1, source, product->ldb, product->tb, panel);
+    PACK_B(lines, job->k, 1, source, product->ldb, product->tb, panel);
 }
 
 /* Writes the initial value of C, beta base + row, to m x n elements at (i, j). base is C itself if the product has
@@ -93,13 +100,15 @@ static void TILE_TASK(void *arg, size_t index, int worker)
     if (job->upper && job->row + i0 >= j1) return;
     bool add = job->depth > 0 || product->beta != 0 || product->row;
     if (job->depth == 0 && add) BEGIN(product, job->row + i0, j0, i1 - i0, j1 - j0);
-    const TYPE *panel_b = job->panel_b + tile * job->slot;
+    PREPARE(job->kernels);
+    const PACKED *panel_b = job->panel_b + tile * job->slot;
+    const size_t line = LINE(job->k);
     for (size_t i = i0; i < i1; i += job->mr) {
         TYPE *c = product->c + (job->row + i) * product->ldc;
         for (size_t j = j0; j < j1; j += job->nr) {
             size_t n = bo_min(job->nr, j1 - j);
             if (job->upper && job->row + i >= j + n) continue;
-            job->micro(job->k, job->panel_a + i * job->k, panel_b + (j - j0) * job->k, c + j, product->ldc,
+            job->micro(job->k, job->panel_a + i * line, panel_b + (j - j0) * line, c + j, product->ldc,
                        bo_min(job->mr, i1 - i), n, add);
         }
     }
@@ -108,14 +117,14 @@ static void TILE_TASK(void *arg, size_t index, int worker)
 static JOB JOB_FOR(bo_context *context, size_t count, const PRODUCT *products)
 {
     const bo_kernels *kernels = bo_context_kernels(context);
-    JOB job = {.kernels = kernels, .mr = kernels->MICRO.mr, .nr = kernels->MICRO.nr, .micro = kernels->MICRO.KERNEL};
+    JOB job = {.kernels = kernels, .mr = MR, .nr = NR, .micro = KERNEL};
     job.count = count, job.products = products;
-    job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.mr);
+    job.tile_rows = bo_whole_slivers(TILE_ROWS, job.mr);
     job.tile_columns = bo_whole_slivers(BO_TILE_COLUMNS, job.nr);
     return job;
 }
 
-/* Work memory of a product, in numbers. A tile of B has as many columns as the widest product needs. */
+/* Numbers in the panels of a product. A tile of B has as many columns as the widest product needs. */
 static size_t SLOT(const JOB *job, size_t run)
 {
     size_t widest = 0;
@@ -123,7 +132,7 @@ static size_t SLOT(const JOB *job, size_t run)
         size_t n = bo_min(bo_round_up(job->products[i].n, job->nr), job->tile_columns);
         if (n > widest) widest = n;
     }
-    return widest * run;
+    return widest * LINE(run);
 }
 
 static size_t TILES(const JOB *job)
@@ -140,7 +149,7 @@ static size_t BLOCK_ROWS(const JOB *job, size_t m)
 
 static size_t PANEL_A(const JOB *job, size_t m, size_t run)
 {
-    return bo_round_up(bo_round_up(BLOCK_ROWS(job, m), job->mr) * run, 64 / sizeof(TYPE));
+    return bo_round_up(bo_round_up(BLOCK_ROWS(job, m), job->mr) * LINE(run), 64 / sizeof(PACKED));
 }
 
 /* A tile is wider than it is tall. If C is tall and narrower than a tile, much of the tile would be padding, and Cᵀ =
@@ -157,16 +166,16 @@ static bool BETTER_SWAPPED(const JOB *job, size_t m)
     return MAY_SWAP(job, m) && swapped + swapped / 4 < direct;
 }
 
-/* Computes the size for the longest run that any length up to k may have (a longer k may be cut into shorter runs), for
+/* Returns the bytes for the longest run that any length up to k may have (a longer k may be cut into shorter runs), for
  * the direct and for the swapped product. The memory therefore also serves smaller m and k. */
 static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
 {
     JOB job = JOB_FOR(context, count, products);
     size_t run = bo_min(bo_round_up(k, 8), DEPTH), most = BO_SUPER / job.tile_columns;
-    size_t direct = PANEL_A(&job, m, run) + bo_min(TILES(&job), most) * SLOT(&job, run);
+    size_t direct = (PANEL_A(&job, m, run) + bo_min(TILES(&job), most) * SLOT(&job, run)) * sizeof(PACKED);
     if (!MAY_SWAP(&job, m)) return direct;
     PRODUCT across = {.n = m};
-    size_t swapped = bo_round_up(m * products[0].n, 64 / sizeof(TYPE)) + ROOM(context, products[0].n, k, 1, &across);
+    size_t swapped = bo_round_up(m * products[0].n * sizeof(TYPE), 64) + ROOM(context, products[0].n, k, 1, &across);
     return direct > swapped ? direct : swapped;
 }
 
@@ -230,27 +239,23 @@ static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alph
     }
 }
 
-bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, TYPE alpha, const TYPE *a,
-               size_t lda, const TYPE *b, size_t ldb, TYPE beta, TYPE *c, size_t ldc)
-{
-    PRODUCT product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
-    TYPE *room = bo_alloc_raw(context, ROOM(context, m, k, 1, &product), sizeof *room, "packed factors");
-    if (!room) return BO_MEMORY;
-    MULTIPLY(context, ta, m, k, alpha, a, lda, 1, &product, false, room);
-    bo_free(room);
-    return BO_OK;
-}
 #undef TYPE
 #undef PRODUCT
-#undef GEMM
-#undef PACK
+#undef PACKED
+#undef PACK_A
+#undef PACK_B
 #undef PACK_STORED
 #undef STORED
 #undef DEPTH
-#undef MICRO
+#undef DEPTH_STEP
+#undef TILE_ROWS
+#undef MR
+#undef NR
+#undef PREPARE
 #undef KERNEL
 #undef JOB
 #undef JOB_FOR
+#undef LINE
 #undef FIND_TILE
 #undef PACK_TASK
 #undef BEGIN
@@ -265,3 +270,4 @@ bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t
 #undef ROW_BLOCK
 #undef SWAPPED
 #undef MULTIPLY
+#undef NAMED

@@ -206,3 +206,22 @@ void bo_stored_pack(const bo_kernels *kernels, bo_stored stored, size_t width, s
             for (size_t i = count; i < width; i++) target[p * width + i] = 0;
     }
 }
+
+void bo_stored_pack_bf16(const bo_kernels *kernels, bo_stored stored, size_t lines, size_t columns, size_t first,
+                         size_t k, const void *source, uint16_t *target)
+{
+    enum { RUN = BO_SIZE(8, 1) * BO_BF16_DEPTH };
+    float rows[BO_BF16_LINES * RUN];
+    size_t bytes = bo_stored_line(stored, columns);
+    for (size_t line = 0; line < lines; line += BO_BF16_LINES) {
+        size_t count = bo_min(BO_BF16_LINES, lines - line);
+        const char *from = (const char *)source + line * bytes;
+        for (size_t p = 0; p < k; p += RUN) {
+            size_t run = bo_min(RUN, k - p);
+            for (size_t i = 0; i < count; i++)
+                bo_stored_read(kernels, stored, columns, from + i * bytes, first + p, run, rows + i * RUN);
+            kernels->bf16->pack_b(count, run, 1, rows, RUN, true, target);
+            target += bo_bf16_numbers(count, run);
+        }
+    }
+}

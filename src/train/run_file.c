@@ -153,6 +153,8 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
     /* omitted for the default, so that runs of earlier versions can be resumed */
     if (desc->activations != BO_STORAGE_FLOAT32)
         bo_train_setting_word(text, "activations", bo_storage_name(desc->activations));
+    if (trainer->precision != BO_PRECISION_FLOAT32)
+        bo_train_setting_word(text, "precision", bo_precision_name(trainer->precision));
     bo_json_raw(text, "\n  }");
 }
 

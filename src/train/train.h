@@ -35,6 +35,7 @@ enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a t
  * batch of a rank. The task is open, and its graph and gradients have memory. */
 struct bo_trainer {
     bo_trainer_desc desc;
+    bo_precision precision; /* of the context that created it */
     char *folder;        /* NULL: nothing is written. Rank 0 writes; the others read */
     int lock;            /* lock file in the folder, held for the life of the trainer; -1: none */
     bo_train_task *task; /* its descriptor is `desc` */

@@ -197,6 +197,7 @@ static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
 static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
 {
     trainer->desc = *desc;
+    trainer->precision = bo_context_precision(context);
     BO_TRY(make_task(context, &trainer->desc, &trainer->task));
     begin(trainer);
     BO_TRY(bo_train_agree(context, trainer, make_optimizer(context, trainer)));

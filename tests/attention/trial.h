@@ -335,6 +335,7 @@ static inline void trial_forward(trial *t)
     assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &t->desc.shape, &bytes));
     free(t->tape);
     t->tape = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(t->tape, 0, bytes); /* there are gaps that are not written */
     bo_attention_inputs in = trial_inputs(t);
     if (t->d->kind == BO_ATTENTION_RIDGE) in.solves = &t->solves;
     bo_status status = bo_attention_forward(t->context, t->attention, &t->desc.shape, &in,

@@ -160,7 +160,7 @@ static void far_from_the_origin(void **state)
     const bo_embedding_desc desc = {.components = DIM,
                                     .features = {.kernel = BO_KERNEL_LINEAR},
                                     .scaling = BO_SCALING_NONE,
-                                    .precision = BO_PRECISION_FLOAT32};
+                                    .precision = BO_GRAM_PRECISION_FLOAT32};
     const bo_embedding_rows here = {.rows = ROWS, .dim = DIM, .x = x}, there = {.rows = ROWS, .dim = DIM, .x = moved};
     assert_ok(context, bo_embedding_fit(context, &desc, &here, &near));
     assert_ok(context, bo_embedding_fit(context, &desc, &there, &far));
@@ -348,7 +348,7 @@ static void refusals(void **state)
     bo_embedding_desc desc = usual;
     desc.components = 65;
     assert_fails(context, BO_INVALID, "at most 64", bo_embedding_fit(context, &desc, &rows, &e));
-    desc = usual, desc.precision = BO_PRECISION_INT8;
+    desc = usual, desc.precision = BO_GRAM_PRECISION_INT8;
     assert_fails(context, BO_UNSUPPORTED, "int8", bo_embedding_fit(context, &desc, &rows, &e));
     desc = usual, desc.features.gamma = -1;
     assert_fails(context, BO_INVALID, "gamma", bo_embedding_fit(context, &desc, &rows, &e));

@@ -129,7 +129,7 @@ static void test_changes_of_linear_predictions(void **state)
     }
     bo_machine_desc desc = describe(BO_KERNEL_LINEAR);
     desc.lambda = 1e-8;
-    desc.precision = BO_PRECISION_FLOAT64;
+    desc.precision = BO_GRAM_PRECISION_FLOAT64;
     bo_machine *machine = oracle_fit(context, &desc, &s);
     bo_explain_errors errors;
     bo_column_importance alone[DIM], joint[3];

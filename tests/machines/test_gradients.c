@@ -27,7 +27,7 @@ static const bo_kernel kernels[] = {BO_KERNEL_RBF,
 static bo_machine_desc describe(bo_kernel kernel, bool exact)
 {
     return (bo_machine_desc){.loss = BO_LOSS_RIDGE,
-                             .precision = BO_PRECISION_FLOAT64,
+                             .precision = BO_GRAM_PRECISION_FLOAT64,
                              .features = {.kernel = kernel,
                                           .function = exact ? BO_FUNCTION_SECTIONS : BO_FUNCTION_DEFAULT,
                                           .features = exact ? 0 : 64,

@@ -259,7 +259,7 @@ static void test_weights_and_targets(void **state)
         const bo_machine_desc desc = {.features = {.features = 64, .gamma = 0.2},
                                       .lambda = 1,
                                       .scaling = BO_SCALING_NONE,
-                                      .precision = BO_PRECISION_FLOAT64,
+                                      .precision = BO_GRAM_PRECISION_FLOAT64,
                                       .solver = (bo_solver)solver};
         bo_samples all = noisy_rows(ROWS, 1, 5), some = all, three = noisy_rows(ROWS, 3, 6), third = three;
         float *weights = malloc(ROWS * sizeof *weights);

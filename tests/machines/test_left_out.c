@@ -257,7 +257,7 @@ static void test_noise_level(void **state)
         for (size_t k = 0; k < 2; k++) {
             bo_machine_desc desc = desc_of(&s);
             desc.solver = solvers[k];
-            desc.precision = BO_PRECISION_FLOAT32; /* so that both use the same features */
+            desc.precision = BO_GRAM_PRECISION_FLOAT32; /* so that both use the same features */
             bo_machine *machine = oracle_fit(context, &desc, &samples);
             double *z = oracle_features(context, machine, ROWS, samples.x), d[FEATURES], w[ROWS], y[ROWS * 2],
                    honest[2];

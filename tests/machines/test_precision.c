@@ -32,10 +32,10 @@ static void test_is_ridge_on_rounded_features(void **state)
     bo_context *context = test_context(2);
     bo_samples train = training(), fresh = oracle_regression(NEW, DIM, 1, 0, 12);
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 0.5);
-    desc.precision = BO_PRECISION_INT8;
+    desc.precision = BO_GRAM_PRECISION_INT8;
     bo_machine *machine = oracle_fit(context, &desc, &train);
     assert_true(machine->quantum > 0);
-    assert_int_equal(machine->report.precision, BO_PRECISION_INT8);
+    assert_int_equal(machine->report.precision, BO_GRAM_PRECISION_INT8);
     double *z = oracle_features(context, machine, ROWS, train.x), *zn = oracle_features(context, machine, NEW, fresh.x);
     double *penalty = oracle_constant(FEATURES, 0.5);
     double *beta = oracle_ridge(ROWS, FEATURES, 1, z, train.y, NULL, penalty, true);
@@ -55,7 +55,7 @@ static void test_sums_are_exact(void **state)
     (void)state;
     bo_samples train = training();
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 0.5);
-    desc.precision = BO_PRECISION_INT8;
+    desc.precision = BO_GRAM_PRECISION_INT8;
     bo_fitting *fits[2];
     for (int k = 0; k < 2; k++) {
         bo_context *context = test_context(k + 1);
@@ -90,9 +90,9 @@ static void test_close_to_float32(void **state)
     bo_context *context = test_context(2);
     bo_samples train = training(), fresh = oracle_regression(NEW, DIM, 1, 0, 12);
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 0.5);
-    desc.precision = BO_PRECISION_INT8;
+    desc.precision = BO_GRAM_PRECISION_INT8;
     bo_machine *rounded = oracle_fit(context, &desc, &train);
-    desc.precision = BO_PRECISION_FLOAT32;
+    desc.precision = BO_GRAM_PRECISION_FLOAT32;
     bo_machine *plain = oracle_fit(context, &desc, &train);
     assert_true(plain->quantum == 0);
     double *a = oracle_mean(context, rounded, NEW, fresh.x), *b = oracle_mean(context, plain, NEW, fresh.x), norm = 0;
@@ -115,8 +115,8 @@ static void test_choice(void **state)
     bo_samples train = training();
     static const struct {
         double lambda;
-        bo_precision expected;
-    } cases[] = {{1, BO_PRECISION_INT8}, {1e-3, BO_PRECISION_FLOAT32}, {1e-7, BO_PRECISION_FLOAT64}};
+        bo_gram_precision expected;
+    } cases[] = {{1, BO_GRAM_PRECISION_INT8}, {1e-3, BO_GRAM_PRECISION_FLOAT32}, {1e-7, BO_GRAM_PRECISION_FLOAT64}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         bo_machine_desc desc = oracle_desc(FEATURES, 0.5, cases[k].lambda);
         bo_machine *machine = oracle_fit(context, &desc, &train);
@@ -127,9 +127,9 @@ static void test_choice(void **state)
     weighted.weights = oracle_weights(ROWS, 3);
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 1);
     bo_machine *machine = oracle_fit(context, &desc, &weighted);
-    assert_int_equal(machine->report.precision, BO_PRECISION_FLOAT32);
+    assert_int_equal(machine->report.precision, BO_GRAM_PRECISION_FLOAT32);
     bo_machine_destroy(machine);
-    desc.precision = BO_PRECISION_INT8;
+    desc.precision = BO_GRAM_PRECISION_INT8;
     assert_fails(context, BO_UNSUPPORTED, "equal weight", bo_machine_fit(context, &desc, &weighted, &machine));
     desc.features.kernel = BO_KERNEL_ARCCOS;
     assert_fails(context, BO_UNSUPPORTED, "bounded features", bo_machine_fit(context, &desc, &train, &machine));
@@ -144,7 +144,7 @@ static void test_file_keeps_the_rounding(void **state)
     bo_context *context = test_context(2);
     bo_samples train = training();
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 0.5);
-    desc.precision = BO_PRECISION_INT8;
+    desc.precision = BO_GRAM_PRECISION_INT8;
     bo_machine *machine = oracle_fit(context, &desc, &train), *loaded;
     assert_ok(context, bo_machine_save(context, machine, NULL, "test_precision.model"));
     assert_ok(context, bo_machine_load(context, "test_precision.model", &loaded, NULL));
@@ -167,11 +167,11 @@ static void test_float64_where_float32_fails(void **state)
     bo_samples train = training();
     bo_machine_desc desc = oracle_desc(FEATURES, 1e-4, 1e-9);
     bo_machine *machine;
-    desc.precision = BO_PRECISION_FLOAT32;
+    desc.precision = BO_GRAM_PRECISION_FLOAT32;
     assert_fails(context, BO_NUMERIC, "not positive definite", bo_machine_fit(context, &desc, &train, &machine));
-    desc.precision = BO_PRECISION_AUTO;
+    desc.precision = BO_GRAM_PRECISION_AUTO;
     assert_ok(context, bo_machine_fit(context, &desc, &train, &machine));
-    assert_int_equal(machine->report.precision, BO_PRECISION_FLOAT64);
+    assert_int_equal(machine->report.precision, BO_GRAM_PRECISION_FLOAT64);
     bo_machine_destroy(machine);
     oracle_drop(&train);
     bo_context_destroy(context);

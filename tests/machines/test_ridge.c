@@ -25,7 +25,7 @@ static void expect_ridge(bo_context *context, const bo_machine *machine, const b
     double heaviest = 1;
     for (size_t i = 0; weights && i < train->rows; i++) heaviest = fmax(heaviest, weights[i]);
     double tolerance = oracle_tolerance(train->rows, features, outputs, z, beta, least, deviation,
-                                        machine->report.precision == BO_PRECISION_FLOAT64);
+                                        machine->report.precision == BO_GRAM_PRECISION_FLOAT64);
     for (size_t i = 0; i < fresh.rows; i++)
         for (size_t t = 0; t < outputs; t++)
             assert_close(mean[i * outputs + t], oracle_predict(features, outputs, z_new + i * features, beta, t),
@@ -168,7 +168,7 @@ static void test_weights_are_repetitions(void **state)
     for (size_t s = 0; s < 2; s++) {
         bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 0.5);
         desc.solver = solvers[s];
-        desc.precision = BO_PRECISION_FLOAT32; /* weighted rows are never rounded */
+        desc.precision = BO_GRAM_PRECISION_FLOAT32; /* weighted rows are never rounded */
         bo_machine *weighted = oracle_fit(context, &desc, &train), *plain = oracle_fit(context, &desc, &repeated);
         double *a = oracle_mean(context, weighted, NEW_ROWS, fresh.x),
                *b = oracle_mean(context, plain, NEW_ROWS, fresh.x);
@@ -228,7 +228,7 @@ static void test_dual(void **state)
         bo_samples train = oracle_regression(FEW, DIM, 2, 0.3, 5), fresh = new_rows();
         if (mode & 1) train.weights = oracle_weights(FEW, 6);
         bo_machine_desc desc = oracle_desc(MANY, 0.5, 0.2);
-        desc.precision = BO_PRECISION_FLOAT32; /* the dual solver never rounds features */
+        desc.precision = BO_GRAM_PRECISION_FLOAT32; /* the dual solver never rounds features */
         desc.no_intercept = mode & 2;
         if (mode & 4) desc.dropout = 0.1, desc.noise = 0.02;
         bo_machine *primal = oracle_fit(context, &desc, &train);
@@ -404,13 +404,13 @@ static void test_tiny_lambda(void **state)
     bo_samples train = oracle_regression(ROWS, DIM, 1, 0.3, 1);
     bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 1e-7);
     bo_machine *machine = oracle_fit(context, &desc, &train);
-    assert_int_equal(machine->report.precision, BO_PRECISION_FLOAT64);
+    assert_int_equal(machine->report.precision, BO_GRAM_PRECISION_FLOAT64);
     double *penalty = oracle_constant(FEATURES, 1e-7);
     expect_ridge(context, machine, &train, train.y, 1, NULL, penalty, true);
     bo_machine_destroy(machine);
     desc.lambda = 1;
     machine = oracle_fit(context, &desc, &train);
-    assert_int_not_equal(machine->report.precision, BO_PRECISION_FLOAT64);
+    assert_int_not_equal(machine->report.precision, BO_GRAM_PRECISION_FLOAT64);
     /* the largest eigenvalue of the centered Gram matrix, by an independent power iteration, within a few percent */
     double *z = oracle_features(context, machine, ROWS, train.x), v[FEATURES], u[ROWS], top = 0, center[FEATURES] = {0};
     for (size_t i = 0; i < ROWS * FEATURES; i++) center[i % FEATURES] += z[i] / ROWS;

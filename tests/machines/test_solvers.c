@@ -33,7 +33,7 @@ static void test_cg_equals_primal(void **state)
         bo_samples train = mode & 1 ? oracle_classes(190, DIM, 3, 2, 1) : oracle_regression(190, DIM, 2, 0.3, 1);
         if (mode & 2) train.weights = weights;
         bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 1);
-        desc.precision = BO_PRECISION_FLOAT32; /* CG never rounds features */
+        desc.precision = BO_GRAM_PRECISION_FLOAT32; /* CG never rounds features */
         if (mode & 4) desc.dropout = 0.1, desc.no_intercept = true;
         bo_machine *primal = oracle_fit(context, &desc, &train);
         desc.solver = BO_SOLVER_CG;

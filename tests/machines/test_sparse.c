@@ -89,7 +89,7 @@ static void test_equal_to_dense(void **state)
     for (size_t s = 0; s < 4; s++)
         for (bo_scaling scaling = BO_SCALING_COLUMNS; scaling <= BO_SCALING_NONE; scaling++) {
             bo_machine_desc desc = oracle_desc(FEATURES, 0.02, 1);
-            desc.precision = BO_PRECISION_FLOAT64;
+            desc.precision = BO_GRAM_PRECISION_FLOAT64;
             desc.solver = solvers[s];
             desc.scaling = scaling;
             check_same(context, &desc, false, 2e-3);
@@ -98,7 +98,7 @@ static void test_equal_to_dense(void **state)
         bo_machine_desc desc = oracle_desc(FEATURES, 0, 0);
         desc.features.kernel = kernel;
         desc.features.function = BO_FUNCTION_SINCOS;
-        desc.precision = BO_PRECISION_FLOAT64;
+        desc.precision = BO_GRAM_PRECISION_FLOAT64;
         check_same(context, &desc, false, 2e-2);
     }
     bo_machine_desc desc = oracle_desc(FEATURES, 0.02, 1);

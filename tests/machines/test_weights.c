@@ -6,7 +6,7 @@ enum { DIM = 2, NEW = 100, FEATURES = 128 };
 static void fit_weighted(bo_context *context, const bo_samples *train, const bo_samples *fresh, double *mean,
                          double *std)
 {
-    bo_machine_desc desc = {.features = {.features = FEATURES}, .precision = BO_PRECISION_FLOAT64, .seed = 1};
+    bo_machine_desc desc = {.features = {.features = FEATURES}, .precision = BO_GRAM_PRECISION_FLOAT64, .seed = 1};
     bo_machine *machine = oracle_fit(context, &desc, train);
     assert_ok(context, bo_machine_predict(context, machine, NEW, fresh->x, DIM, mean, std));
     bo_machine_destroy(machine);

@@ -144,8 +144,9 @@ static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_
         if (i & 1) products[i].row = row;
         if (i & 2) products[i].beta = 0.5f, products[i].base = base, products[i].ldbase = n;
     }
-    char *room = aligned_alloc(64, (bo_gemm_shared_bytes(context, m, k, count, products) + 64) / 64 * 64);
-    bo_gemm_shared(context, ta, m, k, -0.7f, a, lda, count, products, room);
+    char *room =
+        aligned_alloc(64, (bo_gemm_shared_bytes(context, BO_PRECISION_FLOAT32, m, k, count, products) + 64) / 64 * 64);
+    bo_gemm_shared(context, BO_PRECISION_FLOAT32, ta, m, k, -0.7f, a, lda, count, products, room);
     for (size_t i = 0; i < count; i++) {
         size_t n = widths[i];
         for (size_t at = 0; at < m * n; at++) {
@@ -192,8 +193,8 @@ static void symmetric_products_are_halved(void **state)
                 for (size_t i = 0; i < n; i++)
                     for (size_t j = 0; j < i; j++) base[i * ldc + j] = base[j * ldc + i];
                 memcpy(expected, base, n * ldc * sizeof *expected);
-                void *room = aligned_alloc(64, (bo_gemm_bytes(context, n, n, k) + 64) / 64 * 64);
-                bo_gemm_symmetric(context, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, room);
+                void *room = aligned_alloc(64, (bo_gemm_bytes(context, BO_PRECISION_FLOAT32, n, n, k) + 64) / 64 * 64);
+                bo_gemm_symmetric(context, BO_PRECISION_FLOAT32, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, room);
                 assert_ok(context, bo_gemm(context, ta, !ta, n, n, k, 1.5f, a, lda, a, lda, 0.5f, expected, ldc));
                 for (size_t i = 0; i < n; i++)
                     for (size_t j = 0; j < n; j++) {
@@ -218,9 +219,9 @@ static void room_serves_fewer_rows_and_shorter_sums(void **state)
     {
         for (size_t at = 0; at < SIDES * SIDES * SIDES; at++) {
             size_t i = at % SIDES, j = at / SIDES % SIDES, p = at / SIDES / SIDES;
-            size_t bytes = bo_gemm_bytes(context, sides[i], sides[j], sides[p]);
-            if (i) assert_true(bo_gemm_bytes(context, sides[i - 1], sides[j], sides[p]) <= bytes);
-            if (p) assert_true(bo_gemm_bytes(context, sides[i], sides[j], sides[p - 1]) <= bytes);
+            size_t bytes = bo_gemm_bytes(context, BO_PRECISION_FLOAT32, sides[i], sides[j], sides[p]);
+            if (i) assert_true(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, sides[i - 1], sides[j], sides[p]) <= bytes);
+            if (p) assert_true(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, sides[i], sides[j], sides[p - 1]) <= bytes);
         }
     }
 }
@@ -231,7 +232,7 @@ static void check_packed(bo_context *context, size_t m, size_t n, size_t k)
     float *a = test_floats(m * lda, 1), *b = test_floats(n * ldb, 2), *c = test_floats(m * ldc, 3);
     float *before = test_floats(m * ldc, 3);
     bo_packed *packed;
-    assert_ok(context, bo_packed_create(context, n, k, b, ldb, &packed));
+    assert_ok(context, bo_packed_create(context, BO_PRECISION_FLOAT32, n, k, b, ldb, &packed));
     bool ta = false, tb = true;
     double alpha = 1, beta = 0;
     bo_packed_multiply(packed, m, a, lda, c, ldc);
@@ -245,14 +246,15 @@ static void check_packed_in(bo_context *context, size_t m, size_t n, size_t k)
 {
     float *a = test_floats(m * k, 1), *b = test_floats(n * k, 2), *turned = test_floats(n * k, 2);
     float *c = test_floats(m * n, 3), *other = test_floats(m * n, 4);
-    void *room = bo_alloc_raw(context, bo_packed_bytes(context, n, k), 1, "a room");
+    void *room = bo_alloc_raw(context, bo_packed_bytes(context, BO_PRECISION_FLOAT32, n, k), 1, "a room");
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < k; p++) turned[p * n + i] = b[i * k + p];
     bo_packed *packed;
-    assert_ok(context, bo_packed_create(context, n, k, b, k, &packed));
+    assert_ok(context, bo_packed_create(context, BO_PRECISION_FLOAT32, n, k, b, k, &packed));
     bo_packed_multiply(packed, m, a, k, c, n);
     for (int tb = 0; tb < 2; tb++) {
-        bo_packed_multiply(bo_packed_in(context, tb, n, k, tb ? b : turned, tb ? k : n, room), m, a, k, other, n);
+        bo_packed_multiply(bo_packed_in(context, BO_PRECISION_FLOAT32, tb, n, k, tb ? b : turned, tb ? k : n, room), m,
+                           a, k, other, n);
         assert_memory_equal(c, other, m * n * sizeof *c);
     }
     bo_packed_destroy(packed);

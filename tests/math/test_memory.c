@@ -47,7 +47,7 @@ static void prepare(room *r)
 static bo_status packed_factor(bo_context *context, room *r)
 {
     bo_packed *packed;
-    bo_status status = bo_packed_create(context, N, N, r->a, N, &packed);
+    bo_status status = bo_packed_create(context, BO_PRECISION_FLOAT32, N, N, r->a, N, &packed);
     assert_true((status == BO_OK) == (packed != NULL));
     bo_packed_destroy(packed);
     return status;

@@ -86,8 +86,10 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 {
     size_t rows = block_rows(call), width = call->in[0].columns, vocabulary = call->in[1].rows;
     bo_gemm_product product = {.n = vocabulary, .stored = bo_stored_of(call->in[1].element)};
-    size_t room = bo_gemm_shared_bytes(context, distributions(call) * rows, width, 1, &product);
-    size_t dx = bo_gemm_bytes(context, rows, width, vocabulary), dw = bo_gemm_bytes(context, vocabulary, width, rows);
+    size_t room =
+        bo_gemm_shared_bytes(context, bo_context_precision(context), distributions(call) * rows, width, 1, &product);
+    size_t dx = bo_gemm_bytes(context, bo_context_precision(context), rows, width, vocabulary),
+           dw = bo_gemm_bytes(context, bo_context_precision(context), vocabulary, width, rows);
     if (gradients && dx > room) room = dx;
     if (gradients && dw > room) room = dw;
     *saved = 0;
@@ -229,8 +231,8 @@ static void make_logits(bo_context *context, const bo_op_call *call, const job *
     bo_gemm_product product = {.n = j->vocabulary, .tb = true, .b = weight->data, .ldb = j->width};
     product.stored = bo_stored_of(weight->element);
     product.c = j->logits, product.ldc = j->vocabulary;
-    bo_gemm_shared(context, false, distributions(call) * j->rows, j->width, (float)j->scale, x, j->width, 1, &product,
-                   room);
+    bo_gemm_shared(context, bo_context_precision(context), false, distributions(call) * j->rows, j->width,
+                   (float)j->scale, x, j->width, 1, &product, room);
 }
 
 /* Adds the gradient of the bias, a few columns at a time. The gradients in `logits` include the scale, which the bias
@@ -255,11 +257,11 @@ static void spread(bo_context *context, const bo_op_call *call, const job *j, si
     const float *x = (const float *)call->in[0].data + first * width;
     float *dx = call->din[0], *dw = call->din[1], *db = has_bias(call) ? call->din[3] : NULL;
     if (dx)
-        bo_gemm_in(context, false, false, j->rows, width, j->vocabulary, 1.0f, j->logits, j->vocabulary,
-                   call->in[1].data, width, call->add[0] ? 1.0f : 0.0f, dx + first * width, width, room);
+        bo_gemm_in(context, bo_context_precision(context), false, false, j->rows, width, j->vocabulary, 1.0f, j->logits,
+                   j->vocabulary, call->in[1].data, width, call->add[0] ? 1.0f : 0.0f, dx + first * width, width, room);
     if (dw)
-        bo_gemm_in(context, true, false, j->vocabulary, width, j->rows, 1.0f, j->logits, j->vocabulary, x, width,
-                   call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, room);
+        bo_gemm_in(context, bo_context_precision(context), true, false, j->vocabulary, width, j->rows, 1.0f, j->logits,
+                   j->vocabulary, x, width, call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, room);
     if (db) spread_bias(j, call->add[3] || first > 0, db);
 }
 

@@ -56,11 +56,11 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     bo_gemm_product products[MOST_WEIGHTS] = {{0}};
     products_of(&l, call, products);
     *saved = 0;
-    *scratch = bo_gemm_shared_bytes(context, l.rows, l.columns, l.weights, products);
+    *scratch = bo_gemm_shared_bytes(context, bo_context_precision(context), l.rows, l.columns, l.weights, products);
     for (size_t i = 0; gradients && i < l.weights; i++) {
         size_t out = l.weight[i].rows;
-        size_t dx = bo_gemm_bytes(context, l.rows, l.columns, out);
-        size_t dw = bo_gemm_bytes(context, out, l.columns, l.rows);
+        size_t dx = bo_gemm_bytes(context, bo_context_precision(context), l.rows, l.columns, out);
+        size_t dw = bo_gemm_bytes(context, bo_context_precision(context), out, l.columns, l.rows);
         if (dx > *scratch) *scratch = dx;
         if (dw > *scratch) *scratch = dw;
     }
@@ -72,8 +72,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     linear l = linear_of(call);
     bo_gemm_product products[MOST_WEIGHTS] = {{0}};
     products_of(&l, call, products);
-    bo_gemm_shared(context, false, l.rows, l.columns, l.scale, call->in[0].data, l.columns, l.weights, products,
-                   call->scratch);
+    bo_gemm_shared(context, bo_context_precision(context), false, l.rows, l.columns, l.scale, call->in[0].data,
+                   l.columns, l.weights, products, call->scratch);
     return BO_OK;
 }
 
@@ -84,8 +84,8 @@ static void weight_gradients(bo_context *context, const bo_op_call *call, const 
     const float *dy = call->dout[i];
     void *dw = call->din[1 + i], *db = l->bias ? call->din[l->first_bias + i] : NULL;
     if (dw)
-        bo_gemm_in(context, true, false, out, l->columns, l->rows, l->scale, dy, out, call->in[0].data, l->columns,
-                   call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
+        bo_gemm_in(context, bo_context_precision(context), true, false, out, l->columns, l->rows, l->scale, dy, out,
+                   call->in[0].data, l->columns, call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
     if (db) bo_sum_columns(context, l->rows, out, dy, call->add[l->first_bias + i], db);
 }
 
@@ -130,8 +130,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
             continue;
         }
         if (call->din[0])
-            bo_gemm_in(context, false, false, l.rows, l.columns, out, l.scale, dy, out, l.weight[i].data, l.columns,
-                       add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
+            bo_gemm_in(context, bo_context_precision(context), false, false, l.rows, l.columns, out, l.scale, dy, out,
+                       l.weight[i].data, l.columns, add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
         add = true;
         weight_gradients(context, call, &l, i);
     }

@@ -24,9 +24,9 @@ static layout plan(bo_context *context, size_t rows, size_t columns)
     l.a = 2 * x;
     l.b = l.a + square;
     l.room = l.b + square;
-    size_t room = bo_max(
-        bo_gemm_bytes(context, l.rows, l.rows, l.columns),
-        bo_max(bo_gemm_bytes(context, l.rows, l.rows, l.rows), bo_gemm_bytes(context, l.rows, l.columns, l.rows)));
+    size_t room = bo_max(bo_gemm_bytes(context, bo_context_precision(context), l.rows, l.rows, l.columns),
+                         bo_max(bo_gemm_bytes(context, bo_context_precision(context), l.rows, l.rows, l.rows),
+                                bo_gemm_bytes(context, bo_context_precision(context), l.rows, l.columns, l.rows)));
     l.bytes = l.room * sizeof(float) + bo_round_up(room, 64);
     return l;
 }
@@ -71,7 +71,7 @@ static void polynomial(bo_context *context, bo_newton_schulz iteration, size_t n
 {
     float one;
     if (iteration == BO_NEWTON_SCHULZ_QUINTIC) {
-        bo_gemm_symmetric(context, false, n, n, 2.0315f, a, n, -4.7750f, a, b, n, room);
+        bo_gemm_symmetric(context, bo_context_precision(context), false, n, n, 2.0315f, a, n, -4.7750f, a, b, n, room);
         one = 3.4445f;
     } else {
         bo_context_kernels(context)->scale(n * n, -0.5f, a, b);
@@ -86,9 +86,9 @@ static float *orthogonalize(bo_context *context, bo_newton_schulz iteration, siz
     float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *room = base + l->room;
     size_t r = l->rows, c = l->columns;
     for (size_t step = 0; step < steps; step++) {
-        bo_gemm_symmetric(context, false, r, c, 1, x, c, 0, NULL, a, r, room);
+        bo_gemm_symmetric(context, bo_context_precision(context), false, r, c, 1, x, c, 0, NULL, a, r, room);
         polynomial(context, iteration, r, a, b, room);
-        bo_gemm_in(context, false, false, r, c, r, 1, b, r, x, c, 0, y, c, room);
+        bo_gemm_in(context, bo_context_precision(context), false, false, r, c, r, 1, b, r, x, c, 0, y, c, room);
         float *held = x;
         x = y;
         y = held;

@@ -35,16 +35,16 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     q.each = bo_block_rows(q.pairs);
     bool backward = call->dout[0] != NULL;
     bo_carver carver = {call->scratch, 0};
-    size_t products = bo_gemm_bytes(context, q.chunk, q.out, q.pairs);
+    size_t products = bo_gemm_bytes(context, bo_context_precision(context), q.chunk, q.out, q.pairs);
     q.v = bo_carve_floats(&carver, q.out * q.pairs);
     if (call->din[1]) {
         q.dv = bo_carve_floats(&carver, q.out * q.pairs);
-        products = bo_max(products, bo_gemm_bytes(context, q.out, q.pairs, q.chunk));
+        products = bo_max(products, bo_gemm_bytes(context, bo_context_precision(context), q.out, q.pairs, q.chunk));
     }
     q.z = bo_carve_floats(&carver, q.chunk * q.pairs);
     if (backward) {
         q.dz = q.z; /* z is no longer needed when dz is computed */
-        products = bo_max(products, bo_gemm_bytes(context, q.chunk, q.pairs, q.out));
+        products = bo_max(products, bo_gemm_bytes(context, bo_context_precision(context), q.chunk, q.pairs, q.out));
     }
     q.room = bo_carve(&carver, products, 1);
     q.bytes = carver.bytes;
@@ -137,8 +137,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_parallel(context, q.out, fold_task, &q);
     while (next_chunk(&q)) {
         on_rows(context, &q, expand_task);
-        bo_gemm_in(context, false, true, q.end - q.first, q.out, q.pairs, 1, q.z, q.pairs, q.v, q.pairs, 0,
-                   (float *)call->out[0].data + q.first * q.out, q.out, q.room);
+        bo_gemm_in(context, bo_context_precision(context), false, true, q.end - q.first, q.out, q.pairs, 1, q.z,
+                   q.pairs, q.v, q.pairs, 0, (float *)call->out[0].data + q.first * q.out, q.out, q.room);
     }
     return BO_OK;
 }
@@ -153,11 +153,12 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
         size_t rows = q.end - q.first;
         if (call->din[1]) {
             on_rows(context, &q, expand_task);
-            bo_gemm_in(context, true, false, q.out, q.pairs, rows, 1, dy, q.out, q.z, q.pairs, q.first ? 1 : 0, q.dv,
-                       q.pairs, q.room);
+            bo_gemm_in(context, bo_context_precision(context), true, false, q.out, q.pairs, rows, 1, dy, q.out, q.z,
+                       q.pairs, q.first ? 1 : 0, q.dv, q.pairs, q.room);
         }
         if (!call->din[0]) continue;
-        bo_gemm_in(context, false, false, rows, q.pairs, q.out, 1, dy, q.out, q.v, q.pairs, 0, q.dz, q.pairs, q.room);
+        bo_gemm_in(context, bo_context_precision(context), false, false, rows, q.pairs, q.out, 1, dy, q.out, q.v,
+                   q.pairs, 0, q.dz, q.pairs, q.room);
         on_rows(context, &q, contract_task);
     }
     if (call->din[1]) bo_parallel(context, q.out, unfold_task, &q);

@@ -81,8 +81,8 @@ static size_t backward_bytes(bo_context *context, const recurrent *r, size_t seq
     size_t floats = zero_floats(r) + bo_block_count(sequences, BLOCK) * back_floats(r);
     if (wants_weights(r->call))
         floats += bo_padded(r->rows * r->size) + (in_place(r) ? 0 : bo_padded(r->rows * r->columns));
-    size_t packed = bo_packed_bytes(context, r->size, r->columns);
-    size_t product = bo_gemm_bytes(context, r->columns, r->size, r->rows);
+    size_t packed = bo_packed_bytes(context, BO_PRECISION_FLOAT32, r->size, r->columns);
+    size_t product = bo_gemm_bytes(context, bo_context_precision(context), r->columns, r->size, r->rows);
     return floats * sizeof(float) + (packed > product ? packed : product);
 }
 
@@ -92,7 +92,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     size_t sequences = bo_spans_most(call, &r.attributes->sequences);
     *saved = gradients ? r.rows * kept_floats(&r) * sizeof(float) : 0;
     *scratch = (zero_floats(&r) + bo_block_count(sequences, BLOCK) * step_floats(&r)) * sizeof(float) +
-               bo_packed_bytes(context, r.columns, r.size);
+               bo_packed_bytes(context, BO_PRECISION_FLOAT32, r.columns, r.size);
     if (call->dout[0]) *scratch = backward_bytes(context, &r, sequences);
     return BO_OK;
 }
@@ -234,7 +234,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     BO_TRY(bo_spans_of_input(context, call, 0, &r.attributes->sequences, "recurrent", &r.spans));
     float *rest = place(&r, step_floats(&r));
     if (longest(&r) > FEW_STEPS)
-        r.packed = bo_packed_in(context, true, r.columns, r.size, call->in[1].data, r.size, rest);
+        r.packed = bo_packed_in(context, BO_PRECISION_FLOAT32, true, r.columns, r.size, call->in[1].data, r.size, rest);
     bo_parallel(context, bo_block_count(r.spans.count, BLOCK), forward_task, &r);
     return BO_OK;
 }
@@ -345,8 +345,8 @@ static void weight_gradients(bo_context *context, const recurrent *r, void *room
 {
     const bo_op_call *call = r->call;
     if (call->din[1])
-        bo_gemm_in(context, true, false, r->columns, r->size, r->rows, 1, r->dproduct, r->columns, r->before, r->size,
-                   call->add[1] ? 1.0f : 0.0f, call->din[1], r->size, room);
+        bo_gemm_in(context, bo_context_precision(context), true, false, r->columns, r->size, r->rows, 1, r->dproduct,
+                   r->columns, r->before, r->size, call->add[1] ? 1.0f : 0.0f, call->din[1], r->size, room);
     if (call->din[2]) bo_sum_columns(context, r->rows, r->columns, r->dproduct, call->add[2], call->din[2]);
 }
 
@@ -363,7 +363,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
         r.dproduct = in_place(&r) ? call->din[0] : rest;
         rest += in_place(&r) ? 0 : bo_padded(r.rows * r.columns);
     }
-    r.packed = bo_packed_in(context, false, r.size, r.columns, call->in[1].data, r.size, rest);
+    r.packed = bo_packed_in(context, BO_PRECISION_FLOAT32, false, r.size, r.columns, call->in[1].data, r.size, rest);
     bo_parallel(context, bo_block_count(r.spans.count, BLOCK), backward_task, &r);
     if (wants_weights(call)) weight_gradients(context, &r, rest);
     return BO_OK;

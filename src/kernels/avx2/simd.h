@@ -210,6 +210,15 @@ static inline v v_load_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16));
 }
 
+/* Widens a pair of numbers and repeats it. */
+static inline v v_load_bf16_pair(const uint16_t *p)
+{
+    uint32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    uint64_t wide = (uint64_t)(pair & 0xffff0000u) << 32 | (uint32_t)(pair << 16);
+    return _mm256_castsi256_ps(_mm256_set1_epi64x((long long)wide));
+}
+
 /* Rounds to nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
 static inline void v_store_bf16(uint16_t *p, v x)
 {

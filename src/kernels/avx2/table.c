@@ -9,6 +9,7 @@
 const bo_kernels bo_kernels_avx2 = {
     .isa = "avx2",
     .channels = &bo_avx2_channels,
+    .bf16 = &bo_avx2_bf16,
     .fft = &bo_avx2_fft,
     .gemm = {.mr = BO_AVX2_MR, .nr = BO_AVX2_NR, .f32 = bo_avx2_gemm_f32, .f32_f64 = bo_avx2_gemm_f32_f64},
     .gemm64 = {.mr = BO_AVX2_MR, .nr = BO_AVX2_NR64, .f64 = bo_avx2_gemm_f64},

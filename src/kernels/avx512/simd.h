@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdbool.h>
+#include <string.h>
 #include <immintrin.h>
 #include "avx512.h" /* must precede the definition of ISA: it defines and undefines it */
 
@@ -192,6 +193,15 @@ static inline v v_load_bf16(const uint16_t *p)
 {
     __m256i halves = _mm256_loadu_si256((const __m256i *)p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* Widens a pair of numbers and repeats it. */
+static inline v v_load_bf16_pair(const uint16_t *p)
+{
+    uint32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    uint64_t wide = (uint64_t)(pair & 0xffff0000u) << 32 | (uint32_t)(pair << 16);
+    return _mm512_castsi512_ps(_mm512_set1_epi64((long long)wide));
 }
 
 /* Rounds to nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */

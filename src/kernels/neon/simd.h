@@ -222,6 +222,15 @@ static inline v v_load_bf16(const uint16_t *p)
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
 
+/* Widens a pair of numbers and repeats it. */
+static inline v v_load_bf16_pair(const uint16_t *p)
+{
+    uint32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    uint64_t wide = (uint64_t)(pair & 0xffff0000u) << 32 | (uint32_t)(pair << 16);
+    return vreinterpretq_f32_u64(vdupq_n_u64(wide));
+}
+
 /* Rounds to nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
 static inline void v_store_bf16(uint16_t *p, v x)
 {

@@ -10,6 +10,7 @@
 const bo_kernels bo_kernels_neon = {
     .isa = "neon",
     .channels = &bo_neon_channels,
+    .bf16 = &bo_neon_bf16,
     .fft = &bo_neon_fft,
     .gemm = {.mr = BO_NEON_MR, .nr = BO_NEON_NR, .f32 = bo_neon_gemm_f32, .f32_f64 = bo_neon_gemm_f32_f64},
     .gemm64 = {.mr = BO_NEON_MR, .nr = BO_NEON_NR64, .f64 = bo_neon_gemm_f64},

@@ -8,6 +8,7 @@
 const bo_kernels bo_kernels_ref = {
     .isa = "ref",
     .channels = &bo_ref_channels,
+    .bf16 = &bo_ref_bf16,
     .fft = &bo_ref_fft,
     .gemm = {.mr = BO_REF_MR, .nr = BO_REF_NR, .f32 = bo_ref_gemm_f32, .f32_f64 = bo_ref_gemm_f32_f64},
     .gemm64 = {.mr = BO_REF_MR64, .nr = BO_REF_NR64, .f64 = bo_ref_gemm_f64},

@@ -1,0 +1,9 @@
+/* Products of bfloat16 numbers, widened to float32. */
+#if defined(__aarch64__)
+#include <string.h>
+#include "../bf16.h"
+#include "simd.h"
+#include "../simd/bf16_body.h"
+
+const bo_micro_bf16 bo_neon_bf16 = {.pack_a = pack_a, .pack_b = pack_b, .multiply = multiply};
+#endif

@@ -1,0 +1,34 @@
+/* Products of matrices that are in cache, on the calling thread: for tasks that compute many of them. */
+#ifndef BO_MATH_BLOCK_H
+#define BO_MATH_BLOCK_H
+
+#include <bochner/base.h>
+#include "../base/carver.h"
+#include "../kernels/kernels.h"
+
+/* The precision of the products of a task. BFLOAT16: factors are rounded when they are packed, and sums are float32.
+ * panels: work memory for packed factors; NULL: float32, which needs none. */
+typedef struct bo_multiplier {
+    const bo_kernels *kernels;
+    uint16_t *panels;
+} bo_multiplier;
+
+/* Takes the work memory from the carver and prepares the calling thread if the carver has memory. */
+bo_multiplier bo_multiplier_make(const bo_kernels *kernels, bo_precision precision, bo_carver *carver);
+
+/* True if products are in bfloat16. Then packing a factor takes about as long as multiplying it with 64 lines: use tall
+ * blocks, even if some elements are computed in vain. */
+static inline bool bo_multiplier_rounds(const bo_multiplier *multiplier)
+{
+    return multiplier->panels != NULL;
+}
+
+/* C = A B, or C += A B if `add`: `multiply` of kernels.h. Either stride of A is 1. The bits of an element do not depend
+ * on m, n, i, j. */
+void bo_multiply(const bo_multiplier *multiplier, size_t m, size_t n, size_t k, const float *a, size_t row,
+                 size_t column, const float *b, size_t ldb, bool add, float *c, size_t ldc);
+/* C = keep C + A B: `renew` of kernels.h. */
+void bo_multiply_renew(const bo_multiplier *multiplier, size_t m, size_t n, size_t k, const float *a, size_t row,
+                       size_t column, const float *b, size_t ldb, float keep, float *c, size_t ldc);
+
+#endif
