@@ -16,6 +16,7 @@ typedef struct scale_options {
     size_t rows, columns, ridge_features; /* ridge fit */
     attention_options timing;             /* only its repeats */
     bool quick;
+    bo_precision precision;
 } scale_options;
 
 /* One number of threads of one part. Members that the part does not use are zero. */
@@ -195,7 +196,7 @@ static void close_case(scale_case *c)
 static bool time_part(attention_bench *timing, const scale_options *o, const scale_part *part, int threads,
                       double *seconds, scale_case *c)
 {
-    const bo_context_desc desc = {.threads = threads};
+    const bo_context_desc desc = {.threads = threads, .precision = o->precision};
     *c = (scale_case){.options = o, .timing = timing};
     if (bo_context_create(&desc, &c->context) != BO_OK) {
         cli_fail(timing->run->session, "a context of %d threads cannot be created", threads);
@@ -222,7 +223,8 @@ static bool measure_part(attention_bench *timing, const scale_options *o, const 
         if (done) {
             if (threads == 1) first = seconds;
             int length = snprintf(name, sizeof name, "%s, %d thread%s", part->name, threads, threads > 1 ? "s" : "");
-            bench_add(timing->run, name, 1e3 * seconds, "ms", NAN, true, "%s", c.detail);
+            bench_add(timing->run, name, 1e3 * seconds, "ms", NAN, true, "%s; %s products", c.detail,
+                      bo_precision_name(o->precision));
             snprintf(name + length, sizeof name - (size_t)length, ", speedup");
             if (threads > 1) bench_add(timing->run, name, first / seconds, "x", NAN, false, "over one thread");
             snprintf(name + length, sizeof name - (size_t)length, ", efficiency");
@@ -267,6 +269,7 @@ static const cli_option rows[] = {
           .initial = "5"),
     FLAG("quick", scale_options, quick,
          "use tiny sizes, to check that the benchmark works; the times are not meaningful"),
+    PRECISION(scale_options, .traits = 0),
     SECTION("Attention"),
     COUNT("heads", "N", scale_options, heads, "attention heads", .low = 1, .high = 1024, .initial = "8"),
     COUNT("dim", "N", scale_options, dim, "dimensions of a head", .low = 1, .high = 1024, .initial = "64"),
@@ -304,8 +307,8 @@ const cli_usage bench_scale_usage = {
         "number of threads.",
     .examples = "  bochner bench scale --only forward,step --threads 2 --repeats 3\n",
     .groups = {{rows, 0}},
-    .essential = {"only", "quick", "repeats", "heads", "tokens", "layers", "width", "rows", "ridge-features", "threads",
-                  "json"},
+    .essential = {"only", "quick", "repeats", "precision", "heads", "tokens", "layers", "width", "rows",
+                  "ridge-features", "threads", "json"},
 };
 
 int bench_scale(int argc, char **argv)

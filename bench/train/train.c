@@ -143,7 +143,8 @@ const cli_usage bench_train_usage = {
     .command = "bench train",
     .synopsis = "[options]",
     .about = "Measures training and decoding: the rate of a training step with softmax attention (AdamW, "
-             "GELU, LayerNorm, learned positions) relative to large matrix products and to PyTorch; time and "
+             "GELU, LayerNorm, learned positions) relative to large matrix products and to PyTorch, in float32 and "
+             "with bfloat16 products; time and "
              "memory of a step with linear and with softmax attention at a long context; decoding time per "
              "token by length, and relative to the memory bandwidth.",
     .examples = "  bochner bench train --only step --repeats 3\n",
