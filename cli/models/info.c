@@ -626,7 +626,8 @@ static int info(void *options, const cli_common *common, const cli_arguments *ar
 {
     if (arguments->count != 1) return cli_wrong_use("info", "expected one FILE or DIR, found %zu", arguments->count);
     cli_session session;
-    if (!cli_session_open(&session, "info", common, false)) return CLI_FAILED;
+    const bo_precision precision = ((const cli_profile_options *)options)->precision;
+    if (!cli_session_open_in(&session, "info", common, false, precision)) return CLI_FAILED;
     int status;
     if (cli_profile_check(&session, options, &status)) status = describe(&session, arguments->items[0], options);
     cli_session_close(&session);

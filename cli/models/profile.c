@@ -13,6 +13,7 @@ const cli_option cli_profile_rows[] = {
           .otherwise = "1; for networks 32"),
     COUNT("tokens", "N", cli_profile_options, tokens, "tokens per sequence or text", .low = 1, .high = 1 << 24,
           .otherwise = "the model's context, at most 256"),
+    PRECISION(cli_profile_options, .traits = 0),
     COUNT("repeats", "N", cli_profile_options, repeats, "number of runs; the median time is reported", .low = 1,
           .high = 1000, .initial = "5"),
     FLAG("forward", cli_profile_options, forward, "time the forward pass only"),

@@ -10,6 +10,7 @@ typedef struct cli_profile_options {
     const char *graph; /* NULL: no profile */
     size_t batch, tokens, repeats;
     bool forward, checkpointing;
+    bo_precision precision;
 } cli_profile_options;
 extern const cli_option cli_profile_rows[];
 

@@ -44,12 +44,12 @@ static void begin_slope(bo_exact *work, size_t head, size_t first)
     bo_exact_note(call, bo_rows_finite(kernels, tile->rows, width, dout.at, dout.stride));
 }
 
-static void zero_rows(bo_rows rows, size_t count, size_t width)
+void bo_exact_zero(bo_rows rows, size_t count, size_t width)
 {
     for (size_t r = 0; rows.at && r < count; r++) memset(rows.at + r * rows.stride, 0, width * sizeof *rows.at);
 }
 
-static void scale_rows(const bo_kernels *kernels, bo_rows rows, size_t count, size_t width, double factor)
+void bo_exact_scale(const bo_kernels *kernels, bo_rows rows, size_t count, size_t width, double factor)
 {
     for (size_t r = 0; rows.at && r < count; r++) {
         float *row = rows.at + r * rows.stride;
@@ -57,20 +57,25 @@ static void scale_rows(const bo_kernels *kernels, bo_rows rows, size_t count, si
     }
 }
 
+void bo_exact_begin_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total)
+{
+    const bo_call *call = work->call;
+    work->slope.dq = bo_exact_rows(work, call->gradients->q, call->attention->desc.dim, head, first);
+    work->slope.total = total;
+    bo_exact_fill(work, head, first, end);
+    begin_slope(work, head, first);
+}
+
 /* Processes queries first … end - 1 of a head and adds Σ dS to *total. */
 static void backward_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total)
 {
     const bo_call *call = work->call;
     const bo_attention_desc *desc = &call->attention->desc;
-    bo_softmax_slope *slope = &work->slope;
-    slope->dq = bo_exact_rows(work, call->gradients->q, desc->dim, head, first);
-    slope->total = total;
-    zero_rows(slope->dq, end - first, desc->dim);
+    bo_exact_zero(bo_exact_rows(work, call->gradients->q, desc->dim, head, first), end - first, desc->dim);
     if (!call->dout) return;
-    bo_exact_fill(work, head, first, end);
-    begin_slope(work, head, first);
-    bo_softmax_add_keys_slope(&work->tile, slope, &work->keys);
-    scale_rows(call->kernels, slope->dq, end - first, desc->dim, desc->scale);
+    bo_exact_begin_tile(work, head, first, end, total);
+    bo_softmax_add_keys_slope(&work->tile, &work->slope, &work->keys);
+    bo_exact_scale(call->kernels, work->slope.dq, end - first, desc->dim, desc->scale);
 }
 
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
@@ -124,18 +129,23 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     out->backward_bytes = bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true);
 }
 
+void bo_exact_open(const bo_call *call, size_t sequence, size_t key_head, bo_exact *work)
+{
+    const bo_attention_desc *desc = &call->attention->desc;
+    work->call = call;
+    work->sequence = sequence;
+    work->key_head = key_head;
+    work->keys = bo_softmax_keys_of(call, sequence, key_head, work->keys.fresh);
+    work->tile.causal = desc->causal && work->keys.count; /* with only a state, all keys precede every query */
+    work->tile.window = desc->window;
+}
+
 bo_exact bo_exact_begin(const bo_call *call, size_t sequence, size_t key_head, size_t span, bool backward,
                         void *scratch)
 {
-    const bo_attention_desc *desc = &call->attention->desc;
     bo_carver carver = {scratch, 0};
     bo_exact work = carve(call->attention, call->sequences[sequence].keys, span, backward, &carver);
-    work.call = call;
-    work.sequence = sequence;
-    work.key_head = key_head;
-    work.keys = bo_softmax_keys_of(call, sequence, key_head, work.keys.fresh);
-    work.tile.causal = desc->causal && work.keys.count; /* with only a state, all keys precede every query */
-    work.tile.window = desc->window;
+    bo_exact_open(call, sequence, key_head, &work);
     return work;
 }
 
@@ -195,9 +205,9 @@ static void record(const bo_exact *work, size_t head, size_t first)
     }
 }
 
-/* Processes queries first … end - 1 of every head of the group. last: keys that no query sees are checked too. */
-static void forward_queries(bo_exact *work, size_t first, size_t end, bool last)
+void bo_exact_forward_queries(bo_exact *work, size_t first, size_t end, bool last)
 {
+    work->tile.slack = slack;
     const bo_call *call = work->call;
     size_t group = call->attention->group, next;
     for (; first < end; first = next) {
@@ -217,78 +227,8 @@ static void forward_queries(bo_exact *work, size_t first, size_t end, bool last)
 static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
 {
     bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, false, scratch);
-    work.tile.slack = slack;
-    forward_queries(&work, 0, call->sequences[sequence].queries, true);
+    bo_exact_forward_queries(&work, 0, call->sequences[sequence].queries, true);
     bo_softmax_keep(&work.keys);
-}
-
-/* ---- few heads, many threads: parts of a sequence as tasks ------------------------------------------------------- */
-
-enum { PART = 4 * BO_SOFTMAX_TILE }; /* positions per part; each part transposes its keys again, at small cost */
-
-typedef struct parts {
-    const bo_call *call;
-    char *scratch;
-    size_t count; /* parts of the longest sequence */
-} parts;
-
-static size_t old_tokens(const bo_call *call, size_t sequence)
-{
-    return call->initial ? (size_t)bo_attention_state_tokens(call->initial[sequence]) : 0;
-}
-
-/* Tiles are the same as in the serial pass, so that the bits are the same. */
-static void part_task(void *arg, size_t index, int worker)
-{
-    const parts *job = arg;
-    const bo_call *call = job->call;
-    size_t pair = index / job->count, part = index % job->count, key_heads = call->attention->desc.key_heads;
-    size_t sequence = pair / key_heads, queries = call->sequences[sequence].queries;
-    size_t shift = old_tokens(call, sequence) % PART, begin = part * PART;
-    size_t first = begin > shift ? begin - shift : 0, end = bo_min(begin + PART - shift, queries);
-    bool last = part + 1 == job->count;
-    if ((first >= queries && !last) || atomic_load(&call->watch->stopped)) return;
-    bo_exact work = bo_exact_begin(call, sequence, pair % key_heads, BO_SOFTMAX_TILE, false,
-                                   job->scratch + (size_t)worker * call->plan.forward_bytes);
-    work.tile.slack = slack;
-    forward_queries(&work, bo_min(first, queries), end, last);
-}
-
-/* Runs after all parts: they read the state, which may be updated in place. */
-static void keep_task(void *arg, size_t index, int worker)
-{
-    const bo_call *call = arg;
-    size_t key_heads = call->attention->desc.key_heads;
-    (void)worker;
-    bo_softmax_keys keys = bo_softmax_keys_of(call, index / key_heads, index % key_heads, (bo_kv_cache){.ring = 0});
-    bo_softmax_keep(&keys);
-}
-
-static bo_status forward_together(bo_context *context, bo_call *call)
-{
-    parts job = {.call = call, .count = 1};
-    for (size_t s = 0; s < call->shape->sequences; s++)
-        job.count = bo_max(job.count, (call->sequences[s].queries + old_tokens(call, s) % PART + PART - 1) / PART);
-    job.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
-                               "attention's forward pass");
-    if (!job.scratch) return BO_MEMORY;
-    bo_parallel(context, call->plan.tasks * job.count, part_task, &job);
-    bo_work_give(call->work, job.scratch);
-    if (!atomic_load(call->not_finite) && !atomic_load(&call->watch->stopped))
-        bo_parallel(context, call->plan.tasks, keep_task, call);
-    return BO_OK;
-}
-
-static bool together_pays(const bo_attention *attention, const bo_attention_cost *out, size_t threads)
-{
-    (void)attention;
-    return out->tasks < threads;
-}
-
-static size_t together_bytes(const bo_attention *attention, const bo_attention_cost *out, size_t threads)
-{
-    (void)attention;
-    return threads * out->forward_bytes;
 }
 
 /* ---- one token at a time ----------------------------------------------------------------------------------------- */
@@ -327,9 +267,11 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
 const bo_engine bo_engine_exact = {.rounds = true,
                                    .plan = plan,
                                    .forward = forward,
-                                   .together = forward_together,
-                                   .together_pays = together_pays,
-                                   .together_bytes = together_bytes,
+                                   .together = bo_exact_waves,
+                                   .together_pays = bo_exact_waves_pay,
+                                   .together_bytes = bo_exact_waves_bytes,
+                                   .backward_together = bo_exact_waves_backward,
+                                   .backward_together_bytes = bo_exact_waves_backward_bytes,
                                    .backward = bo_exact_backward,
                                    .step_bytes = step_bytes,
                                    .step = step};

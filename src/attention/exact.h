@@ -32,4 +32,23 @@ void bo_exact_note(const bo_call *call, bool finite);
  * denominator in the tape. */
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
+/* ---- parts of both passes, shared by one thread (exact.c) and many (exact_waves.c) ---------------------------------- */
+
+/* Sets the members that follow from the call. */
+void bo_exact_open(const bo_call *call, size_t sequence, size_t key_head, bo_exact *work);
+/* Processes queries first … end - 1 of every head of the group. last: keys that no query sees are checked too. */
+void bo_exact_forward_queries(bo_exact *work, size_t first, size_t end, bool last);
+/* Prepares the gradients of queries first … end - 1 of a head; Σ dS is added to *total (NULL: not requested). */
+void bo_exact_begin_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total);
+/* Sets rows to 0; multiplies rows. NULL rows are allowed. */
+void bo_exact_zero(bo_rows rows, size_t count, size_t width);
+void bo_exact_scale(const bo_kernels *kernels, bo_rows rows, size_t count, size_t width, double factor);
+
+/* The passes with all threads on every head. */
+bo_status bo_exact_waves(bo_context *context, bo_call *call);
+bool bo_exact_waves_pay(const bo_attention *attention, const bo_attention_cost *out, size_t threads);
+size_t bo_exact_waves_bytes(const bo_attention *attention, const bo_attention_cost *out, size_t threads);
+bo_status bo_exact_waves_backward(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large);
+size_t bo_exact_waves_backward_bytes(const bo_attention *attention, const bo_attention_cost *out, size_t threads);
+
 #endif

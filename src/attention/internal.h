@@ -9,7 +9,8 @@
  * stream.c      keys in the order in which the sums absorb them
  * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step, linear_waves.c few
  *               heads on many threads; linear_chunk_backward.c, linear_backward.c, linear_waves_backward.c: gradients
- * softmax.c     tiles over explicit keys (kv_cache.c: their storage); exact.c the engine of softmax attention
+ * softmax.c     tiles over explicit keys (kv_cache.c: their storage); exact.c the engine of softmax attention,
+ *               exact_waves.c few heads on many threads
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: engines with a matrix memory; segments.c: code that they share with linear.c
  * gate.c, calibration.c, proposals.c, dark.c, measure.c, advise.c …: parameters from data, and measured accuracy

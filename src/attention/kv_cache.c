@@ -21,7 +21,7 @@ size_t bo_kv_cache_bytes(size_t ring, size_t dim, size_t value_dim)
 bo_kv_cache bo_kv_cache_at(void *bytes, size_t ring, size_t dim, size_t value_dim)
 {
     float *keys = bytes;
-    return (bo_kv_cache){keys, keys + key_floats(ring, dim), ring, dim, value_dim};
+    return (bo_kv_cache){keys, keys + key_floats(ring, dim), ring, dim, value_dim, NULL};
 }
 
 bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, size_t key_head)
@@ -66,11 +66,63 @@ void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *kept, size
     }
 }
 
+/* ---- packed panels ----------------------------------------------------------------------------------------------- */
+
+size_t bo_kv_packed_numbers(size_t dim, size_t value_dim)
+{
+    return bo_bf16_numbers(BO_PANEL, dim) + bo_bf16_numbers(value_dim, BO_PANEL) +
+           bo_bf16_numbers(BO_PANEL, value_dim) + bo_bf16_numbers(dim, BO_PANEL);
+}
+
+bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel)
+{
+    bo_kv_packed p = {.scores = kept->packed + panel * bo_kv_packed_numbers(kept->dim, kept->value_dim)};
+    p.values = p.scores + bo_bf16_numbers(BO_PANEL, kept->dim);
+    p.value_scores = p.values + bo_bf16_numbers(kept->value_dim, BO_PANEL);
+    p.keys = p.value_scores + bo_bf16_numbers(BO_PANEL, kept->value_dim);
+    return p;
+}
+
+/* Sets the slots of a panel from `filled` on to zero. */
+static void clear_slots(const bo_kv_cache *kept, size_t panel, size_t filled)
+{
+    float *keys = kept->keys + panel * BO_PANEL * kept->dim,
+          *values = kept->values + panel * BO_PANEL * kept->value_dim;
+    for (size_t i = 0; i < kept->dim; i++) memset(keys + i * BO_PANEL + filled, 0, (BO_PANEL - filled) * sizeof *keys);
+    memset(values + filled * kept->value_dim, 0, (BO_PANEL - filled) * kept->value_dim * sizeof *values);
+}
+
+static void pack_panel(const bo_kernels *kernels, const bo_kv_cache *kept, size_t panel, bool backward)
+{
+    const size_t dim = kept->dim, value_dim = kept->value_dim;
+    const float *keys = kept->keys + panel * BO_PANEL * dim, *values = kept->values + panel * BO_PANEL * value_dim;
+    bo_kv_packed p = bo_kv_packed_at(kept, panel);
+    kernels->bf16->pack_b(BO_PANEL, dim, 1, keys, BO_PANEL, false, p.scores);
+    kernels->bf16->pack_b(value_dim, BO_PANEL, 1, values, value_dim, false, p.values);
+    if (!backward) return;
+    kernels->bf16->pack_b(BO_PANEL, value_dim, 1, values, value_dim, true, p.value_scores);
+    kernels->bf16->pack_b(dim, BO_PANEL, 1, keys, BO_PANEL, true, p.keys);
+}
+
+void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
+                      bool backward)
+{
+    if (end - first > kept->ring) first = end - kept->ring;
+    for (size_t at = first / BO_PANEL * BO_PANEL; at < end; at += BO_PANEL) {
+        size_t panel = at % kept->ring / BO_PANEL;
+        bool fresh = end - oldest < kept->ring; /* no slot has been overwritten, so later slots are empty */
+        if (at < oldest) continue;
+        if (fresh && end < at + BO_PANEL) clear_slots(kept, panel, end - at);
+        pack_panel(kernels, kept, panel, backward);
+    }
+}
+
 bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end)
 {
     size_t slot = position % kept->ring, count = slots_ahead(kept, slot);
     if (count > end - position) count = end - position;
-    return (bo_kv_piece){key_slot(kept, slot), kept->values + slot * kept->value_dim, count};
+    return (bo_kv_piece){key_slot(kept, slot), kept->values + slot * kept->value_dim, count, slot / BO_PANEL,
+                         slot % BO_PANEL};
 }
 
 size_t bo_kv_cache_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,

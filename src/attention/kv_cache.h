@@ -11,11 +11,26 @@
 
 enum { BO_PANEL = BO_SIZE(64, 8) }; /* keys per panel */
 
+/* packed: for products in bfloat16, the panels once more in the layouts that products read (bo_kv_packed); NULL: none. A
+ * panel is packed when its keys are loaded (bo_kv_cache_pack). Only caches in scratch memory have them. */
 typedef struct bo_kv_cache {
     float *keys, *values;
     size_t ring; /* number of slots */
     size_t dim, value_dim;
+    uint16_t *packed;
 } bo_kv_cache;
+
+/* A panel as the right-hand factors (kernels/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K. Slots without a key are zero. */
+typedef struct bo_kv_packed {
+    uint16_t *scores, *values, *value_scores, *keys;
+} bo_kv_packed;
+/* Returns the numbers of a packed panel. */
+size_t bo_kv_packed_numbers(size_t dim, size_t value_dim);
+bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel);
+/* Packs the panels of the positions first … end - 1, of which the oldest that was ever stored is `oldest`. A panel that
+ * starts before it is left out. backward: with the factors of dO Vᵀ and dS K. */
+void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
+                      bool backward);
 
 /* Returns the bytes for a ring of `ring` slots, a multiple of 64. */
 size_t bo_kv_cache_bytes(size_t ring, size_t dim, size_t value_dim);
@@ -45,6 +60,7 @@ typedef struct bo_kv_piece {
     const float *keys;   /* dim rows of `count`, stride BO_PANEL */
     const float *values; /* count x value_dim */
     size_t count;
+    size_t panel, offset; /* its panel, and its first slot there */
 } bo_kv_piece;
 /* Returns the longest piece that starts at `position` and ends before `end`. */
 bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end);

@@ -15,14 +15,25 @@ static size_t panels_up(size_t slots)
     return (slots + BO_PANEL - 1) / BO_PANEL * BO_PANEL;
 }
 
+/* True if panels of keys are packed for products in bfloat16. Powers are computed block by block. */
+static bool packs(const bo_attention *attention)
+{
+    return attention->precision == BO_PRECISION_BFLOAT16 && !(attention->traits & BO_TRAIT_POWER);
+}
+
 /* With a window, `span` queries see at most the window before the last of them. */
 bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
     size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + span);
     if (desc->window && seen < ring) ring = seen;
-    void *bytes = bo_carve(carver, bo_kv_cache_bytes(ring, desc->dim, desc->value_dim), 1);
-    return bytes ? bo_kv_cache_at(bytes, ring, desc->dim, desc->value_dim) : (bo_kv_cache){.ring = ring};
+    void *bytes = bo_carve(carver, bo_kv_cache_bytes(ring, desc->dim, desc->value_dim), 1), *packed = NULL;
+    if (packs(attention))
+        packed = bo_carve(carver, ring / BO_PANEL * bo_kv_packed_numbers(desc->dim, desc->value_dim), sizeof(uint16_t));
+    if (!bytes) return (bo_kv_cache){.ring = ring};
+    bo_kv_cache kept = bo_kv_cache_at(bytes, ring, desc->dim, desc->value_dim);
+    kept.packed = packed;
+    return kept;
 }
 
 bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kv_cache fresh)
@@ -50,6 +61,9 @@ bool bo_softmax_load(bo_softmax_keys *keys, size_t end)
     size_t first = keys->loaded, count = end - first;
     bo_rows k = bo_rows_from(keys->k, first), v = bo_rows_from(keys->v, first);
     bo_kv_cache_append(kernels, &keys->fresh, keys->old + first, count, k, v);
+    if (keys->fresh.packed)
+        bo_kv_cache_pack(kernels, &keys->fresh, keys->old, keys->old + first, keys->old + end,
+                         keys->call->gradients != NULL);
     keys->loaded = end;
     return bo_rows_finite(kernels, count, keys->fresh.dim, k.at, k.stride) &&
            bo_rows_finite(kernels, count, keys->fresh.value_dim, v.at, v.stride);
@@ -156,10 +170,10 @@ void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slo
 
 /* Online softmax on a tile of queries: scores of a panel of keys, their maximum, exp, the weighted sum of values. */
 
-/* In bfloat16 a panel of keys is packed for each block, so blocks are as tall as a tile. */
+/* In bfloat16 blocks are taller, because the gradients of keys load and store a panel for each block. */
 static size_t block_rows(const bo_attention *attention)
 {
-    return attention->precision == BO_PRECISION_BFLOAT16 ? BO_SOFTMAX_TILE : BO_SOFTMAX_BLOCK;
+    return attention->precision == BO_PRECISION_BFLOAT16 ? BO_SOFTMAX_ROUNDED : BO_SOFTMAX_BLOCK;
 }
 
 bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carver)
@@ -174,6 +188,9 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
     tile.sum = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     tile.numerator = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.value_dim);
     tile.scores = bo_carve_floats(carver, tile.block * BO_PANEL);
+    if (!packs(attention)) return tile;
+    tile.packed_q = bo_carve(carver, bo_bf16_numbers(BO_SOFTMAX_TILE, tile.dim), sizeof *tile.packed_q);
+    tile.weights = bo_carve(carver, bo_bf16_numbers(BO_BF16_TILE, BO_PANEL), sizeof *tile.weights);
     return tile;
 }
 
@@ -188,6 +205,7 @@ bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_ro
         tile->sum[r] = 0.0f;
     }
     memset(tile->numerator, 0, rows * tile->value_dim * sizeof *tile->numerator);
+    if (tile->packed_q) tile->kernels->bf16->pack_a(rows, tile->dim, 1, tile->q, tile->dim, true, tile->packed_q);
     return tile->kernels->finite(rows * tile->dim, tile->q);
 }
 
@@ -281,6 +299,58 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
     }
 }
 
+/* ---- packed panels ----------------------------------------------------------------------------------------------- */
+
+/* Weights of `rows` rows from row `row` on, rounded, as a sliver of A: relative to exp(top). */
+static void weigh_packed(const bo_softmax_tile *tile, const block *b)
+{
+    const size_t piece = b->high - b->low;
+    for (size_t i = 0; i < b->rows; i++) {
+        size_t r = b->row + i;
+        float *scores = tile->scores + i * BO_PANEL, top = -INFINITY;
+        uint16_t *line = tile->weights + i / BO_BF16_LINES * BO_BF16_LINES * bo_bf16_depth(BO_PANEL) +
+                         i % BO_BF16_LINES * BO_BF16_DEPTH;
+        size_t from = bo_min(bo_max(b->low, seen_from(tile, r)), b->high) - b->low;
+        size_t end = bo_max(bo_min(b->high, seen_end(tile, r)), b->low + from) - b->low;
+        if (end > from) top = tile->kernels->max(end - from, scores + from);
+        if (top > tile->top[r] + tile->slack) raise_top(tile, r, top);
+        for (size_t j = 0; j < from; j++) scores[j] = -INFINITY;
+        size_t seen_count = end > from ? end : 0;
+        float shift = seen_count ? -tile->top[r] : 0;
+        assert(end <= piece);
+        tile->sum[r] += tile->kernels->bf16->exp_line(seen_count, scores, shift, bo_bf16_depth(BO_PANEL), line);
+    }
+}
+
+/* C (rows x n) = A B, or += if `add`, from slivers. */
+static void multiply_slivers(const bo_softmax_tile *tile, size_t rows, size_t n, size_t k, const uint16_t *a,
+                             const uint16_t *b, bool add, float *c, size_t ldc)
+{
+    const bo_micro_bf16 *micro = tile->kernels->bf16;
+    const size_t line = bo_bf16_depth(k);
+    for (size_t i = 0; i < rows; i += BO_BF16_TILE)
+        for (size_t j = 0; j < n; j += BO_BF16_TILE)
+            micro->multiply(k, a + i * line, b + j * line, c + i * ldc + j, ldc, bo_min(BO_BF16_TILE, rows - i),
+                            bo_min(BO_BF16_TILE, n - j), add);
+}
+
+/* Adds the keys of a packed panel, from its first slot on; 32 rows at a time stay in the first-level cache. */
+static void add_packed(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t at, const bo_kv_piece *piece)
+{
+    const bo_kv_packed packed = bo_kv_packed_at(kept, piece->panel);
+    const size_t dim = tile->dim, value_dim = tile->value_dim, last = at + piece->count;
+    for (size_t row = 0; row < tile->rows; row += BO_BF16_TILE) {
+        block b = {.row = row, .rows = bo_min(BO_BF16_TILE, tile->rows - row), .low = at};
+        b.high = bo_min(last, seen_end(tile, row + b.rows - 1));
+        if (b.high <= bo_max(at, seen_from(tile, row))) continue;
+        multiply_slivers(tile, b.rows, b.high - at, dim, tile->packed_q + row * bo_bf16_depth(dim), packed.scores,
+                         false, tile->scores, BO_PANEL);
+        weigh_packed(tile, &b);
+        multiply_slivers(tile, b.rows, value_dim, BO_PANEL, tile->weights, packed.values, true,
+                         tile->numerator + row * value_dim, value_dim);
+    }
+}
+
 void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t first, size_t end)
 {
     first = bo_max(first, seen_from(tile, 0));
@@ -288,6 +358,10 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
     bo_kv_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
+        if (kept->packed && piece.offset == 0) {
+            add_packed(tile, kept, at, &piece);
+            continue;
+        }
         block b;
         for (size_t row = 0; row < tile->rows; row += b.rows) {
             if (!block_of(tile, row, at, &piece, &b)) continue;
@@ -312,6 +386,14 @@ bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver
     if (attention->traits & BO_TRAIT_POWER) slope.products = bo_carve_floats(carver, block_rows(attention) * BO_PANEL);
     slope.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
     slope.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
+    if (!packs(attention)) return slope;
+    size_t blocks = bo_ceil_div(BO_SOFTMAX_TILE, BO_SOFTMAX_ROUNDED);
+    slope.dout_rows = bo_carve(carver, bo_bf16_numbers(BO_SOFTMAX_TILE, value_dim), sizeof(uint16_t));
+    slope.dout_columns = bo_carve(carver, blocks * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), sizeof(uint16_t));
+    slope.q_columns = bo_carve(carver, blocks * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), sizeof(uint16_t));
+    slope.turned =
+        bo_carve(carver, bo_bf16_numbers(bo_max(BO_PANEL, BO_SOFTMAX_ROUNDED), bo_max(BO_PANEL, BO_SOFTMAX_ROUNDED)),
+                 sizeof(uint16_t));
     return slope;
 }
 
@@ -359,13 +441,71 @@ static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_slope 
     }
 }
 
+/* Packs dO and q of the tile, in the layouts of all products. */
+static void pack_tile(const bo_softmax_tile *tile, const bo_softmax_slope *slope)
+{
+    const bo_micro_bf16 *micro = tile->kernels->bf16;
+    const size_t dim = tile->dim, value_dim = tile->value_dim;
+    micro->pack_a(tile->rows, value_dim, 1, slope->dout, value_dim, true, slope->dout_rows);
+    for (size_t row = 0, i = 0; row < tile->rows; row += BO_SOFTMAX_ROUNDED, i++) {
+        size_t rows = bo_min(BO_SOFTMAX_ROUNDED, tile->rows - row);
+        micro->pack_b(value_dim, rows, 1, slope->dout + row * value_dim, value_dim, false,
+                      slope->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED));
+        micro->pack_b(dim, rows, 1, tile->q + row * dim, dim, false,
+                      slope->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED));
+    }
+}
+
+/* The gradients through the keys of a packed panel, from its first slot on. */
+static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
+                             size_t at, const bo_kv_piece *piece, bo_rows dk, bo_rows dv)
+{
+    const bo_micro_bf16 *micro = tile->kernels->bf16;
+    const bo_kv_packed packed = bo_kv_packed_at(kept, piece->panel);
+    const size_t dim = tile->dim, value_dim = tile->value_dim, last = at + piece->count;
+    for (size_t row = 0, i = 0; row < tile->rows; row += BO_SOFTMAX_ROUNDED, i++) {
+        block b = {.row = row, .rows = bo_min(BO_SOFTMAX_ROUNDED, tile->rows - row), .low = at};
+        b.high = bo_min(last, seen_end(tile, row + b.rows - 1));
+        if (b.high <= bo_max(at, seen_from(tile, row))) continue;
+        const size_t keys = b.high - at;
+        multiply_slivers(tile, b.rows, keys, dim, tile->packed_q + row * bo_bf16_depth(dim), packed.scores, false,
+                         tile->scores, BO_PANEL);
+        multiply_slivers(tile, b.rows, keys, value_dim, slope->dout_rows + row * bo_bf16_depth(value_dim),
+                         packed.value_scores, false, slope->slopes, BO_PANEL);
+        weigh_slopes(tile, slope, &b);
+        if (dv.at) {
+            micro->pack_a(keys, b.rows, 1, tile->scores, BO_PANEL, false, slope->turned);
+            multiply_slivers(tile, keys, value_dim, b.rows, slope->turned,
+                             slope->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), true, dv.at,
+                             dv.stride);
+        }
+        if (dk.at) {
+            micro->pack_a(keys, b.rows, 1, slope->slopes, BO_PANEL, false, slope->turned);
+            multiply_slivers(tile, keys, dim, b.rows, slope->turned,
+                             slope->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), true, dk.at, dk.stride);
+        }
+        if (slope->dq.at) {
+            for (size_t r = 0; keys < BO_PANEL && r < b.rows; r++)
+                memset(slope->slopes + r * BO_PANEL + keys, 0, (BO_PANEL - keys) * sizeof *slope->slopes);
+            micro->pack_a(b.rows, BO_PANEL, 1, slope->slopes, BO_PANEL, true, slope->turned);
+            multiply_slivers(tile, b.rows, dim, BO_PANEL, slope->turned, packed.keys, true,
+                             slope->dq.at + row * slope->dq.stride, slope->dq.stride);
+        }
+    }
+}
+
 void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
                           size_t first, size_t end, bo_rows dk, bo_rows dv)
 {
+    if (kept->packed) pack_tile(tile, slope);
     size_t at = bo_max(first, seen_from(tile, 0));
     end = bo_min(end, seen_end(tile, tile->rows - 1));
     for (bo_kv_piece piece; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
+        if (kept->packed && piece.offset == 0) {
+            add_packed_slope(tile, slope, kept, at, &piece, bo_rows_from(dk, at - first), bo_rows_from(dv, at - first));
+            continue;
+        }
         tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, slope->key_rows, tile->dim);
         tile->kernels->transpose(piece.count, tile->value_dim, piece.values, tile->value_dim, slope->value_panel,
                                  BO_PANEL);

@@ -15,8 +15,9 @@
 
 enum {
     BO_SOFTMAX_TILE = BO_SIZE(128, 8), /* maximum queries per tile; tiles end at multiples of it */
-    /* maximum rows whose scores are computed and used while they are in the first-level cache; in bfloat16 all rows */
+    /* maximum rows whose scores are computed and used while they are in the first-level cache, in float32 and in bfloat16 */
     BO_SOFTMAX_BLOCK = BO_SIZE(32, 4),
+    BO_SOFTMAX_ROUNDED = BO_SIZE(64, 8),
 };
 
 /* ---- a tile of queries ------------------------------------------------------------------------------------------- */
@@ -36,6 +37,8 @@ typedef struct bo_softmax_tile {
     float *top, *sum; /* one number per row */
     float *numerator; /* rows x value_dim */
     float *scores;    /* block x BO_PANEL */
+    /* for packed panels of keys: q as a left-hand factor, and the weights of 32 rows; else NULL */
+    uint16_t *packed_q, *weights;
 } bo_softmax_tile;
 
 /* Returns a tile with arrays from the carver; the rest is zero. */
@@ -58,6 +61,9 @@ typedef struct bo_softmax_slope {
     float *slopes;                 /* block x BO_PANEL */
     float *products;               /* with a power: q·k of the block; else NULL */
     float *key_rows, *value_panel; /* transposes of a piece: BO_PANEL x dim, value_dim x BO_PANEL */
+    /* for packed panels of keys: dO as a left-hand factor; dO and q as right-hand factors, one panel per block of
+     * BO_SOFTMAX_ROUNDED rows; weights or slopes of a block as a left-hand factor; else NULL */
+    uint16_t *dout_rows, *dout_columns, *q_columns, *turned;
 } bo_softmax_slope;
 
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver);

@@ -28,8 +28,7 @@ const char *bo_status_string(bo_status status)
     return "unknown status";
 }
 
-/* Number of CPUs that this process may use. A container or taskset can make it smaller than the number of the host. */
-static int available_cpus(void)
+int bo_available_cpus(void)
 {
 #ifdef __linux__
     cpu_set_t set;
@@ -67,7 +66,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     bo_context blank = {.allocator = desc->allocator};
     bo_context *context = bo_alloc(&blank, 1, sizeof *context, "the context");
     if (!context) return BO_MEMORY;
-    context->threads = desc->threads > 0 ? desc->threads : available_cpus();
+    context->threads = desc->threads > 0 ? desc->threads : bo_available_cpus();
     context->log = desc->log;
     context->progress = desc->progress;
     context->user = desc->user;

@@ -1,6 +1,10 @@
-/* The thread pool. Workers claim the indices of a batch of tasks from one counter. Between batches a worker spins for a
- * few microseconds before it sleeps. Once no index is left, the caller waits only for workers that have joined the
- * batch. A short batch therefore costs about a microsecond, and a batch that no worker joins has no overhead. */
+/* The thread pool. Workers claim the indices of a batch of tasks from one counter: many at a time while many are left,
+ * one at a time near the end. Between batches a worker spins for a while before it sleeps. Once no index is left, the
+ * caller waits only for workers that have joined the batch. A short batch therefore costs about a microsecond, and a
+ * batch that no worker joins has no overhead.
+ *
+ * Sleeping workers are woken by the caller and by each other, two at a time, so that waking 63 takes the time of six,
+ * and only as many as the batch has tasks for. What several threads write has its own cache line. */
 #include "internal.h"
 
 #include <assert.h>
@@ -9,38 +13,47 @@
 #include <unistd.h>
 
 enum {
-    OPEN = 1 << 15,     /* the batch may be joined */
-    JOINED = OPEN - 1,  /* mask of the number of workers in the batch */
-    BATCH = 1 << 16,    /* increment of the batch number */
-    PATIENCE = 1 << 12, /* spins before sleeping: some tens of microseconds */
+    OPEN = 1 << 15,    /* the batch may be joined */
+    JOINED = OPEN - 1, /* mask of the number of workers in the batch */
+    BATCH = 1 << 16,   /* increment of the batch number */
+    SHARES = 16,       /* a worker claims at most this part of its share of the remaining indices */
+    LINE = 64,         /* bytes of a cache line */
+    SPINS = 64,        /* between two readings of the clock */
+};
+
+/* Time a thread spins before it sleeps: several times what it takes to wake a thread. */
+static const double patience = 1e-4;
+
+/* A worker. `asleep` is set under the mutex. */
+struct seat {
+    _Alignas(LINE) bo_pool *pool;
+    int worker;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    atomic_bool asleep;
 };
 
 /* Invariants: `gate` holds the batch number, whether the batch is open, and how many workers have joined it. The caller
- * writes task, arg, name, count and next only while the gate is closed and no worker has joined. A worker reads them
- * only between joining and leaving; it joins in one atomic step with seeing the gate open. A thread that is about to
- * sleep sets its flag (`asleep`, `waiting`) before its last check, under the mutex. A thread that changes the gate does
- * so before it checks whether another thread sleeps. */
+ * writes task, arg, name, count, woken and next only while the gate is closed and no worker has joined. A worker reads
+ * them only between joining and leaving; it joins in one atomic step with seeing the gate open. A thread that is about
+ * to sleep sets its flag (`asleep`, `waiting`) before its last check, under its mutex. A thread that changes the gate
+ * does so before it checks whether another thread sleeps. */
 struct bo_pool {
     bo_context *context;
     int workers; /* excluding the calling thread, which is worker 0 */
-    int patience;
+    bool spins;  /* threads spin before they sleep */
     pthread_t *threads;
     struct seat *seats;
-    pthread_mutex_t mutex;
-    pthread_cond_t wake, done;
-    atomic_ulong gate;
-    atomic_int asleep;
-    atomic_bool waiting, stop;
+    pthread_mutex_t mutex; /* of the caller */
+    pthread_cond_t done;
     bo_task_fn task;
     void *arg;
     const char *name; /* name of the job on the trace; NULL: no trace */
     size_t count;
-    atomic_size_t next;
-};
-
-struct seat {
-    bo_pool *pool;
-    int worker;
+    _Alignas(LINE) atomic_ulong gate; /* waiting threads read this line */
+    atomic_bool waiting, stop;
+    _Alignas(LINE) atomic_size_t next; /* index */
+    _Alignas(LINE) atomic_int woken;   /* seats that have been considered for waking in this batch */
 };
 
 /* The context whose task this thread is running. Nested calls then run inline and do not wait for themselves. */
@@ -53,6 +66,22 @@ bool bo_pool_inside(const bo_context *context, int *worker)
     return running_context == context;
 }
 
+/* Claims indices [*first, *end). False: none are left. */
+static bool claim(bo_pool *pool, size_t *first, size_t *end)
+{
+    const size_t shares = SHARES * ((size_t)pool->workers + 1);
+    size_t next = atomic_load_explicit(&pool->next, memory_order_relaxed), taken;
+    do {
+        if (next >= pool->count) return false;
+        taken = (pool->count - next) / shares;
+        if (taken == 0) taken = 1;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &next, next + taken, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    *first = next;
+    *end = next + taken;
+    return true;
+}
+
 static void work(bo_pool *pool, int worker)
 {
     const bo_context *outer_context = running_context;
@@ -62,12 +91,11 @@ static void work(bo_pool *pool, int worker)
     bo_trace *trace = pool->name ? pool->context->trace : NULL;
     bo_trace_tasks tasks;
     if (trace) bo_trace_tasks_begin(trace, worker, &tasks);
-    for (;;) {
-        size_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (index >= pool->count) break;
-        pool->task(pool->arg, index, worker);
-        if (trace) bo_trace_task(trace, pool->name, worker, index, &tasks);
-    }
+    for (size_t first, end; claim(pool, &first, &end);)
+        for (size_t index = first; index < end; index++) {
+            pool->task(pool->arg, index, worker);
+            if (trace) bo_trace_task(trace, pool->name, worker, index, &tasks);
+        }
     if (trace) bo_trace_tasks_end(trace, pool->name, worker, &tasks);
     running_context = outer_context;
     running_worker = outer_worker;
@@ -89,17 +117,44 @@ static bool has_news(bo_pool *pool, unsigned long seen)
     return ((gate & OPEN) && gate / BATCH != seen) || atomic_load(&pool->stop);
 }
 
-static void await_news(bo_pool *pool, unsigned long seen)
+static void await_news(bo_pool *pool, struct seat *seat, unsigned long seen)
 {
-    for (int i = 0; i < pool->patience; i++) {
-        if (has_news(pool, seen)) return;
-        pause_briefly();
+    if (pool->spins) {
+        const double end = bo_seconds() + patience;
+        do
+            for (int i = 0; i < SPINS; i++) {
+                if (has_news(pool, seen)) return;
+                pause_briefly();
+            }
+        while (bo_seconds() < end);
     }
-    pthread_mutex_lock(&pool->mutex);
-    atomic_fetch_add(&pool->asleep, 1);
-    while (!has_news(pool, seen)) pthread_cond_wait(&pool->wake, &pool->mutex);
-    atomic_fetch_sub(&pool->asleep, 1);
-    pthread_mutex_unlock(&pool->mutex);
+    pthread_mutex_lock(&seat->mutex);
+    atomic_store(&seat->asleep, true);
+    while (!has_news(pool, seen)) pthread_cond_wait(&seat->wake, &seat->mutex);
+    atomic_store(&seat->asleep, false);
+    pthread_mutex_unlock(&seat->mutex);
+}
+
+static void wake(struct seat *seat)
+{
+    pthread_mutex_lock(&seat->mutex);
+    pthread_cond_signal(&seat->wake);
+    pthread_mutex_unlock(&seat->mutex);
+}
+
+/* Wakes up to two workers that sleep and have not been considered yet. The caller computes too, so a batch of n tasks
+ * needs n - 1 workers. */
+static void wake_some(bo_pool *pool)
+{
+    const size_t useful = pool->count - 1;
+    const int most = useful < (size_t)pool->workers ? (int)useful : pool->workers;
+    for (int woken = 0; woken < 2 && atomic_load_explicit(&pool->woken, memory_order_relaxed) < most;) {
+        const int index = atomic_fetch_add(&pool->woken, 1);
+        if (index >= most) return;
+        if (!atomic_load(&pool->seats[index].asleep)) continue;
+        wake(&pool->seats[index]);
+        woken++;
+    }
 }
 
 /* Joins the open batch. False: the batch has closed meanwhile. */
@@ -130,9 +185,10 @@ static void *worker_main(void *arg)
     bo_pool *pool = seat->pool;
     unsigned long seen = 0;
     for (;;) {
-        await_news(pool, seen);
+        await_news(pool, seat, seen);
         if (atomic_load(&pool->stop)) return NULL;
         if (!join(pool, &seen)) continue;
+        wake_some(pool);
         work(pool, seat->worker);
         leave(pool);
     }
@@ -150,9 +206,8 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     if (!pool) return BO_MEMORY;
     pool->context = context;
     /* if threads outnumber the processors, spinning would take time from threads that work */
-    pool->patience = sysconf(_SC_NPROCESSORS_ONLN) >= threads ? PATIENCE : 0;
+    pool->spins = bo_available_cpus() >= threads;
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);
     pool->threads = bo_alloc(context, (size_t)threads, sizeof *pool->threads, "the thread pool");
     pool->seats = bo_alloc(context, (size_t)threads, sizeof *pool->seats, "the thread pool");
@@ -162,8 +217,15 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     }
     while (pool->workers < threads - 1) {
         struct seat *seat = &pool->seats[pool->workers];
-        *seat = (struct seat){pool, pool->workers + 1};
-        if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, seat) != 0) break;
+        seat->pool = pool;
+        seat->worker = pool->workers + 1;
+        pthread_mutex_init(&seat->mutex, NULL);
+        pthread_cond_init(&seat->wake, NULL);
+        if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, seat) != 0) {
+            pthread_mutex_destroy(&seat->mutex);
+            pthread_cond_destroy(&seat->wake);
+            break;
+        }
         pool->workers++;
     }
     /* Results do not depend on the number of threads, so a process limit only costs time. */
@@ -173,21 +235,17 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     return BO_OK;
 }
 
-static void wake_sleepers(bo_pool *pool)
-{
-    pthread_mutex_lock(&pool->mutex);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
 void bo_pool_destroy(bo_pool *pool)
 {
     if (!pool) return;
     atomic_store(&pool->stop, true);
-    wake_sleepers(pool);
-    for (int i = 0; i < pool->workers; i++) pthread_join(pool->threads[i], NULL);
+    for (int i = 0; i < pool->workers; i++) wake(&pool->seats[i]);
+    for (int i = 0; i < pool->workers; i++) {
+        pthread_join(pool->threads[i], NULL);
+        pthread_mutex_destroy(&pool->seats[i].mutex);
+        pthread_cond_destroy(&pool->seats[i].wake);
+    }
     pthread_mutex_destroy(&pool->mutex);
-    pthread_cond_destroy(&pool->wake);
     pthread_cond_destroy(&pool->done);
     bo_free(pool->threads);
     bo_free(pool->seats);
@@ -197,9 +255,15 @@ void bo_pool_destroy(bo_pool *pool)
 /* Waits until every worker that joined the closed batch has left it. */
 static void await_leaving(bo_pool *pool)
 {
-    for (int i = 0; i < pool->patience; i++) {
-        if ((atomic_load(&pool->gate) & JOINED) == 0) return;
-        pause_briefly();
+    if ((atomic_load(&pool->gate) & JOINED) == 0) return;
+    if (pool->spins) {
+        const double end = bo_seconds() + patience;
+        do
+            for (int i = 0; i < SPINS; i++) {
+                if ((atomic_load(&pool->gate) & JOINED) == 0) return;
+                pause_briefly();
+            }
+        while (bo_seconds() < end);
     }
     pthread_mutex_lock(&pool->mutex);
     atomic_store(&pool->waiting, true);
@@ -216,8 +280,9 @@ void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg)
     pool->name = pool->context->trace ? bo_trace_job(pool->context->trace) : NULL;
     pool->count = count;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->woken, 0, memory_order_relaxed);
     atomic_fetch_add(&pool->gate, BATCH + OPEN);
-    if (atomic_load(&pool->asleep) > 0) wake_sleepers(pool);
+    wake_some(pool);
     work(pool, 0);
     atomic_fetch_sub(&pool->gate, OPEN);
     await_leaving(pool);

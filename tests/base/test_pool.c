@@ -1,10 +1,12 @@
 /* The thread pool: every index runs once, on valid workers, each worker runs one task at a time, also when nested. */
 #include "testing.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <time.h>
 
-enum { MOST_WORKERS = 8 };
+enum { MOST_WORKERS = 64 };
 
 typedef struct job {
     bo_context *context, *other;
@@ -29,8 +31,9 @@ static void test_every_index_once(void **state)
 {
     (void)state;
     static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1001, 50000};
-    for (int threads = 1; threads <= 5; threads++) {
-        job j = {.context = test_context(threads), .threads = threads};
+    static const int numbers[] = {1, 2, 3, 4, 5, 16, MOST_WORKERS};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             j.done = calloc(counts[c] + 1, sizeof *j.done);
             bo_parallel(j.context, counts[c], mark, &j);
@@ -47,17 +50,56 @@ static void test_every_index_once(void **state)
 static void test_many_batches(void **state)
 {
     (void)state;
-    job j = {.context = test_context(4), .threads = 4};
-    j.done = calloc(8, sizeof *j.done);
-    for (int batch = 0; batch < 3000; batch++) {
-        memset((void *)j.done, 0, 8 * sizeof *j.done);
-        size_t count = (size_t)(batch % 8);
-        bo_parallel(j.context, count, mark, &j);
-        for (size_t i = 0; i < 8; i++) assert_int_equal(j.done[i], i < count);
+    static const int numbers[] = {2, 4, MOST_WORKERS};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
+        j.done = calloc(8, sizeof *j.done);
+        for (int batch = 0; batch < 3000; batch++) {
+            memset((void *)j.done, 0, 8 * sizeof *j.done);
+            size_t count = (size_t)(batch % 8);
+            bo_parallel(j.context, count, mark, &j);
+            for (size_t i = 0; i < 8; i++) assert_int_equal(j.done[i], i < count);
+        }
+        assert_int_equal(j.wrong, 0);
+        free(j.done);
+        bo_context_destroy(j.context);
     }
-    assert_int_equal(j.wrong, 0);
-    free(j.done);
-    bo_context_destroy(j.context);
+}
+
+/* Tasks that end when all of them have begun: they need as many threads as there are tasks. */
+static void meet(void *arg, size_t index, int worker)
+{
+    job *j = arg;
+    (void)index;
+    atomic_fetch_add(&j->busy[0], 1);
+    for (double end = bo_seconds() + 60; atomic_load(&j->busy[0]) < atomic_load(&j->busy[1]);) {
+        if (bo_seconds() > end) {
+            atomic_fetch_add(&j->wrong, 1);
+            return;
+        }
+        sched_yield();
+    }
+    (void)worker;
+}
+
+/* Sleeping workers wake each other: all of them if there are tasks for all, from sleep or while they fall asleep. */
+static void test_all_wake(void **state)
+{
+    (void)state;
+    static const int numbers[] = {2, 3, 7, MOST_WORKERS};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
+        for (int batch = 0; batch < 40 && !j.wrong; batch++) {
+            struct timespec nap = {.tv_nsec = batch % 4 * 100000};
+            nanosleep(&nap, NULL);
+            int tasks = batch % 3 ? numbers[n] : numbers[n] / 2 + 1;
+            atomic_store(&j.busy[0], 0);
+            atomic_store(&j.busy[1], tasks);
+            bo_parallel(j.context, (size_t)tasks, meet, &j);
+        }
+        assert_int_equal(j.wrong, 0);
+        bo_context_destroy(j.context);
+    }
 }
 
 enum { OUTER = 20, INNER = 30 };
@@ -178,9 +220,9 @@ static void test_threads_that_do_not_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_index_once),          cmocka_unit_test(test_many_batches),
-        cmocka_unit_test(test_nested_runs_inline),        cmocka_unit_test(test_two_contexts),
-        cmocka_unit_test(test_threads_that_do_not_start),
+        cmocka_unit_test(test_every_index_once), cmocka_unit_test(test_many_batches),
+        cmocka_unit_test(test_all_wake),         cmocka_unit_test(test_nested_runs_inline),
+        cmocka_unit_test(test_two_contexts),     cmocka_unit_test(test_threads_that_do_not_start),
     };
     return cmocka_run_group_tests_name("base.pool", tests, NULL, NULL);
 }

@@ -111,6 +111,9 @@ static void multiply(size_t k, const uint16_t *a, const uint16_t *b, float *c, s
     copy(m, n, tile, TILE, c, ldc);
 }
 
-const bo_micro_bf16 bo_amx_bf16 = {
-    .prepare = bo_amx_prepare, .pack_a = bo_avx512bf16_pack_a, .pack_b = bo_avx512bf16_pack_b, .multiply = multiply};
+const bo_micro_bf16 bo_amx_bf16 = {.prepare = bo_amx_prepare,
+                                   .pack_a = bo_avx512bf16_pack_a,
+                                   .pack_b = bo_avx512bf16_pack_b,
+                                   .exp_line = bo_avx512bf16_exp_line,
+                                   .multiply = multiply};
 #endif

@@ -78,6 +78,8 @@ static void multiply(size_t k, const uint16_t *a, const uint16_t *b, float *c, s
     if (i < m) tile_1(i, k, a, b, c, ldc, n, add);
 }
 
-const bo_micro_bf16 bo_avx512bf16_bf16 = {
-    .pack_a = bo_avx512bf16_pack_a, .pack_b = bo_avx512bf16_pack_b, .multiply = multiply};
+const bo_micro_bf16 bo_avx512bf16_bf16 = {.pack_a = bo_avx512bf16_pack_a,
+                                          .pack_b = bo_avx512bf16_pack_b,
+                                          .exp_line = bo_avx512bf16_exp_line,
+                                          .multiply = multiply};
 #endif

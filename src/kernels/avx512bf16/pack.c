@@ -1,6 +1,9 @@
-/* Packing for products of bfloat16 numbers: conversion of pairs of numbers, and transposition of pairs. */
+/* Packing for products of bfloat16 numbers: conversion of pairs of numbers, transposition of pairs, exponentials. */
 #if defined(__x86_64__)
+#include "../ref/ref.h" /* must precede simd.h, which defines ISA */
 #include "../avx512/simd.h"
+#include "../kernels.h"
+#include "../simd/exp_vector.h"
 #include "avx512bf16.h"
 
 enum { LINES = BO_BF16_LINES, DEPTH = BO_BF16_DEPTH, PAIRS = DEPTH / 2 };
@@ -116,5 +119,24 @@ void bo_avx512bf16_pack_a(size_t lines, size_t k, float scale, const float *x, s
 void bo_avx512bf16_pack_b(size_t lines, size_t k, float scale, const float *x, size_t ld, bool along, uint16_t *out)
 {
     pack(false, lines, k, scale, x, ld, along, out);
+}
+
+float bo_avx512bf16_exp_line(size_t n, const float *x, float shift, size_t depth, uint16_t *line)
+{
+    v more = _mm512_set1_ps(shift), sum = _mm512_setzero_ps();
+    size_t p = 0;
+    for (; p + DEPTH <= n; p += DEPTH, line += BO_BF16_BLOCK) {
+        v first = exp_below_vector(v_load(x + p), more), second = exp_below_vector(v_load(x + p + 16), more);
+        sum = _mm512_add_ps(sum, _mm512_add_ps(first, second));
+        _mm512_store_ps((float *)(void *)line, rounded(first, second));
+    }
+    for (; p < depth; p += DEPTH, line += BO_BF16_BLOCK) {
+        __mmask16 low = lanes(p < n ? n - p : 0), high = lanes(p + 16 < n ? n - p - 16 : 0);
+        v first = _mm512_maskz_mov_ps(low, exp_below_vector(_mm512_maskz_loadu_ps(low, x + p), more));
+        v second = _mm512_maskz_mov_ps(high, exp_below_vector(_mm512_maskz_loadu_ps(high, x + p + 16), more));
+        sum = _mm512_add_ps(sum, _mm512_add_ps(first, second));
+        _mm512_store_ps((float *)(void *)line, rounded(first, second));
+    }
+    return _mm512_reduce_add_ps(sum);
 }
 #endif

@@ -47,6 +47,18 @@ static void pack_b(size_t lines, size_t k, float scale, const float *x, size_t l
     pack(place_b, lines, k, scale, x, ld, along, out);
 }
 
+static float exp_line(size_t n, const float *x, float shift, size_t depth, uint16_t *line)
+{
+    float sum = 0;
+    for (size_t p = 0; p < depth; p++) {
+        float number = 0;
+        if (p < n) bo_ref_exp_below(1, &x[p], shift, &number);
+        sum += number;
+        bo_ref_round_bf16(1, &number, &line[p / BO_BF16_DEPTH * BO_BF16_BLOCK + p % BO_BF16_DEPTH]);
+    }
+    return sum;
+}
+
 /* One sum per element over p = 0, 1, …, starting with C if `add`. */
 static void multiply(size_t k, const uint16_t *a, const uint16_t *b, float *c, size_t ldc, size_t m, size_t n, bool add)
 {
@@ -64,4 +76,4 @@ static void multiply(size_t k, const uint16_t *a, const uint16_t *b, float *c, s
         }
 }
 
-const bo_micro_bf16 bo_ref_bf16 = {.pack_a = pack_a, .pack_b = pack_b, .multiply = multiply};
+const bo_micro_bf16 bo_ref_bf16 = {.pack_a = pack_a, .pack_b = pack_b, .exp_line = exp_line, .multiply = multiply};

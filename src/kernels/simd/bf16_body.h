@@ -47,6 +47,18 @@ static void pack_b(size_t lines, size_t k, float scale, const float *x, size_t l
     pack(false, lines, k, scale, x, ld, along, out);
 }
 
+static float exp_line(size_t n, const float *x, float shift, size_t depth, uint16_t *line)
+{
+    float numbers[BO_BF16_DEPTH], sum = 0;
+    for (size_t p = 0; p < depth; p += BO_BF16_DEPTH, line += BO_BF16_BLOCK) {
+        size_t here = p < n ? (n - p < BO_BF16_DEPTH ? n - p : BO_BF16_DEPTH) : 0;
+        sum += ISA(exp_sum)(here, x + p, shift, numbers);
+        for (size_t i = here; i < BO_BF16_DEPTH; i++) numbers[i] = 0;
+        ISA(round_bf16)(BO_BF16_DEPTH, numbers, line);
+    }
+    return sum;
+}
+
 /* Computes rows x 16 sums of one sliver of B; a: the first of these rows, in one sliver of A. rows is a compile-time
  * constant. */
 static inline __attribute__((always_inline)) void add_rows(size_t rows, size_t k, const uint16_t *a, const uint16_t *b,
