@@ -128,6 +128,6 @@ def thread_counts():
 def best(records):
     """The record with the fewest seconds, and every one printed to standard error."""
     for record in records:
-        words = ", ".join(str(value) for key, value in record.items() if key not in ("seconds", "threads"))
+        words = ", ".join(str(value) for key, value in record.items() if key not in ("seconds", "threads", "loss"))
         note(f"{words}, {record['threads']} threads: {1e3 * record['seconds']:.4g} ms")
     return min(records, key=lambda record: record["seconds"])
