@@ -33,7 +33,7 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
 .PHONY: all check test test-long test-tiny test-arm64 test-peers docs api times verdicts run results lab fashion install uninstall dist distcheck \
-        cover sanitize tsan fuzz soak bench analyze format clean help
+        cover sanitize tsan fuzz soak bench bench-peers speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -161,6 +161,16 @@ bench: all ## run benchmarks; rates are relative to the GEMM of this host; BENCH
 	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)
 	$(BUILD)/bochner bench attention
 	$(BUILD)/bochner bench train
+
+bench-peers: all ## compare training, attention and layers with the newest PyTorch, installed from PyPI into the build folder (6 GB)
+	@scripts/setup peers
+	@scripts/bench-peers $(BUILD); status=$$?; [ $$status = 77 ] && exit 0; [ $$status = 0 ] || exit $$status; \
+	    $(BUILD)/bochner bench train --only step --python $(BUILD)/peers-bench/bin/python && \
+	    $(BUILD)/bochner bench attention --only peer --lengths 4096,16384 --features 128 --python $(BUILD)/peers-bench/bin/python && \
+	    $(BUILD)/bochner bench layers --python $(BUILD)/peers-bench/bin/python
+
+speed: all ## measure every table of speed of the documentation again, hours on an idle host; PARTS="train scale" (scripts/speed --list), DATA=FOLDER
+	@BUILD=$(BUILD) DATA='$(DATA)' scripts/speed $(PARTS)
 
 analyze: ## run clang-tidy and cppcheck over src, cli, lab and bench; check spelling (codespell) and the links of the documentation
 	@scripts/setup analyze

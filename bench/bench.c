@@ -176,6 +176,15 @@ double bench_json_number(const char *json, const char *key)
     return at ? strtod(at + strlen(wanted), NULL) : NAN;
 }
 
+void bench_json_text(const char *json, const char *key, char *out, size_t room)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\"%s\": \"", key);
+    const char *at = json ? strstr(json, wanted) : NULL;
+    out[0] = 0;
+    if (at) snprintf(out, room, "%.*s", (int)strcspn(at + strlen(wanted), "\""), at + strlen(wanted));
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 bool bench_listed(const char *list, const char *word)
@@ -250,6 +259,22 @@ double bench_median(double *values, size_t count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
+bo_context *bench_narrow_context(bench_run *bench)
+{
+    bo_context *context = NULL;
+    const bo_context_desc desc = {.threads = bo_context_threads(bench->session->context),
+                                  .isa = bo_context_isa(bench->session->context),
+                                  .precision = BO_PRECISION_BFLOAT16};
+    bo_status status = bo_context_create(&desc, &context);
+    if (status != BO_OK) cli_fail(bench->session, "a context of bfloat16 products: %s", bo_status_string(status));
+    return context;
+}
+
+double bench_narrow_goal(const bench_run *bench, double goal)
+{
+    return strcmp(bo_context_isa(bench->session->context), "amx") == 0 ? goal : NAN;
+}
+
 int bench_can_draw(bench_run *bench, const char *command, const char *option, const char *path)
 {
     if (!path) return CLI_DONE;
@@ -286,6 +311,24 @@ bool bench_gemm(bench_run *bench)
     bench_add(bench, "GEMM rate", yard.best_gflops, "GFLOP/s", NAN, false,
               "%zu^3 float32: %s%s, bochner (%s) %.0f on %d threads", yard.n, yard.library, rate, yard.isa,
               yard.own_gflops, yard.own_threads);
+    return true;
+}
+
+bool bench_narrow_gemm(bench_run *bench)
+{
+    bo_narrow_yardstick yard;
+    const char *isa = bo_context_isa(bench->session->context);
+    bo_status status = bo_yardstick_narrow_gemm(bench->session->context, bench->gemm, 5, &yard);
+    if (status != BO_OK) {
+        cli_fail_status(bench->session, status);
+        return false;
+    }
+    bench_add(bench, "bfloat16 GEMM rate", yard.gflops, "GFLOP/s", NAN, false, "%zu^3 on %d threads, %s, float32 sums",
+              yard.n, bo_context_threads(bench->session->context), isa);
+    if (yard.peak_gflops > 0)
+        bench_add(bench, "bfloat16 GEMM rate / peak", yard.gflops / yard.peak_gflops, "",
+                  strcmp(isa, "amx") == 0 ? 0.6 : 0.85, false, "the peak is %.0f GFLOP/s, a loop of %s on registers",
+                  yard.peak_gflops, yard.instruction);
     return true;
 }
 
@@ -409,6 +452,7 @@ static const struct {
     {"recall", bench_recall, "Recall: number of pairs that a state holds"},
     {"tasks", bench_tasks, "Classification and translation: training and decoding"},
     {"decode", bench_decode, "Pretrained models: decoding and reading, also llama2.c"},
+    {"scale", bench_scale, "Speed by number of threads"},
 };
 
 static void bench_overview(void)
@@ -435,7 +479,8 @@ int cli_bench(int argc, char **argv)
     }
     if (strcmp(subject, "--help-all") != 0)
         return cli_wrong_use(
-            "bench", "expected a subject first: machines, attention, train, layers, recall, tasks or decode; found %s",
+            "bench",
+            "expected a subject first: machines, attention, train, layers, recall, tasks, decode or scale; found %s",
             subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');

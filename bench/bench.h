@@ -62,6 +62,11 @@ int bench_can_draw(bench_run *bench, const char *command, const char *option, co
 
 double bench_median(double *values, size_t count); /* sorts the values */
 
+/* Creates a context like that of the session whose products are bfloat16. Returns NULL after a message. */
+bo_context *bench_narrow_context(bench_run *bench);
+/* A goal for bfloat16 products relative to float32 products, which only CPUs with matrix tiles have; otherwise NAN. */
+double bench_narrow_goal(const bench_run *bench, double goal);
+
 /* Parses the options, opens a session, calls `measure`, which returns the exit status, and prints the JSON if
  * requested. `options` is the struct that the option table of the usage fills. */
 int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
@@ -74,10 +79,13 @@ int bench_layers(int argc, char **argv);
 int bench_recall(int argc, char **argv);
 int bench_tasks(int argc, char **argv);
 int bench_decode(int argc, char **argv);
+int bench_scale(int argc, char **argv);
 extern const cli_usage bench_machines_usage, bench_attention_usage, bench_train_usage, bench_layers_usage,
-    bench_recall_usage, bench_tasks_usage, bench_decode_usage;
+    bench_recall_usage, bench_tasks_usage, bench_decode_usage, bench_scale_usage;
 
 bool bench_gemm(bench_run *bench); /* adds the yardstick as a figure */
+/* Adds the rate of bfloat16 products as a share of the peak of the CPU. */
+bool bench_narrow_gemm(bench_run *bench);
 /* Measures the rate of the yardstick now, in GFLOP/s. A figure is compared with the mean of the rates before and after
  * it, because the load of the host changes. */
 double bench_yardstick(bench_run *bench);
@@ -108,5 +116,7 @@ extern const bench_library bench_sklearn, bench_torch;
 char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments);
 /* The number under a key of a JSON text; NAN if there is none. */
 double bench_json_number(const char *json, const char *key);
+/* Writes the text under a key of a JSON text, "" if there is none. */
+void bench_json_text(const char *json, const char *key, char *out, size_t room);
 
 #endif

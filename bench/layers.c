@@ -115,7 +115,7 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* PyTorch counts with its best median, Bochner with the mean of two medians, one before and one after PyTorch. */
+/* PyTorch counts with its best median in float32, Bochner with the mean of two medians, one before and one after PyTorch. */
 static bool compare(layers_bench *bench, const layer_case *c)
 {
     double before, after;
@@ -126,6 +126,9 @@ static bool compare(layers_bench *bench, const layer_case *c)
     const char *arguments[] = {c->name, repeats, NULL};
     char *json = bench_peer(bench->run, &bench_torch, "layers_torch.py", arguments);
     const double theirs = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
+    const double best = bench_json_number(json, "best_seconds");
+    char variant[64];
+    bench_json_text(json, "best_variant", variant, sizeof variant);
     free(json);
     if (isnan(theirs)) {
         snprintf(name, sizeof name, "%s, forward and backward", c->name);
@@ -135,7 +138,8 @@ static bool compare(layers_bench *bench, const layer_case *c)
     if (!time_case(bench, c, &after)) return false;
     const double ours = (before + after) / 2;
     bench_add(bench->run, name, theirs / ours, "x", c->goal, false,
-              "%s: %.4g ms, PyTorch at its best %.4g ms (threads: %.0f)", c->what, 1e3 * ours, 1e3 * theirs, threads);
+              "%s: %.4g ms, PyTorch in float32 %.4g ms (threads: %.0f), at its best %.4g ms (%s)", c->what, 1e3 * ours,
+              1e3 * theirs, threads, 1e3 * best, variant);
     return true;
 }
 

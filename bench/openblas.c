@@ -2,6 +2,7 @@
 #include "openblas.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -20,13 +21,39 @@ static bool find(void *library, const char *name, void *function)
     return address;
 }
 
+/* The type of the core in the names of OpenBLAS, or NULL. These types have the fastest sgemm of their instruction
+ * sets. */
+static const char *core_type(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return "SKYLAKEX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return __builtin_cpu_is("amd") ? "ZEN" : "HASWELL";
+#endif
+    return NULL;
+}
+
+/* OpenBLAS takes some virtual CPUs for old ones, so it is told the type of the core, unless the user has set it. The
+ * variable is removed again, because other programs that are started choose for themselves. */
+static void *open_library(void)
+{
+    static const char variable[] = "OPENBLAS_CORETYPE";
+    const char *core = getenv(variable) ? NULL : core_type();
+    if (core) setenv(variable, core, 1);
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (core) unsetenv(variable);
+    return library;
+}
+
 static bool load(bo_openblas *out, const char **reason)
 {
     if (address_space_is_limited()) {
         *reason = "OpenBLAS is not used under a limit of the address space";
         return false;
     }
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = open_library();
     if (!library) {
         *reason = "OpenBLAS is not installed";
         return false;

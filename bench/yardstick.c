@@ -34,9 +34,9 @@ static bo_status check_repeats(bo_context *context, int *repeats)
 
 /* ---- large products ---------------------------------------------------------------------------------------------- */
 
-static void fill(size_t count, uint64_t stream, float *x)
+void bo_yardstick_fill(size_t count, float *x)
 {
-    bo_rng rng = bo_rng_make(1, stream);
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("yardstick", 0));
     for (size_t i = 0; i < count; i++) x[i] = (float)(bo_rng_uniform(&rng) - 0.5);
 }
 
@@ -70,7 +70,7 @@ static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const 
     if (n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, expected at most 32768", n);
     float *room = bo_alloc(context, 3 * n * n, sizeof *room, "the yardstick's matrices");
     if (!room) return BO_MEMORY;
-    fill(2 * n * n, bo_rng_stream("yardstick", 0), room);
+    bo_yardstick_fill(2 * n * n, room);
     bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, theirs, out);
     bo_free(room);
     out->isa = bo_context_isa(context);

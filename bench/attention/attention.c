@@ -12,9 +12,11 @@ static const struct {
     const char *name;
     bool (*measure)(attention_bench *bench);
 } parts[] = {
-    {"forward", attention_forward_part}, {"backward", attention_backward_part},   {"softmax", attention_exact_part},
-    {"peer", attention_peer_part},       {"crossover", attention_crossover_part}, {"flat", attention_flat_part},
-    {"memory", attention_memory_part},   {"decode", attention_decode_part},       {"family", attention_family_part},
+    {"forward", attention_forward_part}, {"backward", attention_backward_part},
+    {"softmax", attention_exact_part},   {"precision", attention_precision_part},
+    {"peer", attention_peer_part},       {"crossover", attention_crossover_part},
+    {"flat", attention_flat_part},       {"memory", attention_memory_part},
+    {"decode", attention_decode_part},   {"family", attention_family_part},
     {"gates", attention_gates_part},     {"laws", attention_laws_part},
 };
 
@@ -59,19 +61,22 @@ static int measure(bench_run *run, void *given)
     int status = check_picture(run, "plot", o->plot, "forward", "softmax");
     if (status == CLI_DONE) status = check_picture(run, "plot-laws", o->plot_laws, "laws", "laws");
     if (status != CLI_DONE) return status;
-    bool ok = say_yardstick(&bench);
+    bench.narrow = bench_narrow_context(run);
+    bool ok = bench.narrow && say_yardstick(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
     free(bench.noise);
+    bo_context_destroy(bench.narrow);
     if (ok) return attention_plot(&bench);
     return CLI_FAILED;
 }
 
 static const cli_option rows[] = {
     SECTION("Measuring"),
-    TEXT("only", "PARTS", attention_options, run.only,
-         "parts to measure: forward, backward, softmax, peer, crossover, flat, memory, decode, family, gates, laws",
-         .otherwise = "all"),
+    TEXT(
+        "only", "PARTS", attention_options, run.only,
+        "parts to measure: forward, backward, softmax, precision, peer, crossover, flat, memory, decode, family, gates, laws",
+        .otherwise = "all"),
     TEXT("lengths", "LIST", attention_options, lengths_text, "sequence lengths in tokens",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
     TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
@@ -95,11 +100,12 @@ static const cli_option rows[] = {
 const cli_usage bench_attention_usage = {
     .command = "bench attention",
     .synopsis = "[options]",
-    .about = "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes "
-             "relative to small matrix products, softmax attention, PyTorch, the length from which linear "
-             "attention is faster than softmax, time per token by length, memory, decoding with a state and "
-             "with a KV cache, all kinds of attention, gates, and the error for each distribution of the "
-             "frequencies.",
+    .about =
+        "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes "
+        "relative to small matrix products, softmax attention, bfloat16 products, PyTorch, the length from which linear "
+        "attention is faster than softmax, time per token by length, memory, decoding with a state and "
+        "with a KV cache, all kinds of attention, gates, and the error for each distribution of the "
+        "frequencies.",
     .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
     .groups = {{rows, 0}},
     .essential = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},

@@ -22,7 +22,7 @@ typedef struct attention_options {
 
 typedef struct attention_bench {
     bench_run *run;
-    bo_context *context;
+    bo_context *context, *narrow; /* float32 and bfloat16 products */
     const attention_options *options;
     float *noise; /* normal noise with mean 0 and variance 1; NULL until it is first needed */
     /* time of a forward pass by length: one curve per number of features and one for softmax attention */
@@ -35,6 +35,7 @@ bool attention_forward_part(attention_bench *bench);
 bool attention_backward_part(attention_bench *bench);
 bool attention_exact_part(attention_bench *bench);
 bool attention_peer_part(attention_bench *bench);
+bool attention_precision_part(attention_bench *bench);
 bool attention_crossover_part(attention_bench *bench);
 bool attention_flat_part(attention_bench *bench);
 bool attention_memory_part(attention_bench *bench);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-    EXACT_MOST = 16384,     /* tokens; time is quadratic, several seconds per pass */
-    PEER_MOST = 16384,      /* PyTorch keeps the state of every chunk */
-    PEER_EXACT_MOST = 4096, /* for softmax attention PyTorch keeps the whole N x N matrix of each head */
+    EXACT_MOST = 16384, /* tokens; time is quadratic, several seconds per pass */
+    PEER_MOST = 16384,  /* PyTorch keeps the state of every chunk */
+    PEER_EXACT_MOST = 4096,
 };
 
 /* ---- relative to small-GEMM -------------------------------------------------------------------------------------- */
@@ -95,12 +95,58 @@ bool attention_exact_part(attention_bench *bench)
     return true;
 }
 
+/* ---- bfloat16 relative to float32 -------------------------------------------------------------------------------- */
+
+/* Alternates between the two precisions. */
+static bool compare_precisions(attention_bench *bench, const bo_attention_desc *desc, size_t tokens, bool gradients,
+                               double goal, const char *name)
+{
+    attention_case plain = {0}, narrow = {0};
+    double seconds[2], ratios[2];
+    bool ok = attention_case_open(bench, bench->context, desc, tokens, gradients, &plain) &&
+              attention_case_open(bench, bench->narrow, desc, tokens, gradients, &narrow);
+    bo_status (*run)(void *) = gradients ? attention_case_both : attention_case_forward;
+    attention_work works[] = {{bench->context, run, &plain, 0}, {bench->narrow, run, &narrow, 0}};
+    ok = ok && attention_time(bench, works, 2, seconds, ratios);
+    attention_case_close(&plain);
+    attention_case_close(&narrow);
+    if (ok)
+        bench_add(bench->run, name, 1 / ratios[1], "x", bench_narrow_goal(bench->run, goal), false,
+                  "%s: %.4g ms and %.4g ms", bo_context_isa(bench->context), 1e3 * seconds[1], 1e3 * seconds[0]);
+    return ok;
+}
+
+bool attention_precision_part(attention_bench *bench)
+{
+    const bench_list *lengths = &bench->options->lengths, *features = &bench->options->features;
+    char name[96];
+    bool ok = true;
+    for (size_t f = 0; f < features->count; f++) {
+        const bo_attention_desc desc = attention_favor(bench, features->items[f]);
+        for (size_t i = 0; ok && i < lengths->count; i++) {
+            size_t tokens = lengths->items[i], count = features->items[f];
+            snprintf(name, sizeof name, "forward, %zu features, N = %zu, bfloat16 / float32", count, tokens);
+            ok = compare_precisions(bench, &desc, tokens, false, 3, name);
+            snprintf(name, sizeof name, "forward + backward, %zu features, N = %zu, bfloat16 / float32", count, tokens);
+            ok = ok && compare_precisions(bench, &desc, tokens, true, 2.5, name);
+        }
+    }
+    const bo_attention_desc exact = attention_exact();
+    for (size_t i = 0; ok && i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
+        snprintf(name, sizeof name, "softmax forward, N = %zu, bfloat16 / float32", lengths->items[i]);
+        ok = compare_precisions(bench, &exact, lengths->items[i], false, NAN, name);
+    }
+    return ok;
+}
+
 /* ---- compared with PyTorch --------------------------------------------------------------------------------------- */
+
+enum { PRECISIONS = 2 }; /* float32, bfloat16 */
 
 /* Times of Bochner for one shape: forward, and forward + backward. features 0 means softmax attention, forward only. */
 typedef struct ours {
     size_t features, tokens;
-    double forward, both;
+    double forward[PRECISIONS], both[PRECISIONS];
 } ours;
 
 enum { SHAPES = BENCH_LIST * (BENCH_LIST + 1) };
@@ -117,41 +163,54 @@ static size_t list_shapes(const attention_options *options, ours *out)
     return count;
 }
 
+static bool add_half_in(attention_bench *bench, bo_context *context, size_t precision, ours *shape)
+{
+    const bool linear = shape->features != 0;
+    const bo_attention_desc desc = linear ? attention_favor(bench, shape->features) : attention_exact();
+    attention_case what;
+    double seconds[2] = {0};
+    bool ok = attention_case_open(bench, context, &desc, shape->tokens, linear, &what);
+    attention_work works[] = {{context, attention_case_forward, &what, 0}, {context, attention_case_both, &what, 0}};
+    ok = ok && attention_time(bench, works, linear ? 2 : 1, seconds, NULL);
+    attention_case_close(&what);
+    shape->forward[precision] += seconds[0] / 2;
+    shape->both[precision] += seconds[1] / 2;
+    return ok;
+}
+
 /* Adds half of each time; called once before and once after PyTorch runs. */
 static bool add_half(attention_bench *bench, ours *shapes, size_t count)
 {
     bool ok = true;
-    for (size_t i = 0; ok && i < count; i++) {
-        bool linear = shapes[i].features != 0;
-        bo_attention_desc desc = linear ? attention_favor(bench, shapes[i].features) : attention_exact();
-        attention_case what;
-        double seconds[2] = {0};
-        ok = attention_case_open(bench, bench->context, &desc, shapes[i].tokens, linear, &what);
-        attention_work works[] = {{bench->context, attention_case_forward, &what, 0},
-                                  {bench->context, attention_case_both, &what, 0}};
-        ok = ok && attention_time(bench, works, linear ? 2 : 1, seconds, NULL);
-        attention_case_close(&what);
-        shapes[i].forward += seconds[0] / 2;
-        shapes[i].both += seconds[1] / 2;
-    }
+    for (size_t i = 0; ok && i < count; i++)
+        ok = add_half_in(bench, bench->context, 0, &shapes[i]) && add_half_in(bench, bench->narrow, 1, &shapes[i]);
     return ok;
 }
 
-static void compare(attention_bench *bench, const char *json, const ours *shape, const char *form, double mine,
-                    double goal)
+/* mine: the times of both precisions. goal: float32 compared with float32; best_goal: bfloat16 with the best. */
+static void compare(attention_bench *bench, const char *json, const ours *shape, const char *form, const double *mine,
+                    double goal, double best_goal)
 {
-    char wanted[96], name[96], map[32] = "softmax", setting[32] = "in one";
+    char wanted[96], name[96], map[32] = "softmax", setting[32] = "", variant[64];
     snprintf(wanted, sizeof wanted, "\"form\": \"%s\", \"features\": %zu, \"tokens\": %zu,", form, shape->features,
              shape->tokens);
     const char *record = strstr(json, wanted);
     if (!record) return; /* a length that is not a multiple of any chunk size */
     double theirs = bench_json_number(record, "seconds"), block = bench_json_number(record, "block");
+    double plain = bench_json_number(record, "float32_seconds");
+    bench_json_text(record, "variant", variant, sizeof variant);
     if (shape->features) snprintf(map, sizeof map, "%zu features", shape->features);
-    if (block > 0) snprintf(setting, sizeof setting, "blocks of %.0f", block);
-    snprintf(name, sizeof name, "%s, %s, N = %zu, times faster than PyTorch", form, map, shape->tokens);
-    bench_add(bench->run, name, theirs / mine, "x", goal, false,
-              "PyTorch at its best %.4g ms (%s, threads: %.0f), bochner's median %.4g ms", 1e3 * theirs, setting,
-              bench_json_number(record, "threads"), 1e3 * mine);
+    if (block > 0) snprintf(setting, sizeof setting, ", chunks of %.0f", block);
+    snprintf(name, sizeof name, "%s, %s, N = %zu, float32 / PyTorch float32", form, map, shape->tokens);
+    bench_add(bench->run, name, plain / mine[0], "x", goal, false,
+              "PyTorch in float32 %.4g ms, bochner's median %.4g ms", 1e3 * plain, 1e3 * mine[0]);
+    for (size_t i = 0; i < PRECISIONS; i++) {
+        snprintf(name, sizeof name, "%s, %s, N = %zu, %s / best PyTorch", form, map, shape->tokens,
+                 i ? "bfloat16" : "float32");
+        bench_add(bench->run, name, theirs / mine[i], "x", i ? bench_narrow_goal(bench->run, best_goal) : NAN, false,
+                  "PyTorch at its best %.4g ms (%s%s, threads: %.0f), bochner's median %.4g ms", 1e3 * theirs, variant,
+                  setting, bench_json_number(record, "threads"), 1e3 * mine[i]);
+    }
 }
 
 static void write_list(const bench_list *list, size_t most, char *text, size_t room)
@@ -179,11 +238,10 @@ bool attention_peer_part(attention_bench *bench)
     bool ok = add_half(bench, shapes, count);
     for (size_t i = 0; ok && i < count; i++) {
         if (shapes[i].features) {
-            compare(bench, json, &shapes[i], "forward", shapes[i].forward, 7);
-            compare(bench, json, &shapes[i], "forward + backward", shapes[i].both, 6);
+            compare(bench, json, &shapes[i], "forward", shapes[i].forward, 7, 5);
+            compare(bench, json, &shapes[i], "forward + backward", shapes[i].both, 6, 5);
         } else {
-            compare(bench, json, &shapes[i], "forward", shapes[i].forward, 6);
-            compare(bench, json, &shapes[i], "forward by blocks", shapes[i].forward, NAN);
+            compare(bench, json, &shapes[i], "forward", shapes[i].forward, 6, NAN);
         }
     }
     free(json);

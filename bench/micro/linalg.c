@@ -1,6 +1,7 @@
 /* Rates of GEMM, Gram and Cholesky relative to sgemm of OpenBLAS, and times of eigenvectors and singular vectors
  * relative to its dsyevd and dgesdd. The measurements alternate within one run, so that other load on the host affects
- * all of them. OpenBLAS may take a virtual CPU for an old one: OPENBLAS_CORETYPE (ZEN, SKYLAKEX, HASWELL) corrects it.
+ * all of them. The core type that OpenBLAS uses is chosen for this CPU (bench/openblas.c) unless OPENBLAS_CORETYPE is
+ * set.
  * Usage: bench_linalg [n] [repeats] */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,17 +1,23 @@
 """PyTorch's causal attention on the CPU: attention_torch.py LENGTHS FEATURES [repeats] [longest softmax]
 
-Eight heads of 64 dimensions in float32; lists are separated by commas. Linear attention uses positive features of the softmax
-kernel, whose time is included, and running sums by chunks, with all chunks in one batched product; it is timed forward, and
-forward with the gradients of q, k and v. Softmax attention uses the whole masked matrix of scores, or blocks of queries that
-skip the keys a block cannot see. Each is timed with several sizes of chunks or blocks, with one thread and with all; the
-fastest run of the fastest setting counts. Prints one JSON object."""
-import json, os, sys, time
+Eight heads of 64 dimensions; lists are separated by commas. Linear attention uses positive features of the softmax kernel,
+whose time is included; it is timed forward, and forward with the gradients of q, k and v. Its forms:
+
+    column      states of all chunks in one batched product, then running sums; the denominator is one more column of v
+    separate    the same with separate denominators
+    scan        one chunk after the other, which needs less memory
+
+Softmax attention is scaled_dot_product_attention, timed forward. Every form is timed in float32 and in bfloat16, whose inputs are
+bfloat16 and whose running sums are float32, eager and compiled (torch.compile, which needs a C++ compiler), with several
+sizes of chunks, on all CPUs; the fastest setting also on half of them. The fastest run of the fastest setting counts. Standard
+error lists all settings. Prints one JSON object."""
+import json, math, sys, time
+import peer_setup
+peer_setup.for_torch()
 import torch
+from torch.nn import functional as F
 
 HEADS, DIM = 8, 64
-CHUNKS = (32, 64, 128, 256)
-BLOCKS = (128, 256, 512)
-ALL = len(os.sched_getaffinity(0))  # torch may choose fewer by default
 
 
 def positive(x, w):
@@ -20,80 +26,118 @@ def positive(x, w):
     return torch.exp(x @ w - x.square().sum(-1, keepdim=True) / 2) + 1e-6
 
 
-def linear(q, k, v, w, chunk):
+def before(sums):
+    """The sums over earlier chunks, added in float32."""
+    wide = sums.float()
+    return (wide.cumsum(1) - wide).to(sums.dtype)
+
+
+def column(q, k, v, w, chunk):
     phi_q, phi_k = (positive(x, w).unflatten(1, (-1, chunk)) for x in (q, k))
     values = torch.cat((v, v.new_ones(*v.shape[:-1], 1)), -1).unflatten(1, (-1, chunk))
-    sums = (phi_k.transpose(-1, -2) @ values).cumsum(1)
-    before = torch.cat((torch.zeros_like(sums[:, :1]), sums[:, :-1]), 1)
-    out = phi_q @ before + (phi_q @ phi_k.transpose(-1, -2)).tril() @ values
-    out = out.flatten(1, 2)
+    states = before(phi_k.transpose(-1, -2) @ values)
+    out = (phi_q @ states + (phi_q @ phi_k.transpose(-1, -2)).tril() @ values).flatten(1, 2)
     return out[..., :-1] / out[..., -1:]
 
 
-def exact(q, k, v, mask):
-    return torch.softmax(q @ k.transpose(-1, -2) * DIM ** -0.5 + mask, -1) @ v
+def separate(q, k, v, w, chunk):
+    phi_q, phi_k = (positive(x, w).unflatten(1, (-1, chunk)) for x in (q, k))
+    values = v.unflatten(1, (-1, chunk))
+    scores = (phi_q @ phi_k.transpose(-1, -2)).tril()
+    below = scores.sum(-1, keepdim=True) + phi_q @ before(phi_k.sum(2)).unsqueeze(-1)
+    out = phi_q @ before(phi_k.transpose(-1, -2) @ values) + scores @ values
+    return (out / below).flatten(1, 2)
 
 
-def exact_blocks(q, k, v, mask, block):
-    rows = range(0, q.shape[1], block)
-    return torch.cat([exact(q[:, i:i + block], k[:, :i + block], v[:, :i + block], mask[i:i + block, :i + block])
-                      for i in rows], 1)
+def scan(q, k, v, w, chunk):
+    state, keys, out = torch.zeros(HEADS, w.shape[1], DIM), torch.zeros(HEADS, w.shape[1], 1), []
+    for i in range(0, q.shape[1], chunk):
+        phi_q, phi_k = (positive(x[:, i:i + chunk], w) for x in (q, k))
+        values = v[:, i:i + chunk]
+        scores = torch.bmm(phi_q, phi_k.transpose(1, 2)).tril()
+        sums = torch.baddbmm(torch.bmm(scores, values), phi_q, state.to(q.dtype))
+        out.append(sums / (scores.sum(-1, keepdim=True) + torch.bmm(phi_q, keys.to(q.dtype))))
+        state = state + torch.bmm(phi_k.transpose(1, 2), values)
+        keys = keys + phi_k.sum(1).unsqueeze(-1)
+    return torch.cat(out, 1)
 
 
-def blas():
-    """The BLAS libraries of this process; torch.set_num_threads does not control their threads."""
-    with open("/proc/self/maps") as maps:
-        return sorted({os.path.realpath(line.split()[-1]) for line in maps if "blas" in line or "mkl" in line})
+def softmax(q, k, v, w, chunk):
+    return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
 
 
-def fastest(run, blocks, repeats):
-    """The best setting: {"seconds", "block", "threads"}; a block of 0 is the whole sequence."""
-    best = {"seconds": float("inf")}
-    for threads in sorted({1, ALL}):
-        torch.set_num_threads(threads)
-        for block in blocks:
-            for i in range(repeats + 1):  # the first is a warmup
-                start = time.perf_counter()
-                run(block)
-                seconds = time.perf_counter() - start
-                if i and seconds < best["seconds"]:
-                    best = {"seconds": seconds, "block": block, "threads": threads}
-    torch.set_num_threads(ALL)
+# form, whether it is compiled, sizes of chunks
+LINEAR = ((column, False, (64, 128)), (column, True, (64, 128, 256)), (separate, False, (64, 128, 256)),
+          (separate, True, (64, 128, 256)), (scan, False, (128, 256, 512)))
+EXACT = ((softmax, False, (0,)),)
+
+
+def seconds_of(run, repeats):
+    best = math.inf
+    for i in range(repeats + 1):  # the first is a warmup
+        start = time.perf_counter()
+        run()
+        if i:
+            best = min(best, time.perf_counter() - start)
     return best
 
 
-def without_gradients(run):
-    def quietly(block):
+def timed(form, compiled, inputs, gradient, w, chunk, repeats):
+    """gradient: None for a forward pass."""
+    torch._dynamo.reset()
+    run = torch.compile(form, dynamic=False) if compiled else form
+    if gradient is None:
         with torch.no_grad():
-            run(block)
-    return quietly
+            return seconds_of(lambda: run(*inputs, w, chunk), repeats)
+    return seconds_of(lambda: torch.autograd.grad(run(*inputs, w, chunk), inputs, gradient), repeats)
 
 
-def with_gradients(run, inputs, gradient):
-    def both(block):
-        torch.autograd.grad(run(block), inputs, gradient)
-    return both
+def settings(forms, data, tokens, gradients, repeats):
+    works = True  # whether torch.compile does
+    for dtype in (torch.float32, torch.bfloat16):
+        inputs = [x.to(dtype).requires_grad_(gradients) for x in data[:3]]
+        gradient, w = data[3].to(dtype) if gradients else None, data[4].to(dtype)
+        for form, compiled, chunks in forms:
+            for chunk in chunks:
+                if chunk and tokens % chunk or compiled and not works:
+                    continue
+                name = f"{str(dtype).split('.')[1]}, {form.__name__}" + (", compiled" if compiled else "")
+                call = form, compiled, inputs, gradient, w, chunk, repeats
+                try:
+                    yield {"variant": name, "seconds": timed(*call), "block": chunk, "threads": peer_setup.THREADS}, call
+                except Exception as error:  # torch.compile has exceptions of many types
+                    if not compiled:
+                        raise
+                    works = False
+                    peer_setup.note(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+def fastest(forms, data, tokens, gradients, repeats):
+    """The best setting, the best seconds in float32, and all settings."""
+    torch.set_num_threads(peer_setup.THREADS)
+    runs = list(settings(forms, data, tokens, gradients, repeats))
+    best, call = min(runs, key=lambda run: run[0]["seconds"])
+    records = [run[0] for run in runs]
+    for threads in peer_setup.thread_counts()[1:]:
+        torch.set_num_threads(threads)
+        records.append({**best, "seconds": timed(*call), "threads": threads})
+    torch.set_num_threads(peer_setup.THREADS)
+    plain = min(run["seconds"] for run in records if run["variant"].startswith("float32"))
+    return {**peer_setup.best(records), "float32_seconds": plain, "runs": records}
 
 
 def measure(tokens, features, repeats, longest_exact):
-    inputs = [torch.randn(HEADS, tokens, DIM, requires_grad=True) for _ in range(3)]
-    gradient = torch.randn(HEADS, tokens, DIM)
-    chunks = [c for c in CHUNKS if tokens % c == 0]
-    for count in features if chunks else ():
+    data = [torch.randn(HEADS, tokens, DIM) for _ in range(4)]
+    for count in features if tokens % 64 == 0 else ():
         w = torch.randn(DIM, count)
-        run = lambda chunk: linear(*inputs, w, chunk)
-        yield {"form": "forward", "features": count, "tokens": tokens,
-               **fastest(without_gradients(run), chunks, repeats)}
-        yield {"form": "forward + backward", "features": count, "tokens": tokens,
-               **fastest(with_gradients(run, inputs, gradient), chunks, repeats)}
+        for form, gradients in (("forward", False), ("forward + backward", True)):
+            peer_setup.note(f"{form}, {count} features, {tokens} tokens")
+            yield {"form": form, "features": count, "tokens": tokens,
+                   **fastest(LINEAR, [*data, w], tokens, gradients, repeats)}
     if tokens <= longest_exact:
-        mask = torch.full((tokens, tokens), float("-inf")).triu(1)
-        run = lambda block: exact_blocks(*inputs, mask, block)
+        peer_setup.note(f"softmax, {tokens} tokens")
         yield {"form": "forward", "features": 0, "tokens": tokens,
-               **fastest(without_gradients(lambda _: exact(*inputs, mask)), (0,), repeats)}
-        blocks = [b for b in BLOCKS if b < tokens] or (tokens,)
-        yield {"form": "forward by blocks", "features": 0, "tokens": tokens,
-               **fastest(without_gradients(run), blocks, repeats)}
+               **fastest(EXACT, [*data, torch.zeros(1)], tokens, False, repeats)}
 
 
 def main():
@@ -102,8 +146,7 @@ def main():
     longest_exact = int(sys.argv[4]) if len(sys.argv) > 4 else 4096
     torch.manual_seed(0)
     runs = [record for tokens in lengths for record in measure(tokens, features, repeats, longest_exact)]
-    print(json.dumps({"peer": f"PyTorch {torch.__version__}", "blas": blas(), "threads": ALL, "heads": HEADS, "dim": DIM,
-                      "runs": runs}))
+    print(json.dumps({"peer": f"PyTorch {torch.__version__}", "heads": HEADS, "dim": DIM, "runs": runs}))
 
 
 main()

@@ -8,7 +8,9 @@ Times of a fit and of the coordinates of the 60,000 training rows, without readi
 
 Pixels divided by 255 in float32; gamma applies to these. The shares of the variance of the features show that both find
 the same components. Prints one JSON object."""
-import json, os, subprocess, sys, tempfile, time
+import json, subprocess, sys, tempfile, time
+import peer_setup
+peer_setup.for_numpy()
 import numpy as np
 import sklearn
 from sklearn.decomposition import PCA, KernelPCA
@@ -67,7 +69,7 @@ def main():
     seconds, _ = timed(lambda: KernelPCA(components, kernel="rbf", gamma=gamma, eigen_solver="randomized", random_state=0).fit_transform(few))
     best = {name: min(t for run, (t, _) in runs.items() if not run.endswith("bochner") and run.startswith(start))
             for name, start in (("pca", "pca"), ("kernel", ("RBFSampler", "Nystroem")))}
-    print(json.dumps({"peer": f"scikit-learn {sklearn.__version__}", "threads": os.cpu_count(),
+    print(json.dumps({"peer": f"scikit-learn {sklearn.__version__}", "threads": peer_setup.THREADS, "blas": peer_setup.blas(),
                       "seconds": {name: round(t, 2) for name, (t, _) in runs.items()},
                       "share": {name: round(s, 4) for name, (_, s) in runs.items()},
                       "exact kernel PCA, 5,000 rows": round(seconds, 2),

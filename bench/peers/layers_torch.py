@@ -1,15 +1,15 @@
 """Layers in PyTorch on the CPU: layers_torch.py NAME [repeats]
 
 Times the forward and backward pass of one layer and of the mean square of its output, with the gradients of input and
-parameters, with one thread and with all and, for images, in both memory layouts; the fastest counts. Prints one JSON object.
-The shapes are those of `bochner bench layers`."""
-import json, math, os, sys, time
+parameters: in float32 and with bfloat16 autocast, eager and compiled (torch.compile, which needs a C++ compiler), on all
+CPUs and on half of them and, for images, in both memory layouts. Standard error lists all variants. Prints one JSON object:
+`seconds` is the fastest in float32, `best_seconds` the fastest of all. The shapes are those of `bochner bench layers`."""
+import contextlib, json, math, sys, time
+import peer_setup
+peer_setup.for_torch()
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-ALL = len(os.sched_getaffinity(0))  # torch may choose fewer by default
-
 
 class Features(nn.Module):
     """sin and cos of fixed projections, then a trained readout"""
@@ -134,18 +134,48 @@ CASES = {
 }
 
 
-def median(layer, x, repeats):
+def autocast():
+    return torch.autocast("cpu", torch.bfloat16)
+
+
+VARIANTS = (("float32", contextlib.nullcontext, False), ("float32, compiled", contextlib.nullcontext, True),
+            ("bfloat16", autocast, False), ("bfloat16, compiled", autocast, True))
+
+
+def median(layer, x, repeats, context):
     """Seconds of forward and backward, without zeroing the gradients."""
     x = x.detach().requires_grad_(True)
-    target, samples = torch.zeros_like(layer(x)), []
+    with context():
+        target, samples = torch.zeros_like(layer(x)), []
     for i in range(repeats + 1):  # the first is a warmup
         layer.zero_grad(set_to_none=True)
         x.grad = None
         start = time.perf_counter()
-        F.mse_loss(layer(x), target).backward()
+        with context():
+            loss = F.mse_loss(layer(x), target)
+        loss.backward()
         if i:
             samples.append(time.perf_counter() - start)
     return sorted(samples)[len(samples) // 2]
+
+
+def measure(layer, x, repeats):
+    layouts = [torch.contiguous_format] + ([torch.channels_last] if x.dim() == 4 else [])
+    for name, context, compiled in VARIANTS:
+        for threads in [peer_setup.THREADS] if compiled else peer_setup.thread_counts():
+            torch.set_num_threads(threads)
+            for layout in layouts:
+                torch._dynamo.reset()
+                placed = layer.to(memory_format=layout)
+                run = torch.compile(placed) if compiled else placed
+                try:
+                    seconds = median(run, x.to(memory_format=layout), repeats, context)
+                except Exception as error:  # torch.compile has exceptions of many types
+                    if not compiled:
+                        raise
+                    peer_setup.note(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+                    continue
+                yield {"variant": name, "layout": str(layout).split(".")[1], "seconds": seconds, "threads": threads}
 
 
 def main():
@@ -153,15 +183,11 @@ def main():
     repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     torch.manual_seed(0)
     layer, x = CASES[name]()
-    layouts = [torch.contiguous_format] + ([torch.channels_last] if x.dim() == 4 else [])
-    best = {"seconds": math.inf}
-    for threads in sorted({1, ALL}):
-        torch.set_num_threads(threads)
-        for layout in layouts:
-            seconds = median(layer.to(memory_format=layout), x.to(memory_format=layout), repeats)
-            if seconds < best["seconds"]:
-                best = {"seconds": seconds, "threads": threads}
-    print(json.dumps({"peer": f"PyTorch {torch.__version__}", **best}))
+    runs = list(measure(layer, x, repeats))
+    best = peer_setup.best(runs)
+    plain = min((run for run in runs if run["variant"].startswith("float32")), key=lambda run: run["seconds"])
+    print(json.dumps({"peer": f"PyTorch {torch.__version__}", **plain, "best_seconds": best["seconds"],
+                      "best_variant": best["variant"], "runs": runs}))
 
 
 main()

@@ -17,17 +17,6 @@ typedef struct trained {
     bo_training_cost plan;
 } trained;
 
-/* The model of the peer's script: a classic GPT. */
-static bo_model_desc classic(const train_bench *bench, const char *attention)
-{
-    bo_model_desc desc = train_model(bench, attention);
-    desc.mlp = BO_MLP_GELU;
-    desc.norm = BO_NORM_LAYER;
-    desc.positions = BO_POSITIONS_LEARNED;
-    if (desc.attention.kind == BO_ATTENTION_SOFTMAX) desc.query_norm = BO_CHOICE_NO;
-    return desc;
-}
-
 static bool time_steps(train_bench *bench, bo_trainer *trainer, double *median)
 {
     double samples[MOST_REPEATS], loss, begin = cli_now();
@@ -49,11 +38,8 @@ static bool train(train_bench *bench, trained *what, bool steps)
     bo_model *model = NULL;
     bo_trainer *trainer = NULL;
     if (!train_ok(bench, bo_model_create(bench->context, &what->model, bench->tokenizer, &model))) return false;
-    bo_trainer_desc desc = {.model = model, .train = bench->corpus, .steps = 1000, .batch = what->batch};
-    desc.micro_batch = what->batch;
+    bo_trainer_desc desc = train_trainer(bench, model, what->batch);
     desc.checkpointing = what->checkpointing;
-    /* as in the peer's script */
-    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1};
     bool ok = train_ok(bench, bo_trainer_estimate(bench->context, &desc, &what->plan));
     if (steps) {
         ok = ok && train_ok(bench, bo_trainer_create(bench->context, &desc, &trainer));
@@ -75,8 +61,17 @@ static double step_operations(const train_options *o)
     return 6 * (12 * layers * d * d + (double)o->vocab * d) * tokens + 12 * layers * d * context * tokens / 2;
 }
 
-/* PyTorch counts with its best time, Bochner with the mean of two medians, one before and one after PyTorch. */
-static bool compare(train_bench *bench, trained *what)
+/* The same bench with bfloat16 products; the caller destroys its context. False after a message. */
+static bool open_narrow(const train_bench *bench, train_bench *out)
+{
+    *out = *bench;
+    out->context = bench_narrow_context(bench->run);
+    return out->context;
+}
+
+/* PyTorch counts with the best time of its variants, in float32 and of all; Bochner with the mean of two medians, one
+ * before and one after PyTorch. */
+static bool compare(train_bench *bench, trained *what, train_bench *narrow_bench, trained *narrow)
 {
     const train_options *o = bench->options;
     char shape[96], repeats[32];
@@ -86,20 +81,31 @@ static bool compare(train_bench *bench, trained *what)
     const char *arguments[] = {shape, repeats, NULL};
     char *json = bench_peer(bench->run, &bench_torch, "train_torch.py", arguments);
     double theirs = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
+    double plain = bench_json_number(json, "float32_seconds");
+    char variant[64], peer[64];
+    bench_json_text(json, "variant", variant, sizeof variant);
+    bench_json_text(json, "peer", peer, sizeof peer);
     free(json);
     if (isnan(theirs)) return true;
-    double before = what->seconds;
-    if (!train(bench, what, true)) return false;
-    double ours = (before + what->seconds) / 2;
-    bench_add(bench->run, "step, times faster than PyTorch", theirs / ours, "x", 2, false,
-              "PyTorch at its best %.4g s (threads: %.0f), bochner's median %.4g s", theirs, threads, ours);
+    double before = what->seconds, narrow_before = narrow->seconds;
+    if (!train(bench, what, true) || !train(narrow_bench, narrow, true)) return false;
+    double ours = (before + what->seconds) / 2, ours_narrow = (narrow_before + narrow->seconds) / 2;
+    bench_add(bench->run, "step, float32, times faster than PyTorch in float32", plain / ours, "x", 2, false,
+              "%s in float32 %.4g s, bochner's median %.4g s", peer, plain, ours);
+    bench_add(bench->run, "step, float32, times faster than the best PyTorch", theirs / ours, "x", NAN, false,
+              "%s at its best %.4g s (%s, threads: %.0f), bochner's median %.4g s", peer, theirs, variant, threads,
+              ours);
+    bench_add(bench->run, "step, bfloat16, times faster than the best PyTorch", theirs / ours_narrow, "x",
+              bench_narrow_goal(bench->run, 1.5), false,
+              "%s at its best %.4g s (%s, threads: %.0f), bochner's median %.4g s", peer, theirs, variant, threads,
+              ours_narrow);
     return true;
 }
 
-bool train_step_part(train_bench *bench)
+static bool measure_step(train_bench *bench, train_bench *narrow_bench)
 {
     const train_options *o = bench->options;
-    trained what = {.model = classic(bench, "softmax"), .batch = o->batch};
+    trained what = {.model = train_classic(bench, "softmax"), .batch = o->batch}, narrow = what;
     double before = bench_yardstick(bench->run);
     if (!train(bench, &what, true)) return false;
     double yardstick = (before + bench_yardstick(bench->run)) / 2, rate = 1e-9 * step_operations(o) / what.seconds;
@@ -109,14 +115,29 @@ bool train_step_part(train_bench *bench)
     bench_add(bench->run, "step, useful rate / GEMM rate", rate / yardstick, "", 0.5, false,
               "%.4g s, %.4g of %.4g GFLOP/s; memory %s, of which activations %s", what.seconds, rate, yardstick,
               cli_bytes((double)what.plan.all_bytes).s, cli_bytes((double)what.plan.activation_bytes).s);
-    return compare(bench, &what);
+    if (!train(narrow_bench, &narrow, true)) return false;
+    bench_add(bench->run, "step, bfloat16, tokens per second", (double)(o->batch * o->context) / narrow.seconds,
+              "tokens/s", NAN, false, "%.4g s; bfloat16 products, float32 sums, weights and activations",
+              narrow.seconds);
+    bench_add(bench->run, "step, bfloat16 / float32", what.seconds / narrow.seconds, "x",
+              bench_narrow_goal(bench->run, 3), false, "%s: %.4g s and %.4g s", bo_context_isa(bench->context),
+              narrow.seconds, what.seconds);
+    return compare(bench, &what, narrow_bench, &narrow);
+}
+
+bool train_step_part(train_bench *bench)
+{
+    train_bench narrow;
+    bool ok = open_narrow(bench, &narrow) && bench_narrow_gemm(bench->run) && measure_step(bench, &narrow);
+    bo_context_destroy(narrow.context);
+    return ok;
 }
 
 /* ---- long context ------------------------------------------------------------------------------------------------ */
 
 static trained longer(const train_bench *bench, const char *attention, size_t tokens, bool checkpointing)
 {
-    trained what = {.model = classic(bench, attention), .batch = 1, .checkpointing = checkpointing};
+    trained what = {.model = train_classic(bench, attention), .batch = 1, .checkpointing = checkpointing};
     what.model.context = tokens;
     return what;
 }

@@ -19,7 +19,11 @@ static const char *part_name(const void *unused, size_t index)
 
 bool train_ok(train_bench *bench, bo_status status)
 {
-    if (status != BO_OK) cli_fail_status(bench->run->session, status);
+    const char *words = bo_context_error(bench->context);
+    if (status == BO_CANCELED)
+        cli_fail_status(bench->run->session, status);
+    else if (status != BO_OK)
+        cli_fail(bench->run->session, "%s", *words ? words : bo_status_string(status));
     return status == BO_OK;
 }
 
@@ -33,10 +37,30 @@ bo_model_desc train_model(const train_bench *bench, const char *attention)
     return desc;
 }
 
+bo_model_desc train_classic(const train_bench *bench, const char *attention)
+{
+    bo_model_desc desc = train_model(bench, attention);
+    desc.mlp = BO_MLP_GELU;
+    desc.norm = BO_NORM_LAYER;
+    desc.positions = BO_POSITIONS_LEARNED;
+    if (desc.attention.kind == BO_ATTENTION_SOFTMAX) desc.query_norm = BO_CHOICE_NO;
+    return desc;
+}
+
+bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t batch)
+{
+    return (bo_trainer_desc){.model = model,
+                             .train = bench->corpus,
+                             .steps = 1000,
+                             .batch = batch,
+                             .micro_batch = batch,
+                             .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1}};
+}
+
 /* ---- random corpus ----------------------------------------------------------------------------------------------- */
 
 /* Random letters, twice as many as the longest batch needs. The file is removed as soon as it is open. */
-static bool open_corpus(train_bench *bench)
+bool train_open(train_bench *bench)
 {
     const train_options *o = bench->options;
     const char *folder = getenv("TMPDIR");
@@ -60,6 +84,14 @@ static bool open_corpus(train_bench *bench)
     return ok && written;
 }
 
+void train_close(train_bench *bench)
+{
+    bo_corpus_close(bench->corpus);
+    bo_tokenizer_destroy(bench->tokenizer);
+    bench->corpus = NULL;
+    bench->tokenizer = NULL;
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int measure(bench_run *run, void *given)
@@ -69,11 +101,10 @@ static int measure(bench_run *run, void *given)
     if (!bench_parts_known("bench train", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
     if (!bench_read_list("bench train", "lengths", o->lengths_text, 16, (size_t)1 << 28, &o->lengths))
         return CLI_WRONG_USE;
-    bool ok = bench_gemm(run) && open_corpus(&bench);
+    bool ok = bench_gemm(run) && train_open(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
-    bo_corpus_close(bench.corpus);
-    bo_tokenizer_destroy(bench.tokenizer);
+    train_close(&bench);
     if (ok) return CLI_DONE;
     return CLI_FAILED;
 }
@@ -112,7 +143,8 @@ const cli_usage bench_train_usage = {
     .command = "bench train",
     .synopsis = "[options]",
     .about = "Measures training and decoding: the rate of a training step with softmax attention (AdamW, "
-             "GELU, LayerNorm, learned positions) relative to large matrix products and to PyTorch; time and "
+             "GELU, LayerNorm, learned positions) relative to large matrix products and to PyTorch, in float32 and "
+             "with bfloat16 products; time and "
              "memory of a step with linear and with softmax attention at a long context; decoding time per "
              "token by length, and relative to the memory bandwidth.",
     .examples = "  bochner bench train --only step --repeats 3\n",

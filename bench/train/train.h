@@ -31,7 +31,15 @@ bool train_decode_part(train_bench *bench);
 /* Returns false after a message if the call failed. */
 bool train_ok(train_bench *bench, bo_status status);
 
+/* Opens a tokenizer and a corpus of random letters, and closes them. Returns false after a message. */
+bool train_open(train_bench *bench);
+void train_close(train_bench *bench);
+
 /* A transformer with the attention of the given preset and the shape of the options. */
 bo_model_desc train_model(const train_bench *bench, const char *attention);
+/* The same as a classic GPT, the model of the peer's script. */
+bo_model_desc train_classic(const train_bench *bench, const char *attention);
+/* The trainer of the peer's script: AdamW, all sequences of a step at once. */
+bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t batch);
 
 #endif

@@ -42,6 +42,19 @@ static void not_under_a_limit(void **state)
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 }
 
+static void narrow_products_have_a_peak(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_narrow_yardstick yardstick;
+    assert_ok(context, bo_yardstick_narrow_gemm(context, 96, 2, &yardstick));
+    assert_true(yardstick.gflops > 0 && yardstick.n == 96);
+    const char *isa = bo_context_isa(context);
+    assert_int_equal(yardstick.peak_gflops > 0, strcmp(isa, "amx") == 0 || strcmp(isa, "avx512bf16") == 0);
+    assert_fails(context, BO_INVALID, "0 repeats", bo_yardstick_narrow_gemm(context, 96, 0, &yardstick));
+    bo_context_destroy(context);
+}
+
 static void others_answer(void **state)
 {
     (void)state;
@@ -60,6 +73,6 @@ static void others_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(not_under_a_limit), cmocka_unit_test(gemm_reports_both),
-                                       cmocka_unit_test(others_answer)};
+                                       cmocka_unit_test(narrow_products_have_a_peak), cmocka_unit_test(others_answer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

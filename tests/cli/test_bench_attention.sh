@@ -29,6 +29,11 @@ for n in 64 100; do
     counts "softmax forward, N = $n / small-GEMM" $((8 * 4 * 64 * n * (n + 1) / 2))
 done
 
+measures --only precision --lengths 64
+for name in "forward, 16 features" "forward + backward, 16 features" "softmax forward"; do
+    expect "$name" "$(figure "$name, N = 64, bfloat16 / float32" value)" '>' 0
+done
+
 measures --only crossover --lengths 64
 grep -q "no crossover of" err && complain "an unknown map: $(cat err)"
 for map in positive sincos hyperbolic elu relu rfa rfa-gate dark hybrid; do
@@ -96,23 +101,26 @@ fi
 fails 2 "--plot-laws|leaves out" "$BOCHNER" bench attention --only softmax --plot-laws laws.svg
 fails 2 "--plot-laws|.svg|laws.txt" "$BOCHNER" bench attention --plot-laws laws.txt
 
-# A peer that takes three seconds for everything; then no peer.
+# A peer that takes three seconds for everything, six in float32; then no peer.
 mkdir peers && touch peers/attention_torch.py
 cat >python <<'END'
 #!/bin/sh
 [ "$1" = -c ] && exit 0
 [ "$2 $3" = "64 16" ] || exit 1
 for run in '"forward", "features": 16' '"forward + backward", "features": 16' '"forward", "features": 0'; do
-    echo "{\"form\": $run, \"tokens\": 64, \"seconds\": 3.0, \"block\": 32, \"threads\": 1}"
+    echo "{\"form\": $run, \"tokens\": 64, \"variant\": \"bfloat16, scan\", \"seconds\": 3.0, \"block\": 32, \"threads\": 1, \"float32_seconds\": 6.0}"
 done
 END
 chmod +x python
 measures --only peer --lengths 64 --python ./python --peers peers
 for name in "forward, 16 features" "forward + backward, 16 features" "forward, softmax"; do
-    name="$name, N = 64, times faster than PyTorch"
-    ms=$(tr '{' '\n' <out | grep -F "\"$name\"" | sed "s/.*bochner's median //; s/ ms.*//")
-    near "$name" "$(figure "$name" value)" "$(awk -v ms="$ms" 'BEGIN { print 3000 / ms }')"
+    for what in "6000 float32 / PyTorch float32" "3000 float32 / best PyTorch" "3000 bfloat16 / best PyTorch"; do
+        whole="$name, N = 64, ${what#* }"
+        ms=$(tr '{' '\n' <out | grep -F "\"$whole\"" | sed "s/.*bochner's median //; s/ ms.*//")
+        near "$whole" "$(figure "$whole" value)" "$(awk -v ms="$ms" -v t="${what%% *}" 'BEGIN { print t / ms }')"
+    done
 done
+grep -q "at its best 3000 ms (bfloat16, scan, chunks of 32, threads: 1)" out || complain "the best variant is not named: $(cat out)"
 measures --only peer --lengths 64 --python ./python
 grep -q "no comparison with PyTorch.*--peers FOLDER" err || complain "a missing script is not reported: $(cat err)"
 

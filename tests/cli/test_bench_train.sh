@@ -20,6 +20,10 @@ expect "operations of a step" "$(echo "$detail" | awk -v n=$count '{ d = $1 * $2
 grep -q "no comparison with PyTorch" err || complain "no message about the missing peer: $(cat err)"
 grep -q "times faster than PyTorch" out && complain "a comparison without the peer"
 
+expect "bfloat16 products" "$(figure "bfloat16 GEMM rate" value)" '>' 0
+expect "a step in bfloat16" "$(figure "step, bfloat16, tokens per second" value)" '>' 0
+expect "bfloat16 / float32" "$(figure "step, bfloat16 / float32" value)" '>' 0
+
 for kind in rfa-gate favor; do
     expect "$kind" "$(figure "$kind, step at 128 tokens, times faster than softmax" value)" '>' 0
     expect "$kind, memory" "$(figure "$kind, activations at 128 tokens / at 64" value)" '>' 1
@@ -32,6 +36,24 @@ for how in float32 bfloat16 int8 int4; do
 done
 for how in bfloat16 int8 int4; do expect "$how" "$(figure "decode, $how / float32 weights" value)" '>' 0; done
 ls "${TMPDIR:-/tmp}"/bochner-bench-* 2>/dev/null && complain "the corpus of noise is still there"
+
+# A peer that takes three seconds at its best and six in float32.
+mkdir peers && touch peers/train_torch.py
+cat >python <<'END'
+#!/bin/sh
+[ "$1" = -c ] && exit 0
+[ "$2 $3" = "2,32,2,32,256,2 1" ] || exit 1
+echo '{"variant": "bfloat16, compiled", "seconds": 3.0, "threads": 2, "peer": "PyTorch 9", "float32_seconds": 6.0, "runs": []}'
+END
+chmod +x python
+measures --only step --python ./python --peers peers
+for what in "6 float32, times faster than PyTorch in float32" "3 float32, times faster than the best PyTorch" \
+    "3 bfloat16, times faster than the best PyTorch"; do
+    name="step, ${what#* }"
+    seconds=$(tr '{' '\n' <out | grep -F "\"$name\"" | sed "s/.*bochner's median //; s/ s\".*//")
+    expect "$name" "$(awk -v a="$(figure "$name" value)" -v s="$seconds" -v t="${what%% *}" 'BEGIN { d = a * s / t - 1; print d < 0 ? -d : d }')" '<' 2e-3
+done
+grep -q "PyTorch 9 at its best 3 s (bfloat16, compiled, threads: 2)" out || complain "the best variant is not named: $(cat out)"
 
 fails 2 "no part 'steps'|did you mean step" "$BOCHNER" bench train --only steps
 fails 2 "--lengths|'96,32'" "$BOCHNER" bench train --lengths 96,32
