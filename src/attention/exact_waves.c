@@ -6,8 +6,8 @@
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* Tiles of queries are tasks; they are the same as in the pass on one thread, so that the bits are the same. Without a
- * window the keys of a head are loaded once, by all threads, for all its tiles. With a window a tile loads those that it
- * sees. */
+ * window the keys of a head are loaded once, by all threads, for all its tiles. With a window a tile loads those that
+ * it sees. */
 
 enum { PART = BO_SOFTMAX_TILE, LOAD = 4 * BO_SOFTMAX_TILE }; /* positions per task */
 
@@ -141,8 +141,8 @@ size_t bo_exact_waves_bytes(const bo_attention *attention, const bo_attention_co
  * keys over the blocks of queries in order. Blocks consist of whole tiles and panels, so every sum has the order of the
  * pass on one thread, and the bits are the same. There are two schedules:
  *
- * In rounds: block (i, j) runs after (i, j - 1) and (i - 1, j), in round i + j, whose blocks do not depend on each other.
- * With B blocks of queries, causal, B (B + 1) / 2 blocks of each head run in 2 B - 1 rounds.
+ * In rounds: block (i, j) runs after (i, j - 1) and (i - 1, j), in round i + j, whose blocks do not depend on each
+ * other. With B blocks of queries, causal, B (B + 1) / 2 blocks of each head run in 2 B - 1 rounds.
  *
  * Apart: one task computes dq of a block of queries, another dk and dv of a block of keys. All are independent, but the
  * weights and their gradients are computed twice: seven products of matrices instead of five. This is faster if rounds

@@ -8,9 +8,10 @@
 #include "../kernels/kernels.h"
 
 enum {
-    /* Measured with two threads on an idle Xeon, one row, B in the second-level cache, calls in turns with one thread:
-     * 128 KiB of floats take 1.23 us instead of 1.55, of bfloat16 1.74 instead of 2.59. A batch that a second thread joins
-     * therefore costs 0.45 us, and 64 KiB of floats, 0.77 us, would gain nothing. */
+    /* Measured with two threads on a shared Xeon (the fastest tenth of 200 runs, so that both cores were free), one row, B in
+     * the second-level cache, tasks of 64 KiB, in turns with one thread: 128 KiB of floats take 1.23 us instead of 1.55, of
+     * bfloat16 1.74 instead of 2.59. A batch that a second thread joins therefore costs 0.45 us, and 64 KiB of floats, 0.77
+     * us, would gain nothing. */
     ALONE_BYTES = BO_SIZE(1 << 16, 64), /* bytes of all B that the calling thread multiplies alone */
     SIZES = 16,                         /* most different sizes of tasks */
     LEAST_BYTES = BO_SIZE(1 << 15, 32), /* bytes of the smallest tasks */

@@ -1,9 +1,9 @@
-/* Fewer heads than threads: the forward pass runs in waves (softmax attention: in parts of a sequence) without any
+/* Fewer heads than threads: the forward pass runs as a pipeline of rounds (softmax attention: in tiles and blocks) without any
  * visible effect. Outputs, tapes (by the gradients) and final states have the bits of one thread. */
 #include <bochner/attention.h>
 #include "../testing.h"
 
-enum { DIM = 9, VALUE = 5, FEATURES = 24, CHUNK = 4, CHUNKS = 128, LONGEST = CHUNKS * CHUNK * 2 + 7 }; /* three waves */
+enum { DIM = 9, VALUE = 5, FEATURES = 24, CHUNK = 4, CHUNKS = 128, LONGEST = CHUNKS * CHUNK * 2 + 7 }; /* many rounds */
 
 typedef struct wave_case {
     const char *name;
@@ -23,7 +23,10 @@ static const wave_case cases[] = {
     {"softmax, causal", {.kind = BO_ATTENTION_SOFTMAX, .causal = true}, {1100, 33}, {0}},
     {"softmax, window", {.kind = BO_ATTENTION_SOFTMAX, .causal = true, .window = 70}, {1025, 512}, {0}},
     {"softmax, cross", {.kind = BO_ATTENTION_SOFTMAX}, {600, 0}, {130, 70}},
-    {"one wave and no more", {.kind = BO_ATTENTION_FAVOR, .causal = true}, {CHUNKS * CHUNK, CHUNKS *CHUNK + 1}, {0}},
+    {"whole rounds and one token more",
+     {.kind = BO_ATTENTION_FAVOR, .causal = true},
+     {CHUNKS * CHUNK, CHUNKS *CHUNK + 1},
+     {0}},
 };
 
 typedef struct wave_result {
