@@ -20,7 +20,7 @@ static double chunk_cost(const bo_attention *attention, double depth, size_t chu
 }
 
 /* In bfloat16 the sums are packed for every chunk, and products are cheap beside packing and exponentials. */
-enum { BO_CHUNK_BF16 = BO_SIZE(128, 16) };
+enum { BO_CHUNK_BF16 = BO_SIZE(64, 16) };
 
 /* Returns the cheapest chunk whose rows, three times over, fit in half of the second-level cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)

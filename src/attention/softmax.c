@@ -196,7 +196,7 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
     tile.scores = bo_carve_floats(carver, tile.block * BO_PANEL);
     if (!packs(attention)) return tile;
     tile.packed_q = bo_carve(carver, bo_bf16_numbers(BO_SOFTMAX_TILE, tile.dim), sizeof *tile.packed_q);
-    tile.weights = bo_carve(carver, bo_bf16_numbers(BO_BF16_TILE, BO_PANEL), sizeof *tile.weights);
+    tile.weights = bo_carve(carver, bo_bf16_numbers(BO_SOFTMAX_PACKED, BO_PANEL), sizeof *tile.weights);
     return tile;
 }
 
@@ -340,21 +340,32 @@ static void multiply_slivers(const bo_softmax_tile *tile, size_t rows, size_t n,
                             bo_min(BO_BF16_TILE, n - j), add);
 }
 
-/* Adds the keys of a packed panel, from its first slot on; 32 rows at a time stay in the first-level cache. */
-static void add_packed(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t at, const bo_kv_piece *piece)
+/* Adds the keys of one packed panel, from its first slot on, to a block of rows. */
+static void add_panel(const bo_softmax_tile *tile, const block *b, const bo_kv_packed *packed)
 {
-    const bo_kv_packed packed = bo_kv_packed_at(kept, piece->panel);
+    const size_t dim = tile->dim, value_dim = tile->value_dim;
+    multiply_slivers(tile, b->rows, b->high - b->low, dim, tile->packed_q + b->row * bo_bf16_depth(dim), packed->scores,
+                     false, tile->scores, BO_PANEL);
+    weigh_packed(tile, b);
+    multiply_slivers(tile, b->rows, value_dim, BO_PANEL, tile->weights, packed->values, true,
+                     tile->numerator + b->row * value_dim, value_dim);
+}
+
+/* Adds the keys of packed panels, from the first slot of one on. The sums of a block of rows stay in the first-level
+ * cache. */
+static void add_packed(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t first, size_t end)
+{
     bo_bf16_prepare(tile->kernels->bf16);
-    const size_t dim = tile->dim, value_dim = tile->value_dim, last = at + piece->count;
-    for (size_t row = 0; row < tile->rows; row += BO_BF16_TILE) {
-        block b = {.row = row, .rows = bo_min(BO_BF16_TILE, tile->rows - row), .low = at};
-        b.high = bo_min(last, seen_end(tile, row + b.rows - 1));
-        if (b.high <= bo_max(at, seen_from(tile, row))) continue;
-        multiply_slivers(tile, b.rows, b.high - at, dim, tile->packed_q + row * bo_bf16_depth(dim), packed.scores,
-                         false, tile->scores, BO_PANEL);
-        weigh_packed(tile, &b);
-        multiply_slivers(tile, b.rows, value_dim, BO_PANEL, tile->weights, packed.values, true,
-                         tile->numerator + row * value_dim, value_dim);
+    for (size_t row = 0; row < tile->rows; row += BO_SOFTMAX_PACKED) {
+        block b = {.row = row, .rows = bo_min(BO_SOFTMAX_PACKED, tile->rows - row)};
+        const size_t last = bo_min(end, seen_end(tile, row + b.rows - 1)), from = seen_from(tile, row);
+        bo_kv_piece piece;
+        for (b.low = first; b.low < last; b.low += piece.count) {
+            piece = bo_kv_cache_piece(kept, b.low, end);
+            b.high = bo_min(b.low + piece.count, last);
+            bo_kv_packed packed = bo_kv_packed_at(kept, piece.panel);
+            if (b.high > from) add_panel(tile, &b, &packed);
+        }
     }
 }
 
@@ -365,9 +376,9 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
     bo_kv_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
-        if (kept->packed && piece.offset == 0) {
-            add_packed(tile, kept, at, &piece);
-            continue;
+        if (kept->packed && piece.offset == 0) { /* so do all that follow */
+            add_packed(tile, kept, at, end);
+            return;
         }
         block b;
         for (size_t row = 0; row < tile->rows; row += b.rows) {

@@ -15,9 +15,10 @@
 
 enum {
     BO_SOFTMAX_TILE = BO_SIZE(128, 8), /* maximum queries per tile; tiles end at multiples of it */
-    /* maximum rows whose scores are computed and used while they are in the first-level cache, in float32 and in bfloat16 */
+    /* maximum rows whose scores are computed and used while they are in the first-level cache */
     BO_SOFTMAX_BLOCK = BO_SIZE(32, 4),
-    BO_SOFTMAX_ROUNDED = BO_SIZE(64, 8),
+    BO_SOFTMAX_PACKED = BO_SIZE(64, 8),   /* the same for packed panels, forward … */
+    BO_SOFTMAX_ROUNDED = BO_SIZE(128, 8), /* … and backward */
 };
 
 /* ---- a tile of queries ------------------------------------------------------------------------------------------- */
@@ -37,7 +38,7 @@ typedef struct bo_softmax_tile {
     float *top, *sum; /* one number per row */
     float *numerator; /* rows x value_dim */
     float *scores;    /* block x BO_PANEL */
-    /* for packed panels of keys: q as a left-hand factor, and the weights of 32 rows; else NULL */
+    /* for packed panels of keys: q as a left-hand factor, and the weights of a block; else NULL */
     uint16_t *packed_q, *weights;
 } bo_softmax_tile;
 

@@ -65,6 +65,8 @@ void bo_multiply_renew(const bo_multiplier *multiplier, size_t m, size_t n, size
         multiplier->kernels->renew(m, n, k, a, row, column, b, ldb, keep, c, ldc);
         return;
     }
-    for (size_t i = 0; keep != 1 && i < m; i++) multiplier->kernels->scale(n, keep, c + i * ldc, c + i * ldc);
+    if (keep != 1 && ldc == n) multiplier->kernels->scale(m * n, keep, c, c);
+    for (size_t i = 0; keep != 1 && ldc != n && i < m; i++)
+        multiplier->kernels->scale(n, keep, c + i * ldc, c + i * ldc);
     multiply_rounded(multiplier, m, n, k, a, row, column, b, ldb, true, c, ldc);
 }

@@ -25,6 +25,15 @@ void bo_amx_prepare(void)
     if (memcmp(&found, &wanted, sizeof wanted) != 0) _tile_loadconfig(&wanted);
 }
 
+/* Requests the lines of C while the sums are computed. */
+static void request(const float *c, size_t ldc)
+{
+    for (size_t i = 0; i < TILE; i++) {
+        __builtin_prefetch(c + i * ldc, 1, 3);
+        __builtin_prefetch(c + i * ldc + LINES, 1, 3);
+    }
+}
+
 /* Tile registers are named by constants: C 0 to 3, A 4 and 5, B 6 and 7. Two by two tiles with whole rows. */
 static void whole(size_t k, const uint16_t *a, const uint16_t *b, float *c, size_t ldc, bool add)
 {
@@ -35,6 +44,7 @@ static void whole(size_t k, const uint16_t *a, const uint16_t *b, float *c, size
         _tile_loadd(2, c + LINES * ldc, stride);
         _tile_loadd(3, c + LINES * ldc + LINES, stride);
     } else {
+        request(c, ldc);
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
