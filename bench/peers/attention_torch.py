@@ -95,7 +95,7 @@ def timed(form, compiled, inputs, gradient, w, chunk, repeats):
 def settings(forms, data, tokens, gradients, repeats):
     works = True  # whether torch.compile does
     for dtype in (torch.float32, torch.bfloat16):
-        inputs = [x.to(dtype).requires_grad_(gradients) for x in data[:3]]
+        inputs = [x.detach().to(dtype).requires_grad_(gradients) for x in data[:3]]
         gradient, w = data[3].to(dtype) if gradients else None, data[4].to(dtype)
         for form, compiled, chunks in forms:
             for chunk in chunks:

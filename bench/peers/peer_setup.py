@@ -98,8 +98,9 @@ def describe_tiles():
 
 
 def keep_memory():
-    """Makes the allocator of the C library keep freed memory: PyTorch frees every array, and the pages of a new one cost more
-    than many operations on it. Intel recommends another allocator for the same reason."""
+    """Makes the allocator of the C library keep freed memory: PyTorch frees every array, and the C library returns those above 32 MB
+    to the system, so that the next one needs new pages. Linear attention of 16,384 tokens took half the time with this setting;
+    at 4,096 tokens there was no difference."""
     trim, top_pad, mmap_max, arenas = -1, -2, -4, -8
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -111,7 +112,6 @@ def keep_memory():
 
 def for_torch():
     """Settings before `import torch`."""
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # huge pages
     keep_memory()
     if "amx_tile" in cpu_flags()[0] and not describe_tiles():
         probe = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"

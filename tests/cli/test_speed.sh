@@ -29,6 +29,7 @@ grep -qx '| a | 1.235 x | at least 1 | yes | say, that |' build/speed/speed.md |
 grep -qx '| b | 2  | at most 1 | \*\*missed\*\* | this |' build/speed/speed.md || complain "no missed goal: $(cat build/speed/speed.md)"
 grep -qx 'rows "quoted"' build/speed/speed.md || complain "no output of drift: $(cat build/speed/speed.md)"
 grep -q '"result": "rows \\"quoted\\"\\n100"}' build/speed/speed.json || complain "JSON of drift: $(cat build/speed/speed.json)"
+grep -q "other programs used [0-9]*% of the CPUs" build/speed/speed.md || complain "no CPU time of others: $(cat build/speed/speed.md)"
 grep -q '"name": "scale", .*"commit"' build/speed/speed.json || complain "JSON of scale: $(cat build/speed/speed.json)"
 [ "$(wc -l <calls)" = 2 ] || complain "calls: $(cat calls)"
 
