@@ -20,6 +20,7 @@ typedef struct decode_options {
     const char *model, *tokenizer;
     const char *programs[2], *models[2]; /* llama2.c: float32 and int8 */
     size_t tokens, repeats;
+    bo_precision precision;
 } decode_options;
 
 typedef enum decode_task { DECODE, READ, TASKS } decode_task;
@@ -159,7 +160,7 @@ static bool open_kinds(decode_bench *bench)
 {
     static const bo_storage storages[KINDS] = {BO_STORAGE_FLOAT32, BO_STORAGE_INT8, BO_STORAGE_BFLOAT16,
                                                BO_STORAGE_INT4};
-    const bo_context_desc desc = {.threads = bench->threads};
+    const bo_context_desc desc = {.threads = bench->threads, .precision = bench->options->precision};
     if (bo_context_create(&desc, &bench->context) != BO_OK) {
         cli_fail(bench->run->session, "a context of %d threads cannot be created", bench->threads);
         return false;
@@ -243,8 +244,10 @@ static void report_task(decode_bench *bench, decode_task task)
         rates ours = rates_of(it->own[task], bench->options->repeats), theirs;
         if (k == 0) plain = ours.median;
         snprintf(name, sizeof name, "%s, %s, %d thread%s", task_names[task], storage, bench->threads, plural);
-        bench_add(bench->run, name, ours.median, "tokens/s", NAN, false, "%zu tokens; %s of weights; %.2f x float32",
-                  bench->options->tokens, cli_bytes((double)bo_model_bytes(it->model)).s, ours.median / plain);
+        bench_add(bench->run, name, ours.median, "tokens/s", NAN, false,
+                  "%zu tokens; %s of weights; %.2f x float32 weights; %s products", bench->options->tokens,
+                  cli_bytes((double)bo_model_bytes(it->model)).s, ours.median / plain,
+                  bo_precision_name(bench->options->precision));
         if (it->peer < 0) continue;
         theirs = fastest_peer(bench, it, task, peer);
         snprintf(name, sizeof name, "%s, %s, %d thread%s / llama2.c", task_names[task], storage, bench->threads,
@@ -292,6 +295,7 @@ static const cli_option rows[] = {
           .high = 1 << 20, .initial = "200"),
     COUNT("repeats", "N", decode_options, repeats, "number of measurements; medians are reported", .low = 1,
           .high = MOST_REPEATS, .initial = "5"),
+    PRECISION(decode_options, .traits = 0),
     SECTION("Comparison"),
     TEXT("llama2c", "FILES", decode_options, programs[0],
          "programs built from llama2.c's run.c, separated by commas; the fastest counts", .otherwise = "none"),

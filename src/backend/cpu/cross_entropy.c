@@ -59,10 +59,12 @@ static double scale_of(const bo_op_call *call)
     return attributes->scale != 0 ? attributes->scale : 1.0;
 }
 
-/* Returns the rows per block, if possible a multiple of the run length of the sums of dW. */
-static size_t block_rows(const bo_op_call *call)
+/* Returns the rows per block, if possible a multiple of the run length of the sums of dW. W is packed for each block,
+ * which takes a larger share of the time in bfloat16, so blocks are larger. */
+static size_t block_rows(const bo_context *context, const bo_op_call *call)
 {
-    size_t fit = BLOCK_BYTES / sizeof(float) / call->in[1].rows;
+    size_t bytes = bo_context_precision(context) == BO_PRECISION_BFLOAT16 ? 4 * (size_t)BLOCK_BYTES : BLOCK_BYTES;
+    size_t fit = bytes / sizeof(float) / call->in[1].rows;
     if (fit < LEAST_ROWS) fit = LEAST_ROWS;
     if (fit > MOST_ROWS) fit = MOST_ROWS;
     if (fit > BO_DEPTH32) fit -= fit % BO_DEPTH32;
@@ -70,21 +72,21 @@ static size_t block_rows(const bo_op_call *call)
 }
 
 /* Returns the floats of the logits of a block, rounded up to a cache line. */
-static size_t logit_floats(const bo_op_call *call)
+static size_t logit_floats(const bo_context *context, const bo_op_call *call)
 {
-    return bo_padded(distributions(call) * block_rows(call) * call->in[1].rows);
+    return bo_padded(distributions(call) * block_rows(context, call) * call->in[1].rows);
 }
 
 /* Returns the floats of the rows of student and teacher, one below the other; 0 without a teacher. They follow the
  * logits; the memory of the products follows them. */
-static size_t stacked_floats(const bo_op_call *call)
+static size_t stacked_floats(const bo_context *context, const bo_op_call *call)
 {
-    return teacher_of(call) > 0 ? bo_padded(distributions(call) * block_rows(call) * call->in[0].columns) : 0;
+    return teacher_of(call) > 0 ? bo_padded(distributions(call) * block_rows(context, call) * call->in[0].columns) : 0;
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
-    size_t rows = block_rows(call), width = call->in[0].columns, vocabulary = call->in[1].rows;
+    size_t rows = block_rows(context, call), width = call->in[0].columns, vocabulary = call->in[1].rows;
     bo_gemm_product product = {.n = vocabulary, .stored = bo_stored_of(call->in[1].element)};
     size_t room =
         bo_gemm_shared_bytes(context, bo_context_precision(context), distributions(call) * rows, width, 1, &product);
@@ -93,7 +95,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     if (gradients && dx > room) room = dx;
     if (gradients && dw > room) room = dw;
     *saved = 0;
-    *scratch = (logit_floats(call) + stacked_floats(call)) * sizeof(float) + room;
+    *scratch = (logit_floats(context, call) + stacked_floats(context, call)) * sizeof(float) + room;
     return BO_OK;
 }
 
@@ -268,7 +270,7 @@ static void spread(bo_context *context, const bo_op_call *call, const job *j, si
 /* Computes losses and, if the call has them, gradients. */
 static bo_status run(bo_context *context, const bo_op_call *call, bool gradients)
 {
-    size_t targets, n = call->in[0].rows, rows = block_rows(call);
+    size_t targets, n = call->in[0].rows, rows = block_rows(context, call);
     BO_TRY(count_targets(context, call, &targets));
     const float *dmean = call->dout[0], *dlosses = call->dout[1];
     double sum = 0;
@@ -282,8 +284,8 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     j.teacher = teacher_of(call);
     if (has_bias(call)) j.bias = call->in[3].data;
     if (gradients && dmean && targets) j.dmean = (double)*dmean / (double)targets;
-    float *stacked = j.logits + logit_floats(call);
-    void *room = stacked + stacked_floats(call);
+    float *stacked = j.logits + logit_floats(context, call);
+    void *room = stacked + stacked_floats(context, call);
     for (size_t first = 0; first < n; first += rows) {
         j.rows = n - first < rows ? n - first : rows;
         j.targets = (const int32_t *)call->in[2].data + first;
