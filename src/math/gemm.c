@@ -19,6 +19,7 @@
 #define DEPTH            BO_DEPTH32
 #define DEPTH_STEP       1
 #define TILE_ROWS        BO_TILE_ROWS
+#define TILE_COLUMNS     BO_TILE_COLUMNS
 #define MR               kernels->gemm.mr
 #define NR               kernels->gemm.nr
 #define KERNEL           kernels->gemm.f32
@@ -40,6 +41,7 @@
 #define DEPTH            BO_DEPTH_BF16
 #define DEPTH_STEP       BO_BF16_DEPTH
 #define TILE_ROWS        BO_TILE_ROWS_BF16
+#define TILE_COLUMNS     BO_TILE_COLUMNS_BF16
 #define MR               BO_BF16_TILE
 #define NR               BO_BF16_TILE
 #define KERNEL           kernels->bf16->multiply
@@ -72,6 +74,7 @@ typedef struct product64 {
 #define DEPTH            BO_DEPTH64
 #define DEPTH_STEP       1
 #define TILE_ROWS        BO_TILE_ROWS
+#define TILE_COLUMNS     BO_TILE_COLUMNS
 #define MR               kernels->gemm64.mr
 #define NR               kernels->gemm64.nr
 #define KERNEL           kernels->gemm64.f64

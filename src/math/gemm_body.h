@@ -1,7 +1,7 @@
 /* GEMM for the types that the including file defines by these macros: TYPE of the matrices, PACKED of the panels, PRODUCT
  * (bo_gemm_product for that type), PACK_A and PACK_B (pack some lines), STORED (true if the B of a product has a compact
  * storage type), PACK_STORED (packs some lines of it), DEPTH and DEPTH_STEP (the longest run, and the multiple to which
- * panels are padded along k), TILE_ROWS, MR, NR and KERNEL (the tile and the function of the kernels), PREPARE (called
+ * panels are padded along k), TILE_ROWS, TILE_COLUMNS, MR, NR and KERNEL (the tile and the function of the kernels), PREPARE (called
  * at the start of a task that calls KERNEL), JOB and the names of the functions. */
 
 /* One run along k of one block of rows, times one chunk of column tiles. Tiles are numbered over all products. The
@@ -120,7 +120,7 @@ static JOB JOB_FOR(bo_context *context, size_t count, const PRODUCT *products)
     JOB job = {.kernels = kernels, .mr = MR, .nr = NR, .micro = KERNEL};
     job.count = count, job.products = products;
     job.tile_rows = bo_whole_slivers(TILE_ROWS, job.mr);
-    job.tile_columns = bo_whole_slivers(BO_TILE_COLUMNS, job.nr);
+    job.tile_columns = bo_whole_slivers(TILE_COLUMNS, job.nr);
     return job;
 }
 
@@ -249,6 +249,7 @@ static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alph
 #undef DEPTH
 #undef DEPTH_STEP
 #undef TILE_ROWS
+#undef TILE_COLUMNS
 #undef MR
 #undef NR
 #undef PREPARE

@@ -23,8 +23,9 @@ enum {
     BO_DEPTH64 = BO_SIZE(256, 8),
     BO_DEPTH8 = BO_SIZE(2048, 64), /* a quarter of the bytes, so four times the rows */
     BO_TILE_ROWS = BO_SIZE(112, 8),
-    BO_DEPTH_BF16 = BO_SIZE(1024, 32),
+    BO_DEPTH_BF16 = BO_SIZE(512, 32),
     BO_TILE_ROWS_BF16 = BO_SIZE(128, 32),
+    BO_TILE_COLUMNS_BF16 = BO_SIZE(512, 32),
     BO_TILE_COLUMNS = BO_SIZE(256, 8),
     BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B that GEMM packs at once; limits its memory */
 };

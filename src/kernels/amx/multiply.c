@@ -52,9 +52,9 @@ static void whole(size_t k, const uint16_t *a, const uint16_t *b, float *c, size
     }
     for (size_t at = 0; at < sliver; at += BO_BF16_BLOCK) {
         _tile_loadd(4, a + at, ROW);
-        _tile_loadd(6, b + at, ROW);
+        _tile_stream_loadd(6, b + at, ROW);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + sliver + at, ROW);
+        _tile_stream_loadd(7, b + sliver + at, ROW);
         _tile_dpbf16ps(1, 4, 7);
         _tile_loadd(5, a + sliver + at, ROW);
         _tile_dpbf16ps(2, 5, 6);
