@@ -56,6 +56,8 @@ void ISA(dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, con
                          const double *w, double *z);
 void ISA(rotate_rows64)(size_t count, size_t n, const bo_rotation *rotations, double *x, size_t ldx);
 void ISA(adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
+void ISA(norm_back)(size_t n, const bo_norm_row *row, const float *x, const float *dy, const float *gain, bool add,
+                    float *dx, float *dgain, float *dbias);
 void ISA(random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void ISA(curve)(bo_curve curve, size_t n, const float *x, float *y);
 void ISA(curve_slope)(bo_curve curve, size_t n, const float *x, float *y);

@@ -147,6 +147,11 @@ typedef struct bo_micro_f64 {
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 } bo_micro_f64;
 
+/* The numbers of one normalized group in the backward pass: x̂ = (x - mean) rate; shift and slope as in `norm_back`. */
+typedef struct bo_norm_row {
+    float mean, rate, shift, slope;
+} bo_norm_row;
+
 typedef struct bo_rotation {
     double c, s;
 } bo_rotation;
@@ -307,6 +312,11 @@ typedef struct bo_kernels {
     /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). The
      * arrays must not overlap. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
+    /* With g = gain ∘ dy (gain NULL: g = dy): dx = rate (g - shift - (x - mean) slope), or added to dx if `add`; dgain +=
+     * dy ∘ x̂; dbias += dy. dx, dgain, dbias NULL: not requested. Every operation is rounded: all instruction sets give the
+     * same bits. The outputs overlap nothing else. */
+    void (*norm_back)(size_t n, const bo_norm_row *row, const float *x, const float *dy, const float *gain, bool add,
+                      float *dx, float *dgain, float *dbias);
     /* Random words: groups of BO_RANDOM_GROUP, starting at group `first`. Word j of group g is word j / 16 of block 16
      * g + j % 16 of the generator in base/rng.h. */
     void (*random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);

@@ -118,20 +118,15 @@ static void backward_group(const norm *n, const bo_cpu_block *block, size_t grou
     const bo_op_call *call = block->call;
     size_t width = n->width, at = group * width;
     const float *x = n->x + at, *dy = (const float *)call->dout[0] + at;
-    float rate = n->rate[group], mean = n->mean ? n->mean[group] : 0, room[STRIP];
-    for (size_t j = 0; dgain && j < width; j++) dgain[j] += dy[j] * ((x[j] - mean) * rate);
-    for (size_t j = 0; dbias && j < width; j++) dbias[j] += dy[j];
-    if (!call->din[0]) return;
-    float *dx = (float *)call->din[0] + at;
-    group_sums sums = sums_of(n, block->kernels, x, dy);
-    double along = (sums.along - (double)mean * sums.level) * (double)rate; /* Σ g ∘ x̂ */
-    float shift = (float)(sums.level / (double)width), slope = (float)(along / (double)width * (double)rate);
-    for (size_t first = 0; first < width; first += STRIP) {
-        size_t count = width - first < STRIP ? width - first : STRIP;
-        const float *g = strip_of(n, block->kernels, dy, first, count, room);
-        for (size_t j = 0; j < count; j++)
-            bo_put(&dx[first + j], call->add[0], rate * (g[j] - shift - (x[first + j] - mean) * slope));
+    float *dx = call->din[0] ? (float *)call->din[0] + at : NULL;
+    bo_norm_row row = {.mean = n->mean ? n->mean[group] : 0, .rate = n->rate[group]};
+    if (dx) {
+        group_sums sums = sums_of(n, block->kernels, x, dy);
+        double along = (sums.along - (double)row.mean * sums.level) * (double)row.rate; /* Σ g ∘ x̂ */
+        row.shift = (float)(sums.level / (double)width);
+        row.slope = (float)(along / (double)width * (double)row.rate);
     }
+    block->kernels->norm_back(width, &row, x, dy, n->gain, call->add[0], dx, dgain, dbias);
 }
 
 /* True if a gradient of the gain or of the bias is needed. */

@@ -25,6 +25,10 @@ static void backward_block(const bo_cpu_block *block)
     for (size_t i = block->first; i < block->end; i += BO_STRIP) {
         size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
         block->kernels->curve_slope(bo_curve_of(a), count, x + i, slope);
+        if (factor == 1 && !add) {
+            block->kernels->product(count, slope, dy + i, false, dx + i);
+            continue;
+        }
         for (size_t j = 0; j < count; j++) bo_put(&dx[i + j], add, factor * slope[j] * dy[i + j]);
     }
 }
