@@ -142,7 +142,8 @@ bool bench_mnist(bench_run *bench)
     if (!bench->options->mnist) return true;
     images set;
     timed chosen, plain;
-    bool ok = load_images(bench, bench->options->mnist, &set) && time_images(bench, &set, BO_GRAM_PRECISION_AUTO, &chosen);
+    bool ok =
+        load_images(bench, bench->options->mnist, &set) && time_images(bench, &set, BO_GRAM_PRECISION_AUTO, &chosen);
     bool same = ok && chosen.precision == BO_GRAM_PRECISION_FLOAT32;
     if (ok && !same) ok = time_images(bench, &set, BO_GRAM_PRECISION_FLOAT32, &plain);
     close_images(&set);

@@ -76,13 +76,14 @@ static bool model_precision(bench_run *bench, const char *model, bo_gram_precisi
 }
 
 /* Fits the file once with the requested precision; *used is the precision that the model reports. */
-static bool time_stream(bench_run *bench, const char *data, const char *model, bo_gram_precision asked, bo_gram_precision *used)
+static bool time_stream(bench_run *bench, const char *data, const char *model, bo_gram_precision asked,
+                        bo_gram_precision *used)
 {
     char features[32], threads[32], name[96];
     snprintf(features, sizeof features, "%zu", bench->options->stream_features);
     snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->session->context));
-    const char *const words[] = {"bochner",    "fit",     data,      "--stream",    "--task",
-                                 "regression", "--gamma", "0.25",    "--features",  features,
+    const char *const words[] = {"bochner",    "fit",     data,      "--stream",         "--task",
+                                 "regression", "--gamma", "0.25",    "--features",       features,
                                  "--threads",  threads,   "--quiet", "--gram-precision", bo_gram_precision_name(asked),
                                  "--out",      model,     NULL};
     double seconds = NAN, resident = NAN, yardstick = bench_yardstick(bench);
@@ -114,7 +115,8 @@ bool bench_stream(bench_run *bench)
     cli_say(bench->session, "writing %s rows x %d columns to %s", cli_count(bench->options->rows).s, DIM + 1, data);
     bo_gram_precision used = BO_GRAM_PRECISION_AUTO, plain;
     bool ok = write_rows(bench, data) && time_stream(bench, data, model, BO_GRAM_PRECISION_AUTO, &used);
-    if (ok && used != BO_GRAM_PRECISION_FLOAT32) ok = time_stream(bench, data, model, BO_GRAM_PRECISION_FLOAT32, &plain);
+    if (ok && used != BO_GRAM_PRECISION_FLOAT32)
+        ok = time_stream(bench, data, model, BO_GRAM_PRECISION_FLOAT32, &plain);
     unlink(data);
     unlink(model);
     return ok;

@@ -134,10 +134,7 @@ static bool load_file(bench_run *bench, const bench_table *table, size_t split, 
     char path[PATH_ROOM], test_path[PATH_ROOM];
     bo_context *context = bench->session->context;
     table_path(path, bench->options->tables, table, table->file);
-    bo_data_desc desc = {.path = path,
-                         .target = table->target,
-                         .sparse = true,
-                         .seed = split};
+    bo_data_desc desc = {.path = path, .target = table->target, .sparse = true, .seed = split};
     bo_status status;
     if (table->test_file) {
         status = bo_data_load(context, &desc, NULL, &out->data[0]);
