@@ -292,6 +292,8 @@ bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo
                          attention->features ? expected : 0);
     for (size_t h = 0; status == BO_OK && h < count; h++)
         status = check_map(context, attention->features[h], maps[h], h);
+    for (size_t h = 0; status == BO_OK && h < count; h++)
+        status = bo_features_set_precision(context, maps[h], attention->precision);
     for (size_t h = 0; h < count; h++) {
         if (status == BO_OK) {
             bo_features_exchange(attention->features[h], maps[h]);

@@ -248,6 +248,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     const bo_attention_desc *desc = &attention->desc;
     bo_carver carver = {scratch, 0};
     bo_softmax_tile tile = bo_softmax_carve(attention, &carver);
+    bo_softmax_unpacked(&tile);
     tile.slack = slack;
     for (size_t sequence = first; sequence < first + count; sequence++) {
         bo_kv_cache kept = bo_kv_cache_in(attention, states[sequence], key_head);

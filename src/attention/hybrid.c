@@ -319,6 +319,7 @@ static step_work carve_step(const bo_attention *attention, const bo_attention_in
     work.k = bo_carve_floats(carver, count * attention->desc.dim);
     work.v = bo_carve_floats(carver, count * attention->desc.value_dim);
     work.tile = bo_softmax_carve(attention, carver);
+    bo_softmax_unpacked(&work.tile);
     return work;
 }
 

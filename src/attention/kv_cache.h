@@ -28,8 +28,8 @@ typedef struct bo_kv_packed {
 /* Returns the numbers of a packed panel. */
 size_t bo_kv_packed_numbers(size_t dim, size_t value_dim);
 bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel);
-/* Packs the panels of the positions first … end - 1, except those that start before `oldest`, the first position of the
- * call. backward: with the factors of dO Vᵀ and dS K. */
+/* Packs the panels of the positions first … end - 1, except those that start before `oldest`, the first position
+ * that was stored. backward: with the factors of dO Vᵀ and dS K. */
 void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
                       bool backward);
 

@@ -208,6 +208,7 @@ bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_
                                         size_t count, bo_carver *carver)
 {
     bo_linear_step_work work = {.mapper = bo_mapper_make(attention, in, key_head, count, carver)};
+    work.mapper.transform.products.panels = NULL; /* packing M would take longer than its product with few rows */
     work.fk = bo_carve_floats(carver, count * attention->count);
     work.lk = bo_carve_floats(carver, count);
     work.fq = bo_carve_floats(carver, attention->group * count * attention->count);

@@ -67,8 +67,9 @@ bool bo_softmax_load(bo_softmax_keys *keys, size_t end)
     size_t first = keys->loaded, count = end - first;
     bo_rows k = bo_rows_from(keys->k, first), v = bo_rows_from(keys->v, first);
     bo_kv_cache_append(kernels, &keys->fresh, keys->old + first, count, k, v);
+    if (!keys->begun) keys->begun = first + 1;
     if (keys->fresh.packed)
-        bo_kv_cache_pack(kernels, &keys->fresh, keys->old, keys->old + first, keys->old + end,
+        bo_kv_cache_pack(kernels, &keys->fresh, keys->old + keys->begun - 1, keys->old + first, keys->old + end,
                          keys->call->gradients != NULL);
     keys->loaded = end;
     return bo_rows_finite(kernels, count, keys->fresh.dim, k.at, k.stride) &&
@@ -200,6 +201,12 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
     return tile;
 }
 
+void bo_softmax_unpacked(bo_softmax_tile *tile)
+{
+    tile->products.panels = NULL;
+    tile->packed_q = NULL;
+}
+
 bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_rows q, double scale)
 {
     tile->position = position;
@@ -307,10 +314,9 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
 
 /* ---- packed panels ----------------------------------------------------------------------------------------------- */
 
-/* Weights of `rows` rows from row `row` on, rounded, as a sliver of A: relative to exp(top). */
+/* Computes the weights of a block relative to exp(top), rounded, as slivers of A. */
 static void weigh_packed(const bo_softmax_tile *tile, const block *b)
 {
-    const size_t piece = b->high - b->low;
     for (size_t i = 0; i < b->rows; i++) {
         size_t r = b->row + i;
         float *scores = tile->scores + i * BO_PANEL, top = -INFINITY;
@@ -323,7 +329,6 @@ static void weigh_packed(const bo_softmax_tile *tile, const block *b)
         for (size_t j = 0; j < from; j++) scores[j] = -INFINITY;
         size_t seen_count = end > from ? end : 0;
         float shift = seen_count ? -tile->top[r] : 0;
-        assert(end <= piece);
         tile->sum[r] += tile->kernels->bf16->exp_line(seen_count, scores, shift, bo_bf16_depth(BO_PANEL), line);
     }
 }

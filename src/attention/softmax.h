@@ -21,6 +21,9 @@ enum {
     BO_SOFTMAX_ROUNDED = BO_SIZE(128, 8), /* … and backward */
 };
 
+_Static_assert(BO_SOFTMAX_PACKED % BO_BF16_LINES == 0 || BO_SOFTMAX_PACKED >= BO_SOFTMAX_TILE, "blocks are slivers");
+_Static_assert(BO_SOFTMAX_ROUNDED % BO_BF16_LINES == 0 || BO_SOFTMAX_ROUNDED >= BO_SOFTMAX_TILE, "blocks are slivers");
+
 /* ---- a tile of queries ------------------------------------------------------------------------------------------- */
 
 /* Invariants: rows <= BO_SOFTMAX_TILE; arrays are contiguous; sum == 0 and top == -INFINITY if no key has been seen. */
@@ -44,6 +47,8 @@ typedef struct bo_softmax_tile {
 
 /* Returns a tile with arrays from the carver; the rest is zero. */
 bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carver);
+/* Computes the products of this tile in float32, for few queries: packing keys would take longer. */
+void bo_softmax_unpacked(bo_softmax_tile *tile);
 /* Fills q and resets the sums. False: some query is not finite. */
 bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_rows q, double scale);
 /* Adds the keys at positions first … end - 1; `kept` holds those that some row sees. */
@@ -82,7 +87,8 @@ typedef struct bo_softmax_keys {
     size_t sequence, key_head;
     size_t old;       /* tokens of the initial state: keys of the call have positions old, old + 1, … */
     size_t count;     /* keys of the call */
-    size_t loaded;    /* keys of the call that are in `fresh` */
+    size_t loaded;    /* keys of the call that are in `fresh` … */
+    size_t begun;     /* … from the first that was loaded on, if not 0: that one, plus 1 */
     bo_kv_cache kept; /* keys in the initial state; keys == NULL: none */
     bo_kv_cache fresh;
     bo_rows k, v; /* keys and values of the call */

@@ -25,11 +25,11 @@ struct bo_context {
     char error[4096];             /* some errors are lists */
 };
 
-/* Creates a pool of up to `threads` threads, including the calling one; fewer if the system refuses to start more. */
 /* Returns the number of CPUs that this process may use. A container or taskset can make it smaller than the number of
  * the host. */
 int bo_available_cpus(void);
 
+/* Creates a pool of up to `threads` threads, including the calling one; fewer if the system refuses to start more. */
 bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out);
 int bo_pool_threads(const bo_pool *pool);
 void bo_pool_destroy(bo_pool *pool);

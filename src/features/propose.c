@@ -150,6 +150,7 @@ static bo_status make_like(bo_context *context, const bo_features *features, con
         status = choose ? bo_features_select(context, *out, proposal, origin->q, origin->k)
                         : bo_proposal_draw(context, *out, proposal);
     if (status == BO_OK) status = bo_features_finish(context, *out);
+    if (status == BO_OK) status = bo_features_set_precision(context, *out, features->precision);
     if (status == BO_OK) return BO_OK;
     bo_features_destroy(*out);
     *out = NULL;

@@ -1,5 +1,5 @@
 /* A constant right-hand factor that is packed once and multiplied many times, such as the frequencies of a feature map.
- * The left-hand factor is not packed: the blocks of rows are small enough for the cache. */
+ * In float32 the left-hand factor is not packed: the blocks of rows are small enough for the cache. */
 #include <stdint.h>
 #include "linalg.h"
 #include "panel.h"

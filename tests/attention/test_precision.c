@@ -1,7 +1,7 @@
 /* Attention with products in bfloat16 compared with float32.
  *
- * A factor of a product is rounded by at most u = 2^-9, relative to its size. Roundings are independent, so the norm of
- * the error of a product is about u times the norm of the terms. From q, k and v to the output there are at most six
+ * A factor of a product is rounded by at most 2^-8 of its size, by about u = 2^-9 on average. Roundings are independent,
+ * so the norm of the error of a product is about u times the norm of the terms. From q, k and v to the output there are at most six
  * roundings of factors in a row (x and w, then the features or q and k, the weights or scores, and v), to the gradients
  * at most twelve. The inputs are such that outputs are means with positive weights; gradients are differences of two such
  * means, which doubles the relative error. The bounds are 6 u and 24 u; a missing mask or a wrong key changes results by
@@ -90,9 +90,24 @@ static void other_kinds_do_not_change(void **state)
     }
 }
 
+/* Frequencies that are drawn again to the same values give the same bits: the precision of the maps does not change. */
+static void new_maps_keep_the_precision(void **state)
+{
+    (void)state;
+    bo_context *context = context_in(BO_PRECISION_BFLOAT16, 2);
+    trial_desc desc = case_of("favor", 70, true, 0);
+    trial first = run(context, &desc), again = trial_make(context, &desc);
+    assert_ok(context, bo_attention_redraw(context, again.attention, 0));
+    trial_forward(&again);
+    assert_memory_equal(again.array[OUT], first.array[OUT], first.count[OUT] * sizeof(float));
+    trial_drop(&first), trial_drop(&again);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(results_differ_by_rounding),
-                                       cmocka_unit_test(other_kinds_do_not_change)};
+                                       cmocka_unit_test(other_kinds_do_not_change),
+                                       cmocka_unit_test(new_maps_keep_the_precision)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

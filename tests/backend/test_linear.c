@@ -67,8 +67,8 @@ static const float *floats(const bo_tensor *operand)
 /* The error of a float32 sum of k products is at most about k u times the sum of their magnitudes (Higham, 3.1). */
 static double bound(size_t terms, double total)
 {
-    /* in bfloat16 both factors of a product are rounded, each by at most 2^-9; no more than two units of sums each */
-    double factors = test_precision() == BO_PRECISION_BFLOAT16 ? 0x1.01p-8 : 0, sums = factors > 0 ? 0x1p-23 : 0x1p-24;
+    /* in bfloat16 both factors of a product are rounded, each by at most 2^-8; no more than two units of sums each */
+    double factors = test_precision() == BO_PRECISION_BFLOAT16 ? 0x1.02p-7 : 0, sums = factors > 0 ? 0x1p-23 : 0x1p-24;
     return ((double)(terms + 4) * sums + factors) * total;
 }
 

@@ -115,6 +115,37 @@ static void products_are_within_the_bound(void **state)
     }
 }
 
+/* exp_line writes rounded exponentials at the places of a sliver, then zeros, and returns their sum before rounding. The
+ * error of exp_below is at most 2e-7 per number; rounding to bfloat16 is relative, at most 2^-8. */
+static void lines_hold_exponentials(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 1, 16, 17, 32, 33, 63, 64};
+    static float x[64];
+    static _Alignas(64) uint16_t line[2 * BO_BF16_BLOCK];
+    fill(64, 9, x);
+    for (size_t p = 0; p < 64; p++) x[p] = -fabsf(x[p]);
+    FOR_EACH_BF16_TABLE(table)
+    for (size_t c = 0; c < 2 * sizeof lengths / sizeof *lengths; c++) {
+        size_t n = lengths[c / 2];
+        double sum = 0;
+        float first = x[0];
+        if (c % 2) x[0] = -INFINITY;
+        memset(line, 0xa5, sizeof line);
+        bo_bf16_prepare(table->bf16);
+        float total = table->bf16->exp_line(n, x, -0.5f, 64, line);
+        for (size_t p = 0; p < 64; p++) {
+            double expected = p < n ? exp((double)x[p] - 0.5) : 0;
+            double found = widened(&line[p / 32 * BO_BF16_BLOCK + p % 32]);
+            assert_close(found, expected, expected > 0 ? 0x1.01p-8 * expected + 2e-7 : 0);
+            sum += expected;
+        }
+        assert_close(total, sum, (double)n * (2e-7 + 0x1p-23 * sum));
+        assert_int_equal(line[32], 0xa5a5); /* the next line of the sliver */
+        x[0] = first;
+    }
+}
+
 /* The bits of an element depend neither on the shape of C nor on its place. */
 static void elements_do_not_depend_on_the_shape(void **state)
 {
@@ -146,6 +177,7 @@ int main(void)
         cmocka_unit_test(panels_have_equal_bits),
         cmocka_unit_test(panels_hold_rounded_numbers),
         cmocka_unit_test(products_are_within_the_bound),
+        cmocka_unit_test(lines_hold_exponentials),
         cmocka_unit_test(elements_do_not_depend_on_the_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

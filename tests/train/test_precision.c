@@ -61,7 +61,7 @@ static void it_is_resumed_as_it_was(void **state)
     bo_model *models[3];
     for (int i = 0; i < 3; i++) {
         bo_trainer *trainer;
-        bo_model_desc model = runs_desc("softmax");
+        bo_model_desc model = runs_desc("favor"); /* with feature maps in the checkpoint */
         assert_ok(half, bo_model_create(half, &model, r->tokenizer, &models[i]));
         bo_trainer_desc desc = runs_trainer(r, models[i], NULL);
         desc.folder = i ? parted : whole;

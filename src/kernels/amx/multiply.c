@@ -8,6 +8,9 @@
 
 enum { LINES = BO_BF16_LINES, TILE = BO_BF16_TILE, ROW = 64 /* bytes of a row of a tile */, TILES = 8 };
 
+/* Compilers do not know how many bytes of memory the instructions on tiles read and write. */
+#define COMPLETE __asm__ volatile("" ::: "memory")
+
 /* The shape of the eight tile registers, as LDTILECFG reads it. */
 typedef struct tile_shapes {
     uint8_t palette, start, reserved[14];
@@ -21,7 +24,10 @@ void bo_amx_prepare(void)
 {
     tile_shapes wanted = {.palette = 1}, found;
     for (size_t i = 0; i < TILES; i++) wanted.row_bytes[i] = ROW, wanted.rows[i] = LINES;
+    memset(&found, 0, sizeof found);
+    COMPLETE;
     _tile_storeconfig(&found);
+    COMPLETE;
     if (memcmp(&found, &wanted, sizeof wanted) != 0) _tile_loadconfig(&wanted);
 }
 
@@ -109,15 +115,19 @@ static void copy(size_t m, size_t n, const float *from, size_t ldf, float *to, s
 static void multiply(size_t k, const uint16_t *a, const uint16_t *b, float *c, size_t ldc, size_t m, size_t n, bool add)
 {
     _Alignas(64) float tile[TILE * TILE];
+    COMPLETE;
     if (m % LINES == 0 && n % LINES == 0) {
         slivers(k, a, b, c, ldc, m, n, add);
+        COMPLETE;
         return;
     }
     if (add) {
         memset(tile, 0, sizeof tile);
         copy(m, n, c, ldc, tile, TILE);
     }
+    COMPLETE;
     slivers(k, a, b, tile, TILE, m, n, add);
+    COMPLETE;
     copy(m, n, tile, TILE, c, ldc);
 }
 
