@@ -134,8 +134,8 @@ static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_
 {
     enum { MOST = 4 };
     size_t lda = (ta ? m : k) + 1;
-    float *a = test_floats(lda * (ta ? k : m), 1), *b[MOST], *c[MOST], *base = test_floats(m * 700, 9);
-    float *row = test_floats(700, 10);
+    float *a = test_floats(lda * (ta ? k : m), 1), *b[MOST], *c[MOST], *base = test_floats(m * 1000, 9);
+    float *row = test_floats(1000, 10);
     bo_gemm_product products[MOST];
     for (size_t i = 0; i < count; i++) {
         size_t n = widths[i];
