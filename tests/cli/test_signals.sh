@@ -54,6 +54,7 @@ stopped HUP 129 "stopped" "$BOCHNER" mup transfer --data text.txt --widths 32,64
 
 # Signals that were ignored stay ignored: SIGHUP by nohup, SIGINT in background jobs of a script.
 for signal in HUP INT; do
+    : >err # without the plan of the job before, which would be taken for that of this one
     (
         trap '' $signal
         exec $fit --features 512 --gamma 0.1 --lambda 1 >out 2>err
