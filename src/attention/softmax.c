@@ -333,27 +333,15 @@ static void weigh_packed(const bo_softmax_tile *tile, const block *b)
     }
 }
 
-/* C (rows x n) = A B, or += if `add`, from slivers. */
-static void multiply_slivers(const bo_softmax_tile *tile, size_t rows, size_t n, size_t k, const uint16_t *a,
-                             const uint16_t *b, bool add, float *c, size_t ldc)
-{
-    const bo_micro_bf16 *micro = tile->kernels->bf16;
-    const size_t line = bo_bf16_depth(k);
-    for (size_t i = 0; i < rows; i += BO_BF16_TILE)
-        for (size_t j = 0; j < n; j += BO_BF16_TILE)
-            micro->multiply(k, a + i * line, b + j * line, c + i * ldc + j, ldc, bo_min(BO_BF16_TILE, rows - i),
-                            bo_min(BO_BF16_TILE, n - j), add);
-}
-
 /* Adds the keys of one packed panel, from its first slot on, to a block of rows. */
 static void add_panel(const bo_softmax_tile *tile, const block *b, const bo_kv_packed *packed)
 {
     const size_t dim = tile->dim, value_dim = tile->value_dim;
-    multiply_slivers(tile, b->rows, b->high - b->low, dim, tile->packed_q + b->row * bo_bf16_depth(dim), packed->scores,
-                     false, tile->scores, BO_PANEL);
+    bo_multiply_panels(tile->kernels->bf16, b->rows, b->high - b->low, dim,
+                       tile->packed_q + b->row * bo_bf16_depth(dim), packed->scores, false, tile->scores, BO_PANEL);
     weigh_packed(tile, b);
-    multiply_slivers(tile, b->rows, value_dim, BO_PANEL, tile->weights, packed->values, true,
-                     tile->numerator + b->row * value_dim, value_dim);
+    bo_multiply_panels(tile->kernels->bf16, b->rows, value_dim, BO_PANEL, tile->weights, packed->values, true,
+                       tile->numerator + b->row * value_dim, value_dim);
 }
 
 /* Adds the keys of packed panels, from the first slot of one on. The sums of a block of rows stay in the first-level
@@ -492,28 +480,29 @@ static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_slope
         b.high = bo_min(last, seen_end(tile, row + b.rows - 1));
         if (b.high <= bo_max(at, seen_from(tile, row))) continue;
         const size_t keys = b.high - at;
-        multiply_slivers(tile, b.rows, keys, dim, tile->packed_q + row * bo_bf16_depth(dim), packed.scores, false,
-                         tile->scores, BO_PANEL);
-        multiply_slivers(tile, b.rows, keys, value_dim, slope->dout_rows + row * bo_bf16_depth(value_dim),
-                         packed.value_scores, false, slope->slopes, BO_PANEL);
+        bo_multiply_panels(tile->kernels->bf16, b.rows, keys, dim, tile->packed_q + row * bo_bf16_depth(dim),
+                           packed.scores, false, tile->scores, BO_PANEL);
+        bo_multiply_panels(tile->kernels->bf16, b.rows, keys, value_dim,
+                           slope->dout_rows + row * bo_bf16_depth(value_dim), packed.value_scores, false, slope->slopes,
+                           BO_PANEL);
         weigh_slopes(tile, slope, &b);
         if (dv.at) {
             micro->pack_a(keys, b.rows, 1, tile->scores, BO_PANEL, false, slope->turned);
-            multiply_slivers(tile, keys, value_dim, b.rows, slope->turned,
-                             slope->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), true, dv.at,
-                             dv.stride);
+            bo_multiply_panels(tile->kernels->bf16, keys, value_dim, b.rows, slope->turned,
+                               slope->dout_columns + i * bo_bf16_numbers(value_dim, BO_SOFTMAX_ROUNDED), true, dv.at,
+                               dv.stride);
         }
         if (dk.at) {
             micro->pack_a(keys, b.rows, 1, slope->slopes, BO_PANEL, false, slope->turned);
-            multiply_slivers(tile, keys, dim, b.rows, slope->turned,
-                             slope->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), true, dk.at, dk.stride);
+            bo_multiply_panels(tile->kernels->bf16, keys, dim, b.rows, slope->turned,
+                               slope->q_columns + i * bo_bf16_numbers(dim, BO_SOFTMAX_ROUNDED), true, dk.at, dk.stride);
         }
         if (slope->dq.at) {
             for (size_t r = 0; keys < BO_PANEL && r < b.rows; r++)
                 memset(slope->slopes + r * BO_PANEL + keys, 0, (BO_PANEL - keys) * sizeof *slope->slopes);
             micro->pack_a(b.rows, BO_PANEL, 1, slope->slopes, BO_PANEL, true, slope->turned);
-            multiply_slivers(tile, b.rows, dim, BO_PANEL, slope->turned, packed.keys, true,
-                             slope->dq.at + row * slope->dq.stride, slope->dq.stride);
+            bo_multiply_panels(tile->kernels->bf16, b.rows, dim, BO_PANEL, slope->turned, packed.keys, true,
+                               slope->dq.at + row * slope->dq.stride, slope->dq.stride);
         }
     }
 }

@@ -14,9 +14,8 @@ bo_multiplier bo_multiplier_make(const bo_kernels *kernels, bo_precision precisi
     return multiplier;
 }
 
-/* Multiplies packed panels of m rows and n columns. */
-static void multiply_panels(const bo_micro_bf16 *micro, size_t m, size_t n, size_t k, const uint16_t *a,
-                            const uint16_t *b, bool add, float *c, size_t ldc)
+void bo_multiply_panels(const bo_micro_bf16 *micro, size_t m, size_t n, size_t k, const uint16_t *a, const uint16_t *b,
+                        bool add, float *c, size_t ldc)
 {
     const size_t line = bo_bf16_depth(k);
     for (size_t i = 0; i < m; i += BO_BF16_TILE)
@@ -42,7 +41,7 @@ static void multiply_rounded(const bo_multiplier *multiplier, size_t m, size_t n
             for (size_t j = 0; j < n; j += COLUMNS) {
                 size_t columns = bo_min(COLUMNS, n - j);
                 if (i == 0 || n > COLUMNS) micro->pack_b(columns, depth, 1, b + p * ldb + j, ldb, false, right);
-                multiply_panels(micro, rows, columns, depth, left, right, add || p > 0, c + i * ldc + j, ldc);
+                bo_multiply_panels(micro, rows, columns, depth, left, right, add || p > 0, c + i * ldc + j, ldc);
             }
         }
         p += depth;
