@@ -111,12 +111,43 @@ static void stored_factors_agree(void **state)
     bo_context_destroy(context);
 }
 
+/* A factor that is packed once, with several runs along k, and with none. */
+static void packed_factors_agree(void **state)
+{
+    (void)state;
+    static const size_t shapes[][3] = {{40, 70, 600}, {1, 17, 257}, {33, 32, 64}, {5, 3, 0}};
+    for (size_t i = 0; i < TEST_BF16_ISAS; i++) {
+        bo_context *context;
+        if (bo_context_create(&(bo_context_desc){.threads = 2, .isa = test_bf16_isas[i]}, &context) != BO_OK) continue;
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            size_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2], lda = k + 2;
+            float *a = test_floats(m * lda, 1), *b = test_floats(n * lda, 2), *c = test_floats(m * n, 3);
+            bo_packed *packed;
+            assert_ok(context, bo_packed_create(context, BO_PRECISION_BFLOAT16, n, k, b, lda, &packed));
+            bo_packed_multiply(packed, m, a, lda, c, n);
+            round_all(m * lda, 1, a), round_all(n * lda, 1, b);
+            for (size_t at = 0; at < m * n; at++) {
+                double sum = 0, total = 0;
+                for (size_t p = 0; p < k; p++) {
+                    double product = (double)a[at / n * lda + p] * (double)b[at % n * lda + p];
+                    sum += product, total += fabs(product);
+                }
+                assert_close(c[at], sum, (double)(k + 4) * 0x1p-23 * total);
+            }
+            bo_packed_destroy(packed);
+            free(a), free(b), free(c);
+        }
+        bo_context_destroy(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_naive_loops),
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(stored_factors_agree),
+        cmocka_unit_test(packed_factors_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
