@@ -32,7 +32,7 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny test-arm64 test-peers docs api times verdicts run results lab fashion install uninstall dist distcheck \
+.PHONY: all check test test-long test-tiny test-arm64 test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
         cover sanitize tsan fuzz soak bench bench-peers speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -63,6 +63,14 @@ docs: all ## the C API as HTML, made by Doxygen (build/docs/html); refreshes the
 	@scripts/setup docs
 	@$(BUILD)/bochner help --markdown <docs/reference/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/reference/commands.md
 	@scripts/docs $(BUILD)/docs
+
+python: all ## install the Python package into build/python, a virtual environment with the packages of the system
+	@scripts/setup python
+	@scripts/python $(BUILD) $(PYTHON)
+
+wheel: ## build the Python package as a wheel that carries its libraries (build/wheels), checked by auditwheel
+	@scripts/setup build wheel
+	@scripts/wheel $(BUILD)
 
 test-tiny: ## tests in a build with tiny blocks and buffers and all assertions (build-tiny)
 	@scripts/setup test

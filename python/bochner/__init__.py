@@ -1,0 +1,52 @@
+"""Linear-time attention, kernel machines and language models from random features.
+
+>>> import numpy as np, bochner
+>>> q, k, v = np.random.default_rng(0).standard_normal((3, 8, 1024, 64), np.float32)
+>>> bochner.attention(q, k, v, kind="favor", causal=True).shape
+(8, 1024, 64)
+
+`bochner.features` has feature maps, `bochner.machines` kernel machines with the interface of scikit-learn,
+`bochner.Model` language models, and `bochner.torch` modules for PyTorch (imported separately). NumPy is the only
+dependency; other packages are used if they are installed.
+"""
+
+from ._attention import Attention, AttentionAccuracy, State, attention, attention_kinds
+from ._library import (
+    BochnerError,
+    CanceledError,
+    FormatError,
+    InputOutputError,
+    InvalidArgumentError,
+    NumericError,
+    OutOfMemoryError,
+    UnsupportedError,
+    VersionError,
+    get_isa,
+    get_threads,
+    lib as _lib,
+    set_precision,
+    set_threads,
+)
+
+__version__: str = _lib.bo_version().decode()
+
+__all__ = [
+    "Attention",
+    "AttentionAccuracy",
+    "BochnerError",
+    "CanceledError",
+    "FormatError",
+    "InputOutputError",
+    "InvalidArgumentError",
+    "NumericError",
+    "OutOfMemoryError",
+    "State",
+    "UnsupportedError",
+    "VersionError",
+    "attention",
+    "attention_kinds",
+    "get_isa",
+    "get_threads",
+    "set_precision",
+    "set_threads",
+]

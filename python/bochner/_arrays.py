@@ -1,0 +1,60 @@
+"""Arrays that callers pass in: NumPy arrays, buffers, lists, and tensors of other packages through DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._library import InvalidArgumentError
+
+
+def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """The value as an array of real numbers, without a copy if it has memory of its own."""
+    if type(value) is not np.ndarray:
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            try:
+                value = np.from_dlpack(value)
+            except (TypeError, RuntimeError, BufferError, AttributeError, ValueError) as error:
+                raise TypeError(f"{name}: this {type(value).__name__} cannot be read as an array: {error}") from error
+        else:
+            value = np.asarray(value)
+    if value.dtype.kind not in "fiub":
+        raise TypeError(f"{name} has dtype {value.dtype}; expected real numbers, such as float32 or float64")
+    return value  # type: ignore[no-any-return]
+
+
+def as_float32(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """The value as a float32 array, in whatever order its memory is."""
+    if type(value) is np.ndarray and value.dtype == np.float32:
+        return value
+    array = as_array(value, name)
+    return array if array.dtype == np.float32 else array.astype(np.float32)
+
+
+def as_float64(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """The value as a float64 array, in whatever order its memory is."""
+    array = as_array(value, name)
+    return array if array.dtype == np.float64 else array.astype(np.float64)
+
+
+def as_ids(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """Token ids as a contiguous int32 vector."""
+    array = np.asarray(value) if len(value) else np.zeros(0, np.int32)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"{name}: expected a list of token ids, found an array of {array.dtype} with {array.ndim} dimensions")
+    if array.size and (array.min() < 0 or array.max() > 2**31 - 1):
+        raise InvalidArgumentError(f"{name}: token ids must be at least 0 and below 2^31")
+    return np.ascontiguousarray(array, np.int32)
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    """The address of the first number."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def aligned(size: int) -> np.ndarray[Any, Any]:
+    """Bytes that start at a multiple of 64."""
+    memory = np.zeros(size + 64, np.uint8)
+    start = -address(memory) % 64
+    return memory[start : start + size]

@@ -1,0 +1,539 @@
+"""Attention on arrays: softmax attention, linear attention through feature maps, and recurrent memories."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any
+
+import numpy as np
+
+from . import _bindings as c
+from ._arrays import address, aligned, as_array
+from ._library import BochnerError, Handle, InvalidArgumentError, context, lib, long_context, new_lock, precision_number
+from ._reports import Report
+from ._settings import fill, read_struct, refuse_unknown
+
+Array = np.ndarray[Any, Any]
+
+# Settings of the feature map, then those of the attention itself.
+_FEATURES = {
+    "features": "features", "kernel": "kernel", "function": "function", "draw": "draw", "sampling": "sampling",
+    "gamma": "gamma", "seed": "seed", "degree": "degree", "alpha": "alpha", "candidates": "candidates",
+}  # fmt: skip
+_SETTINGS = {
+    "key_heads": "key_heads", "value_dim": "value_dim", "causal": "causal", "scale": "scale", "proposal": "proposal",
+    "one_draw": "one_draw", "gate": "gate", "window": "window", "normalizer": "normalizer", "clamp": "clamp",
+    "temperature": "temperature", "rank": "rank", "power": "power", "unit": "unit", "iterations": "iterations",
+    "tolerance": "tolerance", "capacity": "capacity", "chunk": "chunk",
+}  # fmt: skip
+# Inputs besides q, k and v, and their members.
+PARAMETERS = {
+    "log_gate": "log_gate", "sigma": "sigma", "m": "m", "mix": "mix", "beta": "beta", "log_decay": "log_decay",
+    "lambda_": "lambda_", "m_k": "m_k", "bias": "bias", "bias_k": "bias_k",
+}  # fmt: skip
+_PER_TOKEN = ("log_gate", "beta")
+_LONG_WORK = 1 << 24  # numbers in q, above which Ctrl-C can stop a call
+
+
+def attention_kinds() -> list[str]:
+    """Return the names of all kinds of attention.
+
+    >>> import bochner
+    >>> bochner.attention_kinds()[:4]
+    ['softmax', 'linear', 'rfa', 'rfa-gate']
+    """
+    names: list[str] = []
+    while name := lib.bo_attention_preset_name(len(names)):
+        names.append(name.decode())
+    return names
+
+
+class AttentionAccuracy(Report):
+    """The error of an attention against softmax attention, from :meth:`Attention.measure`.
+
+    `against_softmax` is the relative error of the output; `against_kernel` is the error against the closed form of the
+    kind's own kernel; `kernel_error` and `kernel_predicted` are the measured and the predicted relative error of single
+    kernel values. NaN: unknown.
+    """
+
+    _title = "Accuracy of attention"
+
+
+class Attention:
+    """An attention with fixed settings and frequencies.
+
+    Parameters
+    ----------
+    kind : str
+        A name of :func:`attention_kinds` or an alias, such as "performer".
+    heads, dim : int
+        Number of query heads, and columns of a query and a key.
+    key_heads : int, optional
+        Number of heads of keys and values, a divisor of `heads` (default: heads).
+    causal : bool
+        Whether a query sees only the keys up to its own position (default: False).
+    features, seed, kernel, function, draw, gamma, degree, ... :
+        The feature map, as in :class:`bochner.features.RandomFeatures` (default of `features`: 128).
+    scale, window, gate, normalizer, temperature, rank, power, ... :
+        Settings of the kind, named as in the C header attention.h.
+    precision : {"float32", "bfloat16", "float64"}, optional
+        Precision of matrix products (default: that of :func:`bochner.set_precision`). "float64" computes everything in
+        float64 with plain code, to check results: it takes time quadratic in the number of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np, bochner
+    >>> q, k, v = np.random.default_rng(0).standard_normal((3, 8, 256, 32), np.float32)    # heads, tokens, columns
+    >>> favor = bochner.Attention("favor", heads=8, dim=32, causal=True, features=256)
+    >>> favor(q, k, v).shape
+    (8, 256, 32)
+    >>> favor.state_bytes < 300_000                         # a state does not grow with the number of tokens
+    True
+    """
+
+    def __init__(
+        self, kind: str = "softmax", *, heads: int, dim: int, precision: str | None = None, **settings: Any
+    ) -> None:
+        refuse_unknown("Attention", settings, {**_FEATURES, **_SETTINGS})
+        desc = c.bo_attention_desc()
+        if not isinstance(kind, str) or not lib.bo_attention_preset(kind.encode(), ctypes.byref(desc)):
+            raise InvalidArgumentError(f"kind: {kind!r} is not known; expected one of {', '.join(attention_kinds())}")
+        fill(desc, {"heads": heads, "dim": dim})
+        fill(desc, {name: value for name, value in settings.items() if name in _SETTINGS}, _SETTINGS)
+        chosen = {name: value for name, value in settings.items() if name in _FEATURES}
+        fill(desc.features, chosen, _FEATURES)
+        if not desc.features.features:
+            desc.features.features = _default_features(desc)
+        self._double = precision == "float64"
+        number = precision_number(precision) if precision and not self._double else None
+        out = ctypes.c_void_p()
+        with context(number) as taken:
+            lib.bo_attention_create(taken, ctypes.byref(desc), ctypes.byref(out))
+        self._handle = Handle(out.value, lib.bo_attention_destroy)
+        self._arguments = {"kind": kind, "heads": heads, "dim": dim, "precision": precision, **settings}
+        self._draw: int | None = 0
+        made = lib.bo_attention_describe(self._handle).contents
+        self._heads, self._key_heads, self._dim, self._value_dim = made.heads, made.key_heads, made.dim, made.value_dim
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind."""
+        return str(lib.bo_attention_name(lib.bo_attention_describe(self._handle)).decode())
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads."""
+        return self._heads
+
+    @property
+    def key_heads(self) -> int:
+        """Number of heads of keys and values."""
+        return self._key_heads
+
+    @property
+    def dim(self) -> int:
+        """Columns of a query and a key."""
+        return self._dim
+
+    @property
+    def value_dim(self) -> int:
+        """Columns of a value."""
+        return self._value_dim
+
+    @property
+    def causal(self) -> bool:
+        """Whether a query sees only the keys up to its own position."""
+        return bool(lib.bo_attention_describe(self._handle).contents.causal)
+
+    @property
+    def features(self) -> int:
+        """Length of the feature map; 0 for kinds without features."""
+        first = lib.bo_attention_features(self._handle, 0)
+        return int(lib.bo_features_describe(first).contents.features) if first else 0
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state of one sequence."""
+        return int(lib.bo_attention_state_bytes(self._handle))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if name != "kind" and value is not None)
+        return f"Attention({self._arguments['kind']!r}, {shown})"
+
+    def __call__(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
+        """Compute the output of the attention.
+
+        Parameters
+        ----------
+        q, k, v : array_like
+            Queries, keys and values: (batch, heads, tokens, columns), (heads, tokens, columns) or (tokens, columns). A
+            view of an array in the order (batch, tokens, heads, columns) is read without a copy.
+        log_gate, beta : array_like, optional
+            One number per token and key head, shaped as k without its last dimension. GLA: `log_gate` is shaped as k.
+        sigma, m, mix, log_decay, lambda_, m_k, bias, bias_k : array_like, optional
+            Parameters of the kind, named as in the C header attention.h.
+
+        Returns
+        -------
+        numpy.ndarray
+            The output, shaped as q with the columns of v, in the dtype of q (float32 or float64).
+        """
+        call = Call(self, q, k, v, parameters)
+        call.forward()
+        return call.result()
+
+    def measure(self, q: Any, k: Any, v: Any, *, queries: int = 128, **parameters: Any) -> AttentionAccuracy:
+        """Measure the error against softmax attention, and predict it, over evenly spaced queries.
+
+        >>> import numpy as np, bochner
+        >>> q, k, v = np.random.default_rng(0).standard_normal((3, 4, 128, 16), np.float32) * 0.5
+        >>> few, many = (bochner.Attention("favor", heads=4, dim=16, features=n).measure(q, k, v) for n in (32, 512))
+        >>> many.against_softmax < few.against_softmax
+        True
+        """
+        call = Call(self, q, k, v, parameters, double=False)
+        out = c.bo_attention_accuracy()
+        with long_context() as taken:
+            lib.bo_attention_measure(
+                taken, self._handle, ctypes.byref(call.shape), ctypes.byref(call.inputs), None, queries, ctypes.byref(out)
+            )
+        return AttentionAccuracy(read_struct(out))
+
+    def redraw(self, draw: int) -> None:
+        """Replace the frequencies by another draw. Draw 0 is that of the constructor. Earlier states are refused."""
+        with context() as taken:
+            lib.bo_attention_redraw(taken, self._handle, draw)
+        self._draw = draw
+
+    def calibrate(self, q: Any, k: Any, *, draw: int = 0, **parameters: Any) -> dict[str, Any]:
+        """Draw the frequencies from a distribution that suits the data, for kinds with a proposal or optimal sampling.
+
+        Use data other than the sequences that the attention will process, or outputs are not causal. Returns the expected
+        accuracy; see bo_calibration_report in attention.h.
+        """
+        call = Call(self, q, k, np.zeros((*np.shape(k)[:-1], self._value_dim), np.float32), parameters, double=False)
+        seen = ctypes.c_void_p()
+        report = c.bo_calibration_report()
+        with long_context() as taken:
+            lib.bo_calibration_create(taken, self._handle, 0.0, ctypes.byref(seen))
+            statistics = Handle(seen.value, lib.bo_calibration_destroy)
+            lib.bo_calibration_add(taken, statistics, ctypes.byref(call.shape), ctypes.byref(call.inputs))
+            lib.bo_calibration_apply(taken, statistics, self._handle, draw, ctypes.byref(report))
+        self._draw = None
+        return read_struct(report)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._draw is None:
+            raise BochnerError("an attention with calibrated frequencies cannot be pickled; calibrate it after loading")
+        return {"arguments": self._arguments, "draw": self._draw}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        if state["draw"]:
+            self.redraw(state["draw"])
+
+
+def _default_features(desc: Any) -> int:
+    """128 features, except for kinds without features and for maps that determine their number."""
+    if not lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS):
+        return 0
+    return 128 if desc.kind != c.BO_ATTENTION_LINEAR or lib.bo_features_needs_length(ctypes.byref(desc.features)) else 0
+
+
+class Call:
+    """The arrays of one call of an attention, in the form of the library: shape, inputs, output."""
+
+    __slots__ = ("attention", "double", "dtype", "inputs", "keep", "out", "returned", "shape", "tokens_first")
+
+    def __init__(
+        self, attention: Attention, q: Any, k: Any, v: Any, parameters: dict[str, Any], double: bool | None = None
+    ) -> None:
+        self.attention = attention
+        self.double = attention._double if double is None else double
+        arrays = [as_array(q, "q"), as_array(k, "k"), as_array(v, "v")]
+        self.dtype = np.float64 if arrays[0].dtype == np.float64 else np.float32
+        dims = arrays[0].ndim
+        if not 2 <= dims <= 4 or arrays[1].ndim != dims or arrays[2].ndim != dims:
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in zip("qkv", arrays))
+            raise InvalidArgumentError(
+                f"attention: q, k and v need the same number of dimensions, 2 to 4, as in (batch, heads, tokens, columns); found {shapes}"
+            )
+        self.returned = arrays[0].shape[:-1]
+        if dims < 4:
+            arrays = [array.reshape((1,) * (4 - dims) + array.shape) for array in arrays]
+        batch, heads, tokens, columns = arrays[0].shape
+        key_heads, keys, value_columns = attention._key_heads, arrays[1].shape[2], attention._value_dim
+        _expect("q", arrays[0], (batch, attention._heads, tokens, attention._dim))
+        _expect("k", arrays[1], (batch, key_heads, keys, attention._dim))
+        _expect("v", arrays[2], (batch, key_heads, keys, value_columns))
+        wanted = np.float64 if self.double else np.float32
+        self.tokens_first = dims == 4 and _is_tokens_first(arrays)
+        self.keep = [self._ordered(array, wanted) for array in arrays]
+        inputs = c.bo_attention_inputs_f64() if self.double else c.bo_attention_inputs()
+        inputs.q, inputs.k, inputs.v = (address(array) for array in self.keep)
+        for name, value in parameters.items():
+            if value is not None:
+                setattr(inputs, self._member(name), address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
+        self.inputs = inputs
+        self.shape = c.bo_attention_shape(
+            sequences=batch, tokens=tokens, key_tokens=keys, layout=c.BO_LAYOUT_TOKENS_FIRST if self.tokens_first else 0
+        )
+        order = (batch, tokens, heads, value_columns) if self.tokens_first else (batch, heads, tokens, value_columns)
+        self.out = np.empty(order, wanted)
+
+    def _ordered(self, array: Array, dtype: Any) -> Array:
+        return np.ascontiguousarray(array.transpose(0, 2, 1, 3) if self.tokens_first else array, dtype)
+
+    def _member(self, name: str) -> str:
+        if name not in PARAMETERS:
+            refuse_unknown("attention", [name], {**PARAMETERS, **_FEATURES, **_SETTINGS})
+            raise TypeError(f"{name} is a setting of the attention: pass it to Attention(...)")
+        return name
+
+    def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
+        array = as_array(value, name)
+        if name in _PER_TOKEN:
+            channels = name == "log_gate" and array.ndim == dims
+            shape = (*per_token, self.attention._dim) if channels else per_token
+            array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+            _expect(name, array, shape)
+            if self.tokens_first:
+                array = array.swapaxes(1, 2)
+        else:
+            rank = self.attention
+            made = lib.bo_attention_describe(rank._handle).contents
+            size = {"mix": (made.heads,), "log_decay": (made.key_heads,), "sigma": (made.key_heads, made.dim),
+                    "lambda_": (made.key_heads, made.dim), "m": (made.key_heads, made.rank, made.dim),
+                    "m_k": (made.key_heads, made.rank, made.dim), "bias": (made.key_heads, made.rank),
+                    "bias_k": (made.key_heads, made.rank)}[name]  # fmt: skip
+            _expect(name, array, size)
+        array = np.ascontiguousarray(array, dtype)
+        self.keep.append(array)
+        return array
+
+    def forward(self, states: Any = None) -> None:
+        """Computes `out`, with states before and after the tokens if there are any."""
+        handle, shape, inputs, out = self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs), address(self.out)
+        with long_context() if self.out.size > _LONG_WORK else context() as taken:
+            if self.double:
+                lib.bo_attention_forward_f64(taken, handle, shape, inputs, out)
+            else:
+                lib.bo_attention_forward(taken, handle, shape, inputs, states, states, out, None)
+
+    def result(self) -> Array:
+        """The output in the order and the dtype of q."""
+        out = self.out.transpose(0, 2, 1, 3) if self.tokens_first else self.out
+        return out.reshape(*self.returned, out.shape[-1]).astype(self.dtype, copy=False)
+
+
+def _is_tokens_first(arrays: list[Array]) -> bool:
+    """Whether all arrays are views of memory in the order (batch, tokens, heads, columns), and not of the other order."""
+    return not any(array.flags.c_contiguous for array in arrays) and all(
+        array.transpose(0, 2, 1, 3).flags.c_contiguous for array in arrays
+    )
+
+
+def _expect(name: str, array: Array, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise InvalidArgumentError(f"{name} has shape {array.shape}; expected {shape}")
+
+
+class State:
+    """The past of one or several sequences, of fixed size for attention with features.
+
+    Parameters
+    ----------
+    attention : Attention or str
+        The attention that the state belongs to. A kind with the settings of :class:`Attention` creates one.
+    sequences : int
+        Number of sequences (default: 1).
+
+    Examples
+    --------
+    >>> import numpy as np, bochner
+    >>> q, k, v = np.random.default_rng(0).standard_normal((3, 4, 100, 16), np.float32)    # heads, tokens, columns
+    >>> favor = bochner.Attention("favor", heads=4, dim=16, causal=True)
+    >>> state = bochner.State(favor)
+    >>> first = state.extend(q[:, :99], k[:, :99], v[:, :99])                              # a block of tokens
+    >>> last = state.step(q[:, 99], k[:, 99], v[:, 99])                                    # one token
+    >>> bool(np.allclose(last, favor(q, k, v)[:, 99], rtol=1e-4, atol=1e-5))
+    True
+    >>> fork = bochner.State.frombytes(favor, state.tobytes())
+    >>> fork.tokens
+    100
+    """
+
+    def __init__(self, attention: Attention | str, *, sequences: int = 1, **settings: Any) -> None:
+        if isinstance(attention, str):
+            attention = Attention(attention, **settings)
+        elif settings:
+            raise TypeError(f"State: {next(iter(settings))!r} is a setting of the attention: pass it to Attention(...)")
+        if not isinstance(attention, Attention):
+            raise TypeError(f"State: expected an Attention or a kind, found {type(attention).__name__}")
+        if attention._double:
+            raise InvalidArgumentError("State: attention with precision 'float64' has no states")
+        if not isinstance(sequences, int) or sequences < 1:
+            raise InvalidArgumentError(f"State: sequences is {sequences!r}; expected a number of at least 1")
+        self._attention = attention
+        self._lock = new_lock()
+        self._allocate(sequences)
+        with context() as taken:
+            for at in self._addresses:
+                lib.bo_attention_state_init(taken, attention._handle, at)
+
+    def _allocate(self, sequences: int) -> None:
+        size = self._attention.state_bytes
+        stride = -(-size // 64) * 64
+        self._memory = aligned(stride * sequences).reshape(sequences, stride)[:, :size]
+        self._addresses = [address(row) for row in self._memory]
+        self._pointers = (ctypes.c_void_p * sequences)(*self._addresses)
+
+    @property
+    def attention(self) -> Attention:
+        """The attention that the state belongs to."""
+        return self._attention
+
+    @property
+    def sequences(self) -> int:
+        """Number of sequences."""
+        return len(self._addresses)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that each sequence has absorbed."""
+        return int(lib.bo_attention_state_tokens(self._addresses[0]))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all sequences."""
+        return int(self._memory.size)
+
+    def __repr__(self) -> str:
+        return f"<State of {self._attention.kind} attention: {self.sequences} sequences, {self.tokens} tokens, {self.nbytes} bytes>"
+
+    def step(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
+        """Process one token per sequence. q, k, v: (sequences, heads, columns), or (heads, columns) for one sequence."""
+        q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
+        if q.ndim not in (2, 3):
+            raise InvalidArgumentError(f"q has shape {q.shape}; expected (sequences, heads, columns) or (heads, columns)")
+        per_token = {n: np.expand_dims(as_array(a, n), -1 if n == "beta" or np.ndim(a) < q.ndim else -2)
+                     for n, a in parameters.items() if n in _PER_TOKEN and a is not None}  # fmt: skip
+        out = self.extend(q[..., None, :], k[..., None, :], v[..., None, :], **{**parameters, **per_token})
+        return out[..., 0, :]
+
+    def extend(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
+        """Process a block of tokens. Shapes are those of :meth:`Attention.__call__`, one batch entry per sequence."""
+        call = Call(self._attention, q, k, v, parameters)
+        if call.shape.sequences != self.sequences:
+            raise InvalidArgumentError(f"q has {call.shape.sequences} sequences; the state has {self.sequences}")
+        with self._lock:
+            if call.shape.tokens == 1:
+                with context() as taken:
+                    lib.bo_attention_step(
+                        taken, self._attention._handle, self.sequences, ctypes.byref(call.inputs), self._pointers, address(call.out)
+                    )
+            else:
+                call.forward(self._pointers)
+        return call.result()
+
+    def copy(self) -> State:
+        """Return an independent copy: a fork of the sequences."""
+        other = object.__new__(State)
+        other._attention, other._lock = self._attention, new_lock()
+        other._allocate(self.sequences)
+        with self._lock:
+            other._memory[...] = self._memory
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> State:
+        return self.copy()
+
+    def tobytes(self) -> bytes:
+        """Return the state as bytes, for a file or another process."""
+        with self._lock:
+            return self._memory.tobytes()
+
+    @classmethod
+    def frombytes(cls, attention: Attention, data: bytes | bytearray | memoryview) -> State:
+        """Restore a state from :meth:`tobytes`. Bytes of another attention and damaged bytes are refused."""
+        size = attention.state_bytes
+        values = np.frombuffer(data, np.uint8)
+        if not values.size or values.size % size:
+            raise InvalidArgumentError(f"State.frombytes: found {values.size} bytes; expected a multiple of {size}")
+        state = cls(attention, sequences=values.size // size)
+        state._memory[...] = values.reshape(-1, size)
+        with context() as taken:
+            for at in state._addresses:
+                lib.bo_attention_state_check(taken, attention._handle, at)
+        return state
+
+    def __reduce__(self) -> Any:
+        return State.frombytes, (self._attention, self.tobytes())
+
+
+@functools.lru_cache(maxsize=64)
+def _cached(process: int, defaults: tuple[Any, ...], items: tuple[tuple[str, Any], ...]) -> Attention:
+    return Attention(**dict(items))
+
+
+def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool = False, **settings: Any) -> Array:
+    """Compute attention.
+
+    Parameters
+    ----------
+    q, k, v : array_like
+        Queries, keys and values: (batch, heads, tokens, columns), (heads, tokens, columns) or (tokens, columns). k and v
+        may have fewer heads than q (grouped queries). Any real dtype is accepted; the computation is in float32 unless
+        `precision` is "float64". A view of an array in the order (batch, tokens, heads, columns) is read without a copy.
+    kind : str
+        A name of :func:`attention_kinds`: "softmax" (default), "favor", "dark", "rfa", "hybrid", "delta", ...
+    causal : bool
+        Whether a query sees only the keys up to its own position (default: False). Kinds that are always causal ignore it.
+    **settings
+        Settings of :class:`Attention` (features, seed, scale, window, precision, ...) and inputs of
+        :meth:`Attention.__call__` (log_gate, beta, sigma, m, ...).
+
+    Returns
+    -------
+    numpy.ndarray
+        The output, shaped as q with the columns of v. Its dtype is float64 if q is float64, otherwise float32.
+
+    Notes
+    -----
+    The attention object of the last settings is kept, so that features are drawn once.
+
+    Examples
+    --------
+    >>> import numpy as np, bochner
+    >>> q, k, v = np.random.default_rng(0).standard_normal((3, 8, 1024, 64), np.float32) / 2
+    >>> exact = bochner.attention(q, k, v, causal=True)
+    >>> linear = bochner.attention(q, k, v, kind="favor", causal=True, features=512, seed=1)
+    >>> bool(np.linalg.norm(linear - exact) < 0.2 * np.linalg.norm(exact))
+    True
+    """
+    inputs = {name: settings.pop(name) for name in PARAMETERS if name in settings} if settings else settings
+    q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
+    if not 2 <= q.ndim <= 4 or k.ndim != q.ndim or v.ndim != q.ndim:
+        raise InvalidArgumentError(
+            f"attention: q, k and v need the same number of dimensions, 2 to 4; found {q.shape}, {k.shape} and {v.shape}"
+        )
+    heads, key_heads = (q.shape[-3], k.shape[-3]) if q.ndim > 2 else (1, 1)
+    items = {"kind": kind, "causal": causal, "heads": heads, "key_heads": key_heads, "dim": q.shape[-1],
+             "value_dim": v.shape[-1], **settings}  # fmt: skip
+    try:
+        made = _cached(os.getpid(), _defaults(), tuple(items.items()))
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        made = Attention(**items)
+    return made(q, k, v, **inputs)
+
+
+def _defaults() -> tuple[Any, ...]:
+    from . import _library
+
+    return (_library._precision,)

@@ -1,0 +1,344 @@
+"""The link to libbochner: loading, contexts, errors and objects.
+
+A context of the library serves one thread at a time. A call takes an idle one and puts it back, so that threads never
+share one and the number of contexts is the largest number of calls that ran at the same time:
+
+    with context() as c:
+        lib.bo_features_apply(c, ...)
+
+Every function that returns a status raises the exception of that status, with the library's message. The global
+interpreter lock is released during every call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import pathlib
+import signal
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _bindings as c
+
+log = logging.getLogger("bochner")
+log.addHandler(logging.NullHandler())
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+
+class BochnerError(Exception):
+    """An error that the library reported. The message is that of the library."""
+
+
+class InvalidArgumentError(BochnerError, ValueError):
+    """An argument is out of range or contradicts another one."""
+
+
+class OutOfMemoryError(BochnerError, MemoryError):
+    """An allocation failed, or an operation needs more memory than the limit."""
+
+
+class InputOutputError(BochnerError, OSError):
+    """The operating system reported an error: a missing file, a full disk."""
+
+
+class FormatError(BochnerError, ValueError):
+    """The contents of a file or of a memory block are malformed."""
+
+
+class VersionError(BochnerError, ValueError):
+    """A newer version of Bochner wrote the file."""
+
+
+class UnsupportedError(BochnerError, ValueError):
+    """The request is valid, but this build or this combination of settings does not support it."""
+
+
+class NumericError(BochnerError, ArithmeticError, ValueError):
+    """No solution, no convergence, or a number that is not finite."""
+
+
+class CanceledError(BochnerError):
+    """A callback canceled the operation."""
+
+
+_ERRORS: dict[int, type[BochnerError]] = {
+    c.BO_INVALID: InvalidArgumentError,
+    c.BO_MEMORY: OutOfMemoryError,
+    c.BO_IO: InputOutputError,
+    c.BO_FORMAT: FormatError,
+    c.BO_VERSION: VersionError,
+    c.BO_UNSUPPORTED: UnsupportedError,
+    c.BO_NUMERIC: NumericError,
+    c.BO_CANCELED: CanceledError,
+}
+
+
+def _check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
+    """Raises the exception of a status. A callback that raised an exception has left it in the context."""
+    if status == c.BO_OK:
+        return status
+    message = lib.bo_status_string(status).decode()
+    if arguments and isinstance(arguments[0], Context):
+        error, arguments[0].error = arguments[0].error, None
+        if error is not None:
+            raise error
+        message = lib.bo_context_error(arguments[0]).decode(errors="replace") or message
+    raise _ERRORS.get(status, BochnerError)(message)
+
+
+# ---- loading --------------------------------------------------------------------------------------------------------
+
+
+class _Library:
+    """The functions of libbochner, each declared when it is first used."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            result, arguments = c.FUNCTIONS[name]
+        except KeyError:
+            raise AttributeError(name) from None
+        function = getattr(self._library, name)
+        function.restype = ctypes.c_int if result is c.bo_status else result
+        function.argtypes = arguments
+        if result is c.bo_status:
+            function.errcheck = _check
+        setattr(self, name, function)
+        return function
+
+
+# BOCHNER_LIBRARY names another build of the library, such as one with sanitizers.
+lib = _Library(os.environ.get("BOCHNER_LIBRARY") or str(pathlib.Path(__file__).parent / "libbochner.so"))
+
+
+# ---- contexts -------------------------------------------------------------------------------------------------------
+
+Progress = Callable[[str, float, float], object]
+"""A progress callback: phase, amount done, total amount (0 if unknown). It cancels by returning False."""
+
+
+class Context:
+    """A context of the library. `error` is the exception of a callback; `progress` is the callback of the running call."""
+
+    __slots__ = ("_as_parameter_", "error", "interrupted", "progress")
+
+    def __init__(self, threads: int, precision: int, watched: bool) -> None:
+        self.error: BaseException | None = None
+        self.progress: Progress | None = None
+        self.interrupted = False
+        desc = c.bo_context_desc(threads=threads, precision=precision, log=_log)
+        if watched:
+            desc.progress = _progress
+            desc.user = id(self)
+            _watched[id(self)] = self  # for the life of the process, as the context itself
+        address = ctypes.c_void_p()
+        lib.bo_context_create(ctypes.byref(desc), ctypes.byref(address))
+        self._as_parameter_ = address.value
+
+
+_watched: dict[int, Context] = {}
+
+
+@c.bo_log_fn
+def _log(user: int | None, level: int, message: bytes) -> None:
+    number = {c.BO_LOG_WARNING: logging.WARNING, c.BO_LOG_INFO: logging.INFO}.get(level, logging.DEBUG)
+    if log.isEnabledFor(number):
+        log.log(number, "%s", message.decode(errors="replace"))
+
+
+@c.bo_progress_fn
+def _progress(user: int, what: bytes, done: float, total: float) -> bool:
+    context = _watched[user]
+    if context.interrupted:
+        context.error = KeyboardInterrupt()
+        return False
+    if context.progress is None:
+        return True
+    try:
+        return context.progress(what.decode(), done, total) is not False
+    except BaseException as error:
+        context.error = error
+        return False
+
+
+_Key = tuple[int, int, bool]
+_idle: dict[_Key, list[Context]] = {}
+_threads = 0
+_precision = c.BO_PRECISION_FLOAT32
+
+
+class _Lease:
+    """Takes an idle context, or creates one, and puts it back."""
+
+    __slots__ = ("key", "taken")
+
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+
+    def __enter__(self) -> Context:
+        try:
+            self.taken = _idle[self.key].pop()
+        except (KeyError, IndexError):
+            self.taken = Context(*self.key)
+        return self.taken
+
+    def __exit__(self, *_: object) -> None:
+        _idle.setdefault(self.key, []).append(self.taken)
+
+
+def context(precision: int | None = None) -> _Lease:
+    """A context for a short call. `precision` (default: that of set_precision) matters when an object is created."""
+    return _Lease((_threads, _precision if precision is None else precision, False))
+
+
+@contextlib.contextmanager
+def long_context(progress: Progress | None = None, precision: int | None = None) -> Iterator[Context]:
+    """A context for a call that takes seconds: it reports progress, and Ctrl-C stops it.
+
+    Python runs the handler of a signal only between instructions of the main thread. During the call these are the
+    instructions of the progress callback, where an exception would be lost; a handler that only sets a flag takes the
+    place of Python's own.
+    """
+    with _Lease((_threads, _precision if precision is None else precision, True)) as taken:
+        taken.error, taken.progress, taken.interrupted = None, progress, False
+
+        def interrupt(number: int, frame: types.FrameType | None) -> None:
+            taken.interrupted = True
+
+        own = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if own:
+            signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield taken
+        finally:
+            taken.progress = None
+            if own:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        if taken.interrupted:  # after the last progress report
+            raise KeyboardInterrupt
+
+
+def guarded(context: Context, function: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
+    """A callback that keeps its exception for the end of the call and returns `otherwise`, which cancels."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            context.error = error
+            return otherwise
+
+    return call
+
+
+def set_threads(threads: int) -> None:
+    """Set the number of threads of later calls (default: the CPUs available to the process).
+
+    >>> import bochner
+    >>> bochner.set_threads(2)
+    >>> bochner.get_threads()
+    2
+    >>> bochner.set_threads(0)      # the default
+    """
+    global _threads
+    if not isinstance(threads, int) or threads < 0:
+        raise InvalidArgumentError(f"set_threads: threads is {threads!r}; expected a number of threads, or 0 for the default")
+    _threads = threads
+
+
+def get_threads() -> int:
+    """Return the number of threads that calls use."""
+    with context() as taken:
+        return int(lib.bo_context_threads(taken))
+
+
+def set_precision(precision: str) -> None:
+    """Set the precision of the matrix products of attention and models that are created later: float32 or bfloat16.
+
+    >>> import bochner
+    >>> bochner.set_precision("float32")
+    """
+    global _precision
+    _precision = precision_number(precision)
+
+
+def precision_number(name: str) -> int:
+    return parse("precision", name, lib.bo_precision_parse)
+
+
+def get_isa() -> str:
+    """Return the instruction set of the compute kernels: amx, avx512bf16, avx512, avx2, neon or ref."""
+    with context() as taken:
+        return str(lib.bo_context_isa(taken).decode())
+
+
+def parse(what: str, name: str, function: Any) -> int:
+    """The number of an enumerator by its name, with a bo_*_parse function."""
+    number = ctypes.c_int()
+    if not isinstance(name, str) or not function(name.encode(), ctypes.byref(number)):
+        raise InvalidArgumentError(f"{what}: {name!r} is not known")
+    return number.value
+
+
+# ---- objects --------------------------------------------------------------------------------------------------------
+
+
+class Handle:
+    """Owns an object of the library and destroys it when nothing refers to the handle any more.
+
+    It can be passed where a function takes the object. A thread that runs a call refers to the handle, so that an object
+    never disappears under a call. `keep` are things that must outlive the object. Objects that live until the end of the
+    process are not destroyed, because other threads may still use them.
+    """
+
+    __slots__ = ("__weakref__", "_as_parameter_")
+
+    def __init__(self, address: int | None, destroy: Callable[[int], Any], *keep: Any) -> None:
+        assert address
+        self._as_parameter_ = address
+        weakref.finalize(self, _destroy, destroy, address, keep).atexit = False
+
+
+def _destroy(destroy: Callable[[int], Any], address: int, keep: tuple[Any, ...]) -> None:
+    destroy(address)
+
+
+def taken_bytes(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
+    """Copies memory that the library allocated, and releases it."""
+    try:
+        return ctypes.string_at(address.value or 0, size.value)
+    finally:
+        lib.bo_free(address)
+
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def new_lock() -> threading.Lock:
+    """A lock of an object that one thread at a time may use. It is free in a process that was forked."""
+    lock = threading.Lock()
+    _locks.add(lock)
+    return lock
+
+
+def _after_fork() -> None:
+    """A forked process has none of the threads of its contexts, and locks of other threads stay locked."""
+    _idle.clear()
+    for lock in list(_locks):
+        lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,63 @@
+"""Settings of descriptors by name: keyword arguments become members of a struct of the library."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from . import _bindings as c
+from ._library import InvalidArgumentError, lib, parse
+
+# Settings whose values are names, with the function that finds the number.
+_NAMED: dict[str, Any] = {
+    "kernel": "bo_kernel_parse",
+    "function": "bo_function_parse",
+    "draw": "bo_draw_parse",
+    "sampling": "bo_sampling_parse",
+    "gate": "bo_gate_parse",
+    "proposal": "bo_proposal_parse",
+    "activation": "bo_hidden_activation_parse",
+}
+_NORMALIZERS = {"sum": c.BO_NORMALIZER_SUM, "none": c.BO_NORMALIZER_NONE}
+
+
+def number_of(name: str, value: Any) -> Any:
+    """The value of a member: the number of a name, or the value itself."""
+    if name in _NAMED:
+        return parse(name, value, getattr(lib, _NAMED[name]))
+    if name == "normalizer":
+        if value not in _NORMALIZERS:
+            raise InvalidArgumentError(f"normalizer: {value!r} is not known; expected 'sum' or 'none'")
+        return _NORMALIZERS[value]
+    return value
+
+
+def fill(struct: Any, values: dict[str, Any], allowed: dict[str, str] | None = None) -> None:
+    """Sets members of a struct. None means the default. `allowed` maps settings to members (default: the same names)."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        member = name if allowed is None else allowed[name]
+        try:
+            setattr(struct, member, number_of(name, value))
+        except (TypeError, OverflowError) as error:
+            raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
+
+
+def refuse_unknown(function: str, names: Any, allowed: Any) -> None:
+    """Raises TypeError for the first name that is not allowed, with a suggestion."""
+    for name in names:
+        if name not in allowed:
+            close = difflib.get_close_matches(name, allowed, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; known settings are {', '.join(sorted(allowed))}"
+            raise TypeError(f"{function}: unknown setting {name!r}{hint}")
+
+
+def read_struct(struct: Any) -> dict[str, Any]:
+    """The members of a struct that the library filled in, without reserved words and pointers."""
+    values = {}
+    for name, *_ in struct._fields_:
+        if name != "reserved":
+            value = getattr(struct, name)
+            values[name.rstrip("_")] = value.decode() if isinstance(value, bytes) else value
+    return values
