@@ -72,8 +72,9 @@ class Attention:
         Number of query heads, and columns of a query and a key.
     key_heads : int, optional
         Number of heads of keys and values, a divisor of `heads` (default: heads).
-    causal : bool
-        Whether a query sees only the keys up to its own position (default: False).
+    causal : bool, optional
+        Whether a query sees only the keys up to its own position (default: False, except for kinds that are always
+        causal).
     features, seed, kernel, function, draw, gamma, degree, ... :
         The feature map, as in :class:`bochner.features.RandomFeatures` (default of `features`: 128).
     scale, window, gate, normalizer, temperature, rank, power, ... :
@@ -480,7 +481,7 @@ def _cached(process: int, defaults: tuple[Any, ...], items: tuple[tuple[str, Any
     return Attention(**dict(items))
 
 
-def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool = False, **settings: Any) -> Array:
+def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | None = None, **settings: Any) -> Array:
     """Compute attention.
 
     Parameters
@@ -491,8 +492,9 @@ def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool = F
         `precision` is "float64". A view of an array in the order (batch, tokens, heads, columns) is read without a copy.
     kind : str
         A name of :func:`attention_kinds`: "softmax" (default), "favor", "dark", "rfa", "hybrid", "delta", ...
-    causal : bool
-        Whether a query sees only the keys up to its own position (default: False). Kinds that are always causal ignore it.
+    causal : bool, optional
+        Whether a query sees only the keys up to its own position (default: False, except for kinds that are always
+        causal).
     **settings
         Settings of :class:`Attention` (features, seed, scale, window, precision, ...) and inputs of
         :meth:`Attention.__call__` (log_gate, beta, sigma, m, ...).
