@@ -13,6 +13,7 @@
  *               exact_waves.c few heads on many threads
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: engines with a matrix memory; segments.c: code that they share with linear.c
+ * reference.c … a second implementation in float64, pair by pair or step by step: reference.h
  * gate.c, calibration.c, proposals.c, dark.c, measure.c, advise.c …: parameters from data, and measured accuracy
  *
  * Log scales. Features are φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t bounds

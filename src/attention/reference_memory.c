@@ -35,8 +35,8 @@ static work carve(const bo_reference *of, bo_carver *carver)
     size_t dim = attention->desc.dim, values = attention->desc.value_dim;
     work w = {.dim = dim,
               .values = values,
-              .ridge = attention->desc.kind == BO_ATTENTION_RIDGE,
-              .delta = attention->desc.kind == BO_ATTENTION_DELTA,
+              .ridge = attention->engine == &bo_engine_ridge,
+              .delta = attention->engine == &bo_engine_delta,
               .keeps = of->gradients != NULL};
     size_t states = w.keeps ? of->longest_keys + 1 : 1, square = w.ridge ? dim * dim : 0;
     w.s = carve_numbers(carver, states * dim * values);
