@@ -954,6 +954,82 @@ BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_des
  */
 BO_API void bo_attention_advice_destroy(bo_attention_advice *advice);
 
+/* ---- float64 ----------------------------------------------------------------------------------------------------- */
+
+/** The inputs of an attention in float64: shapes, ranges and defaults are those of bo_attention_inputs. */
+typedef struct bo_attention_inputs_f64 {
+    const double *q;         /**< queries */
+    const double *k;         /**< keys */
+    const double *v;         /**< values */
+    const double *log_gate;  /**< log g; NULL: the attention has none */
+    const double *sigma;     /**< RFA: σ; NULL: 1 */
+    const double *m;         /**< DARK, HYBRID with a rank: M; LEARNED: W; NULL: the first rows of the identity */
+    const double *mix;       /**< HYBRID: mix; NULL: 1 */
+    const double *beta;      /**< DELTA, RIDGE: β; NULL: 1 */
+    const double *log_decay; /**< gate FIXED: log g per key head; NULL: as in bo_attention_inputs */
+    const double *lambda;    /**< RIDGE: the diagonal of Λ; NULL: 1 */
+    const double *m_k;       /**< LEARNED: W'; NULL: the same as m */
+    const double *bias;      /**< LEARNED: b; NULL: 0 */
+    const double *bias_k;    /**< LEARNED: b'; NULL: the same as bias */
+    uint64_t reserved[4];    /**< must be zero */
+} bo_attention_inputs_f64;
+
+/** The arrays that gradients in float64 are written to; NULL: not wanted.
+ *
+ * Every array is overwritten. Shapes are those of bo_attention_inputs_f64.
+ */
+typedef struct bo_attention_gradients_f64 {
+    double *q;            /**< of q */
+    double *k;            /**< of k */
+    double *v;            /**< of v */
+    double *log_gate;     /**< of log_gate, as in bo_attention_gradients */
+    double *sigma;        /**< of sigma */
+    double *m;            /**< of m; both parts if m_k is not set */
+    double *mix;          /**< of mix */
+    double *beta;         /**< of beta */
+    double *log_decay;    /**< of log_decay */
+    double *lambda;       /**< of lambda */
+    double *m_k;          /**< of m_k */
+    double *bias;         /**< of bias; both parts if bias_k is not set */
+    double *bias_k;       /**< of bias_k */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_attention_gradients_f64;
+
+/** Computes the output of an attention in float64 with plain reference code, to check results and gradients.
+ *
+ * The formulas, the frequencies and the rules of the denominator are those of bo_attention_forward() from an empty
+ * past. The time grows with tokens x keys; recurrent memories take one step per token and store every state.
+ *
+ * @param context     the context
+ * @param attention   the attention
+ * @param shape       the shape of the batch; `no_keys` and `no_queries` are refused
+ * @param inputs      the inputs
+ * @param[out] out    the output, as in bo_attention_forward()
+ * @return BO_OK; BO_NUMERIC if an input is not finite or a result exceeds double; BO_UNSUPPORTED for a CUSTOM map
+ */
+BO_API bo_status bo_attention_forward_f64(bo_context *context, const bo_attention *attention,
+                                          const bo_attention_shape *shape, const bo_attention_inputs_f64 *inputs,
+                                          double *out);
+
+/** Computes gradients in float64.
+ *
+ * The forward pass is recomputed. The conventions are those of bo_attention_backward(), except that there is no limit of
+ * 1e36: no gradient flows through a clamped denominator or through an input weight at its minimum, and log scales are
+ * held fixed. A clamp of features with log scales is in units that depend on q and k, so finite differences of the
+ * forward pass differ from these gradients where a denominator is clamped.
+ *
+ * @param context     the context
+ * @param attention   the attention
+ * @param shape       the shape of the batch
+ * @param inputs      the inputs
+ * @param dout        the gradient of the output; NULL: zero
+ * @param gradients   where to write the gradients
+ * @return as bo_attention_forward_f64()
+ */
+BO_API bo_status bo_attention_backward_f64(bo_context *context, const bo_attention *attention,
+                                           const bo_attention_shape *shape, const bo_attention_inputs_f64 *inputs,
+                                           const double *dout, const bo_attention_gradients_f64 *gradients);
+
 #endif
 
 #ifdef __cplusplus

@@ -135,12 +135,16 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
 
 /* γ_h = 1 - 2^-(5 + h) (Sun et al. 2023) rounds to 1 in float32 for h >= 19; therefore the sequence restarts every
  * eight heads. */
+double bo_usual_decay(size_t key_head)
+{
+    return log1p(-ldexp(1, -5 - (int)(key_head % 8)));
+}
+
 static bo_status make_decay(bo_context *context, bo_attention *attention)
 {
     attention->decay = bo_alloc(context, attention->desc.key_heads, sizeof *attention->decay, "attention's decays");
     if (!attention->decay) return BO_MEMORY;
-    for (size_t h = 0; h < attention->desc.key_heads; h++)
-        attention->decay[h] = (float)log1p(-ldexp(1, -5 - (int)(h % 8)));
+    for (size_t h = 0; h < attention->desc.key_heads; h++) attention->decay[h] = (float)bo_usual_decay(h);
     return BO_OK;
 }
 

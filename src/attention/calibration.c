@@ -125,7 +125,7 @@ static bo_status make_transforms(bo_context *context, const bo_calibration *c, b
                          .traits = bo_attention_traits(&c->desc),
                          .group = b->call.attention->group};
     bo_carver count = {0};
-    BO_TRY(bo_parameters_check(context, &like, b->call.in));
+    BO_TRY(bo_parameters_check(context, &like, b->call.in, false));
     bo_row_transform_make(&like, b->call.in, 0, &count);
     b->transposes = bo_alloc_raw(context, c->desc.key_heads, bo_max(count.bytes, 64), "transforms of a batch");
     b->transforms = bo_alloc(context, c->desc.key_heads, sizeof *b->transforms, "transforms of a batch");

@@ -100,9 +100,7 @@ static bo_status run_forward(bo_context *context, bo_call *call)
 
 static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *geometry)
 {
-    const bo_attention *attention = call->attention;
-    BO_TRY(bo_inputs_check(context, attention, call->in, call->shape->no_keys, call->keys_total,
-                           geometry->queries_total == 0));
+    BO_TRY(bo_inputs_check(context, call));
     if (call->shape->no_keys && !call->initial)
         return bo_fail(context, BO_INVALID,
                        "attention: the shape has no keys, so initial states are required, found NULL");
@@ -121,9 +119,8 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     return run_forward(context, call);
 }
 
-/* Fills the members of a call that follow from its arguments and geometry. */
-static void call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
-                      const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite)
+void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
+                  const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite)
 {
     call->work = geometry->work;
     atomic_init(not_finite, false);
@@ -146,15 +143,14 @@ bo_status bo_attention_forward_in(bo_context *context, const bo_attention *atten
     BO_TRY(bo_geometry_make_in(context, attention, shape, work, &geometry));
     atomic_bool not_finite;
     bo_call call = {.initial = initial, .final = final, .out = out};
-    call_fill(&call, attention, shape, inputs, &geometry, &not_finite);
+    bo_call_fill(&call, attention, shape, inputs, &geometry, &not_finite);
     if (tape) call.tape = bo_tape_at(attention, &geometry, tape, NULL);
     bo_status status = forward(context, &call, &geometry);
     bo_geometry_free(&geometry);
     return status;
 }
 
-/* The arrays of a batch without queries are empty. */
-static bool has_outputs(const bo_attention_shape *shape)
+bool bo_has_outputs(const bo_attention_shape *shape)
 {
     if (shape->no_queries || !shape->lengths) return !shape->no_queries && shape->tokens > 0;
     size_t sequence = 0;
@@ -167,7 +163,7 @@ bo_status bo_attention_forward(bo_context *context, const bo_attention *attentio
                                float *out, void *tape)
 {
     BO_REQUIRE(context, attention, shape, inputs);
-    BO_REQUIRE_IF(context, has_outputs(shape), out);
+    BO_REQUIRE_IF(context, bo_has_outputs(shape), out);
     BO_SPAN(context, "attention", "attention forward");
     return bo_attention_forward_in(context, attention, shape, inputs, initial, final, out, tape, NULL);
 }
@@ -176,7 +172,7 @@ bo_status bo_attention_extend(bo_context *context, const bo_attention *attention
                               const bo_attention_inputs *inputs, void *const *states, float *out)
 {
     BO_REQUIRE(context, attention, shape, inputs, states);
-    BO_REQUIRE_IF(context, has_outputs(shape), out);
+    BO_REQUIRE_IF(context, bo_has_outputs(shape), out);
     return bo_attention_forward(context, attention, shape, inputs, (const void *const *)states, states, out, NULL);
 }
 
@@ -315,9 +311,18 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     return atomic_load(&too_large) ? bo_gradients_blame(context, call) : BO_OK;
 }
 
-static bo_status check_gradients(bo_context *context, const bo_call *call, const bo_geometry *geometry)
+bo_status bo_gradients_check(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
+    BO_TRY(bo_parameter_gradients_check(context, call->attention, call->gradients));
+    if (call->gradients->log_gate && !bo_gate_width(d))
+        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is requested, but the gate is %s",
+                       bo_gate_name(d->gate));
+    return BO_OK;
+}
+
+static bo_status check_gradients(bo_context *context, const bo_call *call, const bo_geometry *geometry)
+{
     const bo_attention_gradients *g = call->gradients;
     BO_TRY(bo_check_reserved(context, "bo_attention_gradients", g->reserved));
     if (call->attention->features && !bo_features_differentiable(call->attention->features[0]))
@@ -326,10 +331,7 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
     if ((call->queries_total && !call->out) || (taped && !call->tape.top))
         return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass, found NULL",
                        call->tape.top ? "out" : "the tape");
-    BO_TRY(bo_parameter_gradients_check(context, call->attention, g));
-    if (g->log_gate && !bo_gate_width(d))
-        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is requested, but the gate is %s",
-                       bo_gate_name(d->gate));
+    BO_TRY(bo_gradients_check(context, call));
     for (size_t s = 0; s < call->shape->sequences; s++) {
         if (call->d_final && !call->d_final[s])
             return bo_fail(context, BO_INVALID, "attention: the gradient of final state %zu is NULL", s);
@@ -342,8 +344,7 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
 
 static bo_status backward(bo_context *context, bo_call *call, const bo_geometry *geometry)
 {
-    BO_TRY(bo_inputs_check(context, call->attention, call->in, call->shape->no_keys, call->keys_total,
-                           geometry->queries_total == 0));
+    BO_TRY(bo_inputs_check(context, call));
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, NULL));
     BO_TRY(check_gradients(context, call, geometry));
@@ -363,7 +364,7 @@ bo_status bo_attention_backward_in(bo_context *context, const bo_attention *atte
     BO_TRY(bo_geometry_make_in(context, attention, shape, work, &geometry));
     atomic_bool not_finite;
     bo_call call = {.initial = initial, .out = (float *)out, .dout = dout, .d_final = d_final, .gradients = gradients};
-    call_fill(&call, attention, shape, inputs, &geometry, &not_finite);
+    bo_call_fill(&call, attention, shape, inputs, &geometry, &not_finite);
     if (tape) call.tape = bo_tape_at(attention, &geometry, (void *)tape, NULL);
     bo_status status = backward(context, &call, &geometry);
     bo_geometry_free(&geometry);
@@ -376,7 +377,7 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
                                 const bo_attention_gradients *gradients)
 {
     BO_REQUIRE(context, attention, shape, inputs, gradients);
-    BO_REQUIRE_IF(context, has_outputs(shape), out, tape);
+    BO_REQUIRE_IF(context, bo_has_outputs(shape), out, tape);
     BO_SPAN(context, "attention", "attention backward");
     return bo_attention_backward_in(context, attention, shape, inputs, initial, out, tape, dout, d_final, gradients,
                                     NULL);
@@ -409,7 +410,7 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
 {
     const bo_attention *attention = job->attention;
     bool asks = !job->in->k, full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
-    BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
+    BO_TRY(bo_inputs_check(context, call));
     if (!asks) BO_TRY(bo_states_apart(context, call->work, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {
         if (!job->states[s]) return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is NULL", s);
@@ -481,7 +482,7 @@ bo_status bo_attention_step_in(bo_context *context, const bo_attention *attentio
     BO_TRY(bo_geometry_make_in(context, attention, &shape, work, &geometry));
     atomic_bool not_finite;
     bo_call call = {0};
-    call_fill(&call, attention, &shape, inputs, &geometry, &not_finite);
+    bo_call_fill(&call, attention, &shape, inputs, &geometry, &not_finite);
     step_job job = {.attention = attention,
                     .in = inputs,
                     .sequences = sequences,

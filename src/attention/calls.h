@@ -43,9 +43,16 @@ size_t bo_parameter_groups(size_t sequences);
 size_t bo_parameter_floats(const bo_attention *attention);
 size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences);
 
+/* Fills the members of a call that follow from its arguments and geometry. */
+void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
+                  const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite);
+/* True if the batch has queries. Otherwise its outputs are empty arrays. */
+bool bo_has_outputs(const bo_attention_shape *shape);
+
 /* Checks everything about arrays and parameters that does not require reading q, k, v. */
-bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *inputs,
-                          bool no_keys, size_t keys_total, bool no_queries);
+bo_status bo_inputs_check(bo_context *context, const bo_call *call);
+/* Checks that the attention has the inputs whose gradients are requested. */
+bo_status bo_gradients_check(bo_context *context, const bo_call *call);
 /* Checks that every log gate of the call is finite and at most 0. */
 bo_status bo_gates_check(bo_context *context, const bo_call *call);
 /* Reads all of q, k and v; the error gives the position of the first number that is not finite. */

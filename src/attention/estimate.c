@@ -122,19 +122,27 @@ void bo_geometry_free(bo_geometry *geometry)
     geometry->sequences = NULL;
 }
 
-bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
-                   size_t head)
+size_t bo_row_index(const bo_call *call, size_t heads, size_t width, bool keys, size_t sequence, size_t head,
+                    size_t *stride)
 {
-    if (!array) return (bo_rows){NULL, 0};
     const bo_sequence *at = &call->sequences[sequence];
     size_t start = keys ? at->key_start : at->query_start, tokens = keys ? at->keys : at->queries;
-    if (call->shape->layout == BO_LAYOUT_TOKENS_FIRST)
-        return (bo_rows){(float *)array + (start * heads + head) * width, heads * width};
+    bool tokens_first = call->shape->layout == BO_LAYOUT_TOKENS_FIRST;
+    *stride = tokens_first ? heads * width : width;
+    if (tokens_first) return (start * heads + head) * width;
     /* If packed, the tokens of a head are contiguous over all sequences; otherwise the heads of a sequence are
      * contiguous. */
     size_t total = keys ? call->keys_total : call->queries_total;
-    size_t row = call->shape->lengths ? head * total + start : start * heads + head * tokens;
-    return (bo_rows){(float *)array + row * width, width};
+    return (call->shape->lengths ? head * total + start : start * heads + head * tokens) * width;
+}
+
+bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
+                   size_t head)
+{
+    size_t stride;
+    if (!array) return (bo_rows){NULL, 0};
+    size_t first = bo_row_index(call, heads, width, keys, sequence, head, &stride);
+    return (bo_rows){(float *)array + first, stride};
 }
 
 void bo_rows_fetch(bo_rows rows, size_t first, size_t end, size_t width)

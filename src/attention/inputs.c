@@ -1,5 +1,6 @@
 /* Checks of arrays, parameters and states before tasks run, and the search for the cause of a NaN afterwards. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "calls.h"
 #include "kinds.h"
@@ -13,7 +14,7 @@ typedef struct token_array {
     const char *name, *expected;
     const float *values;
     size_t width;
-    float sign; /* sign * value >= 0 */
+    double sign; /* sign * value >= 0 */
 } token_array;
 
 /* Gates per channel are as large as q and are checked with vectors. False: check each number. */
@@ -25,15 +26,17 @@ static bool wide_row_fits(const bo_kernels *kernels, const token_array *of, cons
 static bo_status check_head(bo_context *context, const bo_call *call, const token_array *of, size_t sequence,
                             size_t head)
 {
-    bo_rows rows = bo_rows_at(call, of->values, call->attention->desc.key_heads, of->width, true, sequence, head);
+    size_t stride, heads = call->attention->desc.key_heads;
+    size_t first = bo_row_index(call, heads, of->width, true, sequence, head, &stride);
     for (size_t t = 0; t < call->sequences[sequence].keys; t++) {
-        if (wide_row_fits(call->kernels, of, rows.at + t * rows.stride)) continue;
+        size_t at = first + t * stride;
+        if (!call->f64 && wide_row_fits(call->kernels, of, of->values + at)) continue;
         for (size_t j = 0; j < of->width; j++) {
-            float value = rows.at[t * rows.stride + j];
+            double value = bo_number_at(of->values, call->f64, at + j);
             if (isfinite(value) && of->sign * value >= 0) continue;
             return bo_fail(context, isfinite(value) ? BO_INVALID : BO_NUMERIC,
-                           "attention: %s is %g at sequence %zu, head %zu, token %zu: %s", of->name, (double)value,
-                           sequence, head, t, of->expected);
+                           "attention: %s is %g at sequence %zu, head %zu, token %zu: %s", of->name, value, sequence,
+                           head, t, of->expected);
         }
     }
     return BO_OK;
@@ -53,19 +56,22 @@ bo_status bo_gates_check(bo_context *context, const bo_call *call)
     return BO_OK;
 }
 
-bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in,
-                          bool no_keys, size_t keys_total, bool no_queries)
+bo_status bo_inputs_check(bo_context *context, const bo_call *call)
 {
+    const bo_attention *attention = call->attention;
     const bo_attention_desc *d = &attention->desc;
+    const bo_attention_inputs *in = call->in;
+    bool no_keys = call->shape->no_keys;
+    size_t keys_total = call->keys_total;
     BO_TRY(bo_check_reserved(context, "bo_attention_inputs", in->reserved));
-    if (!in->q && !no_queries) REFUSE("q is NULL");
+    if (!in->q && call->queries_total) REFUSE("q is NULL");
     if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
     if (!no_keys && keys_total && (!in->k || !in->v)) REFUSE("%s is NULL", in->k ? "v" : "k");
     if (!attention->ready)
         REFUSE(
             "frequencies with proposal %s and sampling %s are drawn from data; calibrate first (bo_calibration_apply)",
             bo_proposal_name(d->proposal), bo_sampling_name(d->features.sampling));
-    BO_TRY(bo_parameters_check(context, attention, in));
+    BO_TRY(bo_parameters_check(context, attention, in, call->f64));
     if (in->solves && !(attention->traits & BO_TRAIT_ITERATIONS)) {
         char words[BO_KIND_WORDS];
         REFUSE("solves applies only to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, words),
@@ -136,6 +142,11 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
 
 /* ---- causes of numbers that are not finite ----------------------------------------------------------------------- */
 
+static const char *precision_name(const bo_call *call)
+{
+    return call->f64 ? "float64" : "float32";
+}
+
 /* An array with one row per head and token of a call. */
 typedef struct row_array {
     const char *name;
@@ -150,13 +161,13 @@ static bool blame(bo_context *context, const bo_call *call, const row_array *of,
     for (size_t s = 0; s < call->shape->sequences; s++) {
         size_t tokens = of->keys ? call->sequences[s].keys : call->sequences[s].queries;
         for (size_t h = 0; h < of->heads; h++) {
-            bo_rows rows = bo_rows_at(call, of->values, of->heads, of->width, of->keys, s, h);
-            for (size_t t = 0; rows.at && t < tokens; t++) {
-                const float *row = rows.at + t * rows.stride;
-                size_t j = 0;
-                while (j < of->width && isfinite(row[j])) j++;
+            size_t stride, first = bo_row_index(call, of->heads, of->width, of->keys, s, h, &stride);
+            for (size_t t = 0; of->values && t < tokens; t++) {
+                size_t at = first + t * stride, j = 0;
+                while (j < of->width && isfinite(bo_number_at(of->values, call->f64, at + j))) j++;
                 if (j == of->width) continue;
-                bo_fail(context, BO_NUMERIC, BO_NOT_FINITE_AT "; %s", of->name, (double)row[j], s, h, t, j, advice);
+                bo_fail(context, BO_NUMERIC, BO_NOT_FINITE_AT "; %s", of->name,
+                        bo_number_at(of->values, call->f64, at + j), s, h, t, j, advice);
                 return true;
             }
         }
@@ -176,31 +187,35 @@ static void seek_largest(const bo_call *call, const char *name, const float *arr
 {
     for (size_t s = 0; s < call->shape->sequences; s++)
         for (size_t h = 0; h < heads; h++) {
-            bo_rows rows = bo_rows_at(call, array, heads, width, keys, s, h);
+            size_t stride, first = bo_row_index(call, heads, width, keys, s, h, &stride);
             size_t tokens = keys ? call->sequences[s].keys : call->sequences[s].queries;
-            for (size_t t = 0; rows.at && t < tokens; t++) {
-                const float *row = rows.at + t * rows.stride;
-                double norm = sqrt(call->kernels->dot(width, row, row));
+            for (size_t t = 0; array && t < tokens; t++) {
+                double square = 0;
+                for (size_t j = 0; j < width; j++) {
+                    double number = bo_number_at(array, call->f64, first + t * stride + j);
+                    square += number * number;
+                }
+                double norm = sqrt(square);
                 if (norm > worst->norm) *worst = (culprit){name, norm, s, h, t};
             }
         }
 }
 
-/* All inputs are finite, but some result overflowed float32: reports the position of the largest inputs as the likely
+/* All inputs are finite, but some result overflowed: reports the position of the largest inputs as the likely
  * cause. */
 static bo_status blame_largest(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
     culprit worst = {.name = "q"};
-    if (call->attention->engine->blame) BO_TRY(call->attention->engine->blame(context, call));
+    if (call->attention->engine->blame && !call->f64) BO_TRY(call->attention->engine->blame(context, call));
     seek_largest(call, "q", call->in->q, d->heads, d->dim, false, &worst);
     seek_largest(call, "k", call->in->k, d->key_heads, d->dim, true, &worst);
     seek_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);
     return bo_fail(
         context, BO_NUMERIC,
-        "attention: the result overflowed float32; the largest input is %s of norm %.3g at sequence %zu, head %zu, "
+        "attention: the result overflowed %s; the largest input is %s of norm %.3g at sequence %zu, head %zu, "
         "token %zu",
-        worst.name, worst.norm, worst.sequence, worst.head, worst.token);
+        precision_name(call), worst.name, worst.norm, worst.sequence, worst.head, worst.token);
 }
 
 /* Reports a gradient of a final or initial state that is not finite. */
@@ -240,7 +255,8 @@ bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
 
 bo_status bo_gradients_blame(bo_context *context, const bo_call *call)
 {
-    static const char advice[] = "the gradient overflowed float32 (scale dout or the inputs down)";
+    char advice[80];
+    snprintf(advice, sizeof advice, "the gradient overflowed %s (scale dout or the inputs down)", precision_name(call));
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
     if (blame_inputs(context, call)) return BO_NUMERIC;
@@ -252,7 +268,7 @@ bo_status bo_gradients_blame(bo_context *context, const bo_call *call)
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (blame(context, call, &arrays[i], advice)) return BO_NUMERIC;
     if (blame_states(context, call, "initial", (const float *const *)g->initial, advice)) return BO_NUMERIC;
-    return bo_parameter_gradients_blame(context, call->attention, g, advice);
+    return bo_parameter_gradients_blame(context, call->attention, g, call->f64, advice);
 }
 
 /* ---- checks of all arrays ---------------------------------------------------------------------------------------- */
@@ -317,6 +333,7 @@ static void look_task(void *arg, size_t index, int worker)
 
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
 {
+    if (call->f64) return blame_inputs(context, call) ? BO_NUMERIC : BO_OK;
     enum { FEW = BO_SIZE(1 << 18, 8) }; /* floats that are checked faster than a thread wakes */
     const bo_attention_desc *d = &call->attention->desc;
     size_t tasks = call->shape->sequences * d->key_heads;

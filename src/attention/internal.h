@@ -13,6 +13,7 @@
  *               exact_waves.c few heads on many threads
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: engines with a matrix memory; segments.c: code that they share with linear.c
+ * reference.c … a second implementation in float64, pair by pair or step by step: reference.h
  * gate.c, calibration.c, proposals.c, dark.c, measure.c, advise.c …: parameters from data, and measured accuracy
  *
  * Log scales. Features are φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t bounds
@@ -52,6 +53,8 @@ struct bo_attention {
     size_t kept_bytes;      /* bytes of the kept keys and values and of their gates, which follow the sums */
 };
 
+/* Returns the default log g of a key head with gate FIXED. */
+double bo_usual_decay(size_t key_head);
 /* Returns log g of a key head with gate FIXED: the given value, or the default. */
 static inline const float *bo_fixed_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head)
 {
@@ -140,9 +143,22 @@ typedef struct bo_call {
     const bo_attention_gradients *gradients;
     bo_work *work;           /* work memory; NULL: it is allocated */
     bo_pass_progress *watch; /* counts rows of queries and keys once per key head; NULL: none */
+    /* A call in float64 (reference.h): the arrays of in, dout and gradients hold doubles, and their pointers are cast.
+     * Only the checks of inputs.c and parameters.c, which read numbers by bo_number_at, accept such a call. */
+    bool f64;
     atomic_bool *not_finite; /* set if a task found a NaN or an infinity in the inputs, or if numbers overflowed */
 } bo_call;
 
+/* Returns number i of an array of a call. */
+static inline double bo_number_at(const void *array, bool f64, size_t i)
+{
+    return f64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+/* Returns the index of the first number of (sequence, head) in an array of `heads` heads of `width` numbers, and the
+ * numbers between two rows. keys: the array has one row per key, else one per query. */
+size_t bo_row_index(const bo_call *call, size_t heads, size_t width, bool keys, size_t sequence, size_t head,
+                    size_t *stride);
 /* Returns the rows of (sequence, head) in an array of `heads` heads of `width` floats. keys: the array has one row per
  * key, else one per query. Gates and β have width 1 (GLA: dim). */
 bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,

@@ -153,13 +153,15 @@ bool bo_linear_finite(const bo_attention *attention, float denominator, const fl
  * (internal.h). */
 float bo_normalize(const bo_attention *attention, float denominator, const float *n, float *out);
 
-/* Returns log (1 - g) of a convex gate, at least log 1e-30; 0 for other gates. */
+/* Minimum input weight 1 - g, so that its logarithm is finite. A clamped weight does not depend on g. */
+#define BO_LEAST_INPUT 1e-30f
+/* Returns log (1 - g) of a convex gate, at least that of the minimum; 0 for other gates. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
 /* Computes row[j] *= exp(c[j] + b[lag + t] - r[lag + t]) for j < t. Returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* Returns d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 if 1 - g is clamped. */
-double bo_input_slope(float log_gate);
+double bo_input_slope(double log_gate);
 
 /* One token: the running log scale after it, the factor of the earlier sums, and the weight of its key. */
 typedef struct bo_token {

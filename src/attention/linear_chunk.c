@@ -63,18 +63,15 @@ static void closed_apply(const bo_closed *closed, size_t n, float *s, float *slo
 
 /* ---- weights of keys --------------------------------------------------------------------------------------------- */
 
-/* Minimum input weight 1 - g, so that its logarithm is finite. A clamped weight does not depend on g. */
-static const float least_input = 1e-30f;
-
 float bo_log_input(const bo_attention *attention, float log_gate)
 {
-    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;
+    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), BO_LEAST_INPUT)) : 0;
 }
 
-double bo_input_slope(float log_gate)
+double bo_input_slope(double log_gate)
 {
-    double input = -expm1((double)log_gate);
-    return input > (double)least_input ? -exp((double)log_gate) / input : 0;
+    double input = -expm1(log_gate);
+    return input > (double)BO_LEAST_INPUT ? -exp(log_gate) / input : 0;
 }
 
 /* Sums of gates may be far larger than any relevant exponent, so their differences are computed in double. */

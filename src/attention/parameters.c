@@ -60,8 +60,7 @@ size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which)
     return offset;
 }
 
-/* Returns the array in inputs or gradients. NULL: not given, or not requested. */
-static const float *parameter_in(const bo_attention_inputs *in, bo_parameter which)
+const float *bo_parameter_in(const bo_attention_inputs *in, bo_parameter which)
 {
     return *(const float *const *)((const char *)in + definitions[which].in);
 }
@@ -72,17 +71,18 @@ float *bo_parameter_gradient(const bo_attention_gradients *gradients, bo_paramet
 }
 
 static bo_status check_values(bo_context *context, const bo_kernels *kernels, const definition *of, const float *values,
-                              size_t count)
+                              bool f64, size_t count)
 {
     static const char *const expected[] = {"a finite number", "a positive number",
                                            "the logarithm of a decay in (0, 1], at most 0"};
     /* Fast check: matrices are checked for every token of a step. */
-    if (of->range == ANY && kernels->finite(count, values)) return BO_OK;
+    if (!f64 && of->range == ANY && kernels->finite(count, values)) return BO_OK;
     for (size_t i = 0; i < count; i++) {
-        bool fits = of->range == ANY || (of->range == POSITIVE ? values[i] > 0 : values[i] <= 0);
-        if (isfinite(values[i]) && fits) continue;
-        return bo_fail(context, isfinite(values[i]) ? BO_INVALID : BO_NUMERIC, "attention: %s[%zu] is %g, expected %s",
-                       of->name, i, (double)values[i], expected[isfinite(values[i]) ? of->range : ANY]);
+        double value = bo_number_at(values, f64, i);
+        bool fits = of->range == ANY || (of->range == POSITIVE ? value > 0 : value <= 0);
+        if (isfinite(value) && fits) continue;
+        return bo_fail(context, isfinite(value) ? BO_INVALID : BO_NUMERIC, "attention: %s[%zu] is %g, expected %s",
+                       of->name, i, value, expected[isfinite(value) ? of->range : ANY]);
     }
     return BO_OK;
 }
@@ -101,15 +101,16 @@ static bo_status check_taken(bo_context *context, const bo_attention *attention,
                    bo_attention_kind_name(d->kind), bo_gate_name(d->gate));
 }
 
-bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in)
+bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in,
+                              bool f64)
 {
     for (int p = 0; p < BO_PARAMETER_COUNT; p++) {
         const definition *of = &definitions[p];
-        const float *values = parameter_in(in, (bo_parameter)p);
+        const float *values = bo_parameter_in(in, (bo_parameter)p);
         if (!values) continue;
         size_t size = bo_parameter_size(attention, (bo_parameter)p);
         BO_TRY(check_taken(context, attention, false, of->name, of->traits, size > 0));
-        BO_TRY(check_values(context, attention->kernels, of, values, attention->desc.key_heads * size));
+        BO_TRY(check_values(context, attention->kernels, of, values, f64, attention->desc.key_heads * size));
     }
     return check_taken(context, attention, false, "beta", BO_TRAIT_BETA,
                        !in->beta || attention->traits & BO_TRAIT_BETA);
@@ -127,15 +128,15 @@ bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *
 }
 
 bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *attention,
-                                       const bo_attention_gradients *gradients, const char *advice)
+                                       const bo_attention_gradients *gradients, bool f64, const char *advice)
 {
     for (int p = 0; p < BO_PARAMETER_COUNT; p++) {
         const float *values = bo_parameter_gradient(gradients, (bo_parameter)p);
         size_t count = attention->desc.key_heads * bo_parameter_size(attention, (bo_parameter)p), i = 0;
-        while (values && i < count && isfinite(values[i])) i++;
+        while (values && i < count && isfinite(bo_number_at(values, f64, i))) i++;
         if (values && i < count)
             return bo_fail(context, BO_NUMERIC, "attention: the gradient of %s[%zu] is %g; %s", definitions[p].name, i,
-                           (double)values[i], advice);
+                           bo_number_at(values, f64, i), advice);
     }
-    return bo_fail(context, BO_NUMERIC, "attention: a gradient overflowed float32");
+    return bo_fail(context, BO_NUMERIC, "attention: a gradient overflowed %s", f64 ? "float64" : "float32");
 }

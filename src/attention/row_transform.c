@@ -7,11 +7,9 @@
 #include <string.h>
 #include "parameters.h"
 
-static const double least_norm = 1e-3; /* e: a zero row stays zero */
-
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
-static bo_row_transform_type type_of(const bo_attention_desc *desc)
+bo_row_transform_type bo_row_transform_type_of(const bo_attention_desc *desc)
 {
     if (bo_attention_has(desc, BO_TRAIT_AFFINE)) return BO_ROW_TRANSFORM_AFFINE;
     if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return BO_ROW_TRANSFORM_MATRIX;
@@ -54,7 +52,7 @@ bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_a
                                        bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
-    bo_row_transform transform = {.type = type_of(desc),
+    bo_row_transform transform = {.type = bo_row_transform_type_of(desc),
                                   .kernels = attention->kernels,
                                   .dim = desc->dim,
                                   .width = desc->rank ? desc->rank : desc->dim,
@@ -84,7 +82,7 @@ static double norm(const bo_row_transform *transform, const float *x)
 
 static void forward_unit(const bo_row_transform *transform, const float *x, float *t)
 {
-    transform->kernels->scale(transform->dim, (float)(1 / (norm(transform, x) + least_norm)), x, t);
+    transform->kernels->scale(transform->dim, (float)(1 / (norm(transform, x) + BO_LEAST_NORM)), x, t);
     for (size_t j = 0; transform->sigma && j < transform->dim; j++) t[j] *= transform->sigma[j];
 }
 
@@ -121,7 +119,7 @@ const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role
 /* y = x / (n + e): dx = dy / (n + e) - x (x·dy) / (n (n + e)²) */
 static void backward_unit(const bo_row_transform *transform, const float *x, const float *dt, float *dx, float *dsigma)
 {
-    double n = norm(transform, x), factor = 1 / (n + least_norm), inner = 0;
+    double n = norm(transform, x), factor = 1 / (n + BO_LEAST_NORM), inner = 0;
     for (size_t j = 0; j < transform->dim; j++) {
         double s = transform->sigma ? (double)transform->sigma[j] : 1;
         inner += (double)x[j] * s * (double)dt[j];

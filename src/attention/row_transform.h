@@ -15,6 +15,11 @@ typedef enum bo_row_transform_type {
     BO_ROW_TRANSFORM_AFFINE  /* t = W x + b; queries and keys may have different W and b */
 } bo_row_transform_type;
 
+bo_row_transform_type bo_row_transform_type_of(const bo_attention_desc *desc);
+
+/* e: a zero row stays zero. */
+#define BO_LEAST_NORM 1e-3
+
 /* The matrix and the bias of one side. */
 typedef struct bo_affine {
     const float *m;    /* width x dim; NULL: the first rows of the identity */

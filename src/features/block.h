@@ -40,4 +40,22 @@ void bo_features_forward(const bo_features *features, size_t rows, const float *
 /* Returns the bytes of scratch memory for bo_features_forward only. */
 size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
 
+/* ---- float64 ----------------------------------------------------------------------------------------------------- */
+
+/* The plain reference of the two block functions, with the same log scales up to rounding. Rows are dense; w is that of
+ * bo_features_dense_f64. */
+
+/* Writes the frequencies as a dense matrix in double, frequencies x dim, also for HADAMARD. */
+bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
+/* True if the map has a float64 reference. False: CUSTOM. */
+bool bo_features_has_f64(const bo_features *features);
+/* Returns the bytes of scratch memory for either function below, a multiple of 64. */
+size_t bo_features_block_f64_bytes(const bo_features *features);
+/* Computes φ(x_r) = exp(log_scale[r]) z_r. */
+void bo_features_block_f64(const bo_features *features, const double *w, size_t rows, const double *x, double *z,
+                           double *log_scale, void *scratch);
+/* Computes dx (overwritten) from dz = dL/dz with the log scales held fixed; z is the output of the forward call. */
+void bo_features_block_backward_f64(const bo_features *features, const double *w, size_t rows, const double *x,
+                                    const double *z, const double *dz, double *dx, void *scratch);
+
 #endif

@@ -224,6 +224,11 @@ typedef struct bo_function_definition {
                          size_t lddz, float *du, float *dt, void *scratch);
     void (*backward_f64)(const bo_features *features, size_t rows, const double *u, const double *t, const double *dz,
                          size_t lddz, double *du, double *dt, void *scratch);
+    /* The reference of `fast` with log scales and of `fast_backward`, for one row in double. NULL: the function has no
+     * log scales. */
+    void (*scaled_f64)(const bo_features *features, const double *u, const double *t, double *z, double *log_scale);
+    void (*scaled_backward_f64)(const bo_features *features, const double *z, const double *dz, double *du,
+                                double *push);
     /* Returns the variance of φ(x)·φ(y) over independent draws. NULL: no formula is known. */
     double (*variance)(const bo_features *features, const bo_pair *pair);
     /* Returns the logarithm of the squared norm of the features of frequency i at one input, without the factor 1/√m,
@@ -351,9 +356,8 @@ bo_status bo_features_draw(bo_context *context, bo_features *features);
  * one. Leverage scores use only q. */
 bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal,
                              const bo_feature_sample *q, const bo_feature_sample *k);
-/* Writes the frequencies as a dense matrix, frequencies x dim, also for HADAMARD. */
+/* Writes the frequencies as a dense matrix, frequencies x dim, also for HADAMARD; block.h has the float64 variant. */
 bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w);
-bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
 
 /* Calls bo_features_draw, then multiplies: w = R w₀. proposal NULL: w = w₀. */
 bo_status bo_proposal_draw(bo_context *context, bo_features *features, const float *proposal);

@@ -2,6 +2,7 @@
  * features need the same memory for any length, backward passes memory proportional to the square root of the
  * length. */
 #include "cases.h"
+#include "trial_f64.h"
 #include "../base/counting.h"
 
 /* ---- any allocation may fail ------------------------------------------------------------------------------------- */
@@ -31,6 +32,22 @@ static bo_status use(bo_context *context, const trial *t)
     if (status == BO_OK) status = bo_attention_step(context, attention, shape->sequences, &in, t->final, t->array[OUT]);
     bo_attention_destroy(attention);
     free(tape);
+    return status;
+}
+
+/* The passes in float64. */
+static bo_status use_f64(bo_context *context, const trial *t)
+{
+    bo_attention *attention = NULL;
+    trial_f64 w = trial_f64_make(t);
+    bo_attention_inputs_f64 in = trial_f64_inputs(&w);
+    bo_attention_gradients_f64 g = trial_f64_gradients(&w);
+    const bo_attention_shape *shape = &t->desc.shape;
+    bo_status status = bo_attention_create(context, &t->desc.attention, &attention);
+    if (status == BO_OK) status = bo_attention_forward_f64(context, attention, shape, &in, w.array[OUT]);
+    if (status == BO_OK) status = bo_attention_backward_f64(context, attention, shape, &in, w.gradient[OUT], &g);
+    bo_attention_destroy(attention);
+    trial_f64_drop(&w);
     return status;
 }
 
@@ -88,6 +105,7 @@ static void any_allocation_may_fail(void **state)
 {
     (void)state;
     for (size_t i = 0; i < KINDS; i++) check_failures(&kinds[i], 1 + (int)(i % 2), use);
+    for (size_t i = 0; i < CASE_ENGINES; i++) check_failures(kind_named(case_engines[i]), 1 + (int)(i % 2), use_f64);
     check_failures(kind_named("favor"), 1, use_rest);
     check_failures(kind_named("dark"), 2, use_rest);
 }

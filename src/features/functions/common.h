@@ -2,6 +2,7 @@
 #ifndef BO_FEATURES_FUNCTIONS_COMMON_H
 #define BO_FEATURES_FUNCTIONS_COMMON_H
 
+#include <math.h>
 #include "../internal.h"
 
 /* Returns |t|²/2 of a scaled row; the last variant takes a raw row. */
@@ -116,6 +117,22 @@ static inline float bo_product(size_t n, const float *restrict a, const float *r
     return sum;
 }
 
+/* The same in double for a row z of `n` numbers v, which become the features. */
+static inline double bo_exp_row_f64(size_t n, double common, double constant, double *z)
+{
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++) top = fmax(top, z[i]);
+    for (size_t i = 0; i < n; i++) z[i] = exp(z[i] - top + constant);
+    return top + common;
+}
+
+static inline double bo_dot_f64(size_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
 static inline double bo_offset(const bo_features *features, size_t i)
 {
     return features->offset ? features->offset[i] : 0;
@@ -134,6 +151,10 @@ void bo_exponential_backward_f32(const bo_features *features, size_t rows, const
                                  const float *dz, size_t lddz, float *du, float *dt, void *scratch);
 void bo_exponential_backward_f64(const bo_features *features, size_t rows, const double *u, const double *t,
                                  const double *dz, size_t lddz, double *du, double *dt, void *scratch);
+void bo_exponential_scaled_f64(const bo_features *features, const double *u, const double *t, double *z,
+                               double *log_scale);
+void bo_exponential_scaled_backward_f64(const bo_features *features, const double *z, const double *dz, double *du,
+                                        double *push);
 double bo_exponential_log_energy(const bo_features *features, size_t i, double u, double half_norm);
 
 #endif

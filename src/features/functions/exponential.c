@@ -60,12 +60,33 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
+static void scaled_f64(const bo_features *f, const double *u, const double *t, double *z, double *log_scale)
+{
+    size_t dim = f->desc.dim;
+    double constant = -0.5 * log(2 * (double)dim);
+    (void)u;
+    for (size_t j = 0; j < dim; j++) {
+        z[j] = t[j];
+        z[dim + j] = -t[j];
+    }
+    *log_scale = bo_exp_row_f64(2 * dim, -constant, constant, z);
+}
+
+static void scaled_backward_f64(const bo_features *f, const double *z, const double *dz, double *dt, double *push)
+{
+    size_t dim = f->desc.dim;
+    for (size_t j = 0; j < dim; j++) dt[j] = dz[j] * z[j] - dz[dim + j] * z[dim + j];
+    *push = 0;
+}
+
 const bo_function_definition bo_function_exponential = {
     .name = "exponential",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_COSH),
     .exact = true,
     .nonnegative = true,
     .count = bo_count_twice,
+    .scaled_f64 = scaled_f64,
+    .scaled_backward_f64 = scaled_backward_f64,
     BO_FUNCTION_CODE,
 };
 #endif

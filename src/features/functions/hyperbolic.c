@@ -76,6 +76,23 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
+static void scaled_f64(const bo_features *f, const double *u, const double *t, double *z, double *log_scale)
+{
+    size_t m = f->frequencies;
+    for (size_t i = 0; i < m; i++) {
+        z[i] = u[i] + bo_offset(f, i);
+        z[m + i] = -u[i] + bo_offset(f, i);
+    }
+    *log_scale = bo_exp_row_f64(2 * m, -bo_half_norm_f64(t, f->desc.dim), -0.5 * log(2 * (double)m), z);
+}
+
+static void scaled_backward_f64(const bo_features *f, const double *z, const double *dz, double *du, double *push)
+{
+    size_t m = f->frequencies;
+    for (size_t i = 0; i < m; i++) du[i] = dz[i] * z[i] - dz[m + i] * z[m + i];
+    *push = -bo_dot_f64(2 * m, dz, z);
+}
+
 /* ½ (1 - e^{-|x+y|²}) times the variance of positive features with the same number of frequencies (the same Lemma 2) */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
@@ -101,6 +118,8 @@ const bo_function_definition bo_function_hyperbolic = {
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,
     .backward_f64 = backward_f64,
+    .scaled_f64 = scaled_f64,
+    .scaled_backward_f64 = scaled_backward_f64,
     .variance = variance,
     .log_energy = log_energy,
 };

@@ -75,6 +75,8 @@ const bo_function_definition bo_function_oprf = {
     .forward_f64 = bo_exponential_forward_f64,
     .backward_f32 = bo_exponential_backward_f32,
     .backward_f64 = bo_exponential_backward_f64,
+    .scaled_f64 = bo_exponential_scaled_f64,
+    .scaled_backward_f64 = bo_exponential_scaled_backward_f64,
     .variance = variance,
     .log_energy = bo_exponential_log_energy,
 };

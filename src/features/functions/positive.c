@@ -65,6 +65,20 @@ void bo_exponential_fast_backward(const bo_features *f, size_t rows, const float
     for (size_t r = 0; r < rows; r++) push[r] = -bo_product(m, dz + r * lddz, z + r * ldz, du + r * lddu);
 }
 
+void bo_exponential_scaled_f64(const bo_features *f, const double *u, const double *t, double *z, double *log_scale)
+{
+    size_t m = f->frequencies;
+    for (size_t i = 0; i < m; i++) z[i] = u[i] + bo_offset(f, i);
+    *log_scale = bo_exp_row_f64(m, f->log_d - bo_half_norm_f64(t, f->desc.dim), -0.5 * log((double)m), z);
+}
+
+void bo_exponential_scaled_backward_f64(const bo_features *f, const double *z, const double *dz, double *du,
+                                        double *push)
+{
+    for (size_t i = 0; i < f->frequencies; i++) du[i] = dz[i] * z[i];
+    *push = -bo_dot_f64(f->frequencies, dz, z);
+}
+
 double bo_exponential_log_energy(const bo_features *f, size_t i, double u, double half_norm)
 {
     return 2 * (u + bo_offset(f, i) + f->log_d - half_norm);
@@ -88,6 +102,8 @@ const bo_function_definition bo_function_positive = {
     .forward_f64 = bo_exponential_forward_f64,
     .backward_f32 = bo_exponential_backward_f32,
     .backward_f64 = bo_exponential_backward_f64,
+    .scaled_f64 = bo_exponential_scaled_f64,
+    .scaled_backward_f64 = bo_exponential_scaled_backward_f64,
     .variance = variance,
     .log_energy = bo_exponential_log_energy,
 };

@@ -80,6 +80,24 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
+static void scaled_f64(const bo_features *f, const double *u, const double *t, double *z, double *log_scale)
+{
+    size_t m = f->frequencies;
+    for (size_t i = 0; i < m; i++) {
+        double a = row_scale(f, 0) * bo_weight(f, i);
+        z[i] = a * cos(u[i]);
+        z[m + i] = a * sin(u[i]);
+    }
+    *log_scale = bo_half_norm_f64(t, f->desc.dim);
+}
+
+static void scaled_backward_f64(const bo_features *f, const double *z, const double *dz, double *du, double *push)
+{
+    size_t m = f->frequencies;
+    for (size_t i = 0; i < m; i++) du[i] = dz[m + i] * z[i] - dz[i] * z[m + i];
+    *push = bo_dot_f64(2 * m, dz, z);
+}
+
 /* With m frequencies, D = x - y: (1 + k(2D) - 2 k(D)²) / 2m, the variance of cos(w·D). */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
@@ -103,6 +121,8 @@ const bo_function_definition bo_function_sincos = {
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,
     .backward_f64 = backward_f64,
+    .scaled_f64 = scaled_f64,
+    .scaled_backward_f64 = scaled_backward_f64,
     .variance = variance,
 };
 #endif
