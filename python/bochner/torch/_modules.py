@@ -1,0 +1,429 @@
+"""Modules: attention with its learned parameters, and a replacement of torch.nn.MultiheadAttention."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .. import _bindings as c
+from .._attention import Attention as _Attention
+from .._library import InvalidArgumentError, lib
+from . import _ops
+
+_PER_TOKEN = ("log_gate", "beta")
+
+
+def _autocast_dtype() -> Optional[torch.dtype]:
+    """The dtype of CPU autocast, where it is on."""
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None  # before PyTorch 2.4
+
+
+def _compute(
+    key: Any, inputs: dict[str, Optional[Tensor]], tokens_first: bool, lengths: Any = None, key_lengths: Any = None
+) -> Tensor:
+    """Runs an attention on tensors of any floating dtype. `key` is a function of the precision.
+
+    float32 and float64 are computed as they are. bfloat16 and float16, and everything under autocast, are computed with
+    matrix products in bfloat16 and everything else in float32. The output has the dtype of q, or that of autocast.
+    """
+    q = inputs["q"]
+    assert q is not None
+    if q.device.type not in ("cpu", "meta"):
+        raise InvalidArgumentError(f"bochner.torch computes on the CPU; found a tensor on {q.device}")
+    cast = _autocast_dtype()
+    half = (torch.bfloat16, torch.float16)
+    low = cast in half if cast is not None and q.dtype != torch.float64 else q.dtype in half
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    returned = cast if cast is not None and q.dtype != torch.float64 else q.dtype
+    # The operator reads contiguous tensors of one dtype; these conversions are part of the graph of gradients.
+    ready = {name: None if tensor is None else tensor.to(dtype).contiguous() for name, tensor in inputs.items()}
+    return _ops.run(ready, key("bfloat16" if low else None), tokens_first, lengths, key_lengths).to(returned)
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *, kind: str = "softmax", causal: Optional[bool] = None, **settings: Any
+) -> Tensor:
+    """Compute attention on tensors, with gradients.
+
+    Parameters
+    ----------
+    query, key, value : torch.Tensor
+        (batch, heads, tokens, columns), as for torch.nn.functional.scaled_dot_product_attention. Keys and values may have
+        fewer heads.
+    kind, causal, **settings
+        As in :func:`bochner.attention`. Inputs such as `log_gate`, `sigma` and `m` may be tensors that need gradients.
+
+    Examples
+    --------
+    >>> import torch, bochner.torch
+    >>> q, k, v = torch.randn(3, 2, 4, 64, 16, requires_grad=True).unbind()
+    >>> out = bochner.torch.attention(q, k, v, kind="favor", causal=True, features=64)
+    >>> out.sum().backward()
+    >>> tuple(out.shape)
+    (2, 4, 64, 16)
+    """
+    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
+        raise InvalidArgumentError(
+            "attention: expected tensors (batch, heads, tokens, columns), found "
+            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
+        )
+    inputs: dict[str, Optional[Tensor]] = {name: settings.pop(name) for name in _ops.NAMES[3:] if name in settings}
+    inputs.update(q=query, k=key, v=value)
+    made = {"kind": kind, "causal": causal, "heads": int(query.shape[1]), "key_heads": int(key.shape[1]),
+            "dim": int(query.shape[3]), "value_dim": int(value.shape[3]), **settings}  # fmt: skip
+    _check_shapes(inputs)
+    return _compute(lambda precision: _ops.key_of_settings({"precision": precision, **made}), inputs, False)
+
+
+def _check_shapes(inputs: dict[str, Optional[Tensor]]) -> None:
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    assert q is not None and k is not None and v is not None
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        raise InvalidArgumentError(
+            f"attention: the shapes of query {tuple(q.shape)}, key {tuple(k.shape)} and value {tuple(v.shape)} do not fit together"
+        )
+
+
+class Attention(nn.Module):
+    """Attention on queries, keys and values, with the learned parameters of its kind.
+
+    The parameters are those that the kind has: `sigma` (RFA), `m` (DARK, learned maps), `bias` (learned maps), `mix`
+    (hybrid), `log_lambda` (ridge). Their initial values leave the kind as :func:`attention` computes it.
+
+    Parameters
+    ----------
+    heads, dim : int
+        Number of query heads, and columns of a query and a key.
+    kind : str
+        A name of :func:`bochner.attention_kinds`.
+    causal, features, seed, **settings
+        As in :class:`bochner.Attention`.
+
+    Examples
+    --------
+    >>> import torch, bochner.torch
+    >>> rfa = bochner.torch.RandomFeatureAttention(heads=4, dim=16, features=64, causal=True)
+    >>> q, k, v = torch.randn(3, 2, 4, 32, 16).unbind()
+    >>> tuple(rfa(q, k, v).shape)
+    (2, 4, 32, 16)
+    >>> [name for name, _ in rfa.named_parameters()]
+    ['sigma']
+    """
+
+    default_kind = "favor"
+
+    def __init__(self, heads: int, dim: int, kind: Optional[str] = None, *, device: Any = None, dtype: Any = None, **settings: Any) -> None:
+        super().__init__()
+        self.settings = {"kind": kind or self.default_kind, "heads": heads, "dim": dim, **settings}
+        made = _Attention(**self.settings)
+        desc = lib.bo_attention_describe(made._handle).contents
+        self.heads, self.key_heads, self.dim, self.value_dim = made.heads, made.key_heads, made.dim, made.value_dim
+        self.kind, self.causal = made.kind, made.causal
+
+        def has(trait: int) -> bool:
+            return bool(lib.bo_attention_has(ctypes.byref(desc), trait))
+
+        factory = {"device": device, "dtype": dtype}
+        shape = (self.key_heads, desc.rank, self.dim)
+        self.gated = desc.gate in (c.BO_GATE_CONVEX, c.BO_GATE_DECAY)
+        self.gated_channels, self.has_beta = has(c.BO_TRAIT_CHANNELS), has(c.BO_TRAIT_BETA)
+        if has(c.BO_TRAIT_SIGMA):
+            self.sigma = nn.Parameter(torch.ones(self.key_heads, self.dim, **factory))
+        if has(c.BO_TRAIT_MATRIX | c.BO_TRAIT_AFFINE) and desc.rank:
+            self.m = nn.Parameter(torch.eye(desc.rank, self.dim, **factory).repeat(shape[0], 1, 1))
+        if has(c.BO_TRAIT_AFFINE):
+            self.bias = nn.Parameter(torch.zeros(self.key_heads, desc.rank, **factory))
+        if has(c.BO_TRAIT_MIX):
+            self.mix = nn.Parameter(torch.ones(self.heads, **factory))
+        if has(c.BO_TRAIT_LAMBDA):
+            self.log_lambda = nn.Parameter(torch.zeros(self.key_heads, self.dim, **factory))
+        self._draw = 0
+        self._calibrated: dict[Optional[str], _Attention] = {}
+        self._keys = {
+            precision: _ops.key_of_settings({"precision": precision, **self.settings}) for precision in (None, "bfloat16")
+        }
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+
+    def _key(self, precision: Optional[str]) -> str:
+        return self._keys[precision]
+
+    def _parameters_of_kind(self) -> dict[str, Optional[Tensor]]:
+        found: dict[str, Optional[Tensor]] = {name: getattr(self, name, None) for name in ("sigma", "m", "bias", "mix")}
+        if hasattr(self, "log_lambda"):
+            found["lambda_"] = self.log_lambda.exp()
+        return found
+
+    def _adopt(self, change: Any) -> None:
+        """Gives the module objects of its own, one per precision, after `change` was applied to each."""
+        for precision in (None, "bfloat16"):
+            made = _Attention(**{"precision": precision, **self.settings})
+            change(made)
+            self._calibrated[precision], self._keys[precision] = made, _ops.key_of_object(made)
+
+    def redraw(self, draw: int) -> None:
+        """Replace the random features by another draw; draw 0 is that of the constructor."""
+        self._adopt(lambda made: made.redraw(draw))
+
+    def calibrate(self, query: Tensor, key: Tensor) -> None:
+        """Draw the features from a distribution that suits the data, for kinds with a proposal ("favor++", "favor#")."""
+        q, k = (tensor.detach().float().numpy() for tensor in (query, key))
+        found = {name: None if value is None else value.detach().float().numpy() for name, value in self._parameters_of_kind().items()}
+        self._adopt(lambda made: made.calibrate(q, k, **found))
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, log_gate: Optional[Tensor] = None, beta: Optional[Tensor] = None,
+        *, tokens_first: bool = False, lengths: Optional[Tensor] = None, key_lengths: Optional[Tensor] = None,
+    ) -> Tensor:  # fmt: skip
+        """Compute the attention of (batch, heads, tokens, columns), or (batch, tokens, heads, columns) if `tokens_first`.
+
+        `log_gate` and `beta` have one number per token and key head, in the same order; for GLA `log_gate` is shaped as
+        the keys. `lengths`: a batch of one packed sequence of sequences with these numbers of tokens.
+        """
+        inputs = {"q": query, "k": key, "v": value, "log_gate": log_gate, "beta": beta, **self._parameters_of_kind()}
+        return _compute(self._key, inputs, tokens_first, lengths, key_lengths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._calibrated:
+            raise InvalidArgumentError("a module with redrawn or calibrated features cannot be copied or pickled; save its state_dict")
+        return self.__dict__.copy()
+
+
+class RandomFeatureAttention(Attention):
+    """Random feature attention (arXiv 2103.02143); "rfa-gate" is its gated form."""
+
+    default_kind = "rfa"
+
+
+class FavorAttention(Attention):
+    """FAVOR+ (Performer, arXiv 2009.14794)."""
+
+    default_kind = "favor"
+
+
+class DarkAttention(Attention):
+    """Data-aware random features (arXiv 2603.04127), with a learned matrix M."""
+
+    default_kind = "dark"
+
+
+class HybridAttention(Attention):
+    """Softmax attention in a window, random features for earlier keys."""
+
+    default_kind = "hybrid"
+
+
+class DeltaAttention(Attention):
+    """The delta rule (arXiv 2406.06484)."""
+
+    default_kind = "delta"
+
+
+class RidgeAttention(Attention):
+    """Ridge regression of the values on the keys (arXiv 2506.05233)."""
+
+    default_kind = "ridge"
+
+
+class MultiheadAttention(nn.Module):
+    """A replacement of torch.nn.MultiheadAttention with any kind of attention.
+
+    It has the same constructor, the same call and the same names in its state_dict, so that weights of one load into the
+    other. Kinds with a gate or a rate add `gate_proj` and `beta_proj`, and kinds with parameters add those of
+    :class:`Attention`, which `load_state_dict(..., strict=False)` leaves at their initial values.
+
+    Differences: weights are returned only if `need_weights` is true, because they take memory quadratic in the number of
+    tokens; `attn_mask` may only be a causal mask; `dropout`, `add_bias_kv` and `add_zero_attn` are not supported.
+
+    Parameters
+    ----------
+    embed_dim, num_heads, bias, kdim, vdim, batch_first, device, dtype
+        As in torch.nn.MultiheadAttention.
+    kind : str
+        A name of :func:`bochner.attention_kinds` (default: "favor").
+    causal : bool, optional
+        Whether every call is causal. Otherwise a call is if it has `is_causal` or a causal mask.
+    features, seed, **settings
+        As in :class:`bochner.Attention`.
+
+    Examples
+    --------
+    >>> import torch, bochner.torch
+    >>> layer = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True)
+    >>> layer.self_attn = bochner.torch.MultiheadAttention(64, 4, batch_first=True, kind="favor", features=64)
+    >>> tuple(layer(torch.randn(2, 100, 64)).shape)
+    (2, 100, 64)
+    """
+
+    # nn.TransformerEncoderLayer computes softmax attention itself, past this module, where this is true.
+    _qkv_same_embed_dim = False
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+        add_zero_attn: bool = False, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
+        device: Any = None, dtype: Any = None, *, kind: str = "favor", causal: Optional[bool] = None, **settings: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if embed_dim % num_heads:
+            raise InvalidArgumentError(f"MultiheadAttention: embed_dim {embed_dim} is not a multiple of num_heads {num_heads}")
+        if dropout or add_bias_kv or add_zero_attn:
+            raise InvalidArgumentError("MultiheadAttention: dropout, add_bias_kv and add_zero_attn are not supported")
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        self.batch_first, self.dropout = batch_first, 0.0
+        factory = {"device": device, "dtype": dtype}
+        made = {"kind": kind, "heads": num_heads, "dim": self.head_dim, **settings}
+        self.attention = Attention(causal=causal, **made, **factory)
+        self.causal = self.attention.causal
+        # A call decides whether it is causal, unless the kind or the constructor does.
+        self._other = None if self.causal or causal is False else Attention(causal=True, **made, device="meta")
+        if self.kdim == embed_dim and self.vdim == embed_dim:
+            self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim, **factory))
+        else:
+            self.q_proj_weight = nn.Parameter(torch.empty(embed_dim, embed_dim, **factory))
+            self.k_proj_weight = nn.Parameter(torch.empty(embed_dim, self.kdim, **factory))
+            self.v_proj_weight = nn.Parameter(torch.empty(embed_dim, self.vdim, **factory))
+        if bias:
+            self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim, **factory))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = nn.Linear(embed_dim, embed_dim, bias, **factory)
+        if self.attention.gated or self.attention.gated_channels:
+            self.gate_proj = nn.Linear(self.kdim, embed_dim if self.attention.gated_channels else num_heads, **factory)
+        if self.attention.has_beta:
+            self.beta_proj = nn.Linear(self.kdim, num_heads, **factory)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for name, parameter in self.named_parameters(recurse=False):
+            if name.endswith("weight"):
+                nn.init.xavier_uniform_(parameter)
+        if self.out_proj.bias is not None:
+            nn.init.zeros_(self.out_proj.bias)
+        if hasattr(self, "gate_proj"):
+            nn.init.constant_(self.gate_proj.bias, 3.0)  # a gate of 0.95
+
+    def _projections(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if hasattr(self, "in_proj_weight"):
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = (functional.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+        return q, k, v
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None, need_weights: bool = False,
+        attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Optional[Tensor]]:  # fmt: skip
+        """Compute attention, as torch.nn.MultiheadAttention does. The weights are None without `need_weights`."""
+        single = query.dim() == 2
+        if single or not self.batch_first:
+            axis = 0 if single else 1
+            query, key, value = (x.unsqueeze(0) if single else x.transpose(0, axis) for x in (query, key, value))
+            if single and key_padding_mask is not None:
+                key_padding_mask = key_padding_mask.unsqueeze(0)
+        causal = self.causal or is_causal or _is_causal_mask(attn_mask)
+        q, k, v = (x.unflatten(-1, (self.num_heads, -1)) for x in self._projections(query, key, value))
+        log_gate = functional.logsigmoid(self.gate_proj(key)) if hasattr(self, "gate_proj") else None
+        if log_gate is not None and self.attention.gated_channels:
+            log_gate = log_gate.unflatten(-1, (self.num_heads, -1))
+        beta = torch.sigmoid(self.beta_proj(key)) if hasattr(self, "beta_proj") else None
+        out = self._attend(q, k, v, log_gate, beta, causal, key_padding_mask)
+        weights = self._weights(q, k, log_gate, beta, causal, key_padding_mask) if need_weights else None
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(1)
+        out = self.out_proj(out.flatten(-2))
+        if single:
+            return out.squeeze(0), None if weights is None else weights.squeeze(0)
+        return (out if self.batch_first else out.transpose(0, 1)), weights
+
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, log_gate: Optional[Tensor], beta: Optional[Tensor], causal: bool, padding: Optional[Tensor]
+    ) -> Tensor:
+        """Attention of (batch, tokens, heads, columns). Padding is left out: the other tokens are packed."""
+        inputs = {"log_gate": log_gate, "beta": beta, **self.attention._parameters_of_kind()}
+        rule = self.attention if causal == self.causal or self._other is None else self._other
+        if padding is None:
+            return _compute(self._key_for(rule, v), {"q": q, "k": k, "v": v, **inputs}, True)
+        keep = ~padding if padding.dtype == torch.bool else padding == 0
+        lengths = keep.sum(1)
+        if not bool((lengths > 0).all()):
+            raise InvalidArgumentError("MultiheadAttention: key_padding_mask leaves a sequence without keys")
+        packed = {name: x[keep].unsqueeze(0) for name, x in {"k": k, "v": v, **{n: inputs[n] for n in _PER_TOKEN}}.items() if x is not None}
+        if causal and q.shape[1] != k.shape[1]:
+            raise InvalidArgumentError("MultiheadAttention: causal attention with padding needs as many queries as keys")
+        packed["q"] = (q[keep] if causal else q.flatten(0, 1)).unsqueeze(0)
+        queries = lengths if causal else torch.full_like(lengths, q.shape[1])
+        out = _compute(self._key_for(rule, v), {**inputs, **packed}, True, queries, lengths)[0]
+        if not causal:
+            return out.unflatten(0, q.shape[:2])
+        return q.new_zeros(*q.shape[:3], v.shape[3], dtype=out.dtype).masked_scatter(keep[..., None, None], out)
+
+    def _key_for(self, rule: Attention, v: Tensor) -> Any:
+        if v.shape[-1] == self.head_dim:
+            return rule._key
+        return lambda precision: _ops.key_of_settings({"precision": precision, **rule.settings, "value_dim": v.shape[-1]})
+
+    def _weights(
+        self, q: Tensor, k: Tensor, log_gate: Optional[Tensor], beta: Optional[Tensor], causal: bool, padding: Optional[Tensor]
+    ) -> Tensor:
+        """The weights: the attention of values that are the rows of the identity."""
+        tokens = k.shape[1]
+        identity = torch.eye(tokens, dtype=q.dtype).view(1, tokens, 1, tokens).expand(k.shape[0], tokens, self.num_heads, tokens)
+        return self._attend(q, k, identity, log_gate, beta, causal, padding).transpose(1, 2)
+
+
+def _is_causal_mask(mask: Optional[Tensor]) -> bool:
+    """Whether a mask is causal. Any other mask is refused."""
+    if mask is None:
+        return False
+    hidden = mask if mask.dtype == torch.bool else mask != 0
+    if hidden.dim() == 3:
+        hidden = hidden[0] if bool((hidden == hidden[:1]).all()) else hidden
+    if hidden.dim() == 2 and hidden.shape[0] == hidden.shape[1]:
+        upper = torch.ones_like(hidden).triu(1)
+        finite = mask.dtype != torch.bool and not bool((mask[..., upper] < -1e4).all())
+        if bool((hidden == upper).all()) and not finite:
+            return True
+        if not bool(hidden.any()):
+            return False
+    raise InvalidArgumentError("MultiheadAttention: attn_mask must be a causal mask: True or -inf above the diagonal")
+
+
+def replace_attention(module: nn.Module, kind: str = "favor", **settings: Any) -> int:
+    """Replace every torch.nn.MultiheadAttention inside a module by one of another kind, with its weights.
+
+    Returns the number of replaced modules.
+
+    >>> import torch, bochner.torch
+    >>> encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(32, 4, batch_first=True), 2)
+    >>> bochner.torch.replace_attention(encoder, "favor", features=64)
+    2
+    """
+    count = 0
+    for parent in list(module.modules()):
+        if isinstance(parent, nn.TransformerEncoder):
+            parent.use_nested_tensor = False
+        for name, child in list(parent.named_children()):
+            if not isinstance(child, nn.MultiheadAttention):
+                continue
+            if child.bias_k is not None or child.add_zero_attn:
+                raise InvalidArgumentError("replace_attention: add_bias_kv and add_zero_attn are not supported")
+            first = next(child.parameters())
+            new = MultiheadAttention(
+                child.embed_dim, child.num_heads, bias=child.in_proj_bias is not None, kdim=child.kdim, vdim=child.vdim,
+                batch_first=child.batch_first, device=first.device, dtype=first.dtype, kind=kind, **settings,
+            )  # fmt: skip
+            new.load_state_dict(child.state_dict(), strict=False)
+            new.train(child.training)
+            setattr(parent, name, new)
+            count += 1
+    return count

@@ -1,0 +1,241 @@
+"""Attention of the library as operators of PyTorch, with gradients by the library's backward pass.
+
+With torch.library (PyTorch 2.4) the operators are custom ones, which torch.compile records as single nodes; before, an
+autograd function calls them. An operator receives tensors and text only. The text is the key of an attention object:
+its settings, or the number of an object whose frequencies were calibrated.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import functools
+import itertools
+import weakref
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from .. import _bindings as c
+from .._attention import Attention
+from .._library import context, lib
+
+# The inputs of an attention in the order of the operators, which are the names of the struct members.
+NAMES = ("q", "k", "v", "log_gate", "sigma", "m", "mix", "beta", "log_decay", "lambda_", "m_k", "bias", "bias_k")
+
+_kept: weakref.WeakValueDictionary[str, Attention] = weakref.WeakValueDictionary()
+_numbers = itertools.count(1)
+
+
+def key_of_settings(settings: dict[str, Any]) -> str:
+    """The key of an attention with the given settings. torch.compile can evaluate it."""
+    return ", ".join([f"{name!r}: {value!r}" for name, value in sorted(settings.items()) if value is not None])
+
+
+def key_of_object(attention: Attention) -> str:
+    """A key of this very object, for as long as it lives."""
+    key = f"#{next(_numbers)}"
+    _kept[key] = attention
+    return key
+
+
+@functools.lru_cache(maxsize=256)
+def _from_settings(key: str) -> Attention:
+    return Attention(**ast.literal_eval(f"{{{key}}}"))
+
+
+def find(key: str) -> Attention:
+    return _kept[key] if key.startswith("#") else _from_settings(key)
+
+
+# ---- calls of the library -------------------------------------------------------------------------------------------
+
+
+def _shape(q: Any, k: Any, tokens_first: bool) -> c.bo_attention_shape:
+    tokens = 1 if tokens_first else 2
+    return c.bo_attention_shape(sequences=int(q[0]), tokens=int(q[tokens]), key_tokens=int(k[tokens]), layout=int(tokens_first))
+
+
+def _tape_bytes(attention: Attention, shape: c.bo_attention_shape) -> int:
+    size = ctypes.c_size_t()
+    with context() as taken:
+        lib.bo_attention_tape_bytes(taken, attention._handle, ctypes.byref(shape), ctypes.byref(size))
+    return size.value
+
+
+class _Call:
+    """Shape and inputs of a call. The tensors are contiguous, in the order of `tokens_first`, all of one dtype."""
+
+    def __init__(
+        self, key: str, tensors: list[Optional[Tensor]], tokens_first: bool, lengths: Optional[Tensor], key_lengths: Optional[Tensor]
+    ) -> None:
+        q, k = tensors[0], tensors[1]
+        assert q is not None and k is not None
+        self.attention = find(key)
+        self.double = q.dtype == torch.float64
+        self.tensors = [None if tensor is None else tensor.detach().contiguous() for tensor in tensors]
+        if lengths is None:
+            self.shape = _shape(q.shape, k.shape, tokens_first)
+        else:
+            both = [lengths.tolist(), (lengths if key_lengths is None else key_lengths).tolist()]
+            self.lengths = [(ctypes.c_size_t * len(of))(*of) for of in both]
+            at, key_at = (ctypes.addressof(of) for of in self.lengths)
+            self.shape = c.bo_attention_shape(sequences=len(both[0]), lengths=at, key_lengths=key_at, layout=int(tokens_first))
+        self.inputs = c.bo_attention_inputs_f64() if self.double else c.bo_attention_inputs()
+        for name, tensor in zip(NAMES, self.tensors):
+            if tensor is not None:
+                setattr(self.inputs, name, tensor.data_ptr())
+
+    def tape_bytes(self) -> int:
+        return 0 if self.double else _tape_bytes(self.attention, self.shape)  # the backward pass in float64 has no tape
+
+    def forward(self, out: Tensor, tape: Optional[Tensor]) -> None:
+        with context() as taken:
+            head = (taken, self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs))
+            if self.double:
+                lib.bo_attention_forward_f64(*head, out.data_ptr())
+            else:
+                lib.bo_attention_forward(*head, None, None, out.data_ptr(), None if tape is None else tape.data_ptr())
+
+    def backward(self, out: Tensor, tape: Tensor, gradient: Tensor, needed: list[bool]) -> list[Tensor]:
+        gradients = c.bo_attention_gradients_f64() if self.double else c.bo_attention_gradients()
+        results = [gradient.new_empty(0) for _ in NAMES]
+        for at, tensor in enumerate(self.tensors):
+            if tensor is not None and needed[at]:
+                results[at] = torch.empty_like(tensor)
+                setattr(gradients, NAMES[at], results[at].data_ptr())
+        gradient, out = gradient.contiguous(), out.contiguous()
+        with context() as taken:
+            head = (taken, self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs))
+            if self.double:
+                lib.bo_attention_backward_f64(*head, gradient.data_ptr(), ctypes.byref(gradients))
+            else:
+                lib.bo_attention_backward(
+                    *head, None, out.data_ptr(), tape.data_ptr(), gradient.data_ptr(), None, ctypes.byref(gradients)
+                )
+        return results
+
+
+def _empty_output(q: Tensor, v: Tensor) -> Tensor:
+    return q.new_empty((*q.shape[:-1], v.shape[-1]))
+
+
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, log_gate: Optional[Tensor], sigma: Optional[Tensor], m: Optional[Tensor],
+    mix: Optional[Tensor], beta: Optional[Tensor], log_decay: Optional[Tensor], lambda_: Optional[Tensor],
+    m_k: Optional[Tensor], bias: Optional[Tensor], bias_k: Optional[Tensor], lengths: Optional[Tensor],
+    key_lengths: Optional[Tensor], key: str, tokens_first: bool,
+) -> Tensor:  # fmt: skip
+    """The output of an attention, without anything for a backward pass."""
+    inputs = [q, k, v, log_gate, sigma, m, mix, beta, log_decay, lambda_, m_k, bias, bias_k]
+    out = _empty_output(q, v)
+    _Call(key, inputs, tokens_first, lengths, key_lengths).forward(out, None)
+    return out
+
+
+def _forward_tape(
+    q: Tensor, k: Tensor, v: Tensor, log_gate: Optional[Tensor], sigma: Optional[Tensor], m: Optional[Tensor],
+    mix: Optional[Tensor], beta: Optional[Tensor], log_decay: Optional[Tensor], lambda_: Optional[Tensor],
+    m_k: Optional[Tensor], bias: Optional[Tensor], bias_k: Optional[Tensor], lengths: Optional[Tensor],
+    key_lengths: Optional[Tensor], key: str, tokens_first: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The output of an attention, and the tape that its backward pass reads."""
+    inputs = [q, k, v, log_gate, sigma, m, mix, beta, log_decay, lambda_, m_k, bias, bias_k]
+    call = _Call(key, inputs, tokens_first, lengths, key_lengths)
+    out, tape = _empty_output(q, v), torch.empty(call.tape_bytes(), dtype=torch.uint8)
+    call.forward(out, tape)
+    return out, tape
+
+
+def _backward(
+    gradient: Tensor, out: Tensor, tape: Tensor, q: Tensor, k: Tensor, v: Tensor, log_gate: Optional[Tensor],
+    sigma: Optional[Tensor], m: Optional[Tensor], mix: Optional[Tensor], beta: Optional[Tensor],
+    log_decay: Optional[Tensor], lambda_: Optional[Tensor], m_k: Optional[Tensor], bias: Optional[Tensor],
+    bias_k: Optional[Tensor], lengths: Optional[Tensor], key_lengths: Optional[Tensor], key: str, tokens_first: bool,
+    needed: list[bool],
+) -> list[Tensor]:  # fmt: skip
+    """The gradients of the inputs; an empty tensor where none is needed."""
+    inputs = [q, k, v, log_gate, sigma, m, mix, beta, log_decay, lambda_, m_k, bias, bias_k]
+    return _Call(key, inputs, tokens_first, lengths, key_lengths).backward(out, tape, gradient, needed)
+
+
+# ---- operators ------------------------------------------------------------------------------------------------------
+
+_INPUTS = len(NAMES)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, ctx.key, ctx.tokens_first = inputs
+    ctx.present = [tensor is not None for tensor in tensors]
+    ctx.save_for_backward(*output, *(tensor for tensor in tensors if tensor is not None))
+
+
+def _gradients(ctx: Any, gradient: Tensor, run: Any) -> tuple[Any, ...]:
+    out, tape, *saved = ctx.saved_tensors
+    rest = iter(saved)
+    tensors = [next(rest) if there else None for there in ctx.present]
+    needed = [bool(ctx.needs_input_grad[at]) and ctx.present[at] for at in range(_INPUTS)]
+    results = run(gradient, out, tape, *tensors, ctx.key, ctx.tokens_first, needed)
+    return (*(result if wanted else None for result, wanted in zip(results, needed)), None, None, None, None)
+
+
+if hasattr(torch.library, "custom_op"):
+    forward = torch.library.custom_op("bochner::attention", _forward, mutates_args=(), device_types="cpu")
+    forward_tape = torch.library.custom_op("bochner::attention_tape", _forward_tape, mutates_args=(), device_types="cpu")
+    backward = torch.library.custom_op("bochner::attention_backward", _backward, mutates_args=(), device_types="cpu")
+
+    @forward.register_fake
+    def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
+        return _empty_output(q, v)
+
+    @forward_tape.register_fake
+    def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        """The size of the tape depends on the shape, so that a graph is compiled for one shape."""
+        *_, lengths, key_lengths, key, tokens_first = rest
+        if lengths is not None:
+            size = torch.library.get_ctx().new_dynamic_size()
+        elif q.dtype == torch.float64:
+            size = 0
+        else:
+            size = _tape_bytes(find(key), _shape(q.shape, k.shape, tokens_first))
+        return _empty_output(q, v), q.new_empty(size, dtype=torch.uint8)
+
+    @backward.register_fake
+    def _(gradient: Tensor, out: Tensor, tape: Tensor, *rest: Any) -> list[Tensor]:
+        tensors, needed = rest[:_INPUTS], rest[-1]
+        return [
+            torch.empty_like(tensor, memory_format=torch.contiguous_format) if tensor is not None and wanted else gradient.new_empty(0)
+            for tensor, wanted in zip(tensors, needed)
+        ]
+
+    forward_tape.register_autograd(lambda ctx, gradient, _: _gradients(ctx, gradient, backward), setup_context=_save)
+
+    def _with_tape(*arguments: Any) -> Tensor:
+        return forward_tape(*arguments)[0]  # type: ignore[no-any-return]
+
+else:
+    forward = _forward  # type: ignore[assignment]
+
+    class _Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> Any:
+            out, tape = _forward_tape(*arguments)
+            _save(ctx, arguments, (out, tape))
+            return out
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, gradient: Tensor) -> Any:
+            return _gradients(ctx, gradient, _backward)
+
+    def _with_tape(*arguments: Any) -> Tensor:
+        return _Function.apply(*arguments)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def run(inputs: dict[str, Optional[Tensor]], key: str, tokens_first: bool, lengths: Any = None, key_lengths: Any = None) -> Tensor:
+    """The output of an attention. All tensors have one dtype, float32 or float64, and the shapes of the library."""
+    tensors = [inputs.get(name) for name in NAMES]
+    graded = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    arguments = (*tensors, lengths, key_lengths, key, tokens_first)
+    return _with_tape(*arguments) if graded else forward(*arguments)

@@ -1,0 +1,264 @@
+"""bochner.torch: gradients, modules, autocast. Runs with any PyTorch from 1.13 on."""
+
+import copy
+import os
+
+# Debian's PyTorch 1.13 stops with an illegal instruction in bfloat16 on some virtual CPUs with AMX.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import bochner  # noqa: E402
+import bochner.torch as bt  # noqa: E402
+
+functional = torch.nn.functional
+KINDS = [kind for kind in bochner.attention_kinds() if kind not in ("favor++", "favor#")]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(1)
+
+
+def sdpa(q, k, v, causal=False):
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(q.shape[-2], k.shape[-2]).triu(1).bool(), float("-inf"))
+    return scores.softmax(-1) @ v
+
+
+def few_features(kind):
+    """Settings for a small map, where the kind does not determine its length."""
+    return {"features": 8} if kind in ("rfa", "rfa-gate", "favor", "dark", "hybrid") else {}
+
+
+def inputs_of(kind, dtype, tokens=6, heads=2, dim=4):
+    """Queries, keys, values and the inputs per token of a kind, all with gradients."""
+    q, k, v = (torch.randn(2, heads, tokens, dim, dtype=dtype) for _ in range(3))
+    made = {"q": q, "k": k, "v": v}
+    if kind in ("rfa-gate", "gated-delta", "gated-ridge"):
+        made["log_gate"] = -torch.rand(2, heads, tokens, dtype=dtype)
+    if kind == "gla":
+        made["log_gate"] = -torch.rand(2, heads, tokens, dim, dtype=dtype)
+    if kind in ("delta", "gated-delta", "ridge", "gated-ridge"):
+        made["beta"] = torch.rand(2, heads, tokens, dtype=dtype)
+    return {name: tensor.requires_grad_() for name, tensor in made.items()}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_softmax_equals_pytorch(causal):
+    given = inputs_of("softmax", torch.float32, tokens=50, dim=16)
+    out = bt.attention(given["q"], given["k"], given["v"], causal=causal)
+    expected = sdpa(given["q"], given["k"], given["v"], causal)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    direction = torch.randn_like(out)
+    ours = torch.autograd.grad(out, [given[n] for n in "qkv"], direction)
+    theirs = torch.autograd.grad(expected, [given[n] for n in "qkv"], direction)
+    for one, other in zip(ours, theirs):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_in_float64(kind):
+    """gradcheck of every input and every parameter of every kind."""
+    module = bt.Attention(2, 4, kind, causal=True, seed=1, dtype=torch.float64, **few_features(kind))
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 0.1 * torch.rand_like(parameter)
+    given = inputs_of(kind, torch.float64)
+    names, parameters = list(given), dict(module.named_parameters())
+
+    def call(*tensors):
+        for name, tensor in zip(parameters, tensors[len(names) :]):
+            module._parameters[name] = tensor
+        values = dict(zip(names, tensors))
+        return module(values["q"], values["k"], values["v"], values.get("log_gate"), values.get("beta"))
+
+    assert torch.autograd.gradcheck(call, (*given.values(), *parameters.values()), eps=1e-6, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_float32_agrees_with_float64(kind):
+    module = bt.Attention(2, 4, kind, causal=True, **few_features(kind))
+    given = inputs_of(kind, torch.float32)
+    double = {name: tensor.detach().double().requires_grad_() for name, tensor in given.items()}
+
+    def gradients(values, one):
+        out = one(values["q"], values["k"], values["v"], values.get("log_gate"), values.get("beta"))
+        return [out, *torch.autograd.grad(out.square().sum(), [*values.values(), *one.parameters()])]
+
+    for low, high in zip(gradients(given, module), gradients(double, copy.deepcopy(module).double())):
+        torch.testing.assert_close(low.double(), high, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["RandomFeatureAttention", "FavorAttention", "DarkAttention", "HybridAttention", "DeltaAttention", "RidgeAttention"])
+def test_modules_train(name):
+    """A step against the gradient reduces the loss, and state_dict restores the module."""
+    module = getattr(bt, name)(heads=2, dim=8, causal=True)
+    q, k, v, target = torch.randn(4, 2, 2, 20, 8).unbind()
+    losses = []
+    optimizer = torch.optim.Adam([*module.parameters(), v.requires_grad_()], 0.05)
+    for _ in range(10):
+        loss = functional.mse_loss(module(q, k, v), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    other = getattr(bt, name)(heads=2, dim=8, causal=True)
+    other.load_state_dict(module.state_dict())
+    torch.testing.assert_close(other(q, k, v), module(q, k, v))
+    assert module.kind in repr(module)
+
+
+# ---- MultiheadAttention ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("kdim", [None, 24])
+@pytest.mark.parametrize("bias", [False, True])
+def test_multihead_attention_equals_that_of_pytorch(batch_first, kdim, bias):
+    theirs = torch.nn.MultiheadAttention(32, 4, bias=bias, batch_first=batch_first, kdim=kdim, vdim=kdim)
+    ours = bt.MultiheadAttention(32, 4, bias=bias, batch_first=batch_first, kdim=kdim, vdim=kdim, kind="softmax")
+    missing = ours.load_state_dict(theirs.state_dict())
+    assert not missing.missing_keys and not missing.unexpected_keys
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    q = torch.randn(3, 7, 32)
+    x = q if kdim is None else torch.randn(3, 9, kdim)
+    if not batch_first:
+        q, x = q.transpose(0, 1), x.transpose(0, 1)
+    expected, weights = theirs(q, x, x)
+    out, found = ours(q, x, x, need_weights=True)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, weights, rtol=1e-4, atol=1e-5)
+    assert ours(q, x, x)[1] is None
+    _, heads = ours(q, x, x, need_weights=True, average_attn_weights=False)
+    assert heads.shape == (3, 4, *found.shape[1:])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_is_left_out(causal):
+    theirs = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+    ours = bt.MultiheadAttention(32, 4, batch_first=True, kind="softmax")
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(3, 8, 32)
+    padding = torch.zeros(3, 8, dtype=torch.bool)
+    padding[0, 5:], padding[1, 2:] = True, True
+    mask = torch.ones(8, 8).triu(1).bool() if causal else None
+    expected, _ = theirs(x, x, x, key_padding_mask=padding, attn_mask=mask)
+    out, _ = ours(x, x, x, key_padding_mask=padding, attn_mask=mask)
+    torch.testing.assert_close(out[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
+    out.sum().backward()
+    with pytest.raises(ValueError, match="without keys"):
+        ours(x, x, x, key_padding_mask=torch.ones(3, 8, dtype=torch.bool))
+
+
+def test_masks():
+    ours = bt.MultiheadAttention(32, 4, batch_first=True, kind="favor", features=32)
+    x = torch.randn(2, 6, 32)
+    boolean = torch.ones(6, 6).triu(1).bool()
+    additive = torch.zeros(6, 6).masked_fill(boolean, float("-inf"))
+    expected = ours(x, x, x, is_causal=True)[0]
+    for mask in (boolean, additive, additive.repeat(8, 1, 1)):
+        torch.testing.assert_close(ours(x, x, x, attn_mask=mask)[0], expected)
+    torch.testing.assert_close(ours(x, x, x, attn_mask=torch.zeros(6, 6))[0], ours(x, x, x)[0])
+    assert not torch.allclose(ours(x, x, x)[0], expected)
+    changed = x.clone()
+    changed[:, 4:] += 1
+    assert torch.equal(ours(changed, changed, changed, is_causal=True)[0][:, :4], expected[:, :4])
+    for mask in (boolean.T, additive * 0 + 0.5, torch.ones(6, 6).triu(1)):
+        with pytest.raises(ValueError, match="causal mask"):
+            ours(x, x, x, attn_mask=mask)
+
+
+@pytest.mark.parametrize("kind", ["favor", "rfa-gate", "gla", "gated-delta", "gated-ridge", "hybrid"])
+def test_inside_a_transformer_layer(kind):
+    settings = {} if kind in ("favor",) else {"causal": True}
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    layer.self_attn = bt.MultiheadAttention(32, 4, batch_first=True, kind=kind, features=32, **settings)
+    x = torch.randn(2, 10, 32)
+    trained = layer.train()(x)
+    trained.square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in layer.parameters())
+    with torch.no_grad():  # eval must not take the fast path of PyTorch, which is softmax attention
+        torch.testing.assert_close(layer.eval()(x), trained.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_replace_attention_keeps_the_weights():
+    encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 2).eval()
+    x = torch.randn(2, 10, 32)
+    padding = torch.zeros(2, 10, dtype=torch.bool)
+    padding[0, 6:] = True
+    with torch.no_grad():
+        expected, padded = encoder(x), encoder(x, src_key_padding_mask=padding)
+        assert bt.replace_attention(encoder, "softmax") == 2
+        torch.testing.assert_close(encoder(x), expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(encoder(x, src_key_padding_mask=padding)[~padding], padded[~padding], rtol=1e-3, atol=1e-4)
+    assert bt.replace_attention(encoder, "favor") == 0
+
+
+def test_copies_and_redraws():
+    module = bt.FavorAttention(2, 8, features=16)
+    q, k, v = torch.randn(3, 1, 2, 9, 8).unbind()
+    first = module(q, k, v)
+    torch.testing.assert_close(copy.deepcopy(module)(q, k, v), first)
+    module.redraw(1)
+    assert not torch.allclose(module(q, k, v), first)
+    module.redraw(0)
+    torch.testing.assert_close(module(q, k, v), first)
+    better = bt.Attention(2, 8, "favor++", features=16)
+    with pytest.raises(bochner.BochnerError, match="calibrat"):
+        better(q, k, v)
+    better.calibrate(q, k)
+    assert better(q, k, v).isfinite().all()
+    with pytest.raises(ValueError, match="state_dict"):
+        copy.deepcopy(better)
+
+
+# ---- dtypes, devices -------------------------------------------------------------------------------------------------
+
+
+def test_autocast_and_low_precision():
+    module = bt.MultiheadAttention(32, 4, batch_first=True, kind="favor", features=64, causal=True)
+    x = torch.randn(2, 40, 32, requires_grad=True)
+    full = module(x, x, x)[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = module(x, x, x)[0]
+        low.float().sum().backward()
+    assert low.dtype == torch.bfloat16 and x.grad.dtype == torch.float32
+    assert 0 < (low.float() - full).abs().max() < 0.05
+    q, k, v = torch.randn(3, 1, 2, 9, 8).bfloat16().unbind()
+    assert bt.attention(q, k, v).dtype == torch.bfloat16
+
+
+def test_strides_and_shapes():
+    q, k, v = torch.randn(3, 2, 9, 4, 8).unbind()  # batch, tokens, heads, columns
+    views = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+    torch.testing.assert_close(bt.attention(*views), sdpa(*views), rtol=1e-4, atol=1e-5)
+    grouped = bt.attention(views[0], views[1][:, :2], views[2][:, :2])
+    expected = sdpa(views[0], views[1][:, [0, 0, 1, 1]], views[2][:, [0, 0, 1, 1]])
+    torch.testing.assert_close(grouped, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_numpy_interface_reads_tensors():
+    q, k, v = torch.randn(3, 2, 9, 8).unbind()
+    np.testing.assert_allclose(bochner.attention(q, k, v), sdpa(q, k, v).numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(TypeError, match="q"):
+        bochner.attention(q.clone().requires_grad_(), k, v)
+
+
+def test_bad_input():
+    q = torch.randn(1, 2, 3, 4)
+    for call, message in [
+        (lambda: bt.attention(q[0], q, q), "expected tensors"),
+        (lambda: bt.attention(q, q[:, :, :2], q), "do not fit"),
+        (lambda: bt.attention(q * float("nan"), q, q), "q"),
+        (lambda: bt.MultiheadAttention(30, 4), "multiple"),
+        (lambda: bt.MultiheadAttention(32, 4, dropout=0.1), "dropout"),
+        (lambda: bt.Attention(2, 4, "nothing"), "kind"),
+    ]:
+        with pytest.raises((ValueError, RuntimeError), match=message):
+            call()
