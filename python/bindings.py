@@ -24,7 +24,7 @@ SCALARS = {
     "void": ("None", "None"),
     "bool": ("c_bool", "bool"),
     "_Bool": ("c_bool", "bool"),
-    "char": ("c_char", "bytes"),
+    "char": ("c_char", "builtins.bytes"),
     "int": ("c_int", "int"),
     "unsigned": ("c_uint", "int"),
     "unsigned int": ("c_uint", "int"),
@@ -72,7 +72,7 @@ class Translator:
         """The ctypes type of a C type and the Python type of such a member. `place`: member, argument, result."""
         plain = re.sub(r"\b(const|struct|enum)\b", "", c_type).replace(" ", "")
         if plain == "char*":
-            return "c_char_p", "bytes | None"
+            return "c_char_p", "builtins.bytes | None"
         if plain.endswith("*"):
             target = plain[:-1]
             if place != "argument" and target in self.structs:
@@ -180,6 +180,7 @@ class Translator:
                 "",
                 "from __future__ import annotations",
                 "",
+                "import builtins",
                 "from ctypes import (",
                 "    CFUNCTYPE, POINTER, Array, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int8, c_int32,",
                 "    c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64, c_void_p,",

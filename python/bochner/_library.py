@@ -149,15 +149,13 @@ class Context:
 _watched: dict[int, Context] = {}
 
 
-@c.bo_log_fn
-def _log(user: int | None, level: int, message: bytes) -> None:
+def _pass_message(user: int | None, level: int, message: bytes) -> None:
     number = {c.BO_LOG_WARNING: logging.WARNING, c.BO_LOG_INFO: logging.INFO}.get(level, logging.DEBUG)
     if log.isEnabledFor(number):
         log.log(number, "%s", message.decode(errors="replace"))
 
 
-@c.bo_progress_fn
-def _progress(user: int, what: bytes, done: float, total: float) -> bool:
+def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
     context = _watched[user]
     if context.interrupted:
         context.error = KeyboardInterrupt()
@@ -171,6 +169,7 @@ def _progress(user: int, what: bytes, done: float, total: float) -> bool:
         return False
 
 
+_log, _progress = c.bo_log_fn(_pass_message), c.bo_progress_fn(_pass_progress)
 _Key = tuple[int, int, bool]
 _idle: dict[_Key, list[Context]] = {}
 _threads = 0

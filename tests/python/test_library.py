@@ -191,13 +191,13 @@ def test_callbacks_pass_their_exceptions_on():
     with pytest.raises(Stop):
         with _library.long_context(progress) as taken:
             taken.error = None
-            if _library._progress(id(taken), b"testing", 1.0, 2.0) is False:
+            if _library._pass_progress(id(taken), b"testing", 1.0, 2.0) is False:
                 raise taken.error
 
 
 def test_log_messages_reach_logging(caplog):
     with caplog.at_level("DEBUG", logger="bochner"):
-        _library._log(None, _bindings.BO_LOG_WARNING, "attention: μ".encode())
+        _library._pass_message(None, _bindings.BO_LOG_WARNING, "attention: μ".encode())
     assert caplog.records[0].levelname == "WARNING" and "μ" in caplog.text
 
 

@@ -319,6 +319,10 @@ class MultiheadAttention(nn.Module):
         q, k, v = (functional.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
         return q, k, v
 
+    def _split(self, x: Tensor) -> Tensor:
+        """The columns of each head: (batch, tokens, heads, columns)."""
+        return x.view(*x.shape[:-1], self.num_heads, -1)
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None, need_weights: bool = False,
         attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True, is_causal: bool = False,
@@ -331,10 +335,10 @@ class MultiheadAttention(nn.Module):
             if single and key_padding_mask is not None:
                 key_padding_mask = key_padding_mask.unsqueeze(0)
         causal = self.causal or is_causal or _is_causal_mask(attn_mask)
-        q, k, v = (x.unflatten(-1, (self.num_heads, -1)) for x in self._projections(query, key, value))
+        q, k, v = (self._split(x) for x in self._projections(query, key, value))
         log_gate = functional.logsigmoid(self.gate_proj(key)) if hasattr(self, "gate_proj") else None
         if log_gate is not None and self.attention.gated_channels:
-            log_gate = log_gate.unflatten(-1, (self.num_heads, -1))
+            log_gate = self._split(log_gate)
         beta = torch.sigmoid(self.beta_proj(key)) if hasattr(self, "beta_proj") else None
         out = self._attend(q, k, v, log_gate, beta, causal, key_padding_mask)
         weights = self._weights(q, k, log_gate, beta, causal, key_padding_mask) if need_weights else None
@@ -364,7 +368,7 @@ class MultiheadAttention(nn.Module):
         queries = lengths if causal else torch.full_like(lengths, q.shape[1])
         out = _compute(self._key_for(rule, v), {**inputs, **packed}, True, queries, lengths)[0]
         if not causal:
-            return out.unflatten(0, q.shape[:2])
+            return out.view(*q.shape[:3], v.shape[3])
         return q.new_zeros(*q.shape[:3], v.shape[3], dtype=out.dtype).masked_scatter(keep[..., None, None], out)
 
     def _key_for(self, rule: Attention, v: Tensor) -> Any:

@@ -193,6 +193,7 @@ if hasattr(torch.library, "custom_op"):
     def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         """The size of the tape depends on the shape, so that a graph is compiled for one shape."""
         *_, lengths, key_lengths, key, tokens_first = rest
+        size: Any
         if lengths is not None:
             size = torch.library.get_ctx().new_dynamic_size()
         elif q.dtype == torch.float64:
@@ -230,7 +231,7 @@ else:
             return _gradients(ctx, gradient, _backward)
 
     def _with_tape(*arguments: Any) -> Tensor:
-        return _Function.apply(*arguments)  # type: ignore[no-any-return, no-untyped-call]
+        return _Function.apply(*arguments)  # type: ignore[no-any-return]
 
 
 def run(inputs: dict[str, Optional[Tensor]], key: str, tokens_first: bool, lengths: Any = None, key_lengths: Any = None) -> Tensor:
@@ -238,4 +239,5 @@ def run(inputs: dict[str, Optional[Tensor]], key: str, tokens_first: bool, lengt
     tensors = [inputs.get(name) for name in NAMES]
     graded = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
     arguments = (*tensors, lengths, key_lengths, key, tokens_first)
-    return _with_tape(*arguments) if graded else forward(*arguments)
+    operator: Any = _with_tape if graded else forward
+    return operator(*arguments)  # type: ignore[no-any-return]
