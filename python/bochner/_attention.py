@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from typing import Any
 
 import numpy as np
 
 from . import _bindings as c
+from . import _library
 from ._arrays import address, aligned, as_array
 from ._library import BochnerError, Handle, InvalidArgumentError, context, lib, long_context, new_lock, precision_number
 from ._reports import Report
@@ -251,41 +251,40 @@ class Call:
     def __init__(
         self, attention: Attention, q: Any, k: Any, v: Any, parameters: dict[str, Any], double: bool | None = None
     ) -> None:
+        q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
+        dims = q.ndim
+        if not 2 <= dims <= 4 or k.ndim != dims or v.ndim != dims:
+            raise InvalidArgumentError(
+                "attention: q, k and v need the same number of dimensions, 2 to 4, as in (batch, heads, tokens, columns); "
+                f"found {q.shape}, {k.shape} and {v.shape}"
+            )
         self.attention = attention
         self.double = attention._double if double is None else double
-        arrays = [as_array(q, "q"), as_array(k, "k"), as_array(v, "v")]
-        self.dtype = np.float64 if arrays[0].dtype == np.float64 else np.float32
-        dims = arrays[0].ndim
-        if not 2 <= dims <= 4 or arrays[1].ndim != dims or arrays[2].ndim != dims:
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in zip("qkv", arrays))
-            raise InvalidArgumentError(
-                f"attention: q, k and v need the same number of dimensions, 2 to 4, as in (batch, heads, tokens, columns); found {shapes}"
-            )
-        self.returned = arrays[0].shape[:-1]
+        self.dtype = np.float64 if q.dtype == np.float64 else np.float32
+        self.returned = q.shape[:-1]
         if dims < 4:
-            arrays = [array.reshape((1,) * (4 - dims) + array.shape) for array in arrays]
-        batch, heads, tokens, columns = arrays[0].shape
-        key_heads, keys, value_columns = attention._key_heads, arrays[1].shape[2], attention._value_dim
-        _expect("q", arrays[0], (batch, attention._heads, tokens, attention._dim))
-        _expect("k", arrays[1], (batch, key_heads, keys, attention._dim))
-        _expect("v", arrays[2], (batch, key_heads, keys, value_columns))
+            ones = (1,) * (4 - dims)
+            q, k, v = q.reshape(ones + q.shape), k.reshape(ones + k.shape), v.reshape(ones + v.shape)
+        batch, heads, tokens, _ = q.shape
+        key_heads, keys, value_dim = attention._key_heads, k.shape[2], attention._value_dim
+        _expect("q", q, (batch, attention._heads, tokens, attention._dim))
+        _expect("k", k, (batch, key_heads, keys, attention._dim))
+        _expect("v", v, (batch, key_heads, keys, value_dim))
         wanted = np.float64 if self.double else np.float32
-        self.tokens_first = dims == 4 and _is_tokens_first(arrays)
-        self.keep = [self._ordered(array, wanted) for array in arrays]
-        inputs = c.bo_attention_inputs_f64() if self.double else c.bo_attention_inputs()
-        inputs.q, inputs.k, inputs.v = (address(array) for array in self.keep)
+        self.tokens_first = _is_tokens_first(q, k, v)
+        if self.tokens_first:
+            q, k, v = q.transpose(0, 2, 1, 3), k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
+        q, k, v = (np.ascontiguousarray(q, wanted), np.ascontiguousarray(k, wanted), np.ascontiguousarray(v, wanted))
+        self.keep = [q, k, v]
+        self.inputs = inputs = c.bo_attention_inputs_f64() if self.double else c.bo_attention_inputs()
+        inputs.q, inputs.k, inputs.v = address(q), address(k), address(v)
         for name, value in parameters.items():
             if value is not None:
                 setattr(inputs, self._member(name), address(self._parameter(name, value, wanted, (batch, key_heads, keys), dims)))
-        self.inputs = inputs
-        self.shape = c.bo_attention_shape(
-            sequences=batch, tokens=tokens, key_tokens=keys, layout=c.BO_LAYOUT_TOKENS_FIRST if self.tokens_first else 0
-        )
-        order = (batch, tokens, heads, value_columns) if self.tokens_first else (batch, heads, tokens, value_columns)
+        self.shape = shape = c.bo_attention_shape()
+        shape.sequences, shape.tokens, shape.key_tokens, shape.layout = batch, tokens, keys, self.tokens_first
+        order = (batch, tokens, heads, value_dim) if self.tokens_first else (batch, heads, tokens, value_dim)
         self.out = np.empty(order, wanted)
-
-    def _ordered(self, array: Array, dtype: Any) -> Array:
-        return np.ascontiguousarray(array.transpose(0, 2, 1, 3) if self.tokens_first else array, dtype)
 
     def _member(self, name: str) -> str:
         if name not in PARAMETERS:
@@ -329,11 +328,12 @@ class Call:
         return out.reshape(*self.returned, out.shape[-1]).astype(self.dtype, copy=False)
 
 
-def _is_tokens_first(arrays: list[Array]) -> bool:
+def _is_tokens_first(*arrays: Array) -> bool:
     """Whether all arrays are views of memory in the order (batch, tokens, heads, columns), and not of the other order."""
-    return not any(array.flags.c_contiguous for array in arrays) and all(
-        array.transpose(0, 2, 1, 3).flags.c_contiguous for array in arrays
-    )
+    for array in arrays:
+        if array.flags.c_contiguous or not array.transpose(0, 2, 1, 3).flags.c_contiguous:
+            return False
+    return True
 
 
 def _expect(name: str, array: Array, shape: tuple[int, ...]) -> None:
@@ -477,7 +477,8 @@ class State:
 
 
 @functools.lru_cache(maxsize=64)
-def _cached(process: int, defaults: tuple[Any, ...], items: tuple[tuple[str, Any], ...]) -> Attention:
+def _cached(precision: int, items: tuple[tuple[str, Any], ...]) -> Attention:
+    """An attention with the given settings. `precision` is the default one at this time."""
     return Attention(**dict(items))
 
 
@@ -528,15 +529,9 @@ def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | N
     items = {"kind": kind, "causal": causal, "heads": heads, "key_heads": key_heads, "dim": q.shape[-1],
              "value_dim": v.shape[-1], **settings}  # fmt: skip
     try:
-        made = _cached(os.getpid(), _defaults(), tuple(items.items()))
+        made = _cached(_library._precision, tuple(items.items()))
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
         made = Attention(**items)
     return made(q, k, v, **inputs)
-
-
-def _defaults() -> tuple[Any, ...]:
-    from . import _library
-
-    return (_library._precision,)
