@@ -112,10 +112,14 @@ class Attention:
         out = ctypes.c_void_p()
         with context(number) as taken:
             lib.bo_attention_create(taken, ctypes.byref(desc), ctypes.byref(out))
-        self._handle = Handle(out.value, lib.bo_attention_destroy)
+        self._adopt(Handle(out.value, lib.bo_attention_destroy))
         self._arguments = {"kind": kind, "heads": heads, "dim": dim, "precision": precision, **settings}
         self._draw: int | None = 0
-        made = lib.bo_attention_describe(self._handle).contents
+
+    def _adopt(self, handle: Handle) -> None:
+        """Takes an object of the library, and remembers the sizes that every call needs."""
+        self._handle = handle
+        made = lib.bo_attention_describe(handle).contents
         self._heads, self._key_heads, self._dim, self._value_dim = made.heads, made.key_heads, made.dim, made.value_dim
 
     @property
