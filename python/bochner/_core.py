@@ -15,8 +15,11 @@ from ._tokenizer import Tokenizer
 class Gate:
     """Lets any number of threads read a model, or one thread change it. That thread may also read, in a callback.
 
-    A short change is waited for. A long one, which has a name, may take hours: other threads get an error.
+    A short change is waited for. A long one, which has a name, may take hours: other threads get an error. A thread that
+    reads again and again lets a change go first.
     """
+
+    _PATIENCE = 0.1  # seconds for which a reader lets changes go first: they may wait for another reader
 
     def __init__(self) -> None:
         self._at_fork_reinit()
@@ -26,6 +29,7 @@ class Gate:
         self._free = threading.Condition()
         self._readers: dict[int, int] = {}
         self._writer: int | None = None
+        self._waiting = 0  # changes that wait
         self._work = ""
 
     def _wait(self) -> None:
@@ -37,6 +41,8 @@ class Gate:
     def reading(self) -> Iterator[None]:
         me = threading.get_ident()
         with self._free:
+            if self._waiting and me not in self._readers:
+                self._free.wait_for(lambda: not self._waiting, self._PATIENCE)
             while self._writer not in (None, me):
                 self._wait()
             self._readers[me] = self._readers.get(me, 0) + 1
@@ -56,9 +62,14 @@ class Gate:
         with self._free:
             if me == self._writer or me in self._readers:
                 raise BochnerError("a callback cannot change the model that its caller uses")
-            while self._writer is not None or self._readers:
-                self._wait()
-            self._writer, self._work = me, work
+            self._waiting += 1
+            try:
+                while self._writer is not None or self._readers:
+                    self._wait()
+                self._writer, self._work = me, work
+            finally:
+                self._waiting -= 1
+                self._free.notify_all()
         try:
             yield
         finally:
