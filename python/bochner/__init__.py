@@ -27,6 +27,7 @@ from ._library import (
     set_precision,
     set_threads,
 )
+from .model import Generation, Model, Session, Tokenizer
 
 __version__: str = _lib.bo_version().decode()
 
@@ -36,11 +37,15 @@ __all__ = [
     "BochnerError",
     "CanceledError",
     "FormatError",
+    "Generation",
     "InputOutputError",
     "InvalidArgumentError",
+    "Model",
     "NumericError",
     "OutOfMemoryError",
+    "Session",
     "State",
+    "Tokenizer",
     "UnsupportedError",
     "VersionError",
     "attention",

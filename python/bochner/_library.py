@@ -292,6 +292,16 @@ def parse(what: str, name: str, function: Any) -> int:
     return number.value
 
 
+def path_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A path as the library takes it."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"expected a path, found {type(path).__name__}")
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise InvalidArgumentError("a path contains a NUL character")
+    return name
+
+
 # ---- objects --------------------------------------------------------------------------------------------------------
 
 
@@ -326,10 +336,15 @@ def taken_bytes(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+def free_after_fork(lock: Any) -> None:
+    """Makes an object with the method `_at_fork_reinit` free in a process that was forked."""
+    _locks.add(lock)
+
+
 def new_lock() -> threading.Lock:
     """A lock of an object that one thread at a time may use. It is free in a process that was forked."""
     lock = threading.Lock()
-    _locks.add(lock)
+    free_after_fork(lock)
     return lock
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import difflib
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 from . import _bindings as c
 from ._library import InvalidArgumentError, lib, parse
 
 # Settings whose values are names, with the function that finds the number.
-_NAMED: dict[str, Any] = {
+_NAMED: dict[str, str] = {
     "kernel": "bo_kernel_parse",
     "function": "bo_function_parse",
     "draw": "bo_draw_parse",
@@ -21,10 +24,14 @@ _NAMED: dict[str, Any] = {
 _NORMALIZERS = {"sum": c.BO_NORMALIZER_SUM, "none": c.BO_NORMALIZER_NONE}
 
 
-def number_of(name: str, value: Any) -> Any:
+# Types of members that hold a count, a seed or a number of an enumeration. ctypes would wrap numbers out of range.
+_WHOLE = (ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int64, ctypes.c_int, ctypes.c_uint)
+
+
+def number_of(name: str, value: Any, named: Mapping[str, str] = _NAMED) -> Any:
     """The value of a member: the number of a name, or the value itself."""
-    if name in _NAMED:
-        return parse(name, value, getattr(lib, _NAMED[name]))
+    if name in named:
+        return parse(name, value, getattr(lib, named[name]))
     if name == "normalizer":
         if value not in _NORMALIZERS:
             raise InvalidArgumentError(f"normalizer: {value!r} is not known; expected 'sum' or 'none'")
@@ -32,16 +39,28 @@ def number_of(name: str, value: Any) -> Any:
     return value
 
 
-def fill(struct: Any, values: dict[str, Any], allowed: dict[str, str] | None = None) -> None:
+def fill(
+    struct: Any, values: Mapping[str, Any], allowed: Mapping[str, str] | None = None, named: Mapping[str, str] = _NAMED
+) -> None:
     """Sets members of a struct. None means the default. `allowed` maps settings to members (default: the same names)."""
     for name, value in values.items():
         if value is None:
             continue
         member = name if allowed is None else allowed[name]
         try:
-            setattr(struct, member, number_of(name, value))
+            setattr(struct, member, _fitting(struct, member, number_of(name, value, named)))
         except (TypeError, OverflowError) as error:
             raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
+
+
+def _fitting(struct: Any, member: str, value: Any) -> Any:
+    """The value as a whole number in the range of the member, if this is one of whole numbers."""
+    kind = next(kind for name, kind, *_ in struct._fields_ if name == member)
+    if kind in _WHOLE:
+        value = operator.index(value)
+        if kind(value).value != value:
+            raise OverflowError("expected a number that is not negative" if value < 0 else "the number is too large")
+    return value
 
 
 def refuse_unknown(function: str, names: Any, allowed: Any) -> None:

@@ -1,0 +1,49 @@
+"""Chat templates: the text that a chat model reads for a conversation."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _bindings as c
+from ._core import Core
+from ._library import Handle, lib, taken_bytes
+
+Message = Mapping[str, Any]
+"""A message: {"role": "user", "content": "Hello"}."""
+
+_FILES = ("chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json")
+
+
+def open_template(core: Core, text: str | None) -> Handle:
+    """The chat template of a model, from the files that it was loaded with. `text` takes the place of its template."""
+    out = ctypes.c_void_p()
+    with tempfile.TemporaryDirectory() as folder, core.reading() as taken:
+        for name in _FILES:
+            if found := lib.bo_model_companion(core.handle, name.encode()):
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(found)
+        desc = c.bo_chat_template_desc(folder=os.fsencode(folder), text=None if text is None else text.encode())
+        lib.bo_chat_template_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    return Handle(out.value, lib.bo_chat_template_destroy)
+
+
+def render(core: Core, template: Handle, messages: Sequence[Message], variables: Mapping[str, Any]) -> str:
+    """The conversation as text, up to the start of the answer."""
+    values = json.dumps({**variables, "messages": list(messages)})
+    options = c.bo_chat_options(add_generation_prompt=True, variables=values.encode())
+    out, size = ctypes.c_void_p(), ctypes.c_size_t()
+    with core.reading() as taken:
+        lib.bo_chat_render(taken, template, None, 0, ctypes.byref(options), ctypes.byref(out), ctypes.byref(size))
+    return taken_bytes(out, size).decode()
+
+
+def end_token(core: Core, template: Handle) -> frozenset[int]:
+    """The token that ends an answer, besides those that end a text."""
+    text = lib.bo_chat_template_token(template, b"eos_token")
+    token = core.require_tokenizer().find(text.decode()) if text else None
+    return frozenset() if token is None else frozenset((token,))

@@ -1,0 +1,91 @@
+"""The settings of a new model, and those of a model that exists."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
+
+from . import _bindings as c
+from ._attention import _FEATURES, _SETTINGS, attention_kinds
+from ._library import InvalidArgumentError, lib
+from ._settings import fill, refuse_unknown
+
+Kind = Union[str, Mapping[str, Any]]
+"""A kind of attention: its name, or a mapping with "kind" and settings of bochner.Attention."""
+
+# Members of bo_model_desc whose values are names, with the function that finds the number.
+_NAMED = {
+    "mixer": "bo_mixer_parse", "ssm": "bo_ssm_parse", "mlp": "bo_mlp_parse", "norm": "bo_norm_parse",
+    "positions": "bo_positions_parse", "parametrization": "bo_parametrization_parse", "storage": "bo_storage_parse",
+    "task": "bo_model_task_parse", "pooling": "bo_pooling_parse", "cross": "bo_cross_parse", "block": "bo_block_parse",
+}  # fmt: skip
+_CHOICES = ("query_norm", "output_norm", "attention_bias", "output_bias", "mlp_bias")
+_ATTENTIONS = ("attention", "cross_attention", "encoder_attention", "kept_attention")
+_OTHERS = ("mlp_features", "rope_scaling", "kept_layers", "custom_mlp", "labels", "reserved")
+_FIELDS = [name for name, *_ in c.bo_model_desc._fields_]
+_SCALARS = [name for name in _FIELDS if name not in (*_NAMED, *_CHOICES, *_ATTENTIONS, *_OTHERS)]
+_SIZES = ("layers", "width", "heads", "context")
+_ROPE = {"kind": "bo_rope_scaling_kind_parse"}
+# Settings of attention that the model does not have itself.
+_OF_ATTENTION = {name for name in (*_FEATURES, *_SETTINGS) if name not in _FIELDS} - {"value_dim", "causal"}
+SETTINGS = [*(name for name in _FIELDS if name not in ("custom_mlp", "labels", "reserved")), *_OF_ATTENTION]
+
+
+def attention_desc(kind: Kind, settings: Mapping[str, Any] | None = None) -> Any:
+    """An attention by its name or by its settings."""
+    given = {"kind": kind} if isinstance(kind, str) else dict(kind)
+    given.update(settings or {})
+    name, desc = given.pop("kind", "softmax"), c.bo_attention_desc()
+    if not isinstance(name, str) or not lib.bo_attention_preset(name.encode(), ctypes.byref(desc)):
+        raise InvalidArgumentError(f"attention: {name!r} is not known; expected one of {', '.join(attention_kinds())}")
+    refuse_unknown("attention", given, {**_FEATURES, **_SETTINGS})
+    fill(desc, {name: value for name, value in given.items() if name in _SETTINGS}, _SETTINGS)
+    fill(desc.features, {name: value for name, value in given.items() if name in _FEATURES}, _FEATURES)
+    return desc
+
+
+def layer_list(layers: str | Iterable[int]) -> bytes:
+    """Numbers of layers as the library takes them: "0,5-7"."""
+    return (layers if isinstance(layers, str) else ",".join(str(int(layer)) for layer in layers)).encode()
+
+
+def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) -> Any:
+    """The descriptor of a new model."""
+    refuse_unknown("Model.create", settings, SETTINGS)
+    desc = c.bo_model_desc()
+    if not lib.bo_model_preset((preset or "tiny").encode(), ctypes.byref(desc)):
+        names = iter(range(2**31))
+        known = ", ".join(name.decode() for name in iter(lambda: lib.bo_model_preset_name(next(names)), None))
+        raise InvalidArgumentError(f"preset: {preset!r} is not known; expected one of {known}")
+    given = {name: value for name, value in settings.items() if value is not None}
+    fill(desc, {name: value for name, value in given.items() if name in _NAMED or name in _SCALARS}, named=_NAMED)
+    for name in _CHOICES:
+        if name in given:
+            setattr(desc, name, c.BO_CHOICE_YES if given[name] else c.BO_CHOICE_NO)
+    desc.attention = attention_desc(attention, {name: given[name] for name in _OF_ATTENTION if name in given})
+    for name in _ATTENTIONS[1:]:
+        if name in given:
+            setattr(desc, name, attention_desc(given[name]))
+    fill(desc.mlp_features, given.get("mlp_features", {}), _FEATURES)
+    fill(desc.rope_scaling, given.get("rope_scaling", {}), named=_ROPE)
+    if "kept_layers" in given:
+        desc.kept_layers = layer_list(given["kept_layers"])
+    return desc
+
+
+def read_model_desc(desc: Any) -> dict[str, Any]:
+    """The settings of a model with names, as Model.create takes them."""
+    values: dict[str, Any] = {}
+    for name in _FIELDS:
+        value = getattr(desc, name)
+        if name in _NAMED:
+            values[name] = getattr(lib, _NAMED[name].replace("_parse", "_name"))(value).decode()
+        elif name in _CHOICES:
+            values[name] = {c.BO_CHOICE_YES: True, c.BO_CHOICE_NO: False}.get(value)
+        elif name in _SCALARS:
+            values[name] = value
+    values["attention"] = lib.bo_attention_name(ctypes.byref(desc.attention)).decode()
+    values["features"] = desc.attention.features.features
+    values["kept_layers"] = (desc.kept_layers or b"").decode()
+    return values

@@ -1,0 +1,384 @@
+"""Training and linearization of language models."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _bindings as c
+from ._core import Core
+from ._library import (
+    CanceledError, Context, Handle, InvalidArgumentError, guarded, lib, long_context, path_bytes, taken_bytes,
+)  # fmt: skip
+from ._model_settings import Kind, attention_desc, layer_list
+from ._reports import Report
+from ._settings import fill, read_struct, refuse_unknown
+from ._tokenizer import Array, Path, open_corpora
+
+Callback = Callable[[Report], object]
+"""Receives the reports of a run. It stops the run by returning False."""
+
+NONE = 2**64 - 1  # for the library: no warmup, no run
+_EVAL_TOKENS = 32768  # as in bochner train
+
+_RUN = {
+    "steps": "steps", "minutes": "minutes", "batch": "batch", "micro_batch": "micro_batch", "context": "window",
+    "seed": "seed", "eval_every": "eval_every", "eval_tokens": "eval_tokens", "checkpoint_every": "checkpoint_every",
+    "keep": "keep", "patience": "patience", "checkpointing": "checkpointing", "activations": "activations",
+    "documents": "documents", "freeze": "freeze", "calibrate_every": "calibrate_every", "redraw_every": "redraw_every",
+    "state_windows": "state_windows", "stateful": "stateful", "whiten": "whiten", "resume": "resume", "folder": "folder",
+}  # fmt: skip
+_OPTIMIZER = {
+    "optimizer": "kind", "learning_rate": "rate", "other_learning_rate": "other_rate", "weight_decay": "decay",
+    "momentum": "momentum", "no_nesterov": "no_nesterov", "beta1": "beta1", "beta2": "beta2", "epsilon": "epsilon",
+    "muon_factor": "factor", "muon_iteration": "iteration", "muon_iterations": "iterations", "clip": "clip",
+    "average": "average",
+}  # fmt: skip
+_SCHEDULE = {"schedule": "kind", "warmup": "warmup", "floor": "floor", "schedule_decay": "decay"}
+_LORA = {"rank": "rank", "alpha": "alpha", "targets": "targets", "whole": "whole", "init": "init", "seed": "seed"}
+_NAMED = {
+    "optimizer": "bo_optimizer_kind_parse", "schedule": "bo_schedule_kind_parse", "activations": "bo_storage_parse",
+    "muon_factor": "bo_muon_factor_parse", "muon_iteration": "bo_muon_iteration_parse", "init": "bo_lora_init_parse",
+}  # fmt: skip
+TRAINING_SETTINGS = {**_RUN, **_OPTIMIZER, **_SCHEDULE}
+_LINEARIZE = {
+    "gate_bias": "gate", "calibration_tokens": "calibration_tokens", "minutes": "minutes", "steps": "finetune_steps",
+    "transfer_steps": "transfer_steps", "transfer_share": "transfer_share", "batch": "batch", "context": "window",
+    "transfer_learning_rate": "transfer_rate", "learning_rate": "finetune_rate", "share": "share", "sparsity": "sparsity",
+    "rank": "rank", "alpha": "alpha", "targets": "targets", "eval_tokens": "eval_tokens", "merge": "merge",
+    "seed": "seed", "resume": "resume",
+}  # fmt: skip
+
+
+# ---- reports --------------------------------------------------------------------------------------------------------
+
+
+class TrainingReport(Report):
+    """The progress of a run: step, loss, valid_loss, gradient_norm, rate, tokens, seconds, seconds_left, ..."""
+
+    _title = "Training"
+
+
+class History(Report):
+    """The result of a run, with all reports.
+
+    The items are those of the last report, and `canceled`: whether a callback stopped the run.
+
+    Attributes
+    ----------
+    reports : list of TrainingReport
+        All reports.
+    """
+
+    _title = "Training"
+
+    def __init__(self, values: dict[str, Any], reports: list[TrainingReport]) -> None:
+        super().__init__(values)
+        self.reports = reports
+
+    def curve(self, name: str = "loss") -> tuple[Array, Array]:
+        """Return steps and values of one quantity, such as "loss" or "valid_loss", where they are known."""
+        if name.startswith(("valid", "best")):
+            chosen = [report for report in self.reports if report.evaluated]
+        else:
+            chosen = self.reports
+        points = [(report.step, report[name]) for report in chosen if not math.isnan(report[name])]
+        return np.array([step for step, _ in points], np.int64), np.array([value for _, value in points], float)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the losses with Matplotlib, and return the axes."""
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots()[1]
+        for name, label in (("loss", "training"), ("valid_loss", "validation")):
+            steps, values = self.curve(name)
+            if steps.size:
+                ax.plot(steps, values, label=label)
+        ax.set_xlabel("step")
+        ax.set_ylabel("loss")
+        ax.legend()
+        return ax
+
+
+class LinearizationReport(Report):
+    """The result of a linearization.
+
+    The items are the perplexities of `teacher` and `student` on the held-out text, the share of positions where both find
+    the same token most likely (`agreement`), and the `divergence` of their distributions in nats.
+
+    Attributes
+    ----------
+    heads : list of Report
+        How the parameters of each head were chosen (bo_head_fit in linearize.h).
+    layer_errors : numpy.ndarray
+        The relative squared error of attention in each layer after the transfer; NaN for layers that keep softmax.
+    reports : list of TrainingReport
+        The reports of the runs, each with its `stage`: "transfer" or "finetune".
+    """
+
+    _title = "Linearization"
+
+    def __init__(self, values: dict[str, Any], heads: list[Report], errors: Array, reports: list[TrainingReport]) -> None:
+        super().__init__(values)
+        self.heads = heads
+        self.layer_errors = errors
+        self.reports = reports
+
+
+class _Progress:
+    """A progress bar of tqdm, or lines on standard error without it. None: a bar if standard error is a terminal."""
+
+    def __init__(self, wanted: bool | None, title: str) -> None:
+        self._bar: Any = None
+        self._lines = False
+        if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
+            try:
+                from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+            except ImportError:
+                self._lines = True
+            else:
+                self._bar = tqdm(desc=title, unit="step")
+
+    def __call__(self, what: str, done: float, total: float) -> None:
+        if self._bar is None or what != "training":
+            return
+        if done < self._bar.n:
+            self._bar.reset()
+        self._bar.total = int(total) or None
+        self._bar.update(int(done) - self._bar.n)
+
+    def show(self, report: Report) -> None:
+        losses = {name: f"{report[name]:.4f}" for name in ("loss", "valid_loss") if not math.isnan(report[name])}
+        if self._bar is not None:
+            self._bar.set_postfix(losses)
+        elif self._lines:
+            words = ", ".join(f"{name} {value}" for name, value in losses.items())
+            print(f"step {report.step:,} of {report.steps or '?'}: {words}", file=sys.stderr)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+@contextlib.contextmanager
+def _watched(core: Core, wanted: bool | None, title: str) -> Iterator[tuple[Context, _Progress]]:
+    """A context with a progress bar, for a run."""
+    bar = _Progress(wanted, title)
+    try:
+        with long_context(bar, core.precision) as taken:
+            yield taken, bar
+    finally:
+        bar.close()
+
+
+# ---- training -------------------------------------------------------------------------------------------------------
+
+
+def train(
+    core: Core, data: Any, *, validation: Any, field: str | None, separator: str | None, lora: Any,
+    callback: Callback | None, progress: bool | None, settings: dict[str, Any],
+) -> History:  # fmt: skip
+    refuse_unknown("train", settings, TRAINING_SETTINGS)
+    tokenizer = core.require_tokenizer()
+    desc = _trainer_desc(settings)
+    with core.gate.changing("trained"), _watched(core, progress, "training") as (taken, bar):
+        train_text, held_out = open_corpora(taken, tokenizer, data, validation, field, separator)
+        desc.train = train_text._as_parameter_
+        desc.valid = held_out._as_parameter_ if held_out else None
+        with _trained(taken, core, lora, desc, train_text) as handle:
+            desc.model = handle._as_parameter_
+            return _run(taken, desc, bar, callback)
+
+
+def _trainer_desc(settings: dict[str, Any]) -> Any:
+    desc = c.bo_trainer_desc(eval_tokens=_EVAL_TOKENS)
+    given = {name: value for name, value in settings.items() if value is not None}
+    if given.get("warmup") == 0:
+        given["warmup"] = NONE
+    if "freeze" in given:
+        given["freeze"] = given["freeze"].encode()
+    if "folder" in given:
+        given["folder"] = path_bytes(given["folder"])
+    for struct, members in ((desc, _RUN), (desc.optimizer, _OPTIMIZER), (desc.schedule, _SCHEDULE)):
+        fill(struct, {name: value for name, value in given.items() if name in members}, members, _NAMED)
+    return desc
+
+
+@contextlib.contextmanager
+def _trained(taken: Context, core: Core, lora: Any, desc: Any, text: Handle) -> Iterator[Handle]:
+    """The model to train: the model itself, or a copy with adapters, whose merged weights the model gets at the end."""
+    if lora is None:
+        yield core.handle
+        return
+    settings = dict(lora) if isinstance(lora, Mapping) else {"rank": lora}
+    refuse_unknown("lora", settings, _LORA)
+    adapters = c.bo_lora_desc(data=text._as_parameter_, window=desc.window, seed=desc.seed)
+    fill(adapters, {name: value.encode() if name in ("targets", "whole") else value for name, value in settings.items()},
+         _LORA, _NAMED)  # fmt: skip
+    if not desc.window:
+        desc.window = min(core.desc.context, 1024)
+    copy = copied(taken, core.handle)
+    lib.bo_model_adapt(taken, copy, ctypes.byref(adapters))
+    try:
+        yield copy
+    finally:
+        lib.bo_model_merge(taken, copy)
+        lib.bo_model_adopt(taken, core.handle, copy, None)
+
+
+def copied(taken: Context, handle: Handle) -> Handle:
+    """A copy of a model."""
+    out, size, copy = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p()
+    lib.bo_model_save_memory(taken, handle, ctypes.byref(out), ctypes.byref(size))
+    data = taken_bytes(out, size)
+    lib.bo_model_load_memory(taken, data, len(data), ctypes.byref(copy))
+    return Handle(copy.value, lib.bo_model_destroy)
+
+
+def _run(taken: Context, desc: Any, bar: _Progress, callback: Callback | None) -> History:
+    reports: list[TrainingReport] = []
+
+    def receive(_: Any, report: Any) -> bool:
+        reports.append(_report(report))
+        bar.show(reports[-1])
+        return callback is None or callback(reports[-1]) is not False
+
+    desc.report = c.bo_report_fn(guarded(taken, receive, False))
+    out = ctypes.c_void_p()
+    lib.bo_trainer_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    trainer = Handle(out.value, lib.bo_trainer_destroy)
+    canceled = False
+    try:
+        lib.bo_trainer_run(taken, trainer)
+    except CanceledError:
+        canceled = True
+    last = read_struct(lib.bo_trainer_report(trainer).contents)
+    return History({**last, "canceled": canceled}, reports)
+
+
+def _report(report: Any, **more: Any) -> TrainingReport:
+    return TrainingReport({**more, **read_struct(report.contents)})
+
+
+# ---- linearization --------------------------------------------------------------------------------------------------
+
+
+def linearize(
+    core: Core, data: Any, *, kind: Kind, features: int | None, window: int | None, gate: str | None,
+    keep_softmax: str | Iterable[int] | None, validation: Any, field: str | None, separator: str | None,
+    folder: Path | None, callback: Callback | None, progress: bool | None, settings: dict[str, Any],
+) -> tuple[Handle, LinearizationReport]:  # fmt: skip
+    refuse_unknown("linearize", settings, _LINEARIZE)
+    tokenizer = core.require_tokenizer()
+    desc = c.bo_linearize_desc(teacher=core.handle._as_parameter_, merge=True)
+    given = {name: value for name, value in settings.items() if value is not None}
+    for name in ("steps", "transfer_steps"):
+        if given.get(name) == 0:
+            given[name] = NONE
+    if "targets" in given:
+        given["targets"] = given["targets"].encode()
+    fill(desc, given, _LINEARIZE)
+    desc.attention = _linear_attention(core, kind, features, window, gate)
+    if keep_softmax is not None:
+        desc.kept_layers = layer_list(keep_softmax)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(core.gate.reading())
+        taken, bar = stack.enter_context(_watched(core, progress, "linearizing"))
+        train_text, held_out = open_corpora(taken, tokenizer, data, validation, field, separator)
+        desc.train = train_text._as_parameter_
+        desc.valid = held_out._as_parameter_ if held_out else None
+        desc.folder = path_bytes(stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder)
+        return _linearized(taken, core, desc, held_out, bar, callback)
+
+
+def _linear_attention(core: Core, kind: Kind, features: int | None, window: int | None, gate: str | None) -> Any:
+    """The attention of bochner linearize: with a window, features become the past of hybrid attention."""
+    desc = attention_desc(kind, {"gate": gate} if gate is not None else None)
+    head_dim = core.desc.head_dim
+
+    def has(trait: int) -> bool:
+        return bool(lib.bo_attention_has(ctypes.byref(desc), trait))
+
+    aware = desc.kind in (c.BO_ATTENTION_DARK, c.BO_ATTENTION_HYBRID)
+    past = aware or desc.kind == c.BO_ATTENTION_FAVOR or has(c.BO_TRAIT_AFFINE)
+    if window and not past and not has(c.BO_TRAIT_WINDOW):
+        raise InvalidArgumentError(f"window: expected a kind such as dark, favor, hedgehog or hybrid, found {kind!r}")
+    if window and past:
+        desc.kind = c.BO_ATTENTION_HYBRID
+    if desc.kind == c.BO_ATTENTION_HYBRID:
+        desc.causal = True
+        desc.rank = head_dim if aware else desc.rank
+        window = window or desc.window or 64
+    fill(desc, {"window": window})
+    if has(c.BO_TRAIT_AFFINE):
+        per_row = 1 if desc.features.kernel == c.BO_KERNEL_RECTIFIER else 2
+        most = per_row * head_dim
+        if features and (features % per_row or features > most):
+            raise InvalidArgumentError(f"features: expected a multiple of {per_row}, at most {most}, found {features}")
+        desc.rank = (features or 0) // per_row
+    elif has(c.BO_TRAIT_DRAWS):
+        usual = 256 if lib.bo_features_needs_length(ctypes.byref(desc.features)) else 0
+        fill(desc.features, {"features": features or desc.features.features or usual})
+    elif features:
+        raise InvalidArgumentError(f"features: {kind!r} has none; leave them out")
+    if gate is None and desc.gate == c.BO_GATE_NONE and has(c.BO_TRAIT_FEATURES):
+        if lib.bo_attention_takes_gate(desc.kind, c.BO_GATE_DECAY):
+            desc.gate = c.BO_GATE_DECAY
+    return desc
+
+
+def _linearized(
+    taken: Context, core: Core, desc: Any, held_out: Handle | None, bar: _Progress, callback: Callback | None
+) -> tuple[Handle, LinearizationReport]:
+    reports: list[TrainingReport] = []
+    heads: list[Report] = []
+    errors: list[float] = []
+
+    def receive(_: Any, stage: int, report: Any) -> bool:
+        reports.append(_report(report, stage="transfer" if stage == c.BO_LINEARIZE_STAGE_TRANSFER else "finetune"))
+        bar.show(reports[-1])
+        return callback is None or callback(reports[-1]) is not False
+
+    def calibrated(_: Any, fits: Any, count: int) -> None:
+        heads.extend(Report(read_struct(fits[i])) for i in range(count))
+
+    def transferred(_: Any, values: int, layers: int) -> None:
+        errors.extend((ctypes.c_double * layers).from_address(values))
+
+    desc.report = c.bo_linearize_report_fn(guarded(taken, receive, False))
+    desc.calibrated = c.bo_calibrated_fn(guarded(taken, calibrated, None))
+    desc.transferred = c.bo_transferred_fn(guarded(taken, transferred, None))
+    out = ctypes.c_void_p()
+    lib.bo_linearize(taken, ctypes.byref(desc), ctypes.byref(out))
+    student = Handle(out.value, lib.bo_model_destroy, core.handle)
+    if taken.error is not None:  # of a callback that cannot cancel
+        raise taken.error
+    facts = _compared(taken, core, student, held_out, desc.window) if held_out is not None else {}
+    return student, LinearizationReport(facts, heads, np.array(errors), reports)
+
+
+def evaluated(taken: Context, handle: Handle, corpus: Handle, context: int, tokens: int) -> dict[str, Any]:
+    """The facts of an evaluation."""
+    out = c.bo_evaluation()
+    lib.bo_model_evaluate(taken, handle, corpus, context, tokens, ctypes.byref(out))
+    return read_struct(out)
+
+
+def _compared(taken: Context, core: Core, student: Handle, held_out: Handle, window: int) -> dict[str, Any]:
+    """Teacher and student on the held-out text."""
+    window = window or min(core.desc.context, 1024)
+    both = {name: evaluated(taken, handle, held_out, window, _EVAL_TOKENS)["perplexity"]
+            for name, handle in (("teacher", core.handle), ("student", student))}  # fmt: skip
+    out = c.bo_agreement()
+    lib.bo_model_agreement(taken, core.handle, student, held_out, window, 8192, ctypes.byref(out))
+    return {**both, "agreement": out.greedy, "divergence": out.divergence, "tokens": out.tokens}
+
+

@@ -1,0 +1,613 @@
+"""Language models: transformers with softmax attention, attention with features, or another mixer."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _chat, _library, _training
+from ._arrays import address, as_float32
+from ._chat import Message
+from ._core import Core
+from ._library import Handle, InvalidArgumentError, lib, long_context, parse, path_bytes, precision_number, taken_bytes
+from ._model_settings import Kind, model_desc, read_model_desc
+from ._reports import Report, table
+from ._sessions import MAX_TOKENS, Generation, Session, count, session_for
+from ._tokenizer import Array, Data, Path, Tokenizer, open_corpus
+from ._training import Callback, History, LinearizationReport, TrainingReport
+
+__all__ = [
+    "Evaluation",
+    "Generation",
+    "History",
+    "LinearizationReport",
+    "Model",
+    "ModelConfig",
+    "Session",
+    "Tokenizer",
+    "TrainingReport",
+    "Weights",
+]
+
+_LONGEST_WINDOW = 8192  # tokens per window of an evaluation, as in bochner eval
+
+
+class ModelConfig(Report):
+    """The settings of a model, as :meth:`Model.create` takes them."""
+
+    _title = "Model"
+
+
+class Evaluation(Report):
+    """The quality of a model on a text: loss in nats per token, bits_per_byte, perplexity, tokens, seconds, ..."""
+
+    _title = "Evaluation"
+
+
+class Weights(Mapping[str, Array]):
+    """The weights of a model by name. `weights[name]` is a copy; `weights[name] = values` changes the model."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        with self._core.gate.reading():
+            handle, shapes = self._core.handle, {}
+            for index in range(lib.bo_model_weights(handle)):
+                weight = lib.bo_model_weight(handle, index).contents
+                shapes[weight.name.decode()] = tuple((ctypes.c_size_t * weight.rank).from_address(weight.shape))
+        return shapes
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        try:
+            return self._shapes()[name]
+        except KeyError:
+            raise KeyError(f"the model has no weight {name!r}") from None
+
+    def __getitem__(self, name: str) -> Array:
+        out = np.empty(self._shape(name), np.float32)
+        with self._core.reading() as taken:
+            lib.bo_model_get_weight(taken, self._core.handle, name.encode(), address(out))
+        return out
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        shape, array = self._shape(name), np.ascontiguousarray(as_float32(values, name))
+        if array.shape != shape:
+            raise InvalidArgumentError(f"{name} has shape {shape}; found values of shape {array.shape}")
+        with self._core.gate.changing(), _library.context() as taken:
+            lib.bo_model_set_weight(taken, self._core.handle, name.encode(), address(array))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes())
+
+    def __len__(self) -> int:
+        return int(lib.bo_model_weights(self._core.handle))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shapes()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}  {' x '.join(map(str, shape))}" for name, shape in self._shapes().items())
+
+
+class Model:
+    """A language model, from :meth:`load` or :meth:`create`.
+
+    Threads may share a model. A change of weights waits for calls that run in other threads. While a model is trained,
+    calls in other threads raise an error; a callback of the training may use the model.
+
+    Examples
+    --------
+    >>> import bochner
+    >>> text = "the cat sat on the mat and the dog sat on the log. " * 40
+    >>> model = bochner.Model.create(layers=1, width=32, heads=2, context=32, attention="favor", features=16, seed=1)
+    >>> history = model.train(text, steps=60, batch=4)
+    >>> history.loss < 3
+    True
+    >>> piece = model.generate_text("the cat ", max_tokens=20, temperature=0.5)
+    >>> len(piece)
+    20
+    """
+
+    def __init__(self) -> None:
+        raise TypeError("use Model.load(path) or Model.create(...)")
+
+    _core: Core | None
+    _report: LinearizationReport | None
+
+    @classmethod
+    def _of(cls, address: int | None, precision: int, tokenizer: Tokenizer | None = None) -> Model:
+        keep = () if tokenizer is None else (tokenizer._handle,)
+        return cls._with(Core(Handle(address, lib.bo_model_destroy, *keep), precision, tokenizer))
+
+    @classmethod
+    def _with(cls, core: Core, report: LinearizationReport | None = None) -> Model:
+        model = object.__new__(cls)
+        model._core = core
+        model._report = report
+        return model
+
+    @property
+    def _open(self) -> Core:
+        if self._core is None:
+            raise InvalidArgumentError("the model is closed")
+        return self._core
+
+    # ---- creation ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: Path, weights: str | None = None, *, precision: str | None = None) -> Model:
+        """Load a model.
+
+        Parameters
+        ----------
+        path : path
+            A folder that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging
+            Face, an adapter, or a model in one .safetensors file.
+        weights : {"float32", "bfloat16", "int8", "int4"}, optional
+            Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
+            trained.
+        precision : {"float32", "bfloat16"}, optional
+            Precision of matrix products (default: that of :func:`bochner.set_precision`).
+        """
+        storage = parse("weights", weights or "float32", lib.bo_storage_parse)
+        number, out = _precision(precision), ctypes.c_void_p()
+        with long_context(precision=number) as taken:
+            lib.bo_model_load_stored(taken, path_bytes(path), storage, ctypes.byref(out))
+        return cls._of(out.value, number)
+
+    @classmethod
+    def create(
+        cls, preset: str | None = None, *, layers: int | None = None, width: int | None = None, heads: int | None = None,
+        context: int | None = None, attention: Kind = "rfa-gate", features: int | None = None,
+        tokenizer: Tokenizer | Path | None = None, vocab: int | None = None, seed: int = 0, precision: str | None = None,
+        **settings: Any,
+    ) -> Model:  # fmt: skip
+        """Create a model with random weights.
+
+        Parameters
+        ----------
+        preset : {"tiny", "small", "base"}, optional
+            Sizes that are not given (default: "tiny", with 4 layers, width 128, 4 heads and context 256).
+        layers, width, heads, context : int, optional
+            Number of layers, width of the residual stream, number of heads, and tokens of a training window.
+        attention : str or mapping
+            A name of :func:`bochner.attention_kinds`, or {"kind": name, ...} with settings of :class:`bochner.Attention`
+            (default: "rfa-gate", as in `bochner train`).
+        features : int, optional
+            Number of features per head (default: 128).
+        tokenizer : Tokenizer or path, optional
+            The tokenizer (default: one id per byte; with `vocab`, none).
+        vocab : int, optional
+            Size of the vocabulary (default: that of the tokenizer).
+        seed : int
+            Seed of weights and frequencies.
+        precision : {"float32", "bfloat16"}, optional
+            Precision of matrix products (default: that of :func:`bochner.set_precision`).
+        **settings
+            Other members of bo_model_desc in the C header model.h (mixer, mlp, norm, positions, key_heads, dropout, ...)
+            and settings of the attention (gate, window, draw, ...).
+        """
+        if tokenizer is None and vocab is None:
+            tokenizer = Tokenizer()
+        elif tokenizer is not None and not isinstance(tokenizer, Tokenizer):
+            tokenizer = Tokenizer.load(tokenizer)
+        sizes = {"layers": layers, "width": width, "heads": heads, "context": context, "features": features}
+        desc = model_desc(preset, attention, {**settings, **sizes, "vocab": vocab, "seed": seed})
+        number, out = _precision(precision), ctypes.c_void_p()
+        with long_context(precision=number) as taken:
+            lib.bo_model_create(taken, ctypes.byref(desc), tokenizer and tokenizer._handle, ctypes.byref(out))
+        return cls._of(out.value, number, tokenizer)
+
+    def save(self, path: Path) -> None:
+        """Save the model to a folder, or to one file if the path ends with ".safetensors"."""
+        core = self._open
+        with core.reading() as taken:
+            lib.bo_model_save(taken, core.handle, path_bytes(path))
+
+    def tobytes(self) -> bytes:
+        """Return the model as the bytes of one safetensors file."""
+        core, out, size = self._open, ctypes.c_void_p(), ctypes.c_size_t()
+        with core.reading() as taken:
+            lib.bo_model_save_memory(taken, core.handle, ctypes.byref(out), ctypes.byref(size))
+        return taken_bytes(out, size)
+
+    @classmethod
+    def frombytes(cls, data: bytes | bytearray | memoryview, *, precision: str | None = None) -> Model:
+        """Restore a model from :meth:`tobytes`."""
+        data, number, out = bytes(data), _precision(precision), ctypes.c_void_p()
+        with long_context(precision=number) as taken:
+            lib.bo_model_load_memory(taken, data, len(data), ctypes.byref(out))
+        return cls._of(out.value, number)
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.tobytes(), self.precision)
+
+    def close(self) -> None:
+        """Release the model. Its sessions remain usable; calls that run in other threads end as usual."""
+        self._core = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- facts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> ModelConfig:
+        """All settings."""
+        core = self._open
+        return ModelConfig(read_model_desc(core.desc))
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer, or None."""
+        return self._open.tokenizer
+
+    @property
+    def weights(self) -> Weights:
+        """The weights by name, as copies in float32. Assignment changes the model.
+
+        >>> import bochner
+        >>> model = bochner.Model.create(layers=1, width=32, heads=2)
+        >>> model.weights["model.norm.weight"].shape
+        (32,)
+        >>> model.weights["model.norm.weight"] *= 2
+        """
+        return Weights(self._open)
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters. Tied weights count once."""
+        return int(lib.bo_model_parameters(self._open.handle))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights."""
+        return int(lib.bo_model_bytes(self._open.handle))
+
+    @property
+    def storage(self) -> str:
+        """Storage of the matrices: float32, bfloat16, int8 or int4."""
+        return str(lib.bo_storage_name(lib.bo_model_storage(self._open.handle)).decode())
+
+    @property
+    def precision(self) -> str:
+        """Precision of matrix products: float32 or bfloat16."""
+        return str(lib.bo_precision_name(self._open.precision).decode())
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return int(self._open.desc.layers)
+
+    @property
+    def vocab(self) -> int:
+        """Size of the vocabulary."""
+        return self._open.vocab
+
+    @property
+    def context(self) -> int:
+        """Tokens of a training window."""
+        return int(self._open.desc.context)
+
+    @property
+    def attention(self) -> list[str]:
+        """The kind of attention, or the mixer, of each layer."""
+        core, kinds = self._open, []
+        for layer in range(core.desc.layers):
+            found = lib.bo_model_attention(core.handle, layer)
+            name = lib.bo_attention_name(lib.bo_attention_describe(found)) if found else lib.bo_mixer_name(core.desc.mixer)
+            kinds.append(name.decode())
+        return kinds
+
+    @property
+    def report(self) -> LinearizationReport | None:
+        """The report of :meth:`linearize`, if the model comes from there."""
+        return self._report
+
+    def _facts(self) -> dict[str, Any]:
+        kinds = self.attention
+        shown = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
+        core = self._open
+        return {"attention": shown, "layers": core.desc.layers, "width": core.desc.width, "heads": core.desc.heads,
+                "context": core.desc.context, "vocab": core.desc.vocab, "parameters": self.parameters,
+                "bytes": self.nbytes, "storage": self.storage}  # fmt: skip
+
+    def __repr__(self) -> str:
+        if self._core is None:
+            return "Model(closed)"
+        return f"Model({', '.join(f'{name}={value!r}' for name, value in self._facts().items())})"
+
+    def _repr_html_(self) -> str:
+        return table("Model", {} if self._core is None else self._facts())
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def session(
+        self, *, capacity: int | None = None, chunk: int | None = None, state: bytes | Path | None = None
+    ) -> Session:
+        """Start a session, which reads tokens with a state.
+
+        Parameters
+        ----------
+        capacity : int, optional
+            Maximum number of tokens, for attention that keeps every key, such as softmax (default: the context).
+        chunk : int, optional
+            Maximum number of tokens processed at a time (default: 256).
+        state : bytes or path, optional
+            A state to start from: of :meth:`Session.tobytes`, or a file of :meth:`Session.save`.
+        """
+        session = Session(self._open, capacity, chunk)
+        if isinstance(state, (bytes, bytearray, memoryview)):
+            session.restore(state)
+        elif state is not None:
+            session.load(state)
+        return session
+
+    def _session_for(self, tokens: Any) -> tuple[Session, Array]:
+        """A session for a text that is given as a whole, and its tokens."""
+        return session_for(self._open, tokens, 0)
+
+    def logits(self, tokens: Any) -> Array:
+        """Return the logits after each token of a text.
+
+        Parameters
+        ----------
+        tokens : str, bytes or array_like of int
+            Text or token ids. Text gets the special tokens of the tokenizer's template (`encode(text, template=True)`).
+
+        Returns
+        -------
+        numpy.ndarray
+            Float32 numbers of shape (tokens, vocab).
+
+        Examples
+        --------
+        >>> import bochner
+        >>> bochner.Model.create(layers=1, width=32, heads=2).logits("Hello").shape
+        (5, 256)
+        """
+        session, ids = self._session_for(tokens)
+        return session.logits(ids)
+
+    def score(self, tokens: Any) -> Array:
+        """Return the log-probability of each token but the first, given those before it.
+
+        >>> import bochner
+        >>> bochner.Model.create(layers=1, width=32, heads=2).score("Hello").shape
+        (4,)
+        """
+        session, ids = self._session_for(tokens)
+        return session.score(ids)
+
+    def evaluate(
+        self, data: Data, *, context: int | None = None, tokens: int | None = None, field: str | None = None,
+        separator: str | None = None,
+    ) -> Evaluation:  # fmt: skip
+        """Measure the model on a text, as `bochner eval`.
+
+        Parameters
+        ----------
+        data : str, path, list of paths or array_like of int
+            Text, files (text, or JSON lines; also gzipped), or token ids. A string that is the name of a file is a file;
+            text that could be mistaken for a name can be given as bytes.
+        context : int, optional
+            Tokens per window (default: the context of the model, at most 8192).
+        tokens : int, optional
+            Maximum number of tokens to score (default: all).
+        field, separator : str, optional
+            For JSON lines, the field with the text (default: "text"); for text, what ends a document.
+
+        Returns
+        -------
+        Evaluation
+            loss, bits_per_byte, perplexity, tokens, seconds, tokens_per_second, state_bytes.
+
+        Examples
+        --------
+        >>> import bochner
+        >>> model = bochner.Model.create(layers=1, width=32, heads=2, context=32)
+        >>> 5 < model.evaluate("the quick brown fox jumps over the lazy dog").loss < 6.5
+        True
+        """
+        core = self._open
+        window = count(context or min(core.desc.context, _LONGEST_WINDOW), "context")
+        most = count(tokens or 0, "tokens")
+        with core.gate.reading(), long_context(precision=core.precision) as taken:
+            corpus = open_corpus(taken, core.require_tokenizer(), data, field=field, separator=separator)
+            return Evaluation(_training.evaluated(taken, core.handle, corpus, window, most))
+
+    # ---- generation -------------------------------------------------------------------------------------------------
+
+    def generate(
+        self, prompt: Any = None, *, max_tokens: int = MAX_TOKENS, temperature: float | None = None,
+        top_k: int | None = None, top_p: float | None = None, greedy: bool = False,
+        repetition_penalty: float | None = None, seed: int = 0, stop: str | Sequence[str] = (), ignore_end: bool = False,
+    ) -> Generation:  # fmt: skip
+        """Continue a text. The result is an iterator over pieces of text.
+
+        Parameters
+        ----------
+        prompt : str, bytes or array_like of int, optional
+            Text or token ids (default: the start of a text).
+        max_tokens : int
+            Maximum number of tokens to generate.
+        temperature : float, optional
+            Divisor of the logits (default: 1). 0 is the same as greedy.
+        top_k, top_p : optional
+            Choose among the k most likely tokens; among the most likely tokens with total probability p (default: all).
+        greedy : bool
+            Always choose the most likely token.
+        repetition_penalty : float, optional
+            Penalty on the latest 64 tokens (default: 1, none).
+        seed : int
+            Seed of the choices. The tokens are those of `bochner generate` with the same options.
+        stop : str or list of str
+            Texts before which generation ends.
+        ignore_end : bool
+            Whether to continue after the model's end tokens.
+
+        Examples
+        --------
+        >>> import bochner
+        >>> model = bochner.Model.create(layers=1, width=32, heads=2, attention="favor", features=16)
+        >>> stream = model.generate("Once", max_tokens=8, greedy=True)
+        >>> text = "".join(piece for piece in stream)
+        >>> len(stream.ids), stream.finish_reason
+        (8, 'length')
+        """
+        session, ids = session_for(self._open, prompt, max_tokens)
+        return Generation(
+            session, ids, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, greedy=greedy,
+            repetition_penalty=repetition_penalty, seed=seed, stop=stop, ignore_end=ignore_end,
+        )  # fmt: skip
+
+    def generate_text(self, prompt: Any = None, **options: Any) -> str:
+        """Continue a text and return the continuation. Options are those of :meth:`generate`."""
+        return self.generate(prompt, **options).text()
+
+    def chat(
+        self, messages: Sequence[Message], *, template: str | None = None, variables: Mapping[str, Any] | None = None,
+        max_tokens: int = 512, **options: Any,
+    ) -> Generation:  # fmt: skip
+        """Answer the last message of a conversation with a chat model.
+
+        Parameters
+        ----------
+        messages : list of dict
+            The conversation: [{"role": "user", "content": "Hello"}, ...].
+        template : str, optional
+            A chat template in Jinja (default: that of the folder of the model).
+        variables : dict, optional
+            Further variables of the template.
+        max_tokens, **options
+            As in :meth:`generate`.
+        """
+        core = self._open
+        opened = _chat.open_template(core, template)
+        ids = core.require_tokenizer().encode(_chat.render(core, opened, messages, variables or {}))
+        session, ids = session_for(core, ids, max_tokens)
+        return Generation(session, ids, max_tokens=max_tokens, drawn=0, ends=_chat.end_token(core, opened), **options)
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def train(
+        self, data: Data, *, steps: int | None = None, minutes: float | None = None, batch: int | None = None,
+        context: int | None = None, learning_rate: float | None = None, optimizer: str | None = None,
+        schedule: str | None = None, validation: float | Data | None = 0.1, field: str | None = None,
+        separator: str | None = None, folder: Path | None = None, seed: int = 0,
+        lora: int | Mapping[str, Any] | None = None, callback: Callback | None = None, progress: bool | None = None,
+        **settings: Any,
+    ) -> History:  # fmt: skip
+        """Train the model on text, in place.
+
+        Parameters
+        ----------
+        data : str, path, list of paths or array_like of int
+            Text, files or token ids, as in :meth:`evaluate`.
+        steps, minutes : optional
+            Length of the run. One of them is required.
+        batch : int, optional
+            Sequences per step (default: 16).
+        context : int, optional
+            Tokens per sequence, at most the context of the model (default: the context; with `lora` at most 1024).
+        learning_rate : float, optional
+            Learning rate (default: that of the optimizer; Muon 0.02).
+        optimizer : {"muon", "adamw", "sgd", "sign", "linf"}, optional
+            The optimizer (default: "muon").
+        schedule : {"cosine", "linear", "wsd", "constant"}, optional
+            Course of the learning rate after warmup (default: "cosine").
+        validation : float or data, optional
+            Text to evaluate on, or the fraction at the end of `data` that is held out (default: 0.1). None: no evaluation.
+        field, separator : str, optional
+            As in :meth:`evaluate`.
+        folder : path, optional
+            Folder for checkpoints, which can be resumed (`resume=True`) and loaded as models.
+        seed : int
+            Seed of batches and dropout.
+        lora : int or mapping, optional
+            Rank of adapters, or {"rank": r, "alpha": a, "targets": "q_proj,v_proj", "init": "zero"}: only adapters are
+            trained, and added to the weights at the end.
+        callback : callable, optional
+            Receives a :class:`TrainingReport` about ten times per evaluation. It stops the run by returning False. An
+            exception stops the run and leaves train(). The model has the weights of the last step.
+        progress : bool, optional
+            Show a progress bar, with tqdm if it is installed (default: if standard error is a terminal).
+        **settings
+            warmup, floor, weight_decay, clip, average, eval_every, eval_tokens, patience, stateful, documents, freeze, ...,
+            named as in the C headers train.h and optim.h.
+
+        Returns
+        -------
+        History
+            The last report, and all reports as `reports`.
+        """
+        given = {"steps": steps, "minutes": minutes, "batch": batch, "context": context, "learning_rate": learning_rate,
+                 "optimizer": optimizer, "schedule": schedule, "folder": folder, "seed": seed}  # fmt: skip
+        return _training.train(
+            self._open, data, validation=validation, field=field, separator=separator, lora=lora, callback=callback,
+            progress=progress, settings={**settings, **given},
+        )  # fmt: skip
+
+    def linearize(
+        self, data: Data, kind: Kind = "dark", *, features: int | None = None, window: int | None = None,
+        gate: str | None = None, keep_softmax: str | Iterable[int] | None = None, steps: int | None = None,
+        transfer_steps: int | None = None, minutes: float | None = None, validation: float | Data | None = 0.1,
+        field: str | None = None, separator: str | None = None, folder: Path | None = None, seed: int = 0,
+        callback: Callback | None = None, progress: bool | None = None, **settings: Any,
+    ) -> Model:  # fmt: skip
+        """Return a copy that decodes from a state of fixed size, as `bochner linearize`. This model is not changed.
+
+        Parameters
+        ----------
+        data : str, path, list of paths or array_like of int
+            Text, files or token ids, as in :meth:`evaluate`.
+        kind : str or mapping
+            The new attention, as in :meth:`create` (default: "dark").
+        features : int, optional
+            Features per head (default: 256).
+        window : int, optional
+            Latest keys that softmax attention sees, in hybrid attention (default: none; kind "hybrid": 64).
+        gate : str, optional
+            Gate of the state (default: "decay" if the kind takes one).
+        keep_softmax : str or list of int, optional
+            Layers that keep their attention: [0, 5] or "0,5-7" (default: layers with a window).
+        steps, transfer_steps : int, optional
+            Steps of finetuning and of the transfer; 0: none (default, if one of them is given: 600 and 300).
+        minutes : float, optional
+            Time of both runs (default: 60 if no steps are given).
+        validation, field, separator, seed, callback, progress :
+            As in :meth:`train`. Reports have a `stage`: "transfer" or "finetune".
+        folder : path, optional
+            Folder of the result and of checkpoints, from which an interrupted run continues (`resume=True`).
+        **settings
+            batch, context, learning_rate, transfer_learning_rate, rank, alpha, targets, share, sparsity, gate_bias,
+            eval_tokens, merge, ..., as in the C header linearize.h.
+
+        Returns
+        -------
+        Model
+            The new model, with a :class:`LinearizationReport` as `report`.
+        """
+        core = self._open
+        given = {"steps": steps, "transfer_steps": transfer_steps, "minutes": minutes, "seed": seed}
+        handle, report = _training.linearize(
+            core, data, kind=kind, features=features, window=window, gate=gate, keep_softmax=keep_softmax,
+            validation=validation, field=field, separator=separator, folder=folder, callback=callback, progress=progress,
+            settings={**settings, **given},
+        )  # fmt: skip
+        return self._with(Core(handle, core.precision, core.tokenizer), report)
+
+
+def _precision(name: str | None) -> int:
+    return _library._precision if name is None else precision_number(name)
+
+
+def _restored(data: bytes, precision: str) -> Model:
+    return Model.frombytes(data, precision=precision)
