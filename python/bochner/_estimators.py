@@ -214,7 +214,7 @@ def as_weights(sample_weight: Any, rows: int) -> Array | None:
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample_weight: expected finite numbers of at least 0")
     if not weights.any():
-        raise ValueError("sample_weight: expected a row of positive weight, found only weights of 0")
+        raise ValueError("sample_weight: all weights are zero; expected a row of positive weight")
     return weights
 
 

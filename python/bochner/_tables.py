@@ -189,13 +189,15 @@ class Numbers:
     def __init__(self, numbers: Array, weights: Array | None) -> None:
         absent = np.isnan(numbers) if np.isnan(numbers.sum()) else np.zeros((1, 1), bool)
         self.has_missing = np.broadcast_to(absent.any(axis=0), numbers.shape[1]).copy()
-        shares = np.ones(len(numbers)) if weights is None else weights
         if self.has_missing.any():
+            shares = np.ones(len(numbers)) if weights is None else weights
             present = shares @ ~absent
             sums = shares @ np.where(absent, 0.0, numbers)
             self.fill = np.divide(sums, present, out=np.zeros_like(present), where=present > 0)
+        elif weights is None:
+            self.fill = numbers.mean(axis=0, dtype=np.float64)
         else:
-            self.fill = (shares @ numbers) / shares.sum()
+            self.fill = (weights @ numbers) / weights.sum()
 
     def encode(self, table: Table) -> Array:
         numbers = table.numbers

@@ -270,7 +270,7 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
         keep.append(np.ascontiguousarray(scales, np.float32))
         if keep[0].shape != (table.columns,):
             raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
-        desc.length_scales = ctypes.cast(address(keep[0]), type(desc.length_scales))
+        desc.length_scales = address(keep[0])
     if gamma == "scale":
         squares = table.numbers.multiply(table.numbers) if table.is_sparse else np.square(table.numbers, dtype=np.float64)
         variance = float(squares.mean() - table.numbers.mean(dtype=np.float64) ** 2)
