@@ -165,7 +165,7 @@ class KernelMachine(Estimator):
             raise ValueError(f"expected at least 2 rows, found n_samples = {table.rows}")
         if table.is_sparse:
             self._encoding, x = None, table.numbers
-        elif table.frame is not None:
+        elif table.numbers is None:
             self._encoding, x = Texts.fit(table, targets, self.classes_ is not None)
         else:
             self._encoding = Numbers(table.numbers, weights)

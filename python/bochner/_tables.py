@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Table:
-    """Rows as the caller gave them: `numbers` (an array or sparse rows), or `frame` if some columns are not numbers."""
+    """Rows as the caller gave them: `frame`, if they are one, and `numbers` (an array or sparse rows), if all columns are."""
 
     __slots__ = ("columns", "frame", "names", "numbers", "rows")
 
@@ -57,16 +57,16 @@ def read_table(X: Any, *, missing: bool) -> Table:
         numbers = _sparse(X)
         _refuse_infinite(numbers.data, missing=False)
         return Table(numbers, None, None, numbers.shape)
-    names = None
+    names = frame = None
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        names = _names(X)
+        frame, names = X, _names(X)
         if not all(_is_number(dtype) for dtype in X.dtypes):
             return Table(None, X, names, X.shape)
         X = _frame_numbers(X)
     array = _numbers(X)
     if array.ndim != 2:
         raise ValueError(_dimensions(array))
-    table = Table(array, None, names, array.shape)
+    table = Table(array, frame, names, array.shape)
     if array.dtype.kind == "f":
         _refuse_infinite(array, missing)
     return table
@@ -160,9 +160,12 @@ def _frame_numbers(frame: Any) -> Array:
     return frame.to_numpy()  # type: ignore[no-any-return]
 
 
+_GUARD = "row__"
+
+
 def _csv(frame: Any, names: list[str]) -> bytes:
     """A frame as CSV. The first column is always 0: it makes the first line a header, and is not used."""
-    guard = "row" + "_" * (1 + max(len(name) for name in names))
+    guard = _GUARD + "_" * max(len(name) for name in names)
     if hasattr(frame, "iloc"):
         frame = frame.set_axis(names, axis=1)
         frame.insert(0, guard, 0)
@@ -172,6 +175,12 @@ def _csv(frame: Any, names: list[str]) -> bytes:
     zero = polars.lit(0).alias(guard)
     frame = frame.rename(dict(zip(frame.columns, names))).select([zero, *names])
     return frame.write_csv(null_value="NA", quote_style="non_numeric").encode()  # type: ignore[no-any-return]
+
+
+def _csv_of_numbers(numbers: Array, names: list[str]) -> bytes:
+    """An array as CSV."""
+    lines = [",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names)]
+    return "\n".join(lines + [",".join(map(repr, row)) for row in numbers.tolist()]).encode()
 
 
 def _is_numbered_category(dtype: Any) -> bool:
@@ -254,9 +263,8 @@ class Texts:
         return cls(schema, names), x
 
     def encode(self, table: Table) -> Array:
-        if table.frame is None:
-            raise ValueError("X has no columns of text; expected a frame with the columns of the fit")
-        return _load(_csv(table.frame, self.names), self.schema, {})[0]
+        write, rows = (_csv, table.frame) if table.frame is not None else (_csv_of_numbers, table.numbers)
+        return _load(write(rows, self.names), self.schema, {})[0]
 
     @property
     def starts(self) -> Array:
@@ -316,7 +324,10 @@ def make_schema(encoding: Any, rows: int, columns: int, names: list[str] | None,
 def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
     """The encoding that a schema describes, the names and the number of its columns, and its classes."""
     stored = json.loads(schema.tobytes())
-    listed = [column for column in stored["columns"] if column["kind"] not in ("target", "unused", "weight", "group")]
+    listed = [
+        column for column in stored["columns"]
+        if column["kind"] not in ("target", "weight", "group") and not column.get("name", "").startswith(_GUARD)
+    ]  # fmt: skip
     names = [column["name"] for column in listed] if stored["named"] else None
     count = sum(column.get("count", 1) for column in listed)
     if any(column["kind"] != "number" for column in listed):

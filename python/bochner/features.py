@@ -246,7 +246,7 @@ class RandomFeatures(TransformerMixin, Estimator):
 
     def _read(self, X: Any, reset: bool) -> Table:
         table = read_table(X, missing=False)
-        if table.frame is not None:
+        if table.numbers is None:
             raise ValueError("X: expected numbers, found columns of text; encode them first, for example with OneHotEncoder")
         self._check_columns(table.names, table.columns, reset)
         return table
