@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 # ---- base classes ---------------------------------------------------------------------------------------------------
 
 
-class _BaseEstimator:
+class BaseEstimator:
     """The parameters of the constructor as attributes, as scikit-learn has them."""
 
     @classmethod
@@ -44,11 +44,11 @@ class _BaseEstimator:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        changed = {name: value for name, value in self.get_params().items() if value is not defaults[name].default}
+        changed = {name: value for name, value in self.get_params().items() if repr(value) != repr(defaults[name].default)}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
-class _RegressorMixin:
+class RegressorMixin:
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions, averaged over the targets."""
         y = np.asarray(y, np.float64).reshape(len(y), -1)
@@ -58,32 +58,30 @@ class _RegressorMixin:
         return float(np.mean(1 - (weights @ (y - predicted) ** 2) / (weights @ (y - mean) ** 2)))
 
 
-class _ClassifierMixin:
+class ClassifierMixin:
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the predicted classes."""
         return float(np.average(self.predict(X) == np.asarray(y).ravel(), weights=sample_weight))  # type: ignore[attr-defined]
 
 
-class _TransformerMixin:
+class TransformerMixin:
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit to X and return its features."""
         return self.fit(X, y).transform(X)  # type: ignore[attr-defined]
 
 
-class _NotFittedError(ValueError, AttributeError):
+class NotFittedError(ValueError, AttributeError):
     """The estimator has not been fitted."""
 
 
-if TYPE_CHECKING:
-    BaseEstimator, RegressorMixin, ClassifierMixin = _BaseEstimator, _RegressorMixin, _ClassifierMixin
-    TransformerMixin, NotFittedError, DataConversionWarning = _TransformerMixin, _NotFittedError, UserWarning
-else:
-    try:
+class DataConversionWarning(UserWarning):
+    """Data was converted in a way that the caller may not expect."""
+
+
+if not TYPE_CHECKING:
+    with contextlib.suppress(ImportError):
         from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
         from sklearn.exceptions import DataConversionWarning, NotFittedError
-    except ImportError:
-        BaseEstimator, RegressorMixin, ClassifierMixin = _BaseEstimator, _RegressorMixin, _ClassifierMixin
-        TransformerMixin, NotFittedError, DataConversionWarning = _TransformerMixin, _NotFittedError, UserWarning
 
 
 class Estimator(BaseEstimator):
@@ -105,7 +103,7 @@ class Estimator(BaseEstimator):
         """Notes the columns at a fit, and compares with them afterwards."""
         if reset:
             self.n_features_in_ = count
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
             if names is not None:
                 self.feature_names_in_ = np.array(names, object)
             return

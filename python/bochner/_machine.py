@@ -111,7 +111,7 @@ class KernelMachine(Estimator):
         KernelRegressor or KernelClassifier
             The estimator.
         """
-        vars(self).pop("_fitted", None)  # a fit that fails leaves no machine for other columns
+        self.__dict__.pop("_fitted", None)  # a fit that fails leaves no machine for other columns
         table = read_table(X, missing=True)
         targets = self._targets(y, table.rows)
         self._check_columns(table.names, table.columns, reset=True)
@@ -129,7 +129,7 @@ class KernelMachine(Estimator):
 
     def _partial_fit(self: Self, X: Any, y: Any, sample_weight: Any, first: bool) -> Self:
         if first:
-            vars(self).pop("_fitted", None)
+            self.__dict__.pop("_fitted", None)
         table = read_table(X, missing=True)
         targets = self._targets(y, table.rows)
         self._check_columns(table.names, table.columns, reset=first)

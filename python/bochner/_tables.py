@@ -375,7 +375,7 @@ def _mix(bits: Array) -> Array:
     """The finalizer of SplitMix64."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    return np.bitwise_xor(bits, bits >> np.uint64(31))
 
 
 def _bits(values: Array) -> Array:
@@ -394,4 +394,4 @@ def _hash(values: Array, first: int) -> Array:
 def _hash_sparse(rows: Any) -> Array:
     items = _mix(_bits(rows.data) + _mix(rows.indices.astype(np.uint64) + np.uint64(1)))
     ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(items, dtype=np.uint64)])[rows.indptr]
-    return ends[1:] - ends[:-1]
+    return np.diff(ends)

@@ -375,7 +375,7 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
         first = not isinstance(getattr(self, "_fitted", None), Stream)
         if first:
             self._known = None if classes is None else np.unique(np.asarray(classes))
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self._labels):
             raise ValueError(f"classes is {list(classes)}; expected the classes of the first call: {list(self._labels)}")
         else:
             self._known = self.classes_
@@ -432,7 +432,7 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
         -------
         ndarray, (rows,)
         """
-        return self._labels[self.predict_proba(X).argmax(axis=1)]  # type: ignore[no-any-return]
+        return self._labels[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Predict calibrated probabilities of the classes.
@@ -470,4 +470,4 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
             The class with the largest score is predicted; of two classes the second one, if the score is positive.
         """
         scores = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores  # type: ignore[no-any-return]
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
