@@ -44,7 +44,9 @@ class BaseEstimator:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        changed = {name: value for name, value in self.get_params().items() if repr(value) != repr(defaults[name].default)}
+        changed = {
+            name: value for name, value in self.get_params().items() if repr(value) != repr(defaults[name].default)
+        }
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
@@ -111,20 +113,29 @@ class Estimator(BaseEstimator):
         if names is not None and known is None:
             warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=4)
         elif names is None and known is not None:
-            warnings.warn(f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4)
+            warnings.warn(
+                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4
+            )
         elif names is not None and known is not None and list(known) != names:
             raise ValueError(_difference(list(known), names))
         if count != self.n_features_in_:
-            raise ValueError(f"X has {count} features, but {name} is expecting {self.n_features_in_} features as input.")
+            raise ValueError(
+                f"X has {count} features, but {name} is expecting {self.n_features_in_} features as input."
+            )
 
 
 def _difference(known: list[str], found: list[str]) -> str:
     """What is wrong with the names of columns, in the words of scikit-learn."""
     message = "The feature names should match those that were passed during fit.\n"
     unseen, absent = sorted(set(found) - set(known)), sorted(set(known) - set(found))
-    for title, names in (("Feature names unseen at fit time", unseen), ("Feature names seen at fit time, yet now missing", absent)):
+    for title, names in (
+        ("Feature names unseen at fit time", unseen),
+        ("Feature names seen at fit time, yet now missing", absent),
+    ):
         if names:
-            message += title + ":\n" + "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")
+            message += (
+                title + ":\n" + "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")
+            )
     return message if unseen or absent else message + "Feature names must be in the same order as they were in fit.\n"
 
 
@@ -143,7 +154,9 @@ def seed_of(random_state: Any) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, (int, np.integer)) and 0 <= int(random_state) < 2**64:
         return int(random_state)
-    raise ValueError(f"random_state is {random_state!r}; expected an integer of at least 0, a generator of NumPy, or None")
+    raise ValueError(
+        f"random_state is {random_state!r}; expected an integer of at least 0, a generator of NumPy, or None"
+    )
 
 
 # ---- targets and weights --------------------------------------------------------------------------------------------
@@ -167,7 +180,9 @@ def as_targets(owner: str, y: Any, rows: int) -> Array:
         raise ValueError(f"y has shape {values.shape}; expected ({rows},) or ({rows}, targets)")
     check_length(rows, values)
     if not np.isfinite(values).all():
-        raise ValueError(f"Input y contains {'NaN' if np.isnan(values).any() else 'infinity'}; expected finite numbers.")
+        raise ValueError(
+            f"Input y contains {'NaN' if np.isnan(values).any() else 'infinity'}; expected finite numbers."
+        )
     return values
 
 
@@ -175,7 +190,9 @@ def as_labels(owner: str, y: Any, rows: int) -> Array:
     """Classes, one per row."""
     values = np.asarray(_required(owner, y))
     if values.ndim == 2 and values.shape[1] == 1:
-        message = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
+        message = (
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
+        )
         warnings.warn(message, DataConversionWarning, stacklevel=4)
         values = values.ravel()
     if values.ndim != 1:
@@ -186,8 +203,12 @@ def as_labels(owner: str, y: Any, rows: int) -> Array:
             raise ValueError(f"Input y contains {'NaN' if np.isnan(values).any() else 'infinity'}.")
         if (values != np.floor(values)).any():
             raise ValueError("Unknown label type: continuous. Expected classes, such as integers or strings, in y")
-    if values.dtype.kind not in "biufOSU" or any(value is None or value != value for value in values if values.dtype.kind == "O"):
-        raise ValueError(f"Unknown label type: expected integers or strings in y, found {values.dtype} or a missing value")
+    if values.dtype.kind not in "biufOSU" or any(
+        value is None or value != value for value in values if values.dtype.kind == "O"
+    ):
+        raise ValueError(
+            f"Unknown label type: expected integers or strings in y, found {values.dtype} or a missing value"
+        )
     return values
 
 

@@ -55,7 +55,8 @@ class Stream:
         with self._lock, progress_bar(verbose) as progress, long_context(progress) as taken:
             if self._fitting is None:
                 raise BochnerError(
-                    "partial_fit: a stream that was copied, loaded or interrupted cannot receive more rows; start with a new estimator"
+                    "partial_fit: a stream that was copied, loaded or interrupted cannot receive more rows; "
+                    "start with a new estimator"
                 )
             self._machine = None
             try:
@@ -117,6 +118,8 @@ class KernelMachine(Estimator):
         self._check_columns(table.names, table.columns, reset=True)
         weights = as_weights(sample_weight, table.rows)
         x, targets, weights = merge_rows(*self._encode_first(table, targets, weights))
+        if x.shape[0] < 2:
+            raise ValueError(f"all {table.rows} rows are equal; expected input columns that vary")
         self._check_targets(targets)
         samples, _keep = self._samples(x, targets, weights)
         desc, _kept = self._desc()
@@ -211,7 +214,9 @@ class KernelMachine(Estimator):
         """Rows as inputs of the machine: an array of float32 or sparse rows."""
         if table.is_sparse:
             if self._encoding is not None and (isinstance(self._encoding, Texts) or self._encoding.has_missing.any()):
-                raise ValueError("X is sparse; expected a frame or an array as at the fit, which had text or missing values")
+                raise ValueError(
+                    "X is sparse; expected a frame or an array as at the fit, which had text or missing values"
+                )
             return table.numbers
         if self._encoding is not None:
             return self._encoding.encode(table)
@@ -230,7 +235,9 @@ class KernelMachine(Estimator):
         machine = self._machine()
         dim = lib.bo_machine_report(machine).contents.dim
         if x.shape[1] != dim:
-            raise BochnerError(f"the machine has {dim} inputs, found {x.shape[1]}; it was fitted again in another thread")
+            raise BochnerError(
+                f"the machine has {dim} inputs, found {x.shape[1]}; it was fitted again in another thread"
+            )
         with long_context() as taken:
             if hasattr(x, "tocsr"):
                 rows, _keep = sparse_rows(x)
@@ -268,7 +275,9 @@ class KernelMachine(Estimator):
         """
         machine = self._machine()
         if self._sample is None:
-            raise AttributeError("feature_importances_: a machine from a file has no rows; pickle the estimator instead")
+            raise AttributeError(
+                "feature_importances_: a machine from a file has no rows; pickle the estimator instead"
+            )
         starts = np.arange(self.n_features_in_ + 1) if self._encoding is None else self._encoding.starts
         sample = self._sample
         if hasattr(sample, "tocsr"):
@@ -279,7 +288,16 @@ class KernelMachine(Estimator):
         slopes = np.zeros(len(used))
         with long_context() as taken:
             lib.bo_explain_gradients(
-                taken, machine, ctypes.byref(desc), len(sample), address(sample), sample.shape[1], address(slopes), 0, None, None
+                taken,
+                machine,
+                ctypes.byref(desc),
+                len(sample),
+                address(sample),
+                sample.shape[1],
+                address(slopes),
+                0,
+                None,
+                None,
             )
         shares = np.zeros(len(starts) - 1)
         shares[used] = slopes**2
@@ -345,7 +363,9 @@ class KernelMachine(Estimator):
         report = lib.bo_machine_report(machine).contents
         self = cls()
         if (report.classes > 0) != self._classifies:
-            raise InvalidArgumentError(f"{path} has a machine for {'classes' if report.classes else 'numbers'}, not for {cls.__name__}")
+            raise InvalidArgumentError(
+                f"{path} has a machine for {'classes' if report.classes else 'numbers'}, not for {cls.__name__}"
+            )
         self._encoding, names, count, labels = (None, None, report.dim, []) if schema is None else read_schema(schema)
         if report.classes:
             self.classes_ = _labels(labels) if labels else np.arange(report.classes)

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Table:
-    """Rows as the caller gave them: `frame`, if they are one, and `numbers` (an array or sparse rows), if all columns are."""
+    """Rows as the caller gave them: `frame`, if they are one; `numbers` (an array or sparse rows), if all columns are."""
 
     __slots__ = ("columns", "frame", "names", "numbers", "rows")
 
@@ -48,7 +48,9 @@ class Table:
         frame = self.frame
         if frame is not None:
             frame = frame.iloc[chosen] if hasattr(frame, "iloc") else frame[chosen]
-        return Table(None if self.numbers is None else self.numbers[chosen], frame, self.names, (len(chosen), self.columns))
+        return Table(
+            None if self.numbers is None else self.numbers[chosen], frame, self.names, (len(chosen), self.columns)
+        )
 
 
 def read_table(X: Any, *, missing: bool) -> Table:
@@ -80,7 +82,9 @@ def _numbers(X: Any) -> Array:
         try:
             array = array.astype(np.float64)
         except ValueError as error:
-            raise ValueError(f"X: expected numbers, found text (pass a pandas or polars frame to encode it): {error}") from error
+            raise ValueError(
+                f"X: expected numbers, found text (pass a pandas or polars frame to encode it): {error}"
+            ) from error
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X has dtype {array.dtype}; expected real numbers, such as float32 or float64")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
@@ -99,11 +103,15 @@ def _refuse_infinite(array: Array, missing: bool) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()) and array.dtype == np.float32:
             return
-        highest, lowest = (np.fmax.reduce(array, axis=None), np.fmin.reduce(array, axis=None)) if array.size else (0.0, 0.0)
+        highest, lowest = (
+            (np.fmax.reduce(array, axis=None), np.fmin.reduce(array, axis=None)) if array.size else (0.0, 0.0)
+        )
     if highest > np.finfo(np.float32).max or lowest < np.finfo(np.float32).min:
         raise ValueError("Input X contains infinity or a value too large for dtype('float32').")
     if not missing and np.isnan(array).any():
-        raise ValueError("Input X contains NaN.\nReplace missing values first, for example with sklearn.impute.SimpleImputer.")
+        raise ValueError(
+            "Input X contains NaN.\nReplace missing values first, for example with sklearn.impute.SimpleImputer."
+        )
 
 
 def _sparse(X: Any) -> Any:
@@ -123,7 +131,8 @@ def _sparse(X: Any) -> Any:
 def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
     """The struct of the library for compressed sparse rows, and the arrays that it points to."""
     keep = [
-        np.ascontiguousarray(array, kind) for array, kind in ((rows.indptr, np.uint64), (rows.indices, np.uint32), (rows.data, np.float32))
+        np.ascontiguousarray(array, kind)
+        for array, kind in ((rows.indptr, np.uint64), (rows.indices, np.uint32), (rows.data, np.float32))
     ]
     start, column, value = map(address, keep)
     return c.bo_sparse(rows=rows.shape[0], dim=rows.shape[1], start=start, column=column, value=value), keep
@@ -132,7 +141,12 @@ def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
 def strided(array: Array) -> tuple[Array, int]:
     """Rows as float32, and the number of floats between two rows. Without a copy if the columns are contiguous."""
     width = max(array.shape[1], 1)
-    if array.dtype == np.float32 and array.strides[1] == 4 and array.strides[0] % 4 == 0 and array.strides[0] >= 4 * width:
+    if (
+        array.dtype == np.float32
+        and array.strides[1] == 4
+        and array.strides[0] % 4 == 0
+        and array.strides[0] >= 4 * width
+    ):
         if array.flags.aligned:
             return array, array.strides[0] // 4
     return np.ascontiguousarray(array, np.float32), width
@@ -144,7 +158,9 @@ def strided(array: Array) -> tuple[Array, int]:
 def _names(frame: Any) -> list[str] | None:
     texts = [isinstance(name, str) for name in frame.columns]
     if any(texts) and not all(texts):
-        raise TypeError("Feature names are only supported if all input features have string names, but some names of X are not strings.")
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but some names of X are not strings."
+        )
     return list(frame.columns) if all(texts) and texts else None
 
 
@@ -278,7 +294,11 @@ class Texts:
 
 
 def _load(contents: bytes, schema: Saved | None, settings: dict[str, Any]) -> tuple[Array, Saved]:
-    buffers = {name: ctypes.create_string_buffer(value, len(value)) for name, value in settings.items() if name == "label_bytes"}
+    buffers = {
+        name: ctypes.create_string_buffer(value, len(value))
+        for name, value in settings.items()
+        if name == "label_bytes"
+    }
     desc = c.bo_data_desc(path=b"X", size=len(contents), format=c.BO_FORMAT_CSV, keep_unlabeled=schema is not None)
     for name, value in settings.items():
         setattr(desc, name, ctypes.addressof(buffers[name]) if name in buffers else value)
@@ -326,7 +346,7 @@ def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
     stored = json.loads(schema.tobytes())
     listed = [
         column for column in stored["columns"]
-        if column["kind"] not in ("target", "weight", "group") and not column.get("name", "").startswith(_GUARD)
+        if column["kind"] not in ("target", "weight", "group") and not re.fullmatch(_GUARD + "_+", column.get("name", ""))
     ]  # fmt: skip
     names = [column["name"] for column in listed] if stored["named"] else None
     count = sum(column.get("count", 1) for column in listed)
@@ -375,7 +395,8 @@ def _mix(bits: Array) -> Array:
     """The finalizer of SplitMix64."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.bitwise_xor(bits, bits >> np.uint64(31))
+    mixed: Array = bits ^ (bits >> np.uint64(31))
+    return mixed
 
 
 def _bits(values: Array) -> Array:
@@ -387,7 +408,10 @@ def _hash(values: Array, first: int) -> Array:
     """One number per row, as a sum over the columns. `first` is the number of the first column."""
     columns = _mix(np.arange(first + 1, first + values.shape[1] + 1, dtype=np.uint64))
     block = max(1, (1 << 18) // max(values.shape[1], 1))
-    parts = [_mix(_bits(values[at : at + block]) + columns).sum(axis=1, dtype=np.uint64) for at in range(0, len(values), block)]
+    parts = [
+        _mix(_bits(values[at : at + block]) + columns).sum(axis=1, dtype=np.uint64)
+        for at in range(0, len(values), block)
+    ]
     return np.concatenate(parts)
 
 

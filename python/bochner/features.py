@@ -247,7 +247,9 @@ class RandomFeatures(TransformerMixin, Estimator):
     def _read(self, X: Any, reset: bool) -> Table:
         table = read_table(X, missing=False)
         if table.numbers is None:
-            raise ValueError("X: expected numbers, found columns of text; encode them first, for example with OneHotEncoder")
+            raise ValueError(
+                "X: expected numbers, found columns of text; encode them first, for example with OneHotEncoder"
+            )
         self._check_columns(table.names, table.columns, reset)
         return table
 
@@ -272,7 +274,9 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
             raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
         desc.length_scales = address(keep[0])
     if gamma == "scale":
-        squares = table.numbers.multiply(table.numbers) if table.is_sparse else np.square(table.numbers, dtype=np.float64)
+        squares = (
+            table.numbers.multiply(table.numbers) if table.is_sparse else np.square(table.numbers, dtype=np.float64)
+        )
         variance = float(squares.mean() - table.numbers.mean(dtype=np.float64) ** 2)
         gamma = 1 / (table.columns * variance) if variance > 0 else 1.0
     elif isinstance(gamma, str):
@@ -324,13 +328,26 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
     left = read_table(x, missing=False)
     right = left if y is None else read_table(y, missing=False)
     if left.numbers is None or right.numbers is None or left.columns != right.columns:
-        raise ValueError(f"kernel: expected numbers with the same columns, found {left.columns} and {right.columns} columns")
-    (rows_x, step_x), (rows_y, step_y) = (strided(t.numbers.toarray() if t.is_sparse else t.numbers) for t in (left, right))
+        raise ValueError(
+            f"kernel: expected numbers with the same columns, found {left.columns} and {right.columns} columns"
+        )
+    (rows_x, step_x), (rows_y, step_y) = (
+        strided(t.numbers.toarray() if t.is_sparse else t.numbers) for t in (left, right)
+    )
     desc, _keep = _describe({"kernel": kernel, **settings}, left)
     out = np.empty((left.rows, right.rows))
     with long_context() as taken:
         lib.bo_kernel_matrix(
-            taken, ctypes.byref(desc), left.rows, address(rows_x), step_x, right.rows, address(rows_y), step_y, address(out), right.rows
+            taken,
+            ctypes.byref(desc),
+            left.rows,
+            address(rows_x),
+            step_x,
+            right.rows,
+            address(rows_y),
+            step_y,
+            address(out),
+            right.rows,
         )
     return out
 

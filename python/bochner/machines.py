@@ -49,7 +49,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Whether logarithms of positive targets are fitted (default: chosen).
     budget : float, optional
         Seconds that a fit may take, approximately (default: no limit).
-    function, draw, sampling, alpha, degree, depth, activation, weight_variance, bias_variance, candidates, leverage_lambda : optional
+    function, draw, sampling, alpha, degree, depth, activation, ... : optional
         The feature map, as in :class:`bochner.features.RandomFeatures`.
     fit_intercept : bool
         Fit an intercept, which is not penalized (default: True).
@@ -253,8 +253,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         The loss (default: chosen). "ridge" is the squared error of ±1 for each class, with calibrated probabilities.
     class_weight : dict or "balanced", optional
         Weights of classes by label (default: all 1). "balanced" gives all classes the same total weight.
-    features, gamma, regularization, metric, solver, scaling, budget, function, draw, sampling, alpha, degree, depth, activation, \
-weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, noise, dropout, precision, memory, random_state, verbose :
+    features, gamma, regularization, metric, solver, scaling, budget, fit_intercept, random_state, verbose, ... : optional
         As for :class:`KernelRegressor`.
 
     Attributes
@@ -376,7 +375,9 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
         if first:
             self._known = None if classes is None else np.unique(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self._labels):
-            raise ValueError(f"classes is {list(classes)}; expected the classes of the first call: {list(self._labels)}")
+            raise ValueError(
+                f"classes is {list(classes)}; expected the classes of the first call: {list(self._labels)}"
+            )
         else:
             self._known = self.classes_
         return self._partial_fit(X, y, sample_weight, first)
@@ -416,7 +417,9 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
         assert self.classes_ is not None
         unknown = set(self.class_weight) - set(self.classes_.tolist())
         if unknown:
-            raise ValueError(f"class_weight: {unknown.pop()!r} is not a class of y; expected some of {self.classes_.tolist()}")
+            raise ValueError(
+                f"class_weight: {unknown.pop()!r} is not a class of y; expected some of {self.classes_.tolist()}"
+            )
         values = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
         desc.class_weights = address(values)
         return desc, [*keep, values]
@@ -432,7 +435,8 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
         -------
         ndarray, (rows,)
         """
-        return self._labels[self.predict_proba(X).argmax(axis=1)]
+        predicted: Array = self._labels[self.predict_proba(X).argmax(axis=1)]
+        return predicted
 
     def predict_proba(self, X: Any) -> Array:
         """Predict calibrated probabilities of the classes.
@@ -455,7 +459,7 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
     def predict_log_proba(self, X: Any) -> Array:
         """Predict logarithms of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))  # type: ignore[no-any-return]
+            return np.asarray(np.log(self.predict_proba(X)))
 
     def decision_function(self, X: Any) -> Array:
         """Compute the scores of the classes: logarithms of the probabilities, or the log-odds of two classes.
@@ -469,5 +473,5 @@ weight_variance, bias_variance, candidates, leverage_lambda, fit_intercept, nois
         ndarray, (rows, classes), or (rows,) for two classes
             The class with the largest score is predicted; of two classes the second one, if the score is positive.
         """
-        scores = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        scores: Array = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores

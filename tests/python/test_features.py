@@ -38,7 +38,9 @@ def test_kernel_of_formula() -> None:
     np.testing.assert_allclose(kernel(X, gamma=0.3), np.exp(-0.3 * distance), atol=1e-6)
     scales = np.array([1, 2, 3, 4, 5, 6.0])
     np.testing.assert_allclose(kernel(X, length_scales=scales), kernel(X / scales), atol=1e-6)
-    np.testing.assert_allclose(kernel(X[:5], X, kernel="rational-quadratic", alpha=2, gamma=1), (1 + distance[:5] / 2) ** -2.0, atol=1e-6)
+    np.testing.assert_allclose(
+        kernel(X[:5], X, kernel="rational-quadratic", alpha=2, gamma=1), (1 + distance[:5] / 2) ** -2.0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("draw", features.draws())
@@ -68,7 +70,11 @@ def test_prediction_of_the_error() -> None:
 def test_dtypes_and_strides() -> None:
     phi = RandomFeatures(features=64).fit(X)
     double, single = phi.transform(X), phi.transform(X.astype(np.float32))
-    assert double.dtype == np.float64 and single.dtype == np.float32 and phi.transform([[1, 2, 3, 4, 5, 6]]).dtype == np.float64
+    assert (
+        double.dtype == np.float64
+        and single.dtype == np.float32
+        and phi.transform([[1, 2, 3, 4, 5, 6]]).dtype == np.float64
+    )
     np.testing.assert_array_equal(double, single)
     wide = np.zeros((120, 9), np.float32)
     wide[::2, 2:8] = X
@@ -153,5 +159,7 @@ def test_scikit_learn_accepts_it() -> None:
     from sklearn.pipeline import make_pipeline
 
     y = np.sin(X[:, 0])
-    search = GridSearchCV(make_pipeline(RandomFeatures(features=128), Ridge()), {"randomfeatures__gamma": [0.01, 0.1, 10]}, cv=3)
+    search = GridSearchCV(
+        make_pipeline(RandomFeatures(features=128), Ridge()), {"randomfeatures__gamma": [0.01, 0.1, 10]}, cv=3
+    )
     assert search.fit(X, y).best_params_["randomfeatures__gamma"] < 10

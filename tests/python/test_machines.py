@@ -139,13 +139,32 @@ def test_several_targets() -> None:
 
 def test_settings_reach_the_library() -> None:
     x, y = wave(150)
-    report = quick(gamma=0.3, regularization=0.5, scaling="none", solver="dual", draw="iid", random_state=7).fit(x, y).report_
+    report = (
+        quick(gamma=0.3, regularization=0.5, scaling="none", solver="dual", draw="iid", random_state=7)
+        .fit(x, y)
+        .report_
+    )
     assert (report.gamma, report.regularization) == (0.3, 0.5)
-    assert (report.kernel, report.solver, report.scaling, report.draw, report.features) == ("rbf", "dual", "none", "iid", 256)
-    assert "regularization" in repr(report) and "<table>" in report._repr_html_() and "validation_accuracy" not in report
+    assert (report.kernel, report.solver, report.scaling, report.draw, report.features) == (
+        "rbf",
+        "dual",
+        "none",
+        "iid",
+        256,
+    )
+    assert (
+        "regularization" in repr(report) and "<table>" in report._repr_html_() and "validation_accuracy" not in report
+    )
     assert quick(kernel="ntk", depth=2, activation="erf").fit(x, y).report_["activation"] == "erf"
     assert KernelClassifier("rbf", features=64, loss="logistic").fit(x, y > 0).report_.loss == "logistic"
-    for settings in ({"kernel": "rfb"}, {"solver": "newton"}, {"metric": "l2"}, {"features": -1}, {"regularization": -1}, {"memory": 10}):
+    for settings in (
+        {"kernel": "rfb"},
+        {"solver": "newton"},
+        {"metric": "l2"},
+        {"features": -1},
+        {"regularization": -1},
+        {"memory": 10},
+    ):
         with pytest.raises((ValueError, MemoryError)):
             KernelRegressor(**settings).fit(x, y)
 
@@ -175,7 +194,10 @@ def test_weights_of_sparse_rows_are_repetition() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     x, y = wave(100)
     rows, weights = sparse.csr_matrix(x * (x > 0)), np.arange(100) % 3
-    weighted, repeated = quick().fit(rows, y, weights), quick().fit(rows[np.arange(100).repeat(weights)], y.repeat(weights))
+    weighted, repeated = (
+        quick().fit(rows, y, weights),
+        quick().fit(rows[np.arange(100).repeat(weights)], y.repeat(weights)),
+    )
     np.testing.assert_array_equal(weighted.predict(rows), repeated.predict(rows))
 
 
@@ -228,7 +250,9 @@ def test_frames_with_text(tmp_path: object) -> None:
     np.testing.assert_array_equal(KernelRegressor.load(tmp_path / "machine").predict(frame), expected)
     frame.to_csv(tmp_path / "houses.csv", index=False)
     if os.path.exists(PROGRAM):
-        done = subprocess.run([PROGRAM, "predict", tmp_path / "machine", tmp_path / "houses.csv"], capture_output=True, text=True)
+        done = subprocess.run(
+            [PROGRAM, "predict", tmp_path / "machine", tmp_path / "houses.csv"], capture_output=True, text=True
+        )
         np.testing.assert_allclose([float(line) for line in done.stdout.split()[1:]], expected, rtol=1e-9)
     with pytest.raises(ValueError, match="feature names"):
         machine.predict(frame.drop(columns="town"))
@@ -267,7 +291,9 @@ def test_missing_numbers(tmp_path: object) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(x), classifier.predict_proba(x))
     np.save(tmp_path / "x.npy", x)
     if os.path.exists(PROGRAM):
-        done = subprocess.run([PROGRAM, "predict", tmp_path / "machine", tmp_path / "x.npy"], capture_output=True, text=True)
+        done = subprocess.run(
+            [PROGRAM, "predict", tmp_path / "machine", tmp_path / "x.npy"], capture_output=True, text=True
+        )
         assert np.mean(np.array(done.stdout.split()[1:]) == classifier.predict(x)) > 0.98, done.stderr
     with pytest.raises(ValueError, match="for classes"):
         KernelRegressor.load(tmp_path / "machine")
@@ -316,7 +342,9 @@ def test_partial_fit_is_fit() -> None:
 def test_partial_fit_of_classes() -> None:
     x, y = wave(900)
     label = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
-    machine = KernelClassifier("rbf", features=256).partial_fit(x[:300], label[:300], classes=["low", "middle", "high", "none"])
+    machine = KernelClassifier("rbf", features=256).partial_fit(
+        x[:300], label[:300], classes=["low", "middle", "high", "none"]
+    )
     machine.partial_fit(x[300:], label[300:])
     assert machine.score(x, label) > 0.8 and list(machine.classes_) == ["high", "low", "middle", "none"]
     assert machine.predict_proba(x)[:, 3].max() < 0.2
@@ -341,6 +369,7 @@ def test_partial_fit_of_classes() -> None:
         ([[1, 2], [3, 4]], [1, 2], [[1, 1]], ValueError, "sample_weight"),
         ([[1, 2], [3, 4]], [1, 2], [0, 1], ValueError, "at least 2 rows"),
         ([[1, 2]], [1], None, ValueError, "n_samples = 1"),
+        ([[1, 2], [1, 2]], [1, 1], None, ValueError, "rows are equal"),
         ([[1, {}], [3, 4]], [1, 2], None, TypeError, "dict"),
         ([[1, 1e39], [3, 4]], [1, 2], None, ValueError, "too large"),
         ([1, 2], [1, 2], None, ValueError, "Reshape"),
