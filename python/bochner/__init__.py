@@ -10,6 +10,8 @@
 dependency; other packages are used if they are installed.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._attention import Attention, AttentionAccuracy, State, attention, attention_kinds
 from ._library import (
     BochnerError,
@@ -28,6 +30,9 @@ from ._library import (
     set_threads,
 )
 from .model import Generation, Model, Session, Tokenizer
+
+if TYPE_CHECKING:
+    from . import features, machines
 
 __version__: str = _lib.bo_version().decode()
 
@@ -50,8 +55,19 @@ __all__ = [
     "VersionError",
     "attention",
     "attention_kinds",
+    "features",
     "get_isa",
     "get_threads",
+    "machines",
     "set_precision",
     "set_threads",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports `features` and `machines` when they are first used, because they import scikit-learn if it is installed."""
+    if name in ("features", "machines"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,12 @@ _NAMED: dict[str, str] = {
     "gate": "bo_gate_parse",
     "proposal": "bo_proposal_parse",
     "activation": "bo_hidden_activation_parse",
+    "loss": "bo_loss_parse",
+    "solver": "bo_solver_parse",
+    "scaling": "bo_scaling_parse",
+    "metric": "bo_metric_choice_parse",
+    "precision": "bo_gram_precision_parse",
+    "target_scale": "bo_target_scale_parse",
 }
 _NORMALIZERS = {"sum": c.BO_NORMALIZER_SUM, "none": c.BO_NORMALIZER_NONE}
 

@@ -1,0 +1,73 @@
+"""Objects of the library that are pickled and copied in the library's own file formats."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from ._library import Handle, InputOutputError, context, lib, taken_bytes
+
+_KINDS = ("features", "machine", "schema")
+
+
+class Saved(Handle):
+    """A feature map, a kernel machine or a schema. It cannot be changed, so that copies share it."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, address: int | None) -> None:
+        assert kind in _KINDS
+        super().__init__(address, getattr(lib, f"bo_{kind}_destroy"))
+        self.kind = kind
+
+    def tobytes(self, schema: Saved | None = None) -> bytes:
+        """The contents of a file. A machine can have a schema, which is stored with it."""
+        extra = (schema,) if self.kind == "machine" else ()
+        bytes_, size = ctypes.c_void_p(), ctypes.c_size_t()
+        with context() as taken:
+            getattr(lib, f"bo_{self.kind}_save_memory")(taken, self, *extra, ctypes.byref(bytes_), ctypes.byref(size))
+        return taken_bytes(bytes_, size)
+
+    def __reduce__(self) -> Any:
+        return read, (self.kind, self.tobytes())
+
+    def __copy__(self) -> Saved:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Saved:
+        return self
+
+
+def read(kind: str, contents: bytes) -> Saved:
+    """Restores an object from the contents of a file."""
+    return Saved(kind, _load(kind, contents, *([None] if kind == "machine" else [])))
+
+
+def read_machine(contents: bytes) -> tuple[Saved, Saved | None]:
+    """Restores a machine and the schema that is stored with it."""
+    schema = ctypes.c_void_p()
+    machine = Saved("machine", _load("machine", contents, ctypes.byref(schema)))
+    return machine, Saved("schema", schema.value) if schema.value else None
+
+
+def _load(kind: str, contents: bytes, *extra: Any) -> int | None:
+    out = ctypes.c_void_p()
+    with context() as taken:
+        getattr(lib, f"bo_{kind}_load_memory")(taken, contents, len(contents), ctypes.byref(out), *extra)
+    return out.value
+
+
+def write_file(path: Any, contents: bytes) -> None:
+    """Writes a file; a reader sees the old contents or the new ones, never a part."""
+    with context() as taken:
+        lib.bo_file_save(taken, os.fsencode(path), contents, len(contents))
+
+
+def read_file(path: Any) -> bytes:
+    """Reads a whole file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InputOutputError(f"{path}: {error.strerror or error}") from error

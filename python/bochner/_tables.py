@@ -1,0 +1,421 @@
+"""Rows that callers pass in: arrays, sparse matrices and frames of pandas or polars, and their encoding as numbers.
+
+A frame with text, categories, truth values or dates is read by the library as the same CSV file would be
+(bo_column_use in data.h): categories become one input per value, or target codes if there are more than 32 values;
+dates become year, day of the year, weekday and hour. A missing number becomes the mean of its column, and a column
+with missing values at the fit has one more input, which is 1 where the value is missing.
+"""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import io
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from . import _bindings as c
+from ._arrays import address
+from ._library import Handle, context, lib
+from ._saved import Saved, read
+
+Array = np.ndarray[Any, Any]
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+class Table:
+    """Rows as the caller gave them: `frame`, if they are one; `numbers` (an array or sparse rows), if all columns are."""
+
+    __slots__ = ("columns", "frame", "names", "numbers", "rows")
+
+    def __init__(self, numbers: Any, frame: Any, names: list[str] | None, shape: tuple[int, int]) -> None:
+        self.numbers, self.frame, self.names = numbers, frame, names
+        self.rows, self.columns = shape
+        for count, what in zip(shape, ("sample", "feature")):
+            if count == 0:
+                raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.numbers is not None and not isinstance(self.numbers, np.ndarray)
+
+    def take(self, chosen: Array) -> Table:
+        """Some of the rows."""
+        frame = self.frame
+        if frame is not None:
+            frame = frame.iloc[chosen] if hasattr(frame, "iloc") else frame[chosen]
+        return Table(
+            None if self.numbers is None else self.numbers[chosen], frame, self.names, (len(chosen), self.columns)
+        )
+
+
+def read_table(X: Any, *, missing: bool) -> Table:
+    """Checks and reads rows. NaN is refused unless `missing`; infinite numbers are always refused."""
+    if hasattr(X, "tocsr"):
+        numbers = _sparse(X)
+        _refuse_infinite(numbers.data, missing=False)
+        return Table(numbers, None, None, numbers.shape)
+    names = frame = None
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        frame, names = X, _names(X)
+        if not all(_is_number(dtype) for dtype in X.dtypes):
+            return Table(None, X, names, X.shape)
+        X = _frame_numbers(X)
+    array = _numbers(X)
+    if array.ndim != 2:
+        raise ValueError(_dimensions(array))
+    table = Table(array, frame, names, array.shape)
+    if array.dtype.kind == "f":
+        _refuse_infinite(array, missing)
+    return table
+
+
+def _numbers(X: Any) -> Array:
+    array = np.asarray(X)
+    if array.dtype.kind == "c" or (array.dtype.kind == "O" and any(isinstance(v, complex) for v in array.flat)):
+        raise ValueError("Complex data not supported: expected real numbers")
+    if array.dtype.kind in "OSU":
+        try:
+            array = array.astype(np.float64)
+        except ValueError as error:
+            raise ValueError(
+                f"X: expected numbers, found text (pass a pandas or polars frame to encode it): {error}"
+            ) from error
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"X has dtype {array.dtype}; expected real numbers, such as float32 or float64")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _dimensions(array: Array) -> str:
+    if array.ndim > 2:
+        return f"Found array with dim {array.ndim}; expected 2 dimensions: rows and columns."
+    return (
+        f"Expected 2D array, got {'scalar' if array.ndim == 0 else '1D'} array instead.\nReshape your data either using "
+        "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
+    )
+
+
+def _refuse_infinite(array: Array, missing: bool) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()) and array.dtype == np.float32:
+            return
+        highest, lowest = (
+            (np.fmax.reduce(array, axis=None), np.fmin.reduce(array, axis=None)) if array.size else (0.0, 0.0)
+        )
+    if highest > np.finfo(np.float32).max or lowest < np.finfo(np.float32).min:
+        raise ValueError("Input X contains infinity or a value too large for dtype('float32').")
+    if not missing and np.isnan(array).any():
+        raise ValueError(
+            "Input X contains NaN.\nReplace missing values first, for example with sklearn.impute.SimpleImputer."
+        )
+
+
+def _sparse(X: Any) -> Any:
+    """Compressed sparse rows in the form of the library: float32, columns ascending, no number twice."""
+    rows = X.tocsr()
+    if rows.dtype.kind not in "fiub":
+        raise ValueError(f"Complex data not supported: X has dtype {rows.dtype}; expected real numbers")
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float32)
+    rows.eliminate_zeros()
+    return rows
+
+
+def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
+    """The struct of the library for compressed sparse rows, and the arrays that it points to."""
+    keep = [
+        np.ascontiguousarray(array, kind)
+        for array, kind in ((rows.indptr, np.uint64), (rows.indices, np.uint32), (rows.data, np.float32))
+    ]
+    start, column, value = map(address, keep)
+    return c.bo_sparse(rows=rows.shape[0], dim=rows.shape[1], start=start, column=column, value=value), keep
+
+
+def strided(array: Array) -> tuple[Array, int]:
+    """Rows as float32, and the number of floats between two rows. Without a copy if the columns are contiguous."""
+    width = max(array.shape[1], 1)
+    if (
+        array.dtype == np.float32
+        and array.strides[1] == 4
+        and array.strides[0] % 4 == 0
+        and array.strides[0] >= 4 * width
+    ):
+        if array.flags.aligned:
+            return array, array.strides[0] // 4
+    return np.ascontiguousarray(array, np.float32), width
+
+
+# ---- frames ---------------------------------------------------------------------------------------------------------
+
+
+def _names(frame: Any) -> list[str] | None:
+    texts = [isinstance(name, str) for name in frame.columns]
+    if any(texts) and not all(texts):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but some names of X are not strings."
+        )
+    return list(frame.columns) if all(texts) and texts else None
+
+
+def _is_number(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "fiubc"
+
+
+def _frame_numbers(frame: Any) -> Array:
+    if hasattr(frame, "iloc") and any(not isinstance(dtype, np.dtype) for dtype in frame.dtypes):
+        return frame.to_numpy(np.float64, na_value=np.nan)  # type: ignore[no-any-return]
+    return frame.to_numpy()  # type: ignore[no-any-return]
+
+
+_GUARD = "row__"
+
+
+def _csv(frame: Any, names: list[str]) -> bytes:
+    """A frame as CSV. The first column is always 0: it makes the first line a header, and is not used."""
+    guard = _GUARD + "_" * max(len(name) for name in names)
+    if hasattr(frame, "iloc"):
+        frame = frame.set_axis(names, axis=1)
+        frame.insert(0, guard, 0)
+        return frame.to_csv(index=False, na_rep="NA", quoting=csv.QUOTE_NONNUMERIC).encode()  # type: ignore[no-any-return]
+    import polars
+
+    zero = polars.lit(0).alias(guard)
+    frame = frame.rename(dict(zip(frame.columns, names))).select([zero, *names])
+    return frame.write_csv(null_value="NA", quote_style="non_numeric").encode()  # type: ignore[no-any-return]
+
+
+def _csv_of_numbers(numbers: Array, names: list[str]) -> bytes:
+    """An array as CSV."""
+    lines = [",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names)]
+    return "\n".join(lines + [",".join(map(repr, row)) for row in numbers.tolist()]).encode()
+
+
+def _is_numbered_category(dtype: Any) -> bool:
+    """A category of pandas whose values are numbers, which would be read as such."""
+    categories = getattr(dtype, "categories", None)
+    return getattr(getattr(categories, "dtype", None), "kind", "O") in "fiub"
+
+
+# ---- encoding -------------------------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """The encoding of columns of numbers: missing values are replaced, with one more input for columns that have some."""
+
+    def __init__(self, numbers: Array, weights: Array | None) -> None:
+        absent = np.isnan(numbers) if np.isnan(numbers.sum()) else np.zeros((1, 1), bool)
+        self.has_missing = np.broadcast_to(absent.any(axis=0), numbers.shape[1]).copy()
+        if self.has_missing.any():
+            shares = np.ones(len(numbers)) if weights is None else weights
+            present = shares @ ~absent
+            sums = shares @ np.where(absent, 0.0, numbers)
+            self.fill = np.divide(sums, present, out=np.zeros_like(present), where=present > 0)
+        elif weights is None:
+            self.fill = numbers.mean(axis=0, dtype=np.float64)
+        else:
+            self.fill = (weights @ numbers) / weights.sum()
+
+    def encode(self, table: Table) -> Array:
+        numbers = table.numbers
+        if numbers is None:
+            raise ValueError("X has columns of text; the machine was fitted to numbers only")
+        if not self.has_missing.any() and not np.isnan(numbers.sum()):
+            return np.ascontiguousarray(numbers, np.float32)
+        absent = np.isnan(numbers)
+        out = np.zeros((len(numbers), self.starts[-1]), np.float32)
+        out[:, self.starts[:-1]] = np.where(absent, self.fill, numbers)
+        out[:, self.starts[1:][self.has_missing] - 1] = absent[:, self.has_missing]
+        return out
+
+    @property
+    def starts(self) -> Array:
+        """The first input of each column, and the number of inputs."""
+        return np.concatenate([[0], np.cumsum(1 + self.has_missing)])
+
+    def columns(self, names: list[str] | None) -> list[dict[str, Any]]:
+        """The columns of the schema."""
+        found = []
+        for at, (fill, missing) in enumerate(zip(self.fill, self.has_missing)):
+            column: dict[str, Any] = {"kind": "number", "fill": float(fill)}
+            if names:
+                column["name"] = names[at]
+            if missing:
+                column["indicator"] = True
+            found.append(column)
+        return found
+
+
+class Texts:
+    """The encoding of a frame with columns that are not numbers, by a schema of the library."""
+
+    def __init__(self, schema: Saved, names: list[str]) -> None:
+        self.schema, self.names = schema, names
+
+    @classmethod
+    def fit(cls, table: Table, y: Array, classes: bool) -> tuple[Texts, Array]:
+        """The encoding, and the rows with codes that do not contain their own targets."""
+        names = table.names or []
+        if len(set(names)) != table.columns or any(not name or re.fullmatch(r"\s*[-+]?\d+\s*", name) for name in names):
+            names = [f"column{at}" for at in range(table.columns)]
+        numbered = [str(at + 1) for at, dtype in enumerate(table.frame.dtypes) if _is_numbered_category(dtype)]
+        labels = io.BytesIO()
+        np.save(labels, y)
+        settings = {
+            "label_bytes": labels.getvalue(), "label_size": len(labels.getvalue()), "drop": b"0",
+            "keep": ",".join(str(at + 1) for at in range(table.columns)).encode(),
+            "categorical": ",".join(numbered).encode() or None,
+            "task": c.BO_TASK_CLASSIFICATION if classes else c.BO_TASK_REGRESSION,
+        }  # fmt: skip
+        x, schema = _load(_csv(table.frame, names), None, settings)
+        return cls(schema, names), x
+
+    def encode(self, table: Table) -> Array:
+        write, rows = (_csv, table.frame) if table.frame is not None else (_csv_of_numbers, table.numbers)
+        return _load(write(rows, self.names), self.schema, {})[0]
+
+    @property
+    def starts(self) -> Array:
+        """The first input of each column, and the number of inputs."""
+        counts = np.zeros(len(self.names), int)
+        column = ctypes.c_size_t()
+        for at in range(lib.bo_schema_inputs(self.schema)):
+            lib.bo_schema_input_column(self.schema, at, ctypes.byref(column), None)
+            counts[column.value - 1] += 1
+        return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _load(contents: bytes, schema: Saved | None, settings: dict[str, Any]) -> tuple[Array, Saved]:
+    buffers = {
+        name: ctypes.create_string_buffer(value, len(value))
+        for name, value in settings.items()
+        if name == "label_bytes"
+    }
+    desc = c.bo_data_desc(path=b"X", size=len(contents), format=c.BO_FORMAT_CSV, keep_unlabeled=schema is not None)
+    for name, value in settings.items():
+        setattr(desc, name, ctypes.addressof(buffers[name]) if name in buffers else value)
+    table = ctypes.create_string_buffer(contents, len(contents))
+    desc.bytes = ctypes.addressof(table)
+    out = ctypes.c_void_p()
+    with context() as taken:
+        lib.bo_data_load(taken, ctypes.byref(desc), schema, ctypes.byref(out))
+    data = Handle(out.value, lib.bo_data_destroy)
+    found = c.bo_data.from_address(out.value or 0)
+    x = np.ctypeslib.as_array(ctypes.cast(found.x or 0, ctypes.POINTER(ctypes.c_float)), (found.rows, found.dim)).copy()
+    if schema is None:
+        text, size = ctypes.c_void_p(), ctypes.c_size_t()
+        with context() as taken:
+            lib.bo_schema_save_memory(taken, found.schema, ctypes.byref(text), ctypes.byref(size))
+        try:
+            schema = read("schema", ctypes.string_at(text.value or 0, size.value))
+        finally:
+            lib.bo_free(text)
+    del data
+    return x, schema
+
+
+# ---- schemas of files -----------------------------------------------------------------------------------------------
+
+
+def make_schema(encoding: Any, rows: int, columns: int, names: list[str] | None, targets: int, classes: Any) -> Saved:
+    """The schema to store with a machine, so that `bochner predict` reads tables as the machine does."""
+    if isinstance(encoding, Texts):
+        schema = json.loads(encoding.schema.tobytes())
+    else:
+        listed = encoding.columns(names) if encoding else [{"kind": "number", "count": columns}]
+        schema = {
+            "version": 2, "format": "csv" if names else "npy", "impute": "auto", "named": bool(names),
+            "separate_labels": True, "columns": listed,
+        }  # fmt: skip
+    labels = [] if classes is None else [str(label) for label in classes]
+    schema |= {"rows": rows, "task": "regression" if classes is None else "classification", "classes": labels}
+    schema["targets"] = ["label"] if targets == 1 else [f"label {at}" for at in range(targets)]
+    return read("schema", json.dumps(schema).encode())
+
+
+def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
+    """The encoding that a schema describes, the names and the number of its columns, and its classes."""
+    stored = json.loads(schema.tobytes())
+    listed = [
+        column for column in stored["columns"]
+        if column["kind"] not in ("target", "weight", "group") and not re.fullmatch(_GUARD + "_+", column.get("name", ""))
+    ]  # fmt: skip
+    names = [column["name"] for column in listed] if stored["named"] else None
+    count = sum(column.get("count", 1) for column in listed)
+    if any(column["kind"] != "number" for column in listed):
+        return Texts(schema, names or []), names, count, stored["classes"]
+    fill, missing = [], []
+    for column in listed:
+        fill += [column.get("fill", 0.0)] * column.get("count", 1)
+        missing += [column.get("indicator", False)] * column.get("count", 1)
+    encoding = object.__new__(Numbers)
+    encoding.fill, encoding.has_missing = np.array(fill, np.float64), np.array(missing, bool)
+    return encoding, names, count, stored["classes"]
+
+
+# ---- equal rows -----------------------------------------------------------------------------------------------------
+
+
+def merge_rows(x: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Array | None]:
+    """Rows of positive weight in an order that depends on their contents only, equal ones as one row with their weight.
+
+    A row of weight 2 is then the same as two equal rows, to the last bit, and the order of the rows does not matter. That
+    order is by a hash, so that it is as good as random. The weights are None if all are 1.
+    """
+    if weights is not None and not weights.all():
+        kept = np.flatnonzero(weights)
+        x, y, weights = x[kept], y[kept], weights[kept]
+    targets = y.reshape(len(y), -1)
+    hashes = (_hash_sparse(x) if hasattr(x, "tocsr") else _hash(x, 0)) + _hash(targets, 1 << 40)
+    order = np.argsort(hashes, kind="stable")
+    x, y, targets, hashes = x[order], y[order], targets[order], hashes[order]
+    mass = np.ones(len(y)) if weights is None else weights[order]
+    twins = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+    if twins.size:
+        different = x[twins] != x[twins - 1]
+        count = different.getnnz(axis=1) if hasattr(different, "getnnz") else different.sum(axis=1)
+        twins = twins[(count == 0) & (targets[twins] == targets[twins - 1]).all(axis=1)]
+    if twins.size:
+        first = np.ones(len(y), bool)
+        first[twins] = False
+        first = np.flatnonzero(first)
+        x, y, mass = x[first], y[first], np.add.reduceat(mass, first)
+    return x, y, None if (mass == 1).all() else mass.astype(np.float32)
+
+
+def _mix(bits: Array) -> Array:
+    """The finalizer of SplitMix64."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = bits ^ (bits >> np.uint64(31))
+    return mixed
+
+
+def _bits(values: Array) -> Array:
+    values = values + values.dtype.type(0)  # -0 becomes 0
+    return values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64).astype(np.uint64)
+
+
+def _hash(values: Array, first: int) -> Array:
+    """One number per row, as a sum over the columns. `first` is the number of the first column."""
+    columns = _mix(np.arange(first + 1, first + values.shape[1] + 1, dtype=np.uint64))
+    block = max(1, (1 << 18) // max(values.shape[1], 1))
+    parts = [
+        _mix(_bits(values[at : at + block]) + columns).sum(axis=1, dtype=np.uint64)
+        for at in range(0, len(values), block)
+    ]
+    return np.concatenate(parts)
+
+
+def _hash_sparse(rows: Any) -> Array:
+    items = _mix(_bits(rows.data) + _mix(rows.indices.astype(np.uint64) + np.uint64(1)))
+    ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(items, dtype=np.uint64)])[rows.indptr]
+    return np.diff(ends)

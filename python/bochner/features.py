@@ -1,0 +1,396 @@
+"""Feature maps of kernels: k(x, y) ≈ φ(x)·φ(y).
+
+>>> import numpy as np
+>>> from bochner import features
+>>> x = np.random.default_rng(0).standard_normal((200, 5))
+>>> phi = features.RandomFeatures("rbf", features=1024, gamma=0.1).fit(x)
+>>> z = phi.transform(x)
+>>> bool(np.abs(z @ z.T - features.kernel(x, x, gamma=0.1)).max() < 0.2)
+True
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from . import _bindings as c
+from ._arrays import address
+from ._estimators import Estimator, TransformerMixin, seed_of, settings_of
+from ._library import Context, InvalidArgumentError, context, lib, long_context
+from ._reports import Report
+from ._saved import Saved
+from ._settings import fill, read_struct
+from ._tables import Table, read_table, sparse_rows, strided
+
+__all__ = ["KernelError", "RandomFeatures", "draws", "functions", "kernel", "kernel_error", "kernels", "samplings"]
+
+Array = np.ndarray[Any, Any]
+_LONG_WORK = 1 << 28  # numbers, above which Ctrl-C can stop a call
+
+
+def _listed(what: str, without: tuple[str, ...] = ()) -> list[str]:
+    names: list[str] = []
+    while name := getattr(lib, f"bo_{what}_name")(len(names)):
+        names.append(name.decode())
+    return [name for name in names if name not in without]
+
+
+def kernels() -> list[str]:
+    """Return the names of all kernels.
+
+    >>> from bochner import features
+    >>> features.kernels()[:3]
+    ['rbf', 'laplacian', 'cauchy']
+    """
+    return _listed("kernel", ("custom",))
+
+
+def functions() -> list[str]:
+    """Return the names of the functions that give features. Each kernel has one or several of them.
+
+    >>> from bochner import features
+    >>> features.functions()[:3]
+    ['sincos', 'cosbias', 'positive']
+    """
+    return _listed("function", ("default", "custom", "sections"))
+
+
+def draws() -> list[str]:
+    """Return the names of the draws: how frequencies depend on each other.
+
+    >>> from bochner import features
+    >>> features.draws()[:3]
+    ['iid', 'orthogonal', 'hadamard']
+    """
+    return _listed("draw", ("default",))
+
+
+def samplings() -> list[str]:
+    """Return the names of the samplings: whether the data chooses the frequencies.
+
+    >>> from bochner import features
+    >>> features.samplings()
+    ['drawn', 'optimal', 'leverage']
+    """
+    return _listed("sampling")
+
+
+class KernelError(Report):
+    """The error of a feature map, from :func:`kernel_error`.
+
+    `error_rms` is the root mean square of φ(x)·φ(y) - k(x, y) over the pairs, `predicted_rms` what the variance formula
+    predicts for independent draws, `ratio` their quotient, `kernel_rms` the root mean square of the kernel, and
+    `features_for_1pct` the number of features at which the predicted error is 1% of it. NaN: unknown.
+    """
+
+    _title = "Error of a kernel"
+
+
+class RandomFeatures(TransformerMixin, Estimator):
+    """Random features of a kernel: a transformer of scikit-learn.
+
+    Parameters
+    ----------
+    kernel : str
+        A name of :func:`kernels` (default: "rbf").
+    features : int, optional
+        Number of features (default: 512, or what the map determines, if it is exact).
+    gamma : float or "scale", optional
+        γ of the kernel; a larger one makes it more local (default: 1; nngp and ntk: 1 / columns). "scale" is
+        1 / (columns · variance of X), as in scikit-learn.
+    function : str, optional
+        A name of :func:`functions` (default: the first that fits the kernel). "landmarks" is the Nyström method on rows
+        of X.
+    draw : str, optional
+        A name of :func:`draws` (default: "orthogonal", or "iid" where that is not possible).
+    sampling : str, optional
+        A name of :func:`samplings` (default: "drawn"). "optimal" and "leverage" choose frequencies by the rows of X.
+    length_scales : array_like, optional
+        One positive number per column, by which it is divided (default: all 1).
+    alpha : float, optional
+        α of the rational quadratic kernel (default: 1).
+    degree : int, optional
+        Degree of the polynomial kernel (default: 2).
+    depth, activation, weight_variance, bias_variance : optional
+        Networks of the kernels nngp and ntk: number of hidden layers (default: 1), "relu" (default) or "erf", σ_w²
+        (default: 2) and σ_b² (default: 0).
+    pair_norm : float, optional
+        Function "oprf": mean of |x + y|² over pairs (default: that of X).
+    candidates : int, optional
+        Number of frequencies that sampling chooses from (default: 8 times the number kept).
+    leverage_lambda : float, optional
+        λ of the leverage scores (default: 0.001 · rows).
+    random_state : int or generator of NumPy, optional
+        Seed of the frequencies (default: 0).
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X was a frame whose names are all strings.
+    gamma_ : float
+        γ that is used.
+    n_features_out_ : int
+        Number of features.
+
+    Notes
+    -----
+    Features are computed in float32. The dtype of the result is that of X: float32 or float64, and float64 for other
+    dtypes. float32 rows with contiguous columns are read without a copy, also slices of wider rows. Sparse matrices of SciPy
+    are read as they are; the result is dense. The fitted map is pickled in the file format of the library.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.features import RandomFeatures
+    >>> x = np.random.default_rng(0).standard_normal((100, 8))
+    >>> RandomFeatures("matern32", features=256, gamma="scale").fit_transform(x).shape
+    (100, 256)
+    >>> RandomFeatures("polynomial", degree=2).fit_transform(x).shape           # exact: all monomials
+    (100, 45)
+    """
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        features: int | None = None,
+        gamma: float | str | None = None,
+        function: str | None = None,
+        draw: str | None = None,
+        sampling: str | None = None,
+        length_scales: Any = None,
+        alpha: float | None = None,
+        degree: int | None = None,
+        depth: int | None = None,
+        activation: str | None = None,
+        weight_variance: float | None = None,
+        bias_variance: float | None = None,
+        pair_norm: float | None = None,
+        candidates: int | None = None,
+        leverage_lambda: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.features = features
+        self.gamma = gamma
+        self.function = function
+        self.draw = draw
+        self.sampling = sampling
+        self.length_scales = length_scales
+        self.alpha = alpha
+        self.degree = degree
+        self.depth = depth
+        self.activation = activation
+        self.weight_variance = weight_variance
+        self.bias_variance = bias_variance
+        self.pair_norm = pair_norm
+        self.candidates = candidates
+        self.leverage_lambda = leverage_lambda
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> RandomFeatures:
+        """Draw the frequencies. X determines the number of columns; some settings also use its values.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, (rows, columns)
+            Numbers, all finite.
+        y : ignored
+
+        Returns
+        -------
+        RandomFeatures
+            The estimator.
+        """
+        table = self._read(X, reset=True)
+        with long_context() as taken:
+            self._fitted = _create(taken, settings_of(self), table)
+        made = lib.bo_features_describe(self._fitted).contents
+        self.gamma_, self.n_features_out_ = float(made.gamma), int(made.features)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Compute the features of rows.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, (rows, columns)
+
+        Returns
+        -------
+        ndarray, (rows, features)
+            The features, in the dtype of X.
+        """
+        self._check_fitted()
+        table = self._read(X, reset=False)
+        z = np.empty((table.rows, self.n_features_out_), np.float32)
+        with long_context() if z.size > _LONG_WORK else context() as taken:
+            if table.is_sparse:
+                rows, _keep = sparse_rows(table.numbers)
+                lib.bo_features_apply_sparse(taken, self._fitted, ctypes.byref(rows), address(z), z.shape[1])
+            else:
+                x, step = strided(table.numbers)
+                lib.bo_features_apply(taken, self._fitted, len(x), address(x), step, address(z), z.shape[1])
+        dtype = getattr(X, "dtype", None) if table.is_sparse else table.numbers.dtype
+        return z if dtype == np.float32 else z.astype(np.float64)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the features: randomfeatures0, randomfeatures1, ..."""
+        self._check_fitted()
+        return np.array([f"randomfeatures{at}" for at in range(self.n_features_out_)], object)
+
+    def _read(self, X: Any, reset: bool) -> Table:
+        table = read_table(X, missing=False)
+        if table.numbers is None:
+            raise ValueError(
+                "X: expected numbers, found columns of text; encode them first, for example with OneHotEncoder"
+            )
+        self._check_columns(table.names, table.columns, reset)
+        return table
+
+    def _more_tags(self) -> dict[str, Any]:
+        return {"X_types": ["2darray", "sparse"], "preserves_dtype": [np.float64, np.float32]}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
+    """The descriptor of a map, and the arrays that it points to."""
+    settings = dict(settings)
+    desc, keep = c.bo_features_desc(dim=table.columns, seed=seed_of(settings.pop("random_state", None))), []
+    scales, gamma = settings.pop("length_scales", None), settings.pop("gamma", None)
+    if scales is not None:
+        keep.append(np.ascontiguousarray(scales, np.float32))
+        if keep[0].shape != (table.columns,):
+            raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
+        desc.length_scales = address(keep[0])
+    if gamma == "scale":
+        squares = (
+            table.numbers.multiply(table.numbers) if table.is_sparse else np.square(table.numbers, dtype=np.float64)
+        )
+        variance = float(squares.mean() - table.numbers.mean(dtype=np.float64) ** 2)
+        gamma = 1 / (table.columns * variance) if variance > 0 else 1.0
+    elif isinstance(gamma, str):
+        raise InvalidArgumentError(f"gamma: {gamma!r} is not known; expected a number or 'scale'")
+    fill(desc, {**settings, "gamma": gamma})
+    return desc, keep
+
+
+def _create(taken: Context, settings: dict[str, Any], table: Table) -> Saved:
+    desc, keep = _describe(settings, table)
+    if not desc.features and lib.bo_features_needs_length(ctypes.byref(desc)):
+        desc.features = 512
+    desc.sparse = table.is_sparse
+    if desc.sampling or desc.function in (c.BO_FUNCTION_LANDMARKS, c.BO_FUNCTION_OPRF):
+        sample, step = strided(table.numbers.toarray() if table.is_sparse else table.numbers)
+        keep.append(sample)
+        desc.sample, desc.sample_rows, desc.sample_stride = address(sample), len(sample), step
+    out = ctypes.c_void_p()
+    lib.bo_features_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    return Saved("features", out.value)
+
+
+def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array:
+    """Compute the exact kernel matrix k(x, y).
+
+    Parameters
+    ----------
+    x, y : array_like, (rows, columns)
+        Numbers; they are rounded to float32. y: default x.
+    kernel : str
+        A name of :func:`kernels` (default: "rbf").
+    **settings
+        Parameters of the kernel, as in :class:`RandomFeatures`: gamma, length_scales, alpha, degree, depth, ...
+
+    Returns
+    -------
+    ndarray of float64, (rows of x, rows of y)
+
+    Examples
+    --------
+    >>> from bochner import features
+    >>> features.kernel([[0.0], [1.0]], kernel="laplacian", gamma=1).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+    unknown = set(settings) - set(RandomFeatures._get_param_names())
+    if unknown:
+        raise TypeError(f"kernel: unknown setting {min(unknown)!r}; expected parameters of RandomFeatures")
+    left = read_table(x, missing=False)
+    right = left if y is None else read_table(y, missing=False)
+    if left.numbers is None or right.numbers is None or left.columns != right.columns:
+        raise ValueError(
+            f"kernel: expected numbers with the same columns, found {left.columns} and {right.columns} columns"
+        )
+    (rows_x, step_x), (rows_y, step_y) = (
+        strided(t.numbers.toarray() if t.is_sparse else t.numbers) for t in (left, right)
+    )
+    desc, _keep = _describe({"kernel": kernel, **settings}, left)
+    out = np.empty((left.rows, right.rows))
+    with long_context() as taken:
+        lib.bo_kernel_matrix(
+            taken,
+            ctypes.byref(desc),
+            left.rows,
+            address(rows_x),
+            step_x,
+            right.rows,
+            address(rows_y),
+            step_y,
+            address(out),
+            right.rows,
+        )
+    return out
+
+
+def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_state: Any = None) -> KernelError:
+    """Measure the error of a feature map on random pairs of rows, and predict it.
+
+    Parameters
+    ----------
+    features : RandomFeatures
+        A fitted estimator, or one that is not fitted: then it is fitted to X.
+    X : array_like, (rows, columns)
+    pairs : int
+        Number of pairs (default: 1000).
+    random_state : int or generator of NumPy, optional
+        Seed of the choice of pairs (default: 0).
+
+    Returns
+    -------
+    KernelError
+        A report with `error_rms`, `predicted_rms`, `ratio`, ...
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import features
+    >>> x = np.random.default_rng(0).standard_normal((100, 4))
+    >>> phi = features.RandomFeatures(features=1024, draw="iid", gamma=0.2)
+    >>> report = features.kernel_error(phi, x)
+    >>> 0.5 < report.ratio < 2                                                  # measured / predicted
+    True
+    """
+    if not isinstance(features, RandomFeatures):
+        raise TypeError(f"kernel_error: expected RandomFeatures, found {type(features).__name__}")
+    if not isinstance(pairs, int) or pairs < 1:
+        raise InvalidArgumentError(f"kernel_error: pairs is {pairs!r}; expected a number of at least 1")
+    if not features.__sklearn_is_fitted__():
+        features = RandomFeatures(**features.get_params()).fit(X)
+    table = features._read(X, reset=False)
+    rows, step = strided(table.numbers.toarray() if table.is_sparse else table.numbers)
+    out = c.bo_features_accuracy()
+    with long_context() as taken:
+        lib.bo_features_measure(
+            taken, features._fitted, len(rows), address(rows), step, pairs, seed_of(random_state), ctypes.byref(out)
+        )
+    return KernelError(read_struct(out))

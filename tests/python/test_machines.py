@@ -1,0 +1,420 @@
+"""Kernel machines: accuracy, weights, missing values and text, streams, files, threads, and the rules of scikit-learn."""
+
+import concurrent.futures
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from bochner import BochnerError
+from bochner.machines import KernelClassifier, KernelRegressor
+
+PROGRAM = os.path.join(os.path.dirname(__file__), "..", "..", "build", "bochner")
+
+
+def wave(rows: int, columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (rows, columns))
+    return x, np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] / 2 + 0.1 * rng.standard_normal(rows)
+
+
+def quick(**settings: object) -> KernelRegressor:
+    return KernelRegressor(**{"kernel": "rbf", "features": 256, **settings})
+
+
+# ---- scikit-learn ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+def test_scikit_learn_accepts_it(kind: type) -> None:
+    pytest.importorskip("sklearn.utils.estimator_checks").check_estimator(kind())
+
+
+def test_searches_and_pipelines() -> None:
+    base = pytest.importorskip("sklearn.base")
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    x, y = wave(300)
+    search = GridSearchCV(quick(), {"gamma": [1e-4, 0.5]}, cv=3).fit(x, y)
+    assert search.best_params_ == {"gamma": 0.5}
+    assert cross_val_score(make_pipeline(StandardScaler(), quick()), x, y, cv=3).min() > 0.8
+    clone = base.clone(KernelClassifier(class_weight="balanced", features=99))
+    assert clone.features == 99 and clone.class_weight == "balanced"
+
+
+def test_columns_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    compose = pytest.importorskip("sklearn.compose")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    x, y = wave(200)
+    frame = pandas.DataFrame(x, columns=list("abcd")).assign(word=np.where(y > 0, "up", "down"))
+    encoder = compose.ColumnTransformer([("word", OneHotEncoder(), ["word"])], remainder="passthrough")
+    assert make_pipeline(encoder, quick()).fit(frame, y).score(frame, y) > 0.9
+
+
+def test_without_scikit_learn() -> None:
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(["sklearn", "sklearn.base", "pandas", "scipy", "tqdm", "tqdm.auto", "matplotlib"]))
+import pickle, numpy as np
+from bochner.machines import KernelClassifier, KernelRegressor
+from bochner.features import RandomFeatures
+x = np.random.default_rng(0).uniform(-2, 2, (200, 2)); y = np.sin(x[:, 0])
+machine = pickle.loads(pickle.dumps(KernelRegressor(verbose=True).set_params(features=256, kernel="rbf").fit(x, y)))
+assert machine.score(x, y) > 0.95, machine.score(x, y)
+assert repr(machine) == "KernelRegressor(features=256, kernel='rbf', verbose=True)", repr(machine)
+assert KernelClassifier("rbf").fit(x, y > 0).score(x, y > 0) > 0.9
+assert RandomFeatures(features=8).fit_transform(x).shape == (200, 8)
+try: machine.set_params(feature=3)
+except TypeError as error: assert "features" in str(error)
+else: raise SystemExit("accepted")
+try: KernelRegressor().predict(x)
+except ValueError as error: assert "not fitted" in str(error)
+try: machine.plot_importances()
+except ImportError as error: assert "matplotlib" in str(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "%" in done.stderr  # progress as text
+
+
+# ---- accuracy -------------------------------------------------------------------------------------------------------
+
+
+def test_regression_on_data() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    x, y = datasets.load_diabetes(return_X_y=True)
+    assert KernelRegressor().fit(x[:350], y[:350]).score(x[350:], y[350:]) > 0.45
+    x, y = datasets.make_friedman1(400, noise=0.5, random_state=0)
+    machine = KernelRegressor().fit(x[:300], y[:300])
+    assert machine.score(x[300:], y[300:]) > 0.9
+    assert set(np.argsort(machine.feature_importances_)[-4:]) <= {0, 1, 2, 3, 4}  # five of ten columns matter
+    assert machine.feature_importances_[:5].sum() > 0.9
+    np.testing.assert_allclose(machine.feature_importances_.sum(), 1)
+
+
+def test_classification_on_data() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    for load in (datasets.load_iris, datasets.load_wine):
+        x, y = load(return_X_y=True)
+        train = np.arange(len(y)) % 3 > 0
+        machine = KernelClassifier().fit(x[train], y[train])
+        assert machine.score(x[~train], y[~train]) > 0.92
+        p = machine.predict_proba(x[~train])
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+        assert -np.log(p[np.arange(len(p)), y[~train]]).mean() < 0.3
+        np.testing.assert_allclose(np.exp(machine.decision_function(x)), machine.predict_proba(x))
+
+
+def test_deviations_and_intervals_cover() -> None:
+    x, y = wave(1200)
+    machine = quick().fit(x[:600], y[:600])
+    mean, std = machine.predict(x[600:], return_std=True)
+    np.testing.assert_array_equal(mean, machine.predict(x[600:]))
+    assert 0.90 < np.mean(np.abs(y[600:] - mean) < 1.96 * std) < 0.99
+    for level in (0.5, 0.9):
+        low, high = machine.predict_interval(x[600:], level)
+        assert abs(np.mean((low <= y[600:]) & (y[600:] <= high)) - level) < 0.08
+    with pytest.raises(ValueError, match="level"):
+        machine.predict_interval(x, 1.5)
+
+
+def test_several_targets() -> None:
+    x, y = wave(200)
+    both = quick().fit(x, np.stack([y, -2 * y], axis=1))
+    mean, std = both.predict(x, return_std=True)
+    assert mean.shape == std.shape == (200, 2)
+    np.testing.assert_allclose(mean[:, 1], -2 * mean[:, 0], rtol=1e-4, atol=1e-4)
+
+
+def test_settings_reach_the_library() -> None:
+    x, y = wave(150)
+    report = (
+        quick(gamma=0.3, regularization=0.5, scaling="none", solver="dual", draw="iid", random_state=7)
+        .fit(x, y)
+        .report_
+    )
+    assert (report.gamma, report.regularization) == (0.3, 0.5)
+    assert (report.kernel, report.solver, report.scaling, report.draw, report.features) == (
+        "rbf",
+        "dual",
+        "none",
+        "iid",
+        256,
+    )
+    assert (
+        "regularization" in repr(report) and "<table>" in report._repr_html_() and "validation_accuracy" not in report
+    )
+    assert quick(kernel="ntk", depth=2, activation="erf").fit(x, y).report_["activation"] == "erf"
+    assert KernelClassifier("rbf", features=64, loss="logistic").fit(x, y > 0).report_.loss == "logistic"
+    for settings in (
+        {"kernel": "rfb"},
+        {"solver": "newton"},
+        {"metric": "l2"},
+        {"features": -1},
+        {"regularization": -1},
+        {"memory": 10},
+    ):
+        with pytest.raises((ValueError, MemoryError)):
+            KernelRegressor(**settings).fit(x, y)
+
+
+# ---- weights --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+@pytest.mark.parametrize("missing", [False, True])
+def test_weights_are_repetition(kind: type, missing: bool) -> None:
+    x, y = wave(160)
+    if missing:
+        x[::6, 1] = np.nan
+    y = y if kind is KernelRegressor else np.digitize(y, [-0.5, 0.5])
+    rng = np.random.default_rng(1)
+    weights = rng.integers(0, 4, len(y))
+    order = rng.permutation(weights.sum())
+    weighted = kind().fit(x, y, sample_weight=weights)
+    repeated = kind().fit(x.repeat(weights, axis=0)[order], y.repeat(weights)[order])
+    predict = "predict" if kind is KernelRegressor else "predict_proba"
+    np.testing.assert_allclose(getattr(weighted, predict)(x), getattr(repeated, predict)(x), rtol=1e-9)
+    plain = kind().fit(x, y)
+    assert not np.allclose(getattr(weighted, predict)(x), getattr(plain, predict)(x), rtol=1e-3)
+
+
+def test_weights_of_sparse_rows_are_repetition() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    x, y = wave(100)
+    rows, weights = sparse.csr_matrix(x * (x > 0)), np.arange(100) % 3
+    weighted, repeated = (
+        quick().fit(rows, y, weights),
+        quick().fit(rows[np.arange(100).repeat(weights)], y.repeat(weights)),
+    )
+    np.testing.assert_array_equal(weighted.predict(rows), repeated.predict(rows))
+
+
+def test_class_weights() -> None:
+    x, y = wave(300)
+    label = np.where(y > 1, "high", "low")
+    plain, balanced, chosen = (
+        KernelClassifier("rbf", features=64, class_weight=w, gamma=0.01).fit(x, label).predict_proba(x)[:, 0].mean()
+        for w in (None, "balanced", {"high": 100.0})
+    )
+    assert plain < balanced < chosen
+    with pytest.raises(ValueError, match="class_weight"):
+        KernelClassifier(class_weight={"middle": 1}).fit(x, label)
+
+
+# ---- rows of other kinds --------------------------------------------------------------------------------------------
+
+
+def houses(pandas: object, rows: int = 400) -> tuple[object, np.ndarray]:
+    rng = np.random.default_rng(0)
+    street = rng.integers(0, 50, rows)
+    frame = pandas.DataFrame(
+        {
+            "size": rng.uniform(1, 3, rows),
+            "town": rng.choice(["Rye", "Hove; West", 'De"al, East'], rows),
+            "new": rng.random(rows) < 0.5,
+            "rooms": pandas.Categorical(rng.integers(1, 4, rows)),
+            "street": np.char.add("street ", street.astype(str)),
+            "sold": pandas.Timestamp("2020-01-01") + pandas.to_timedelta(rng.integers(0, 900, rows), "D"),
+            "noise": rng.standard_normal(rows),
+        }
+    )
+    y = 2 * frame["size"] + 3 * (frame["town"] == "Rye") + frame["new"] + 2 * rng.standard_normal(50)[street]
+    y = np.asarray(y + 2 * (frame["rooms"] == 2) + 0.1 * rng.standard_normal(rows))
+    frame.loc[::11, "size"] = np.nan
+    frame.loc[::13, "town"] = None
+    return frame, y
+
+
+def test_frames_with_text(tmp_path: object) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame, y = houses(pandas)
+    machine = KernelRegressor().fit(frame[:300], y[:300])
+    assert machine.score(frame[300:], y[300:]) > 0.85
+    importances = dict(zip(machine.feature_names_in_, machine.feature_importances_))
+    assert importances["street"] > 0.2 and importances["noise"] < 0.05
+    expected = machine.predict(frame)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(machine)).predict(frame), expected)
+    machine.save(tmp_path / "machine")
+    np.testing.assert_array_equal(KernelRegressor.load(tmp_path / "machine").predict(frame), expected)
+    frame.to_csv(tmp_path / "houses.csv", index=False)
+    if os.path.exists(PROGRAM):
+        done = subprocess.run(
+            [PROGRAM, "predict", tmp_path / "machine", tmp_path / "houses.csv"], capture_output=True, text=True
+        )
+        np.testing.assert_allclose([float(line) for line in done.stdout.split()[1:]], expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="feature names"):
+        machine.predict(frame.drop(columns="town"))
+    with pytest.raises(ValueError, match="size"):
+        machine.predict(frame.assign(size="large"))
+
+
+def test_frames_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    x, y = wave(200)
+    numbers = {name: x[:, at] for at, name in enumerate("abcd")}
+    frame = polars.DataFrame({**numbers, "word": np.where(y > 0, "up", "down").tolist()})
+    assert quick().fit(frame, y).score(frame, y) > 0.9
+    holes = polars.DataFrame({**numbers, "e": [None, 1.0] * 100})
+    assert quick().fit(holes, y).score(holes, y) > 0.9
+
+
+def test_missing_numbers(tmp_path: object) -> None:
+    x, y = wave(300)
+    x[::3, 3] = np.nan
+    x[::9, 0] = np.nan
+    y = y + 2 * np.isnan(x[:, 3])
+    label = np.where(y > 1, "high", "low")
+    machine = quick().fit(x, y)
+    assert machine.score(x, y) > 0.8 and machine.feature_importances_.shape == (4,)
+    later = quick().fit(*wave(300))
+    holes, filled = wave(300)[0], wave(300)[0]
+    holes[:, 2], filled[:, 2] = np.nan, filled[:, 2].mean()
+    np.testing.assert_allclose(later.predict(holes), later.predict(filled), rtol=1e-5)
+    with pytest.raises(ValueError, match="infinity"):
+        machine.predict(np.full((1, 4), np.inf))
+    classifier = KernelClassifier("rbf", features=64).fit(x, label)
+    classifier.save(tmp_path / "machine")
+    loaded = KernelClassifier.load(tmp_path / "machine")
+    assert list(loaded.classes_) == ["high", "low"] and loaded.n_features_in_ == 4
+    np.testing.assert_array_equal(loaded.predict_proba(x), classifier.predict_proba(x))
+    np.save(tmp_path / "x.npy", x)
+    if os.path.exists(PROGRAM):
+        done = subprocess.run(
+            [PROGRAM, "predict", tmp_path / "machine", tmp_path / "x.npy"], capture_output=True, text=True
+        )
+        assert np.mean(np.array(done.stdout.split()[1:]) == classifier.predict(x)) > 0.98, done.stderr
+    with pytest.raises(ValueError, match="for classes"):
+        KernelRegressor.load(tmp_path / "machine")
+    with pytest.raises(AttributeError, match="file"):
+        _ = loaded.feature_importances_
+    with pytest.raises(OSError):
+        KernelRegressor.load(tmp_path / "nothing")
+
+
+def test_sparse_rows() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    x, y = wave(300)
+    x *= np.random.default_rng(3).random(x.shape) < 0.6
+    y = np.sin(2 * x[:, 0]) + x[:, 1]
+    machine = KernelRegressor(features=512).fit(sparse.csr_matrix(x), y)
+    assert machine.score(sparse.csc_matrix(x), y) > 0.95
+    np.testing.assert_allclose(machine.predict(sparse.csr_matrix(x)), machine.predict(x), rtol=1e-4, atol=1e-5)
+    low, high = machine.predict_interval(sparse.csr_matrix(x))
+    assert (low < high).all() and set(np.argsort(machine.feature_importances_)[-2:]) == {0, 1}
+    classifier = KernelClassifier("rbf", features=256).fit(sparse.csr_matrix(x), y > 0)
+    assert classifier.score(sparse.csr_matrix(x), y > 0) > 0.9
+
+
+# ---- streams --------------------------------------------------------------------------------------------------------
+
+
+def test_partial_fit_is_fit() -> None:
+    x, y = wave(2000)
+    settings = {"gamma": 0.3, "regularization": 1.0, "solver": "primal", "scaling": "none", "precision": "float64"}
+    whole, parts = quick(**settings).fit(x, y), quick(**settings)
+    for at in range(0, 2000, 500):
+        parts.partial_fit(x[at : at + 500], y[at : at + 500])
+        assert parts.report_.rows == at + 500
+    np.testing.assert_allclose(parts.predict(x), whole.predict(x), rtol=1e-4, atol=1e-4)
+    weighted = quick(**settings).partial_fit(x, y, sample_weight=np.ones(2000))
+    np.testing.assert_allclose(weighted.predict(x), whole.predict(x), rtol=1e-4, atol=1e-4)
+    twin = pickle.loads(pickle.dumps(parts))
+    np.testing.assert_array_equal(twin.predict(x), parts.predict(x))
+    with pytest.raises(BochnerError, match="new estimator"):
+        twin.partial_fit(x, y)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        parts.partial_fit(x[:, :3], y)
+    assert parts.fit(x[:100], y[:100]).report_.rows == 100
+
+
+def test_partial_fit_of_classes() -> None:
+    x, y = wave(900)
+    label = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+    machine = KernelClassifier("rbf", features=256).partial_fit(
+        x[:300], label[:300], classes=["low", "middle", "high", "none"]
+    )
+    machine.partial_fit(x[300:], label[300:])
+    assert machine.score(x, label) > 0.8 and list(machine.classes_) == ["high", "low", "middle", "none"]
+    assert machine.predict_proba(x)[:, 3].max() < 0.2
+    with pytest.raises(ValueError, match="odd"):
+        machine.partial_fit(x[:2], ["odd", "low"])
+    with pytest.raises(ValueError, match="classes of the first call"):
+        machine.partial_fit(x, label, classes=["low", "high"])
+
+
+# ---- robustness -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "weights", "error", "message"),
+    [
+        ([[1, 2], [3, 4]], [1, 2, 3], None, ValueError, "inconsistent"),
+        ([[1, 2], [3, 4]], [1, np.nan], None, ValueError, "NaN"),
+        ([[1, 2], [3, 4]], ["a", "b"], None, ValueError, "numbers"),
+        ([[1, 2], [3, 4]], [1j, 2], None, ValueError, "Complex"),
+        ([[1, 2], [3, 4]], None, None, ValueError, "requires y"),
+        ([[1, 2], [3, 4]], [1, 2], [1, -1], ValueError, "sample_weight"),
+        ([[1, 2], [3, 4]], [1, 2], [[1, 1]], ValueError, "sample_weight"),
+        ([[1, 2], [3, 4]], [1, 2], [0, 1], ValueError, "at least 2 rows"),
+        ([[1, 2]], [1], None, ValueError, "n_samples = 1"),
+        ([[1, 2], [1, 2]], [1, 1], None, ValueError, "rows are equal"),
+        ([[1, {}], [3, 4]], [1, 2], None, TypeError, "dict"),
+        ([[1, 1e39], [3, 4]], [1, 2], None, ValueError, "too large"),
+        ([1, 2], [1, 2], None, ValueError, "Reshape"),
+        (np.zeros((0, 3)), [], None, ValueError, "0 sample"),
+        (np.zeros((3, 0)), [1, 2, 3], None, ValueError, "0 feature"),
+    ],
+)
+def test_bad_input(x: object, y: object, weights: object, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        KernelRegressor().fit(x, y, sample_weight=weights)
+
+
+def test_a_failed_fit_leaves_no_machine() -> None:
+    x, y = wave(100)
+    machine = quick().fit(x, y)
+    with pytest.raises(ValueError):
+        machine.fit(x[:, :2], np.full(100, np.nan))
+    with pytest.raises(ValueError, match="not fitted"):
+        machine.predict(x)
+
+
+def test_threads_share_a_machine() -> None:
+    x, y = wave(2000)
+    machine = quick().partial_fit(x, y)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: machine.predict(x), range(16)))
+    assert all(np.array_equal(one, found[0]) for one in found)
+    np.testing.assert_array_equal(copy.deepcopy(machine).predict(x), found[0])
+
+
+def test_interrupt_stops_a_fit() -> None:
+    x, y = wave(3000, 30)
+    machine = KernelRegressor()
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        machine.fit(x, y)
+    timer.join()
+    assert not hasattr(machine, "_fitted")
+
+
+def test_progress_and_plot(capfd: object) -> None:
+    x, y = wave(100)
+    machine = quick(verbose=True).fit(x, y)
+    assert capfd.readouterr().err
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    assert len(machine.plot_importances(columns=2).patches) == 2
