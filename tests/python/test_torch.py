@@ -262,3 +262,63 @@ def test_bad_input():
     ]:
         with pytest.raises((ValueError, RuntimeError), match=message):
             call()
+
+
+# ---- language models -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_language_model_equals_that_of_the_library(kind, tmp_path):
+    model = bochner.Model.create(layers=2, width=32, heads=4, key_heads=2, context=32, attention=kind, seed=3)
+    generator = np.random.default_rng(1)
+    for name, values in model.weights.items():  # zeros and ones of a new model would hide differences
+        model.weights[name] = values + 0.1 * generator.standard_normal(values.shape).astype(np.float32)
+    module = bt.LanguageModel(model)
+    assert set(module.state_dict()) == set(bt.state_dict(model))
+    ids = torch.from_numpy(generator.integers(0, 256, 24))
+    torch.testing.assert_close(module(ids[None])[0], torch.from_numpy(model.logits(ids.numpy())), rtol=2e-3, atol=2e-3)
+    optimizer = torch.optim.Adam(module.parameters(), 1e-2)
+    losses = []
+    for _ in range(5):
+        loss = functional.cross_entropy(module(ids[None, :-1])[0], ids[1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    module.to_model().save(tmp_path / "model")  # the files of the library hold what PyTorch has trained
+    again = bt.LanguageModel(tmp_path / "model")
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+    torch.testing.assert_close(again(ids[None]), module(ids[None]))
+
+
+@pytest.mark.parametrize("settings", [
+    {"mlp": "swiglu", "norm": "layer", "bias": True, "untied": True},
+    {"mlp": "gelu", "positions": "learned", "block": "parallel", "head_bias": True},
+    {"mlp": "geglu", "positions": "none", "block": "shared", "attention_bias": True},
+    {"mlp": "gelu-tanh", "block": "sandwich", "embedding_scale": 2.0, "logit_scale": 0.5, "residual_scale": 0.7},
+    {"mlp": "silu", "block": "after", "rotated": 4},
+    {"mlp": "none"},
+])  # fmt: skip
+def test_language_models_of_other_shapes(settings):
+    model = bochner.Model.create(layers=2, width=32, heads=4, context=32, attention="softmax", seed=3, **settings)
+    generator = np.random.default_rng(1)
+    for name, values in model.weights.items():
+        model.weights[name] = values + 0.1 * generator.standard_normal(values.shape).astype(np.float32)
+    ids = generator.integers(0, 256, 24)
+    expected = torch.from_numpy(model.logits(ids))
+    torch.testing.assert_close(bt.LanguageModel(model)(torch.from_numpy(ids)[None])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_state_dicts_are_checked():
+    model = bochner.Model.create(layers=1, width=32, heads=2, context=32)
+    weights = bt.state_dict(model)
+    with pytest.raises(KeyError, match="no tensor"):
+        bt.load_state_dict(model, dict(list(weights.items())[1:]))
+    with pytest.raises(KeyError, match="no weight"):
+        bt.load_state_dict(model, {**weights, "other": torch.zeros(1)})
+    with pytest.raises(ValueError, match="shape"):
+        bt.load_state_dict(model, {name: tensor[:1] for name, tensor in weights.items()})
+    with pytest.raises(ValueError, match="mixer"):
+        bt.LanguageModel(bochner.Model.create(layers=1, width=32, heads=2, mixer="ssm"))

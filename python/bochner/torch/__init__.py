@@ -9,6 +9,7 @@ They work under torch.compile and autocast (with PyTorch 2.4 or later). float64 
 reference code, so that torch.autograd.gradcheck can check gradients.
 """
 
+from ._language import LanguageModel, load_state_dict, state_dict
 from ._modules import (
     Attention,
     DarkAttention,
@@ -29,10 +30,13 @@ __all__ = [
     "DeltaAttention",
     "FavorAttention",
     "HybridAttention",
+    "LanguageModel",
     "MultiheadAttention",
     "RandomFeatureAttention",
     "RidgeAttention",
     "attention",
+    "load_state_dict",
     "register_transformers",
     "replace_attention",
+    "state_dict",
 ]

@@ -111,7 +111,7 @@ class LanguageModel(nn.Module):
         """RMSNorm, or LayerNorm where the model has it, of groups of `width` columns."""
         weight, shape = self._weight(f"{name}.weight"), x.shape
         x = x.reshape(*shape[:-1], -1, width)
-        if self.config["norm"] == "layer" and "layernorm" in name or name == "model.norm" and self.config["norm"] == "layer":
+        if self.config["norm"] == "layer" and ("layernorm" in name or name == "model.norm"):
             return functional.layer_norm(x, (width,), weight, self._weight(f"{name}.bias"), self.config["norm_epsilon"]).reshape(shape)
         scaled = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.config["norm_epsilon"])
         return (scaled if weight is None else scaled * weight).reshape(shape)
@@ -173,7 +173,8 @@ class LanguageModel(nn.Module):
         after = block in ("sandwich", "after")
 
         def added(branch: Tensor, norm: str) -> Tensor:
-            return (self._norm(branch, f"{prefix}.{norm}", width) if after else branch) * self.config["residual_scale"]
+            branch = branch * self.config["residual_scale"]
+            return self._norm(branch, f"{prefix}.{norm}", width) if after else branch
 
         before = x
         normed = x if block == "after" else self._norm(x, f"{prefix}.input_layernorm", width)
