@@ -204,8 +204,7 @@ static query answer(const work *w, size_t row)
     for (size_t c = 0; c < values; c++) w->n[c] = 0;
     at.zero = !weigh(w, &at);
     if (at.zero) return at;
-    for (size_t j = 0; j < at.end; j++) {
-        if (j < at.window && !w->map) continue;
+    for (size_t j = w->map ? 0 : at.window; j < at.end; j++) {
         double a = w->factor[j] * w->product[j];
         sum += a;
         bo_axpy_f64(values, a, bo_row_f64(task->v, j), w->n);
