@@ -11,6 +11,7 @@
 #ifndef BO_ATTENTION_REFERENCE_H
 #define BO_ATTENTION_REFERENCE_H
 
+#include "../math/plain.h"
 #include "internal.h"
 #include "row_transform.h"
 
@@ -37,17 +38,9 @@ static inline double *bo_row_f64(bo_rows_f64 rows, size_t t)
     return rows.at + t * rows.stride;
 }
 
-static inline double bo_dot_f64(size_t n, const double *a, const double *b)
+static inline double *bo_carve_f64(bo_carver *carver, size_t count)
 {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-/* y += a x */
-static inline void bo_axpy_f64(size_t n, double a, const double *x, double *y)
-{
-    for (size_t i = 0; i < n; i++) y[i] += a * x[i];
+    return bo_carve(carver, count, sizeof(double));
 }
 
 /* One task. Gradients are dense arrays of the task, and zero at its start; NULL in a forward pass. */

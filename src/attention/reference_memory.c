@@ -24,11 +24,6 @@ typedef struct work {
     double *ds, *dh;          /* dL/dS and dL/dH of the current state */
 } work;
 
-static double *carve_numbers(bo_carver *carver, size_t count)
-{
-    return bo_carve(carver, count, sizeof(double));
-}
-
 static work carve(const bo_reference *of, bo_carver *carver)
 {
     const bo_attention *attention = of->call.attention;
@@ -39,15 +34,15 @@ static work carve(const bo_reference *of, bo_carver *carver)
               .delta = attention->engine == &bo_engine_delta,
               .keeps = of->gradients != NULL};
     size_t states = w.keeps ? of->longest_keys + 1 : 1, square = w.ridge ? dim * dim : 0;
-    w.s = carve_numbers(carver, states * dim * values);
-    w.h = carve_numbers(carver, states * square);
-    w.factor = carve_numbers(carver, square);
-    w.x = carve_numbers(carver, dim);
-    w.y = carve_numbers(carver, dim);
-    w.u = carve_numbers(carver, values);
-    w.du = carve_numbers(carver, values);
-    w.ds = carve_numbers(carver, dim * values);
-    w.dh = carve_numbers(carver, square);
+    w.s = bo_carve_f64(carver, states * dim * values);
+    w.h = bo_carve_f64(carver, states * square);
+    w.factor = bo_carve_f64(carver, square);
+    w.x = bo_carve_f64(carver, dim);
+    w.y = bo_carve_f64(carver, dim);
+    w.u = bo_carve_f64(carver, values);
+    w.du = bo_carve_f64(carver, values);
+    w.ds = bo_carve_f64(carver, dim * values);
+    w.dh = bo_carve_f64(carver, square);
     return w;
 }
 

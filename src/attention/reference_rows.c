@@ -20,32 +20,27 @@ bo_rows_f64 bo_rows_f64_at(const bo_call *call, const double *array, size_t head
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
-static double *carve_numbers(bo_carver *carver, size_t count)
-{
-    return bo_carve(carver, count, sizeof(double));
-}
-
 /* Carves the arrays for the longest sequence, so that every task fits. */
 static void carve_arrays(bo_reference_task *task, bo_carver *carver)
 {
     const bo_reference *of = task->of;
     size_t rows = task->group * of->longest_queries, keys = of->longest_keys;
     size_t dim = task->desc->dim, values = task->desc->value_dim;
-    task->q = carve_numbers(carver, rows * dim);
-    task->tq = carve_numbers(carver, rows * task->width);
-    task->tk = carve_numbers(carver, keys * task->width);
+    task->q = bo_carve_f64(carver, rows * dim);
+    task->tq = bo_carve_f64(carver, rows * task->width);
+    task->tk = bo_carve_f64(carver, keys * task->width);
     if (!of->gradients) {
-        task->out = carve_numbers(carver, rows * values);
+        task->out = bo_carve_f64(carver, rows * values);
         return;
     }
-    task->dout = carve_numbers(carver, rows * values);
-    task->dq = carve_numbers(carver, rows * dim);
-    task->dk = carve_numbers(carver, keys * dim);
-    task->dv = carve_numbers(carver, keys * values);
-    task->dtq = carve_numbers(carver, rows * task->width);
-    task->dtk = carve_numbers(carver, keys * task->width);
-    task->dgate = carve_numbers(carver, keys * bo_max(bo_gate_width(task->desc), 1));
-    task->dbeta = carve_numbers(carver, keys);
+    task->dout = bo_carve_f64(carver, rows * values);
+    task->dq = bo_carve_f64(carver, rows * dim);
+    task->dk = bo_carve_f64(carver, keys * dim);
+    task->dv = bo_carve_f64(carver, keys * values);
+    task->dtq = bo_carve_f64(carver, rows * task->width);
+    task->dtk = bo_carve_f64(carver, keys * task->width);
+    task->dgate = bo_carve_f64(carver, keys * bo_max(bo_gate_width(task->desc), 1));
+    task->dbeta = bo_carve_f64(carver, keys);
 }
 
 bo_reference_task bo_reference_task_make(const bo_reference *of, size_t sequence, size_t key_head, double *parameters,

@@ -30,31 +30,26 @@ typedef struct work {
     void *block; /* scratch memory of the map */
 } work;
 
-static double *carve_numbers(bo_carver *carver, size_t count)
-{
-    return bo_carve(carver, count, sizeof(double));
-}
-
 static work carve(const bo_reference *of, bo_carver *carver)
 {
     const bo_attention *attention = of->call.attention;
     size_t rows = attention->group * of->longest_queries, keys = of->longest_keys, count = attention->count;
     work w = {.count = count};
-    w.zq = carve_numbers(carver, rows * count);
-    w.lq = carve_numbers(carver, rows);
-    w.zk = carve_numbers(carver, keys * count);
-    w.lk = carve_numbers(carver, keys);
-    w.input = carve_numbers(carver, keys);
-    w.factor = carve_numbers(carver, keys);
-    w.product = carve_numbers(carver, keys);
-    w.n = carve_numbers(carver, attention->desc.value_dim);
+    w.zq = bo_carve_f64(carver, rows * count);
+    w.lq = bo_carve_f64(carver, rows);
+    w.zk = bo_carve_f64(carver, keys * count);
+    w.lk = bo_carve_f64(carver, keys);
+    w.input = bo_carve_f64(carver, keys);
+    w.factor = bo_carve_f64(carver, keys);
+    w.product = bo_carve_f64(carver, keys);
+    w.n = bo_carve_f64(carver, attention->desc.value_dim);
     if (attention->features) w.block = bo_carve(carver, bo_features_block_f64_bytes(attention->features[0]), 1);
     if (!of->gradients) return w;
-    w.dn = carve_numbers(carver, attention->desc.value_dim);
-    w.dzq = carve_numbers(carver, rows * count);
-    w.dzk = carve_numbers(carver, keys * count);
-    w.flow = carve_numbers(carver, keys);
-    w.dinput = carve_numbers(carver, keys);
+    w.dn = bo_carve_f64(carver, attention->desc.value_dim);
+    w.dzq = bo_carve_f64(carver, rows * count);
+    w.dzk = bo_carve_f64(carver, keys * count);
+    w.flow = bo_carve_f64(carver, keys);
+    w.dinput = bo_carve_f64(carver, keys);
     return w;
 }
 
@@ -209,8 +204,7 @@ static query answer(const work *w, size_t row)
     for (size_t c = 0; c < values; c++) w->n[c] = 0;
     at.zero = !weigh(w, &at);
     if (at.zero) return at;
-    for (size_t j = 0; j < at.end; j++) {
-        if (j < at.window && !w->map) continue;
+    for (size_t j = w->map ? 0 : at.window; j < at.end; j++) {
         double a = w->factor[j] * w->product[j];
         sum += a;
         bo_axpy_f64(values, a, bo_row_f64(task->v, j), w->n);

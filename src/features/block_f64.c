@@ -3,6 +3,7 @@
  * where dt is the function's own part; for a function with log scales it is push t. */
 #include <string.h>
 #include "../base/carver.h"
+#include "../math/plain.h"
 #include "block.h"
 #include "internal.h"
 
@@ -38,11 +39,7 @@ static void project(const bo_features *f, const double *w, const double *x, cons
 {
     size_t dim = f->desc.dim;
     for (size_t j = 0; j < dim; j++) at->t[j] = f->factor[j] * x[j];
-    for (size_t i = 0; i < f->frequencies; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < dim; j++) sum += w[i * dim + j] * at->t[j];
-        at->u[i] = f->u_scale * sum;
-    }
+    for (size_t i = 0; i < f->frequencies; i++) at->u[i] = f->u_scale * bo_dot_f64(dim, w + i * dim, at->t);
 }
 
 void bo_features_block_f64(const bo_features *features, const double *w, size_t rows, const double *x, double *z,
@@ -85,10 +82,8 @@ void bo_features_block_backward_f64(const bo_features *features, const double *w
     for (size_t r = 0; r < rows; r++) {
         project(features, w, x + r * dim, &at);
         differentiate(features, z + r * count, dz + r * count, &at);
-        for (size_t j = 0; j < dim; j++) {
-            double sum = 0;
-            for (size_t i = 0; i < features->frequencies; i++) sum += at.du[i] * w[i * dim + j];
-            dx[r * dim + j] = features->factor[j] * (features->u_scale * sum + at.dt[j]);
-        }
+        for (size_t i = 0; i < features->frequencies; i++)
+            bo_axpy_f64(dim, features->u_scale * at.du[i], w + i * dim, at.dt);
+        for (size_t j = 0; j < dim; j++) dx[r * dim + j] = features->factor[j] * at.dt[j];
     }
 }

@@ -56,6 +56,30 @@ static void make_exact(bo_attention_desc *desc)
 }
 
 /* Float64 agrees with the oracle; float32 agrees with float64 within the tolerances of float32. */
+static void check_trial(trial *t)
+{
+    trial_forward(t);
+    trial_backward(t);
+    judge_verdict v = judge_make(t);
+    trial_f64 w = trial_f64_make(t);
+    trial_f64_forward(t->context, &w);
+    trial_f64_backward(t->context, &w);
+    compare(t, "out", t->count[OUT], t->d->value_dim, w.array[OUT], v.truth.out);
+    replace(v.truth.out, w.array[OUT], t->count[OUT]);
+    for (size_t a = 0; a < OUT; a++) {
+        char what[32];
+        snprintf(what, sizeof what, "gradient of %s", trial_names[a]);
+        compare(t, what, t->count[a], trial_width(t->d, (trial_array)a), w.gradient[a], v.truth.gradient[a]);
+        replace(v.truth.gradient[a], w.gradient[a], t->count[a]);
+    }
+    const double *shaken[TRIAL_SHAKES];
+    for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v.shaken[n].out;
+    judge_compare(t, "out", t->count[OUT], t->d->value_dim, t->array[OUT], v.truth.out, shaken);
+    judge_backward(t, &v);
+    judge_drop(&v);
+    trial_f64_drop(&w);
+}
+
 static void check(bo_context *context, const trial_desc *given)
 {
     trial_desc desc = *given;
@@ -63,26 +87,7 @@ static void check(bo_context *context, const trial_desc *given)
     make_exact(&desc.attention);
     if (!has_f64(&desc)) return;
     trial t = trial_make(context, &desc);
-    trial_forward(&t);
-    trial_backward(&t);
-    judge_verdict v = judge_make(&t);
-    trial_f64 w = trial_f64_make(&t);
-    trial_f64_forward(context, &w);
-    trial_f64_backward(context, &w);
-    compare(&t, "out", t.count[OUT], t.d->value_dim, w.array[OUT], v.truth.out);
-    replace(v.truth.out, w.array[OUT], t.count[OUT]);
-    for (size_t a = 0; a < OUT; a++) {
-        char what[32];
-        snprintf(what, sizeof what, "gradient of %s", trial_names[a]);
-        compare(&t, what, t.count[a], trial_width(t.d, (trial_array)a), w.gradient[a], v.truth.gradient[a]);
-        replace(v.truth.gradient[a], w.gradient[a], t.count[a]);
-    }
-    const double *shaken[TRIAL_SHAKES];
-    for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v.shaken[n].out;
-    judge_compare(&t, "out", t.count[OUT], t.d->value_dim, t.array[OUT], v.truth.out, shaken);
-    judge_backward(&t, &v);
-    judge_drop(&v);
-    trial_f64_drop(&w);
+    check_trial(&t);
     trial_drop(&t);
 }
 
@@ -93,6 +98,40 @@ CASES_TEST(packed, check)
 CASES_TEST(cross, check)
 CASES_TEST(norms, check)
 CASES_TEST(clamps, check)
+
+/* More sequences than groups in which gradients of parameters are summed. */
+static void many_sequences(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"dark of low rank", "hybrid", "ridge"};
+    bo_context *context = test_context(3);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        trial_desc desc = {.name = names[i],
+                           .attention = kind_desc(kind_named(names[i]), 2, 1, 4, 3, true, 8),
+                           .shape = {.sequences = 150, .tokens = 3},
+                           .seed = i};
+        check(context, &desc);
+    }
+    bo_context_destroy(context);
+}
+
+/* A hybrid whose gates leave nothing of the sums: the unit of the clamp is the largest weight in the window, here below
+ * 1, because every score is negative. */
+static void empty_sums_of_a_hybrid(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial_desc desc = {.name = "hybrid of elu, gates of 0",
+                       .attention = kind_desc(kind_named("hybrid of elu, decay"), 1, 1, 4, 3, true, 8),
+                       .shape = {.sequences = 1, .tokens = 21}};
+    desc.attention.clamp = 20, desc.attention.window = 3;
+    trial t = trial_make(context, &desc);
+    for (size_t i = 0; i < t.count[LOG_GATE]; i++) t.array[LOG_GATE][i] = -1e9F;
+    for (size_t i = 0; i < t.count[K]; i++) t.array[K][i] = fabsf(t.array[K][i]), t.array[Q][i] = -fabsf(t.array[Q][i]);
+    check_trial(&t);
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
 
 /* ---- finite differences ------------------------------------------------------------------------------------------ */
 
@@ -208,6 +247,26 @@ static void large_inputs_stay_finite(void **state)
     bo_context_destroy(context);
 }
 
+/* Equal keys and a small Λ: H has rank one, and rounding makes H + Λ indefinite. */
+static void nearly_singular_systems(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (int causal = 0; causal < 2; causal++) {
+        trial_desc desc = {.name = "nearly singular ridge",
+                           .attention = kind_desc(kind_named("ridge"), 1, 1, 5, 3, causal, 0),
+                           .shape = {.sequences = 1, .tokens = 40}};
+        trial t = trial_make(context, &desc);
+        trial_f64 w = trial_f64_make(&t);
+        for (size_t i = 0; i < t.count[K]; i++) w.array[K][i] = w.array[K][i % 5];
+        for (size_t i = 0; i < t.count[LAMBDA]; i++) w.array[LAMBDA][i] = 1e-18;
+        trial_f64_forward(context, &w), trial_f64_backward(context, &w);
+        trial_f64_drop(&w);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 /* The gradient of a zero loss is zero, and gradients that are not wanted are not written. */
 static void gradients_are_optional(void **state)
 {
@@ -255,7 +314,10 @@ int main(void)
         cmocka_unit_test(of_cross),
         cmocka_unit_test(of_norms),
         cmocka_unit_test(of_clamps),
+        cmocka_unit_test(many_sequences),
+        cmocka_unit_test(empty_sums_of_a_hybrid),
         cmocka_unit_test(gradients_are_differences),
+        cmocka_unit_test(nearly_singular_systems),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(large_inputs_stay_finite),
         cmocka_unit_test(gradients_are_optional),

@@ -3,6 +3,7 @@
 #define BO_FEATURES_FUNCTIONS_COMMON_H
 
 #include <math.h>
+#include "../../math/plain.h"
 #include "../internal.h"
 
 /* Returns |t|²/2 of a scaled row; the last variant takes a raw row. */
@@ -124,13 +125,6 @@ static inline double bo_exp_row_f64(size_t n, double common, double constant, do
     for (size_t i = 0; i < n; i++) top = fmax(top, z[i]);
     for (size_t i = 0; i < n; i++) z[i] = exp(z[i] - top + constant);
     return top + common;
-}
-
-static inline double bo_dot_f64(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
 }
 
 static inline double bo_offset(const bo_features *features, size_t i)
