@@ -15,7 +15,7 @@ from ..model import Model
 from . import _ops
 from ._modules import _compute
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Any] = {
     "relu2": lambda x: functional.relu(x).square(),
     "relu": functional.relu,
     "silu": functional.silu,
@@ -72,9 +72,10 @@ class LanguageModel(nn.Module):
         model = model if isinstance(model, Model) else Model.load(model)
         self._source = model
         config = model.config
-        for name, values in _SUPPORTED.items():
-            if config[name] not in values:
-                raise UnsupportedError(f"LanguageModel: {name} {config[name]!r} is not supported; expected {' or '.join(map(repr, values))}")
+        for name, allowed in _SUPPORTED.items():
+            if config[name] not in allowed:
+                known = " or ".join(map(repr, allowed))
+                raise UnsupportedError(f"LanguageModel: {name} {config[name]!r} is not supported; expected {known}")
         if model._open.desc.rope_scaling.kind:
             raise UnsupportedError("LanguageModel: a scaling of RoPE is not supported")
         self.config = config
@@ -200,7 +201,7 @@ class LanguageModel(nn.Module):
         head = self._weight("lm_head.weight")
         out = functional.linear(self._norm(x, "model.norm", self.config["width"]), table if head is None else head)
         bias = self._weight("lm_head.bias")
-        scaled = out * self.config["logit_scale"]
+        scaled: Tensor = out * self.config["logit_scale"]
         return scaled if bias is None else scaled + bias
 
     def to_model(self) -> Model:
