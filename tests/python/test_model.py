@@ -629,7 +629,7 @@ def test_fork(folder):
         "stream = model.generate('abc', max_tokens=1000); next(stream)",
         "keep = model.session(); keep.feed('abc'); keep.cycle = keep",
         "start(lambda: model.generate('abc', max_tokens=10**6).run())",
-        "start(lambda: model.train('the cat sat ' * 99, steps=10**6))",
+        "start(lambda: model.train('the cat sat ' * 99, steps=10**6, batch=1, eval_every=10, validation=None))",
     ],
 )
 def test_interpreter_shutdown(folder, body):
