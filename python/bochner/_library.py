@@ -12,6 +12,7 @@ interpreter lock is released during every call.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import logging
@@ -19,6 +20,7 @@ import os
 import pathlib
 import signal
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -157,8 +159,8 @@ def _pass_message(user: int | None, level: int, message: bytes) -> None:
 
 def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
     context = _watched[user]
-    if context.interrupted:
-        context.error = KeyboardInterrupt()
+    if context.interrupted or _ending:
+        context.error = KeyboardInterrupt() if context.interrupted else SystemExit()
         return False
     if context.progress is None:
         return True
@@ -220,14 +222,33 @@ def long_context(progress: Progress | None = None, precision: int | None = None)
         )
         if own:
             signal.signal(signal.SIGINT, interrupt)
+        _running.add(id(taken))
         try:
             yield taken
         finally:
+            _running.discard(id(taken))
             taken.progress = None
             if own:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
         if taken.interrupted:  # after the last progress report
             raise KeyboardInterrupt
+
+
+_running: set[int] = set()  # contexts of long calls
+_ending = False
+_PATIENCE = 10.0  # seconds
+
+
+def _at_exit() -> None:
+    """Stops long calls of daemon threads: their callbacks would call an interpreter that is gone."""
+    global _ending
+    _ending = True
+    limit = time.monotonic() + _PATIENCE
+    while _running and time.monotonic() < limit:
+        time.sleep(0.002)
+
+
+atexit.register(_at_exit)
 
 
 def guarded(context: Context, function: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
@@ -351,6 +372,7 @@ def new_lock() -> threading.Lock:
 def _after_fork() -> None:
     """A forked process has none of the threads of its contexts, and locks of other threads stay locked."""
     _idle.clear()
+    _running.clear()
     for lock in list(_locks):
         lock._at_fork_reinit()
 

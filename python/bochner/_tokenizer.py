@@ -87,7 +87,7 @@ class Tokenizer:
             desc.special, desc.special_count = ctypes.addressof(tokens), len(special)
         with _files(data) as paths, long_context() as taken:
             lib.bo_tokenizer_train(taken, ctypes.byref(desc), _strings(paths), len(paths), ctypes.byref(out))
-        return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
+            return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:

@@ -157,7 +157,7 @@ class Model:
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_load_stored(taken, path_bytes(path), storage, ctypes.byref(out))
-        return cls._of(out.value, number)
+            return cls._of(out.value, number)
 
     @classmethod
     def create(
@@ -200,7 +200,7 @@ class Model:
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_create(taken, ctypes.byref(desc), tokenizer and tokenizer._handle, ctypes.byref(out))
-        return cls._of(out.value, number, tokenizer)
+            return cls._of(out.value, number, tokenizer)
 
     def save(self, path: Path) -> None:
         """Save the model to a folder, or to one file if the path ends with ".safetensors"."""
@@ -221,7 +221,7 @@ class Model:
         data, number, out = bytes(data), _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_load_memory(taken, data, len(data), ctypes.byref(out))
-        return cls._of(out.value, number)
+            return cls._of(out.value, number)
 
     def __reduce__(self) -> Any:
         return _restored, (self.tobytes(), self.precision)

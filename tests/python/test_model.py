@@ -48,6 +48,19 @@ def words():
     return tiny(tokenizer=bochner.Tokenizer.train(text, vocab=300), attention="softmax", seed=5)
 
 
+@pytest.fixture(scope="module")
+def framed(words):
+    """A model whose tokenizer puts a special token before a text."""
+    contents = json.loads(words.tokenizer.tobytes())
+    name, end = "<|endoftext|>", words.tokenizer.end
+    token, text = {"SpecialToken": {"id": name, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+    contents["post_processor"] = {
+        "type": "TemplateProcessing", "single": [token, text], "pair": [token, text, text],
+        "special_tokens": {name: {"id": name, "ids": [end], "tokens": [name]}},
+    }  # fmt: skip
+    return tiny(tokenizer=bochner.Tokenizer.frombytes(json.dumps(contents).encode()), seed=6)
+
+
 def command(*arguments, **options):
     done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
@@ -86,8 +99,9 @@ def test_logits_are_those_of_transformers(name):
         expected = reference["logits"]
         found = model.logits(reference["input_ids"])[reference["rows"]]
         assert np.abs(found - expected).max() <= 2e-5 * np.abs(expected).max()  # as in tests/model/test_reference.c
-        greedy = model.generate(reference["greedy"][:16], max_tokens=len(reference["greedy"]) - 16, greedy=True, ignore_end=True)
-        assert greedy.run().ids == reference["greedy"][16:].tolist()
+        prompt, following = reference["greedy"][:16], reference["greedy"][16:].tolist()
+        greedy = model.generate(prompt, max_tokens=len(following), greedy=True, ignore_end=True)
+        assert greedy.run().ids == following
         assert greedy.text() == "" and model.tokenizer is None
 
 
@@ -157,8 +171,8 @@ def test_load_refuses(tmp_path, folder):
 def test_saving_and_pickling(model, folder, tmp_path):
     logits = model.logits("hello")
     model.save(tmp_path / "one.safetensors")
-    others = [bochner.Model.load(folder), bochner.Model.load(tmp_path / "one.safetensors"), pickle.loads(pickle.dumps(model)),
-              copy.deepcopy(model), bochner.Model.frombytes(bytearray(model.tobytes()))]  # fmt: skip
+    others = [bochner.Model.load(folder), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
+              pickle.loads(pickle.dumps(model)), bochner.Model.frombytes(bytearray(model.tobytes()))]  # fmt: skip
     for other in others:
         assert np.array_equal(other.logits("hello"), logits)
         assert other.tokenizer == model.tokenizer
@@ -255,8 +269,11 @@ def test_tokenizer_outlives_its_model(folder):
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def test_logits_and_scores_agree(model, words):
-    for one in (model, words):
+def test_logits_and_scores_agree(model, words, framed):
+    assert framed.tokenizer.encode("the cat", template=True).tolist() == [
+        framed.tokenizer.end, *framed.tokenizer.encode("the cat")
+    ]  # fmt: skip
+    for one in (model, words, framed):
         text = "the cat and the dog"
         ids = one.tokenizer.encode(text, template=True)
         logits = one.logits(text).astype(float)
@@ -276,6 +293,17 @@ def test_bad_ids(model, bad):
     if bad is not None:
         with pytest.raises((bochner.InvalidArgumentError, TypeError)):
             model.generate(bad)
+
+
+def test_only_the_first_text_of_a_session_is_framed(framed):
+    session = framed.session()
+    session.feed("the cat")
+    session.feed(" and the dog")
+    tokenizer = framed.tokenizer
+    ids = [*tokenizer.encode("the cat", template=True), *tokenizer.encode(" and the dog")]
+    assert session.tokens == len(ids)
+    np.testing.assert_allclose(session.feed([]), framed.logits(ids)[-1], atol=1e-5)
+    assert session.generate(" sat", max_tokens=1).prompt_tokens == len(tokenizer.encode(" sat"))
 
 
 def test_session(model, tmp_path):
@@ -367,11 +395,11 @@ SAMPLING = [
 @needs_command
 @pytest.mark.parametrize("options", SAMPLING)
 @pytest.mark.parametrize("prompt", ["the cat", ""])
-def test_tokens_are_those_of_the_command(model, words, tmp_path, options, prompt):
+def test_tokens_are_those_of_the_command(model, words, framed, tmp_path, options, prompt):
     arguments = []
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}"] + ([] if value is True else [value])
-    for one in (model, words):
+    for one in (model, words, framed):
         one.save(tmp_path / "model")
         found = command("generate", tmp_path / "model", "--prompt", prompt, "--tokens", 40, "--json", *arguments)
         stream = one.generate(prompt, max_tokens=40, **options)
@@ -400,29 +428,23 @@ def test_an_abandoned_generation_leaves_what_was_read(model):
     assert list(stream) == [] and stream.text() == stream.text()
 
 
-def test_pieces_are_whole_characters_and_stops_are_cut(words):
+def test_pieces_are_whole_characters_and_stops_are_cut():
     text = "größer than 漢字"
-    ids = words.tokenizer.encode(text)
 
-    class Forced:  # shows given bytes one at a time
-        def pieces(self, stops):
-            stream, shown = _TextStream(stops), []
-            for byte in text.encode():
-                piece, stopped = stream.add(bytes([byte]))
-                shown.append(piece)
-                if stopped:
-                    return shown, True
-            return [*shown, stream.add(b"", last=True)[0]], False
+    def shown(*stops):
+        """The text that is shown if its bytes arrive one at a time."""
+        stream, pieces = _TextStream(stops), []
+        for byte in text.encode():
+            piece, stopped = stream.add(bytes([byte]))
+            pieces.append(piece)
+            if stopped:
+                return "".join(pieces)
+        return "".join([*pieces, stream.add(b"", last=True)[0]])
 
-    shown, stopped = Forced().pieces([])
-    assert "".join(shown) == text and "\ufffd" not in "".join(shown) and not stopped
-    for stop, expected in (("than", "größer "), ("漢", "größer than "), ("than 字", text), ("g", ""), ("字!", text)):
-        shown, stopped = Forced().pieces([stop])
-        assert "".join(shown) == expected and stopped == (expected != text)
-    assert "".join(Forced().pieces(["字", "er t"])[0]) == "größ"
+    assert shown() == shown("than 字") == shown("字!") == text
+    assert (shown("than"), shown("漢"), shown("g"), shown("字", "er t")) == ("größer ", "größer than ", "", "größ")
     stream = _TextStream([])
     assert stream.add(b"a\xe6\xbc") == ("a", False) and stream.add(b"", last=True) == ("\ufffd", False)
-    assert ids.size
 
 
 def test_stop_words(model):
@@ -463,8 +485,8 @@ def test_generate_refuses(model, options):
 
 def test_odd_prompts(model):
     assert model.generate("abc", max_tokens=0).text() == ""
-    empty = model.generate("", max_tokens=5, seed=1).run().ids
-    assert empty == model.generate(None, max_tokens=5, seed=1).run().ids == model.generate([], max_tokens=5, seed=1).run().ids
+    first, *others = (model.generate(prompt, max_tokens=5, seed=1).run().ids for prompt in ("", None, []))
+    assert others == [first, first]
     assert model.generate("abc", temperature=0).run().ids == model.generate("abc", greedy=True).run().ids
     assert model.generate(np.array([1, 2], np.uint8), max_tokens=np.int64(3), seed=np.uint64(2)).run().prompt_tokens == 2
     with pytest.raises(bochner.InvalidArgumentError, match="no tokenizer"):
@@ -601,14 +623,20 @@ def test_fork(folder):
     assert output == "done\n"
 
 
-@pytest.mark.parametrize("body", ["stream = model.generate('abc', max_tokens=1000); next(stream)",
-                                  "threading.Thread(target=lambda: model.generate('abc', max_tokens=10**6).run(), daemon=True).start()",
-                                  "threading.Thread(target=lambda: model.train('the cat sat ' * 99, steps=10**6), daemon=True).start()",
-                                  "keep = model.session(); keep.feed('abc'); keep.cycle = keep"])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "stream = model.generate('abc', max_tokens=1000); next(stream)",
+        "keep = model.session(); keep.feed('abc'); keep.cycle = keep",
+        "start(lambda: model.generate('abc', max_tokens=10**6).run())",
+        "start(lambda: model.train('the cat sat ' * 99, steps=10**6, batch=1, eval_every=10, validation=None))",
+    ],
+)
 def test_interpreter_shutdown(folder, body):
     output = run_python(
         f"""
         import threading, time, bochner
+        start = lambda work: threading.Thread(target=work, daemon=True).start()
         model = bochner.Model.load({str(folder)!r})
         {body}
         time.sleep(0.3)
