@@ -33,7 +33,7 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
 .PHONY: all check test test-long test-tiny test-arm64 test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
-        cover sanitize tsan fuzz soak bench bench-peers speed analyze format clean help
+        cover sanitize tsan fuzz soak bench bench-peers bench-python speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -59,10 +59,12 @@ test-long: ## build and run all tests, including slow ones
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
 
-docs: all ## the C API as HTML, made by Doxygen (build/docs/html); refreshes the options in docs/reference/commands.md
+docs: python ## the C API (build/docs/html) and the Python package (build/docs/python) as HTML; refreshes docs/reference/commands.md
 	@scripts/setup docs
 	@$(BUILD)/bochner help --markdown <docs/reference/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/reference/commands.md
 	@scripts/docs $(BUILD)/docs
+	@$(BUILD)/python/bin/python -m sphinx -q -W --keep-going -b html docs/python $(BUILD)/docs/python
+	@echo 'docs: $(BUILD)/docs/html/index.html and $(BUILD)/docs/python/index.html'
 
 python: all ## install the Python package into build/python, a virtual environment with the packages of the system
 	@scripts/setup python
@@ -176,6 +178,12 @@ bench-peers: all ## compare training, attention and layers with the newest PyTor
 	    $(BUILD)/bochner bench train --only step --python $(BUILD)/peers-bench/bin/python && \
 	    $(BUILD)/bochner bench attention --only peer --lengths 4096,16384 --features 128 --python $(BUILD)/peers-bench/bin/python && \
 	    $(BUILD)/bochner bench layers --python $(BUILD)/peers-bench/bin/python
+
+bench-python: python ## compare the Python package with the C benchmark, the newest PyTorch and scikit-learn (6 GB); PARTS="overhead c torch sklearn"
+	@scripts/setup peers
+	@scripts/bench-peers $(BUILD); status=$$?; [ $$status = 77 ] && exit 0; [ $$status = 0 ] || exit $$status; \
+	    PYTHONPATH=$$($(BUILD)/python/bin/python -c 'import bochner, pathlib; print(pathlib.Path(bochner.__file__).parent.parent)') \
+	    $(BUILD)/peers-bench/bin/python bench/python/compare.py $(BUILD)/bochner $(PARTS)
 
 speed: all ## measure every table of speed of the documentation again, hours on an idle host; PARTS="train scale" (scripts/speed --list), DATA=FOLDER
 	@BUILD=$(BUILD) DATA='$(DATA)' scripts/speed $(PARTS)

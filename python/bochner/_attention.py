@@ -50,6 +50,17 @@ def attention_kinds() -> list[str]:
     return names
 
 
+def attention_desc(function: str, kind: str, settings: dict[str, Any]) -> Any:
+    """The descriptor of a kind with settings of the attention and of its feature map. `function` is named in errors."""
+    refuse_unknown(function, settings, {**_FEATURES, **_SETTINGS})
+    desc = c.bo_attention_desc()
+    if not isinstance(kind, str) or not lib.bo_attention_preset(kind.encode(), ctypes.byref(desc)):
+        raise InvalidArgumentError(f"{function}: kind {kind!r} is not known; expected one of {', '.join(attention_kinds())}")
+    fill(desc, {name: value for name, value in settings.items() if name in _SETTINGS}, _SETTINGS)
+    fill(desc.features, {name: value for name, value in settings.items() if name in _FEATURES}, _FEATURES)
+    return desc
+
+
 class AttentionAccuracy(Report):
     """The error of an attention against softmax attention, from :meth:`Attention.measure`.
 
@@ -97,14 +108,8 @@ class Attention:
     def __init__(
         self, kind: str = "softmax", *, heads: int, dim: int, precision: str | None = None, **settings: Any
     ) -> None:
-        refuse_unknown("Attention", settings, {**_FEATURES, **_SETTINGS})
-        desc = c.bo_attention_desc()
-        if not isinstance(kind, str) or not lib.bo_attention_preset(kind.encode(), ctypes.byref(desc)):
-            raise InvalidArgumentError(f"kind: {kind!r} is not known; expected one of {', '.join(attention_kinds())}")
+        desc = attention_desc("Attention", kind, settings)
         fill(desc, {"heads": heads, "dim": dim})
-        fill(desc, {name: value for name, value in settings.items() if name in _SETTINGS}, _SETTINGS)
-        chosen = {name: value for name, value in settings.items() if name in _FEATURES}
-        fill(desc.features, chosen, _FEATURES)
         if not desc.features.features:
             desc.features.features = _default_features(desc)
         self._double = precision == "float64"

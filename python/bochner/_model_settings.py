@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from . import _bindings as c
-from ._attention import _FEATURES, _SETTINGS, attention_kinds
+from ._attention import _FEATURES, _SETTINGS, attention_desc
 from ._library import InvalidArgumentError, lib
 from ._settings import fill, refuse_unknown
 
@@ -32,17 +32,11 @@ _OF_ATTENTION = {name for name in (*_FEATURES, *_SETTINGS) if name not in _FIELD
 SETTINGS = [*(name for name in _FIELDS if name not in ("custom_mlp", "labels", "reserved")), *_OF_ATTENTION]
 
 
-def attention_desc(kind: Kind, settings: Mapping[str, Any] | None = None) -> Any:
+def kind_desc(kind: Kind, settings: Mapping[str, Any] | None = None) -> Any:
     """An attention by its name or by its settings."""
     given = {"kind": kind} if isinstance(kind, str) else dict(kind)
     given.update(settings or {})
-    name, desc = given.pop("kind", "softmax"), c.bo_attention_desc()
-    if not isinstance(name, str) or not lib.bo_attention_preset(name.encode(), ctypes.byref(desc)):
-        raise InvalidArgumentError(f"attention: {name!r} is not known; expected one of {', '.join(attention_kinds())}")
-    refuse_unknown("attention", given, {**_FEATURES, **_SETTINGS})
-    fill(desc, {name: value for name, value in given.items() if name in _SETTINGS}, _SETTINGS)
-    fill(desc.features, {name: value for name, value in given.items() if name in _FEATURES}, _FEATURES)
-    return desc
+    return attention_desc("attention", given.pop("kind", "softmax"), given)
 
 
 def layer_list(layers: str | Iterable[int]) -> bytes:
@@ -63,10 +57,10 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
     for name in _CHOICES:
         if name in given:
             setattr(desc, name, c.BO_CHOICE_YES if given[name] else c.BO_CHOICE_NO)
-    desc.attention = attention_desc(attention, {name: given[name] for name in _OF_ATTENTION if name in given})
+    desc.attention = kind_desc(attention, {name: given[name] for name in _OF_ATTENTION if name in given})
     for name in _ATTENTIONS[1:]:
         if name in given:
-            setattr(desc, name, attention_desc(given[name]))
+            setattr(desc, name, kind_desc(given[name]))
     fill(desc.mlp_features, given.get("mlp_features", {}), _FEATURES)
     fill(desc.rope_scaling, given.get("rope_scaling", {}), named=_ROPE)
     if "kept_layers" in given:

@@ -74,7 +74,7 @@ class Tokenizer:
         vocab : int
             Number of ids: 256 bytes, merges and special tokens.
         special : list of str, optional
-            Texts that are always one token (default: "<|endoftext|>").
+            Texts that are always one token (default: "``<|endoftext|>``").
         pattern : str, optional
             Regular expression; pairs are merged only inside its matches (default: that of GPT-2).
         least : int, optional

@@ -17,7 +17,7 @@ from ._core import Core
 from ._library import (
     CanceledError, Context, Handle, InvalidArgumentError, guarded, lib, long_context, path_bytes, taken_bytes,
 )  # fmt: skip
-from ._model_settings import Kind, attention_desc, layer_list
+from ._model_settings import Kind, kind_desc, layer_list
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown
 from ._tokenizer import Array, Path, open_corpora
@@ -301,7 +301,7 @@ def linearize(
 
 def _linear_attention(core: Core, kind: Kind, features: int | None, window: int | None, gate: str | None) -> Any:
     """The attention of bochner linearize: with a window, features become the past of hybrid attention."""
-    desc = attention_desc(kind, {"gate": gate} if gate is not None else None)
+    desc = kind_desc(kind, {"gate": gate} if gate is not None else None)
     head_dim = core.desc.head_dim
 
     def has(trait: int) -> bool:

@@ -94,8 +94,21 @@ class Weights(Mapping[str, Array]):
 
 
 class Model:
-    """A language model, from :meth:`load` or :meth:`create`.
+    """A language model: ``Model(path)`` loads one, :meth:`create` makes one with random weights.
 
+    Parameters
+    ----------
+    path : path
+        A folder that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging Face,
+        an adapter, or a model in one .safetensors file.
+    weights : {"float32", "bfloat16", "int8", "int4"}, optional
+        Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
+        trained.
+    precision : {"float32", "bfloat16"}, optional
+        Precision of matrix products (default: that of :func:`bochner.set_precision`).
+
+    Notes
+    -----
     Threads may share a model. A change of weights waits for calls that run in other threads. While a model is trained,
     calls in other threads raise an error; a callback of the training may use the model.
 
@@ -112,8 +125,13 @@ class Model:
     20
     """
 
-    def __init__(self) -> None:
-        raise TypeError("use Model.load(path) or Model.create(...)")
+    def __init__(self, path: Path, weights: str | None = None, *, precision: str | None = None) -> None:
+        storage = parse("weights", weights or "float32", lib.bo_storage_parse)
+        number, out = _precision(precision), ctypes.c_void_p()
+        with long_context(precision=number) as taken:
+            lib.bo_model_load_stored(taken, path_bytes(path), storage, ctypes.byref(out))
+        self._core = Core(Handle(out.value, lib.bo_model_destroy), number)
+        self._report = None
 
     _core: Core | None
     _report: LinearizationReport | None
@@ -140,24 +158,8 @@ class Model:
 
     @classmethod
     def load(cls, path: Path, weights: str | None = None, *, precision: str | None = None) -> Model:
-        """Load a model.
-
-        Parameters
-        ----------
-        path : path
-            A folder that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging
-            Face, an adapter, or a model in one .safetensors file.
-        weights : {"float32", "bfloat16", "int8", "int4"}, optional
-            Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
-            trained.
-        precision : {"float32", "bfloat16"}, optional
-            Precision of matrix products (default: that of :func:`bochner.set_precision`).
-        """
-        storage = parse("weights", weights or "float32", lib.bo_storage_parse)
-        number, out = _precision(precision), ctypes.c_void_p()
-        with long_context(precision=number) as taken:
-            lib.bo_model_load_stored(taken, path_bytes(path), storage, ctypes.byref(out))
-            return cls._of(out.value, number)
+        """Load a model, as ``Model(path)`` does."""
+        return cls(path, weights, precision=precision)
 
     @classmethod
     def create(
@@ -556,7 +558,7 @@ class Model:
         )  # fmt: skip
 
     def linearize(
-        self, data: Data, kind: Kind = "dark", *, features: int | None = None, window: int | None = None,
+        self, data: Data, kind: Kind = "hybrid", *, features: int | None = None, window: int | None = None,
         gate: str | None = None, keep_softmax: str | Iterable[int] | None = None, steps: int | None = None,
         transfer_steps: int | None = None, minutes: float | None = None, validation: float | Data | None = 0.1,
         field: str | None = None, separator: str | None = None, folder: Path | None = None, seed: int = 0,
@@ -569,11 +571,11 @@ class Model:
         data : str, path, list of paths or array_like of int
             Text, files or token ids, as in :meth:`evaluate`.
         kind : str or mapping
-            The new attention, as in :meth:`create` (default: "dark").
+            The new attention, as in :meth:`create` (default: "hybrid", as `bochner linearize`).
         features : int, optional
             Features per head (default: 256).
         window : int, optional
-            Latest keys that softmax attention sees, in hybrid attention (default: none; kind "hybrid": 64).
+            Latest keys that softmax attention sees, in hybrid attention (default: 64 for "hybrid", none for other kinds).
         gate : str, optional
             Gate of the state (default: "decay" if the kind takes one).
         keep_softmax : str or list of int, optional

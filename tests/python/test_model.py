@@ -164,14 +164,14 @@ def test_load_refuses(tmp_path, folder):
         bochner.Model.load(3)
     with pytest.raises(bochner.FormatError):
         bochner.Model.frombytes(b"not a model")
-    with pytest.raises(TypeError, match="Model.load"):
+    with pytest.raises(TypeError, match="path"):
         bochner.Model()
 
 
 def test_saving_and_pickling(model, folder, tmp_path):
     logits = model.logits("hello")
     model.save(tmp_path / "one.safetensors")
-    others = [bochner.Model.load(folder), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
+    others = [bochner.Model(folder), bochner.Model.load(tmp_path / "one.safetensors"), copy.deepcopy(model),
               pickle.loads(pickle.dumps(model)), bochner.Model.frombytes(bytearray(model.tobytes()))]  # fmt: skip
     for other in others:
         assert np.array_equal(other.logits("hello"), logits)

@@ -321,7 +321,7 @@ def teacher():
 
 def test_linearize(teacher, tmp_path):
     before, seen = weights_of(teacher), []
-    student = teacher.linearize(TEXT, features=16, folder=tmp_path / "linear", callback=seen.append, **LINEARIZE)
+    student = teacher.linearize(TEXT, "dark", features=16, folder=tmp_path / "linear", callback=seen.append, **LINEARIZE)
     assert student.attention == ["dark", "dark"] and {report.stage for report in seen} == {"transfer", "finetune"}
     assert same(before, weights_of(teacher))
     report = student.report
