@@ -32,7 +32,7 @@ _NAMED = {
     "draw": "draw", "precision": "gram_precision", "activation": "hidden_activation", "metric": "metric_choice",
     "target_scale": "target_scale",
 }  # fmt: skip
-_IMPORTANCE_ROWS = 500
+_IMPORTANCE_ROWS, _IMPORTANCE_WORK = 500, 100_000  # rows, and rows times columns, to permute at most
 
 
 class FitReport(Report):
@@ -267,11 +267,12 @@ class KernelMachine(Estimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """The share of each column in the mean squared gradient of the predictions; the shares add up to 1.
+        """The share of each column in what the predictions depend on; the shares add up to 1.
 
-        Gradients are with respect to the scaled inputs, at up to 500 rows of the fit, and summed over the outputs. For a
-        linear function of independent columns, the share is the part of the variance that is due to the column. They are
-        computed when they are first read.
+        The values of a column are permuted among up to 500 rows of the fit. The importance of the column is the mean
+        squared change of the predictions, or for classes the mean change of the probabilities (total variation distance).
+        For a sum of functions of independent columns it is the part of the variance that is due to the column.
+        Importances are computed each time that they are read.
         """
         machine = self._machine()
         if self._sample is None:
@@ -279,28 +280,22 @@ class KernelMachine(Estimator):
                 "feature_importances_: a machine from a file has no rows; pickle the estimator instead"
             )
         starts = np.arange(self.n_features_in_ + 1) if self._encoding is None else self._encoding.starts
-        sample = self._sample
-        if hasattr(sample, "tocsr"):
-            sample = sample[: max(1, (1 << 22) // sample.shape[1])].toarray()
         used = np.flatnonzero(np.diff(starts))
+        sample = self._sample[: max(50, _IMPORTANCE_WORK // len(used))]
+        if hasattr(sample, "tocsr"):
+            sample = sample.toarray()
         groups = np.ascontiguousarray(starts[np.append(used, len(starts) - 1)], np.uint64)
-        desc = c.bo_explain_desc(columns=len(used), starts=address(groups))
-        slopes = np.zeros(len(used))
+        desc = c.bo_explain_desc(columns=len(used), starts=address(groups), repeats=3)
+        errors, found = c.bo_explain_errors(), (c.bo_column_importance * len(used))()
         with long_context() as taken:
-            lib.bo_explain_gradients(
-                taken,
-                machine,
-                ctypes.byref(desc),
-                len(sample),
-                address(sample),
-                sample.shape[1],
-                address(slopes),
-                0,
-                None,
-                None,
-            )
+            lib.bo_explain_permutations(
+                taken, machine, ctypes.byref(desc), len(sample), address(sample), sample.shape[1], None, None,
+                ctypes.byref(errors), found,
+            )  # fmt: skip
         shares = np.zeros(len(starts) - 1)
-        shares[used] = slopes**2
+        shares[used] = [column.increase for column in found]
+        if self.classes_ is None:
+            shares **= 2
         total = shares.sum()
         return shares / total if total > 0 else shares
 
@@ -327,7 +322,7 @@ class KernelMachine(Estimator):
         largest = np.argsort(shares)[-columns:]
         ax = pyplot.subplots()[1] if ax is None else ax
         ax.barh([str(names[at]) for at in largest], shares[largest])
-        ax.set_xlabel("share of the mean squared gradient")
+        ax.set_xlabel("share of the change of predictions by permutation")
         return ax
 
     # ---- files ------------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     feature_names_in_ : ndarray of str
         Names of the columns, if X was a frame whose names are all strings.
     feature_importances_ : ndarray
-        Share of each column in the mean squared gradient.
+        Share of each column in the mean squared change of the predictions when its values are permuted.
     report_ : FitReport
         Settings and results of the fit, such as the chosen kernel and the validation error.
 
@@ -81,8 +81,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     of the column, and a column with missing values at the fit has one more input. Columns of text in a frame are read as
     ``bochner fit`` reads a CSV file; text columns of more than 32 values are encoded by the mean of the target.
 
-    Fits do not depend on the order of the rows, and equal rows are fitted as one row with their weight. Several threads may
-    predict with one machine at once. Ctrl-C stops a fit.
+    Fits do not depend on the order of the rows, and equal rows are fitted as one row with their weight. In frames with
+    text, means of missing values and target codes are computed without weights. Several threads may predict with one
+    machine at once. Ctrl-C stops a fit.
 
     Examples
     --------
@@ -265,7 +266,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     feature_names_in_ : ndarray of str
         Names of the columns, if X was a frame whose names are all strings.
     feature_importances_ : ndarray
-        Share of each column in the mean squared gradient of the class scores.
+        Share of each column in the mean change of the probabilities when its values are permuted.
     report_ : FitReport
         Settings and results of the fit, such as the chosen kernel and the validation accuracy.
 

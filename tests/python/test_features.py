@@ -88,6 +88,9 @@ def test_sparse_rows() -> None:
     phi = RandomFeatures(features=64, gamma=0.3).fit(sparse.csc_matrix(dense))
     np.testing.assert_allclose(phi.transform(sparse.csr_matrix(dense)), phi.transform(dense), atol=1e-6)
     assert phi.transform(sparse.csr_matrix(dense.astype(np.float32))).dtype == np.float32
+    twice = sparse.csr_matrix((np.array([1.0, 5.0, 2.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6))
+    np.testing.assert_allclose(phi.transform(twice), phi.transform([[0, 5, 0, 0, 3, 0]]), atol=1e-6)
+    assert twice.nnz == 3  # the caller's matrix is unchanged
     scale = [RandomFeatures(gamma="scale").fit(x).gamma_ for x in (dense, sparse.csr_matrix(dense))]
     np.testing.assert_allclose(scale, 1 / (6 * dense.var()), rtol=1e-6)
 
@@ -108,6 +111,10 @@ def test_names_and_frames() -> None:
     assert list(out.columns) == list(phi.get_feature_names_out()) and list(phi.feature_names_in_) == list("abcdef")
     with pytest.raises(ValueError, match="feature names should match"):
         phi.transform(frame[list("fedcba")])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        phi.transform(X)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        RandomFeatures().fit(X).transform(frame)
     with pytest.raises(ValueError, match="columns of text"):
         RandomFeatures().fit(pandas.DataFrame({"a": ["x", "y"]}))
 

@@ -100,7 +100,11 @@ def test_regression_on_data() -> None:
     assert machine.score(x[300:], y[300:]) > 0.9
     assert set(np.argsort(machine.feature_importances_)[-4:]) <= {0, 1, 2, 3, 4}  # five of ten columns matter
     assert machine.feature_importances_[:5].sum() > 0.9
+    assert machine.report_.function == "sections" and machine.report_.metric != "none"  # chosen with kernel "auto"
     np.testing.assert_allclose(machine.feature_importances_.sum(), 1)
+    x = np.random.default_rng(0).uniform(-1, 1, (600, 3))
+    importances = quick().fit(x, 2 * x[:, 0] + x[:, 1]).feature_importances_
+    np.testing.assert_allclose(importances, [0.8, 0.2, 0], atol=0.05)  # shares of the variance
 
 
 def test_classification_on_data() -> None:
@@ -254,6 +258,8 @@ def test_frames_with_text(tmp_path: object) -> None:
             [PROGRAM, "predict", tmp_path / "machine", tmp_path / "houses.csv"], capture_output=True, text=True
         )
         np.testing.assert_allclose([float(line) for line in done.stdout.split()[1:]], expected, rtol=1e-9)
+    numbered = frame[["town"]].assign(position=range(len(frame)))  # looks like row numbers
+    assert quick().fit(numbered, np.sqrt(np.arange(len(frame)))).feature_importances_[1] > 0.9
     with pytest.raises(ValueError, match="feature names"):
         machine.predict(frame.drop(columns="town"))
     with pytest.raises(ValueError, match="size"):
@@ -277,7 +283,9 @@ def test_missing_numbers(tmp_path: object) -> None:
     y = y + 2 * np.isnan(x[:, 3])
     label = np.where(y > 1, "high", "low")
     machine = quick().fit(x, y)
-    assert machine.score(x, y) > 0.8 and machine.feature_importances_.shape == (4,)
+    assert (
+        machine.score(x, y) > 0.9 and machine.feature_importances_.argmax() == 3
+    )  # it would be 0 if only means were used
     later = quick().fit(*wave(300))
     holes, filled = wave(300)[0], wave(300)[0]
     holes[:, 2], filled[:, 2] = np.nan, filled[:, 2].mean()
@@ -348,6 +356,8 @@ def test_partial_fit_of_classes() -> None:
     machine.partial_fit(x[300:], label[300:])
     assert machine.score(x, label) > 0.8 and list(machine.classes_) == ["high", "low", "middle", "none"]
     assert machine.predict_proba(x)[:, 3].max() < 0.2
+    later = KernelClassifier("rbf", features=64).partial_fit(x, np.where(y > 0, "c", "b"), classes=["a", "b", "c"])
+    assert set(later.predict(x)) == {"b", "c"} and later.score(x, np.where(y > 0, "c", "b")) > 0.8
     with pytest.raises(ValueError, match="odd"):
         machine.partial_fit(x[:2], ["odd", "low"])
     with pytest.raises(ValueError, match="classes of the first call"):
