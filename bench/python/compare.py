@@ -76,7 +76,7 @@ def overhead():
 
 
 def c_seconds(program, part, tokens):
-    command = [program, "bench", "attention", "--only", part, "--lengths", str(tokens), "--features", str(FEATURES), "--repeats", "3", "--json"]
+    command = [program, "bench", "attention", "--only", part, "--lengths", str(tokens), "--features", str(FEATURES), "--repeats", "9", "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     for figure in json.loads(done.stdout)["figures"]:
         if found := re.match(r"([\d.]+) ms", figure.get("detail", "")):
@@ -90,8 +90,8 @@ def c(program):
         for tokens in lengths:
             q, k, v = rng.standard_normal((3, 1, HEADS, tokens, DIM), np.float32)
             settings = {"features": FEATURES} if kind == "favor" else {}
-            ours = lambda: seconds_of(lambda: bochner.attention(q, k, v, kind=kind, causal=True, **settings), 5)  # noqa: E731
-            pairs = [(ours(), c_seconds(program, part, tokens)) for _ in range(5)]
+            ours = lambda: seconds_of(lambda: bochner.attention(q, k, v, kind=kind, causal=True, **settings), 9)  # noqa: E731
+            pairs = [(ours(), c_seconds(program, part, tokens)) for _ in range(7)]
             ratio = statistics.median(a / b for a, b in pairs)
             show(f"{kind}, {tokens} tokens: Python / C benchmark", f"{ratio:.3f}", f"goal 1.05; {1e3 * statistics.median(a for a, _ in pairs):.2f} ms")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _bindings as c
 from . import _library
-from ._arrays import address, aligned, as_array
+from ._arrays import address, aligned, as_array, new_array
 from ._library import BochnerError, Handle, InvalidArgumentError, context, lib, long_context, new_lock, precision_number
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown
@@ -293,7 +293,7 @@ class Call:
         self.shape = shape = c.bo_attention_shape()
         shape.sequences, shape.tokens, shape.key_tokens, shape.layout = batch, tokens, keys, self.tokens_first
         order = (batch, tokens, heads, value_dim) if self.tokens_first else (batch, heads, tokens, value_dim)
-        self.out = np.empty(order, wanted)
+        self.out = new_array(order, wanted)
 
     def _member(self, name: str) -> str:
         if name not in PARAMETERS:
