@@ -13,7 +13,7 @@ parameters = [*encoder.parameters(), *embed.parameters(), *head.parameters()]
 print(f"{replaced} attentions replaced, {sum(p.numel() for p in parameters):,} parameters")
 
 
-def batch(sequences=64, tokens=50):
+def batch(sequences=32, tokens=30):
     values = torch.randn(sequences, tokens)
     at = torch.randint(0, tokens, (sequences,))
     marks = torch.nn.functional.one_hot(at, tokens).float()
@@ -21,7 +21,7 @@ def batch(sequences=64, tokens=50):
 
 
 optimizer = torch.optim.Adam(parameters, 3e-3)
-for step in range(121):
+for step in range(91):
     x, y = batch()
     scores = head(encoder(embed(x)).mean(1)).squeeze(-1)
     loss = torch.nn.functional.binary_cross_entropy_with_logits(scores, y)

@@ -522,9 +522,8 @@ def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | N
     --------
     >>> import numpy as np, bochner
     >>> q, k, v = np.random.default_rng(0).standard_normal((3, 8, 1024, 64), np.float32) / 2
-    >>> v += 1
     >>> exact = bochner.attention(q, k, v, causal=True)
-    >>> linear = bochner.attention(q, k, v, kind="favor", causal=True, features=512, seed=1)
+    >>> linear = bochner.attention(q, k, v, kind="rfa", causal=True, features=256)
     >>> bool(np.linalg.norm(linear - exact) < 0.2 * np.linalg.norm(exact))
     True
     """

@@ -118,7 +118,7 @@ class RandomFeatures(TransformerMixin, Estimator):
         Networks of the kernels nngp and ntk: number of hidden layers (default: 1), "relu" (default) or "erf", σ_w²
         (default: 2) and σ_b² (default: 0).
     pair_norm : float, optional
-        Function "oprf": mean of |x + y|² over pairs (default: that of X).
+        Function "oprf": mean of ``|x + y|²`` over pairs (default: that of X).
     candidates : int, optional
         Number of frequencies that sampling chooses from (default: 8 times the number kept).
     leverage_lambda : float, optional

@@ -38,7 +38,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     gamma : float, optional
         γ of the kernel; a larger one makes it more local (default: chosen).
     regularization : float, optional
-        λ of |β|², without a factor for the number of rows (default: chosen).
+        λ of ``λ|β|²``, without a factor for the number of rows (default: chosen).
     metric : {"auto", "none", "diagonal", "learn"}
         Metric of the distances: learned from gradients or not (default: "auto", which learns it with kernel "auto").
     solver : {"auto", "primal", "dual", "cg", "sgd", "adam"}
