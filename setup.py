@@ -1,7 +1,8 @@
 """Builds libbochner with CMake and puts it into the package, beside the declarations made from its headers.
 
 BOCHNER_BUILD names a build folder of CMake to use (make python does this); otherwise the library is built in a folder of
-setuptools. Everything else is in pyproject.toml.
+setuptools. BOCHNER_NOTICES lists license files of libraries that the wheel will carry (make wheel). Everything else is in
+pyproject.toml.
 """
 
 import os
@@ -45,6 +46,9 @@ class BuildWithLibrary(build_py):
         shutil.copyfile(library.resolve(), package / "libbochner.so")
         if shutil.which("strip"):
             subprocess.run(["strip", "--strip-unneeded", str(package / "libbochner.so")], check=True)
+        for notice in map(pathlib.Path, os.environ.get("BOCHNER_NOTICES", "").split()):
+            (package / "licenses").mkdir(exist_ok=True)
+            shutil.copyfile(notice, package / "licenses" / f"{notice.parent.name}.txt")
 
 
 class WithLibrary(Distribution):
