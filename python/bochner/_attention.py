@@ -125,6 +125,7 @@ class Attention:
         """Takes an object of the library, and remembers the sizes that every call needs."""
         self._handle = handle
         made = lib.bo_attention_describe(handle).contents
+        self._channels = bool(lib.bo_attention_has(ctypes.byref(made), c.BO_TRAIT_CHANNELS))  # one gate per channel of a key
         self._heads, self._key_heads, self._dim, self._value_dim = made.heads, made.key_heads, made.dim, made.value_dim
 
     @property
@@ -279,6 +280,8 @@ class Call:
         _expect("q", q, (batch, attention._heads, tokens, attention._dim))
         _expect("k", k, (batch, key_heads, keys, attention._dim))
         _expect("v", v, (batch, key_heads, keys, value_dim))
+        if keys == 0 and tokens:
+            raise InvalidArgumentError(f"k has shape {k.shape}, without a key; expected at least one")
         wanted = np.float64 if self.double else np.float32
         self.tokens_first = _is_tokens_first(q, k, v)
         if self.tokens_first:
@@ -304,9 +307,10 @@ class Call:
     def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
         array = as_array(value, name)
         if name in _PER_TOKEN:
-            channels = name == "log_gate" and array.ndim == dims
+            channels = name == "log_gate" and self.attention._channels
             shape = (*per_token, self.attention._dim) if channels else per_token
-            array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+            if array.ndim == dims - (not channels):
+                array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
             _expect(name, array, shape)
             if self.tokens_first:
                 array = array.swapaxes(1, 2)
@@ -426,10 +430,17 @@ class State:
     def step(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
         """Process one token per sequence. q, k, v: (sequences, heads, columns), or (heads, columns) for one sequence."""
         q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
-        if q.ndim not in (2, 3):
-            raise InvalidArgumentError(f"q has shape {q.shape}; expected (sequences, heads, columns) or (heads, columns)")
-        per_token = {n: np.expand_dims(as_array(a, n), -1 if n == "beta" or np.ndim(a) < q.ndim else -2)
-                     for n, a in parameters.items() if n in _PER_TOKEN and a is not None}  # fmt: skip
+        if q.ndim not in (2, 3) or k.ndim != q.ndim or v.ndim != q.ndim:
+            raise InvalidArgumentError(
+                "step: q, k and v need the same number of dimensions, (sequences, heads, columns) or (heads, columns); "
+                f"found {q.shape}, {k.shape} and {v.shape}"
+            )
+        per_token = {name: as_array(value, name) for name, value in parameters.items() if name in _PER_TOKEN and value is not None}
+        for name, array in per_token.items():
+            channels = name == "log_gate" and self._attention._channels
+            if array.ndim != q.ndim - (not channels):
+                raise InvalidArgumentError(f"{name} has shape {array.shape}; expected that of k{'' if channels else ' without its columns'}")
+            per_token[name] = np.expand_dims(array, -2 if channels else -1)
         out = self.extend(q[..., None, :], k[..., None, :], v[..., None, :], **{**parameters, **per_token})
         return out[..., 0, :]
 
@@ -438,6 +449,8 @@ class State:
         call = Call(self._attention, q, k, v, parameters)
         if call.shape.sequences != self.sequences:
             raise InvalidArgumentError(f"q has {call.shape.sequences} sequences; the state has {self.sequences}")
+        if call.shape.tokens != call.shape.key_tokens:
+            raise InvalidArgumentError(f"q has {call.shape.tokens} tokens, k has {call.shape.key_tokens}; a state reads as many keys as queries")
         with self._lock:
             if call.shape.tokens == 1:
                 with context() as taken:
