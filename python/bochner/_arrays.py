@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -58,6 +59,14 @@ def as_ids(value: Any, name: str) -> np.ndarray[Any, Any]:
     return np.require(array, np.int32, "CA")
 
 
+def as_bytes(value: Any, name: str) -> bytes:
+    """The bytes of a buffer. bytes() would also take a number, for as many zeros."""
+    try:
+        return value if isinstance(value, bytes) else memoryview(value).tobytes()
+    except TypeError:
+        raise TypeError(f"{name}: expected bytes, found {type(value).__name__}") from None
+
+
 def address(array: np.ndarray[Any, Any]) -> int:
     """The address of the first number."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
@@ -86,9 +95,11 @@ class _Memory:
         self.memory = np.empty(size, np.uint8) if memory is None else memory
         self.__array_interface__ = {"shape": shape, "typestr": np.dtype(dtype).str, "data": (address(self.memory), False), "version": 3}
 
-    def __del__(self) -> None:
-        if len(_spare) < _SIZES or _spare.popitem():
-            _spare[self.memory.size] = self.memory
+    def __del__(self, spare: dict[int, np.ndarray[Any, Any]] = _spare) -> None:
+        while len(spare) >= _SIZES and self.memory.size not in spare:
+            with contextlib.suppress(KeyError):  # another thread has taken the last one
+                spare.popitem()
+        spare[self.memory.size] = self.memory
 
 
 def new_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
