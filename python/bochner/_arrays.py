@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -19,16 +20,21 @@ def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
             except (TypeError, RuntimeError, BufferError, AttributeError, ValueError) as error:
                 raise TypeError(f"{name}: this {type(value).__name__} cannot be read as an array: {error}") from error
         else:
+            refuse_masked(value, name)
             value = np.asarray(value)
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} has dtype {value.dtype}; expected real numbers, such as float32 or float64")
-    return value  # type: ignore[no-any-return]
+    return value if value.flags.aligned else value.copy()  # type: ignore[no-any-return]
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """Raises an error for a masked array with hidden numbers, which would be read as if they were not hidden."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidArgumentError(f"{name} is a masked array with masked numbers; replace them, for example with .filled(0)")
 
 
 def as_float32(value: Any, name: str) -> np.ndarray[Any, Any]:
     """The value as a float32 array, in whatever order its memory is."""
-    if type(value) is np.ndarray and value.dtype == np.float32:
-        return value
     array = as_array(value, name)
     return array if array.dtype == np.float32 else array.astype(np.float32)
 
@@ -41,12 +47,24 @@ def as_float64(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 def as_ids(value: Any, name: str) -> np.ndarray[Any, Any]:
     """Token ids as a contiguous int32 vector."""
-    array = np.asarray(value) if len(value) else np.zeros(0, np.int32)
+    refuse_masked(value, name)
+    try:
+        array = np.asarray(value) if len(value) else np.zeros(0, np.int32)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{name}: expected a list of token ids, found {type(value).__name__}") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InvalidArgumentError(f"{name}: expected a list of token ids, found an array of {array.dtype} with {array.ndim} dimensions")
     if array.size and (array.min() < 0 or array.max() > 2**31 - 1):
         raise InvalidArgumentError(f"{name}: token ids must be at least 0 and below 2^31")
-    return np.ascontiguousarray(array, np.int32)
+    return np.require(array, np.int32, "CA")
+
+
+def as_bytes(value: Any, name: str) -> bytes:
+    """The bytes of a buffer. bytes() would also take a number, for as many zeros."""
+    try:
+        return value if isinstance(value, bytes) else memoryview(value).tobytes()
+    except TypeError:
+        raise TypeError(f"{name}: expected bytes, found {type(value).__name__}") from None
 
 
 def address(array: np.ndarray[Any, Any]) -> int:
@@ -77,9 +95,11 @@ class _Memory:
         self.memory = np.empty(size, np.uint8) if memory is None else memory
         self.__array_interface__ = {"shape": shape, "typestr": np.dtype(dtype).str, "data": (address(self.memory), False), "version": 3}
 
-    def __del__(self) -> None:
-        if len(_spare) < _SIZES or _spare.popitem():
-            _spare[self.memory.size] = self.memory
+    def __del__(self, spare: dict[int, np.ndarray[Any, Any]] = _spare) -> None:
+        while len(spare) >= _SIZES and self.memory.size not in spare:
+            with contextlib.suppress(KeyError):  # another thread has taken the last one
+                spare.popitem()
+        spare[self.memory.size] = self.memory
 
 
 def new_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:

@@ -10,10 +10,12 @@ import numpy as np
 
 from . import _bindings as c
 from . import _library
-from ._arrays import address, aligned, as_array, new_array
-from ._library import BochnerError, Handle, InvalidArgumentError, context, lib, long_context, new_lock, precision_number
+from ._arrays import address, aligned, as_array, as_bytes, new_array
+from ._library import (
+    BochnerError, Handle, InvalidArgumentError, context, lib, long_context, new_lock, precision_number, text_bytes, whole,
+)  # fmt: skip
 from ._reports import Report
-from ._settings import fill, read_struct, refuse_unknown
+from ._settings import fill, read_struct, refuse_unknown, refuse_zero
 
 Array = np.ndarray[Any, Any]
 
@@ -53,8 +55,9 @@ def attention_kinds() -> list[str]:
 def attention_desc(function: str, kind: str, settings: dict[str, Any]) -> Any:
     """The descriptor of a kind with settings of the attention and of its feature map. `function` is named in errors."""
     refuse_unknown(function, settings, {**_FEATURES, **_SETTINGS})
+    refuse_zero({name: value for name, value in settings.items() if name != "features"})  # maps may determine their number
     desc = c.bo_attention_desc()
-    if not isinstance(kind, str) or not lib.bo_attention_preset(kind.encode(), ctypes.byref(desc)):
+    if not isinstance(kind, str) or not lib.bo_attention_preset(text_bytes(kind, "kind"), ctypes.byref(desc)):
         raise InvalidArgumentError(f"{function}: kind {kind!r} is not known; expected one of {', '.join(attention_kinds())}")
     fill(desc, {name: value for name, value in settings.items() if name in _SETTINGS}, _SETTINGS)
     fill(desc.features, {name: value for name, value in settings.items() if name in _FEATURES}, _FEATURES)
@@ -112,19 +115,28 @@ class Attention:
         fill(desc, {"heads": heads, "dim": dim})
         if not desc.features.features:
             desc.features.features = _default_features(desc)
+        self._desc = desc
         self._double = precision == "float64"
-        number = precision_number(precision) if precision and not self._double else None
-        out = ctypes.c_void_p()
-        with context(number) as taken:
-            lib.bo_attention_create(taken, ctypes.byref(desc), ctypes.byref(out))
-        self._adopt(Handle(out.value, lib.bo_attention_destroy))
+        self._precision = precision_number(precision) if precision is not None and not self._double else _library._precision
+        self._adopt(self._created())
         self._arguments = {"kind": kind, "heads": heads, "dim": dim, "precision": precision, **settings}
         self._draw: int | None = 0
+        self._calibration: tuple[Handle, int] | None = None  # what the frequencies were drawn from, and their draw
+
+    def _created(self) -> Handle:
+        """A new object of the library with the frequencies of the constructor."""
+        if self._desc is None:
+            raise InvalidArgumentError("the attention belongs to a model and cannot be changed")
+        out = ctypes.c_void_p()
+        with context(self._precision) as taken:
+            lib.bo_attention_create(taken, ctypes.byref(self._desc), ctypes.byref(out))
+        return Handle(out.value, lib.bo_attention_destroy)
 
     def _adopt(self, handle: Handle) -> None:
         """Takes an object of the library, and remembers the sizes that every call needs."""
         self._handle = handle
         made = lib.bo_attention_describe(handle).contents
+        self._channels = bool(lib.bo_attention_has(ctypes.byref(made), c.BO_TRAIT_CHANNELS))  # one gate per channel of a key
         self._heads, self._key_heads, self._dim, self._value_dim = made.heads, made.key_heads, made.dim, made.value_dim
 
     @property
@@ -207,15 +219,20 @@ class Attention:
         out = c.bo_attention_accuracy()
         with long_context() as taken:
             lib.bo_attention_measure(
-                taken, self._handle, ctypes.byref(call.shape), ctypes.byref(call.inputs), None, queries, ctypes.byref(out)
+                taken, self._handle, ctypes.byref(call.shape), ctypes.byref(call.inputs), None, whole(queries, "queries"), ctypes.byref(out)
             )
         return AttentionAccuracy(read_struct(out))
 
     def redraw(self, draw: int) -> None:
         """Replace the frequencies by another draw. Draw 0 is that of the constructor. Earlier states are refused."""
+        handle, draw = self._created(), whole(draw, "draw", bits=64)  # other threads may use the object of before
         with context() as taken:
-            lib.bo_attention_redraw(taken, self._handle, draw)
-        self._draw = draw
+            if self._calibration is not None:
+                statistics, first = self._calibration
+                lib.bo_calibration_apply(taken, statistics, handle, first, None)
+            lib.bo_attention_redraw(taken, handle, draw)
+        self._handle = handle
+        self._draw = draw if self._calibration is None else None
 
     def calibrate(self, q: Any, k: Any, *, draw: int = 0, **parameters: Any) -> dict[str, Any]:
         """Draw the frequencies from a distribution that suits the data, for kinds with a proposal or optimal sampling.
@@ -224,17 +241,19 @@ class Attention:
         accuracy; see bo_calibration_report in attention.h.
         """
         call = Call(self, q, k, np.zeros((*np.shape(k)[:-1], self._value_dim), np.float32), parameters, double=False)
-        seen = ctypes.c_void_p()
+        seen, draw, handle = ctypes.c_void_p(), whole(draw, "draw", bits=64), self._created()
         report = c.bo_calibration_report()
         with long_context() as taken:
-            lib.bo_calibration_create(taken, self._handle, 0.0, ctypes.byref(seen))
+            lib.bo_calibration_create(taken, handle, 0.0, ctypes.byref(seen))
             statistics = Handle(seen.value, lib.bo_calibration_destroy)
             lib.bo_calibration_add(taken, statistics, ctypes.byref(call.shape), ctypes.byref(call.inputs))
-            lib.bo_calibration_apply(taken, statistics, self._handle, draw, ctypes.byref(report))
-        self._draw = None
+            lib.bo_calibration_apply(taken, statistics, handle, draw, ctypes.byref(report))
+        self._handle, self._calibration, self._draw = handle, (statistics, draw), None
         return read_struct(report)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._desc is None:
+            raise BochnerError("an attention that belongs to a model cannot be pickled; pickle the model")
         if self._draw is None:
             raise BochnerError("an attention with calibrated frequencies cannot be pickled; calibrate it after loading")
         return {"arguments": self._arguments, "draw": self._draw}
@@ -279,6 +298,8 @@ class Call:
         _expect("q", q, (batch, attention._heads, tokens, attention._dim))
         _expect("k", k, (batch, key_heads, keys, attention._dim))
         _expect("v", v, (batch, key_heads, keys, value_dim))
+        if keys == 0 and tokens:
+            raise InvalidArgumentError(f"k has shape {k.shape}, without a key; expected at least one")
         wanted = np.float64 if self.double else np.float32
         self.tokens_first = _is_tokens_first(q, k, v)
         if self.tokens_first:
@@ -304,20 +325,15 @@ class Call:
     def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
         array = as_array(value, name)
         if name in _PER_TOKEN:
-            channels = name == "log_gate" and array.ndim == dims
+            channels = name == "log_gate" and self.attention._channels
             shape = (*per_token, self.attention._dim) if channels else per_token
-            array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+            if array.ndim == dims - (not channels):
+                array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
             _expect(name, array, shape)
             if self.tokens_first:
                 array = array.swapaxes(1, 2)
         else:
-            rank = self.attention
-            made = lib.bo_attention_describe(rank._handle).contents
-            size = {"mix": (made.heads,), "log_decay": (made.key_heads,), "sigma": (made.key_heads, made.dim),
-                    "lambda_": (made.key_heads, made.dim), "m": (made.key_heads, made.rank, made.dim),
-                    "m_k": (made.key_heads, made.rank, made.dim), "bias": (made.key_heads, made.rank),
-                    "bias_k": (made.key_heads, made.rank)}[name]  # fmt: skip
-            _expect(name, array, size)
+            _expect(name, array, parameter_shape(self.attention, name))
         array = np.ascontiguousarray(array, dtype)
         self.keep.append(array)
         return array
@@ -335,6 +351,14 @@ class Call:
         """The output in the order and the dtype of q."""
         out = self.out.transpose(0, 2, 1, 3) if self.tokens_first else self.out
         return out.reshape(*self.returned, out.shape[-1]).astype(self.dtype, copy=False)
+
+
+def parameter_shape(attention: Attention, name: str) -> tuple[int, ...]:
+    """The shape of a parameter that does not depend on the tokens."""
+    made = lib.bo_attention_describe(attention._handle).contents
+    columns, rows = (made.key_heads, made.dim), (made.key_heads, made.rank)
+    return {"mix": (made.heads,), "log_decay": (made.key_heads,), "sigma": columns, "lambda_": columns, "bias": rows,
+            "bias_k": rows, "m": (*rows, made.dim), "m_k": (*rows, made.dim)}[name]  # fmt: skip
 
 
 def _is_tokens_first(*arrays: Array) -> bool:
@@ -384,7 +408,7 @@ class State:
             raise TypeError(f"State: expected an Attention or a kind, found {type(attention).__name__}")
         if attention._double:
             raise InvalidArgumentError("State: attention with precision 'float64' has no states")
-        if not isinstance(sequences, int) or sequences < 1:
+        if whole(sequences, "sequences") < 1:
             raise InvalidArgumentError(f"State: sequences is {sequences!r}; expected a number of at least 1")
         self._attention = attention
         self._lock = new_lock()
@@ -426,10 +450,17 @@ class State:
     def step(self, q: Any, k: Any, v: Any, **parameters: Any) -> Array:
         """Process one token per sequence. q, k, v: (sequences, heads, columns), or (heads, columns) for one sequence."""
         q, k, v = as_array(q, "q"), as_array(k, "k"), as_array(v, "v")
-        if q.ndim not in (2, 3):
-            raise InvalidArgumentError(f"q has shape {q.shape}; expected (sequences, heads, columns) or (heads, columns)")
-        per_token = {n: np.expand_dims(as_array(a, n), -1 if n == "beta" or np.ndim(a) < q.ndim else -2)
-                     for n, a in parameters.items() if n in _PER_TOKEN and a is not None}  # fmt: skip
+        if q.ndim not in (2, 3) or k.ndim != q.ndim or v.ndim != q.ndim:
+            raise InvalidArgumentError(
+                "step: q, k and v need the same number of dimensions, (sequences, heads, columns) or (heads, columns); "
+                f"found {q.shape}, {k.shape} and {v.shape}"
+            )
+        per_token = {name: as_array(value, name) for name, value in parameters.items() if name in _PER_TOKEN and value is not None}
+        for name, array in per_token.items():
+            channels = name == "log_gate" and self._attention._channels
+            if array.ndim != q.ndim - (not channels):
+                raise InvalidArgumentError(f"{name} has shape {array.shape}; expected that of k{'' if channels else ' without its columns'}")
+            per_token[name] = np.expand_dims(array, -2 if channels else -1)
         out = self.extend(q[..., None, :], k[..., None, :], v[..., None, :], **{**parameters, **per_token})
         return out[..., 0, :]
 
@@ -438,6 +469,8 @@ class State:
         call = Call(self._attention, q, k, v, parameters)
         if call.shape.sequences != self.sequences:
             raise InvalidArgumentError(f"q has {call.shape.sequences} sequences; the state has {self.sequences}")
+        if call.shape.tokens != call.shape.key_tokens:
+            raise InvalidArgumentError(f"q has {call.shape.tokens} tokens, k has {call.shape.key_tokens}; a state reads as many keys as queries")
         with self._lock:
             if call.shape.tokens == 1:
                 with context() as taken:
@@ -470,8 +503,10 @@ class State:
     @classmethod
     def frombytes(cls, attention: Attention, data: bytes | bytearray | memoryview) -> State:
         """Restore a state from :meth:`tobytes`. Bytes of another attention and damaged bytes are refused."""
+        if not isinstance(attention, Attention):
+            raise TypeError(f"State.frombytes: expected an Attention, found {type(attention).__name__}")
         size = attention.state_bytes
-        values = np.frombuffer(data, np.uint8)
+        values = np.frombuffer(as_bytes(data, "data"), np.uint8)
         if not values.size or values.size % size:
             raise InvalidArgumentError(f"State.frombytes: found {values.size} bytes; expected a multiple of {size}")
         state = cls(attention, sequences=values.size // size)

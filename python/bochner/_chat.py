@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _bindings as c
 from ._core import Core
-from ._library import Handle, lib, taken_bytes
+from ._library import Handle, lib, taken_bytes, text_bytes
 
 Message = Mapping[str, Any]
 """A message: {"role": "user", "content": "Hello"}."""
@@ -27,7 +27,7 @@ def open_template(core: Core, text: str | None) -> Handle:
             if found := lib.bo_model_companion(core.handle, name.encode()):
                 with open(os.path.join(folder, name), "wb") as file:
                     file.write(found)
-        desc = c.bo_chat_template_desc(folder=os.fsencode(folder), text=None if text is None else text.encode())
+        desc = c.bo_chat_template_desc(folder=os.fsencode(folder), text=None if text is None else text_bytes(text, "template"))
         lib.bo_chat_template_create(taken, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_chat_template_destroy)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._arrays import refuse_masked
 from ._library import Progress
 from ._settings import refuse_unknown
 
@@ -172,6 +173,8 @@ def as_targets(owner: str, y: Any, rows: int) -> Array:
     values = np.asarray(_required(owner, y))
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported: y has complex numbers; expected real numbers")
+    if values.dtype.kind in "MmV":
+        raise ValueError(f"y: expected numbers, found {values.dtype}")
     try:
         values = values.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
@@ -215,6 +218,7 @@ def as_labels(owner: str, y: Any, rows: int) -> Array:
 def _required(owner: str, y: Any) -> Any:
     if y is None:
         raise ValueError(f"{owner} requires y to be passed, but the target y is None")
+    refuse_masked(y, "y")
     return y.toarray() if hasattr(y, "toarray") else y
 
 
@@ -222,7 +226,10 @@ def as_weights(sample_weight: Any, rows: int) -> Array | None:
     """Weights of rows: float64, or None if all are 1."""
     if sample_weight is None:
         return None
+    refuse_masked(sample_weight, "sample_weight")
     weights = np.asarray(sample_weight)
+    if weights.dtype.kind in "cMmV":
+        raise ValueError(f"sample_weight: expected numbers, found {weights.dtype}")
     if weights.dtype.kind not in "biuf":
         weights = weights.astype(np.float64)
     if weights.ndim == 0:

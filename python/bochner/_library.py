@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import ctypes
 import logging
+import operator
 import os
 import pathlib
 import signal
@@ -274,9 +275,7 @@ def set_threads(threads: int) -> None:
     >>> bochner.set_threads(0)      # the default
     """
     global _threads
-    if not isinstance(threads, int) or threads < 0:
-        raise InvalidArgumentError(f"set_threads: threads is {threads!r}; expected a number of threads, or 0 for the default")
-    _threads = threads
+    _threads = whole(threads, "set_threads", bits=12)
 
 
 def get_threads() -> int:
@@ -308,9 +307,30 @@ def get_isa() -> str:
 def parse(what: str, name: str, function: Any) -> int:
     """The number of an enumerator by its name, with a bo_*_parse function."""
     number = ctypes.c_int()
-    if not isinstance(name, str) or not function(name.encode(), ctypes.byref(number)):
+    if not isinstance(name, str) or not function(text_bytes(name, what), ctypes.byref(number)):
         raise InvalidArgumentError(f"{what}: {name!r} is not known")
     return number.value
+
+
+def text_bytes(text: str, name: str) -> bytes:
+    """A text as the library takes it, which ends at a NUL."""
+    if not isinstance(text, str):
+        raise InvalidArgumentError(f"{name}: expected text, found {text!r}")
+    data = text.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise InvalidArgumentError(f"{name}: {text!r} contains a NUL character")
+    return data
+
+
+def whole(value: Any, name: str, bits: int = 62) -> int:
+    """A whole number that is not negative, for an argument of a function."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{name}: expected a whole number, found {value!r}") from None
+    if isinstance(value, bool) or not 0 <= number < 1 << bits:
+        raise InvalidArgumentError(f"{name}: expected a whole number from 0 to 2^{bits} - 1, found {value!r}")
+    return number
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -334,12 +354,18 @@ class Handle:
     process are not destroyed, because other threads may still use them.
     """
 
-    __slots__ = ("__weakref__", "_as_parameter_")
+    __slots__ = ("__weakref__", "_as_parameter_", "_finalize")
 
     def __init__(self, address: int | None, destroy: Callable[[int], Any], *keep: Any) -> None:
         assert address
-        self._as_parameter_ = address
-        weakref.finalize(self, _destroy, destroy, address, keep).atexit = False
+        self._as_parameter_: int | None = address
+        self._finalize = weakref.finalize(self, _destroy, destroy, address, keep)
+        self._finalize.atexit = False
+
+    def destroy(self) -> None:
+        """Destroys the object now, although an exception may still refer to the handle."""
+        self._as_parameter_ = None
+        self._finalize()
 
 
 def _destroy(destroy: Callable[[int], Any], address: int, keep: tuple[Any, ...]) -> None:
@@ -349,9 +375,14 @@ def _destroy(destroy: Callable[[int], Any], address: int, keep: tuple[Any, ...])
 def taken_bytes(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
     """Copies memory that the library allocated, and releases it."""
     try:
-        return ctypes.string_at(address.value or 0, size.value)
+        return copied_bytes(address.value, size.value)
     finally:
         lib.bo_free(address)
+
+
+def copied_bytes(address: int | None, size: int) -> bytes:
+    """A copy of memory. ctypes.string_at() takes an int as the size."""
+    return bytes((ctypes.c_char * size).from_address(address)) if address and size else b""
 
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -13,7 +13,7 @@ from ._estimators import Estimator, as_weights, progress_bar, seed_of, settings_
 from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError, lib, long_context, new_lock
 from ._reports import Report
 from ._saved import Saved, read_file, read_machine, write_file
-from ._settings import fill, read_struct
+from ._settings import fill, read_struct, refuse_zero, truth
 from ._tables import Numbers, Table, Texts, make_schema, merge_rows, read_schema, read_table, sparse_rows
 from .features import KernelError
 
@@ -177,7 +177,7 @@ class KernelMachine(Estimator):
 
     def _samples(self, x: Any, targets: Array, weights: Array | None) -> tuple[Any, list[Any]]:
         """The struct of the library for rows to fit, and the arrays that it points to."""
-        y = np.ascontiguousarray(targets, np.float64)
+        y = np.require(targets, np.float64, "CA")
         keep: list[Any] = [x, y, weights]
         samples = c.bo_samples(rows=x.shape[0], dim=x.shape[1], targets=y.size // len(y), y=address(y))
         samples.classes = 0 if self.classes_ is None else len(self.classes_)
@@ -193,8 +193,9 @@ class KernelMachine(Estimator):
 
     def _desc(self) -> tuple[Any, list[Any]]:
         """The descriptor of the fit, and the arrays that it points to."""
+        refuse_zero(self.get_params(deep=False))
         settings = settings_of(self, "kernel", "random_state", "verbose", "class_weight", "fit_intercept", *_FEATURES)
-        desc = c.bo_machine_desc(seed=seed_of(self.random_state), no_intercept=not self.fit_intercept)
+        desc = c.bo_machine_desc(seed=seed_of(self.random_state), no_intercept=not _truth("fit_intercept", self.fit_intercept))
         desc.choose_kernel = self.kernel == "auto"
         fill(desc, settings, {name: _NAMES.get(name, name) for name in settings})
         features = {name: getattr(self, name) for name in _FEATURES}
@@ -230,9 +231,8 @@ class KernelMachine(Estimator):
         self._check_columns(table.names, table.columns, reset=False)
         return self._encode(table)
 
-    def _call(self, x: Any, dense: str, sparse: str, *arguments: Any) -> None:
+    def _call(self, machine: Saved, x: Any, dense: str, sparse: str, *arguments: Any) -> None:
         """Calls a function of the machine for rows of either kind."""
-        machine = self._machine()
         dim = lib.bo_machine_report(machine).contents.dim
         if x.shape[1] != dim:
             raise BochnerError(
@@ -380,6 +380,13 @@ class KernelMachine(Estimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _truth(name: str, value: Any) -> bool:
+    try:
+        return truth(value)
+    except TypeError as error:
+        raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
 
 
 def _labels(words: list[str]) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from . import _bindings as c
 from ._attention import _FEATURES, _SETTINGS, attention_desc
-from ._library import InvalidArgumentError, lib
-from ._settings import fill, refuse_unknown
+from ._library import InvalidArgumentError, lib, text_bytes
+from ._settings import fill, refuse_unknown, truth
 
 Kind = Union[str, Mapping[str, Any]]
 """A kind of attention: its name, or a mapping with "kind" and settings of bochner.Attention."""
@@ -34,6 +35,8 @@ SETTINGS = [*(name for name in _FIELDS if name not in ("custom_mlp", "labels", "
 
 def kind_desc(kind: Kind, settings: Mapping[str, Any] | None = None) -> Any:
     """An attention by its name or by its settings."""
+    if not isinstance(kind, (str, Mapping)):
+        raise InvalidArgumentError(f"attention: expected a kind or a mapping with 'kind', found {kind!r}")
     given = {"kind": kind} if isinstance(kind, str) else dict(kind)
     given.update(settings or {})
     return attention_desc("attention", given.pop("kind", "softmax"), given)
@@ -41,14 +44,28 @@ def kind_desc(kind: Kind, settings: Mapping[str, Any] | None = None) -> Any:
 
 def layer_list(layers: str | Iterable[int]) -> bytes:
     """Numbers of layers as the library takes them: "0,5-7"."""
-    return (layers if isinstance(layers, str) else ",".join(str(int(layer)) for layer in layers)).encode()
+    if isinstance(layers, str):
+        return text_bytes(layers, "layers")
+    try:
+        return ",".join(str(operator.index(layer)) for layer in layers).encode()
+    except TypeError:
+        raise InvalidArgumentError(f'layers: expected a text such as "0,5-7" or numbers of layers, found {layers!r}') from None
+
+
+def _items(given: Mapping[str, Any], name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
+    """A setting that is a mapping of settings."""
+    items = given.get(name, {})
+    if not isinstance(items, Mapping):
+        raise InvalidArgumentError(f"{name}: expected a mapping of settings, found {items!r}")
+    refuse_unknown(name, items, list(allowed))
+    return items
 
 
 def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) -> Any:
     """The descriptor of a new model."""
     refuse_unknown("Model.create", settings, SETTINGS)
     desc = c.bo_model_desc()
-    if not lib.bo_model_preset((preset or "tiny").encode(), ctypes.byref(desc)):
+    if not lib.bo_model_preset(text_bytes(preset or "tiny", "preset"), ctypes.byref(desc)):
         names = iter(range(2**31))
         known = ", ".join(name.decode() for name in iter(lambda: lib.bo_model_preset_name(next(names)), None))
         raise InvalidArgumentError(f"preset: {preset!r} is not known; expected one of {known}")
@@ -56,13 +73,16 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
     fill(desc, {name: value for name, value in given.items() if name in _NAMED or name in _SCALARS}, named=_NAMED)
     for name in _CHOICES:
         if name in given:
-            setattr(desc, name, c.BO_CHOICE_YES if given[name] else c.BO_CHOICE_NO)
+            try:
+                setattr(desc, name, c.BO_CHOICE_YES if truth(given[name]) else c.BO_CHOICE_NO)
+            except TypeError as error:
+                raise InvalidArgumentError(f"{name}: {given[name]!r} is not possible: {error}") from None
     desc.attention = kind_desc(attention, {name: given[name] for name in _OF_ATTENTION if name in given})
     for name in _ATTENTIONS[1:]:
         if name in given:
             setattr(desc, name, kind_desc(given[name]))
-    fill(desc.mlp_features, given.get("mlp_features", {}), _FEATURES)
-    fill(desc.rope_scaling, given.get("rope_scaling", {}), named=_ROPE)
+    fill(desc.mlp_features, _items(given, "mlp_features", _FEATURES), _FEATURES)
+    fill(desc.rope_scaling, _items(given, "rope_scaling", [name for name, *_ in c.bo_rope_scaling._fields_]), named=_ROPE)
     if "kept_layers" in given:
         desc.kept_layers = layer_list(given["kept_layers"])
     return desc

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any
 
-from ._library import Handle, InputOutputError, context, lib, taken_bytes
+from ._library import Handle, InputOutputError, context, lib, path_bytes, taken_bytes
 
 _KINDS = ("features", "machine", "schema")
 
@@ -61,7 +60,7 @@ def _load(kind: str, contents: bytes, *extra: Any) -> int | None:
 def write_file(path: Any, contents: bytes) -> None:
     """Writes a file; a reader sees the old contents or the new ones, never a part."""
     with context() as taken:
-        lib.bo_file_save(taken, os.fsencode(path), contents, len(contents))
+        lib.bo_file_save(taken, path_bytes(path), contents, len(contents))
 
 
 def read_file(path: Any) -> bytes:

@@ -6,16 +6,15 @@ import codecs
 import collections
 import contextlib
 import ctypes
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _bindings as c
-from ._arrays import address, as_ids
+from ._arrays import address, as_bytes, as_ids
 from ._core import Core
-from ._library import Context, Handle, InvalidArgumentError, lib, new_lock, path_bytes, taken_bytes
+from ._library import Context, Handle, InvalidArgumentError, lib, new_lock, path_bytes, taken_bytes, whole
 from ._settings import fill
 from ._tokenizer import Array, Path
 
@@ -186,7 +185,7 @@ class Session:
 
     def restore(self, data: bytes | bytearray | memoryview) -> None:
         """Load a state from :meth:`tobytes`. That of another model or of other weights is refused."""
-        data = bytes(data)
+        data = as_bytes(data, "data")
         with self._use() as (taken, handle):
             lib.bo_session_load_memory(taken, handle, data, len(data))
             self._recent.clear()
@@ -373,13 +372,7 @@ def _stops(stop: str | Sequence[str]) -> list[str]:
 
 def count(value: Any, name: str) -> int:
     """A number of things, at least 0."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InvalidArgumentError(f"{name}: expected a whole number, found {value!r}") from None
-    if not 0 <= number < 2**62:
-        raise InvalidArgumentError(f"{name}: expected a number that is not negative, found {value!r}")
-    return number
+    return whole(value, name)
 
 
 def session_for(core: Core, prompt: Any, max_tokens: int) -> tuple[Session, Array]:

@@ -8,6 +8,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from . import _bindings as c
 from ._library import InvalidArgumentError, lib, parse
 
@@ -55,25 +57,48 @@ def fill(
         member = name if allowed is None else allowed[name]
         try:
             setattr(struct, member, _fitting(struct, member, number_of(name, value, named)))
-        except (TypeError, OverflowError) as error:
+        except (TypeError, OverflowError, ctypes.ArgumentError) as error:
             raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
 
 
 def _fitting(struct: Any, member: str, value: Any) -> Any:
     """The value as a whole number in the range of the member, if this is one of whole numbers."""
     kind = next(kind for name, kind, *_ in struct._fields_ if name == member)
+    if kind is ctypes.c_bool:
+        return truth(value)
     if kind in _WHOLE:
+        if isinstance(value, bool):
+            raise TypeError("expected a whole number")
         value = operator.index(value)
         if kind(value).value != value:
             raise OverflowError("expected a number that is not negative" if value < 0 else "the number is too large")
     return value
 
 
+def truth(value: Any) -> bool:
+    """True or False. Texts such as "no" are refused, which Python takes for true."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise TypeError("expected True or False")
+
+
+# Settings of which the library takes 0 for the default.
+_POSITIVE = ("features", "gamma", "regularization", "alpha", "degree", "depth", "weight_variance", "scale", "pair_norm")
+
+
+def refuse_zero(settings: Mapping[str, Any]) -> None:
+    """Raises an error for a setting that must be positive and is not. None means the default."""
+    for name in _POSITIVE:
+        value = settings.get(name)
+        if isinstance(value, (int, float, np.number)) and not value > 0:
+            raise InvalidArgumentError(f"{name}: expected a number above 0, or None for the default, found {value!r}")
+
+
 def refuse_unknown(function: str, names: Any, allowed: Any) -> None:
     """Raises TypeError for the first name that is not allowed, with a suggestion."""
     for name in names:
         if name not in allowed:
-            close = difflib.get_close_matches(name, allowed, 1)
+            close = difflib.get_close_matches(str(name), allowed, 1)
             hint = f"; did you mean {close[0]!r}?" if close else f"; known settings are {', '.join(sorted(allowed))}"
             raise TypeError(f"{function}: unknown setting {name!r}{hint}")
 

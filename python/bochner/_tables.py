@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from . import _bindings as c
-from ._arrays import address
-from ._library import Handle, context, lib
+from ._arrays import address, refuse_masked
+from ._library import Handle, context, copied_bytes, lib
 from ._saved import Saved, read
 
 Array = np.ndarray[Any, Any]
@@ -75,19 +75,22 @@ def read_table(X: Any, *, missing: bool) -> Table:
 
 
 def _numbers(X: Any) -> Array:
+    refuse_masked(X, "X")
     array = np.asarray(X)
     if array.dtype.kind == "c" or (array.dtype.kind == "O" and any(isinstance(v, complex) for v in array.flat)):
         raise ValueError("Complex data not supported: expected real numbers")
     if array.dtype.kind in "OSU":
         try:
             array = array.astype(np.float64)
-        except ValueError as error:
-            raise ValueError(
+        except (TypeError, ValueError) as error:
+            raise type(error)(
                 f"X: expected numbers, found text (pass a pandas or polars frame to encode it): {error}"
             ) from error
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X has dtype {array.dtype}; expected real numbers, such as float32 or float64")
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    if array.dtype not in (np.float32, np.float64):
+        return array.astype(np.float64)
+    return array if array.flags.aligned else array.copy()
 
 
 def _dimensions(array: Array) -> str:
@@ -116,6 +119,8 @@ def _refuse_infinite(array: Array, missing: bool) -> None:
 
 def _sparse(X: Any) -> Any:
     """Compressed sparse rows in the form of the library: float32, columns ascending, no number twice."""
+    if hasattr(X, "check_format"):  # indices out of range would make SciPy itself read and write any memory
+        X.check_format(full_check=True)
     rows = X.tocsr()
     if rows.dtype.kind not in "fiub":
         raise ValueError(f"Complex data not supported: X has dtype {rows.dtype}; expected real numbers")
@@ -131,7 +136,7 @@ def _sparse(X: Any) -> Any:
 def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
     """The struct of the library for compressed sparse rows, and the arrays that it points to."""
     keep = [
-        np.ascontiguousarray(array, kind)
+        np.require(array, kind, "CA")
         for array, kind in ((rows.indptr, np.uint64), (rows.indices, np.uint32), (rows.data, np.float32))
     ]
     start, column, value = map(address, keep)
@@ -315,7 +320,7 @@ def _load(contents: bytes, schema: Saved | None, settings: dict[str, Any]) -> tu
         with context() as taken:
             lib.bo_schema_save_memory(taken, found.schema, ctypes.byref(text), ctypes.byref(size))
         try:
-            schema = read("schema", ctypes.string_at(text.value or 0, size.value))
+            schema = read("schema", copied_bytes(text.value, size.value))
         finally:
             lib.bo_free(text)
     del data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import numbers
+import operator
 import os
 import re
 import tempfile
@@ -14,9 +15,10 @@ from typing import Any, Union
 import numpy as np
 
 from . import _bindings as c
-from ._arrays import address, as_ids
+from ._arrays import address, as_bytes, as_ids
 from ._library import (
-    Context, Handle, InputOutputError, InvalidArgumentError, context, lib, long_context, path_bytes, taken_bytes,
+    Context, Handle, InputOutputError, InvalidArgumentError, context, copied_bytes, lib, long_context, path_bytes,
+    taken_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._settings import fill
 
@@ -81,10 +83,10 @@ class Tokenizer:
             Minimum number of occurrences of a pair that is merged (default: 2).
         """
         desc, out = c.bo_tokenizer_desc(), ctypes.c_void_p()
-        fill(desc, {"vocab": vocab, "least": least, "pattern": None if pattern is None else pattern.encode()})
+        fill(desc, {"vocab": vocab, "least": least, "pattern": None if pattern is None else text_bytes(pattern, "pattern")})
         if special is not None:
-            tokens = _strings([token.encode() for token in special])
-            desc.special, desc.special_count = ctypes.addressof(tokens), len(special)
+            tokens = _strings([text_bytes(token, "special") for token in ([special] if isinstance(special, str) else special)])
+            desc.special, desc.special_count = ctypes.addressof(tokens), len(tokens)
         with _files(data) as paths, long_context() as taken:
             lib.bo_tokenizer_train(taken, ctypes.byref(desc), _strings(paths), len(paths), ctypes.byref(out))
             return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
@@ -112,7 +114,7 @@ class Tokenizer:
     @classmethod
     def frombytes(cls, data: bytes | bytearray | memoryview) -> Tokenizer:
         """Restore a tokenizer from :meth:`tobytes`."""
-        out, data = ctypes.c_void_p(), bytes(data)
+        out, data = ctypes.c_void_p(), as_bytes(data, "data")
         with context() as taken:
             lib.bo_tokenizer_load_memory(taken, data, len(data), ctypes.byref(out))
         return cls._of(Handle(out.value, lib.bo_tokenizer_destroy))
@@ -152,19 +154,19 @@ class Tokenizer:
 
     def find(self, token: str) -> int | None:
         """Return the id of a token by its text, or None."""
-        return _id_or_none(lib.bo_tokenizer_find(self._handle, token.encode()))
+        return _id_or_none(lib.bo_tokenizer_find(self._handle, text_bytes(token, "token")))
 
     def is_special(self, token: int) -> bool:
         """Tell whether an id is a special token, which is usually not shown."""
-        return bool(lib.bo_tokenizer_is_special(self._handle, token))
+        return whole(token, "token") < self.vocab and bool(lib.bo_tokenizer_is_special(self._handle, token))
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of one id inside a text; empty if there is no such id."""
+        token, size = operator.index(token), ctypes.c_size_t()
         if not 0 <= token < self.vocab:
             return b""
-        size = ctypes.c_size_t()
         at = lib.bo_tokenizer_piece(self._handle, token, ctypes.byref(size))
-        return ctypes.string_at(at, size.value)
+        return copied_bytes(at, size.value)
 
     def encode(self, text: str | bytes, *, special: bool = True, template: bool = False) -> Array:
         """Return the ids of a text, as int32.
@@ -178,7 +180,7 @@ class Tokenizer:
         template : bool
             Whether to add the special tokens of the tokenizer's template, such as a start token (default: False).
         """
-        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_bytes(text, "text")
         ids = c.bo_ids()
         try:
             with context() as taken:
@@ -256,7 +258,7 @@ def open_corpus(
         lib.bo_corpus_open_ids(taken, tokenizer._handle, address(ids), ids.size, ctypes.byref(out))
     else:
         desc = c.bo_corpus_desc(tokenizer=tokenizer._handle._as_parameter_, skip=skip, take=take)
-        fill(desc, {"field": field and field.encode(), "separator": separator and separator.encode()})
+        fill(desc, {"field": field and text_bytes(field, "field"), "separator": separator and text_bytes(separator, "separator")})
         if paths is None:
             text = data if isinstance(data, bytes) else data.encode("utf-8", "surrogateescape")
             desc.memory, desc.memory_bytes = text, len(text)

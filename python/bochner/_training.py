@@ -16,6 +16,7 @@ from . import _bindings as c
 from ._core import Core
 from ._library import (
     CanceledError, Context, Handle, InvalidArgumentError, guarded, lib, long_context, path_bytes, taken_bytes,
+    text_bytes,
 )  # fmt: skip
 from ._model_settings import Kind, kind_desc, layer_list
 from ._reports import Report
@@ -204,7 +205,7 @@ def _trainer_desc(settings: dict[str, Any]) -> Any:
     if given.get("warmup") == 0:
         given["warmup"] = NONE
     if "freeze" in given:
-        given["freeze"] = given["freeze"].encode()
+        given["freeze"] = text_bytes(given["freeze"], "freeze")
     if "folder" in given:
         given["folder"] = path_bytes(given["folder"])
     for struct, members in ((desc, _RUN), (desc.optimizer, _OPTIMIZER), (desc.schedule, _SCHEDULE)):
@@ -221,7 +222,7 @@ def _trained(taken: Context, core: Core, lora: Any, desc: Any, text: Handle) -> 
     settings = dict(lora) if isinstance(lora, Mapping) else {"rank": lora}
     refuse_unknown("lora", settings, _LORA)
     adapters = c.bo_lora_desc(data=text._as_parameter_, window=desc.window, seed=desc.seed)
-    fill(adapters, {name: value.encode() if name in ("targets", "whole") else value for name, value in settings.items()},
+    fill(adapters, {name: text_bytes(value, name) if name in ("targets", "whole") else value for name, value in settings.items()},
          _LORA, _NAMED)  # fmt: skip
     if not desc.window:
         desc.window = min(core.desc.context, 1024)
@@ -257,10 +258,13 @@ def _run(taken: Context, desc: Any, bar: _Progress, callback: Callback | None) -
     trainer = Handle(out.value, lib.bo_trainer_destroy)
     canceled = False
     try:
-        lib.bo_trainer_run(taken, trainer)
-    except CanceledError:
-        canceled = True
-    last = read_struct(lib.bo_trainer_report(trainer).contents)
+        with contextlib.suppress(CanceledError):
+            canceled = True
+            lib.bo_trainer_run(taken, trainer)
+            canceled = False
+        last = read_struct(lib.bo_trainer_report(trainer).contents)
+    finally:
+        trainer.destroy()  # before the model: the traceback of an exception may refer to both
     return History({**last, "canceled": canceled}, reports)
 
 
@@ -284,7 +288,7 @@ def linearize(
         if given.get(name) == 0:
             given[name] = NONE
     if "targets" in given:
-        given["targets"] = given["targets"].encode()
+        given["targets"] = text_bytes(given["targets"], "targets")
     fill(desc, given, _LINEARIZE)
     desc.attention = _linear_attention(core, kind, features, window, gate)
     if keep_softmax is not None:

@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 
 from . import _bindings as c
-from ._arrays import address
+from ._arrays import address, as_array
 from ._estimators import Estimator, TransformerMixin, seed_of, settings_of
-from ._library import Context, InvalidArgumentError, context, lib, long_context
+from ._library import BochnerError, Context, InvalidArgumentError, NumericError, context, lib, long_context, whole
 from ._reports import Report
 from ._saved import Saved
-from ._settings import fill, read_struct
+from ._settings import fill, read_struct, refuse_zero
 from ._tables import Table, read_table, sparse_rows, strided
 
 __all__ = ["KernelError", "RandomFeatures", "draws", "functions", "kernel", "kernel_error", "kernels", "samplings"]
 
 Array = np.ndarray[Any, Any]
+_LARGE = 1e10  # numbers that may not have finite features
 _LONG_WORK = 1 << 28  # numbers, above which Ctrl-C can stop a call
 
 
@@ -227,15 +228,19 @@ class RandomFeatures(TransformerMixin, Estimator):
             The features, in the dtype of X.
         """
         self._check_fitted()
-        table = self._read(X, reset=False)
-        z = np.empty((table.rows, self.n_features_out_), np.float32)
+        fitted, table = self._fitted, self._read(X, reset=False)
+        made = _made_for(fitted, table)
+        z = np.empty((table.rows, made.features), np.float32)
         with long_context() if z.size > _LONG_WORK else context() as taken:
             if table.is_sparse:
                 rows, _keep = sparse_rows(table.numbers)
-                lib.bo_features_apply_sparse(taken, self._fitted, ctypes.byref(rows), address(z), z.shape[1])
+                lib.bo_features_apply_sparse(taken, fitted, ctypes.byref(rows), address(z), z.shape[1])
             else:
                 x, step = strided(table.numbers)
-                lib.bo_features_apply(taken, self._fitted, len(x), address(x), step, address(z), z.shape[1])
+                lib.bo_features_apply(taken, fitted, len(x), address(x), step, address(z), z.shape[1])
+        values = table.numbers.data if table.is_sparse else table.numbers
+        if values.size and max(values.max(), -values.min()) > _LARGE and not np.isfinite(z).all():
+            raise NumericError("the features are not finite, because numbers of X are too large; scale its columns")
         dtype = getattr(X, "dtype", None) if table.is_sparse else table.numbers.dtype
         return z if dtype == np.float32 else z.astype(np.float64)
 
@@ -263,13 +268,22 @@ class RandomFeatures(TransformerMixin, Estimator):
         return tags
 
 
+def _made_for(fitted: Saved, table: Table) -> Any:
+    """The descriptor of a fitted map, which must have the columns of the table."""
+    made = lib.bo_features_describe(fitted).contents
+    if made.dim != table.columns:
+        raise BochnerError(f"the map has {made.dim} columns, found {table.columns}; it was fitted again in another thread")
+    return made
+
+
 def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
     """The descriptor of a map, and the arrays that it points to."""
     settings = dict(settings)
+    refuse_zero(settings)
     desc, keep = c.bo_features_desc(dim=table.columns, seed=seed_of(settings.pop("random_state", None))), []
     scales, gamma = settings.pop("length_scales", None), settings.pop("gamma", None)
     if scales is not None:
-        keep.append(np.ascontiguousarray(scales, np.float32))
+        keep.append(np.require(as_array(scales, "length_scales"), np.float32, "CA"))
         if keep[0].shape != (table.columns,):
             raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
         desc.length_scales = address(keep[0])
@@ -382,15 +396,16 @@ def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_
     """
     if not isinstance(features, RandomFeatures):
         raise TypeError(f"kernel_error: expected RandomFeatures, found {type(features).__name__}")
-    if not isinstance(pairs, int) or pairs < 1:
+    if whole(pairs, "pairs") < 1:
         raise InvalidArgumentError(f"kernel_error: pairs is {pairs!r}; expected a number of at least 1")
     if not features.__sklearn_is_fitted__():
         features = RandomFeatures(**features.get_params()).fit(X)
-    table = features._read(X, reset=False)
+    fitted, table = features._fitted, features._read(X, reset=False)
+    _made_for(fitted, table)
     rows, step = strided(table.numbers.toarray() if table.is_sparse else table.numbers)
     out = c.bo_features_accuracy()
     with long_context() as taken:
         lib.bo_features_measure(
-            taken, features._fitted, len(rows), address(rows), step, pairs, seed_of(random_state), ctypes.byref(out)
+            taken, fitted, len(rows), address(rows), step, pairs, seed_of(random_state), ctypes.byref(out)
         )
     return KernelError(read_struct(out))

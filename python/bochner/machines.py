@@ -19,10 +19,15 @@ from ._arrays import address
 from ._estimators import ClassifierMixin, RegressorMixin, as_labels, as_targets
 from ._library import lib
 from ._machine import FitReport, KernelMachine, Stream
+from ._saved import Saved
 
 __all__ = ["FitReport", "KernelClassifier", "KernelRegressor"]
 
 Array = np.ndarray[Any, Any]
+
+
+def _outputs(machine: Saved) -> int:
+    return int(lib.bo_machine_report(machine).contents.outputs)
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -199,10 +204,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ndarray, (rows,) or (rows, targets)
             The predictions; with `return_std` a tuple of predictions and standard deviations.
         """
-        x = self._inputs(X)
-        mean, std = (np.empty((x.shape[0], self._outputs)) for _ in range(2))
+        machine, x = self._machine(), self._inputs(X)
+        mean, std = (np.empty((x.shape[0], _outputs(machine))) for _ in range(2))
         into = address(std) if return_std else None
-        self._call(x, "bo_machine_predict", "bo_machine_predict_sparse", address(mean), into)
+        self._call(machine, x, "bo_machine_predict", "bo_machine_predict_sparse", address(mean), into)
         return (self._shaped(mean), self._shaped(std)) if return_std else self._shaped(mean)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
@@ -220,15 +225,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         -------
         low, high : ndarray, (rows,) or (rows, targets)
         """
-        x = self._inputs(X)
-        mean, low, high = (np.empty((x.shape[0], self._outputs)) for _ in range(3))
+        machine, x = self._machine(), self._inputs(X)
+        mean, low, high = (np.empty((x.shape[0], _outputs(machine))) for _ in range(3))
         into = (address(mean), None, address(low), address(high))
-        self._call(x, "bo_machine_predict_interval", "bo_machine_predict_interval_sparse", float(level), *into)
+        self._call(machine, x, "bo_machine_predict_interval", "bo_machine_predict_interval_sparse", float(level), *into)
         return self._shaped(low), self._shaped(high)
-
-    @property
-    def _outputs(self) -> int:
-        return int(lib.bo_machine_report(self._machine()).contents.outputs)
 
     def _shaped(self, values: Array) -> Array:
         return values[:, 0] if self._one_target else values
@@ -436,7 +437,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         ndarray, (rows,)
         """
-        predicted: Array = self._labels[self.predict_proba(X).argmax(axis=1)]
+        chosen, labels = self.predict_proba(X).argmax(axis=1), self._labels
+        predicted: Array = labels[chosen]
         return predicted
 
     def predict_proba(self, X: Any) -> Array:
@@ -451,10 +453,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ndarray, (rows, classes)
             One column per class, in the order of `classes_`.
         """
-        x = self._inputs(X)
-        out = np.empty((x.shape[0], len(self._labels)))
+        machine, x = self._machine(), self._inputs(X)
+        out = np.empty((x.shape[0], lib.bo_machine_report(machine).contents.classes))
         into = (None, address(out)) if hasattr(x, "tocsr") else (address(out),)
-        self._call(x, "bo_machine_predict_probabilities", "bo_machine_classify_sparse", *into)
+        self._call(machine, x, "bo_machine_predict_probabilities", "bo_machine_classify_sparse", *into)
         return out
 
     def predict_log_proba(self, X: Any) -> Array:

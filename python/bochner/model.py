@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _chat, _library, _training
-from ._arrays import address, as_float32
+from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
 from ._core import Core
 from ._library import Handle, InvalidArgumentError, lib, long_context, parse, path_bytes, precision_number, taken_bytes
@@ -126,7 +126,7 @@ class Model:
     """
 
     def __init__(self, path: Path, weights: str | None = None, *, precision: str | None = None) -> None:
-        storage = parse("weights", weights or "float32", lib.bo_storage_parse)
+        storage = parse("weights", "float32" if weights is None else weights, lib.bo_storage_parse)
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_load_stored(taken, path_bytes(path), storage, ctypes.byref(out))
@@ -220,7 +220,7 @@ class Model:
     @classmethod
     def frombytes(cls, data: bytes | bytearray | memoryview, *, precision: str | None = None) -> Model:
         """Restore a model from :meth:`tobytes`."""
-        data, number, out = bytes(data), _precision(precision), ctypes.c_void_p()
+        data, number, out = as_bytes(data, "data"), _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_load_memory(taken, data, len(data), ctypes.byref(out))
             return cls._of(out.value, number)

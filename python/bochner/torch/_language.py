@@ -215,6 +215,8 @@ def _attention_of(model: Model, layer: int) -> Attention:
     core = model._open
     made = object.__new__(Attention)
     made._adopt(Handle(lib.bo_model_attention(core.handle, layer), lambda _: None, core))
+    made._desc, made._double, made._draw = None, False, None
+    made._arguments = {"kind": made.kind, "heads": made.heads, "dim": made.dim}
     return made
 
 

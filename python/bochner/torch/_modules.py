@@ -34,8 +34,14 @@ def _compute(
     """
     q = inputs["q"]
     assert q is not None
-    if q.device.type not in ("cpu", "meta"):
-        raise InvalidArgumentError(f"bochner.torch computes on the CPU; found a tensor on {q.device}")
+    for name, tensor in inputs.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+            found = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise InvalidArgumentError(f"{name}: expected a tensor of floating-point numbers, found {found}")
+        if tensor.device != q.device or q.device.type not in ("cpu", "meta"):
+            raise InvalidArgumentError(f"bochner.torch computes on the CPU; found a tensor on {tensor.device}")
     cast = _autocast_dtype()
     half = (torch.bfloat16, torch.float16)
     low = cast in half if cast is not None and q.dtype != torch.float64 else q.dtype in half
@@ -68,6 +74,9 @@ def attention(
     >>> tuple(out.shape)
     (2, 4, 64, 16)
     """
+    for tensor in (query, key, value):
+        if not isinstance(tensor, Tensor):
+            raise InvalidArgumentError(f"attention: expected tensors, found {type(tensor).__name__}")
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         raise InvalidArgumentError(
             "attention: expected tensors (batch, heads, tokens, columns), found "

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from .. import _bindings as c
-from .._attention import Attention
-from .._library import context, lib
+from .._attention import Attention, parameter_shape
+from .._library import InvalidArgumentError, context, lib
 
 # The inputs of an attention in the order of the operators, which are the names of the struct members.
 NAMES = ("q", "k", "v", "log_gate", "sigma", "m", "mix", "beta", "log_decay", "lambda_", "m_k", "bias", "bias_k")
@@ -30,7 +30,8 @@ _numbers = itertools.count(1)
 
 def key_of_settings(settings: dict[str, Any]) -> str:
     """The key of an attention with the given settings. torch.compile can evaluate it."""
-    return ", ".join([f"{name!r}: {value!r}" for name, value in sorted(settings.items()) if value is not None])
+    plain = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}  # numbers of NumPy
+    return ", ".join([f"{name!r}: {value!r}" for name, value in sorted(plain.items()) if value is not None])
 
 
 def key_of_object(attention: Attention) -> str:
@@ -42,7 +43,11 @@ def key_of_object(attention: Attention) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _from_settings(key: str) -> Attention:
-    return Attention(**ast.literal_eval(f"{{{key}}}"))
+    try:
+        settings = ast.literal_eval(f"{{{key}}}")
+    except (ValueError, SyntaxError):
+        raise InvalidArgumentError(f"attention: expected settings that are numbers, texts or truth values, found {key}") from None
+    return Attention(**settings)
 
 
 def find(key: str) -> Attention:
@@ -55,6 +60,50 @@ def find(key: str) -> Attention:
 def _shape(q: Any, k: Any, tokens_first: bool) -> c.bo_attention_shape:
     tokens = 1 if tokens_first else 2
     return c.bo_attention_shape(sequences=int(q[0]), tokens=int(q[tokens]), key_tokens=int(k[tokens]), layout=int(tokens_first))
+
+
+def _check(attention: Attention, inputs: dict[str, Optional[Tensor]], tokens_first: bool) -> None:
+    """Refuses tensors whose shapes are not those that the library reads."""
+    q, k = inputs["q"], inputs["k"]
+    assert q is not None and k is not None
+    if q.dim() != 4 or k.dim() != 4:
+        raise InvalidArgumentError(f"attention: expected 4 dimensions, found query {tuple(q.shape)} and key {tuple(k.shape)}")
+    batch, queries, keys = q.shape[0], q.shape[1 if tokens_first else 2], k.shape[1 if tokens_first else 2]
+    if keys == 0 and queries:
+        raise InvalidArgumentError(f"key has shape {tuple(k.shape)}, without a key; expected at least one")
+
+    def of(heads: int, tokens: int, *columns: int) -> tuple[int, ...]:
+        return (batch, tokens, heads, *columns) if tokens_first else (batch, heads, tokens, *columns)
+
+    per_key = of(attention._key_heads, keys)
+    shapes = {
+        "q": of(attention._heads, queries, attention._dim), "k": (*per_key, attention._dim),
+        "v": (*per_key, attention._value_dim), "beta": per_key,
+        "log_gate": (*per_key, attention._dim) if attention._channels else per_key,
+    }  # fmt: skip
+    for name, tensor in inputs.items():
+        if tensor is None:
+            continue
+        expected = shapes.get(name) or parameter_shape(attention, name)
+        if tuple(tensor.shape) != expected or tensor.dtype != q.dtype:
+            raise InvalidArgumentError(
+                f"{name} has shape {tuple(tensor.shape)} and dtype {tensor.dtype}; expected {expected} and {q.dtype}"
+            )
+
+
+def _check_lengths(both: list[list[int]], q: Tensor, k: Tensor, tokens_first: bool) -> None:
+    """Refuses numbers of tokens that are not those of a batch of one packed sequence."""
+    axis = 1 if tokens_first else 2
+    for name, lengths, tensor in zip(("lengths", "key_lengths"), both, (q, k)):
+        if not isinstance(lengths, list) or not all(isinstance(length, int) and length >= 0 for length in lengths):
+            raise InvalidArgumentError(f"{name}: expected a vector of numbers of tokens, found {lengths}")
+        if tensor.shape[0] != 1 or sum(lengths) != tensor.shape[axis] or len(lengths) != len(both[0]):
+            raise InvalidArgumentError(
+                f"{name}: expected {len(both[0])} numbers whose sum is the number of tokens of a batch of 1; "
+                f"found {lengths} for the shape {tuple(tensor.shape)}"
+            )
+    if any(queries and not keys for queries, keys in zip(*both)):
+        raise InvalidArgumentError("key_lengths: a sequence has no keys; expected at least one")
 
 
 def _tape_bytes(attention: Attention, shape: c.bo_attention_shape) -> int:
@@ -74,11 +123,13 @@ class _Call:
         assert q is not None and k is not None
         self.attention = find(key)
         self.double = q.dtype == torch.float64
+        _check(self.attention, dict(zip(NAMES, tensors)), tokens_first)
         self.tensors = [None if tensor is None else tensor.detach().contiguous() for tensor in tensors]
         if lengths is None:
             self.shape = _shape(q.shape, k.shape, tokens_first)
         else:
             both = [lengths.tolist(), (lengths if key_lengths is None else key_lengths).tolist()]
+            _check_lengths(both, q, k, tokens_first)
             self.lengths = [(ctypes.c_size_t * len(of))(*of) for of in both]
             at, key_at = (ctypes.addressof(of) for of in self.lengths)
             self.shape = c.bo_attention_shape(sequences=len(both[0]), lengths=at, key_lengths=key_at, layout=int(tokens_first))
