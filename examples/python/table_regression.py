@@ -1,6 +1,6 @@
 """Regression on a table with text, missing values and intervals: python table_regression.py [TABLE.csv TARGET]
 
-Without arguments it makes a table of houses. With a file it needs pandas, and predicts the column TARGET."""
+It predicts the column TARGET of a table; without arguments, it makes a table of houses. It needs pandas."""
 import sys
 
 import numpy as np

@@ -152,8 +152,25 @@ def test_padding_is_left_out(causal):
     out, _ = ours(x, x, x, key_padding_mask=padding, attn_mask=mask)
     torch.testing.assert_close(out[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
     out.sum().backward()
+    additive = torch.zeros(3, 8).masked_fill(padding, float("-inf"))
+    torch.testing.assert_close(ours(x, x, x, key_padding_mask=additive, attn_mask=mask)[0], out)
+    with pytest.raises(ValueError, match="-inf only"):
+        ours(x, x, x, key_padding_mask=additive.clamp(min=-1))
     with pytest.raises(ValueError, match="without keys"):
         ours(x, x, x, key_padding_mask=torch.ones(3, 8, dtype=torch.bool))
+
+
+def test_every_call_decides_whether_it_is_causal():
+    x = torch.randn(2, 6, 32)
+    for kind in ("softmax", "rfa"):  # rfa has a parameter
+        torch.manual_seed(3)
+        free = bt.MultiheadAttention(32, 4, batch_first=True, kind=kind, causal=False)
+        torch.manual_seed(3)
+        causal = bt.MultiheadAttention(32, 4, batch_first=True, kind=kind, causal=True)
+        assert list(free.state_dict()) == list(causal.state_dict())
+        assert all(parameter.device.type == "cpu" for parameter in free.parameters())
+        torch.testing.assert_close(free(x, x, x, is_causal=True)[0], causal(x, x, x)[0])
+        assert not torch.allclose(free(x, x, x)[0], causal(x, x, x)[0])
 
 
 def test_masks():
@@ -195,6 +212,8 @@ def test_replace_attention_keeps_the_weights():
     with torch.no_grad():
         expected, padded = encoder(x), encoder(x, src_key_padding_mask=padding)
         assert bt.replace_attention(encoder, "softmax") == 2
+        with pytest.warns(UserWarning, match="dropout of 0.1"):
+            bt.replace_attention(torch.nn.TransformerEncoderLayer(32, 4), "favor")
         torch.testing.assert_close(encoder(x), expected, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(encoder(x, src_key_padding_mask=padding)[~padding], padded[~padding], rtol=1e-3, atol=1e-4)
     assert bt.replace_attention(encoder, "favor") == 0
@@ -214,8 +233,10 @@ def test_copies_and_redraws():
         better(q, k, v)
     better.calibrate(q, k)
     assert better(q, k, v).isfinite().all()
-    with pytest.raises(ValueError, match="state_dict"):
+    with pytest.raises(ValueError, match="calibrate it"):
         copy.deepcopy(better)
+    module.redraw(5)
+    torch.testing.assert_close(copy.deepcopy(module)(q, k, v), module(q, k, v))
 
 
 # ---- dtypes, devices -------------------------------------------------------------------------------------------------
@@ -291,6 +312,7 @@ def test_language_model_equals_that_of_the_library(kind, tmp_path):
     for name, tensor in module.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name]), name
     torch.testing.assert_close(again(ids[None]), module(ids[None]))
+    torch.testing.assert_close(copy.deepcopy(module)(ids[None]), module(ids[None]))
 
 
 @pytest.mark.parametrize("settings", [

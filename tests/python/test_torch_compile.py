@@ -49,6 +49,19 @@ def test_compiled_layer_equals_the_eager_one(kind):
         torch.testing.assert_close(torch.compile(layer, backend="aot_eager", fullgraph=True)(x), layer(x), rtol=1e-4, atol=1e-5)
 
 
+def test_graphs_for_any_length():
+    """Beyond the lengths that PyTorch compiles separately, one graph serves all."""
+    module = bt.FavorAttention(2, 8, features=16, causal=True)
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    for tokens in range(5, 25):
+        q, k, v = (tensor.requires_grad_() for tensor in torch.randn(3, 2, 2, tokens, 8).unbind())
+        out = compiled(q, k, v)
+        torch.testing.assert_close(out, module(q, k, v))
+        ours, theirs = (torch.autograd.grad(o.square().sum(), [q, k, v]) for o in (out, module(q, k, v)))
+        for one, other in zip(ours, theirs):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_inductor():
     module = bt.MultiheadAttention(32, 4, batch_first=True, kind="favor", causal=True)
     x = torch.randn(2, 10, 32)
@@ -119,5 +132,17 @@ def test_encoders_and_refusals():
         sliding_window=4,
     ))  # fmt: skip
     mistral.set_attn_implementation("bochner-softmax")
-    with pytest.raises(ValueError, match="sliding_window"):
+    with pytest.raises(ValueError, match="not supported"):
         mistral(ids)
+
+
+def test_caches_and_packed_sequences(llama):
+    bt.register_transformers("bochner-softmax", "softmax")
+    ids = torch.randint(1, 100, (2, 12))
+    with torch.no_grad():
+        expected = llama.generate(ids, max_new_tokens=8, do_sample=False)
+        llama.set_attn_implementation("bochner-softmax")
+        found = llama.generate(ids, max_new_tokens=8, do_sample=False, cache_implementation="static")
+        assert torch.equal(found, expected)
+        with pytest.raises(ValueError, match="packed"):
+            llama(ids, position_ids=torch.tensor([[*range(5), *range(7)]] * 2), use_cache=False)

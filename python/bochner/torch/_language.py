@@ -46,7 +46,7 @@ class LanguageModel(nn.Module):
 
     Its state_dict has the names and shapes of the model's safetensors file. The random features are those of the model and
     are not trained. Models with attention, RMSNorm or LayerNorm, RoPE, learned or no positions and the usual MLPs are
-    supported; others are refused with the setting that is not.
+    supported. For other models, the error names the setting that is not supported.
 
     Parameters
     ----------
@@ -203,6 +203,13 @@ class LanguageModel(nn.Module):
         bias = self._weight("lm_head.bias")
         scaled: Tensor = out * self.config["logit_scale"]
         return scaled if bias is None else scaled + bias
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.to_model(), "training": self.training}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["model"])  # type: ignore[misc]
+        self.train(state["training"])
 
     def to_model(self) -> Model:
         """Return a new bochner.Model with the weights of this module; `to_model().save(folder)` writes its files."""

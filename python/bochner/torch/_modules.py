@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from typing import Any, Optional
 
 import torch
@@ -153,7 +154,11 @@ class Attention(nn.Module):
         if has(c.BO_TRAIT_LAMBDA):
             self.log_lambda = nn.Parameter(torch.zeros(self.key_heads, self.dim, **factory))
         self._draw = 0
-        self._calibrated: dict[Optional[str], _Attention] = {}
+        self._own: dict[Optional[str], _Attention] = {}  # objects with other frequencies than those of the settings
+        self._set_keys()
+
+    def _set_keys(self) -> None:
+        """The keys of attentions with these settings, by precision."""
         self._keys = {
             precision: _ops.key_of_settings({"precision": precision, **self.settings}) for precision in (None, "bfloat16")
         }
@@ -175,17 +180,19 @@ class Attention(nn.Module):
         for precision in (None, "bfloat16"):
             made = _Attention(**{"precision": precision, **self.settings})
             change(made)
-            self._calibrated[precision], self._keys[precision] = made, _ops.key_of_object(made)
+            self._own[precision], self._keys[precision] = made, _ops.key_of_object(made)
 
     def redraw(self, draw: int) -> None:
-        """Replace the random features by another draw; draw 0 is that of the constructor."""
+        """Replace the random features by another draw; draw 0 is that of the constructor. A state_dict does not have it."""
         self._adopt(lambda made: made.redraw(draw))
+        self._draw = draw
 
     def calibrate(self, query: Tensor, key: Tensor) -> None:
         """Draw the features from a distribution that suits the data, for kinds with a proposal ("favor++", "favor#")."""
         q, k = (tensor.detach().float().numpy() for tensor in (query, key))
         found = {name: None if value is None else value.detach().float().numpy() for name, value in self._parameters_of_kind().items()}
         self._adopt(lambda made: made.calibrate(q, k, **found))
+        self._draw = -1
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, log_gate: Optional[Tensor] = None, beta: Optional[Tensor] = None,
@@ -194,15 +201,22 @@ class Attention(nn.Module):
         """Compute the attention of (batch, heads, tokens, columns), or (batch, tokens, heads, columns) if `tokens_first`.
 
         `log_gate` and `beta` have one number per token and key head, in the same order; for GLA `log_gate` is shaped as
-        the keys. `lengths`: a batch of one packed sequence of sequences with these numbers of tokens.
+        the keys. `lengths`: the numbers of tokens of sequences that are concatenated along the token axis; the batch size
+        must be 1. `key_lengths`: likewise for the keys (default: `lengths`).
         """
         inputs = {"q": query, "k": key, "v": value, "log_gate": log_gate, "beta": beta, **self._parameters_of_kind()}
         return _compute(self._key, inputs, tokens_first, lengths, key_lengths)
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._calibrated:
-            raise InvalidArgumentError("a module with redrawn or calibrated features cannot be copied or pickled; save its state_dict")
-        return self.__dict__.copy()
+        if self._draw < 0:
+            raise InvalidArgumentError("a calibrated module cannot be copied or pickled: create another, load its state_dict, and calibrate it")
+        return {**self.__dict__, "_own": {}, "_keys": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._set_keys()
+        if self._draw:
+            self.redraw(self._draw)
 
 
 class RandomFeatureAttention(Attention):
@@ -248,8 +262,7 @@ class MultiheadAttention(nn.Module):
     other. Kinds with a gate or a rate add `gate_proj` and `beta_proj`, and kinds with parameters add those of
     :class:`Attention`, which `load_state_dict(..., strict=False)` leaves at their initial values.
 
-    Differences: weights are returned only if `need_weights` is true, because they take memory quadratic in the number of
-    tokens; `attn_mask` may only be a causal mask; `dropout`, `add_bias_kv` and `add_zero_attn` are not supported.
+    Differences: `need_weights` is False by default, because weights take memory quadratic in the number of tokens; `attn_mask` may only be a causal mask; `dropout`, `add_bias_kv` and `add_zero_attn` are not supported.
 
     Parameters
     ----------
@@ -258,7 +271,7 @@ class MultiheadAttention(nn.Module):
     kind : str
         A name of :func:`bochner.attention_kinds` (default: "favor").
     causal : bool, optional
-        Whether every call is causal. Otherwise a call is if it has `is_causal` or a causal mask.
+        If true, every call is causal. By default, a call is causal if `is_causal` is true or the mask is causal.
     features, seed, **settings
         As in :class:`bochner.Attention`.
 
@@ -291,8 +304,6 @@ class MultiheadAttention(nn.Module):
         made = {"kind": kind, "heads": num_heads, "dim": self.head_dim, **settings}
         self.attention = Attention(causal=causal, **made, **factory)
         self.causal = self.attention.causal
-        # A call decides whether it is causal, unless the kind or the constructor does.
-        self._other = None if self.causal or causal is False else Attention(causal=True, **made, device="meta")
         if self.kdim == embed_dim and self.vdim == embed_dim:
             self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim, **factory))
         else:
@@ -363,9 +374,11 @@ class MultiheadAttention(nn.Module):
     ) -> Tensor:
         """Attention of (batch, tokens, heads, columns). Padding is left out: the other tokens are packed."""
         inputs = {"log_gate": log_gate, "beta": beta, **self.attention._parameters_of_kind()}
-        rule = self.attention if causal == self.causal or self._other is None else self._other
+        key = self._key_for(causal, v)
         if padding is None:
-            return _compute(self._key_for(rule, v), {"q": q, "k": k, "v": v, **inputs}, True)
+            return _compute(key, {"q": q, "k": k, "v": v, **inputs}, True)
+        if padding.dtype != torch.bool and not bool(((padding == 0) | (padding == float("-inf"))).all()):
+            raise InvalidArgumentError("MultiheadAttention: key_padding_mask must be boolean, or have the numbers 0 and -inf only")
         keep = ~padding if padding.dtype == torch.bool else padding == 0
         lengths = keep.sum(1)
         if not bool((lengths > 0).all()):
@@ -375,15 +388,19 @@ class MultiheadAttention(nn.Module):
             raise InvalidArgumentError("MultiheadAttention: causal attention with padding needs as many queries as keys")
         packed["q"] = (q[keep] if causal else q.flatten(0, 1)).unsqueeze(0)
         queries = lengths if causal else torch.full_like(lengths, q.shape[1])
-        out = _compute(self._key_for(rule, v), {**inputs, **packed}, True, queries, lengths)[0]
+        out = _compute(key, {**inputs, **packed}, True, queries, lengths)[0]
         if not causal:
             return out.view(*q.shape[:3], v.shape[3])
         return q.new_zeros(*q.shape[:3], v.shape[3], dtype=out.dtype).masked_scatter(keep[..., None, None], out)
 
-    def _key_for(self, rule: Attention, v: Tensor) -> Any:
-        if v.shape[-1] == self.head_dim:
-            return rule._key
-        return lambda precision: _ops.key_of_settings({"precision": precision, **rule.settings, "value_dim": v.shape[-1]})
+    def _key_for(self, causal: bool, v: Tensor) -> Any:
+        """The key of the attention, or of one that differs in causality or in the columns of the values."""
+        if causal == self.causal and v.shape[-1] == self.head_dim:
+            return self.attention._key
+        if self.attention._own:
+            raise InvalidArgumentError("MultiheadAttention: redrawn or calibrated features serve one kind of call; set `causal` in the constructor")
+        settings = {**self.attention.settings, "causal": causal, "value_dim": int(v.shape[-1])}
+        return lambda precision: _ops.key_of_settings({"precision": precision, **settings})
 
     def _weights(
         self, q: Tensor, k: Tensor, log_gate: Optional[Tensor], beta: Optional[Tensor], causal: bool, padding: Optional[Tensor]
@@ -414,7 +431,7 @@ def _is_causal_mask(mask: Optional[Tensor]) -> bool:
 def replace_attention(module: nn.Module, kind: str = "favor", **settings: Any) -> int:
     """Replace every torch.nn.MultiheadAttention inside a module by one of another kind, with its weights.
 
-    Returns the number of replaced modules.
+    Returns the number of replaced modules. Dropout of attention weights is left out, with a warning.
 
     >>> import torch, bochner.torch
     >>> encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(32, 4, batch_first=True), 2)
@@ -430,6 +447,8 @@ def replace_attention(module: nn.Module, kind: str = "favor", **settings: Any) -
                 continue
             if child.bias_k is not None or child.add_zero_attn:
                 raise InvalidArgumentError("replace_attention: add_bias_kv and add_zero_attn are not supported")
+            if child.dropout:
+                warnings.warn(f"replace_attention: the dropout of {child.dropout} of attention weights is left out", stacklevel=2)
             first = next(child.parameters())
             new = MultiheadAttention(
                 child.embed_dim, child.num_heads, bias=child.in_proj_bias is not None, kdim=child.kdim, vdim=child.vdim,

@@ -242,10 +242,10 @@ if hasattr(torch.library, "custom_op"):
 
     @forward_tape.register_fake
     def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        """The size of the tape depends on the shape, so that a graph is compiled for one shape."""
+        """The size of the tape is not a formula of the shape: where that is a symbol, so is the size."""
         *_, lengths, key_lengths, key, tokens_first = rest
         size: Any
-        if lengths is not None:
+        if lengths is not None or any(isinstance(n, torch.SymInt) for n in (*q.shape, *k.shape)):
             size = torch.library.get_ctx().new_dynamic_size()
         elif q.dtype == torch.float64:
             size = 0

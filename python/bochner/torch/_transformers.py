@@ -15,8 +15,8 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
     """Register a kind of attention with Hugging Face transformers, under a name.
 
     A model uses it with ``attn_implementation=name`` or ``model.set_attn_implementation(name)``. The scale, causality and
-    grouped queries are those of the model. Padding on either side and a cache of keys and values are supported; other
-    masks (packed documents, sliding windows, soft caps) are refused.
+    grouped queries are those of the model. Padding on either side and caches of keys and values are supported. Other masks
+    (packed sequences, sliding windows) and soft caps are refused.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
         The name.
     """
     from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface
+    from transformers.masking_utils import AttentionMaskInterface, bidirectional_mask_function, causal_mask_function, sdpa_mask
 
     def implementation(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor],
@@ -49,12 +49,20 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
 
     def mask(
         batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
-        mask_function: Any = None, attention_mask: Optional[Tensor] = None, **options: Any,
+        mask_function: Any = causal_mask_function, attention_mask: Optional[Tensor] = None, **options: Any,
     ) -> Optional[Tensor]:  # fmt: skip
-        """The tokens that are not padding, (batch, keys); None if there is no padding."""
-        if attention_mask is None or bool(attention_mask.all()):
-            return None
-        return attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+        """The tokens that are not padding, (batch, keys), up to the last query; None if these are all keys."""
+        shape = (batch_size, q_length, kv_length, q_offset, kv_offset)
+        bidirectional = mask_function is bidirectional_mask_function
+        if not bidirectional and mask_function is not causal_mask_function:
+            whole = {**options, "attention_mask": attention_mask, "allow_is_causal_skip": False}
+            if not torch.equal(sdpa_mask(*shape, mask_function, **whole), sdpa_mask(*shape, causal_mask_function, **whole)):
+                raise InvalidArgumentError(f"{name}: masks other than causal ones and padding are not supported, such as packed sequences")
+        seen = kv_length if bidirectional else min(kv_length, int(q_offset) + q_length - kv_offset)
+        if attention_mask is None:
+            return None if seen == kv_length else torch.ones(batch_size, seen, dtype=torch.bool)
+        kept = attention_mask[:, kv_offset : kv_offset + seen].bool()
+        return None if seen == kv_length and bool(kept.all()) else kept
 
     AttentionInterface.register(name, implementation)
     AttentionMaskInterface.register(name, mask)
@@ -62,18 +70,20 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, kept: Optional[Tensor], causal: bool, settings: dict[str, Any]) -> Tensor:
-    """Attention with a cache and padding. The queries are the last tokens of the keys."""
+    """Attention with a cache and padding. `kept` are the keys up to the last query; a static cache has empty ones after them."""
     if kept is not None and kept.dim() != 2:
-        raise InvalidArgumentError("bochner: masks other than padding are not supported")
+        raise InvalidArgumentError("register_transformers: masks other than causal ones and padding are not supported")
+    if kept is not None:
+        key, value = key[:, :, : kept.shape[1]], value[:, :, : kept.shape[1]]
     queries, keys = query.shape[2], key.shape[2]
-    if kept is None:
+    if kept is None or bool(kept.all()):
         if not causal or queries == 1:
             return attention(query, key, value, causal=False, **settings)
         padded = nn.functional.pad(query, (0, 0, keys - queries, 0)) if keys > queries else query
         return attention(padded, key, value, causal=True, **settings)[:, :, keys - queries :]
     out = query.new_zeros(*query.shape[:3], value.shape[3])
     for at in range(query.shape[0]):  # each sequence has its own number of tokens
-        keep = kept[at, :keys]
+        keep = kept[at]
         asked = keep[keys - queries :] if causal else torch.ones(queries, dtype=torch.bool)
         if not bool(asked.any()):
             continue
