@@ -401,13 +401,15 @@ class State:
 
     def __init__(self, attention: Attention | str, *, sequences: int = 1, **settings: Any) -> None:
         if isinstance(attention, str):
-            attention = Attention(attention, **settings)
+            attention = Attention(attention, **{"causal": True, **settings})
         elif settings:
             raise TypeError(f"State: {next(iter(settings))!r} is a setting of the attention: pass it to Attention(...)")
         if not isinstance(attention, Attention):
             raise TypeError(f"State: expected an Attention or a kind, found {type(attention).__name__}")
         if attention._double:
             raise InvalidArgumentError("State: attention with precision 'float64' has no states")
+        if not attention.causal:
+            raise InvalidArgumentError("State: the attention must be causal; create it with causal=True")
         if whole(sequences, "sequences") < 1:
             raise InvalidArgumentError(f"State: sequences is {sequences!r}; expected a number of at least 1")
         self._attention = attention

@@ -1,7 +1,7 @@
 """The link to libbochner: loading, contexts, errors and objects.
 
 A context of the library serves one thread at a time. A call takes an idle one and puts it back, so that threads never
-share one and the number of contexts is the largest number of calls that ran at the same time:
+share one. Up to eight idle contexts are kept:
 
     with context() as c:
         lib.bo_features_apply(c, ...)
@@ -127,7 +127,7 @@ lib = _Library(os.environ.get("BOCHNER_LIBRARY") or str(pathlib.Path(__file__).p
 # ---- contexts -------------------------------------------------------------------------------------------------------
 
 Progress = Callable[[str, float, float], object]
-"""A progress callback: phase, amount done, total amount (0 if unknown). It cancels by returning False."""
+"""A progress callback: phase, amount done, total amount (0 if unknown). It cancels by returning False, or 0."""
 
 
 class Context:
@@ -143,10 +143,16 @@ class Context:
         if watched:
             desc.progress = _progress
             desc.user = id(self)
-            _watched[id(self)] = self  # for the life of the process, as the context itself
+            _watched[id(self)] = self  # as long as the context lives
         address = ctypes.c_void_p()
         lib.bo_context_create(ctypes.byref(desc), ctypes.byref(address))
-        self._as_parameter_ = address.value
+        self._as_parameter_: int | None = address.value
+
+    def destroy(self) -> None:
+        """Destroys the context and its threads. Nothing may use it."""
+        _watched.pop(id(self), None)
+        lib.bo_context_destroy(self)
+        self._as_parameter_ = None
 
 
 _watched: dict[int, Context] = {}
@@ -166,7 +172,7 @@ def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
     if context.progress is None:
         return True
     try:
-        return context.progress(what.decode(), done, total) is not False
+        return goes_on(context.progress(what.decode(), done, total))
     except BaseException as error:
         context.error = error
         return False
@@ -175,6 +181,7 @@ def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
 _log, _progress = c.bo_log_fn(_pass_message), c.bo_progress_fn(_pass_progress)
 _Key = tuple[int, int, bool]
 _idle: dict[_Key, list[Context]] = {}
+_MOST_IDLE = 8  # more contexts are destroyed after use, with their threads
 _threads = 0
 _precision = c.BO_PRECISION_FLOAT32
 
@@ -195,7 +202,11 @@ class _Lease:
         return self.taken
 
     def __exit__(self, *_: object) -> None:
-        _idle.setdefault(self.key, []).append(self.taken)
+        idle = _idle.setdefault(self.key, [])
+        if self.key[0] == _threads and len(idle) < _MOST_IDLE:
+            idle.append(self.taken)
+        else:
+            self.taken.destroy()
 
 
 def context(precision: int | None = None) -> _Lease:
@@ -252,6 +263,11 @@ def _at_exit() -> None:
 atexit.register(_at_exit)
 
 
+def goes_on(answer: Any) -> bool:
+    """Whether the answer of a callback lets the operation continue: None, or anything true."""
+    return answer is None or bool(answer)
+
+
 def guarded(context: Context, function: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
     """A callback that keeps its exception for the end of the call and returns `otherwise`, which cancels."""
 
@@ -276,6 +292,11 @@ def set_threads(threads: int) -> None:
     """
     global _threads
     _threads = whole(threads, "set_threads", bits=12)
+    for key in [key for key in list(_idle) if key[0] != _threads]:
+        unused = _idle.pop(key, [])
+        with contextlib.suppress(IndexError):
+            while True:  # another thread may take one meanwhile
+                unused.pop().destroy()
 
 
 def get_threads() -> int:
@@ -294,6 +315,11 @@ def set_precision(precision: str) -> None:
     _precision = precision_number(precision)
 
 
+def get_precision() -> str:
+    """Return the precision of attention and models that are created without one."""
+    return str(lib.bo_precision_name(_precision).decode())
+
+
 def precision_number(name: str) -> int:
     return parse("precision", name, lib.bo_precision_parse)
 
@@ -308,8 +334,15 @@ def parse(what: str, name: str, function: Any) -> int:
     """The number of an enumerator by its name, with a bo_*_parse function."""
     number = ctypes.c_int()
     if not isinstance(name, str) or not function(text_bytes(name, what), ctypes.byref(number)):
-        raise InvalidArgumentError(f"{what}: {name!r} is not known")
+        raise InvalidArgumentError(f"{what}: {name!r} is not known; expected one of {', '.join(_names(function))}")
     return number.value
+
+
+def _names(function: Any) -> list[str]:
+    """The names that a bo_*_parse function knows."""
+    name_of = getattr(lib, function.__name__.removesuffix("_parse") + "_name")
+    found = (name_of(number) for number in range(64))
+    return [name.decode() for name in found if name]
 
 
 def text_bytes(text: str, name: str) -> bytes:

@@ -15,7 +15,7 @@ import numpy as np
 from . import _bindings as c
 from ._core import Core
 from ._library import (
-    CanceledError, Context, Handle, InvalidArgumentError, guarded, lib, long_context, path_bytes, taken_bytes,
+    CanceledError, Context, Handle, InvalidArgumentError, goes_on, guarded, lib, long_context, path_bytes, taken_bytes,
     text_bytes,
 )  # fmt: skip
 from ._model_settings import Kind, kind_desc, layer_list
@@ -62,7 +62,7 @@ _LINEARIZE = {
 
 
 class TrainingReport(Report):
-    """The progress of a run: step, loss, valid_loss, gradient_norm, rate, tokens, seconds, seconds_left, ..."""
+    """The progress of a run: step, loss, valid_loss, gradient_norm, learning_rate, tokens, seconds, seconds_left, ..."""
 
     _title = "Training"
 
@@ -250,7 +250,7 @@ def _run(taken: Context, desc: Any, bar: _Progress, callback: Callback | None) -
     def receive(_: Any, report: Any) -> bool:
         reports.append(_report(report))
         bar.show(reports[-1])
-        return callback is None or callback(reports[-1]) is not False
+        return callback is None or goes_on(callback(reports[-1]))
 
     desc.report = c.bo_report_fn(guarded(taken, receive, False))
     out = ctypes.c_void_p()
@@ -262,14 +262,19 @@ def _run(taken: Context, desc: Any, bar: _Progress, callback: Callback | None) -
             canceled = True
             lib.bo_trainer_run(taken, trainer)
             canceled = False
-        last = read_struct(lib.bo_trainer_report(trainer).contents)
+        last = _values(lib.bo_trainer_report(trainer).contents)
     finally:
         trainer.destroy()  # before the model: the traceback of an exception may refer to both
     return History({**last, "canceled": canceled}, reports)
 
 
 def _report(report: Any, **more: Any) -> TrainingReport:
-    return TrainingReport({**more, **read_struct(report.contents)})
+    return TrainingReport({**more, **_values(report.contents)})
+
+
+def _values(report: Any) -> dict[str, Any]:
+    """The members of a report, with the learning rate under the name of the setting."""
+    return {"learning_rate" if name == "rate" else name: value for name, value in read_struct(report).items()}
 
 
 # ---- linearization --------------------------------------------------------------------------------------------------
@@ -349,7 +354,7 @@ def _linearized(
     def receive(_: Any, stage: int, report: Any) -> bool:
         reports.append(_report(report, stage="transfer" if stage == c.BO_LINEARIZE_STAGE_TRANSFER else "finetune"))
         bar.show(reports[-1])
-        return callback is None or callback(reports[-1]) is not False
+        return callback is None or goes_on(callback(reports[-1]))
 
     def calibrated(_: Any, fits: Any, count: int) -> None:
         heads.extend(Report(read_struct(fits[i])) for i in range(count))

@@ -101,7 +101,7 @@ class Model:
     path : path
         A folder that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging Face,
         an adapter, or a model in one .safetensors file.
-    weights : {"float32", "bfloat16", "int8", "int4"}, optional
+    storage : {"float32", "bfloat16", "int8", "int4"}, optional
         Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
         trained.
     precision : {"float32", "bfloat16"}, optional
@@ -125,11 +125,11 @@ class Model:
     20
     """
 
-    def __init__(self, path: Path, weights: str | None = None, *, precision: str | None = None) -> None:
-        storage = parse("weights", "float32" if weights is None else weights, lib.bo_storage_parse)
+    def __init__(self, path: Path, storage: str | None = None, *, precision: str | None = None) -> None:
+        kind = parse("storage", "float32" if storage is None else storage, lib.bo_storage_parse)
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
-            lib.bo_model_load_stored(taken, path_bytes(path), storage, ctypes.byref(out))
+            lib.bo_model_load_stored(taken, path_bytes(path), kind, ctypes.byref(out))
         self._core = Core(Handle(out.value, lib.bo_model_destroy), number)
         self._report = None
 
@@ -157,9 +157,9 @@ class Model:
     # ---- creation ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: Path, weights: str | None = None, *, precision: str | None = None) -> Model:
+    def load(cls, path: Path, storage: str | None = None, *, precision: str | None = None) -> Model:
         """Load a model, as ``Model(path)`` does."""
-        return cls(path, weights, precision=precision)
+        return cls(path, storage, precision=precision)
 
     @classmethod
     def create(

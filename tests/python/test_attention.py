@@ -248,6 +248,10 @@ def test_bad_settings(qkv):
             bochner.attention(*qkv, **settings)
     with pytest.raises(TypeError, match="setting of the attention"):
         bochner.Attention("favor", heads=4, dim=16)(*qkv, seed=1)
+    with pytest.raises(ValueError, match="causal=True"):
+        bochner.State(bochner.Attention("favor", heads=4, dim=16))
+    with pytest.raises(ValueError, match="expected one of default, iid, orthogonal"):
+        bochner.Attention("favor", heads=4, dim=16, draw="ortho")
     with pytest.raises(ValueError, match="sequences"):
         bochner.State("favor", heads=4, dim=16, sequences=0)
 

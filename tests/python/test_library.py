@@ -144,6 +144,24 @@ print("end")
     assert run(SETUP + code) == "end\n"
 
 
+def test_contexts_of_other_settings_are_destroyed(run):
+    code = """
+def threads():
+    return len(os.listdir("/proc/self/task"))
+for count in range(1, 30):
+    bochner.set_threads(count)
+    made(q, k, v)
+bochner.set_threads(1)
+made(q, k, v)
+print(threads() < 8)
+workers = [threading.Thread(target=lambda: [made(q, k, v) for _ in range(20)]) for _ in range(40)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(threads() < 20)
+"""
+    assert run(SETUP + code) == "True\nTrue\n"
+
+
 def test_objects_are_destroyed(monkeypatch):
     destroyed = []
     handle = _library.Handle(1, destroyed.append, "kept")

@@ -156,8 +156,8 @@ def test_create_refuses(settings, message):
 def test_load_refuses(tmp_path, folder):
     with pytest.raises(OSError, match="nowhere"):
         bochner.Model.load(tmp_path / "nowhere")
-    with pytest.raises(bochner.InvalidArgumentError, match="weights"):
-        bochner.Model.load(folder, weights="float99")
+    with pytest.raises(bochner.InvalidArgumentError, match="storage"):
+        bochner.Model.load(folder, storage="float99")
     with pytest.raises(bochner.InvalidArgumentError, match="NUL"):
         bochner.Model.load("a\0b")
     with pytest.raises(TypeError):
@@ -180,7 +180,7 @@ def test_saving_and_pickling(model, folder, tmp_path):
 
 @pytest.mark.parametrize("weights, error", [("bfloat16", 0.03), ("int8", 0.05), ("int4", 0.4)])
 def test_storages(model, folder, weights, error):
-    small = bochner.Model.load(folder, weights=weights)
+    small = bochner.Model.load(folder, storage=weights)
     exact = model.logits("hello")
     assert small.storage == weights and small.nbytes < model.nbytes
     assert 0 < np.linalg.norm(small.logits("hello") - exact) < error * np.linalg.norm(exact)

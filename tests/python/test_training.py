@@ -319,6 +319,14 @@ def teacher():
     return model
 
 
+def test_a_callback_stops_with_any_false_value():
+    """A comparison of NumPy numbers is not the object False."""
+    model = tiny(seed=3)
+    assert model.train(TEXT, steps=30, batch=2, callback=lambda report: np.float64(report.step) < 0).canceled
+    assert not model.train(TEXT, steps=3, batch=2, callback=lambda report: None).canceled
+    assert model.train(TEXT, steps=3, batch=2).learning_rate >= 0
+
+
 def test_linearize(teacher, tmp_path):
     before, seen = weights_of(teacher), []
     student = teacher.linearize(TEXT, "dark", features=16, folder=tmp_path / "linear", callback=seen.append, **LINEARIZE)
