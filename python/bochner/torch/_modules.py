@@ -213,7 +213,7 @@ class Attention(nn.Module):
         return {**self.__dict__, "_own": {}, "_keys": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._set_keys()
         if self._draw:
             self.redraw(self._draw)

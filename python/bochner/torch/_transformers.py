@@ -56,7 +56,8 @@ def register_transformers(name: str = "bochner", kind: str = "favor", **settings
         bidirectional = mask_function is bidirectional_mask_function
         if not bidirectional and mask_function is not causal_mask_function:
             whole = {**options, "attention_mask": attention_mask, "allow_is_causal_skip": False}
-            if not torch.equal(sdpa_mask(*shape, mask_function, **whole), sdpa_mask(*shape, causal_mask_function, **whole)):
+            found, plain = (sdpa_mask(*shape, function, **whole) for function in (mask_function, causal_mask_function))
+            if found is None or plain is None or not torch.equal(found, plain):
                 raise InvalidArgumentError(f"{name}: masks other than causal ones and padding are not supported, such as packed sequences")
         seen = kv_length if bidirectional else min(kv_length, int(q_offset) + q_length - kv_offset)
         if attention_mask is None:
