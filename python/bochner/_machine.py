@@ -10,7 +10,7 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address
 from ._estimators import Estimator, as_weights, progress_bar, seed_of, settings_of
-from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError, lib, long_context, new_lock
+from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError, alone, lib, long_context, new_lock
 from ._reports import Report
 from ._saved import Saved, read_file, read_machine, write_file
 from ._settings import fill, read_struct, refuse_zero, truth
@@ -52,7 +52,7 @@ class Stream:
         self._fitting, self._machine, self._lock = fitting, machine, new_lock()
 
     def add(self, samples: Any, verbose: Any) -> None:
-        with self._lock, progress_bar(verbose) as progress, long_context(progress) as taken:
+        with alone(self._lock), progress_bar(verbose) as progress, long_context(progress) as taken:
             if self._fitting is None:
                 raise BochnerError(
                     "partial_fit: a stream that was copied, loaded or interrupted cannot receive more rows; "
@@ -67,7 +67,7 @@ class Stream:
 
     def machine(self) -> Saved:
         """The machine that is fitted to all rows so far."""
-        with self._lock:
+        with alone(self._lock):
             if self._machine is None:
                 out = ctypes.c_void_p()
                 with long_context() as taken:

@@ -14,7 +14,7 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address, as_bytes, as_ids
 from ._core import Core
-from ._library import Context, Handle, InvalidArgumentError, lib, new_lock, path_bytes, taken_bytes, whole
+from ._library import Context, Handle, InvalidArgumentError, alone, lib, new_lock, path_bytes, taken_bytes, whole
 from ._settings import fill
 from ._tokenizer import Array, Path
 
@@ -56,7 +56,7 @@ class Session:
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[tuple[Context, Handle]]:
-        with self._lock:
+        with alone(self._lock):
             handle = self._open()
             with self._core.reading() as taken:
                 yield taken, handle
