@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import zlib
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from . import _bindings as c
 from . import _library
 from ._arrays import address, aligned, as_array, as_bytes, new_array
 from ._library import (
-    BochnerError, Handle, InvalidArgumentError, context, lib, long_context, new_lock, precision_number, text_bytes, whole,
+    BochnerError, FormatError, Handle, InvalidArgumentError, alone, context, lib, long_context, new_lock, precision_number,
+    text_bytes, whole,
 )  # fmt: skip
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown, refuse_zero
@@ -36,6 +38,7 @@ PARAMETERS = {
     "lambda_": "lambda_", "m_k": "m_k", "bias": "bias", "bias_k": "bias_k",
 }  # fmt: skip
 _PER_TOKEN = ("log_gate", "beta")
+_CHECKSUM = 4  # bytes at the end of a saved state
 _LONG_WORK = 1 << 24  # numbers in q, above which Ctrl-C can stop a call
 
 
@@ -473,7 +476,7 @@ class State:
             raise InvalidArgumentError(f"q has {call.shape.sequences} sequences; the state has {self.sequences}")
         if call.shape.tokens != call.shape.key_tokens:
             raise InvalidArgumentError(f"q has {call.shape.tokens} tokens, k has {call.shape.key_tokens}; a state reads as many keys as queries")
-        with self._lock:
+        with alone(self._lock):
             if call.shape.tokens == 1:
                 with context() as taken:
                     lib.bo_attention_step(
@@ -488,7 +491,7 @@ class State:
         other = object.__new__(State)
         other._attention, other._lock = self._attention, new_lock()
         other._allocate(self.sequences)
-        with self._lock:
+        with alone(self._lock):
             other._memory[...] = self._memory
         return other
 
@@ -499,8 +502,9 @@ class State:
 
     def tobytes(self) -> bytes:
         """Return the state as bytes, for a file or another process."""
-        with self._lock:
-            return self._memory.tobytes()
+        with alone(self._lock):
+            data = self._memory.tobytes()
+        return data + zlib.crc32(data).to_bytes(_CHECKSUM, "little")
 
     @classmethod
     def frombytes(cls, attention: Attention, data: bytes | bytearray | memoryview) -> State:
@@ -508,9 +512,12 @@ class State:
         if not isinstance(attention, Attention):
             raise TypeError(f"State.frombytes: expected an Attention, found {type(attention).__name__}")
         size = attention.state_bytes
-        values = np.frombuffer(as_bytes(data, "data"), np.uint8)
+        data = as_bytes(data, "data")
+        values = np.frombuffer(data, np.uint8)[:-_CHECKSUM]
         if not values.size or values.size % size:
-            raise InvalidArgumentError(f"State.frombytes: found {values.size} bytes; expected a multiple of {size}")
+            raise InvalidArgumentError(f"State.frombytes: found {len(data)} bytes; expected a multiple of {size}, and {_CHECKSUM}")
+        if zlib.crc32(values) != int.from_bytes(data[-_CHECKSUM:], "little"):
+            raise FormatError("State.frombytes: the bytes are damaged: their checksum is wrong")
         state = cls(attention, sequences=values.size // size)
         state._memory[...] = values.reshape(-1, size)
         with context() as taken:

@@ -426,10 +426,17 @@ def free_after_fork(lock: Any) -> None:
     _locks.add(lock)
 
 
-def new_lock() -> threading.Lock:
-    """A lock of an object that one thread at a time may use. It is free in a process that was forked."""
-    lock = threading.Lock()
+def new_lock() -> Any:
+    """A lock of an object that one thread at a time may use, for `alone`. It is free in a process that was forked."""
+    lock = threading.RLock()
     free_after_fork(lock)
+    return lock
+
+
+def alone(lock: Any) -> Any:
+    """The lock, to be entered. A thread that has it is in a signal handler or a callback, and would wait for itself."""
+    if lock._is_owned():
+        raise BochnerError("a signal handler or a callback cannot use the object that its caller uses")
     return lock
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address
 from ._estimators import Estimator, as_weights, progress_bar, seed_of, settings_of
-from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError, lib, long_context, new_lock
+from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError, alone, lib, long_context, new_lock
 from ._reports import Report
 from ._saved import Saved, read_file, read_machine, write_file
-from ._settings import fill, read_struct, refuse_zero, truth
+from ._settings import fill, flag, read_struct, refuse_zero
 from ._tables import Numbers, Table, Texts, make_schema, merge_rows, read_schema, read_table, sparse_rows
 from .features import KernelError
 
@@ -52,7 +52,7 @@ class Stream:
         self._fitting, self._machine, self._lock = fitting, machine, new_lock()
 
     def add(self, samples: Any, verbose: Any) -> None:
-        with self._lock, progress_bar(verbose) as progress, long_context(progress) as taken:
+        with alone(self._lock), progress_bar(verbose) as progress, long_context(progress) as taken:
             if self._fitting is None:
                 raise BochnerError(
                     "partial_fit: a stream that was copied, loaded or interrupted cannot receive more rows; "
@@ -67,7 +67,7 @@ class Stream:
 
     def machine(self) -> Saved:
         """The machine that is fitted to all rows so far."""
-        with self._lock:
+        with alone(self._lock):
             if self._machine is None:
                 out = ctypes.c_void_p()
                 with long_context() as taken:
@@ -195,7 +195,7 @@ class KernelMachine(Estimator):
         """The descriptor of the fit, and the arrays that it points to."""
         refuse_zero(self.get_params(deep=False))
         settings = settings_of(self, "kernel", "random_state", "verbose", "class_weight", "fit_intercept", *_FEATURES)
-        desc = c.bo_machine_desc(seed=seed_of(self.random_state), no_intercept=not _truth("fit_intercept", self.fit_intercept))
+        desc = c.bo_machine_desc(seed=seed_of(self.random_state), no_intercept=not flag("fit_intercept", self.fit_intercept))
         desc.choose_kernel = self.kernel == "auto"
         fill(desc, settings, {name: _NAMES.get(name, name) for name in settings})
         features = {name: getattr(self, name) for name in _FEATURES}
@@ -380,13 +380,6 @@ class KernelMachine(Estimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
-
-
-def _truth(name: str, value: Any) -> bool:
-    try:
-        return truth(value)
-    except TypeError as error:
-        raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
 
 
 def _labels(words: list[str]) -> Array:

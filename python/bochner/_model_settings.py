@@ -10,7 +10,7 @@ from typing import Any, Union
 from . import _bindings as c
 from ._attention import _FEATURES, _SETTINGS, attention_desc
 from ._library import InvalidArgumentError, lib, text_bytes
-from ._settings import fill, refuse_unknown, truth
+from ._settings import fill, flag, refuse_unknown
 
 Kind = Union[str, Mapping[str, Any]]
 """A kind of attention: its name, or a mapping with "kind" and settings of bochner.Attention."""
@@ -65,7 +65,7 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
     """The descriptor of a new model."""
     refuse_unknown("Model.create", settings, SETTINGS)
     desc = c.bo_model_desc()
-    if not lib.bo_model_preset(text_bytes(preset or "tiny", "preset"), ctypes.byref(desc)):
+    if not lib.bo_model_preset(text_bytes("tiny" if preset is None else preset, "preset"), ctypes.byref(desc)):
         names = iter(range(2**31))
         known = ", ".join(name.decode() for name in iter(lambda: lib.bo_model_preset_name(next(names)), None))
         raise InvalidArgumentError(f"preset: {preset!r} is not known; expected one of {known}")
@@ -73,10 +73,7 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
     fill(desc, {name: value for name, value in given.items() if name in _NAMED or name in _SCALARS}, named=_NAMED)
     for name in _CHOICES:
         if name in given:
-            try:
-                setattr(desc, name, c.BO_CHOICE_YES if truth(given[name]) else c.BO_CHOICE_NO)
-            except TypeError as error:
-                raise InvalidArgumentError(f"{name}: {given[name]!r} is not possible: {error}") from None
+            setattr(desc, name, c.BO_CHOICE_YES if flag(name, given[name]) else c.BO_CHOICE_NO)
     desc.attention = kind_desc(attention, {name: given[name] for name in _OF_ATTENTION if name in given})
     for name in _ATTENTIONS[1:]:
         if name in given:

@@ -14,8 +14,8 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address, as_bytes, as_ids
 from ._core import Core
-from ._library import Context, Handle, InvalidArgumentError, lib, new_lock, path_bytes, taken_bytes, whole
-from ._settings import fill
+from ._library import Context, Handle, InvalidArgumentError, NumericError, alone, lib, new_lock, path_bytes, taken_bytes, whole
+from ._settings import fill, flag
 from ._tokenizer import Array, Path
 
 _PIECE = 4096  # tokens per call, so that Ctrl-C stops the reading of a long text
@@ -56,7 +56,7 @@ class Session:
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[tuple[Context, Handle]]:
-        with self._lock:
+        with alone(self._lock):
             handle = self._open()
             with self._core.reading() as taken:
                 yield taken, handle
@@ -271,7 +271,7 @@ class Generation(Iterator[str]):
         self._stream = _TextStream(_stops(stop))
         core = session._core
         self._tokenizer = core.tokenizer
-        self._ends = frozenset() if ignore_end else core.ends() | ends
+        self._ends = frozenset() if flag("ignore_end", ignore_end) else core.ends() | ends
         random = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self._sampler = _sampler(core, greedy, random, repetition_penalty, seed)
         self._logits = np.empty(core.vocab, np.float32)
@@ -318,6 +318,8 @@ class Generation(Iterator[str]):
             if self.finish_reason is not None:  # by another thread
                 return ""
             self._read_logits(taken, handle)
+            if np.isnan(self._logits.max(initial=0)):
+                raise NumericError("the logits are not finite; the weights of the model are too large, or not finite")
             token = lib.bo_sampler_next(self._sampler, address(self._logits), self._logits.size)
             self.ids.append(token)
             if token in self._ends:
@@ -352,11 +354,12 @@ def prompt_ids(core: Core, prompt: Any, starts: bool) -> Array:
 
 
 def _sampler(core: Core, greedy: bool, random: dict[str, Any], penalty: float | None, seed: int) -> Handle:
+    greedy = flag("greedy", greedy)
     if greedy and (given := [name for name, value in random.items() if value]):
         raise InvalidArgumentError(f"greedy chooses the most likely token; leave out {given[0]}")
     if random["temperature"] == 0:
         greedy, random = True, {}
-    desc, out = c.bo_sampler_desc(greedy=bool(greedy)), ctypes.c_void_p()
+    desc, out = c.bo_sampler_desc(greedy=greedy), ctypes.c_void_p()
     fill(desc, {**random, "repetition_penalty": penalty, "seed": seed})
     with core.reading() as taken:
         lib.bo_sampler_create(taken, ctypes.byref(desc), ctypes.byref(out))

@@ -94,6 +94,14 @@ def refuse_zero(settings: Mapping[str, Any]) -> None:
             raise InvalidArgumentError(f"{name}: expected a number above 0, or None for the default, found {value!r}")
 
 
+def flag(name: str, value: Any) -> bool:
+    """An argument that is True or False."""
+    try:
+        return truth(value)
+    except TypeError as error:
+        raise InvalidArgumentError(f"{name}: {value!r} is not possible: {error}") from None
+
+
 def refuse_unknown(function: str, names: Any, allowed: Any) -> None:
     """Raises TypeError for the first name that is not allowed, with a suggestion."""
     for name in names:

@@ -258,7 +258,7 @@ def open_corpus(
         lib.bo_corpus_open_ids(taken, tokenizer._handle, address(ids), ids.size, ctypes.byref(out))
     else:
         desc = c.bo_corpus_desc(tokenizer=tokenizer._handle._as_parameter_, skip=skip, take=take)
-        fill(desc, {"field": field and text_bytes(field, "field"), "separator": separator and text_bytes(separator, "separator")})
+        fill(desc, {name: None if text is None else text_bytes(text, name) for name, text in (("field", field), ("separator", separator))})
         if paths is None:
             text = data if isinstance(data, bytes) else data.encode("utf-8", "surrogateescape")
             desc.memory, desc.memory_bytes = text, len(text)

@@ -16,7 +16,7 @@ from . import _bindings as c
 from ._core import Core
 from ._library import (
     CanceledError, Context, Handle, InvalidArgumentError, goes_on, guarded, lib, long_context, path_bytes, taken_bytes,
-    text_bytes,
+    text_bytes, whole,
 )  # fmt: skip
 from ._model_settings import Kind, kind_desc, layer_list
 from ._reports import Report
@@ -188,6 +188,7 @@ def train(
     callback: Callback | None, progress: bool | None, settings: dict[str, Any],
 ) -> History:  # fmt: skip
     refuse_unknown("train", settings, TRAINING_SETTINGS)
+    _check_callback(callback)
     tokenizer = core.require_tokenizer()
     desc = _trainer_desc(settings)
     with core.gate.changing("trained"), _watched(core, progress, "training") as (taken, bar):
@@ -197,6 +198,11 @@ def train(
         with _trained(taken, core, lora, desc, train_text) as handle:
             desc.model = handle._as_parameter_
             return _run(taken, desc, bar, callback)
+
+
+def _check_callback(callback: Any) -> None:
+    if callback is not None and not callable(callback):
+        raise InvalidArgumentError(f"callback: expected a function, found {callback!r}")
 
 
 def _trainer_desc(settings: dict[str, Any]) -> Any:
@@ -286,6 +292,10 @@ def linearize(
     folder: Path | None, callback: Callback | None, progress: bool | None, settings: dict[str, Any],
 ) -> tuple[Handle, LinearizationReport]:  # fmt: skip
     refuse_unknown("linearize", settings, _LINEARIZE)
+    _check_callback(callback)
+    for name, number in (("features", features), ("window", window)):
+        if number is not None:
+            whole(number, name)
     tokenizer = core.require_tokenizer()
     desc = c.bo_linearize_desc(teacher=core.handle._as_parameter_, merge=True)
     given = {name: value for name, value in settings.items() if value is not None}

@@ -66,7 +66,7 @@ bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *s
         taken.gate = stream->gate.at + first * stream->gate.stride;
         taken.gate_stride = stream->gate.stride;
         if (stream->delay) taken.entry = entry;
-        if (stream->delay) find_entries(attention, stream, from, taken.keys, entry);
+        if (stream->delay && taken.keys) find_entries(attention, stream, from, taken.keys, entry);
     }
     if (from >= stream->delay) { /* all rows belong to the call */
         size_t token = from - stream->delay;

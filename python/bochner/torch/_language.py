@@ -79,10 +79,20 @@ class LanguageModel(nn.Module):
         if model._open.desc.rope_scaling.kind:
             raise UnsupportedError("LanguageModel: a scaling of RoPE is not supported")
         self.config = config
-        self.attentions = [_attention_of(model, layer) for layer in range(config["layers"])]
-        self._keys = [_ops.key_of_object(attention) for attention in self.attentions]
+        self._find_attentions()
         for name, values in model.weights.items():
             self._add(name, nn.Parameter(torch.from_numpy(values)))
+
+    def _find_attentions(self) -> None:
+        self.attentions = [_attention_of(self._source, layer) for layer in range(self.config["layers"])]
+        self._keys = [_ops.key_of_object(attention) for attention in self.attentions]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("attentions", "_keys")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._find_attentions()
 
     def _add(self, name: str, parameter: nn.Parameter) -> None:
         """Registers a parameter under a name with dots."""
@@ -246,5 +256,5 @@ def load_state_dict(model: Model, weights: dict[str, Tensor]) -> Model:
     if unknown := sorted(set(weights) - names):
         raise KeyError(f"load_state_dict: the model has no weight {unknown[0]!r} ({len(unknown)} are unknown)")
     for name, tensor in weights.items():
-        model.weights[name] = tensor.detach().float().contiguous().numpy()
+        model.weights[name] = torch.as_tensor(tensor).detach().float().contiguous().numpy()
     return model

@@ -204,6 +204,9 @@ class Attention(nn.Module):
         the keys. `lengths`: the numbers of tokens of sequences that are concatenated along the token axis; the batch size
         must be 1. `key_lengths`: likewise for the keys (default: `lengths`).
         """
+        if key_lengths is not None and lengths is None:
+            raise InvalidArgumentError("key_lengths: expected lengths as well")
+        lengths, key_lengths = (None if of is None else torch.as_tensor(of) for of in (lengths, key_lengths))
         inputs = {"q": query, "k": key, "v": value, "log_gate": log_gate, "beta": beta, **self._parameters_of_kind()}
         return _compute(self._key, inputs, tokens_first, lengths, key_lengths)
 
@@ -354,6 +357,14 @@ class MultiheadAttention(nn.Module):
             query, key, value = (x.unsqueeze(0) if single else x.transpose(0, axis) for x in (query, key, value))
             if single and key_padding_mask is not None:
                 key_padding_mask = key_padding_mask.unsqueeze(0)
+        if attn_mask is not None and attn_mask.shape[-2:] != (query.shape[1], key.shape[1]):
+            raise InvalidArgumentError(
+                f"MultiheadAttention: attn_mask has shape {tuple(attn_mask.shape)}; expected ({query.shape[1]}, {key.shape[1]})"
+            )
+        if key_padding_mask is not None and key_padding_mask.shape != key.shape[:2]:
+            raise InvalidArgumentError(
+                f"MultiheadAttention: key_padding_mask has shape {tuple(key_padding_mask.shape)}; expected {tuple(key.shape[:2])}"
+            )
         causal = self.causal or is_causal or _is_causal_mask(attn_mask)
         q, k, v = (self._split(x) for x in self._projections(query, key, value))
         log_gate = functional.logsigmoid(self.gate_proj(key)) if hasattr(self, "gate_proj") else None

@@ -139,9 +139,11 @@ class _Call:
                 setattr(self.inputs, name, tensor.data_ptr())
 
     def tape_bytes(self) -> int:
-        return 0 if self.double else _tape_bytes(self.attention, self.shape)  # the backward pass in float64 has no tape
+        return 0 if self.double or not self.shape.sequences else _tape_bytes(self.attention, self.shape)  # the backward pass in float64 has no tape
 
     def forward(self, out: Tensor, tape: Optional[Tensor]) -> None:
+        if not out.numel():  # has no address
+            return
         with context() as taken:
             head = (taken, self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs))
             if self.double:
@@ -154,8 +156,10 @@ class _Call:
         results = [gradient.new_empty(0) for _ in NAMES]
         for at, tensor in enumerate(self.tensors):
             if tensor is not None and needed[at]:
-                results[at] = torch.empty_like(tensor)
+                results[at] = torch.zeros_like(tensor) if not gradient.numel() else torch.empty_like(tensor)
                 setattr(gradients, NAMES[at], results[at].data_ptr())
+        if not gradient.numel():
+            return results
         gradient, out = gradient.contiguous(), out.contiguous()
         with context() as taken:
             head = (taken, self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs))
@@ -247,7 +251,7 @@ if hasattr(torch.library, "custom_op"):
         size: Any
         if lengths is not None or any(isinstance(n, torch.SymInt) for n in (*q.shape, *k.shape)):
             size = torch.library.get_ctx().new_dynamic_size()
-        elif q.dtype == torch.float64:
+        elif q.dtype == torch.float64 or q.shape[0] == 0:
             size = 0
         else:
             size = _tape_bytes(find(key), _shape(q.shape, k.shape, tokens_first))
