@@ -56,7 +56,7 @@ def as_ids(value: Any, name: str) -> np.ndarray[Any, Any]:
         raise InvalidArgumentError(f"{name}: expected a list of token ids, found an array of {array.dtype} with {array.ndim} dimensions")
     if array.size and (array.min() < 0 or array.max() > 2**31 - 1):
         raise InvalidArgumentError(f"{name}: token ids must be at least 0 and below 2^31")
-    return np.require(array, np.int32, "CA")
+    return np.require(array, np.int32, ["C", "A"])
 
 
 def as_bytes(value: Any, name: str) -> bytes:

@@ -177,7 +177,7 @@ class KernelMachine(Estimator):
 
     def _samples(self, x: Any, targets: Array, weights: Array | None) -> tuple[Any, list[Any]]:
         """The struct of the library for rows to fit, and the arrays that it points to."""
-        y = np.require(targets, np.float64, "CA")
+        y = np.require(targets, np.float64, ["C", "A"])
         keep: list[Any] = [x, y, weights]
         samples = c.bo_samples(rows=x.shape[0], dim=x.shape[1], targets=y.size // len(y), y=address(y))
         samples.classes = 0 if self.classes_ is None else len(self.classes_)

@@ -136,7 +136,7 @@ def _sparse(X: Any) -> Any:
 def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
     """The struct of the library for compressed sparse rows, and the arrays that it points to."""
     keep = [
-        np.require(array, kind, "CA")
+        np.require(array, kind, ["C", "A"])
         for array, kind in ((rows.indptr, np.uint64), (rows.indices, np.uint32), (rows.data, np.float32))
     ]
     start, column, value = map(address, keep)

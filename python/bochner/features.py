@@ -283,7 +283,7 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
     desc, keep = c.bo_features_desc(dim=table.columns, seed=seed_of(settings.pop("random_state", None))), []
     scales, gamma = settings.pop("length_scales", None), settings.pop("gamma", None)
     if scales is not None:
-        keep.append(np.require(as_array(scales, "length_scales"), np.float32, "CA"))
+        keep.append(np.require(as_array(scales, "length_scales"), np.float32, ["C", "A"]))
         if keep[0].shape != (table.columns,):
             raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
         desc.length_scales = address(keep[0])
