@@ -516,7 +516,7 @@ class State:
         values = np.frombuffer(data, np.uint8)[:-_CHECKSUM]
         if not values.size or values.size % size:
             raise InvalidArgumentError(f"State.frombytes: found {len(data)} bytes; expected a multiple of {size}, and {_CHECKSUM}")
-        if zlib.crc32(values) != int.from_bytes(data[-_CHECKSUM:], "little"):
+        if zlib.crc32(memoryview(data)[:-_CHECKSUM]) != int.from_bytes(data[-_CHECKSUM:], "little"):
             raise FormatError("State.frombytes: the bytes are damaged: their checksum is wrong")
         state = cls(attention, sequences=values.size // size)
         state._memory[...] = values.reshape(-1, size)

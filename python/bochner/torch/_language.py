@@ -91,7 +91,7 @@ class LanguageModel(nn.Module):
         return {name: value for name, value in self.__dict__.items() if name not in ("attentions", "_keys")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call,unused-ignore]
         self._find_attentions()
 
     def _add(self, name: str, parameter: nn.Parameter) -> None:
