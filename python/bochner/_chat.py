@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _bindings as c
-from ._core import Core
+from ._model_core import Core
 from ._library import Handle, lib, taken_bytes, text_bytes
 
 Message = Mapping[str, Any]

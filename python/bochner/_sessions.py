@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _bindings as c
 from ._arrays import address, as_bytes, as_ids
-from ._core import Core
+from ._model_core import Core
 from ._library import Context, Handle, InvalidArgumentError, NumericError, alone, lib, new_lock, path_bytes, taken_bytes, whole
 from ._settings import fill, flag
 from ._tokenizer import Array, Path

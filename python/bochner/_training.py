@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import _bindings as c
-from ._core import Core
+from ._model_core import Core
 from ._library import (
     CanceledError, Context, Handle, InvalidArgumentError, goes_on, guarded, lib, long_context, path_bytes, taken_bytes,
     text_bytes, whole,

@@ -18,7 +18,7 @@ import numpy as np
 from ._arrays import address
 from ._estimators import ClassifierMixin, RegressorMixin, as_labels, as_targets
 from ._library import lib
-from ._machine import FitReport, KernelMachine, Stream
+from ._machine_base import FitReport, KernelMachine, Stream
 from ._saved import Saved
 
 __all__ = ["FitReport", "KernelClassifier", "KernelRegressor"]

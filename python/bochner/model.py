@@ -11,7 +11,7 @@ import numpy as np
 from . import _chat, _library, _training
 from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
-from ._core import Core
+from ._model_core import Core
 from ._library import Handle, InvalidArgumentError, lib, long_context, parse, path_bytes, precision_number, taken_bytes
 from ._model_settings import Kind, model_desc, read_model_desc
 from ._reports import Report, table
