@@ -214,13 +214,6 @@ class LanguageModel(nn.Module):
         scaled: Tensor = out * self.config["logit_scale"]
         return scaled if bias is None else scaled + bias
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.to_model(), "training": self.training}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["model"])  # type: ignore[misc]
-        self.train(state["training"])
-
     def to_model(self) -> Model:
         """Return a new bochner.Model with the weights of this module; `to_model().save(folder)` writes its files."""
         copy = Model.frombytes(self._source.tobytes(), precision=self._source.precision)
