@@ -3,7 +3,11 @@
 
 static const char *random_option(const cli_sampling_options *o)
 {
-    return o->temperature > 0 ? "temperature" : o->top_k ? "top-k" : o->top_p > 0 ? "top-p" : NULL;
+    return o->temperature > 0 ? "temperature"
+           : o->top_k         ? "top-k"
+           : o->top_p > 0     ? "top-p"
+           : o->min_p > 0     ? "min-p"
+                              : NULL;
 }
 
 int cli_sampling_check(const char *command, const cli_sampling_options *o)
@@ -23,6 +27,7 @@ bo_sampler_desc cli_sampling_desc(const cli_sampling_options *o, uint64_t seed)
     return (bo_sampler_desc){.temperature = o->temperature,
                              .top_k = o->top_k,
                              .top_p = o->top_p,
+                             .min_p = o->min_p,
                              .repetition_penalty = o->repetition_penalty,
                              .greedy = o->greedy,
                              .seed = seed};
@@ -55,6 +60,9 @@ const cli_option cli_sampling_rows[] = {
           .otherwise = "all"),
     REAL("top-p", "P", cli_sampling_options, top_p,
          "sample from the smallest set of most likely tokens with total probability P", .low = 0.0001, .high = 1,
+         .otherwise = "all"),
+    REAL("min-p", "P", cli_sampling_options, min_p,
+         "sample from tokens with at least P times the probability of the most likely one", .low = 0.0001, .high = 1,
          .otherwise = "all"),
     REAL("repetition-penalty", "X", cli_sampling_options, repetition_penalty,
          "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100, .otherwise = "1: no penalty"),

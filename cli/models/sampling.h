@@ -7,7 +7,7 @@
 typedef struct cli_sampling_options {
     cli_given was_given;
     size_t top_k;
-    double temperature, top_p, repetition_penalty;
+    double temperature, top_p, min_p, repetition_penalty;
     bool greedy;
 } cli_sampling_options;
 extern const cli_option cli_sampling_rows[];

@@ -365,7 +365,9 @@ typedef struct bo_sampler_desc {
     size_t window;             /**< number of latest tokens that the penalty applies to (default: 64) */
     bool greedy;               /**< always choose the most likely token */
     uint64_t seed;             /**< seed of the random numbers */
-    uint64_t reserved[4];      /**< must be zero */
+    double
+        min_p; /**< choose among tokens with at least this share of the probability of the most likely one (default: 0) */
+    uint64_t reserved[3]; /**< must be zero */
 } bo_sampler_desc;
 
 /** Creates a sampler.
@@ -373,7 +375,7 @@ typedef struct bo_sampler_desc {
  * @param context   the context
  * @param desc      the sampler, copied; NULL: all defaults
  * @param[out] out  the new sampler; release it with bo_sampler_destroy()
- * @return BO_OK; BO_INVALID if a field is out of range: a temperature below 0, a top_p outside [0, 1], …
+ * @return BO_OK; BO_INVALID if a field is out of range: a temperature below 0, a top_p or min_p outside [0, 1], …
  */
 BO_API bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo_sampler **out);
 

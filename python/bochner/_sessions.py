@@ -258,7 +258,7 @@ class Generation(Iterator[str]):
 
     def __init__(
         self, session: Session, prompt: Any = None, *, keeps: bool = False, max_tokens: int = MAX_TOKENS,
-        temperature: float | None = None, top_k: int | None = None, top_p: float | None = None, greedy: bool = False,
+        temperature: float | None = None, top_k: int | None = None, top_p: float | None = None, min_p: float | None = None, greedy: bool = False,
         repetition_penalty: float | None = None, seed: int = 0, stop: str | Sequence[str] = (), ignore_end: bool = False,
         drawn: int | None = None, ends: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
@@ -272,7 +272,7 @@ class Generation(Iterator[str]):
         core = session._core
         self._tokenizer = core.tokenizer
         self._ends = frozenset() if flag("ignore_end", ignore_end) else core.ends() | ends
-        random = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        random = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
         self._sampler = _sampler(core, greedy, random, repetition_penalty, seed)
         self._logits = np.empty(core.vocab, np.float32)
         with session._use() as (taken, handle):

@@ -429,7 +429,7 @@ class Model:
 
     def generate(
         self, prompt: Any = None, *, max_tokens: int = MAX_TOKENS, temperature: float | None = None,
-        top_k: int | None = None, top_p: float | None = None, greedy: bool = False,
+        top_k: int | None = None, top_p: float | None = None, min_p: float | None = None, greedy: bool = False,
         repetition_penalty: float | None = None, seed: int = 0, stop: str | Sequence[str] = (), ignore_end: bool = False,
     ) -> Generation:  # fmt: skip
         """Continue a text. The result is an iterator over pieces of text.
@@ -444,6 +444,8 @@ class Model:
             Divisor of the logits (default: 1). 0 is the same as greedy.
         top_k, top_p : optional
             Choose among the k most likely tokens; among the most likely tokens with total probability p (default: all).
+        min_p : float, optional
+            Choose among tokens with at least this share of the probability of the most likely one (default: all).
         greedy : bool
             Always choose the most likely token.
         repetition_penalty : float, optional
@@ -466,7 +468,7 @@ class Model:
         """
         session, ids = session_for(self._open, prompt, max_tokens)
         return Generation(
-            session, ids, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, greedy=greedy,
+            session, ids, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, greedy=greedy,
             repetition_penalty=repetition_penalty, seed=seed, stop=stop, ignore_end=ignore_end,
         )  # fmt: skip
 

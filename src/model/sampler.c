@@ -1,4 +1,4 @@
-/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, and the random draw. All in place, without
+/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, min-p, and the random draw. All in place, without
  * additional memory: logits become weights, and excluded tokens get -INFINITY, then the weight 0. */
 #include <math.h>
 #include <string.h>
@@ -28,6 +28,7 @@ static bo_status resolve(bo_context *context, const bo_sampler_desc *desc, bo_sa
     if (!isfinite(out->temperature) || out->temperature < 0)
         REFUSE("temperature must be a positive number (0: 1), found %g", out->temperature);
     if (!(out->top_p >= 0 && out->top_p <= 1)) REFUSE("top_p must be in (0, 1] (0: 1), found %g", out->top_p);
+    if (!(out->min_p >= 0 && out->min_p <= 1)) REFUSE("min_p must be in [0, 1], found %g", out->min_p);
     if (!isfinite(out->repetition_penalty) || out->repetition_penalty < 0)
         REFUSE("repetition_penalty must be a positive number (0: 1), found %g", out->repetition_penalty);
     if (out->temperature == 0) out->temperature = 1;
@@ -211,6 +212,8 @@ static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
     if (d->top_k && d->top_k < vocab) keep_largest(logits, vocab, false, (double)d->top_k, -INFINITY);
     weigh(sampler, logits, vocab, largest);
     if (d->top_p < 1) keep_largest(logits, vocab, true, d->top_p * sum(logits, vocab), 0);
+    for (size_t i = 0; d->min_p > 0 && i < vocab; i++) /* the most likely token has weight 1 */
+        if ((double)logits[i] < d->min_p) logits[i] = 0;
     return draw(sampler, logits, vocab, best);
 }
 

@@ -88,6 +88,22 @@ static void test_top_p(void **unused)
     }
 }
 
+/* The tokens with at least min_p times the probability of the most likely one, at the temperature. */
+static void test_min_p(void **unused)
+{
+    (void)unused;
+    static const double ps[] = {0.001, 0.05, 0.3, 0.7, 1}, temperatures[] = {1, 2, 0.5, 1, 1};
+    for (size_t n = 0; n < sizeof ps / sizeof *ps; n++) {
+        bool kept[CHOICES];
+        double largest = -INFINITY;
+        for (size_t i = 0; i < CHOICES; i++) largest = fmax(largest, (double)logits[i]);
+        for (size_t i = 0; i < CHOICES; i++)
+            kept[i] = exp(((double)logits[i] - largest) / temperatures[n]) >= ps[n] * (1 - 1e-6);
+        check_law((bo_sampler_desc){.seed = 40 + n, .min_p = ps[n], .temperature = temperatures[n]}, temperatures[n],
+                  kept);
+    }
+}
+
 /* Tokens in several blocks of a large vocabulary, most of which have no weight. The frequency of a token is within 5
  * standard deviations of its probability. */
 static void test_large(void **unused)
@@ -244,6 +260,8 @@ static void test_edges(void **unused)
     refuses(context, "temperature", (bo_sampler_desc){.temperature = NAN});
     refuses(context, "top_p", (bo_sampler_desc){.top_p = 1.5});
     refuses(context, "top_p", (bo_sampler_desc){.top_p = NAN});
+    refuses(context, "min_p", (bo_sampler_desc){.min_p = -0.1});
+    refuses(context, "min_p", (bo_sampler_desc){.min_p = NAN});
     refuses(context, "penalty", (bo_sampler_desc){.repetition_penalty = -2});
     bo_context_destroy(context);
 }
@@ -251,9 +269,9 @@ static void test_edges(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_law),    cmocka_unit_test(test_top_p),   cmocka_unit_test(test_large),
-        cmocka_unit_test(test_greedy), cmocka_unit_test(test_penalty), cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_kept),   cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_law),   cmocka_unit_test(test_top_p),  cmocka_unit_test(test_min_p),
+        cmocka_unit_test(test_large), cmocka_unit_test(test_greedy), cmocka_unit_test(test_penalty),
+        cmocka_unit_test(test_seed),  cmocka_unit_test(test_kept),   cmocka_unit_test(test_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -388,6 +388,7 @@ SAMPLING = [
     {"seed": 7},
     {"seed": 7, "temperature": 0.7, "top_k": 20},
     {"seed": 1, "top_p": 0.9, "repetition_penalty": 1.3},
+    {"seed": 2, "min_p": 0.5},
     {"seed": 3, "temperature": 1.5, "ignore_end": True},
 ]
 
@@ -466,6 +467,7 @@ def test_stop_words(model):
         {"top_k": -1},
         {"top_k": 2.5},
         {"top_p": 1.5},
+        {"min_p": -0.5},
         {"top_p": float("nan")},
         {"max_tokens": -1},
         {"max_tokens": 1.5},
