@@ -79,6 +79,11 @@ class Stream:
         return Stream, (None, self.machine())
 
 
+def _can_repeat(weights: Array) -> bool:
+    """Whether rows can be repeated in place of weights: whole numbers with a sum that is not too large."""
+    return bool((weights == np.floor(weights)).all() and weights.sum() <= 4 * len(weights) + 100_000)
+
+
 class KernelMachine(Estimator):
     """What regression and classification share."""
 
@@ -169,6 +174,9 @@ class KernelMachine(Estimator):
         if table.is_sparse:
             self._encoding, x = None, table.numbers
         elif table.numbers is None:
+            if weights is not None and _can_repeat(weights):  # codes of categories depend on how often rows occur
+                chosen = np.arange(table.rows).repeat(weights.astype(np.int64))
+                table, targets, weights = table.take(chosen), targets[chosen], None
             self._encoding, x = Texts.fit(table, targets, self.classes_ is not None)
         else:
             self._encoding = Numbers(table.numbers, weights)

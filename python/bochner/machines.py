@@ -87,8 +87,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ``bochner fit`` reads a CSV file; text columns of more than 32 values are encoded by the mean of the target.
 
     Fits do not depend on the order of the rows, and equal rows are fitted as one row with their weight. In frames with
-    text, means of missing values and target codes are computed without weights. Several threads may predict with one
-    machine at once. Ctrl-C stops a fit.
+    text, weights that are whole numbers repeat rows; other weights do not change the means of missing values and the codes
+    of categories. Several threads may predict with one machine at once. Ctrl-C stops a fit.
 
     Examples
     --------

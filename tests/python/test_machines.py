@@ -205,6 +205,20 @@ def test_weights_of_sparse_rows_are_repetition() -> None:
     np.testing.assert_array_equal(weighted.predict(rows), repeated.predict(rows))
 
 
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+def test_weights_of_frames_with_text_are_repetition(kind: type) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame, y = houses(pandas, 200)
+    y = y if kind is KernelRegressor else np.where(y > np.median(y), "high", "low")
+    weights = np.random.default_rng(2).integers(0, 4, len(y))
+    chosen = np.arange(len(y)).repeat(weights)
+    settings = {"kernel": "rbf", "features": 64, "gamma": 0.05}
+    weighted = kind(**settings).fit(frame, y, sample_weight=weights)
+    repeated = kind(**settings).fit(frame.iloc[chosen], y[chosen])
+    predict = "predict" if kind is KernelRegressor else "predict_proba"
+    np.testing.assert_allclose(getattr(weighted, predict)(frame), getattr(repeated, predict)(frame), rtol=1e-9)
+
+
 def test_class_weights() -> None:
     x, y = wave(300)
     label = np.where(y > 1, "high", "low")
