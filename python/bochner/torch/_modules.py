@@ -445,7 +445,8 @@ def replace_attention(module: nn.Module, kind: str = "favor", **settings: Any) -
     Returns the number of replaced modules. Dropout of attention weights is left out, with a warning.
 
     >>> import torch, bochner.torch
-    >>> encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(32, 4, batch_first=True), 2)
+    >>> layer = torch.nn.TransformerEncoderLayer(32, 4, dropout=0.0, batch_first=True)
+    >>> encoder = torch.nn.TransformerEncoder(layer, 2)
     >>> bochner.torch.replace_attention(encoder, "favor", features=64)
     2
     """
