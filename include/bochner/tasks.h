@@ -224,6 +224,61 @@ BO_API bo_status bo_lanes_read(bo_context *context, bo_lanes *lanes, const bo_te
  */
 BO_API bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits);
 
+/** Resets one lane to an empty sequence. Its source stays.
+ *
+ * @param context         the context
+ * @param[in,out] lanes   the lanes
+ * @param lane            the lane
+ * @return BO_OK; BO_INVALID if there is no such lane
+ */
+BO_API bo_status bo_lanes_restart(bo_context *context, bo_lanes *lanes, size_t lane);
+
+/** Returns the number of tokens that a lane has read.
+ *
+ * @param lanes   the lanes
+ * @param lane    the lane
+ * @return the number of tokens; 0 if there is no such lane
+ */
+BO_API uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane);
+
+/** LANGUAGE: reads a block of tokens in one lane, as bo_session_feed() does.
+ *
+ * If the call fails after it has started, the lane is empty. Other lanes do not change.
+ *
+ * @param context         the context
+ * @param[in,out] lanes   the lanes
+ * @param lane            the lane
+ * @param ids             the tokens
+ * @param count           the number of tokens, at least 1
+ * @param[out] logits     `vocab` numbers for the next token; or NULL
+ * @return BO_OK; BO_INVALID if a token is not in the vocabulary or the lane has no room
+ */
+BO_API bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                               float *logits);
+
+/** LANGUAGE: writes the state of a lane to memory, in the format of bo_session_save_memory(), without logits.
+ *
+ * @param context        the context
+ * @param[in,out] lanes  the lanes; they do not change
+ * @param lane           the lane
+ * @param[out] bytes     the state; release it with bo_free()
+ * @param[out] size      the number of bytes
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size_t lane, void **bytes, size_t *size);
+
+/** LANGUAGE: reads the state of a lane, or of a session, into a lane. If the call fails, the lane does not change.
+ *
+ * @param context         the context
+ * @param[in,out] lanes   the lanes
+ * @param lane            the lane
+ * @param bytes           the state; not needed after the call
+ * @param size            the number of bytes
+ * @return as bo_session_load_memory()
+ */
+BO_API bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane, const void *bytes,
+                                      size_t size);
+
 /** Rearranges lanes: lane i receives the state of lane from[i], for beam search and to close gaps when sequences end.
  *
  * Nothing is copied if no lane is used twice. The states of the lanes from `active` on are lost.

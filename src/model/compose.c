@@ -227,7 +227,7 @@ static bo_status fill_lanes(composing *c)
     const uint64_t length = usual_length(c);
     while (c->active < c->desc.lanes && needed_drafts(c, length) > c->draft_count) {
         BO_TRY(add_draft(c));
-        BO_TRY(bo_lanes_begin(c->context, c->lanes, c->active));
+        BO_TRY(bo_lanes_restart(c->context, c->lanes, c->active));
         c->numbers[c->active++] = c->written + c->draft_count - 1;
     }
     return BO_OK;

@@ -76,8 +76,12 @@ static bo_status allocate_blocks(bo_context *context, size_t count, bo_lane_bloc
     return BO_OK;
 }
 
-bo_status bo_lanes_begin(bo_context *context, bo_lanes *lanes, size_t lane)
+bo_status bo_lanes_restart(bo_context *context, bo_lanes *lanes, size_t lane)
 {
+    BO_REQUIRE(context, lanes);
+    if (lane >= lanes->desc.count)
+        return bo_fail(context, BO_INVALID, "lanes: lane %zu is requested, but there are only %zu", lane,
+                       lanes->desc.count);
     for (size_t i = 0; i < lanes->model->desc.layers; i++)
         BO_TRY(bo_layer_state_begin(context, &lanes->model->desc, i, lanes->attentions.all[i],
                                     lanes->blocks[lane] + lanes->lane.offsets[i]));
@@ -101,7 +105,7 @@ static bool has_every_block(const bo_lanes *lanes)
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
     BO_REQUIRE(context, lanes);
-    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(bo_lanes_begin(context, lanes, i));
+    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(bo_lanes_restart(context, lanes, i));
     assert(has_every_block(lanes));
     lanes->broken = false;
     return BO_OK;
@@ -208,10 +212,12 @@ void bo_lanes_destroy(bo_lanes *lanes)
         bo_model_graph_destroy(&lanes->steps[i]);
         bo_model_graph_destroy(&lanes->reads[i]);
     }
+    bo_session_destroy(lanes->reader);
     bo_sized_attentions_destroy(&lanes->attentions, lanes->model);
-    void *const blocks[] = {lanes->lane.memory, lanes->lane.offsets, lanes->source.memory, lanes->source.offsets,
-                            lanes->blocks,      lanes->next,         lanes->tokens,        lanes->sources,
-                            lanes->room,        lanes->taken,        lanes->summaries,     lanes->table};
+    void *const blocks[] = {lanes->lane.memory,  lanes->lane.offsets, lanes->source.memory, lanes->source.offsets,
+                            lanes->blocks,       lanes->next,         lanes->tokens,        lanes->sources,
+                            lanes->room,         lanes->taken,        lanes->summaries,     lanes->table,
+                            lanes->reader_states};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_free(lanes);
 }

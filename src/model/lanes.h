@@ -38,11 +38,11 @@ struct bo_lanes {
     float *summaries;          /* SUMMARY: count x width, for one step */
     void **table;              /* states for one step, in the order of its pass */
     bo_model_graph steps[BO_LANES_SIZES], reads[BO_LANES_SIZES];
+    bo_session *reader;   /* reads blocks of tokens into a lane; made when it is first needed */
+    void **reader_states; /* states of the lane that it reads into, one per layer */
     bool has_sources, broken;
 };
 
-/* Resets one lane to an empty sequence. */
-bo_status bo_lanes_begin(bo_context *context, bo_lanes *lanes, size_t lane);
 /* Computes the bytes of a hypothesis as long as the context, including its share of a source that `beam` hypotheses
  * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);

@@ -1,0 +1,105 @@
+/* Blocks of tokens and saved states for single lanes, by a session whose states are those of the lane. */
+#include <string.h>
+#include "lanes.h"
+#include "session.h"
+
+static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t lane)
+{
+    BO_TRY(bo_model_require_language(context, lanes->model, "lanes"));
+    if (lane >= lanes->desc.count)
+        return bo_fail(context, BO_INVALID, "lanes: lane %zu is requested, but there are only %zu", lane,
+                       lanes->desc.count);
+    if (lanes->broken)
+        return bo_fail(context, BO_INVALID, "lanes: an earlier call failed; call bo_lanes_reset to start again");
+    return BO_OK;
+}
+
+/* Makes the session, if there is none yet. It has the capacity of the lanes, so that states have the same layout. */
+static bo_status make_reader(bo_context *context, bo_lanes *lanes)
+{
+    if (lanes->reader) return BO_OK;
+    if (!lanes->reader_states)
+        lanes->reader_states =
+            bo_alloc(context, lanes->model->desc.layers, sizeof *lanes->reader_states, "the states of a lane");
+    if (!lanes->reader_states) return BO_MEMORY;
+    const bo_session_desc desc = {.capacity = lanes->desc.capacity};
+    return bo_session_create(context, lanes->model, &desc, &lanes->reader);
+}
+
+/* Exchanges the states of the session for those of the lane. The second call restores them. */
+static void exchange_states(bo_lanes *lanes)
+{
+    void **states = lanes->reader->states;
+    lanes->reader->states = lanes->reader_states;
+    lanes->reader_states = states;
+}
+
+static void attach(bo_lanes *lanes, size_t lane)
+{
+    for (size_t i = 0; i < lanes->model->desc.layers; i++)
+        lanes->reader_states[i] = lanes->blocks[lane] + lanes->lane.offsets[i];
+    exchange_states(lanes);
+    lanes->reader->tokens = (uint64_t)lanes->tokens[lane];
+    lanes->reader->has_logits = lanes->reader->broken = false;
+}
+
+static bool detach(bo_lanes *lanes, size_t lane)
+{
+    const bool broken = lanes->reader->broken;
+    exchange_states(lanes);
+    lanes->tokens[lane] = (int32_t)lanes->reader->tokens;
+    lanes->reader->broken = lanes->reader->has_logits = false;
+    return !broken;
+}
+
+uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane)
+{
+    return lanes && lane < lanes->desc.count ? (uint64_t)lanes->tokens[lane] : 0;
+}
+
+bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                        float *logits)
+{
+    BO_REQUIRE(context, lanes);
+    BO_REQUIRE_IF(context, count > 0, ids);
+    BO_TRY(check_lane(context, lanes, lane));
+    if (!count) return bo_fail(context, BO_INVALID, "lanes: at least one token must be read");
+    if (count > (size_t)(INT32_MAX - lanes->tokens[lane]))
+        return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld", (long)INT32_MAX);
+    BO_TRY(make_reader(context, lanes));
+    attach(lanes, lane);
+    const bo_status status = bo_session_feed(context, lanes->reader, ids, count, logits);
+    if (!detach(lanes, lane)) bo_lanes_restart(context, lanes, lane);
+    return status;
+}
+
+bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size_t lane, void **bytes, size_t *size)
+{
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, lanes, bytes, size);
+    BO_TRY(check_lane(context, lanes, lane));
+    BO_TRY(make_reader(context, lanes));
+    attach(lanes, lane);
+    const bo_status status = bo_session_save_memory(context, lanes->reader, bytes, size);
+    detach(lanes, lane);
+    return status;
+}
+
+bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane, const void *bytes, size_t size)
+{
+    BO_REQUIRE(context, lanes);
+    BO_REQUIRE_IF(context, size > 0, bytes);
+    BO_TRY(check_lane(context, lanes, lane));
+    BO_TRY(make_reader(context, lanes));
+    BO_TRY(bo_session_load_memory(context, lanes->reader, bytes, size));
+    const bo_model_desc *d = &lanes->model->desc;
+    if (lanes->reader->tokens > INT32_MAX)
+        return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld, the state has read more tokens",
+                       (long)INT32_MAX);
+    for (size_t i = 0; i < d->layers; i++)
+        memcpy(lanes->blocks[lane] + lanes->lane.offsets[i], lanes->reader->states[i],
+               bo_layer_state_bytes(d, i, lanes->attentions.all[i]));
+    lanes->tokens[lane] = (int32_t)lanes->reader->tokens;
+    return BO_OK;
+}
