@@ -336,7 +336,7 @@ static void lanes_equal_the_whole(void **state)
         test_tokens(COUNT * TOKENS, ids);
         for (size_t l = 0; l < COUNT; l++) logits_of(context, model, ids + l * TOKENS, TOKENS, whole[l]);
         assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = COUNT}, &lanes));
-        for (size_t l = 0; l < COUNT; l++) assert_ok(context, bo_lanes_begin(context, lanes, l));
+        for (size_t l = 0; l < COUNT; l++) assert_ok(context, bo_lanes_restart(context, lanes, l));
         for (size_t t = 0; t < TOKENS; t++) {
             for (size_t l = 0; l < COUNT; l++) step[l] = ids[l * TOKENS + t];
             assert_ok(context, bo_lanes_step(context, lanes, COUNT, step, logits));
