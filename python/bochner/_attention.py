@@ -21,23 +21,18 @@ from ._settings import fill, read_struct, refuse_unknown, refuse_zero
 
 Array = np.ndarray[Any, Any]
 
-# Settings of the feature map, then those of the attention itself.
-_FEATURES = {
-    "features": "features", "kernel": "kernel", "function": "function", "draw": "draw", "sampling": "sampling",
-    "gamma": "gamma", "seed": "seed", "degree": "degree", "alpha": "alpha", "candidates": "candidates",
-}  # fmt: skip
-_SETTINGS = {
-    "key_heads": "key_heads", "value_dim": "value_dim", "causal": "causal", "scale": "scale", "proposal": "proposal",
-    "one_draw": "one_draw", "gate": "gate", "window": "window", "normalizer": "normalizer", "clamp": "clamp",
-    "temperature": "temperature", "rank": "rank", "power": "power", "unit": "unit", "iterations": "iterations",
-    "tolerance": "tolerance", "capacity": "capacity", "chunk": "chunk",
-}  # fmt: skip
-# Inputs besides q, k and v, and their members.
-PARAMETERS = {
-    "log_gate": "log_gate", "sigma": "sigma", "m": "m", "mix": "mix", "beta": "beta", "log_decay": "log_decay",
-    "lambda_": "lambda_", "m_k": "m_k", "bias": "bias", "bias_k": "bias_k",
-}  # fmt: skip
-_PER_TOKEN = ("log_gate", "beta")
+# Settings of the feature map and of the attention itself, named as the members of their structs.
+FEATURE_SETTINGS = (
+    "features", "kernel", "function", "draw", "sampling", "gamma", "seed", "degree", "alpha", "candidates",
+)  # fmt: skip
+ATTENTION_SETTINGS = (
+    "key_heads", "value_dim", "causal", "scale", "proposal", "one_draw", "gate", "window", "normalizer", "clamp",
+    "temperature", "rank", "power", "unit", "iterations", "tolerance", "capacity", "chunk",
+)  # fmt: skip
+_SETTINGS = FEATURE_SETTINGS + ATTENTION_SETTINGS
+# Inputs besides q, k and v, named as the members of the struct; the second list has one number per token and key head.
+PARAMETERS = ("log_gate", "sigma", "m", "mix", "beta", "log_decay", "lambda_", "m_k", "bias", "bias_k")
+PER_TOKEN = ("log_gate", "beta")
 _CHECKSUM = 4  # bytes at the end of a saved state
 _LONG_WORK = 1 << 24  # numbers in q, above which Ctrl-C can stop a call
 
@@ -57,13 +52,13 @@ def attention_kinds() -> list[str]:
 
 def attention_desc(function: str, kind: str, settings: dict[str, Any]) -> Any:
     """The descriptor of a kind with settings of the attention and of its feature map. `function` is named in errors."""
-    refuse_unknown(function, settings, {**_FEATURES, **_SETTINGS})
+    refuse_unknown(function, settings, _SETTINGS)
     refuse_zero({name: value for name, value in settings.items() if name != "features"})  # maps may determine their number
     desc = c.bo_attention_desc()
     if not isinstance(kind, str) or not lib.bo_attention_preset(text_bytes(kind, "kind"), ctypes.byref(desc)):
         raise InvalidArgumentError(f"{function}: kind {kind!r} is not known; expected one of {', '.join(attention_kinds())}")
-    fill(desc, {name: value for name, value in settings.items() if name in _SETTINGS}, _SETTINGS)
-    fill(desc.features, {name: value for name, value in settings.items() if name in _FEATURES}, _FEATURES)
+    fill(desc, {name: value for name, value in settings.items() if name in ATTENTION_SETTINGS})
+    fill(desc.features, {name: value for name, value in settings.items() if name in FEATURE_SETTINGS})
     return desc
 
 
@@ -321,13 +316,13 @@ class Call:
 
     def _member(self, name: str) -> str:
         if name not in PARAMETERS:
-            refuse_unknown("attention", [name], {**PARAMETERS, **_FEATURES, **_SETTINGS})
+            refuse_unknown("attention", [name], PARAMETERS + _SETTINGS)
             raise TypeError(f"{name} is a setting of the attention: pass it to Attention(...)")
         return name
 
     def _parameter(self, name: str, value: Any, dtype: Any, per_token: tuple[int, ...], dims: int) -> Array:
         array = as_array(value, name)
-        if name in _PER_TOKEN:
+        if name in PER_TOKEN:
             channels = name == "log_gate" and self.attention._channels
             shape = (*per_token, self.attention._dim) if channels else per_token
             if array.ndim == dims - (not channels):
@@ -460,7 +455,7 @@ class State:
                 "step: q, k and v need the same number of dimensions, (sequences, heads, columns) or (heads, columns); "
                 f"found {q.shape}, {k.shape} and {v.shape}"
             )
-        per_token = {name: as_array(value, name) for name, value in parameters.items() if name in _PER_TOKEN and value is not None}
+        per_token = {name: as_array(value, name) for name, value in parameters.items() if name in PER_TOKEN and value is not None}
         for name, array in per_token.items():
             channels = name == "log_gate" and self._attention._channels
             if array.ndim != q.ndim - (not channels):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from . import _bindings as c
-from ._attention import _FEATURES, _SETTINGS, attention_desc
+from ._attention import ATTENTION_SETTINGS, FEATURE_SETTINGS, attention_desc
 from ._library import InvalidArgumentError, lib, text_bytes
 from ._settings import fill, flag, refuse_unknown
 
@@ -29,7 +29,7 @@ _SCALARS = [name for name in _FIELDS if name not in (*_NAMED, *_CHOICES, *_ATTEN
 _SIZES = ("layers", "width", "heads", "context")
 _ROPE = {"kind": "bo_rope_scaling_kind_parse"}
 # Settings of attention that the model does not have itself.
-_OF_ATTENTION = {name for name in (*_FEATURES, *_SETTINGS) if name not in _FIELDS} - {"value_dim", "causal"}
+_OF_ATTENTION = {name for name in FEATURE_SETTINGS + ATTENTION_SETTINGS if name not in _FIELDS} - {"value_dim", "causal"}
 SETTINGS = [*(name for name in _FIELDS if name not in ("custom_mlp", "labels", "reserved")), *_OF_ATTENTION]
 
 
@@ -78,7 +78,7 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
     for name in _ATTENTIONS[1:]:
         if name in given:
             setattr(desc, name, kind_desc(given[name]))
-    fill(desc.mlp_features, _items(given, "mlp_features", _FEATURES), _FEATURES)
+    fill(desc.mlp_features, _items(given, "mlp_features", FEATURE_SETTINGS))
     fill(desc.rope_scaling, _items(given, "rope_scaling", [name for name, *_ in c.bo_rope_scaling._fields_]), named=_ROPE)
     if "kept_layers" in given:
         desc.kept_layers = layer_list(given["kept_layers"])

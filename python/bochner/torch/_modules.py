@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import _bindings as c
+from .._attention import PER_TOKEN
 from .._attention import Attention as _Attention
 from .._library import InvalidArgumentError, lib
 from . import _ops
-
-_PER_TOKEN = ("log_gate", "beta")
 
 
 def _autocast_dtype() -> Optional[torch.dtype]:
@@ -394,7 +393,7 @@ class MultiheadAttention(nn.Module):
         lengths = keep.sum(1)
         if not bool((lengths > 0).all()):
             raise InvalidArgumentError("MultiheadAttention: key_padding_mask leaves a sequence without keys")
-        packed = {name: x[keep].unsqueeze(0) for name, x in {"k": k, "v": v, **{n: inputs[n] for n in _PER_TOKEN}}.items() if x is not None}
+        packed = {name: x[keep].unsqueeze(0) for name, x in {"k": k, "v": v, **{n: inputs[n] for n in PER_TOKEN}}.items() if x is not None}
         if causal and q.shape[1] != k.shape[1]:
             raise InvalidArgumentError("MultiheadAttention: causal attention with padding needs as many queries as keys")
         packed["q"] = (q[keep] if causal else q.flatten(0, 1)).unsqueeze(0)

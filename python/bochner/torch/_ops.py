@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from .. import _bindings as c
-from .._attention import Attention, parameter_shape
+from .._attention import PARAMETERS, Attention, parameter_shape
 from .._library import InvalidArgumentError, context, lib
 
-# The inputs of an attention in the order of the operators, which are the names of the struct members.
-NAMES = ("q", "k", "v", "log_gate", "sigma", "m", "mix", "beta", "log_decay", "lambda_", "m_k", "bias", "bias_k")
+# The inputs of an attention in the order of the operators, named as the members of the struct.
+NAMES = ("q", "k", "v", *PARAMETERS)
 
 _kept: weakref.WeakValueDictionary[str, Attention] = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
