@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,23 +32,30 @@ void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-bo_snapshot *bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry)
+bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry, bo_snapshot **out,
+                             size_t *size)
 {
     file_path path;
     char id[BO_SNAPSHOT_ID + 1];
     void *bytes;
-    size_t size;
-    bo_snapshot *snapshot = NULL;
+    *out = NULL;
     path_of(store, entry->key, entry->kept, path);
-    if (bo_file_load(context, path, MOST_FILE, &bytes, &size) != BO_OK) return NULL;
-    bo_status status = bo_snapshot_read(context, path, bytes, size, id, &snapshot);
+    BO_TRY(bo_file_load(context, path, MOST_FILE, &bytes, size));
+    const bo_status status = bo_snapshot_read(context, path, bytes, *size, id, out);
     bo_free(bytes);
-    if (status == BO_OK && !bo_prefix_equal(entry->key, entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id))
-                                                                    : snapshot->prefix))
-        status = BO_FORMAT; /* renamed by hand */
-    if (status == BO_OK) return snapshot;
-    bo_snapshot_release(snapshot);
-    return NULL;
+    if (status != BO_OK) return status;
+    const bo_prefix key = entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id)) : (*out)->prefix;
+    if (bo_prefix_equal(entry->key, key)) return BO_OK;
+    bo_snapshot_release(*out);
+    *out = NULL;
+    return bo_fail(context, BO_FORMAT, "%s: the file was renamed, or has another secret", path);
+}
+
+bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
+{
+    file_path path;
+    path_of(store, entry->key, entry->kept, path);
+    return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
@@ -88,15 +97,17 @@ static void write_entry(bo_context *context, bo_store *store, bo_store_entry *en
     file_path path;
     size_t size = 0;
     bo_snapshot *snapshot = bo_snapshot_share(entry->snapshot);
-    const bool fits = bo_store_make_disk_room(store, bo_snapshot_memory(snapshot) + BO_SNAPSHOT_HEADER);
+    const size_t most = bo_snapshot_memory(snapshot) + BO_SNAPSHOT_HEADER;
+    const bool fits = bo_store_make_disk_room(store, most);
     path_of(store, entry->key, entry->kept, path);
+    if (fits) store->reserved = most;
     pthread_mutex_unlock(&store->lock);
     const bool wrote = fits && write_file(context, path, snapshot, NULL, &size) == BO_OK;
     bo_snapshot_release(snapshot);
     pthread_mutex_lock(&store->lock);
     entry->writing = false;
+    store->reserved = 0;
     if (wrote) bo_store_has_file(store, entry, size);
-    pthread_cond_broadcast(&store->written);
 }
 
 static void *write_files(void *arg)
@@ -123,49 +134,55 @@ static void *write_files(void *arg)
 
 /* ---- the start ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the secret, or makes it. */
+static bo_status load_secret(bo_context *context, bo_store *store, const char *path)
+{
+    void *bytes;
+    size_t size;
+    BO_TRY(bo_file_load(context, path, 1024, &bytes, &size));
+    const bool whole = size == sizeof store->secret;
+    if (whole) memcpy(&store->secret, bytes, size);
+    bo_free(bytes);
+    return whole ? BO_OK
+                 : bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path,
+                           sizeof store->secret, size);
+}
+
+/* Reads the secret, or makes it. The file is empty at first, so that its bytes are never readable by others. */
 static bo_status open_secret(bo_context *context, bo_store *store)
 {
     file_path path;
-    void *bytes;
-    size_t size;
     struct stat about;
     snprintf(path, sizeof path, "%s/secret", store->folder);
-    if (stat(path, &about) == 0) {
-        BO_TRY(bo_file_load(context, path, 1024, &bytes, &size));
-        const bool whole = size == sizeof store->secret;
-        if (whole) memcpy(&store->secret, bytes, size);
-        bo_free(bytes);
-        return whole ? BO_OK
-                     : bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path,
-                               sizeof store->secret, size);
-    }
+    if (stat(path, &about) == 0 && about.st_size > 0) return load_secret(context, store, path);
     if (!bo_random_bytes(&store->secret, sizeof store->secret))
         return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
-    BO_TRY(bo_file_save(context, path, &store->secret, sizeof store->secret));
-    return chmod(path, 0600) == 0 ? BO_OK : bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    close(file);
+    return bo_file_save(context, path, &store->secret, sizeof store->secret); /* keeps the mode */
 }
 
 static bool is_state_file(const char *name, bool *kept, bo_prefix *key)
 {
     unsigned long long high, low;
-    int end = 0;
     *kept = name[0] == 'k';
-    if (strlen(name) != 2 + BO_PREFIX_DIGITS + strlen(".state") || (name[0] != 'k' && name[0] != 'p')) return false;
-    if (sscanf(name + 1, "-%16llx%16llx.state%n", &high, &low, &end) != 2 || !end) return false;
+    if ((name[0] != 'k' && name[0] != 'p') || name[1] != '-') return false;
+    if (strspn(name + 2, "0123456789abcdef") != BO_PREFIX_DIGITS) return false;
+    if (strcmp(name + 2 + BO_PREFIX_DIGITS, ".state") != 0) return false;
+    if (sscanf(name + 2, "%16llx%16llx", &high, &low) != 2) return false;
     *key = (bo_prefix){{high, low}};
     return true;
 }
 
-typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED } file_verdict;
+typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED, FILE_UNREADABLE } file_verdict;
 
 /* Reads the whole file: a damaged one is better found now than when a client waits. */
 static file_verdict judge(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
 {
-    bo_snapshot *snapshot = bo_store_read_file(context, store, as);
-    if (!snapshot) return FILE_DAMAGED;
+    bo_snapshot *snapshot;
+    const bo_status status = bo_store_read_file(context, store, as, &snapshot, bytes);
+    if (status != BO_OK) return status == BO_FORMAT ? FILE_DAMAGED : FILE_UNREADABLE;
     const bool ours = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
-    *bytes = BO_SNAPSHOT_HEADER + bo_snapshot_memory(snapshot);
     bo_snapshot_release(snapshot);
     return ours ? FILE_GOOD : FILE_FOREIGN;
 }
@@ -190,6 +207,9 @@ static void take_file(bo_context *context, bo_store *store, const char *name)
     case FILE_DAMAGED:
         store->figures.discarded++;
         unlink(path);
+        break;
+    case FILE_UNREADABLE: /* memory, or the right to read it, is missing: it is left alone */
+        break;
     }
 }
 
@@ -199,8 +219,20 @@ static bo_status list_files(bo_context *context, bo_store *store)
     if (!folder) return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
     for (const struct dirent *file; (file = readdir(folder)) != NULL;) take_file(context, store, file->d_name);
     closedir(folder);
-    bo_store_make_disk_room(store, 0);
+    bo_store_trim_disk(store, 0);
     return BO_OK;
+}
+
+/* Two stores in a folder would remove the files of each other. File systems that have no locks count as locked. */
+static bo_status lock_folder(bo_context *context, bo_store *store)
+{
+    file_path path;
+    snprintf(path, sizeof path, "%s/lock", store->folder);
+    store->lock_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock_file < 0) return bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    if (flock(store->lock_file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK;
+    return bo_fail(context, BO_IO, "%s: another server uses this folder; stop it, or choose another folder",
+                   store->folder);
 }
 
 bo_status bo_store_open_folder(bo_context *context, bo_store *store)
@@ -213,6 +245,7 @@ bo_status bo_store_open_folder(bo_context *context, bo_store *store)
         return bo_fail(context, BO_INVALID, "%.100s…: the name of the folder is too long", store->folder);
     if (mkdir(store->folder, 0700) != 0 && errno != EEXIST)
         return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
+    BO_TRY(lock_folder(context, store));
     BO_TRY(open_secret(context, store));
     BO_TRY(list_files(context, store));
     store->has_writer = pthread_create(&store->writer, NULL, write_files, store) == 0;
@@ -221,11 +254,14 @@ bo_status bo_store_open_folder(bo_context *context, bo_store *store)
 
 void bo_store_close_folder(bo_store *store)
 {
-    if (!store->has_writer) return;
-    pthread_mutex_lock(&store->lock);
-    store->closing = true;
-    pthread_cond_signal(&store->changed);
-    pthread_mutex_unlock(&store->lock);
-    pthread_join(store->writer, NULL);
-    store->has_writer = false;
+    if (store->has_writer) {
+        pthread_mutex_lock(&store->lock);
+        store->closing = true;
+        pthread_cond_signal(&store->changed);
+        pthread_mutex_unlock(&store->lock);
+        pthread_join(store->writer, NULL);
+        store->has_writer = false;
+    }
+    if (store->lock_file >= 0) close(store->lock_file);
+    store->lock_file = -1;
 }
