@@ -14,6 +14,8 @@ let fork; // (view, index, alternative or null): resolves to a message if it is 
 let shown = null; // the element of the token
 let pinned = false; // it stays when the pointer leaves
 let timer;
+let returning = false; // the focus goes back to a token whose details were closed
+let pointer = { x: -1, y: -1 };
 
 function later(delay, action) {
   clearTimeout(timer);
@@ -94,7 +96,10 @@ function hide() {
   find(element).view.held = false;
   element.classList.remove("open");
   popover.hidden = true;
-  if (hadFocus) moveFocus(element);
+  if (!hadFocus) return;
+  returning = true;
+  moveFocus(element);
+  returning = false;
 }
 
 /** Closes the details. Returns whether they were open. */
@@ -144,19 +149,27 @@ function onTap(element) {
   show(element, true);
 }
 
+// Text that moves under a pointer at rest, while tokens arrive or the page scrolls, is not pointed at.
+function hasMoved({ clientX: x, clientY: y }) {
+  const moved = x !== pointer.x || y !== pointer.y;
+  pointer = { x, y };
+  return moved;
+}
+
 const tokenOf = (event) => event.target.closest?.(".tokens .token");
 
 function watchTokens(area) {
   area.addEventListener("pointerover", (event) => {
     const element = tokenOf(event);
-    if (element && event.pointerType === "mouse" && !pinned) later(showDelay, () => element.isConnected && show(element, false));
+    if (!element || event.pointerType !== "mouse" || pinned || !hasMoved(event)) return;
+    later(showDelay, () => element.isConnected && show(element, false));
   });
   area.addEventListener("pointerout", (event) => {
     if (tokenOf(event) && event.pointerType === "mouse" && !pinned) later(hideDelay, hide);
   });
   area.addEventListener("focusin", (event) => {
     const element = tokenOf(event);
-    if (element && element !== shown) show(element, true);
+    if (element && element !== shown && !returning) show(element, true);
   });
   area.addEventListener("click", (event) => {
     const element = tokenOf(event);
@@ -180,6 +193,7 @@ function watchPage() {
   document.addEventListener("pointerdown", (event) => outside(event.target) && hide());
   document.addEventListener("focusin", (event) => outside(event.target) && hide());
   document.addEventListener("scroll", place, true);
+  document.addEventListener("pointermove", hasMoved);
   window.addEventListener("resize", place);
 }
 
