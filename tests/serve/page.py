@@ -156,7 +156,7 @@ def check_streaming(page, servers):
     assert page.script("return counts.size") > 3, "the tokens appear at once"
     same(page.text("[data-branch=A] .given"), "the <b>cat</b>", "the prompt before the answer")
     assert not page.all(".text b"), "the prompt is read as HTML"
-    assert "tokens/s" in page.text("[data-branch=A] .speed"), "no speed"
+    assert float(page.text("[data-branch=A] .speed").replace(",", "")) > 0, "no speed"
     assert page.text("[data-branch=A] .first").endswith("s"), "no time of the first token"
     assert f"at {page.text('[data-branch=A] .context')}" in page.text("#memory-cache"), "the chart does not follow"
     assert page.all("#chart .mark"), "no mark of the branch in the chart"

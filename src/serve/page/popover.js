@@ -31,12 +31,11 @@ function choiceRow({ name, logprob }, chosen) {
   label.className = "choice-name";
   label.textContent = visible(name);
   share.className = "choice-share";
-  share.textContent = percent(Math.exp(logprob)) + (chosen ? " ✓" : "");
+  share.textContent = percent(Math.exp(logprob));
   button.style.setProperty("--share", Math.exp(logprob));
   if (chosen) {
     button.classList.add("chosen");
-    button.setAttribute("aria-label", `${aloud(name)}, ${percent(Math.exp(logprob))}, chosen`);
-    button.setAttribute("role", "text");
+    share.textContent += " ✓ chosen";
   } else {
     button.type = "button";
     button.setAttribute("aria-label", `Continue with ${aloud(name)}, ${percent(Math.exp(logprob))}`);

@@ -139,7 +139,7 @@ export class BranchView {
     const cached = usage?.prompt_tokens_details?.cached_tokens;
     const read = usage?.prompt_tokens ?? promptTokens?.length;
     const set = (name, value) => (this.#part(name).textContent = value);
-    set("speed", speed === null ? "–" : `${speed < 99.5 ? speed.toFixed(1) : count(Math.round(speed))} tokens/s`);
+    set("speed", speed === null ? "–" : speed < 99.5 ? speed.toFixed(1) : count(Math.round(speed)));
     set("first", firstToken === null ? "–" : seconds(firstToken));
     set("prompt-size", read === undefined ? "–" : plural(read, "token"));
     set("cached", cached === undefined ? "–" : plural(cached, "token"));
