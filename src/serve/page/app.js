@@ -8,7 +8,7 @@ import { closePopover, startPopover } from "./popover.js";
 import { currentPrompt, currentSource, replyTo, setSource, startPrompt, useTokenNumbers } from "./prompt.js";
 import { clearWrong, currentSettings, markWrong, startSettings } from "./settings.js";
 import { markMissing, saveBranch, startStates } from "./states.js";
-import { tokenId } from "./tokens.js";
+import { nameTokensByNumber, tokenId } from "./tokens.js";
 import { BranchView } from "./view.js";
 
 const byId = (id) => document.getElementById(id);
@@ -209,7 +209,10 @@ async function loadModel() {
     model = entry.bochner;
     describeModel(entry);
     startStates(entry.id, setSource, report);
-    if (!model.tokenizer) useTokenNumbers();
+    if (!model.tokenizer) {
+      useTokenNumbers();
+      nameTokensByNumber();
+    }
     showChart();
     byId("run").disabled = false;
   } catch (error) {

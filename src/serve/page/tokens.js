@@ -15,10 +15,20 @@ function completionTokens(choice) {
   });
 }
 
+// Conversations have the bytes of tokens in place of names for those that are not UTF-8.
+function chatName({ token, bytes }) {
+  if (!token.includes("\ufffd") || !bytes) return token;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes));
+  } catch {
+    return "bytes:" + bytes.map((byte) => "\\x" + byte.toString(16).padStart(2, "0")).join("");
+  }
+}
+
 function chatTokens(choice) {
   return choice.logprobs.content.map((entry, i) => {
-    const top = entry.top_logprobs.map(({ token, logprob }) => ({ name: token, logprob }));
-    return token(choice.token_ids[i], entry.token, entry.logprob, top);
+    const top = entry.top_logprobs.map((other) => ({ name: chatName(other), logprob: other.logprob }));
+    return token(choice.token_ids[i], chatName(entry), entry.logprob, top);
   });
 }
 
@@ -42,10 +52,18 @@ function bytesOf(name) {
   return Uint8Array.from(name.match(/[0-9a-f]{2}(?=\\|$)/gi), (digits) => parseInt(digits, 16));
 }
 
+let namesAreNumbers = false;
+
+/** For models without a tokenizer, whose tokens have no text. */
+export function nameTokensByNumber() {
+  namesAreNumbers = true;
+}
+
 /** Returns a function that maps token after token to the text that it completes: "" inside a character. */
 export function textDecoder() {
-  const decoder = new TextDecoder();
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   return (name) => {
+    if (namesAreNumbers) return ` ${name}`;
     const bytes = bytesOf(name);
     return bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode() + name;
   };
@@ -70,11 +88,12 @@ const contexts = ["", "a", "\n", ".", " "];
 
 /** The number of the token with this name, or null if the tokenizer does not produce it from text. */
 export async function tokenId(name) {
+  if (namesAreNumbers) return Number(name);
   for (const context of contexts) {
     if (known.has(name)) return known.get(name);
     if (bytesOf(name)) return null;
     const { tokens, pieces } = await tokenize({ prompt: context + name, add_special_tokens: false });
-    pieces.forEach((piece, i) => known.set(piece, tokens[i]));
+    pieces.forEach((piece, i) => piece.includes("\ufffd") || known.set(piece, tokens[i])); // bytes that are not UTF-8
   }
   return known.get(name) ?? null;
 }
