@@ -1,7 +1,7 @@
-"""The playground in Chromium: page.py ADDRESS ADDRESS_WITH_KEY KEY FOLDER
+"""The playground in Chromium: page.py ADDRESS ADDRESS_WITH_KEY KEY FOLDER [CHECK...]
 
-The first server needs no API key, the second one does. FOLDER is empty and receives downloads. Without Selenium or
-Chromium, the script is skipped with exit status 77.
+The first server needs no API key, the second one does. FOLDER is empty and receives downloads. CHECK: "fork", "states", …
+(default: all). Without Selenium or Chromium, the script is skipped with exit status 77.
 """
 
 import os
@@ -448,7 +448,8 @@ def main():
         print("skipped: Chromium or its driver is not installed")
         return 77
     servers = Servers(*sys.argv[1:5])
-    checks = [check for name, check in globals().items() if name.startswith("check_") and name.endswith(os.environ.get("ONLY", ""))]
+    chosen = [f"check_{name}" for name in sys.argv[5:]]
+    checks = [check for name, check in globals().items() if name.startswith("check_") and name in (chosen or [name])]
     driver = start_browser(servers.folder)
     try:
         results = [run(check, Page(driver), servers) for check in checks]
