@@ -121,6 +121,9 @@ class Page:
             letter,
         )
 
+    def count(self, letter):
+        return self.script("return document.querySelectorAll(`[data-branch='${arguments[0]}'] .token`).length", letter)
+
     def token(self, letter, index):
         return self.all(f"[data-branch={letter}] .tokens .token")[index]
 
@@ -150,9 +153,9 @@ def check_streaming(page, servers):
         "window.counts = new Set(); new MutationObserver(() => counts.add(document.querySelectorAll('.tokens .token').length))"
         ".observe(document.getElementById('branches'), {childList: true, subtree: true})"
     )
-    page.generate(prompt="the <b>cat</b>", tokens=600, seed=7)
+    page.generate(prompt="the <b>cat</b>", tokens=1500, seed=7)
     same(page.status("A"), "length", "status after all tokens")
-    same(len(page.tokens("A")), 600, "number of tokens")
+    same(page.count("A"), 1500, "number of tokens")
     assert page.script("return counts.size") > 3, "the tokens appear at once"
     same(page.text("[data-branch=A] .given"), "the <b>cat</b>", "the prompt before the answer")
     assert not page.all(".text b"), "the prompt is read as HTML"
@@ -163,13 +166,12 @@ def check_streaming(page, servers):
     assert "key-value cache" in page.one("#chart svg").get_attribute("aria-label"), "the chart has no description"
     same(page.text("[data-branch=A] .full-text"), "".join(page.tokens("A")), "the text for screen readers")
     assert "finished" in page.text("#status"), "the end is not announced"
-    first = page.tokens("A")
-    page.click("#run")
-    page.finished("A")
+    first = page.tokens("A")[:50]
+    page.generate(prompt="the <b>cat</b>", tokens=50)
     same(page.tokens("A"), first, "the tokens of the same seed")
     page.click("[data-branch=A] .go")
-    page.wait("more tokens", lambda: len(page.tokens("A")) == 1200)
-    same(page.tokens("A")[:600], first, "the tokens before continuing")
+    page.wait("more tokens", lambda: page.count("A") == 100)
+    same(page.tokens("A")[:50], first, "the tokens before continuing")
 
 
 def check_stop(page, servers):
@@ -177,15 +179,15 @@ def check_stop(page, servers):
     page.settings(max_tokens=ENDLESS)
     for button in ("#stop", "[data-branch=A] .halt"):
         page.click("#run")
-        page.wait("tokens", lambda: page.status("A") == "running" and len(page.tokens("A")) > 20)
+        page.wait("tokens", lambda: page.status("A") == "running" and page.count("A") > 20)
         page.click(button)
         page.wait("the end", lambda: page.status("A") == "stopped")
         assert not page.one("#stop").is_enabled(), "Stop without an answer"
         assert "stopped" in page.text("#status"), "the stop is not announced"
-    time.sleep(0.1)
-    before = page.tokens("A")
+    time.sleep(0.3)
+    before = page.count("A")
     time.sleep(0.2)
-    same(page.tokens("A"), before, "tokens after the stop")
+    same(page.count("A"), before, "tokens after the stop")
     page.generate(tokens=5)  # the server is free
 
 
@@ -195,7 +197,7 @@ def check_keyboard(page, servers):
     page.settings(max_tokens=ENDLESS)
     page.one("#prompt-text").click()
     page.keys(Keys.CONTROL, Keys.ENTER)
-    page.wait("tokens", lambda: len(page.tokens("A")) > 5)
+    page.wait("tokens", lambda: page.count("A") > 5)
     page.keys(Keys.ESCAPE)
     page.wait("the end", lambda: page.status("A") == "stopped")
 
@@ -238,7 +240,7 @@ def check_details(page, servers):
 
 def check_fork(page, servers):
     """Another token, the same token, and branches side by side that can be closed."""
-    page.generate(tokens=20)
+    page.generate(prompt="user: the cat?\nassistant: the cat sleeps.\nuser:", tokens=20)  # long enough for the cache
     first = page.tokens("A")
     page.token("A", 6).click()
     choice = page.wait("alternatives", lambda: page.one("#popover button.choice"))
@@ -278,7 +280,7 @@ def check_states(page, servers):
     assert saved in page.text(".state-size") and "B" in page.text(".state-size"), page.text(".state-size")
     assert "the cat" in page.text(".state-text"), page.text(".state-text")
     page.click("[data-branch=A] .go")  # the continuation without the state, with the same seed
-    page.wait("more tokens", lambda: len(page.tokens("A")) == 20)
+    page.wait("more tokens", lambda: page.count("A") == 20)
     expected = page.tokens("A")[10:]
 
     page.reload()

@@ -19,8 +19,9 @@ done
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 600; i++) { k = 1 + int(4 * rand());
         printf "user: the %s?\nassistant: the %s %s.\n", a[k], a[k], d[1 + k % 3] } }' >text.txt
-succeeds "$BOCHNER" train --data text.txt --out model --layers 2 --width 16 --heads 2 --features 16 --batch 8 --context 64 \
-    --steps 60 --lr 0.05 --other-lr 0.02 --valid-fraction 0 --quiet || finish
+# Wide enough that tokens do not arrive faster than a browser draws.
+succeeds "$BOCHNER" train --data text.txt --out model --layers 4 --width 128 --heads 4 --features 64 --batch 8 --context 64 \
+    --steps 20 --lr 0.02 --other-lr 0.005 --valid-fraction 0 --quiet || finish
 
 servers=
 trap 'kill $servers 2>/dev/null; wait; rm -rf "$work"' EXIT
