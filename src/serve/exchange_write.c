@@ -67,7 +67,7 @@ static void write_state(bo_exchange *x, const bo_choice_text *choice)
     bo_json_raw(out, ", \"state\": {\"tokens\": ");
     bo_json_whole(out, bo_snapshot_length(state));
     bo_json_raw(out, ", \"bytes\": ");
-    bo_json_whole(out, state->size);
+    bo_json_whole(out, bo_snapshot_size(state, NULL));
     if (x->request.wish == BO_STATE_ID) {
         bo_json_raw(out, ", \"id\": ");
         bo_json_string(out, choice->state_id);

@@ -163,7 +163,7 @@ static void write_chat_token(const bo_service *service, int32_t id, bool scored,
     size_t bytes;
     const char *piece = piece_of(service, id, &bytes);
     bo_json_raw(out, "{\"token\": ");
-    bo_json_text_of(out, piece, bytes);
+    write_name(service, id, out);
     bo_json_raw(out, ", \"logprob\": ");
     write_logprob(out, scored, logprob);
     bo_json_raw(out, ", \"bytes\": [");
