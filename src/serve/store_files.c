@@ -32,23 +32,35 @@ void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry, bo_snapshot **out,
-                             size_t *size)
+/* Reads the snapshot of a file, whose key may be another one if it was renamed, or belongs to another model. */
+static bo_status read_any(bo_context *context, const bo_store *store, const bo_store_entry *entry,
+                          char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out, size_t *size)
 {
     file_path path;
-    char id[BO_SNAPSHOT_ID + 1];
     void *bytes;
     *out = NULL;
     path_of(store, entry->key, entry->kept, path);
     BO_TRY(bo_file_load(context, path, MOST_FILE, &bytes, size));
     const bo_status status = bo_snapshot_read(context, path, bytes, *size, id, out);
     bo_free(bytes);
-    if (status != BO_OK) return status;
-    const bo_prefix key = entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id)) : (*out)->prefix;
-    if (bo_prefix_equal(entry->key, key)) return BO_OK;
+    return status;
+}
+
+static bool has_key(const bo_store *store, const bo_store_entry *entry, const bo_snapshot *snapshot, const char *id)
+{
+    return bo_prefix_equal(entry->key,
+                           entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id)) : snapshot->prefix);
+}
+
+bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry, bo_snapshot **out)
+{
+    char id[BO_SNAPSHOT_ID + 1];
+    size_t size;
+    BO_TRY(read_any(context, store, entry, id, out, &size));
+    if (has_key(store, entry, *out, id)) return BO_OK;
     bo_snapshot_release(*out);
     *out = NULL;
-    return bo_fail(context, BO_FORMAT, "%s: the file was renamed, or has another secret", path);
+    return bo_fail(context, BO_FORMAT, "the file of a state was replaced by that of another one");
 }
 
 bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
@@ -134,32 +146,39 @@ static void *write_files(void *arg)
 
 /* ---- the start ---------------------------------------------------------------------------------------------------- */
 
-static bo_status load_secret(bo_context *context, bo_store *store, const char *path)
+static bo_status read_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {
     void *bytes;
     size_t size;
     BO_TRY(bo_file_load(context, path, 1024, &bytes, &size));
-    const bool whole = size == sizeof store->secret;
-    if (whole) memcpy(&store->secret, bytes, size);
+    const bool whole = size == sizeof *out;
+    if (whole) memcpy(out, bytes, size);
     bo_free(bytes);
-    return whole ? BO_OK
-                 : bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path,
-                           sizeof store->secret, size);
+    if (whole) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path, sizeof *out, size);
 }
 
-/* Reads the secret, or makes it. The file is empty at first, so that its bytes are never readable by others. */
-static bo_status open_secret(bo_context *context, bo_store *store)
+/* The file is empty at first, so that its bytes are never readable by others; bo_file_save keeps its mode. */
+static bo_status make_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {
-    file_path path;
-    struct stat about;
-    snprintf(path, sizeof path, "%s/secret", store->folder);
-    if (stat(path, &about) == 0 && about.st_size > 0) return load_secret(context, store, path);
-    if (!bo_random_bytes(&store->secret, sizeof store->secret))
+    if (!bo_random_bytes(out, sizeof *out))
         return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
     const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) return bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
     close(file);
-    return bo_file_save(context, path, &store->secret, sizeof store->secret); /* keeps the mode */
+    return bo_file_save(context, path, out, sizeof *out);
+}
+
+static bo_status open_secret(bo_context *context, bo_store *store)
+{
+    file_path path;
+    struct stat about;
+    bo_prefix_secret secret;
+    snprintf(path, sizeof path, "%s/secret", store->folder);
+    const bool exists = stat(path, &about) == 0 && about.st_size > 0;
+    BO_TRY((exists ? read_secret : make_secret)(context, path, &secret));
+    bo_store_set_secret(store, &secret);
+    return BO_OK;
 }
 
 static bool is_state_file(const char *name, bool *kept, bo_prefix *key)
@@ -179,12 +198,14 @@ typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED, FILE_UNREADAB
 /* Reads the whole file: a damaged one is better found now than when a client waits. */
 static file_verdict judge(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
 {
+    char id[BO_SNAPSHOT_ID + 1];
     bo_snapshot *snapshot;
-    const bo_status status = bo_store_read_file(context, store, as, &snapshot, bytes);
+    const bo_status status = read_any(context, store, as, id, &snapshot, bytes);
     if (status != BO_OK) return status == BO_FORMAT ? FILE_DAMAGED : FILE_UNREADABLE;
     const bool ours = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
+    const bool named = has_key(store, as, snapshot, id);
     bo_snapshot_release(snapshot);
-    return ours ? FILE_GOOD : FILE_FOREIGN;
+    return ours && named ? FILE_GOOD : FILE_FOREIGN;
 }
 
 static void take_file(bo_context *context, bo_store *store, const char *name)

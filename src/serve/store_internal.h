@@ -38,7 +38,7 @@ static inline bo_store_links *bo_store_links_of(const bo_store_list *list, bo_st
 struct bo_store {
     bo_store_desc desc;
     char *folder;
-    bo_prefix_secret secret;
+    bo_prefix_secret secret; /* for this model */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the queue of the writer */
     pthread_t writer;
@@ -63,12 +63,15 @@ bool bo_store_make_disk_room(bo_store *store, size_t bytes);
 /* The same as far as possible. */
 void bo_store_trim_disk(bo_store *store, size_t bytes);
 
+/* Derives the key of the hashes from a secret and the model. */
+void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret);
+
 /* store_files.c; with the lock */
 bo_status bo_store_open_folder(bo_context *context, bo_store *store);
 void bo_store_close_folder(bo_store *store); /* without the lock; waits until everything is written */
-/* BO_FORMAT: the file is damaged. *size: of the file. */
-bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry, bo_snapshot **out,
-                             size_t *size);
+/* BO_FORMAT: the file is damaged. */
+bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry,
+                             bo_snapshot **out);
 bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry);
 void bo_store_write_later(bo_store *store, bo_store_entry *entry);
 bo_status bo_store_write_now(bo_context *context, bo_store *store, bo_store_entry *entry, const char *id,

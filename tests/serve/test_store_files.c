@@ -19,6 +19,10 @@ typedef struct setting {
 static const bo_store_desc plenty = {
     .memory_bytes = 1 << 20, .disk_bytes = 1 << 20, .accepts = test_accepts, .user = "A"};
 
+/* Another model: the same tokens and ids have other hashes. */
+static const bo_store_desc other_model = {
+    .memory_bytes = 1 << 20, .disk_bytes = 1 << 20, .model = {1, 2}, .accepts = test_accepts, .user = "A"};
+
 static int setup(void **state)
 {
     setting *s = *state = calloc(1, sizeof *s);
@@ -189,21 +193,32 @@ static void test_damaged(void **state)
     damage(path);
     assert_int_equal(count_files(s, "k-", ".state", path), 2);
     assert_int_equal(truncate(path, 100), 0);
-    /* names that are not those of the state inside: another hash, and a kept state as a cached one */
-    char other[512];
     store = open_store(s, plenty);
     bo_store_figures figures = test_figures(store);
     assert_int_equal(figures.discarded, 2);
     assert_int_equal(figures.prefixes, 0);
     assert_int_equal(figures.kept, 1);
     assert_int_equal(count_files(s, "", ".state", path), 1);
+    assert_int_equal(figures.foreign, 0);
+}
+
+/* A file whose name is not that of the state inside is not used. */
+static void test_renamed(void **state)
+{
+    setting *s = *state;
+    char path[512], other[512];
+    bo_store *store = open_store(s, plenty);
+    assert_true(test_keep(s->context, store, "a", 1, SIZE));
     close_store(s);
+    assert_int_equal(count_files(s, "", ".state", path), 1);
     path_of(s, "k-00000000000000000000000000000000.state", other);
     assert_int_equal(rename(path, other), 0);
     store = open_store(s, plenty);
-    assert_int_equal(test_figures(store).discarded, 1);
-    assert_int_equal(count_files(s, "", ".state", NULL), 0);
+    assert_int_equal(test_figures(store).foreign, 1);
+    assert_int_equal(test_figures(store).kept, 0);
     assert_int_equal(test_figures(store).disk_bytes, 0);
+    assert_null(bo_store_get(s->context, store, "a"));
+    assert_int_equal(count_files(s, "", ".state", NULL), 1);
 }
 
 /* A file that is damaged or removed while the store is open is found when it is read. */
@@ -252,6 +267,25 @@ static void test_foreign(void **state)
     assert_int_equal(test_figures(store).foreign, 1);
     assert_int_equal(test_figures(store).prefixes, 1);
     assert_int_equal(test_figures(store).kept, 1);
+}
+
+/* Two models take turns in a folder: each finds what it wrote, although ids and texts are the same. */
+static void test_two_models(void **state)
+{
+    setting *s = *state;
+    for (int32_t round = 0; round < 3; round++)
+        for (int32_t model = 0; model < 2; model++) {
+            bo_store *store = open_store(s, model ? other_model : plenty);
+            /* cached states of the other model are recognized by their content, which is the same here */
+            assert_int_equal(test_figures(store).foreign, round > 0 || model);
+            assert_int_equal(test_figures(store).discarded, 0);
+            assert_int_equal(test_is_kept(s->context, store, "a", 10 + model, SIZE), round > 0);
+            assert_int_equal(test_is_cached(s->context, store, 1, SIZE), round > 0);
+            assert_true(test_keep(s->context, store, "a", 10 + model, SIZE));
+            test_cache(s->context, store, 1, SIZE);
+        }
+    close_store(s);
+    assert_int_equal(count_files(s, "", ".state", NULL), 4);
 }
 
 /* Files of a process that was killed while it wrote are removed; files of others are left alone. */
@@ -590,8 +624,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exact_budget, setup, teardown),
         cmocka_unit_test_setup_teardown(test_secret, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_renamed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_later, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_models, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kept_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_beyond_memory, setup, teardown),
