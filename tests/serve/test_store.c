@@ -245,7 +245,7 @@ static void *use_store(void *what)
     bo_rng rng = bo_rng_make((uint64_t)(uintptr_t)&context, 1);
     for (int call = 0; call < CALLS; call++) {
         const int32_t number = 1 + (int32_t)bo_rng_below(&rng, 12);
-        char id[8];
+        char id[16];
         snprintf(id, sizeof id, "%d", (int)(number % 3));
         switch (bo_rng_below(&rng, 6)) {
         case 0:

@@ -348,7 +348,7 @@ static void test_beyond_memory(void **state)
     desc.memory_bytes = 3 * (SIZE + sizeof(bo_snapshot));
     bo_store *store = open_store(s, desc);
     for (int32_t i = 1; i <= COUNT; i++) {
-        char id[8];
+        char id[16];
         snprintf(id, sizeof id, "%d", (int)i);
         assert_true(test_keep(s->context, store, id, i, SIZE));
         for (int waited = 0; !test_is_cached(s->context, store, i, SIZE); waited++) {
@@ -363,7 +363,7 @@ static void test_beyond_memory(void **state)
     assert_int_equal(test_figures(store).kept, COUNT);
     for (int round = 0; round < 2; round++)
         for (int32_t i = 1; i <= COUNT; i++) {
-            char id[8];
+            char id[16];
             snprintf(id, sizeof id, "%d", (int)i);
             assert_true(test_is_cached(s->context, store, i, SIZE));
             assert_true(test_is_kept(s->context, store, id, i, SIZE));
@@ -573,7 +573,7 @@ static void *use_store(void *what)
     bo_rng rng = bo_rng_make(w->seed, 1);
     for (int call = 0; call < CALLS; call++) {
         const int32_t number = 1 + (int32_t)bo_rng_below(&rng, 12);
-        char id[8];
+        char id[16];
         snprintf(id, sizeof id, "%d", (int)(number % 3));
         switch (bo_rng_below(&rng, 6)) {
         case 0:
