@@ -19,25 +19,30 @@ static double first_token(const load_outcome *outcome)
     return outcome->count ? outcome->tokens[0] - outcome->sent : NAN;
 }
 
+/* Mean, because several tokens may arrive at the same time. */
+static double time_between_tokens(const load_outcome *outcome)
+{
+    const size_t count = outcome->count;
+    return count > 1 ? (outcome->tokens[count - 1] - outcome->tokens[0]) / (double)(count - 1) : NAN;
+}
+
 static void report(load_bench *bench, const load_outcome *outcomes)
 {
-    double again[AGAIN], steps[AGAIN * STEPS];
-    size_t count = 0;
+    double again[AGAIN], steps[AGAIN];
     for (size_t i = 0; i < AGAIN; i++) {
-        const load_outcome *o = &outcomes[1 + i];
-        again[i] = first_token(o);
-        for (size_t k = 1; k < o->count && count < AGAIN * STEPS; k++) steps[count++] = o->tokens[k] - o->tokens[k - 1];
+        again[i] = first_token(&outcomes[1 + i]);
+        steps[i] = time_between_tokens(&outcomes[1 + i]);
     }
     const double first = first_token(&outcomes[0]), median = bench_median(again, AGAIN);
-    const double step = load_percentile(steps, count, 0.5);
+    const double step = bench_median(steps, AGAIN);
     bench_add(bench->run, "repeated prompt, time to first token, first", 1e3 * first, "ms", NAN, true,
               "%s tokens, %.4g tokens/s", cli_count(outcomes[0].prompt).s, (double)outcomes[0].prompt / first);
     bench_add(bench->run, "repeated prompt, time to first token, again", 1e3 * median, "ms", NAN, true,
-              "median of %d; %s of its tokens were in the cache of the server", AGAIN, cli_count(outcomes[1].cached).s);
+              "median of %d; %s tokens were in the cache of the server", AGAIN, cli_count(outcomes[1].cached).s);
     bench_add(bench->run, "repeated prompt, first / again", first / median, "x", NAN, false,
               "how much sooner the answer begins");
-    bench_add(bench->run, "repeated prompt, time between tokens", 1e3 * step, "ms", NAN, true, "median of %zu pauses",
-              count);
+    bench_add(bench->run, "repeated prompt, time between tokens", 1e3 * step, "ms", NAN, true,
+              "median of %d; %d tokens after the prompt", AGAIN, STEPS);
     bench_add(bench->run, "repeated prompt, again / time between tokens", median / step, "x", NAN, true,
               "1: as if the prompt had no length");
 }
