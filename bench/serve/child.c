@@ -47,7 +47,8 @@ static void make_command(const load_bench *bench, size_t cache, command_line *li
     *line = (command_line){.words = {"bochner", "serve", o->folder, "--port", "0"}, .count = 5};
     if (CLI_GIVEN(common, threads)) add_number(line, 0, "--threads", common->threads);
     if (CLI_GIVEN(o, slots)) add_number(line, 1, "--slots", o->slots);
-    if (cache) add_number(line, 2, "--cache-bytes", cache);
+    if (CLI_GIVEN(o, context)) add_number(line, 2, "--context", o->context);
+    if (cache) add_number(line, 3, "--cache-bytes", cache);
     if (CLI_GIVEN(o, weights)) add_option(line, "--weights", bo_storage_name(o->weights));
     if (CLI_GIVEN(o, precision)) add_option(line, "--precision", bo_precision_name(o->precision));
     if (common->isa) add_option(line, "--isa", common->isa);

@@ -16,7 +16,7 @@ typedef struct load_options {
     size_t longest, conversations;   /* tokens of the repeated prompt; 0: default */
     bool text, chat;                 /* prompts are words; they are messages */
     double temperature;
-    size_t slots;
+    size_t slots, context;
     bo_storage weights;
     bo_precision precision;
 } load_options;
