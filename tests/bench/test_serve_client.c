@@ -154,7 +154,7 @@ static void malformed_ones_are_refused(void **state)
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "no size"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5z\r\n", "no size"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n", "no size"},
-        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\n", "no size"},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000000000000000\r\n", "no size"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "longer than its size"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -200,6 +200,7 @@ static void events_in_any_division(void **state)
     static const char *const streams[][2] = {
         {"data: a\n\ndata: b\r\n\r\ndata: c\r\r", "[a][b][c]"},
         {"data:a\ndata:  b\ndata\n\n", "[a\n b\n]"},
+        {"data: a\r\ndata: b\r\n\r\n", "[a\nb]"},
         {": comment\n\n\nid: 1\nevent: x\ndata: y\nretry: 5\n\n", "[y]"},
         {"data:\n\ndata\n\n", "[][]"},
         {"dat: a\ndataa: b\n data: c\nDATA: d\n\n", ""},
