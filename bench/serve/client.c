@@ -28,6 +28,15 @@ typedef struct client {
     load_events events;
 } client;
 
+/* Prints what is wrong once, and nothing after a signal, which also stops the server. */
+static bool fail(client *c, const char *what, const char *answer)
+{
+    if (!c->failed && !cli_signal())
+        cli_fail(c->session, "http://%s: %s%s%.300s", c->address->host, what, *answer ? ": " : "", answer);
+    c->failed = true;
+    return false;
+}
+
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static size_t count_of(const cJSON *object, const char *name)
@@ -81,8 +90,7 @@ static void on_event(void *owner, const char *bytes, size_t count)
     if (c->failed || strcmp(bytes, "[DONE]") == 0) return;
     cJSON *event = cJSON_ParseWithLength(bytes, count);
     if (!cJSON_IsObject(event) || cJSON_GetObjectItemCaseSensitive(event, "error")) {
-        cli_fail(c->session, "the server sent in place of a token: %.300s", bytes);
-        c->failed = true;
+        fail(c, "the server sent in place of a token", bytes);
     } else {
         if (has_token(event)) add_time(outcome, c->now);
         read_usage(outcome, cJSON_GetObjectItemCaseSensitive(event, "usage"));
@@ -103,23 +111,16 @@ static void on_body(void *owner, const char *bytes, size_t count)
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
 
-static bool fail(client *c, const char *what)
-{
-    if (!c->failed) cli_fail(c->session, "http://%s: %s", c->address->host, what);
-    c->failed = true;
-    return false;
-}
-
 static bool open_connection(client *c)
 {
     const int yes = 1;
     c->socket = socket(c->address->socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     c->used = false;
-    if (c->socket < 0) return fail(c, strerror(errno));
+    if (c->socket < 0) return fail(c, strerror(errno), "");
     setsockopt(c->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     const struct sockaddr *address = (const struct sockaddr *)(const void *)&c->address->socket;
     if (connect(c->socket, address, c->address->length) == 0 || errno == EINPROGRESS) return true;
-    return fail(c, strerror(errno));
+    return fail(c, strerror(errno), "");
 }
 
 static void close_connection(client *c)
@@ -150,12 +151,11 @@ static bool end_request(client *c)
     outcome->status = c->response.status;
     outcome->ended = c->now;
     if (outcome->status != 200) {
-        cli_fail(c->session, "http://%s: status %d: %.300s", c->address->host, outcome->status,
-                 outcome->body.bytes ? outcome->body.bytes : "");
-        c->failed = true;
-        return false;
+        char what[32];
+        snprintf(what, sizeof what, "status %d", outcome->status);
+        return fail(c, what, outcome->body.bytes ? outcome->body.bytes : "");
     }
-    if (c->events.broken) return fail(c, "an event is too long");
+    if (c->events.broken) return fail(c, "an event is too long", "");
     if (c->response.close) close_connection(c);
     c->used = true;
     if (++c->request == c->end) close_connection(c);
@@ -171,9 +171,9 @@ static bool write_some(client *c)
     if (count >= 0)
         c->written += (size_t)count;
     else if (errno == EPIPE || errno == ECONNRESET)
-        return c->used && !c->heard ? begin_again(c) : fail(c, strerror(errno));
+        return c->used && !c->heard ? begin_again(c) : fail(c, strerror(errno), "");
     else if (errno != EAGAIN && errno != EINTR && errno != ENOTCONN)
-        return fail(c, strerror(errno));
+        return fail(c, strerror(errno), "");
     return true;
 }
 
@@ -183,15 +183,15 @@ static bool read_some(client *c)
     const ssize_t count = recv(c->socket, piece, sizeof piece, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (count <= 0 && c->used && !c->heard) return begin_again(c);
-    if (count < 0) return fail(c, strerror(errno));
+    if (count < 0) return fail(c, strerror(errno), "");
     c->now = cli_now();
     c->heard = true;
     if (count == 0)
         load_response_end(&c->response);
     else if (load_response_read(&c->response, piece, (size_t)count) < (size_t)count && c->response.stage == LOAD_DONE)
-        return fail(c, "bytes follow the end of a response");
+        return fail(c, "bytes follow the end of a response", "");
     if (c->failed) return false;
-    if (c->response.stage == LOAD_BROKEN) return fail(c, c->response.wrong);
+    if (c->response.stage == LOAD_BROKEN) return fail(c, c->response.wrong, "");
     return c->response.stage != LOAD_DONE || end_request(c);
 }
 
@@ -222,10 +222,10 @@ static bool wait_for_any(client *clients, struct pollfd *polls, size_t count, do
 {
     const int ready = poll(polls, (nfds_t)count, 200);
     const double now = cli_now();
-    if (ready < 0 && errno != EINTR) return fail(&clients[0], strerror(errno));
+    if (ready < 0 && errno != EINTR) return fail(&clients[0], strerror(errno), "");
     if (ready <= 0) {
         for (size_t i = 0; i < count; i++) polls[i].revents = 0;
-        if (now - *heard > STALL) return fail(&clients[0], "no answer for ten minutes");
+        if (now - *heard > STALL) return fail(&clients[0], "no answer for ten minutes", "");
     } else {
         *heard = now;
     }

@@ -111,11 +111,11 @@ static bool measure(load_bench *bench, size_t count)
 
 bool load_idle_part(load_bench *bench)
 {
-    const size_t count = conversations_that_fit(bench);
     if (bench->server.pid == 0) {
         cli_say(bench->run->session, "idle: left out, because the process of the server is unknown (--pid)");
         return true;
     }
+    const size_t count = conversations_that_fit(bench);
     if (count == 0) return true;
     if (bench->server.child) { /* again, with room for all states and without what earlier parts left */
         const double cache = 1.25 * state_bytes(bench) * (double)(count + 2 * TOGETHER) + (double)(1 << 26);
