@@ -40,10 +40,12 @@ typedef struct gemv_job {
     bo_byte_rows bytes; /* for BO_STORED_INT4: A in bytes */
 } gemv_job;
 
-bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
+bool bo_gemv(bo_precision precision, bool ta, size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
     bool few = !ta && m <= BO_FEW_ROWS;
-    for (size_t i = 0; i < count; i++) few = few && products[i].tb;
+    if (m > BO_LEAST_ROWS) few = few && precision == BO_PRECISION_FLOAT32 && k >= BO_LONG_LINE;
+    for (size_t i = 0; i < count; i++)
+        few = few && products[i].tb && (products[i].stored == BO_STORED_FLOAT32 || m <= BO_LEAST_ROWS);
     return few;
 }
 
@@ -165,7 +167,7 @@ static size_t byte_row(size_t k)
 
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
-    size_t rows = bo_min(m, BO_FEW_ROWS);
+    size_t rows = bo_min(m, BO_LEAST_ROWS);
     size_t bytes = 0;
     if (has(BO_STORED_INT8, count, products)) bytes += SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t);
     if (has(BO_STORED_INT4, count, products)) bytes += rows * byte_row(k);
