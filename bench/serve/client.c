@@ -28,7 +28,8 @@ typedef struct client {
     load_events events;
 } client;
 
-/* Prints what is wrong once, and nothing after a signal, which also stops the server. */
+/* Prints what is wrong, with what the server has answered ("": nothing), once, and not after a signal: it stops the
+ * server, too. */
 static bool fail(client *c, const char *what, const char *answer)
 {
     if (!c->failed && !cli_signal())
