@@ -216,13 +216,14 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     bo_exchange_prompt *prompt = &x->prompts[index];
     const bo_snapshot *start = x->start;
     const size_t pending = start ? start->pending_count : 0;
+    const bool embeds = x->request.kind == BO_REQUEST_EMBEDDING;
     bo_ids given = {0};
     bool done = bo_service_encode(context, x->service, &x->request, index, start != NULL, &given, refusal);
     const size_t count = pending + given.count;
     if (done && count == 0)
-        done = bo_refuse(refusal, 400, "prompt",
+        done = bo_refuse(refusal, 400, embeds ? "input" : "prompt", "%s",
                          start ? "the text of the state has ended; give a prompt to continue it"
-                               : "the prompt has no tokens");
+                               : "the text has no tokens");
     prompt->given = given.count;
     if (done) {
         prompt->ids.items = bo_alloc(context, count, sizeof *prompt->ids.items, "the tokens of a prompt");

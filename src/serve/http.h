@@ -11,6 +11,7 @@ typedef struct bo_peer {
     int socket;
     char address[64];
     double receiving_since; /* when the connection began to wait for a request or its body; 0: a request is answered */
+    double closed_since;    /* when the client was first seen to have closed its side; 0: it has not */
     bool has_head;          /* the head of the request has arrived */
     bo_exchange *exchange;  /* that the connection waits for; NULL: none */
     struct bo_peer *before, *after;

@@ -138,11 +138,21 @@ static void write_top_object(const bo_service *service, const bo_choice_records 
     bo_json_raw(out, "}");
 }
 
-static void write_lists(const bo_service *service, const bo_choice_records *r, bo_json_text *out)
+static void write_top_ids(const bo_choice_records *r, const bo_record *record, bo_json_text *out)
+{
+    bo_json_raw(out, "[");
+    for (size_t i = 0; i < record->top_count; i++) {
+        if (i) bo_json_raw(out, ", ");
+        bo_json_whole(out, (size_t)r->tops[record->first_top + i].id);
+    }
+    bo_json_raw(out, "]");
+}
+
+static void write_lists(const bo_service *service, const bo_choice_records *r, bool ids, bo_json_text *out)
 {
     static const char *const names[] = {"{\"tokens\": [", "], \"token_logprobs\": [", "], \"top_logprobs\": [",
-                                        "], \"text_offset\": ["};
-    for (int list = 0; list < 4; list++) {
+                                        "], \"text_offset\": [", "], \"top_token_ids\": ["};
+    for (int list = 0; list < (ids ? 5 : 4); list++) {
         bo_json_raw(out, names[list]);
         for (size_t i = 0; i < r->count; i++) {
             const bo_record *record = &r->items[i];
@@ -151,19 +161,21 @@ static void write_lists(const bo_service *service, const bo_choice_records *r, b
             if (list == 1) write_logprob(out, record->scored, record->logprob);
             if (list == 2) write_top_object(service, r, record, out);
             if (list == 3) bo_json_whole(out, record->offset);
+            if (list == 4) write_top_ids(r, record, out);
         }
     }
     bo_json_raw(out, "]}");
 }
 
 /* {"token": …, "logprob": …, "bytes": […] without the closing brace. */
-static void write_chat_token(const bo_service *service, int32_t id, bool scored, float logprob, bo_json_text *out)
+static void write_chat_token(const bo_service *service, int32_t id, bool scored, float logprob, bool ids,
+                             bo_json_text *out)
 {
     char number[8];
     size_t bytes;
     const char *piece = piece_of(service, id, &bytes);
     bo_json_raw(out, "{\"token\": ");
-    bo_json_text_of(out, piece, bytes);
+    write_name(service, id, out);
     bo_json_raw(out, ", \"logprob\": ");
     write_logprob(out, scored, logprob);
     bo_json_raw(out, ", \"bytes\": [");
@@ -172,20 +184,23 @@ static void write_chat_token(const bo_service *service, int32_t id, bool scored,
         bo_json_raw(out, number);
     }
     bo_json_raw(out, "]");
+    if (!ids) return;
+    bo_json_raw(out, ", \"token_id\": ");
+    bo_json_whole(out, (size_t)id);
 }
 
-static void write_content(const bo_service *service, const bo_choice_records *r, bo_json_text *out)
+static void write_content(const bo_service *service, const bo_choice_records *r, bool ids, bo_json_text *out)
 {
     bo_json_raw(out, "{\"content\": [");
     for (size_t i = 0; i < r->count; i++) {
         const bo_record *record = &r->items[i];
         if (i) bo_json_raw(out, ", ");
-        write_chat_token(service, record->id, record->scored, record->logprob, out);
+        write_chat_token(service, record->id, record->scored, record->logprob, ids, out);
         bo_json_raw(out, ", \"top_logprobs\": [");
         for (size_t t = 0; t < record->top_count; t++) {
             const bo_top *top = &r->tops[record->first_top + t];
             if (t) bo_json_raw(out, ", ");
-            write_chat_token(service, top->id, true, top->logprob, out);
+            write_chat_token(service, top->id, true, top->logprob, ids, out);
             bo_json_raw(out, "}");
         }
         bo_json_raw(out, "]}");
@@ -193,12 +208,12 @@ static void write_content(const bo_service *service, const bo_choice_records *r,
     bo_json_raw(out, "], \"refusal\": null}");
 }
 
-void bo_records_write(const bo_service *service, const bo_choice_records *r, bool chat, bo_json_text *out)
+void bo_records_write(const bo_service *service, const bo_choice_records *r, bool chat, bool ids, bo_json_text *out)
 {
     if (chat)
-        write_content(service, r, out);
+        write_content(service, r, ids, out);
     else
-        write_lists(service, r, out);
+        write_lists(service, r, ids, out);
 }
 
 void bo_records_write_ids(const bo_choice_records *r, bo_json_text *out)

@@ -39,6 +39,7 @@ static bo_status build(bo_context *context, const bo_scheduler_desc *desc, bo_sc
     const bo_store_desc store = {.memory_bytes = desc->memory_bytes,
                                  .disk_bytes = desc->disk_bytes,
                                  .folder = desc->folder,
+                                 .model = {bo_model_fingerprint(desc->model), bo_lanes_digest(scheduler->slots.lanes)},
                                  .accepts = accepts,
                                  .user = scheduler};
     BO_TRY(bo_store_create(context, &store, &scheduler->store));

@@ -285,6 +285,13 @@ static void notice_connection(void *user, struct MHD_Connection *connection, voi
     *context = bo_watch_add(server, fd, address);
 }
 
+/* A path with an escaped NUL stays as it is, and so is no path of the table: unescaped it would be another path. */
+static size_t unescape(void *user, struct MHD_Connection *connection, char *text)
+{
+    (void)user, (void)connection;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
 /* ---- creation and destruction -------------------------------------------------------------------------------------- */
 
 static bool is_loopback(const struct sockaddr *address)
@@ -305,7 +312,8 @@ static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo 
                             notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
                             MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
                             (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HEAD_BYTES),
-                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            MHD_OPTION_END);
 }
 
 static bo_status listen_at(bo_context *context, bo_server *server, const struct addrinfo *at)

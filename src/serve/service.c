@@ -108,6 +108,15 @@ static bool encode_messages(bo_context *context, const bo_service *s, const bo_r
            bo_refuse(refusal, 400, "messages", "the chat template renders these messages as an empty text");
 }
 
+/* The tokens of a text without what a prompt adds; the special tokens of the tokenizer's template if `specials`. */
+static bool encode_text(bo_context *context, const bo_service *s, const bo_prompt *prompt, bool specials, bo_ids *out,
+                        const char *param, bo_refusal *refusal)
+{
+    bo_status status = bo_tokenizer_encode(context, s->tokenizer, prompt->text, prompt->bytes, true, out);
+    if (status == BO_OK && specials) status = bo_tokenizer_add_specials(context, s->tokenizer, out);
+    return status == BO_OK || refuse_status(context, status, param, refusal);
+}
+
 static bool copy_ids(bo_context *context, const bo_prompt *prompt, bo_ids *out, bo_refusal *refusal)
 {
     out->items = bo_alloc(context, prompt->count, sizeof *out->items, "tokens");
@@ -128,6 +137,8 @@ bool bo_service_encode(bo_context *context, const bo_service *s, const bo_reques
         return bo_refuse(refusal, 400, param, "the model has no tokenizer; give the prompt as a list of tokens");
     } else if (!prompt) {
         if (!encode_messages(context, s, request, continues, out, refusal)) return false;
+    } else if (request->kind == BO_REQUEST_EMBEDDING || request->kind == BO_REQUEST_TOKENIZE) {
+        if (!encode_text(context, s, prompt, !continues, out, param, refusal)) return false;
     } else {
         const bo_status status =
             bo_tokenizer_encode_prompt(context, s->tokenizer, prompt->text, prompt->bytes, continues, out);
@@ -227,7 +238,7 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
     bo_json_raw(out, ", \"object\": \"model\"");
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
-    bo_json_string(out, has_attention ? bo_attention_kind_name(d->attention.kind) : bo_mixer_name(d->mixer));
+    bo_json_string(out, has_attention ? bo_attention_name(&d->attention) : bo_mixer_name(d->mixer));
     whole_member(out, "parameters", bo_model_parameters(s->desc->model));
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);
@@ -293,7 +304,7 @@ void bo_service_write_state(const bo_service *s, const char *id, const bo_snapsh
     bo_json_raw(out, "{\"object\": \"state\", \"id\": ");
     bo_json_string(out, id);
     whole_member(out, "tokens", (size_t)bo_snapshot_length(snapshot));
-    whole_member(out, "bytes", snapshot->size);
+    whole_member(out, "bytes", bo_snapshot_size(snapshot, NULL));
     member(out, "model");
     bo_json_string(out, s->name);
     bo_json_raw(out, "}");

@@ -1,8 +1,6 @@
 /* Products of few rows with a matrix that is read from memory, in the vector operations of the including file. */
 
 enum {
-    DOTS_TILE = 4,    /* lines, and rows, of a tile: 16 sums, for which 8 vectors are loaded per 16 products */
-    DOTS_FEW = 8,     /* rows; for more, the time is that of the products, not of memory */
     DOTS_LINES = 8,   /* long lines processed at once */
     DOTS_LONG = 2048, /* numbers; a longer row and a line do not fit in the first-level cache together */
 };
@@ -40,48 +38,14 @@ static void dots_all_long(size_t lines, size_t rows, size_t n, const float *w, s
         for (size_t r = 0; r < rows; r++) dots_long(1, n, w + j * ldw, ldw, x + r * ldx, out + r * ldo + j);
 }
 
-/* Multiplies DOTS_TILE lines with as many rows. */
-static inline __attribute__((always_inline)) void dots_tile(size_t n, const float *w, size_t ldw, const float *x,
-                                                            size_t ldx, float *out, size_t ldo)
-{
-    v sum[DOTS_TILE][DOTS_TILE];
-    for (size_t r = 0; r < DOTS_TILE; r++)
-        for (size_t j = 0; j < DOTS_TILE; j++) sum[r][j] = v_set(0.0f);
-    for (size_t i = 0; i < n; i += LANES) {
-        v line[DOTS_TILE];
-        const size_t left = n - i;
-        for (size_t j = 0; j < DOTS_TILE; j++)
-            line[j] = left < LANES ? v_load_part(w + j * ldw + i, left) : v_load(w + j * ldw + i);
-        for (size_t r = 0; r < DOTS_TILE; r++) {
-            const v row = left < LANES ? v_load_part(x + r * ldx + i, left) : v_load(x + r * ldx + i);
-            for (size_t j = 0; j < DOTS_TILE; j++) sum[r][j] = v_fma(line[j], row, sum[r][j]);
-        }
-    }
-    for (size_t r = 0; r < DOTS_TILE; r++)
-        for (size_t j = 0; j < DOTS_TILE; j++) out[r * ldo + j] = v_sum(sum[r][j]);
-}
-
-/* Multiplies DOTS_TILE lines with all rows. */
-static void dots_tiles(size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx, float *out,
-                       size_t ldo)
-{
-    size_t r = 0;
-    for (; r + DOTS_TILE <= rows; r += DOTS_TILE) dots_tile(n, w, ldw, x + r * ldx, ldx, out + r * ldo, ldo);
-    for (; r < rows; r++)
-        for (size_t j = 0; j < DOTS_TILE; j++) dots_line(1, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
-}
-
 void ISA(dots)(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx, float *out,
                size_t ldo)
 {
-    if (n > DOTS_LONG && rows <= DOTS_FEW) {
+    if (n > DOTS_LONG) {
         dots_all_long(lines, rows, n, w, ldw, x, ldx, out, ldo);
         return;
     }
-    size_t j = 0;
-    for (; rows > DOTS_FEW && j + DOTS_TILE <= lines; j += DOTS_TILE)
-        dots_tiles(rows, n, w + j * ldw, ldw, x, ldx, out + j, ldo);
-    for (; j < lines; j++) {
+    for (size_t j = 0; j < lines; j++) {
         size_t r = 0;
         for (; r + 2 <= rows; r += 2) dots_line(2, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
         if (r < rows) dots_line(1, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
