@@ -80,8 +80,9 @@ static void report(load_bench *bench, size_t clients, load_summary *s, double *o
     if (clients == 1) *one = rate;
     snprintf(name, sizeof name, "%zu client%s, rate", clients, plural);
     bench_add(bench->run, name, rate, "tokens/s", NAN, false,
-              "%.0f requests: prompts of %.4g tokens, %.4g tokens generated; the benchmark used %.0f%% of a CPU",
-              requests, (double)s->prompt / requests, (double)s->tokens / requests, 100 * s->busy);
+              "%.0f request%s: prompts of %.4g tokens, %.4g tokens generated; the benchmark used %.0f%% of a CPU",
+              requests, requests > 1 ? "s" : "", (double)s->prompt / requests, (double)s->tokens / requests,
+              100 * s->busy);
     snprintf(name, sizeof name, "%zu clients, rate / 1 client", clients);
     if (clients > 1 && !isnan(*one)) bench_add(bench->run, name, rate / *one, "x", NAN, false, "sum over all clients");
     add_percentiles(bench, clients, "time to first token", s->firsts, s->first_count, "requests");
