@@ -2,7 +2,7 @@
 
 Only the standard library is used, so that these tests run wherever Python does. The program is BOCHNER."""
 import array, atexit, base64, contextlib, http.client, json, math, os, pathlib, re, shutil, signal, socket, struct, subprocess
-import sys, tempfile, threading, time
+import sys, tempfile, threading, time, unittest
 
 PROGRAM = os.environ.get("BOCHNER", "build/bochner")
 SOURCE = pathlib.Path(os.environ.get("BOCHNER_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
@@ -89,7 +89,7 @@ def write_ids(path, tokens):
 def logits(model, tokens):
     """The logits after every token, as `bochner eval` computes them: a list of arrays."""
     write_ids(FOLDER / "ids.npy", tokens)
-    run("eval", model, "--ids", FOLDER / "ids.npy", "--logits-out", FOLDER / "logits.npy", "--context", len(tokens), "--quiet")
+    run("eval", model, "--ids", FOLDER / "ids.npy", "--logits-out", FOLDER / "logits.npy", "--quiet")
     data = (FOLDER / "logits.npy").read_bytes()
     (length,) = struct.unpack_from("<H", data, 8)
     values = array.array("f")
@@ -102,6 +102,11 @@ def log_softmax(row):
     top = max(row)
     total = top + math.log(sum(math.exp(x - top) for x in row))
     return [x - total for x in row]
+
+
+def byte_tokens(text):
+    """The tokens of a text for a model of bytes."""
+    return list(text.encode())
 
 
 def greedy(model, prompt, tokens, *options):
@@ -157,9 +162,12 @@ class Server:
 
     def __init__(self, model, *options):
         self.key = None
-        self.errors = tempfile.TemporaryFile(dir=FOLDER)
+        self.model = model
+        descriptor, name = tempfile.mkstemp(".err", dir=FOLDER)
+        self.errors = pathlib.Path(name)
         self.process = subprocess.Popen([PROGRAM, "serve", str(model), "--port", "0", *map(str, options)], stdout=subprocess.PIPE,
-                                        stderr=self.errors, stdin=subprocess.DEVNULL)
+                                        stderr=descriptor, stdin=subprocess.DEVNULL)
+        os.close(descriptor)
         atexit.register(self.process.kill)
         first = self.process.stdout.readline()
         assert first, "the server did not start: %s" % self.stderr()
@@ -171,12 +179,12 @@ class Server:
         self.reader.start()
 
     def _read(self):
-        for line in self.process.stdout:
-            self.log.append(line)
+        with self.process.stdout as lines:
+            for line in lines:
+                self.log.append(line)
 
     def stderr(self):
-        self.errors.seek(0)
-        return self.errors.read().decode("utf-8", "replace")
+        return self.errors.read_text("utf-8", "replace")
 
     def __enter__(self):
         return self
@@ -269,10 +277,10 @@ class Server:
         connection = self.connect()
         try:
             self._send(connection, "POST", path, {**body, "stream": True}, None)
-            response = connection.getresponse()
-            assert response.status == 200, repr(Answer(response))
-            assert response.getheader("Content-Type").split(";")[0].strip() == "text/event-stream", response.getheaders()
-            yield self._events(response)
+            with connection.getresponse() as response:
+                assert response.status == 200, repr(Answer(response))
+                assert response.getheader("Content-Type").split(";")[0].strip() == "text/event-stream", response.getheaders()
+                yield self._events(response)
         finally:
             connection.close()
 
@@ -345,3 +353,34 @@ def parallel(tasks):
     if errors:
         raise errors[0]
     return results
+
+
+class Case(unittest.TestCase):
+    """A test with the servers of four models: `main` (bytes, without a chat template), `piece` (word pieces), `chatty` (bytes, with a
+    chat template and end tokens) and `bare` (without a tokenizer, softmax attention)."""
+    main = piece = chatty = bare = None
+
+    @classmethod
+    def start(cls):
+        """For setUpModule; returns the servers, whose models are the members `model`."""
+        model = words()
+        # The end of a line ends an answer, and so does #.
+        talk = variant(model, "chatty", chat_template__jinja=TEMPLATE, generation_config__json='{"eos_token_id": [10, 35]}')
+        Case.main, Case.piece, Case.chatty, Case.bare = map(Server, (model, pieces(), talk, DATA / "llama-tiny"))
+        return Case.main, Case.piece, Case.chatty, Case.bare
+
+    @classmethod
+    def finish(cls):
+        for each in (cls.main, cls.piece, cls.chatty, cls.bare):
+            each.stop()
+
+    def refused(self, status, path, body, param=None, on=None, kind="invalid_request_error"):
+        """The request gets an error with this status, type and member."""
+        answer = (on or self.main).post(path, body)
+        self.assertEqual(answer.status, status, "%s: %r" % (json.dumps(body)[:200], answer))
+        self.assertEqual(set(answer.error), {"message", "type", "param", "code"})
+        self.assertEqual(answer.error["type"], kind)
+        self.assertTrue(answer.error["message"])
+        if param:
+            self.assertEqual(answer.error["param"], param, answer)
+        return answer

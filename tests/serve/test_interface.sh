@@ -1,2 +1,2 @@
-# bochner serve: every path and member of docs/reference/http.md.
+# bochner serve: conversations, embeddings, tokens, models and errors.
 exec sh "$BOCHNER_SOURCE/tests/serve/run.sh" interface
