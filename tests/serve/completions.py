@@ -132,7 +132,7 @@ class Completions(Case):
 
     def test_logprobs_of_the_prompt(self):
         """max_tokens 0 and echo score the prompt, as evaluations do. Every piece of ASCII is its name, other bytes have names."""
-        text = "le chat mange du café — le 日本.\n"
+        text = "le chat boit du café — le 日本.\n"
         tokens = byte_tokens(text)
         expected = [log_softmax(row) for row in logits(WORDS, tokens)]
         names = [chr(token) if token < 128 else "bytes:\\x%02x" % token for token in tokens]
@@ -216,7 +216,7 @@ class Completions(Case):
     def test_frequencies(self):
         """Samples have the probabilities of the model: a chi-squared test of the first token over 2,000 seeds. The statistic
         exceeds degrees + 5 sqrt(2 degrees) with probability below 1e-4, and the seeds are fixed."""
-        prompt = "le chat mange du café.\nle "
+        prompt = "le chat boit du café.\nle "
         row = log_softmax([value / 1.5 for value in logits(WORDS, byte_tokens(prompt))[-1]])
         counts = {}
         for seed in range(16):

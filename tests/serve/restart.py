@@ -23,7 +23,7 @@ class Restart(unittest.TestCase):
     def test_states_and_prefixes_survive(self):
         prompt = server.sentences(60)
         with Server(WORDS, *self.options) as each:
-            state = each.json("/v1/states", {"prompt": "le chat mange"})
+            state = each.json("/v1/states", {"prompt": "le chat boit"})
             data = each.get("/v1/states/" + state["id"]).body
             self.assertEqual(each.request("PUT", "/v1/states/mine", data).status, 200)
             dropped = each.json("/v1/states", {"prompt": "x"})["id"]
@@ -39,7 +39,7 @@ class Restart(unittest.TestCase):
         with Server(WORDS, *self.options) as each:
             for name in (state["id"], "mine"):
                 self.assertEqual(each.get("/v1/states/" + name).body, data)
-                self.assertEqual(each.text("", state=name, temperature=0), greedy(WORDS, "le chat mange", 16))
+                self.assertEqual(each.text("", state=name, temperature=0), greedy(WORDS, "le chat boit", 16))
             self.assertEqual(each.get("/v1/states/" + dropped).status, 404)
             self.assertEqual(each.text("", state=returned, max_tokens=20, temperature=0), greedy(WORDS, "le 日本", 40)[-20:])
             later = each.complete(prompt, max_tokens=20, temperature=0)

@@ -24,7 +24,7 @@ def run(*arguments, text=None):
 # ---- models ---------------------------------------------------------------------------------------------------------
 
 NOUNS = ["chat", "chien", "vache", "élève", "日本", "naïveté"]
-DEEDS = ["dort à midi", "mange du café", "court — là-bas"]
+DEEDS = ["dort à midi", "boit du café", "court — là-bas"]
 
 
 def sentences(count):

@@ -16,7 +16,7 @@ def tearDownModule():
 
 class States(Case):
     def test_create_download_upload_drop(self):
-        text = "le chat mange du café.\n"
+        text = "le chat boit du café.\n"
         created = main.json("/v1/states", {"prompt": text})
         self.assertEqual(set(created), {"object", "id", "tokens", "bytes", "model"})
         self.assertEqual((created["object"], created["tokens"], created["model"]), ("state", len(byte_tokens(text)), "words"))
@@ -44,9 +44,9 @@ class States(Case):
 
     def test_prompts(self):
         first = main.json("/v1/states", {"prompt": byte_tokens("le chat ")})
-        second = main.json("/v1/states", {"prompt": "mange", "state": first["id"]})
+        second = main.json("/v1/states", {"prompt": "boit", "state": first["id"]})
         self.assertEqual((first["tokens"], second["tokens"]), (8, 13))
-        self.assertEqual(main.text("", state=second["id"], temperature=0), greedy(WORDS, "le chat mange", 16))
+        self.assertEqual(main.text("", state=second["id"], temperature=0), greedy(WORDS, "le chat boit", 16))
         self.assertEqual(main.text("", state=first["id"], temperature=0), greedy(WORDS, "le chat ", 16))
         talk = chatty.json("/v1/states", {"messages": [{"role": "user", "content": "le chat"}]})
         self.assertIn(talk["tokens"], (len("<user>le chat\n"), len("<user>le chat\n<assistant>")))
