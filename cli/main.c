@@ -68,6 +68,7 @@ static const command commands[] = {
     COMMAND(NULL, "compare", cli_compare, "Compare training runs", &cli_compare_usage),
     COMMAND(NULL, "generate", cli_generate, "Generate or translate text", &cli_generate_usage),
     COMMAND(NULL, "chat", cli_chat, "Talk with a chat model", &cli_chat_usage),
+    COMMAND(NULL, "serve", cli_serve, "Serve a language model over HTTP, with a playground", &cli_serve_usage),
     COMMAND(NULL, "tokenizer", cli_tokenizer, "Train a tokenizer; encode and decode text", &cli_tokenizer_usage),
     COMMAND(NULL, "lora", cli_lora, "Merge an adapter into a model, or remove it again", &cli_lora_usage),
     COMMAND(NULL, "convert", cli_convert, "Convert a GGUF or llama2.c model to a Hugging Face folder",

@@ -5,6 +5,7 @@ find_package(ZLIB REQUIRED)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd) # of the server; only the program links it
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED) # headers only
 
 add_library(bochner_parts INTERFACE)

@@ -30,6 +30,7 @@ int cli_eval(int argc, char **argv);
 int cli_compare(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_chat(int argc, char **argv);
+int cli_serve(int argc, char **argv);
 int cli_tokenizer(int argc, char **argv);
 int cli_data(int argc, char **argv);
 int cli_info(int argc, char **argv);
@@ -44,7 +45,7 @@ int cli_bench(int argc, char **argv);
 extern const cli_usage cli_fit_usage, cli_predict_usage, cli_explain_usage, cli_embed_usage, cli_drift_usage,
     cli_features_usage, cli_attention_usage, cli_train_usage, cli_eval_usage, cli_compare_usage, cli_generate_usage,
     cli_chat_usage, cli_tokenizer_usage, cli_data_usage, cli_info_usage, cli_lora_usage, cli_convert_usage,
-    cli_linearize_usage, cli_mup_usage, cli_lab_usage, cli_plan_usage, cli_inspect_usage;
+    cli_linearize_usage, cli_mup_usage, cli_lab_usage, cli_plan_usage, cli_inspect_usage, cli_serve_usage;
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
 

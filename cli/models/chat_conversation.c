@@ -263,7 +263,9 @@ static bool generate(cli_chat_job *job, bo_sampler *sampler, cli_text_stream *st
         const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
         answer->tokens++;
         append(answer, piece, bytes);
-        if (!cli_text_stream_add(stream, piece, bytes)) {
+        bool stopped;
+        if (!ok(job, cli_text_stream_add(context, stream, piece, bytes, &stopped))) return false;
+        if (stopped) {
             answer->reason = "stop";
             cut(answer, &job->options->stops);
             break;
@@ -285,14 +287,15 @@ static bool generate(cli_chat_job *job, bo_sampler *sampler, cli_text_stream *st
 
 static bool answer_question(cli_chat_job *job, FILE *out, cli_chat_answer *answer)
 {
-    cli_text_stream stream = {.out = out, .stops = &job->options->stops};
+    const cli_list *stops = &job->options->stops;
+    cli_text_stream stream = {.out = out, .text = {.stops = stops->items, .stop_count = stops->count}};
     bo_sampler *sampler = NULL;
     const double start = cli_now();
     append(answer, "", 0);
     const bool done = make_sampler(job, &sampler) && generate(job, sampler, &stream, answer);
     answer->seconds = cli_now() - start;
     bo_sampler_destroy(sampler);
-    free(stream.text);
+    bo_text_stream_free(&stream.text);
     return done;
 }
 

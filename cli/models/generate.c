@@ -61,38 +61,6 @@ static bool ok(generate_job *job, bo_status status)
 
 /* ---- the prompt -------------------------------------------------------------------------------------------------- */
 
-/* A text that starts here has the special tokens of the tokenizer's template, such as <s>; one that continues a saved
- * state has not. */
-static bool encode(generate_job *job, const char *text, size_t length)
-{
-    bo_context *context = job->session->context;
-    bo_status status = bo_tokenizer_encode(context, job->tokenizer, text, length, true, &job->encoded);
-    if (status == BO_OK && !job->options->load)
-        status = bo_tokenizer_add_specials(context, job->tokenizer, &job->encoded);
-    return ok(job, status);
-}
-
-/* Without a prompt and a state, the prompt is the template of the tokenizer, the token that ends a text, or a line
- * end. */
-static bool begin_text(generate_job *job)
-{
-    const int32_t end = bo_tokenizer_end(job->tokenizer);
-    size_t bytes = 1;
-    const char *text = end < 0 ? "\n" : bo_tokenizer_piece(job->tokenizer, end, &bytes);
-    if (job->options->load) return true;
-    if (!encode(job, "", 0)) return false;
-    if (job->encoded.count > 0) return true;
-    const bo_status status =
-        bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->encoded);
-    if (status != BO_FORMAT && !ok(job, status)) return false;
-    if (job->encoded.count > 0) return true;
-    cli_fail(
-        job->session,
-        "no prompt, and the tokenizer has no token to start a text with (neither an end-of-text token nor a line end); "
-        "give --prompt TEXT");
-    return false;
-}
-
 static bool read_ids(generate_job *job)
 {
     const char *path = job->options->ids;
@@ -115,13 +83,13 @@ static bool read_text(generate_job *job)
         if (!ok(job, bo_file_load(job->session->context, "-", MOST, &job->input, &length))) return false;
         prompt = job->input;
     }
-    if (length == 0) return begin_text(job);
-    if (job->options->echo) {
+    if (job->options->echo && length > 0) {
         job->echo = prompt;
         job->echo_length = length;
         if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
     }
-    return encode(job, prompt, length);
+    return ok(job, bo_tokenizer_encode_prompt(job->session->context, job->tokenizer, prompt, length,
+                                              job->options->load != NULL, &job->encoded));
 }
 
 static bool read_prompt(generate_job *job)
@@ -192,14 +160,16 @@ static void keep_id(generate_job *job, int32_t id)
     job->ids[job->made++] = id;
 }
 
-/* Keeps a generated token, and shows its text. Returns false at a stop word. */
-static bool take(generate_job *job, int32_t id)
+/* Keeps a generated token, and shows its text. Returns false at a stop word; *failed: after an error. */
+static bool take(generate_job *job, int32_t id, bool *failed)
 {
     size_t bytes = 0;
+    bool stopped = false;
     keep_id(job, id);
     if (job->stream.out) job->session->generated++;
     const char *piece = job->tokenizer ? bo_tokenizer_piece(job->tokenizer, id, &bytes) : "";
-    return cli_text_stream_add(&job->stream, piece, bytes);
+    *failed = !ok(job, cli_text_stream_add(job->session->context, &job->stream, piece, bytes, &stopped));
+    return !*failed && !stopped;
 }
 
 /* Reads a generated token. Returns false if there is no room for it; *failed: after an error. */
@@ -233,7 +203,8 @@ static bool make(generate_job *job)
             job->reason = "end";
             break;
         }
-        more = take(job, id);
+        more = take(job, id, &failed);
+        if (failed) break;
         if (!more) job->reason = "stop";
         const bool read = o->save || (more && job->made < job->tokens);
         if (read && !read_made(job, id, &failed)) break;
@@ -265,10 +236,10 @@ static char *printable(const char *text, size_t length)
 static void print_json(const generate_job *job)
 {
     cli_json json = {.out = stdout};
-    char *all = cli_allocate(job->echo_length + job->stream.length + 1, 1, "text");
+    char *all = cli_allocate(job->echo_length + job->stream.text.length + 1, 1, "text");
     if (job->echo_length) memcpy(all, job->echo, job->echo_length);
-    if (job->stream.length) memcpy(all + job->echo_length, job->stream.text, job->stream.length);
-    char *text = printable(all, job->echo_length + job->stream.length);
+    if (job->stream.text.length) memcpy(all + job->echo_length, job->stream.text.text, job->stream.text.length);
+    char *text = printable(all, job->echo_length + job->stream.text.length);
     cli_json_object(&json, NULL);
     if (job->tokenizer) cli_json_add_text(&json, "text", text);
     cli_json_array(&json, "ids");
@@ -409,7 +380,8 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     generate_job job = {.session = &session,
                         .options = o,
                         .reason = "length",
-                        .stream = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
+                        .stream = {.out = common->json ? NULL : stdout,
+                                   .text = {.stops = o->stops.items, .stop_count = o->stops.count}}};
     int status = run(&job, arguments->items[0]);
     bo_sampler_destroy(job.sampler);
     bo_session_destroy(job.reader);
@@ -419,7 +391,7 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     free(job.ids);
     free(job.logits);
     bo_free(job.input);
-    free(job.stream.text);
+    bo_text_stream_free(&job.stream.text);
     cli_session_close(&session);
     return status;
 }

@@ -1,21 +1,18 @@
-/* Prints text while it is generated. Only complete UTF-8 characters are printed, and no stop words. */
+/* Prints text while it is generated. Only complete UTF-8 characters are printed, and no stop texts. */
 #ifndef CLI_MODELS_TEXT_STREAM_H
 #define CLI_MODELS_TEXT_STREAM_H
 
-#include "../common/options.h"
+#include <bochner/bochner.h>
 #include <stdio.h>
 
-/* Invariant: the bytes held back are shorter than the longest stop word, or an incomplete character. */
 typedef struct cli_text_stream {
-    FILE *out; /* NULL: not printed */
-    const cli_list *stops;
-    char *text; /* the bytes held back, or the whole text if it is not printed; freed by the caller */
-    size_t length, capacity;
-    size_t shown; /* bytes of `text` that are not held back */
+    FILE *out;           /* NULL: not printed */
+    bo_text_stream text; /* the text that was not printed yet, or all of it; freed by the caller */
 } cli_text_stream;
 
-/* Returns false at a stop word, which is not part of the text. */
-bool cli_text_stream_add(cli_text_stream *stream, const char *bytes, size_t count);
+/* *stopped: the text ends before a stop text. */
+bo_status cli_text_stream_add(bo_context *context, cli_text_stream *stream, const char *bytes, size_t count,
+                              bool *stopped);
 void cli_text_stream_end(cli_text_stream *stream); /* prints the bytes held back */
 
 #endif

@@ -823,6 +823,19 @@ BO_API bo_status bo_session_score(bo_context *context, bo_session *session, cons
 BO_API bo_status bo_session_logits(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                    float *logits);
 
+/** Reads tokens as bo_session_feed() and returns the last hidden state of each of them: the residual stream after the final
+ * norm. Their mean is an embedding of a text. Logits are not available until tokens are fed.
+ *
+ * @param context      the context
+ * @param session      the session
+ * @param ids          the tokens
+ * @param count        the number of tokens
+ * @param[out] hidden  `count` rows with `width` numbers (bo_model_desc)
+ * @return as bo_session_feed()
+ */
+BO_API bo_status bo_session_hidden(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
+                                   float *hidden);
+
 /** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
  *
  * @param context      the context

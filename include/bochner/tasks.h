@@ -155,7 +155,7 @@ BO_API size_t bo_model_state_bytes(const bo_model *model);
 
 /** Sequences of one model that read one token each per step, for language models and decoders.
  *
- * The size of the state of a lane is known in advance.
+ * The size of the state of a lane is known in advance. The weights of the model must not change while it has lanes.
  */
 typedef struct bo_lanes bo_lanes;
 
@@ -255,6 +255,32 @@ BO_API uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane);
  */
 BO_API bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
                                float *logits);
+
+/** LANGUAGE: reads a block of tokens in one lane and returns the logits after each of them, as bo_session_logits() does.
+ *
+ * @param context         the context
+ * @param[in,out] lanes   the lanes
+ * @param lane            the lane
+ * @param ids             the tokens
+ * @param count           the number of tokens, at least 1
+ * @param[out] logits     count x vocab numbers
+ * @return as bo_lanes_feed()
+ */
+BO_API bo_status bo_lanes_logits(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                                 float *logits);
+
+/** LANGUAGE: reads a block of tokens in one lane and returns their last hidden states, as bo_session_hidden() does.
+ *
+ * @param context         the context
+ * @param[in,out] lanes   the lanes
+ * @param lane            the lane
+ * @param ids             the tokens
+ * @param count           the number of tokens, at least 1
+ * @param[out] hidden     count x width numbers
+ * @return as bo_lanes_feed()
+ */
+BO_API bo_status bo_lanes_hidden(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                                 float *hidden);
 
 /** LANGUAGE: writes the state of a lane to memory, in the format of bo_session_save_memory(), without logits.
  *

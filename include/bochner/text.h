@@ -401,6 +401,80 @@ BO_API bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t
  */
 BO_API uint64_t bo_batches_per_epoch(const bo_batches_desc *desc);
 
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/* ---- prompts ----------------------------------------------------------------------------------------------------- */
+
+/** Encodes a text for a model to continue.
+ *
+ * Special tokens that are written out in the text are recognized. A text that starts here gets the special tokens of the
+ * tokenizer's template (bo_tokenizer_add_specials()). An empty one becomes the template alone, the token that ends a
+ * text, or a line end, in this order.
+ *
+ * @param context     the context
+ * @param tokenizer   the tokenizer
+ * @param text        the text
+ * @param bytes       the number of bytes
+ * @param continues   the text continues one that was read before: nothing is added
+ * @param[in,out] out an empty list; receives the ids
+ * @return as bo_tokenizer_encode(); BO_INVALID if the text is empty and the tokenizer has no token to start a text with
+ */
+BO_API bo_status bo_tokenizer_encode_prompt(bo_context *context, const bo_tokenizer *tokenizer, const char *text,
+                                            size_t bytes, bool continues, bo_ids *out);
+
+/* ---- generated text ---------------------------------------------------------------------------------------------- */
+
+/** Text that grows while it is generated. Only complete UTF-8 characters are ready, and no part of a stop text.
+ *
+ *     bo_text_stream stream = {.stops = stops, .stop_count = 1};
+ *     bo_text_stream_add(context, &stream, piece, bytes, &stopped); // then print text[0 … ready), and
+ *     bo_text_stream_drop(&stream);                                 // forget it
+ *
+ * Initialize it with the stop texts, and all other fields zero. */
+typedef struct bo_text_stream {
+    const char *const *stops; /**< texts that end the stream, not empty; must outlive the stream */
+    size_t stop_count;        /**< the number of stop texts */
+    char *text;               /**< the text; release it with bo_text_stream_free() */
+    size_t length;            /**< bytes of the text */
+    size_t ready;             /**< leading bytes that will not change; the others are held back */
+    size_t capacity;          /**< bytes of memory of the text; private */
+    uint64_t reserved[4];     /**< must be zero */
+} bo_text_stream;
+
+/** Appends bytes.
+ *
+ * @param context          the context
+ * @param[in,out] stream   the stream
+ * @param bytes            the bytes; not needed after the call
+ * @param count            the number of bytes
+ * @param[out] stopped     true: the text now ends before a stop text, and all of it is ready
+ * @return BO_OK or BO_MEMORY
+ */
+BO_API bo_status bo_text_stream_add(bo_context *context, bo_text_stream *stream, const char *bytes, size_t count,
+                                    bool *stopped);
+
+/** Removes the bytes that are ready, so that a text of any length takes little memory.
+ *
+ * @param[in,out] stream   the stream
+ */
+BO_API void bo_text_stream_drop(bo_text_stream *stream);
+
+/** Makes the bytes that are held back ready, at the end of the text.
+ *
+ * @param[in,out] stream   the stream
+ */
+BO_API void bo_text_stream_end(bo_text_stream *stream);
+
+/** Releases the text and makes the stream empty. The stop texts stay.
+ *
+ * @param[in,out] stream   the stream, or NULL
+ */
+BO_API void bo_text_stream_free(bo_text_stream *stream);
+
+#endif
+
 #ifdef __cplusplus
 }
 #endif

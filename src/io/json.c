@@ -169,14 +169,15 @@ void bo_json_raw(bo_json_text *text, const char *raw)
     append(text, raw, strlen(raw));
 }
 
-/* Bytes that are not UTF-8 become the replacement character, or with `as_is` stay unchanged, as in file names. */
-static size_t escape(const char **text, bool as_is, char *out, size_t size)
+/* Escapes a text up to `end`, or up to its NUL if `end` is NULL. Bytes that are not UTF-8 become the replacement character, or
+ * with `as_is` stay unchanged, as in file names. */
+static size_t escape(const char **text, const char *end, bool as_is, char *out, size_t size)
 {
     const char *from = *text;
     size_t used = 0;
-    for (size_t bytes; *from; from += bytes) {
+    for (size_t bytes; end ? from < end : *from != 0; from += bytes) {
         const unsigned char first = (unsigned char)*from;
-        const size_t length = bo_utf8_length(from, 4);
+        const size_t length = bo_utf8_length(from, end && end - from < 4 ? (size_t)(end - from) : 4);
         char escaped[8] = "\\ufffd";
         bytes = length ? length : 1;
         if (first == '"' || first == '\\')
@@ -199,15 +200,29 @@ static size_t escape(const char **text, bool as_is, char *out, size_t size)
 size_t bo_json_escape(const char **text, char *out, size_t size)
 {
     if (!text || (size > 0 && !out)) return 0;
-    return escape(text, false, out, size);
+    return escape(text, NULL, false, out, size);
 }
 
 void bo_json_string(bo_json_text *text, const char *string)
 {
     char piece[256];
     bo_json_raw(text, "\"");
-    while (*string) append(text, piece, escape(&string, true, piece, sizeof piece));
+    while (*string) append(text, piece, escape(&string, NULL, true, piece, sizeof piece));
     bo_json_raw(text, "\"");
+}
+
+void bo_json_text_of(bo_json_text *text, const char *bytes, size_t size)
+{
+    char piece[256];
+    const char *end = bytes + size;
+    bo_json_raw(text, "\"");
+    while (bytes < end) append(text, piece, escape(&bytes, end, false, piece, sizeof piece));
+    bo_json_raw(text, "\"");
+}
+
+void bo_json_add(bo_json_text *text, const void *bytes, size_t size)
+{
+    append(text, bytes, size);
 }
 
 void bo_json_number(bo_json_text *text, double number)

@@ -33,7 +33,10 @@ typedef struct bo_json_text {
 #define BO_JSON_SEALED "{\n  \"checksum\": \"" BO_JSON_UNSEALED "\","
 
 void bo_json_raw(bo_json_text *text, const char *raw);
-void bo_json_string(bo_json_text *text, const char *string); /* quoted and escaped */
+void bo_json_add(bo_json_text *text, const void *bytes, size_t size); /* as they are */
+void bo_json_string(bo_json_text *text, const char *string);          /* quoted and escaped */
+/* The same for a number of bytes; those that are not UTF-8 become the replacement character. */
+void bo_json_text_of(bo_json_text *text, const char *bytes, size_t size);
 void bo_json_number(bo_json_text *text, double number);
 /* From 2^53 on, the digits are written as text, because JSON readers may round such numbers. */
 void bo_json_whole(bo_json_text *text, uint64_t number);

@@ -93,6 +93,10 @@ static void finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_mo
     bo_graph_scope(stack->graph, "output");
     if (desc->loss) record_loss(stack, desc, out, x);
     if (desc->logits) record_logits(stack, desc, out, x);
+    if (desc->hidden) {
+        out->hidden = bo_stack_norm(stack, "model.norm", x);
+        bo_graph_keep(stack->graph, out->hidden);
+    }
 }
 
 static void record_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)

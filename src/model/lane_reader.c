@@ -14,8 +14,8 @@ static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t l
     return BO_OK;
 }
 
-/* Makes the session, if there is none yet. It has the capacity of the lanes, so that states have the same layout. */
-static bo_status make_reader(bo_context *context, bo_lanes *lanes)
+/* The session has the capacity of the lanes, so that states have the same layout. */
+bo_status bo_lanes_prepare(bo_context *context, bo_lanes *lanes)
 {
     if (lanes->reader) return BO_OK;
     if (!lanes->reader_states)
@@ -23,7 +23,10 @@ static bo_status make_reader(bo_context *context, bo_lanes *lanes)
             bo_alloc(context, lanes->model->desc.layers, sizeof *lanes->reader_states, "the states of a lane");
     if (!lanes->reader_states) return BO_MEMORY;
     const bo_session_desc desc = {.capacity = lanes->desc.capacity};
-    return bo_session_create(context, lanes->model, &desc, &lanes->reader);
+    BO_TRY(bo_session_create(context, lanes->model, &desc, &lanes->reader));
+    BO_TRY(bo_model_digest(context, lanes->model, &lanes->reader->digest));
+    lanes->reader->has_digest = true;
+    return BO_OK;
 }
 
 /* Exchanges the states of the session for those of the lane. The second call restores them. */
@@ -57,20 +60,44 @@ uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane)
     return lanes && lane < lanes->desc.count ? (uint64_t)lanes->tokens[lane] : 0;
 }
 
+typedef bo_status (*read_fn)(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *out);
+
+static bo_status read_with(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                           read_fn read, float *out)
+{
+    BO_TRY(check_lane(context, lanes, lane));
+    if (!count) return bo_fail(context, BO_INVALID, "lanes: at least one token must be read");
+    if (count > (size_t)(INT32_MAX - lanes->tokens[lane]))
+        return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld", (long)INT32_MAX);
+    BO_TRY(bo_lanes_prepare(context, lanes));
+    attach(lanes, lane);
+    const bo_status status = read(context, lanes->reader, ids, count, out);
+    if (!detach(lanes, lane)) bo_lanes_restart(context, lanes, lane);
+    return status;
+}
+
 bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
                         float *logits)
 {
     BO_REQUIRE(context, lanes);
     BO_REQUIRE_IF(context, count > 0, ids);
-    BO_TRY(check_lane(context, lanes, lane));
-    if (!count) return bo_fail(context, BO_INVALID, "lanes: at least one token must be read");
-    if (count > (size_t)(INT32_MAX - lanes->tokens[lane]))
-        return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld", (long)INT32_MAX);
-    BO_TRY(make_reader(context, lanes));
-    attach(lanes, lane);
-    const bo_status status = bo_session_feed(context, lanes->reader, ids, count, logits);
-    if (!detach(lanes, lane)) bo_lanes_restart(context, lanes, lane);
-    return status;
+    return read_with(context, lanes, lane, ids, count, bo_session_feed, logits);
+}
+
+bo_status bo_lanes_logits(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                          float *logits)
+{
+    BO_REQUIRE(context, lanes, logits);
+    BO_REQUIRE_IF(context, count > 0, ids);
+    return read_with(context, lanes, lane, ids, count, bo_session_logits, logits);
+}
+
+bo_status bo_lanes_hidden(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
+                          float *hidden)
+{
+    BO_REQUIRE(context, lanes, hidden);
+    BO_REQUIRE_IF(context, count > 0, ids);
+    return read_with(context, lanes, lane, ids, count, bo_session_hidden, hidden);
 }
 
 bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size_t lane, void **bytes, size_t *size)
@@ -79,7 +106,7 @@ bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size_t lane
     if (size) *size = 0;
     BO_REQUIRE(context, lanes, bytes, size);
     BO_TRY(check_lane(context, lanes, lane));
-    BO_TRY(make_reader(context, lanes));
+    BO_TRY(bo_lanes_prepare(context, lanes));
     attach(lanes, lane);
     const bo_status status = bo_session_save_memory(context, lanes->reader, bytes, size);
     detach(lanes, lane);
@@ -91,7 +118,7 @@ bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane
     BO_REQUIRE(context, lanes);
     BO_REQUIRE_IF(context, size > 0, bytes);
     BO_TRY(check_lane(context, lanes, lane));
-    BO_TRY(make_reader(context, lanes));
+    BO_TRY(bo_lanes_prepare(context, lanes));
     BO_TRY(bo_session_load_memory(context, lanes->reader, bytes, size));
     const bo_model_desc *d = &lanes->model->desc;
     if (lanes->reader->tokens > INT32_MAX)
@@ -102,4 +129,9 @@ bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane
                bo_layer_state_bytes(d, i, lanes->attentions.all[i]));
     lanes->tokens[lane] = (int32_t)lanes->reader->tokens;
     return BO_OK;
+}
+
+bo_status bo_lanes_recognize(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size)
+{
+    return bo_session_recognize(context, lanes->reader, bytes, size);
 }

@@ -99,6 +99,7 @@ typedef struct bo_model_graph_desc {
     bool loss;                       /* inputs targets, outputs loss and losses */
     bool logits;                     /* outputs the logits of the rows in `chosen` */
     size_t chosen;                   /* number of chosen rows; 0: 1 */
+    bool hidden;                     /* LANGUAGE: outputs the last hidden state of every row */
     bool gradients, checkpoint;      /* see bo_graph_compile_desc; require loss */
     bo_value *stream;                /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bo_attention_values *values;     /* array for the values inside attention, one per layer, which are kept; or NULL */
@@ -128,6 +129,7 @@ typedef struct bo_model_graph {
     bo_value positions;            /* int32, rows x 1; 0: the model has none */
     bo_value chosen;               /* int32: the rows with logits or a loss; 0: all of them */
     bo_value loss, losses, logits; /* 0: not requested; CLASSIFY, MATCH: one row per example */
+    bo_value hidden;               /* rows x width, after the final norm; 0: not requested */
     /* Inputs for tasks with examples, 0 if the model does not use them; bo_model_graph_fill writes them. */
     bo_value reversal, source_tokens, source_positions, source_reversal; /* as in bo_text_pack */
     bo_value first,

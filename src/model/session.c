@@ -90,7 +90,8 @@ static bo_status plan_graph(bo_context *context, const bo_session *session, size
 {
     bo_model_graph_desc desc = {.rows = rows,
                                 .loss = result == BO_SESSION_RESULT_LOSSES,
-                                .logits = result != BO_SESSION_RESULT_LOSSES,
+                                .logits = result == BO_SESSION_RESULT_LAST || result == BO_SESSION_RESULT_ALL,
+                                .hidden = result == BO_SESSION_RESULT_HIDDEN,
                                 .chosen = result == BO_SESSION_RESULT_ALL ? rows : 1,
                                 .attentions = session->attentions.all};
     return bo_model_graph_create(context, session->model, &desc, out);
@@ -281,7 +282,7 @@ static bo_status run(bo_context *context, bo_session *session, bo_model_graph *g
     return BO_OK;
 }
 
-/* Tokens to read, and the memory of the result: the losses of `targets`, or the logits after every token. */
+/* Tokens to read, and the memory of the result: the losses of `targets`, or the logits or hidden state of every token. */
 typedef struct reading {
     const int32_t *ids, *targets;
     size_t count;
@@ -308,6 +309,8 @@ static bo_status take_result(bo_context *context, bo_session *session, const bo_
     switch (r->result) {
     case BO_SESSION_RESULT_LOSSES:
         return bo_graph_read(context, graph->graph, graph->losses, r->out);
+    case BO_SESSION_RESULT_HIDDEN:
+        return bo_graph_read(context, graph->graph, graph->hidden, r->out);
     case BO_SESSION_RESULT_ALL:
         BO_TRY(bo_graph_read(context, graph->graph, graph->logits, r->out));
         memcpy(session->logits, r->out + (rows - 1) * vocab, vocab * sizeof *session->logits);
@@ -319,7 +322,10 @@ static bo_status take_result(bo_context *context, bo_session *session, const bo_
 
 static bo_status read_tokens(bo_context *context, bo_session *session, reading r)
 {
-    const size_t per_token = r.result == BO_SESSION_RESULT_ALL ? session->model->desc.vocab : 1;
+    const bo_model_desc *d = &session->model->desc;
+    const size_t per_token = r.result == BO_SESSION_RESULT_ALL      ? d->vocab
+                             : r.result == BO_SESSION_RESULT_HIDDEN ? d->width
+                                                                    : 1;
     for (size_t size = 0; r.count;) {
         bo_model_graph *graph;
         size = next_size(session, &r, size);
@@ -371,6 +377,16 @@ bo_status bo_session_logits(bo_context *context, bo_session *session, const int3
                        (reading){.ids = ids, .count = count, .result = BO_SESSION_RESULT_ALL, .out = logits});
 }
 
+bo_status bo_session_hidden(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *hidden)
+{
+    BO_REQUIRE(context, session);
+    BO_REQUIRE_IF(context, count > 0, ids, hidden);
+    BO_SPAN(context, "model", "read tokens");
+    BO_TRY(check_call(context, session, ids, NULL, count));
+    return read_tokens(context, session,
+                       (reading){.ids = ids, .count = count, .result = BO_SESSION_RESULT_HIDDEN, .out = hidden});
+}
+
 /* ====================================================================================================================
  * The state of a session as a safetensors file: the bytes of each layer's state, and the logits after the last
  * token. */
@@ -387,6 +403,45 @@ static void name_layer(size_t layer, layer_name out)
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* The states as they are written. Layers that keep every key have room for the tokens that were read, not for the whole
+ * capacity of the session. */
+typedef struct written_states {
+    bo_sized_attentions attentions; /* of this capacity; empty if it is that of the session */
+    size_t capacity;                /* 0: states have a fixed size */
+    char *memory;                   /* of the states that differ from those of the session */
+    bo_file_tensor *tensors;
+    layer_name *names;
+} written_states;
+
+static void written_states_free(written_states *w, const bo_model *model)
+{
+    bo_sized_attentions_destroy(&w->attentions, model);
+    bo_free(w->memory);
+    bo_free(w->tensors);
+    bo_free(w->names);
+}
+
+/* Copies the states of layers that keep every key to states of the capacity that is written. */
+static bo_status shrink_states(bo_context *context, const bo_session *session, written_states *w)
+{
+    const bo_model_desc *d = &session->model->desc;
+    size_t bytes = 0;
+    BO_TRY(bo_sized_attentions_create(context, session->model, w->capacity, w->capacity, &w->attentions));
+    for (size_t i = 0; i < d->layers; i++) bytes += bo_layer_state_room(d, i, w->attentions.all[i]);
+    w->memory = bo_alloc_raw(context, bytes, 1, "a session's state");
+    if (!w->memory) return BO_MEMORY;
+    char *at = w->memory;
+    for (size_t i = 0; i < d->layers; i++) {
+        const bo_attention *own = session->attentions.all[i], *smaller = w->attentions.all[i];
+        if (!own) continue;
+        BO_TRY(bo_attention_state_move(context, own, session->states[i], smaller, at));
+        w->tensors[i].data = at;
+        w->tensors[i].bytes = w->tensors[i].shape[0] = bo_layer_state_bytes(d, i, smaller);
+        at += bo_layer_state_room(d, i, smaller);
+    }
+    return BO_OK;
+}
 
 static size_t list_tensors(const bo_session *session, layer_name *names, bo_file_tensor *tensors)
 {
@@ -407,27 +462,39 @@ static size_t list_tensors(const bo_session *session, layer_name *names, bo_file
     return count;
 }
 
-static bo_status write_state(bo_context *context, const bo_session *session, bo_output *output)
+static bo_status digest_of(bo_context *context, const bo_session *session, uint64_t *out)
+{
+    *out = session->digest;
+    return session->has_digest ? BO_OK : bo_model_digest(context, session->model, out);
+}
+
+static bo_status write_tensors(bo_context *context, const bo_session *session, written_states *w, bo_output *output)
 {
     char version[16], fingerprint[24], weights[24], tokens[24], capacity[24];
-    size_t layers = session->model->desc.layers;
+    const size_t layers = session->model->desc.layers;
     uint64_t digest;
-    BO_TRY(bo_model_digest(context, session->model, &digest));
+    BO_TRY(digest_of(context, session, &digest));
+    w->names = bo_alloc(context, layers, sizeof *w->names, "names of states");
+    w->tensors = bo_alloc(context, layers + 1, sizeof *w->tensors, "a session's states");
+    if (!w->names || !w->tensors) return BO_MEMORY;
+    const size_t count = list_tensors(session, w->names, w->tensors);
+    if (w->capacity && w->capacity < session->desc.capacity) BO_TRY(shrink_states(context, session, w));
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)bo_model_fingerprint(session->model));
     snprintf(weights, sizeof weights, "%016llx", (unsigned long long)digest);
     snprintf(tokens, sizeof tokens, "%llu", (unsigned long long)session->tokens);
-    snprintf(capacity, sizeof capacity, "%zu", bo_session_has_capacity(session->model) ? session->desc.capacity : 0);
+    snprintf(capacity, sizeof capacity, "%zu", w->capacity);
     bo_meta metas[] = {{"format", format_name}, {"format_version", version}, {"fingerprint", fingerprint},
                        {"weights", weights},    {"tokens", tokens},          {"capacity", capacity}};
-    layer_name *names = bo_alloc(context, layers, sizeof *names, "names of states");
-    bo_file_tensor *tensors = bo_alloc(context, layers + 1, sizeof *tensors, "a session's states");
-    bo_status status = BO_MEMORY;
-    if (names && tensors)
-        status = bo_tensors_write_output(context, output, tensors, list_tensors(session, names, tensors), metas,
-                                         sizeof metas / sizeof *metas);
-    bo_free(names);
-    bo_free(tensors);
+    return bo_tensors_write_output(context, output, w->tensors, count, metas, sizeof metas / sizeof *metas);
+}
+
+static bo_status write_state(bo_context *context, const bo_session *session, bo_output *output)
+{
+    written_states w = {0};
+    if (bo_session_has_capacity(session->model)) w.capacity = session->tokens ? (size_t)session->tokens : 1;
+    const bo_status status = write_tensors(context, session, &w, output);
+    written_states_free(&w, session->model);
     return status;
 }
 
@@ -493,14 +560,14 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
     return read_number(context, file, "capacity", 10, &out->capacity);
 }
 
-static bo_status check_model(bo_context *context, const bo_tensors *file, const bo_model *model, const header *head)
+static bo_status check_model(bo_context *context, const bo_tensors *file, const bo_session *session, const header *head)
 {
-    uint64_t expected = bo_model_fingerprint(model), digest;
+    uint64_t expected = bo_model_fingerprint(session->model), digest;
     if (head->fingerprint != expected)
         return bo_fail(context, BO_INVALID,
                        "%s: the state belongs to another model: it has fingerprint %016llx, this model has %016llx",
                        bo_tensors_path(file), (unsigned long long)head->fingerprint, (unsigned long long)expected);
-    BO_TRY(bo_model_digest(context, model, &digest));
+    BO_TRY(digest_of(context, session, &digest));
     if (head->weights == digest) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
@@ -581,7 +648,7 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
     const bo_file_tensor *logits = NULL;
     size_t vocab = session->model->desc.vocab;
     BO_TRY(read_header(context, file, &head));
-    BO_TRY(check_model(context, file, session->model, &head));
+    BO_TRY(check_model(context, file, session, &head));
     place_states(session, memory, states);
     BO_TRY(read_states(context, file, session, &head, states));
     if (bo_tensors_find(file, "logits"))
@@ -640,6 +707,17 @@ bo_status bo_session_load_memory(bo_context *context, bo_session *session, const
     BO_REQUIRE(context, session);
     BO_REQUIRE_IF(context, size > 0, bytes);
     return load_state(context, session, NULL, bytes, size);
+}
+
+bo_status bo_session_recognize(bo_context *context, const bo_session *session, const void *bytes, size_t size)
+{
+    bo_tensors *file;
+    header head = {0};
+    BO_TRY(open_state(context, NULL, bytes, size, &file));
+    bo_status status = read_header(context, file, &head);
+    if (status == BO_OK) status = check_model(context, file, session, &head);
+    bo_tensors_close(file);
+    return status;
 }
 
 static bo_status peek(bo_context *context, const char *path, const void *bytes, size_t size, uint64_t *tokens)

@@ -6,13 +6,14 @@
 
 enum { BO_SESSION_SIZES = 17, BO_SESSION_CHUNK = 1 << 16 }; /* maximum tokens at a time */
 
-/* What a run of tokens computes: the logits after the last one, the losses of given next tokens, or the logits after
- * every token. */
+/* What a run of tokens computes: the logits after the last one, the losses of given next tokens, the logits after every
+ * token, or the last hidden state of every token. */
 typedef enum bo_session_result {
     BO_SESSION_RESULT_LAST = 0,
     BO_SESSION_RESULT_LOSSES = 1,
     BO_SESSION_RESULT_ALL = 2,
-    BO_SESSION_RESULT_COUNT = 3
+    BO_SESSION_RESULT_HIDDEN = 3,
+    BO_SESSION_RESULT_COUNT = 4
 } bo_session_result;
 
 /* Tokens are read in blocks of sizes[0] = chunk and of the powers of two below it, so that any number of tokens needs
@@ -31,13 +32,16 @@ struct bo_session {
     float *logits;      /* after the last token, if tokens were fed */
     bool has_logits;
     uint64_t tokens;
-    bool broken;
+    uint64_t digest; /* of the weights, if has_digest: they do not change during the life of this session */
+    bool has_digest, broken;
 };
 
 /* True if a layer of the model keeps all keys, up to a capacity. */
 bool bo_session_has_capacity(const bo_model *model);
 /* Returns the maximum number of tokens that a session with this capacity can read. */
 uint64_t bo_session_most(const bo_model *model, size_t capacity);
+/* Checks that a saved state in memory was made by the model of the session, without reading the state itself. */
+bo_status bo_session_recognize(bo_context *context, const bo_session *session, const void *bytes, size_t size);
 /* Makes the states as if the session had read this number of tokens (bo_attention_state_repeat), of which it must have
  * read some. Logits are not available until tokens are fed. */
 bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens);

@@ -1,0 +1,230 @@
+/* bochner serve: an HTTP server for a language model. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "../common/streams.h"
+#include "../models/extrapolation.h"
+#include "../models/network.h"
+#include "../models/text_tasks.h"
+#include "../../src/serve/serve.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct serve_options {
+    cli_given was_given;
+    const char *host, *key_file, *cache_folder, *origin;
+    size_t port, slots, context, queue, connections, max_body, max_prompt, cache_bytes, disk_bytes;
+    double timeout, grace;
+    bool no_key;
+    bo_storage weights;
+    bo_precision precision;
+} serve_options;
+
+/* Keys, one per line. */
+typedef struct key_list {
+    char *text;
+    const char **items;
+    size_t count;
+} key_list;
+
+/* ---- keys ---------------------------------------------------------------------------------------------------------- */
+
+/* Removes blanks around a line. */
+static char *trim(char *line)
+{
+    line += strspn(line, " \t\r");
+    size_t end = strlen(line);
+    while (end > 0 && strchr(" \t\r", line[end - 1])) end--;
+    line[end] = 0;
+    return line;
+}
+
+static bool load_keys(cli_session *session, const char *path, key_list *keys)
+{
+    enum { MOST = 1 << 20 };
+    void *bytes;
+    size_t size, lines = 1;
+    if (!path) return true;
+    const bo_status status = bo_file_load(session->context, path, MOST, &bytes, &size);
+    if (status != BO_OK) return cli_fail_status(session, status), false;
+    keys->text = bytes;
+    for (size_t i = 0; i < size; i++) lines += keys->text[i] == '\n';
+    keys->items = cli_allocate(lines, sizeof *keys->items, "keys");
+    char *rest = keys->text, *line;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        line = trim(line);
+        if (line[0] && line[0] != '#') keys->items[keys->count++] = line;
+    }
+    if (keys->count) return true;
+    cli_fail(session, "--api-key-file %s: the file has no key; write one key per line", path);
+    return false;
+}
+
+static void free_keys(key_list *keys)
+{
+    free(keys->items);
+    bo_free(keys->text);
+}
+
+/* ---- the server ---------------------------------------------------------------------------------------------------- */
+
+static bool interrupted(void *user)
+{
+    (void)user;
+    return cli_interrupted();
+}
+
+/* The first line of standard output: programs read the address from it. */
+static void announce(cli_session *session, const bo_server *server)
+{
+    size_t discarded, foreign;
+    bo_server_cache_files(server, &discarded, &foreign);
+    cli_say(session, "Server      %s; the playground is at the same address; Ctrl-C stops", bo_server_address(server));
+    if (discarded)
+        cli_warn(session, "%s damaged file%s of the cache folder removed", cli_count(discarded).s,
+                 discarded == 1 ? " was" : "s were");
+    if (foreign)
+        cli_say(session, "Cache       %s file%s of other models are in the cache folder and are not used",
+                cli_count(foreign).s, foreign == 1 ? "" : "s");
+    cli_json json = {.out = stdout, .line = true};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "listening", bo_server_address(server));
+    cli_json_add_count(&json, "discarded_files", discarded);
+    cli_json_add_count(&json, "state_bytes", bo_server_state_bytes(server, 0));
+    cli_json_end(&json);
+    cli_streams_flush();
+}
+
+static int run(cli_session *session, const serve_options *o, const bo_model *model, const char *folder,
+               const key_list *keys)
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    const size_t usual = d->context < CLI_MOST_CONTEXT ? d->context : CLI_MOST_CONTEXT;
+    const bo_server_desc desc = {.model = model,
+                                 .folder = folder,
+                                 .host = o->host,
+                                 .port = (int)o->port,
+                                 .open = o->no_key,
+                                 .keys = keys->items,
+                                 .key_count = keys->count,
+                                 .origin = o->origin,
+                                 .slots = o->slots,
+                                 .capacity = CLI_GIVEN(o, context) ? o->context : usual,
+                                 .queue = o->queue,
+                                 .connections = o->connections,
+                                 .max_body = o->max_body,
+                                 .max_prompt = o->max_prompt,
+                                 .timeout = o->timeout,
+                                 .grace = o->grace,
+                                 .cache_bytes = o->cache_bytes,
+                                 .disk_bytes = o->disk_bytes,
+                                 .cache_folder = o->cache_folder,
+                                 .log = session->common.quiet ? NULL : stdout,
+                                 .stop = interrupted};
+    bo_server *server;
+    bo_status status = bo_server_create(session->context, &desc, &server);
+    if (status != BO_OK) return cli_fail_status(session, status);
+    if (CLI_GIVEN(o, context)) cli_say_extrapolation(session, model, o->context);
+    cli_signals_saving(); /* requests are finished after a signal */
+    announce(session, server);
+    status = bo_server_run(session->context, server);
+    bo_server_destroy(server);
+    return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+}
+
+static int serve_folder(cli_session *session, const serve_options *o, const char *folder)
+{
+    key_list keys = {0};
+    bo_model *model = NULL;
+    int result = CLI_FAILED;
+    if (!cli_is_no_network(session, folder)) return CLI_FAILED;
+    const bo_status status = bo_model_load_stored(session->context, folder, o->weights, &model);
+    if (status != BO_OK) return cli_fail_model(session, folder, status);
+    const bo_model_task task = bo_model_describe(model)->task;
+    if (task != BO_MODEL_TASK_LANGUAGE)
+        result = cli_wrong_task(session, folder, task);
+    else if (load_keys(session, o->key_file, &keys))
+        result = run(session, o, model, folder, &keys);
+    free_keys(&keys);
+    bo_model_destroy(model);
+    return result;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+static int serve(void *options, const cli_common *common, const cli_arguments *arguments)
+{
+    const serve_options *o = options;
+    if (arguments->count != 1)
+        return cli_wrong_use("serve", "expected one model folder, found %zu arguments", arguments->count);
+    cli_session session;
+    if (!cli_session_open_in(&session, "serve", common, false, o->precision)) return CLI_FAILED;
+    const int status = serve_folder(&session, o, arguments->items[0]);
+    cli_session_close(&session);
+    return status;
+}
+
+static const cli_option rows[] = {
+    SECTION("Address"),
+    TEXT("host", "ADDRESS", serve_options, host, "address to listen at; 0.0.0.0: all addresses of this machine",
+         .initial = "127.0.0.1"),
+    COUNT("port", "N", serve_options, port, "port; 0: chosen by the system", .high = 65535, .initial = "8080"),
+    TEXT("api-key-file", "FILE", serve_options, key_file,
+         "file of keys, one per line; requests need one of them as Authorization: Bearer KEY"),
+    FLAG("no-key", serve_options, no_key, "allow an address that other machines can reach without keys"),
+    TEXT("allow-origin", "URL", serve_options, origin,
+         "another site whose pages may send requests (CORS), such as https://example.org; *: every site"),
+    SECTION("Work"),
+    COUNT("slots", "N", serve_options, slots, "texts that are generated at a time", .low = 1, .high = 4096,
+          .initial = "64"),
+    COUNT("queue", "N", serve_options, queue, "texts that may wait for a slot; further requests are refused", .low = 1,
+          .high = 1 << 20, .initial = "512"),
+    COUNT("context", "N", serve_options, context,
+          "softmax attention: maximum tokens of a conversation, which determine the memory of a slot", .low = 1,
+          .high = 1 << 30, .otherwise = "the context of the model, at most 4096"),
+    SECTION("States"),
+    BYTES("cache-bytes", "B", serve_options, cache_bytes, "memory for states of prompts and of kept conversations",
+          .initial = "1G"),
+    TEXT("cache-dir", "DIR", serve_options, cache_folder, "folder for states, which survive a restart there"),
+    BYTES("disk-bytes", "B", serve_options, disk_bytes, "maximum size of the files in --cache-dir", .initial = "16G"),
+    SECTION("Limits"),
+    BYTES("max-body", "B", serve_options, max_body, "maximum size of a request", .initial = "64M"),
+    COUNT("max-prompt", "N", serve_options, max_prompt, "maximum tokens of a prompt", .low = 1, .high = 1 << 30,
+          .initial = "1048576"),
+    COUNT("connections", "N", serve_options, connections, "maximum number of open connections", .low = 4,
+          .high = 1 << 20, .initial = "1024"),
+    REAL("timeout", "S", serve_options, timeout, "seconds after which a request ends", .low = 0.001, .high = 1e9,
+         .initial = "600"),
+    REAL("grace", "S", serve_options, grace,
+         "seconds to finish requests after SIGTERM; then their states are saved, and they end", .low = 0, .high = 1e9,
+         .initial = "30"),
+    SECTION("Model"),
+    PRECISION(serve_options, .traits = 0),
+    CHOICE("weights", "HOW", serve_options, weights, bo_storage_name,
+           "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
+           .initial = "float32"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_serve_usage = {
+    .command = "serve",
+    .synopsis = "DIR [options]",
+    .about =
+        "Serves a language model over HTTP, with the interface of OpenAI and a playground for browsers at the same "
+        "address. DIR is a folder written by bochner train, linearize or convert, or by Hugging Face. Requests are "
+        "generated together. States of prompts are cached, so that a repeated beginning is not read again; with "
+        "attention with features they have a fixed size. Standard output receives one line of JSON with the address, "
+        "then one per request.",
+    .examples = "  bochner serve model\n"
+                "  bochner serve model --port 9000 --cache-dir states --cache-bytes 4G\n"
+                "  bochner serve model --host 0.0.0.0 --api-key-file keys.txt\n"
+                "  curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once\", \"max_tokens\": 20}'\n",
+    .groups = {{rows, 0}},
+    .essential = {"host", "port", "api-key-file", "slots", "cache-bytes", "cache-dir", "context", "weights",
+                  "precision", "threads"},
+};
+
+int cli_serve(int argc, char **argv)
+{
+    serve_options o = {0};
+    return cli_command(&cli_serve_usage, argc, argv, &o, serve);
+}

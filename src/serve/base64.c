@@ -1,0 +1,49 @@
+#include "base64.h"
+#include <string.h>
+
+static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void bo_base64_write(bo_json_text *out, const void *bytes, size_t size)
+{
+    const unsigned char *from = bytes;
+    char text[1024];
+    size_t used = 0;
+    bo_json_raw(out, "\"");
+    for (size_t i = 0; i < size; i += 3) {
+        const size_t count = size - i < 3 ? size - i : 3;
+        unsigned word = (unsigned)from[i] << 16;
+        if (count > 1) word |= (unsigned)from[i + 1] << 8;
+        if (count > 2) word |= from[i + 2];
+        for (size_t c = 0; c < 4; c++) text[used++] = c <= count ? LETTERS[word >> (18 - 6 * c) & 63] : '=';
+        if (used == sizeof text || i + 3 >= size) {
+            bo_json_add(out, text, used);
+            used = 0;
+        }
+    }
+    bo_json_raw(out, "\"");
+}
+
+static int value_of(char letter)
+{
+    const char *at = letter ? strchr(LETTERS, letter) : NULL;
+    return at ? (int)(at - LETTERS) : -1;
+}
+
+bool bo_base64_read(const char *text, unsigned char *out, size_t *size)
+{
+    size_t length = strlen(text), padding = 0;
+    *size = 0;
+    if (length % 4) return false;
+    while (padding < 2 && padding < length && text[length - 1 - padding] == '=') padding++;
+    for (size_t i = 0; i < length; i += 4) {
+        unsigned word = 0;
+        const size_t letters = i + 4 == length ? 4 - padding : 4;
+        for (size_t c = 0; c < 4; c++) {
+            const int value = c < letters ? value_of(text[i + c]) : 0;
+            if (value < 0) return false;
+            word = word << 6 | (unsigned)value;
+        }
+        for (size_t b = 0; b + 1 < letters; b++) out[(*size)++] = (unsigned char)(word >> (16 - 8 * b));
+    }
+    return true;
+}

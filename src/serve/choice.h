@@ -1,0 +1,52 @@
+/* A choice: one of the texts that answer a request, with its job. */
+#ifndef BO_SERVE_CHOICE_H
+#define BO_SERVE_CHOICE_H
+
+#include "service.h"
+
+typedef struct bo_top {
+    int32_t id;
+    float logprob;
+} bo_top;
+
+/* A token of the answer that has not been written yet. */
+typedef struct bo_record {
+    int32_t id;
+    bool scored;
+    float logprob;
+    size_t first_top, top_count; /* in the list of the choice */
+    size_t offset;               /* of its text, in characters */
+    size_t bytes_before;         /* of the text before it */
+} bo_record;
+
+typedef struct bo_choice_records {
+    bo_record *items;
+    size_t count, capacity;
+    bo_top *tops;
+    size_t top_count, top_capacity;
+    size_t characters, bytes; /* of the text of all tokens so far */
+} bo_choice_records;
+
+typedef struct bo_choice_text {
+    bo_job job;
+    struct bo_exchange *exchange;
+    size_t index, prompt;
+    bo_text_stream text;
+    bo_choice_records records;
+    size_t bytes_before; /* of the text of the prompt, if the records contain it */
+    bool begun, ended;   /* the first event was sent; the job is done */
+    char state_id[BO_SNAPSHOT_ID + 1];
+} bo_choice_text;
+
+/* Adds a token to the records. */
+bo_status bo_records_add(bo_context *context, const bo_service *service, bo_choice_records *records,
+                         const bo_job_token *token);
+void bo_records_clear(bo_choice_records *records); /* after they were written */
+void bo_records_free(bo_choice_records *records);
+/* Drops tokens that begin after this number of bytes of text, because it ends before a stop text. */
+void bo_records_cut(bo_choice_records *records, size_t bytes);
+/* The value of "logprobs", in the form of completions or of conversations. */
+void bo_records_write(const bo_service *service, const bo_choice_records *records, bool chat, bo_json_text *out);
+void bo_records_write_ids(const bo_choice_records *records, bo_json_text *out);
+
+#endif

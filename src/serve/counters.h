@@ -1,0 +1,28 @@
+/* Counters and histograms of the server, in the text format of Prometheus. All functions may be called from any thread. */
+#ifndef BO_SERVE_COUNTERS_H
+#define BO_SERVE_COUNTERS_H
+
+#include "../io/json.h"
+#include <stdatomic.h>
+
+/* Counts of values up to each bound, in seconds. */
+enum { BO_HISTOGRAM_BINS = 16 };
+typedef struct bo_histogram {
+    atomic_ullong bins[BO_HISTOGRAM_BINS + 1]; /* the last: above all bounds */
+    atomic_ullong nanoseconds;                 /* the sum */
+} bo_histogram;
+
+typedef struct bo_counters {
+    atomic_ullong prompt_tokens, cached_tokens, generated_tokens, steps, rejected, canceled, failed;
+    atomic_size_t queued, running, connections;
+    atomic_ullong answers[6]; /* by status / 100 */
+    bo_histogram first_token, next_token, request, step;
+} bo_counters;
+
+void bo_histogram_add(bo_histogram *histogram, double seconds);
+struct bo_store_figures;
+/* Writes everything, with the slots and the state of the store. */
+void bo_counters_write(const bo_counters *counters, size_t slots, size_t state_bytes,
+                       const struct bo_store_figures *store, bo_json_text *out);
+
+#endif

@@ -1,0 +1,423 @@
+/* Exchanges: from a request to its jobs, and from their tokens to the answer. exchange_write.c has the JSON. */
+#include "exchange_internal.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A client that does not read this much of a stream is treated as gone. */
+static const size_t MOST_UNREAD = (size_t)8 << 20;
+
+/* ---- ownership ---------------------------------------------------------------------------------------------------- */
+
+static void destroy(bo_exchange *x)
+{
+    for (size_t i = 0; x->choices && i < x->choice_count; i++) {
+        bo_choice_text *choice = &x->choices[i];
+        bo_sampler_destroy(choice->job.sampler);
+        bo_snapshot_release(choice->job.state);
+        bo_free(choice->job.embedding);
+        bo_text_stream_free(&choice->text);
+        bo_records_free(&choice->records);
+    }
+    for (size_t i = 0; x->prompts && i < x->prompt_count; i++) {
+        bo_ids_free(&x->prompts[i].ids);
+        bo_free(x->prompts[i].chain);
+    }
+    bo_snapshot_release(x->start);
+    bo_request_free(&x->request);
+    bo_free(x->choices);
+    bo_free(x->prompts);
+    bo_free(x->out.bytes);
+    pthread_mutex_destroy(&x->lock);
+    bo_free(x);
+}
+
+void bo_exchange_release(bo_exchange *x)
+{
+    if (x && atomic_fetch_sub(&x->owners, 1) == 1) destroy(x);
+}
+
+/* ---- the HTTP side ------------------------------------------------------------------------------------------------ */
+
+bool bo_exchange_streams(const bo_exchange *x)
+{
+    return x->request.stream;
+}
+
+static void fall_asleep(bo_exchange *x)
+{
+    x->asleep = true;
+    x->sleeper.sleep(x->sleeper.user);
+}
+
+bool bo_exchange_wait(bo_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const bool finished = x->finished;
+    if (!finished) fall_asleep(x);
+    pthread_mutex_unlock(&x->lock);
+    return finished;
+}
+
+size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bool *finished)
+{
+    pthread_mutex_lock(&x->lock);
+    const size_t count = bo_min(room, x->out.length - x->taken);
+    if (count) memcpy(out, x->out.bytes + x->taken, count);
+    x->taken += count;
+    if (x->taken == x->out.length) x->taken = x->out.length = 0;
+    *finished = x->finished && x->out.length == 0;
+    if (!count && !*finished) fall_asleep(x);
+    pthread_mutex_unlock(&x->lock);
+    return count;
+}
+
+int bo_exchange_status(const bo_exchange *x)
+{
+    return x->status;
+}
+
+const char *bo_exchange_body(const bo_exchange *x, size_t *size)
+{
+    *size = x->out.length;
+    return x->out.bytes;
+}
+
+void bo_exchange_measure(bo_exchange *x, bo_exchange_figures *out)
+{
+    pthread_mutex_lock(&x->lock);
+    *out = x->figures;
+    pthread_mutex_unlock(&x->lock);
+}
+
+void bo_exchange_cancel(bo_exchange *x)
+{
+    for (size_t i = 0; i < x->choice_count; i++) bo_engine_cancel(x->service->engine, &x->choices[i].job);
+}
+
+/* ---- the side of the engine --------------------------------------------------------------------------------------- */
+
+static void wake(bo_exchange *x)
+{
+    if (!x->asleep) return;
+    x->asleep = false;
+    x->sleeper.wake(x->sleeper.user);
+}
+
+/* Whether tokens are kept with their log probabilities or ids. */
+static bool keeps_records(const bo_exchange *x)
+{
+    return x->request.top >= 0 || x->request.token_ids;
+}
+
+/* Takes a token. Returns false at a stop text. */
+static bool take_token(bo_context *context, bo_job *job, const bo_job_token *token)
+{
+    bo_choice_text *choice = job->user;
+    bo_exchange *x = choice->exchange;
+    const bo_tokenizer *tokenizer = x->service->tokenizer;
+    bool stopped = false;
+    size_t bytes = 0;
+    const char *piece = tokenizer ? bo_tokenizer_piece(tokenizer, token->id, &bytes) : "";
+    pthread_mutex_lock(&x->lock);
+    x->out.context = context;
+    bo_status status = keeps_records(x) ? bo_records_add(context, x->service, &choice->records, token) : BO_OK;
+    if (status == BO_OK && !token->of_prompt)
+        status = bo_text_stream_add(context, &choice->text, piece, bytes, &stopped);
+    if (!token->of_prompt) x->figures.generated_tokens++;
+    if (status != BO_OK) x->out.failed = true;
+    if (stopped) bo_records_cut(&choice->records, choice->bytes_before + choice->text.length);
+    if (x->request.stream && !stopped && !token->of_prompt) {
+        bo_exchange_write_event(x, choice, false);
+        wake(x);
+    }
+    if (x->out.length - x->taken > MOST_UNREAD && x->request.stream) atomic_store(&job->canceled, true);
+    pthread_mutex_unlock(&x->lock);
+    return !stopped && status == BO_OK;
+}
+
+static void set_refusal(bo_exchange *x, const bo_job *job)
+{
+    switch (job->end) {
+    case BO_JOB_TIMEOUT:
+        bo_refuse(&x->refusal, 408, NULL, "the request took longer than %g seconds", x->service->desc->timeout);
+        break;
+    case BO_JOB_STOPPING:
+        bo_refuse(&x->refusal, 503, NULL, "the server is stopping; send the request again later");
+        break;
+    case BO_JOB_CANCELED:
+        bo_refuse(&x->refusal, 408, NULL, "the request was canceled");
+        break;
+    case BO_JOB_BAD_STATE:
+        bo_refuse(&x->refusal, 400, "state", "%s", job->message);
+        break;
+    case BO_JOB_FAILED:
+        bo_refuse(&x->refusal, 500, NULL, "%s", job->message);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Keeps the state of a choice, if the client wants it. */
+static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choice)
+{
+    unsigned char random[12];
+    if (x->request.wish == BO_STATE_NONE || x->refusal.status) return;
+    if (!choice->job.state)
+        bo_refuse(&x->refusal, 500, NULL, "there is no memory for the state");
+    else if (x->request.wish == BO_STATE_ID) {
+        if (!bo_random_bytes(random, sizeof random)) bo_refuse(&x->refusal, 500, NULL, "no random numbers");
+        int used = snprintf(choice->state_id, sizeof choice->state_id, "state-");
+        for (size_t i = 0; i < sizeof random; i++)
+            used += snprintf(choice->state_id + used, sizeof choice->state_id - (size_t)used, "%02x", random[i]);
+        bo_service_keep_state(context, x->service, choice->state_id, choice->job.state, &x->refusal);
+    }
+}
+
+static void finish(bo_exchange *x)
+{
+    if (x->request.stream)
+        bo_exchange_write_end(x);
+    else
+        bo_exchange_write_body(x);
+    x->status = x->refusal.status ? x->refusal.status : 200;
+    if (x->out.failed) {
+        x->out = (bo_json_text){.context = x->out.context};
+        x->status = 500;
+    }
+    x->finished = true;
+}
+
+static void end_job(bo_context *context, bo_job *job)
+{
+    bo_choice_text *choice = job->user;
+    bo_exchange *x = choice->exchange;
+    pthread_mutex_lock(&x->lock);
+    x->out.context = context;
+    choice->ended = true;
+    x->figures.cached_tokens += choice->index % x->request.n == 0 ? job->cached : 0;
+    if (!x->refusal.status) set_refusal(x, job);
+    keep_state(context, x, choice);
+    bo_text_stream_end(&choice->text);
+    if (x->request.stream && !x->refusal.status) bo_exchange_write_event(x, choice, true);
+    if (--x->open == 0) finish(x);
+    wake(x);
+    pthread_mutex_unlock(&x->lock);
+    bo_exchange_release(x);
+}
+
+/* ---- starting ----------------------------------------------------------------------------------------------------- */
+
+/* The tokens of a prompt after those of the state, and their hashes. */
+static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo_refusal *refusal)
+{
+    bo_exchange_prompt *prompt = &x->prompts[index];
+    const bo_snapshot *start = x->start;
+    const size_t pending = start ? start->pending_count : 0;
+    bo_ids given = {0};
+    bool done = bo_service_encode(context, x->service, &x->request, index, start != NULL, &given, refusal);
+    const size_t count = pending + given.count;
+    if (done && count == 0)
+        done = bo_refuse(refusal, 400, "prompt",
+                         start ? "the text of the state has ended; give a prompt to continue it"
+                               : "the prompt has no tokens");
+    prompt->given = given.count;
+    if (done) {
+        prompt->ids.items = bo_alloc(context, count, sizeof *prompt->ids.items, "the tokens of a prompt");
+        prompt->chain = bo_alloc(context, count + 1, sizeof *prompt->chain, "the hashes of a prompt");
+        if (!prompt->ids.items || !prompt->chain) done = bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    }
+    if (done) {
+        for (size_t i = 0; i < pending; i++) prompt->ids.items[i] = start->pending[i];
+        if (given.count) memcpy(prompt->ids.items + pending, given.items, given.count * sizeof *given.items);
+        prompt->ids.count = prompt->ids.capacity = count;
+        prompt->chain[0] = start ? start->prefix : bo_prefix_of_nothing();
+        const bo_prefix_secret *secret = bo_store_secret(bo_engine_store(x->service->engine));
+        for (size_t i = 0; i < count; i++)
+            prompt->chain[i + 1] = bo_prefix_next(secret, prompt->chain[i], prompt->ids.items[i]);
+    }
+    bo_ids_free(&given);
+    return done;
+}
+
+static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal)
+{
+    const size_t most = bo_engine_most_tokens(x->service->engine);
+    const uint64_t before = x->start ? x->start->tokens : 0, count = before + x->prompts[index].ids.count;
+    if (count <= most) return true;
+    return bo_refuse(refusal, 400, x->request.variables ? "messages" : "prompt",
+                     "the text has %llu tokens, more than the maximum of %zu (the context of this server)",
+                     (unsigned long long)count, most);
+}
+
+/* Continuation k of a prompt has its own random numbers; the first has those of the seed itself, as bochner generate. */
+static bool make_sampler(bo_context *context, const bo_exchange *x, bo_choice_text *choice, size_t k,
+                         bo_refusal *refusal)
+{
+    enum { WINDOW = 64 };
+    const bo_ids *ids = &x->prompts[choice->prompt].ids;
+    bo_sampler_desc desc = x->request.sampling;
+    desc.seed += k * UINT64_C(0x9e3779b97f4a7c15);
+    if (bo_sampler_create(context, &desc, &choice->job.sampler) != BO_OK)
+        return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
+    bo_sampler_set_drawn(choice->job.sampler, (x->start ? x->start->tokens : 0) + ids->count);
+    for (size_t i = ids->count > WINDOW ? ids->count - WINDOW : 0; i < ids->count; i++)
+        bo_sampler_remember(choice->job.sampler, ids->items[i]);
+    return true;
+}
+
+/* With echo, the text starts with the prompt, and its tokens are part of the records. */
+static bool begin_echo(bo_context *context, bo_exchange *x, bo_choice_text *choice, bo_refusal *refusal)
+{
+    const bo_ids *ids = &x->prompts[choice->prompt].ids;
+    const size_t count =
+        choice->job.score_prompt ? 1 : ids->count; /* the engine reports the others with their scores */
+    for (size_t i = 0; i < count && x->request.echo && keeps_records(x); i++)
+        if (bo_records_add(context, x->service, &choice->records, &(bo_job_token){.id = ids->items[i]}) != BO_OK)
+            return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    choice->bytes_before = choice->records.bytes;
+    for (size_t i = count; i < ids->count && choice->job.score_prompt; i++) {
+        size_t bytes = 0;
+        if (x->service->tokenizer) bo_tokenizer_piece(x->service->tokenizer, ids->items[i], &bytes);
+        choice->bytes_before += bytes;
+    }
+    return true;
+}
+
+static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, double deadline, uint64_t client,
+                           bo_refusal *refusal)
+{
+    const bo_request *q = &x->request;
+    bo_choice_text *choice = &x->choices[index];
+    const bool chat = q->kind == BO_REQUEST_CHAT, embeds = q->kind == BO_REQUEST_EMBEDDING;
+    choice->exchange = x;
+    choice->index = index;
+    choice->prompt = index / q->n;
+    choice->text = (bo_text_stream){.stops = (const char *const *)q->stops, .stop_count = q->stop_count};
+    const bo_exchange_prompt *prompt = &x->prompts[choice->prompt];
+    bo_job *job = &choice->job;
+    job->prompt = prompt->ids.items;
+    job->prompt_count = prompt->ids.count;
+    job->chain = prompt->chain;
+    job->start = x->start;
+    job->embed = embeds;
+    job->score_prompt = q->echo && q->top >= 0;
+    job->max_tokens = q->max_tokens;
+    job->top = q->top;
+    job->biases = q->biases;
+    job->bias_count = q->bias_count;
+    job->presence_penalty = q->presence_penalty;
+    job->frequency_penalty = q->frequency_penalty;
+    job->ignore_end = q->ignore_end;
+    job->end_token = chat ? x->service->turn_end : -1;
+    job->keep_state = q->wish != BO_STATE_NONE;
+    job->keep_end = chat;
+    job->client = client;
+    job->deadline = deadline;
+    job->token = take_token;
+    job->done = end_job;
+    job->user = choice;
+    if (embeds) {
+        job->embedding =
+            bo_alloc(context, bo_model_describe(x->service->desc->model)->width, sizeof(double), "an embedding");
+        return job->embedding || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    }
+    return make_sampler(context, x, choice, index % q->n, refusal) && begin_echo(context, x, choice, refusal);
+}
+
+/* What the kind of request implies. */
+static bool complete_request(bo_context *context, bo_exchange *x, bo_refusal *refusal)
+{
+    static const char next_turn[] = "\nuser:";
+    bo_request *q = &x->request;
+    const size_t width = bo_model_describe(x->service->desc->model)->width;
+    if (q->dimensions && q->dimensions != width)
+        return bo_refuse(refusal, 400, "dimensions", "dimensions: the model has %zu", width);
+    if (q->kind == BO_REQUEST_STATE) {
+        q->wish = BO_STATE_ID;
+        q->max_tokens = 0;
+    }
+    if (!q->seeded && !bo_random_bytes(&q->sampling.seed, sizeof q->sampling.seed))
+        return bo_refuse(refusal, 500, NULL, "the system has no random numbers");
+    if (q->kind != BO_REQUEST_CHAT || x->service->has_template) return true;
+    if (q->stop_count == BO_REQUEST_STOPS) return true;
+    q->stops[q->stop_count] = bo_strdup(context, next_turn);
+    return q->stops[q->stop_count++] != NULL || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+}
+
+static void name_exchange(bo_exchange *x)
+{
+    unsigned char random[12] = {0};
+    static const char *const stems[] = {
+        [BO_REQUEST_COMPLETION] = "cmpl-", [BO_REQUEST_CHAT] = "chatcmpl-", [BO_REQUEST_EMBEDDING] = "embd-",
+        [BO_REQUEST_TOKENIZE] = "",        [BO_REQUEST_DETOKENIZE] = "",    [BO_REQUEST_STATE] = ""};
+    bo_random_bytes(random, sizeof random);
+    int used = snprintf(x->id, sizeof x->id, "%s", stems[x->request.kind]);
+    for (size_t i = 0; i < sizeof random; i++)
+        used += snprintf(x->id + used, sizeof x->id - (size_t)used, "%02x", random[i]);
+    x->created = (int64_t)time(NULL);
+}
+
+static bool prepare(bo_context *context, bo_exchange *x, uint64_t client, bo_refusal *refusal)
+{
+    const bo_request *q = &x->request;
+    const double deadline = bo_seconds() + x->service->desc->timeout;
+    x->prompt_count = q->variables ? 1 : q->prompt_count;
+    const size_t count = x->prompt_count * q->n;
+    if (count > x->service->desc->queue)
+        return bo_refuse(refusal, 400, "n", "the request has %zu texts, more than the maximum of %zu", count,
+                         x->service->desc->queue);
+    if (!complete_request(context, x, refusal) || !bo_service_find_state(context, x->service, q, &x->start, refusal))
+        return false;
+    x->prompts = bo_alloc(context, x->prompt_count, sizeof *x->prompts, "prompts");
+    x->choices = bo_alloc(context, count, sizeof *x->choices, "choices");
+    if (!x->prompts || !x->choices) return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    x->choice_count = count;
+    for (size_t i = 0; i < x->prompt_count; i++) {
+        if (!prepare_prompt(context, x, i, refusal) || !check_length(x, i, refusal)) return false;
+        x->figures.prompt_tokens += x->prompts[i].given;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!prepare_choice(context, x, i, deadline, client, refusal)) return false;
+    return true;
+}
+
+/* Every job owns the exchange until its end. */
+static bool submit(bo_context *context, bo_exchange *x, bo_refusal *refusal)
+{
+    bo_job **jobs = bo_alloc(context, x->choice_count, sizeof *jobs, "jobs");
+    if (!jobs) return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    for (size_t i = 0; i < x->choice_count; i++) jobs[i] = &x->choices[i].job;
+    x->open = x->choice_count;
+    atomic_fetch_add(&x->owners, x->choice_count);
+    const bo_submission submission = bo_engine_submit(x->service->engine, jobs, x->choice_count);
+    bo_free(jobs);
+    if (submission == BO_SUBMITTED) return true;
+    atomic_fetch_sub(&x->owners, x->choice_count);
+    if (submission == BO_ENGINE_STOPPING) return bo_refuse(refusal, 503, NULL, "the server is stopping");
+    return bo_refuse(refusal, 429, NULL, "the queue of %zu texts is full; send the request again later",
+                     x->service->desc->queue);
+}
+
+bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, uint64_t client,
+                       bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal)
+{
+    bo_exchange *x = *out = bo_alloc(context, 1, sizeof *x, "an exchange");
+    if (!x) {
+        bo_request_free(request);
+        return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    }
+    x->service = service;
+    x->request = *request;
+    x->sleeper = sleeper;
+    *request = (bo_request){0};
+    atomic_init(&x->owners, 1);
+    pthread_mutex_init(&x->lock, NULL);
+    name_exchange(x);
+    if (prepare(context, x, client, refusal) && submit(context, x, refusal)) return true;
+    *out = NULL;
+    bo_exchange_release(x);
+    return false;
+}

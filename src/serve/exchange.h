@@ -1,0 +1,41 @@
+/* An exchange: a request that the engine works on, and its answer, which is made while tokens arrive.
+ *
+ * The engine adds to the answer on its thread; an HTTP thread takes from it. If there is nothing to take, the HTTP thread
+ * sleeps (its connection is suspended) until the engine wakes it. */
+#ifndef BO_SERVE_EXCHANGE_H
+#define BO_SERVE_EXCHANGE_H
+
+#include "service.h"
+
+typedef struct bo_exchange bo_exchange;
+
+/* How the HTTP thread sleeps and is woken; both are called with the lock of the exchange. */
+typedef struct bo_sleeper {
+    void (*sleep)(void *user);
+    void (*wake)(void *user);
+    void *user;
+} bo_sleeper;
+
+/* Numbers of the access log. */
+typedef struct bo_exchange_figures {
+    size_t prompt_tokens, cached_tokens, generated_tokens;
+} bo_exchange_figures;
+
+/* Starts an exchange; takes the contents of the request, also if it is refused. `client`: a hash of who sent it. */
+bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, uint64_t client,
+                       bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal);
+bool bo_exchange_streams(const bo_exchange *exchange);
+/* Sleeps unless the exchange is finished. Returns whether it is. */
+bool bo_exchange_wait(bo_exchange *exchange);
+/* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or *finished. */
+size_t bo_exchange_take(bo_exchange *exchange, char *out, size_t room, bool *finished);
+/* After the end: the status, and the whole body of an answer that was not streamed. */
+int bo_exchange_status(const bo_exchange *exchange);
+const char *bo_exchange_body(const bo_exchange *exchange, size_t *size);
+void bo_exchange_measure(bo_exchange *exchange, bo_exchange_figures *out);
+/* The client is gone: its jobs end. The exchange stays until bo_exchange_release. */
+void bo_exchange_cancel(bo_exchange *exchange);
+/* The HTTP thread is done with it. */
+void bo_exchange_release(bo_exchange *exchange);
+
+#endif

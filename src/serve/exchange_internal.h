@@ -1,0 +1,43 @@
+/* Internals of exchanges. */
+#ifndef BO_SERVE_EXCHANGE_INTERNAL_H
+#define BO_SERVE_EXCHANGE_INTERNAL_H
+
+#include "choice.h"
+#include "exchange.h"
+#include <pthread.h>
+
+typedef struct bo_exchange_prompt {
+    bo_ids ids; /* to read: the pending tokens of the state, and those of the request */
+    bo_prefix *chain;
+    size_t given; /* tokens of the request */
+} bo_exchange_prompt;
+
+/* The fields from `out` on, and the choices after the jobs were submitted, are guarded by the lock. Invariants: `open` jobs
+ * have not ended; bytes before `taken` were sent. */
+struct bo_exchange {
+    atomic_size_t owners; /* the HTTP thread and the jobs */
+    bo_service *service;
+    bo_request request;
+    bo_sleeper sleeper;
+    char id[40];
+    int64_t created;
+    bo_exchange_prompt *prompts;
+    size_t prompt_count;
+    bo_snapshot *start;
+    bo_choice_text *choices;
+    size_t choice_count;
+    pthread_mutex_t lock;
+    bo_json_text out;
+    size_t taken, open;
+    bool asleep, finished;
+    int status;
+    bo_refusal refusal; /* status 0: none */
+    bo_exchange_figures figures;
+};
+
+/* exchange_write.c; with the lock */
+void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last);
+void bo_exchange_write_end(bo_exchange *x);  /* usage or error, and [DONE] */
+void bo_exchange_write_body(bo_exchange *x); /* of an answer that is not streamed */
+
+#endif

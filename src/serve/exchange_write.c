@@ -1,0 +1,273 @@
+/* Answers as JSON: events of a stream, and whole bodies. */
+#include "base64.h"
+#include "exchange_internal.h"
+#include <string.h>
+
+static const char *reason_of(const bo_job *job)
+{
+    return job->end == BO_JOB_STOP ? "\"stop\"" : "\"length\"";
+}
+
+static bool is_chat(const bo_exchange *x)
+{
+    return x->request.kind == BO_REQUEST_CHAT;
+}
+
+/* {"id": …, "object": …, "created": …, "model": …, */
+static void write_head(bo_exchange *x, const char *object)
+{
+    bo_json_text *out = &x->out;
+    bo_json_raw(out, "{\"id\": ");
+    bo_json_string(out, x->id);
+    bo_json_raw(out, ", \"object\": ");
+    bo_json_string(out, object);
+    bo_json_raw(out, ", \"created\": ");
+    bo_json_whole(out, (uint64_t)x->created);
+    bo_json_raw(out, ", \"model\": ");
+    bo_json_string(out, x->service->name);
+    bo_json_raw(out, ", ");
+}
+
+static void write_usage(bo_exchange *x)
+{
+    bo_json_text *out = &x->out;
+    const bo_exchange_figures *f = &x->figures;
+    const size_t cached = f->cached_tokens < f->prompt_tokens ? f->cached_tokens : f->prompt_tokens;
+    bo_json_raw(out, "\"usage\": {\"prompt_tokens\": ");
+    bo_json_whole(out, f->prompt_tokens);
+    if (x->request.kind != BO_REQUEST_EMBEDDING) {
+        bo_json_raw(out, ", \"completion_tokens\": ");
+        bo_json_whole(out, f->generated_tokens);
+    }
+    bo_json_raw(out, ", \"total_tokens\": ");
+    bo_json_whole(out, f->prompt_tokens + f->generated_tokens);
+    bo_json_raw(out, ", \"prompt_tokens_details\": {\"cached_tokens\": ");
+    bo_json_whole(out, cached);
+    bo_json_raw(out, "}}");
+}
+
+static void write_ids(const bo_ids *ids, bo_json_text *out)
+{
+    bo_json_raw(out, "[");
+    for (size_t i = 0; i < ids->count; i++) {
+        if (i) bo_json_raw(out, ", ");
+        bo_json_whole(out, (size_t)ids->items[i]);
+    }
+    bo_json_raw(out, "]");
+}
+
+/* , "state": {…} */
+static void write_state(bo_exchange *x, const bo_choice_text *choice)
+{
+    bo_json_text *out = &x->out;
+    const bo_snapshot *state = choice->job.state;
+    void *bytes = NULL;
+    size_t size = 0;
+    if (!state) return;
+    bo_json_raw(out, ", \"state\": {\"tokens\": ");
+    bo_json_whole(out, bo_snapshot_length(state));
+    bo_json_raw(out, ", \"bytes\": ");
+    bo_json_whole(out, state->size);
+    if (x->request.wish == BO_STATE_ID) {
+        bo_json_raw(out, ", \"id\": ");
+        bo_json_string(out, choice->state_id);
+    } else if (bo_snapshot_write(out->context, state, NULL, false, &bytes, &size) == BO_OK) {
+        bo_json_raw(out, ", \"data\": ");
+        bo_base64_write(out, bytes, size);
+    } else {
+        out->failed = true;
+    }
+    bo_free(bytes);
+    bo_json_raw(out, "}");
+}
+
+/* The prompt, for echo: as it was given, or the texts of its tokens. */
+static void append_echo(const bo_exchange *x, const bo_choice_text *choice, bo_json_text *out)
+{
+    const bo_prompt *given = &x->request.prompts[choice->prompt];
+    const bo_ids *ids = &x->prompts[choice->prompt].ids;
+    if (given->text) bo_json_add(out, given->text, given->bytes);
+    for (size_t i = 0; !given->text && x->service->tokenizer && i < ids->count; i++) {
+        size_t bytes;
+        const char *piece = bo_tokenizer_piece(x->service->tokenizer, ids->items[i], &bytes);
+        bo_json_add(out, piece, bytes);
+    }
+}
+
+/* The text of a choice that is ready, as a JSON string, after the prompt if `echo`. */
+static void write_text(bo_exchange *x, const bo_choice_text *choice, bool echo)
+{
+    const bo_text_stream *text = &choice->text;
+    bo_json_text all = {.context = x->out.context};
+    if (!echo) {
+        bo_json_text_of(&x->out, text->text ? text->text : "", text->ready);
+        return;
+    }
+    append_echo(x, choice, &all);
+    if (text->ready) bo_json_add(&all, text->text, text->ready);
+    bo_json_text_of(&x->out, all.bytes ? all.bytes : "", all.length);
+    x->out.failed = x->out.failed || all.failed;
+    bo_free(all.bytes);
+}
+
+/* The members of a choice that follow its text. */
+static void write_choice_end(bo_exchange *x, const bo_choice_text *choice, bool last)
+{
+    bo_json_text *out = &x->out;
+    bo_json_raw(out, ", \"logprobs\": ");
+    if (x->request.top >= 0)
+        bo_records_write(x->service, &choice->records, is_chat(x), out);
+    else
+        bo_json_raw(out, "null");
+    bo_json_raw(out, ", \"finish_reason\": ");
+    bo_json_raw(out, last ? reason_of(&choice->job) : "null");
+    if (x->request.token_ids) {
+        bo_json_raw(out, ", \"token_ids\": ");
+        bo_records_write_ids(&choice->records, out);
+        if (!choice->begun) {
+            bo_json_raw(out, ", \"prompt_token_ids\": ");
+            write_ids(&x->prompts[choice->prompt].ids, out);
+        }
+    }
+    if (last) write_state(x, choice);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------- */
+
+static void begin_event(bo_exchange *x)
+{
+    bo_json_raw(&x->out, "data: ");
+    write_head(x, is_chat(x) ? "chat.completion.chunk" : "text_completion");
+    if (x->request.usage) bo_json_raw(&x->out, "\"usage\": null, ");
+    bo_json_raw(&x->out, "\"choices\": [{\"index\": ");
+}
+
+static void end_event(bo_exchange *x)
+{
+    bo_json_raw(&x->out, "}]}\n\n");
+}
+
+/* The first event of an answer in a conversation has the role. */
+static void write_role(bo_exchange *x, const bo_choice_text *choice)
+{
+    begin_event(x);
+    bo_json_whole(&x->out, choice->index);
+    bo_json_raw(&x->out, ", \"delta\": {\"role\": \"assistant\", \"content\": \"\"}, \"logprobs\": null, "
+                         "\"finish_reason\": null");
+    end_event(x);
+}
+
+void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
+{
+    bo_json_text *out = &x->out;
+    const bool chat = is_chat(x), echo = x->request.echo && !choice->begun;
+    if (!choice->text.ready && !last && choice->begun) return; /* a part of a character, or of a stop text */
+    if (chat && !choice->begun) write_role(x, choice);
+    begin_event(x);
+    bo_json_whole(out, choice->index);
+    if (chat && last && !choice->text.ready) {
+        bo_json_raw(out, ", \"delta\": {}");
+    } else {
+        bo_json_raw(out, chat ? ", \"delta\": {\"content\": " : ", \"text\": ");
+        write_text(x, choice, echo);
+        if (chat) bo_json_raw(out, "}");
+    }
+    write_choice_end(x, choice, last);
+    end_event(x);
+    choice->begun = true;
+    choice->bytes_before += choice->text.ready;
+    bo_text_stream_drop(&choice->text);
+    bo_records_clear(&choice->records);
+}
+
+void bo_exchange_write_end(bo_exchange *x)
+{
+    bo_json_text *out = &x->out;
+    if (x->refusal.status) {
+        bo_json_raw(out, "data: ");
+        bo_refusal_write(&x->refusal, out);
+        bo_json_raw(out, "\n\n");
+        return;
+    }
+    if (x->request.usage) {
+        bo_json_raw(out, "data: ");
+        write_head(x, is_chat(x) ? "chat.completion.chunk" : "text_completion");
+        bo_json_raw(out, "\"choices\": [], ");
+        write_usage(x);
+        bo_json_raw(out, "}\n\n");
+    }
+    bo_json_raw(out, "data: [DONE]\n\n");
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------------------------- */
+
+static void write_choices(bo_exchange *x)
+{
+    const bool chat = is_chat(x);
+    write_head(x, chat ? "chat.completion" : "text_completion");
+    bo_json_raw(&x->out, "\"choices\": [");
+    for (size_t i = 0; i < x->choice_count; i++) {
+        const bo_choice_text *choice = &x->choices[i];
+        bo_json_raw(&x->out, i ? ", {\"index\": " : "{\"index\": ");
+        bo_json_whole(&x->out, choice->index);
+        bo_json_raw(&x->out, chat ? ", \"message\": {\"role\": \"assistant\", \"content\": " : ", \"text\": ");
+        write_text(x, choice, x->request.echo);
+        if (chat) bo_json_raw(&x->out, "}");
+        write_choice_end(x, choice, true);
+        bo_json_raw(&x->out, "}");
+    }
+    bo_json_raw(&x->out, "], ");
+    write_usage(x);
+    bo_json_raw(&x->out, "}");
+}
+
+static void write_embedding(bo_exchange *x, const double *embedding)
+{
+    const size_t width = bo_model_describe(x->service->desc->model)->width;
+    if (x->request.base64) {
+        float *floats = bo_alloc(x->out.context, width, sizeof *floats, "an embedding");
+        for (size_t i = 0; floats && i < width; i++) floats[i] = (float)embedding[i];
+        if (floats)
+            bo_base64_write(&x->out, floats, width * sizeof *floats);
+        else
+            x->out.failed = true;
+        bo_free(floats);
+        return;
+    }
+    bo_json_raw(&x->out, "[");
+    for (size_t i = 0; i < width; i++) {
+        if (i) bo_json_raw(&x->out, ", ");
+        bo_json_number(&x->out, (double)(float)embedding[i]);
+    }
+    bo_json_raw(&x->out, "]");
+}
+
+static void write_embeddings(bo_exchange *x)
+{
+    bo_json_raw(&x->out, "{\"object\": \"list\", \"data\": [");
+    for (size_t i = 0; i < x->choice_count; i++) {
+        bo_json_raw(&x->out, i ? ", " : "");
+        bo_json_raw(&x->out, "{\"object\": \"embedding\", \"index\": ");
+        bo_json_whole(&x->out, i);
+        bo_json_raw(&x->out, ", \"embedding\": ");
+        write_embedding(x, x->choices[i].job.embedding);
+        bo_json_raw(&x->out, "}");
+    }
+    bo_json_raw(&x->out, "], \"model\": ");
+    bo_json_string(&x->out, x->service->name);
+    bo_json_raw(&x->out, ", ");
+    write_usage(x);
+    bo_json_raw(&x->out, "}");
+}
+
+void bo_exchange_write_body(bo_exchange *x)
+{
+    if (x->refusal.status)
+        bo_refusal_write(&x->refusal, &x->out);
+    else if (x->request.kind == BO_REQUEST_EMBEDDING)
+        write_embeddings(x);
+    else if (x->request.kind == BO_REQUEST_STATE)
+        bo_service_write_state(x->service, x->choices[0].state_id, x->choices[0].job.state, &x->out);
+    else
+        write_choices(x);
+}

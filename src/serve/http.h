@@ -1,0 +1,98 @@
+/* Internals of the HTTP side: calls (requests with their answers), connections, and the table of paths. */
+#ifndef BO_SERVE_HTTP_H
+#define BO_SERVE_HTTP_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include "exchange.h"
+
+/* An open connection. Guarded by the lock of the server, except the fields of the call, which belong to its HTTP thread. */
+typedef struct bo_peer {
+    int socket;
+    char address[64];
+    double receiving_since; /* when the connection began to wait for a request or its body; 0: a request is answered */
+    bool has_head;          /* the head of the request has arrived */
+    bo_exchange *exchange;  /* that the connection waits for; NULL: none */
+    struct bo_peer *before, *after;
+} bo_peer;
+
+/* An answer that is sent at once. */
+typedef struct bo_reply {
+    int status;
+    const char *type;
+    bo_json_text text; /* the body, */
+    const void *fixed; /* or bytes that live as long as the program, */
+    void *bytes;       /* or bytes that are freed with bo_free */
+    size_t size;       /* of `fixed` or `bytes` */
+    bool page;         /* a file of the page: browsers may run its scripts */
+} bo_reply;
+
+/* A request while it is received and answered. */
+typedef struct bo_call {
+    struct bo_server *server;
+    struct MHD_Connection *connection;
+    bo_peer *peer;
+    const struct bo_route *route; /* NULL: no such path or method */
+    double started;
+    char method[16], path[256], argument[BO_SNAPSHOT_ID + 1];
+    char *body;
+    size_t size, capacity;
+    bo_refusal refusal; /* before the body was read; status 0: none */
+    bo_exchange *exchange;
+    uint64_t client;
+    int status;
+} bo_call;
+
+/* Answers a call: fills in the reply, or starts an exchange. False: it is refused. */
+typedef bool (*bo_answer_fn)(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal);
+
+typedef struct bo_route {
+    const char *method, *path; /* a path that ends with "/" has an argument, such as an id */
+    bo_answer_fn answer;
+    bool open; /* needs no key */
+} bo_route;
+
+struct bo_server {
+    const bo_server_desc *desc;
+    bo_server_desc own; /* what desc points to */
+    bo_service service;
+    struct MHD_Daemon *daemon;
+    char address[128];
+    bool loopback;
+    atomic_bool stopping;
+    pthread_mutex_t lock;
+    bo_peer *peers;
+    atomic_size_t calls;
+    pthread_t watcher;
+    bool has_watcher;
+    atomic_bool closing;
+};
+
+/* http_routes.c. The route of a method and path; *known: the path exists, perhaps with another method. */
+const bo_route *bo_route_find(const char *method, const char *path, char argument[BO_SNAPSHOT_ID + 1], bool *known);
+
+/* http_guard.c. Checks the key and the headers Host and Origin; sets call->client. */
+bool bo_guard_check(bo_call *call, bo_refusal *refusal);
+/* Adds the headers for pages of the other site that the settings allow. */
+void bo_guard_add_headers(const bo_call *call, struct MHD_Response *response);
+bool bo_guard_is_preflight(const bo_call *call);
+
+/* http_watch.c. Notices clients that are gone, and connections that send too slowly. */
+bool bo_watch_start(struct bo_server *server);
+void bo_watch_stop(struct bo_server *server);
+bo_peer *bo_watch_add(struct bo_server *server, int socket, const char *address);
+void bo_watch_remove(struct bo_server *server, bo_peer *peer);
+/* What the connection does now. */
+void bo_watch_receiving(struct bo_server *server, bo_peer *peer, bool has_head);
+void bo_watch_answering(struct bo_server *server, bo_peer *peer, bo_exchange *exchange);
+
+/* Generated from the files of src/serve/page and openapi.json. */
+typedef struct bo_page_file {
+    const char *name, *type;
+    const unsigned char *bytes;
+    size_t size;
+} bo_page_file;
+extern const bo_page_file bo_page_files[];
+extern const size_t bo_page_file_count;
+
+#endif

@@ -1,0 +1,225 @@
+/* The table of paths, and their answers. */
+#include "http.h"
+#include <string.h>
+
+static bool send_json(bo_reply *reply)
+{
+    reply->status = 200;
+    reply->type = "application/json";
+    return true;
+}
+
+/* ---- the page and the state of the server -------------------------------------------------------------------------- */
+
+static bool send_file(bo_reply *reply, const char *name, bo_refusal *refusal)
+{
+    for (size_t i = 0; i < bo_page_file_count; i++)
+        if (strcmp(bo_page_files[i].name, name) == 0) {
+            *reply = (bo_reply){.status = 200,
+                                .type = bo_page_files[i].type,
+                                .fixed = bo_page_files[i].bytes,
+                                .size = bo_page_files[i].size,
+                                .page = true};
+            return true;
+        }
+    return bo_refuse(refusal, 404, NULL, "there is no such path");
+}
+
+static bool answer_page(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    (void)context;
+    return send_file(reply, call->path[1] ? call->path + 1 : "index.html", refusal);
+}
+
+static bool answer_health(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    (void)context, (void)refusal;
+    const bool stopping = atomic_load(&call->server->stopping);
+    bo_json_raw(&reply->text, stopping ? "{\"status\": \"stopping\"}" : "{\"status\": \"ok\"}");
+    send_json(reply);
+    reply->status = stopping ? 503 : 200;
+    return true;
+}
+
+static bool answer_metrics(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    (void)context, (void)refusal;
+    bo_service *service = &call->server->service;
+    bo_store_figures figures;
+    bo_store_measure(bo_engine_store(service->engine), &figures);
+    bo_counters_write(&service->counters, service->desc->slots, service->state_bytes, &figures, &reply->text);
+    reply->status = 200;
+    reply->type = "text/plain; version=0.0.4; charset=utf-8";
+    return true;
+}
+
+/* ---- the model ----------------------------------------------------------------------------------------------------- */
+
+static bool answer_models(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    (void)context, (void)refusal;
+    bo_json_raw(&reply->text, "{\"object\": \"list\", \"data\": [");
+    bo_service_write_model(&call->server->service, &reply->text);
+    bo_json_raw(&reply->text, "]}");
+    return send_json(reply);
+}
+
+static bool answer_model(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    (void)context;
+    const char *name = call->path + strlen(call->route->path);
+    if (strcmp(name, call->server->service.name) != 0)
+        return bo_refuse(refusal, 404, "model", "there is no model of this name; the model is %s",
+                         call->server->service.name);
+    bo_service_write_model(&call->server->service, &reply->text);
+    return send_json(reply);
+}
+
+static bool parse(bo_context *context, const bo_call *call, bo_request_kind kind, bo_request *out, bo_refusal *refusal)
+{
+    const size_t vocab = bo_model_describe(call->server->desc->model)->vocab;
+    return bo_request_parse(context, kind, call->body ? call->body : "", call->size, vocab, out, refusal);
+}
+
+static bool answer_tokenize(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    bo_request request;
+    if (!parse(context, call, BO_REQUEST_TOKENIZE, &request, refusal)) return false;
+    const bool done = bo_service_tokenize(context, &call->server->service, &request, &reply->text, refusal);
+    bo_request_free(&request);
+    return done && send_json(reply);
+}
+
+static bool answer_detokenize(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    bo_request request;
+    if (!parse(context, call, BO_REQUEST_DETOKENIZE, &request, refusal)) return false;
+    const bool done = bo_service_detokenize(context, &call->server->service, &request, &reply->text, refusal);
+    bo_request_free(&request);
+    return done && send_json(reply);
+}
+
+/* ---- generation ---------------------------------------------------------------------------------------------------- */
+
+static void suspend(void *user)
+{
+    MHD_suspend_connection(user);
+}
+
+static void resume(void *user)
+{
+    MHD_resume_connection(user);
+}
+
+static bool start(bo_context *context, bo_call *call, bo_request_kind kind, bo_refusal *refusal)
+{
+    bo_request request;
+    const bo_sleeper sleeper = {.sleep = suspend, .wake = resume, .user = call->connection};
+    return parse(context, call, kind, &request, refusal) &&
+           bo_exchange_start(context, &call->server->service, &request, call->client, sleeper, &call->exchange,
+                             refusal);
+}
+
+#define ANSWER_WITH_EXCHANGE(name, kind)                                                                               \
+    static bool name(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)                         \
+    {                                                                                                                  \
+        (void)reply;                                                                                                   \
+        return start(context, call, kind, refusal);                                                                    \
+    }
+ANSWER_WITH_EXCHANGE(answer_completions, BO_REQUEST_COMPLETION)
+ANSWER_WITH_EXCHANGE(answer_chat, BO_REQUEST_CHAT)
+ANSWER_WITH_EXCHANGE(answer_embeddings, BO_REQUEST_EMBEDDING)
+ANSWER_WITH_EXCHANGE(answer_states, BO_REQUEST_STATE)
+
+/* ---- states -------------------------------------------------------------------------------------------------------- */
+
+static bool no_state(const bo_call *call, bo_refusal *refusal)
+{
+    return bo_refuse(refusal, 404, "id", "there is no state %s", call->argument);
+}
+
+static bool check_id(const bo_call *call, bo_refusal *refusal)
+{
+    return bo_state_id_is_valid(call->argument) ||
+           bo_refuse(refusal, 400, "id", "an id has 1 to 64 letters, digits, \"-\" and \"_\"");
+}
+
+static bool answer_get_state(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    if (!check_id(call, refusal)) return false;
+    bo_snapshot *snapshot = bo_store_get(context, bo_engine_store(call->server->service.engine), call->argument);
+    if (!snapshot) return no_state(call, refusal);
+    const bo_status status = bo_snapshot_write(context, snapshot, NULL, false, &reply->bytes, &reply->size);
+    bo_snapshot_release(snapshot);
+    reply->status = 200;
+    reply->type = "application/octet-stream";
+    return status == BO_OK || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+}
+
+static bool answer_put_state(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    const bo_service *service = &call->server->service;
+    bo_snapshot *snapshot = NULL;
+    if (!check_id(call, refusal)) return false;
+    if (!bo_service_read_state(context, service, call->body, call->size, &snapshot, refusal)) return false;
+    const bool done = bo_service_keep_state(context, service, call->argument, snapshot, refusal);
+    if (done) bo_service_write_state(service, call->argument, snapshot, &reply->text);
+    bo_snapshot_release(snapshot);
+    return done && send_json(reply);
+}
+
+static bool answer_delete_state(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+{
+    (void)context;
+    if (!check_id(call, refusal)) return false;
+    if (!bo_store_drop(bo_engine_store(call->server->service.engine), call->argument)) return no_state(call, refusal);
+    bo_json_raw(&reply->text, "{\"object\": \"state.deleted\", \"id\": ");
+    bo_json_string(&reply->text, call->argument);
+    bo_json_raw(&reply->text, ", \"deleted\": true}");
+    return send_json(reply);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+static const bo_route routes[] = {
+    {"GET", "/health", answer_health, true},
+    {"GET", "/metrics", answer_metrics, false},
+    {"GET", "/v1/models", answer_models, false},
+    {"GET", "/v1/models/", answer_model, false},
+    {"POST", "/v1/completions", answer_completions, false},
+    {"POST", "/v1/chat/completions", answer_chat, false},
+    {"POST", "/v1/embeddings", answer_embeddings, false},
+    {"POST", "/v1/tokenize", answer_tokenize, false},
+    {"POST", "/v1/detokenize", answer_detokenize, false},
+    {"POST", "/v1/states", answer_states, false},
+    {"GET", "/v1/states/", answer_get_state, false},
+    {"PUT", "/v1/states/", answer_put_state, false},
+    {"DELETE", "/v1/states/", answer_delete_state, false},
+};
+static const bo_route page_route = {"GET", "/", answer_page, true};
+
+static bool is_page_file(const char *path)
+{
+    bool found = strcmp(path, "/") == 0;
+    for (size_t i = 0; i < bo_page_file_count && !found; i++) found = strcmp(path + 1, bo_page_files[i].name) == 0;
+    return found;
+}
+
+const bo_route *bo_route_find(const char *method, const char *path, char argument[BO_SNAPSHOT_ID + 1], bool *known)
+{
+    const char *asked = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    *known = is_page_file(path);
+    argument[0] = 0;
+    if (*known) return strcmp(asked, "GET") == 0 ? &page_route : NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const size_t length = strlen(routes[i].path);
+        const bool takes = routes[i].path[length - 1] == '/';
+        if (strncmp(path, routes[i].path, length) != 0 || (path[length] != 0) != takes) continue;
+        *known = true;
+        if (strcmp(routes[i].method, asked) != 0) continue;
+        if (takes && strlen(path + length) <= BO_SNAPSHOT_ID)
+            memcpy(argument, path + length, strlen(path + length) + 1);
+        return &routes[i];
+    }
+    return NULL;
+}

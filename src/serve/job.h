@@ -1,0 +1,80 @@
+/* A job: one sequence that the engine reads, and continues. */
+#ifndef BO_SERVE_JOB_H
+#define BO_SERVE_JOB_H
+
+#include <bochner/model.h>
+#include "snapshot.h"
+
+enum { BO_TOP_MOST = 20 }; /* most likely tokens per token */
+
+/* A token with its log probability, if the job asks for them. */
+typedef struct bo_job_token {
+    int32_t id;
+    bool scored;    /* false: no log probability, because nothing precedes the token or none is wanted */
+    bool of_prompt; /* false: generated */
+    float logprob;
+    size_t top_count;
+    int32_t top_ids[BO_TOP_MOST];
+    float top_logprobs[BO_TOP_MOST];
+} bo_job_token;
+
+typedef enum bo_job_end {
+    BO_JOB_RUNNING = 0,
+    BO_JOB_STOP,     /* an end token, or the receiver asked for no more */
+    BO_JOB_LENGTH,   /* the maximum number of tokens, or the end of the context */
+    BO_JOB_CANCELED, /* the client is gone */
+    BO_JOB_TIMEOUT,
+    BO_JOB_STOPPING, /* the server stops */
+    BO_JOB_FAILED,
+    BO_JOB_BAD_STATE /* the state that it starts from cannot be loaded */
+} bo_job_end;
+
+typedef struct bo_bias {
+    int32_t id;
+    float amount;
+} bo_bias;
+
+typedef struct bo_job bo_job;
+
+/* The first part is filled in by the maker, who frees what it points to after `done`. The engine calls `token` and `done` on
+ * its own thread and does not touch the job after `done`. */
+struct bo_job {
+    const int32_t *prompt; /* the tokens to read, at least one; with `start`, those after its tokens read */
+    size_t prompt_count;
+    const bo_prefix *chain; /* prompt_count + 1 hashes: of the start, and after each token */
+    bo_snapshot *start;     /* NULL: an empty text */
+    bool embed;             /* compute the mean of the hidden states; nothing is generated */
+    bool score_prompt;      /* report log probabilities of the prompt, too */
+    size_t max_tokens;      /* to generate; 0: the last token of the prompt is not read */
+    int top;                /* most likely tokens to report; -1: no log probabilities */
+    bo_sampler *sampler;    /* NULL only if nothing is generated */
+    const bo_bias *biases;
+    size_t bias_count;
+    double presence_penalty, frequency_penalty;
+    bool ignore_end;
+    int32_t end_token; /* ends the text in addition to those of the model; -1: none */
+    bool keep_state;   /* make `state` */
+    bool keep_end;     /* the state includes the end token */
+    uint64_t client;   /* jobs of the same client share slots fairly with those of others */
+    double deadline;   /* of bo_seconds() */
+    /* Returns false if no more tokens are wanted. */
+    bool (*token)(bo_context *context, bo_job *job, const bo_job_token *token);
+    void (*done)(bo_context *context, bo_job *job);
+    void *user;
+
+    atomic_bool canceled; /* set by any thread */
+
+    /* Results, valid in `done`. */
+    bo_job_end end;
+    char message[256];  /* FAILED, BAD_STATE */
+    size_t cached;      /* tokens of the prompt that were found in the prefix cache */
+    size_t made;        /* tokens that were generated */
+    bo_snapshot *state; /* keep_state: released by the maker; NULL if it could not be made */
+    double *embedding;  /* embed: given by the maker, `width` numbers */
+
+    /* Private to the engine. */
+    bo_job *next;
+    double submitted, started, last_token;
+};
+
+#endif

@@ -1,0 +1,138 @@
+// Requests to the server, and what can go wrong with them.
+
+import { rememberedKey, rememberKey } from "./store.js";
+
+/** A failure that is shown to the user. `param` names the wrong member of the request, if there is one. */
+export class ApiError extends Error {
+  constructor(message, { status = 0, param = null } = {}) {
+    super(message);
+    this.status = status;
+    this.param = param;
+  }
+}
+
+let key = rememberedKey();
+let askForKey = async () => null;
+let asking = null;
+
+/** ask(message) shows a dialog; it resolves to a key, or to null if the user declines. */
+export function onKeyNeeded(ask) {
+  askForKey = ask;
+}
+
+/** Requests that are refused at the same time share one dialog. */
+export function newKey(message) {
+  asking ??= askForKey(message)
+    .then((given) => {
+      if (given === null) return false;
+      key = given;
+      rememberKey(key);
+      return true;
+    })
+    .finally(() => {
+      asking = null;
+    });
+  return asking;
+}
+
+function headers(body) {
+  const result = {};
+  if (key) result.Authorization = `Bearer ${key}`;
+  if (body !== undefined && !(body instanceof Blob)) result["Content-Type"] = "application/json";
+  return result;
+}
+
+async function send(method, path, body, signal) {
+  try {
+    return await fetch(path, {
+      method,
+      headers: headers(body),
+      body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    throw connectionError(error);
+  }
+}
+
+function connectionError(error) {
+  if (error.name === "AbortError" || error instanceof ApiError) return error;
+  if (error instanceof SyntaxError) return new ApiError("The answer of the server is not JSON.");
+  return new ApiError("The server cannot be reached. Check that it is running, and try again.");
+}
+
+async function errorOf(response) {
+  let error = {};
+  try {
+    error = (await response.json()).error ?? {};
+  } catch {
+    // A proxy between page and server may answer with other bodies.
+  }
+  let message = error.message ?? `The server answered with status ${response.status}.`;
+  const wait = response.headers.get("Retry-After");
+  if (response.status === 429 && wait) message += ` Try again in ${wait} s.`;
+  return new ApiError(message, { status: response.status, param: error.param ?? null });
+}
+
+/** Resolves to a response with a status of success; asks for the API key where the server needs one. */
+async function request(method, path, { body, signal } = {}) {
+  for (;;) {
+    const used = key;
+    const response = await send(method, path, body, signal);
+    if (response.ok) return response;
+    const error = await errorOf(response);
+    if (response.status !== 401) throw error;
+    const message = used ? "The server refused this key." : "This server needs an API key.";
+    if (used === key && !(await newKey(message))) throw error;
+  }
+}
+
+async function json(method, path, options) {
+  const response = await request(method, path, options);
+  try {
+    return await response.json();
+  } catch (error) {
+    throw connectionError(error);
+  }
+}
+
+export const usesKey = () => key !== "";
+
+export const models = () => json("GET", "v1/models");
+export const tokenize = (body) => json("POST", "v1/tokenize", { body });
+export const keepState = (body) => json("POST", "v1/states", { body });
+export const dropState = (id) => json("DELETE", `v1/states/${id}`);
+export const uploadState = (id, file) => json("PUT", `v1/states/${id}`, { body: file });
+export const downloadState = async (id) => (await request("GET", `v1/states/${id}`)).blob();
+
+/** The data of server-sent events; an event may arrive in pieces, and several may arrive at once. */
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let pending = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (pending + value).split(/\r?\n\r?\n/);
+    pending = parts.pop();
+    for (const part of parts) {
+      const lines = part.split(/\r?\n/).filter((line) => line.startsWith("data:"));
+      if (lines.length) yield lines.map((line) => line.slice(5).trimStart()).join("\n");
+    }
+  }
+}
+
+/** Yields the JSON of each event until [DONE]. */
+export async function* stream(path, body, signal) {
+  const response = await request("POST", path, { body: { ...body, stream: true }, signal });
+  try {
+    for await (const data of events(response)) {
+      if (data === "[DONE]") return;
+      const event = JSON.parse(data);
+      if (event.error) throw new ApiError(event.error.message, { param: event.error.param ?? null });
+      yield event;
+    }
+  } catch (error) {
+    throw connectionError(error);
+  }
+  throw new ApiError("The server ended the answer early.");
+}

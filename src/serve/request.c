@@ -1,0 +1,483 @@
+#include "request.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool bo_refuse(bo_refusal *refusal, int status, const char *param, const char *format, ...)
+{
+    va_list arguments;
+    *refusal = (bo_refusal){.status = status};
+    if (param) snprintf(refusal->param, sizeof refusal->param, "%s", param);
+    va_start(arguments, format);
+    vsnprintf(refusal->message, sizeof refusal->message, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool bo_state_id_is_valid(const char *id)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    const size_t length = strlen(id);
+    return length >= 1 && length <= BO_SNAPSHOT_ID && strspn(id, letters) == length;
+}
+
+/* ---- members ------------------------------------------------------------------------------------------------------ */
+
+/* A body while it is read. */
+typedef struct reader {
+    bo_context *context;
+    const cJSON *body;
+    size_t vocab;
+    bo_request *out;
+    bo_refusal *refusal;
+} reader;
+
+/* The member of this name; NULL: absent or null. */
+static const cJSON *member(const reader *r, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->body, name);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
+static bool no_memory(const reader *r)
+{
+    return bo_refuse(r->refusal, 500, NULL, "%s", bo_context_error(r->context));
+}
+
+static bool read_real(const reader *r, const char *name, double low, double high, double *out)
+{
+    const cJSON *item = member(r, name);
+    if (!item) return true;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= low && item->valuedouble <= high))
+        return bo_refuse(r->refusal, 400, name, "%s: expected a number from %g to %g", name, low, high);
+    *out = item->valuedouble;
+    return true;
+}
+
+static bool read_whole(const reader *r, const char *name, double low, double high, size_t *out)
+{
+    double value = 0;
+    if (!member(r, name)) return true;
+    if (!read_real(r, name, low, high, &value)) return false;
+    if (value != floor(value)) return bo_refuse(r->refusal, 400, name, "%s: expected a whole number", name);
+    *out = (size_t)fmax(value, 0);
+    return true;
+}
+
+static bool read_flag(const reader *r, const char *name, bool *out)
+{
+    const cJSON *item = member(r, name);
+    if (!item) return true;
+    if (!cJSON_IsBool(item)) return bo_refuse(r->refusal, 400, name, "%s: expected true or false", name);
+    *out = cJSON_IsTrue(item);
+    return true;
+}
+
+static bool copy_text(const reader *r, const char *text, char **out)
+{
+    *out = bo_strdup(r->context, text);
+    return *out || no_memory(r);
+}
+
+/* ---- prompts ------------------------------------------------------------------------------------------------------ */
+
+static bool read_tokens(const reader *r, const char *name, const cJSON *list, bo_prompt *out)
+{
+    const cJSON *item;
+    out->ids = bo_alloc(r->context, (size_t)cJSON_GetArraySize(list), sizeof *out->ids, "the tokens of a prompt");
+    if (!out->ids) return no_memory(r);
+    cJSON_ArrayForEach(item, list)
+    {
+        const double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(id >= 0 && id < (double)r->vocab) || id != floor(id))
+            return bo_refuse(r->refusal, 400, name, "%s: token %zu: expected a whole number below %zu", name,
+                             out->count, r->vocab);
+        out->ids[out->count++] = (int32_t)id;
+    }
+    return true;
+}
+
+static bool read_prompt(const reader *r, const char *name, const cJSON *item, bo_prompt *out)
+{
+    if (cJSON_IsArray(item)) return read_tokens(r, name, item, out);
+    if (!cJSON_IsString(item))
+        return bo_refuse(r->refusal, 400, name,
+                         "%s: expected a text, a list of texts, a list of tokens, or a list of "
+                         "lists of tokens",
+                         name);
+    out->bytes = strlen(item->valuestring);
+    return copy_text(r, item->valuestring, &out->text);
+}
+
+/* Whether the value is a list of prompts, and not one prompt. */
+static bool is_list(const cJSON *item)
+{
+    return cJSON_IsArray(item) && item->child && !cJSON_IsNumber(item->child);
+}
+
+static bool read_prompts(const reader *r, const char *name, bool several, bool required)
+{
+    const cJSON *item = member(r, name);
+    bo_request *q = r->out;
+    if (!item && required) return bo_refuse(r->refusal, 400, name, "%s is required", name);
+    const bool list = item && is_list(item);
+    if (list && !several) return bo_refuse(r->refusal, 400, name, "%s: expected one text or list of tokens", name);
+    const size_t count = list ? (size_t)cJSON_GetArraySize(item) : 1;
+    if (count > BO_REQUEST_MOST_INPUTS)
+        return bo_refuse(r->refusal, 400, name, "%s: expected at most %d, found %zu", name, BO_REQUEST_MOST_INPUTS,
+                         count);
+    q->prompts = bo_alloc(r->context, count, sizeof *q->prompts, "prompts");
+    if (!q->prompts) return no_memory(r);
+    if (!item) {
+        q->prompt_count = 1;
+        return copy_text(r, "", &q->prompts[0].text);
+    }
+    for (const cJSON *one = list ? item->child : item; one && q->prompt_count < count; one = one->next)
+        if (!read_prompt(r, name, one, &q->prompts[q->prompt_count++])) return false;
+    return true;
+}
+
+/* ---- conversations ------------------------------------------------------------------------------------------------ */
+
+/* The text of a message: a text, or the texts of its parts. NULL: it is neither; freed with cJSON_free. */
+static char *content_of(const cJSON *content)
+{
+    const cJSON *part;
+    size_t length = 0;
+    if (!content || cJSON_IsNull(content) || cJSON_IsString(content)) {
+        const char *text = cJSON_IsString(content) ? content->valuestring : "";
+        char *copy = cJSON_malloc(strlen(text) + 1);
+        if (copy) memcpy(copy, text, strlen(text) + 1);
+        return copy;
+    }
+    if (!cJSON_IsArray(content)) return NULL;
+    cJSON_ArrayForEach(part, content)
+    {
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        if (!text) return NULL;
+        length += strlen(text);
+    }
+    char *out = cJSON_malloc(length + 1), *at = out;
+    if (!out) return NULL;
+    cJSON_ArrayForEach(part, content)
+    {
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        const size_t bytes = strlen(text);
+        memcpy(at, text, bytes);
+        at += bytes;
+    }
+    *at = 0;
+    return out;
+}
+
+/* Checks the messages and makes each content one text. */
+static bool normalize_messages(const reader *r, cJSON *messages)
+{
+    cJSON *message;
+    size_t number = 0;
+    if (!cJSON_IsArray(messages) || !messages->child)
+        return bo_refuse(r->refusal, 400, "messages", "messages: expected a list of at least one message");
+    cJSON_ArrayForEach(message, messages)
+    {
+        char *content = NULL;
+        const bool whole = cJSON_IsObject(message) &&
+                           cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, "role")) &&
+                           (content = content_of(cJSON_GetObjectItemCaseSensitive(message, "content"))) != NULL;
+        cJSON *text = whole ? cJSON_CreateString(content) : NULL;
+        cJSON_free(content);
+        if (!text)
+            return bo_refuse(r->refusal, 400, "messages",
+                             "messages: message %zu: expected an object with a role and a content of text", number);
+        cJSON_DeleteItemFromObjectCaseSensitive(message, "content");
+        cJSON_AddItemToObject(message, "content", text);
+        number++;
+    }
+    return true;
+}
+
+/* Moves a member from one object into another, unless it has one of this name. */
+static void move_member(cJSON *from, cJSON *to, const char *name)
+{
+    if (!cJSON_GetObjectItemCaseSensitive(from, name) || cJSON_GetObjectItemCaseSensitive(to, name)) return;
+    cJSON_AddItemToObject(to, name, cJSON_DetachItemFromObjectCaseSensitive(from, name));
+}
+
+/* The variables of the template: the messages, `tools` and chat_template_kwargs. */
+static bool read_messages(const reader *r)
+{
+    cJSON *body = (cJSON *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
+    cJSON *more = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
+    if (!member(r, "messages")) return bo_refuse(r->refusal, 400, "messages", "messages is required");
+    if (more && !cJSON_IsNull(more) && !cJSON_IsObject(more))
+        return bo_refuse(r->refusal, 400, "chat_template_kwargs", "chat_template_kwargs: expected an object");
+    cJSON *variables = cJSON_CreateObject();
+    if (!variables) return bo_refuse(r->refusal, 500, NULL, "no memory");
+    move_member(body, variables, "messages");
+    if (!normalize_messages(r, cJSON_GetObjectItemCaseSensitive(variables, "messages"))) {
+        cJSON_Delete(variables);
+        return false;
+    }
+    if (cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(body, "tools"))) move_member(body, variables, "tools");
+    while (cJSON_IsObject(more) && more->child) {
+        cJSON *item = cJSON_DetachItemViaPointer(more, more->child);
+        if (cJSON_GetObjectItemCaseSensitive(variables, item->string))
+            cJSON_Delete(item);
+        else
+            cJSON_AddItemToObject(variables, item->string, item);
+    }
+    char *text = cJSON_PrintUnformatted(variables);
+    const bool done = text ? copy_text(r, text, &r->out->variables) : bo_refuse(r->refusal, 500, NULL, "no memory");
+    cJSON_free(text);
+    cJSON_Delete(variables);
+    return done;
+}
+
+/* ---- sampling ----------------------------------------------------------------------------------------------------- */
+
+static bool read_bias(const reader *r)
+{
+    enum { MOST = 100 };
+    const cJSON *all = member(r, "logit_bias"), *item;
+    bo_request *q = r->out;
+    if (!all) return true;
+    if (!cJSON_IsObject(all)) return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected an object");
+    q->biases = bo_alloc(r->context, (size_t)cJSON_GetArraySize(all), sizeof *q->biases, "logit_bias");
+    if (!q->biases) return no_memory(r);
+    cJSON_ArrayForEach(item, all)
+    {
+        size_t id = 0, digits = strspn(item->string, "0123456789");
+        const bool whole = digits > 0 && digits < 10 && !item->string[digits] && sscanf(item->string, "%zu", &id) == 1;
+        if (!whole || id >= r->vocab)
+            return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected tokens below %zu as names", r->vocab);
+        if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= MOST))
+            return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected numbers from -100 to 100");
+        q->biases[q->bias_count++] = (bo_bias){(int32_t)id, (float)item->valuedouble};
+    }
+    return true;
+}
+
+static bool add_stop(const reader *r, const cJSON *item)
+{
+    bo_request *q = r->out;
+    if (!cJSON_IsString(item)) return bo_refuse(r->refusal, 400, "stop", "stop: expected a text or a list of texts");
+    if (!item->valuestring[0]) return bo_refuse(r->refusal, 400, "stop", "stop: a text must not be empty");
+    if (q->stop_count == BO_REQUEST_STOPS)
+        return bo_refuse(r->refusal, 400, "stop", "stop: expected at most %d texts", BO_REQUEST_STOPS);
+    return copy_text(r, item->valuestring, &q->stops[q->stop_count++]);
+}
+
+static bool read_stops(const reader *r)
+{
+    const cJSON *all = member(r, "stop"), *item;
+    if (!all) return true;
+    if (!cJSON_IsArray(all)) return add_stop(r, all);
+    cJSON_ArrayForEach(item, all) if (!add_stop(r, item)) return false;
+    return true;
+}
+
+static bool read_top_k(const reader *r)
+{
+    const cJSON *item = member(r, "top_k");
+    if (cJSON_IsNumber(item) && item->valuedouble == -1) return true; /* all, in the words of other servers */
+    return read_whole(r, "top_k", 0, 1 << 30, &r->out->sampling.top_k);
+}
+
+static bool read_seed(const reader *r)
+{
+    const cJSON *item = member(r, "seed");
+    if (!item) return true;
+    const double limit = 9223372036854775808.0; /* 2^63 */
+    if (!cJSON_IsNumber(item) || item->valuedouble != floor(item->valuedouble) || !(fabs(item->valuedouble) < limit))
+        return bo_refuse(r->refusal, 400, "seed", "seed: expected a whole number of 64 bits");
+    r->out->sampling.seed = (uint64_t)(int64_t)item->valuedouble;
+    r->out->seeded = true;
+    return true;
+}
+
+static bool read_sampling(const reader *r)
+{
+    bo_request *q = r->out;
+    double temperature = 1, top_p = 1, penalty = 1;
+    if (!read_real(r, "temperature", 0, 100, &temperature) || !read_real(r, "top_p", 0, 1, &top_p) ||
+        !read_real(r, "min_p", 0, 1, &q->sampling.min_p) || !read_top_k(r) ||
+        !read_real(r, "repetition_penalty", 0, 100, &penalty) ||
+        !read_real(r, "presence_penalty", -2, 2, &q->presence_penalty) ||
+        !read_real(r, "frequency_penalty", -2, 2, &q->frequency_penalty) || !read_seed(r))
+        return false;
+    if (top_p == 0) return bo_refuse(r->refusal, 400, "top_p", "top_p: expected a number above 0");
+    if (penalty == 0)
+        return bo_refuse(r->refusal, 400, "repetition_penalty", "repetition_penalty: expected a number above 0");
+    q->sampling.greedy = temperature == 0;
+    q->sampling.temperature = temperature;
+    q->sampling.top_p = top_p;
+    q->sampling.repetition_penalty = penalty;
+    return read_bias(r) && read_stops(r) && read_flag(r, "ignore_eos", &q->ignore_end);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------- */
+
+static bool read_state(const reader *r)
+{
+    const cJSON *state = member(r, "state");
+    const char *id = cJSON_GetStringValue(state);
+    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(state, "data"));
+    if (!state) return true;
+    if (!id && !data)
+        return bo_refuse(r->refusal, 400, "state", "state: expected an id, or an object with data in base64");
+    if (data) return copy_text(r, data, &r->out->state_data);
+    if (!bo_state_id_is_valid(id))
+        return bo_refuse(r->refusal, 400, "state", "state: an id has 1 to 64 letters, digits, \"-\" and \"_\"");
+    return copy_text(r, id, &r->out->state);
+}
+
+static bool read_wish(const reader *r)
+{
+    const cJSON *item = member(r, "return_state");
+    const char *text = cJSON_GetStringValue(item);
+    if (!item) return true;
+    if (!cJSON_IsBool(item) && !(text && strcmp(text, "id") == 0))
+        return bo_refuse(r->refusal, 400, "return_state", "return_state: expected true, false or \"id\"");
+    r->out->wish = text ? BO_STATE_ID : cJSON_IsTrue(item) ? BO_STATE_DATA : BO_STATE_NONE;
+    return true;
+}
+
+/* ---- requests ----------------------------------------------------------------------------------------------------- */
+
+static bool read_logprobs(const reader *r)
+{
+    bo_request *q = r->out;
+    size_t top = 0;
+    q->top = -1;
+    if (q->kind == BO_REQUEST_CHAT) {
+        bool wanted = false;
+        if (!read_flag(r, "logprobs", &wanted) || !read_whole(r, "top_logprobs", 0, BO_TOP_MOST, &top)) return false;
+        if (!wanted && member(r, "top_logprobs"))
+            return bo_refuse(r->refusal, 400, "top_logprobs", "top_logprobs requires logprobs to be true");
+        if (wanted) q->top = (int)top;
+        return true;
+    }
+    if (cJSON_IsFalse(member(r, "logprobs"))) return true;
+    if (!read_whole(r, "logprobs", 0, BO_TOP_MOST, &top)) return false;
+    if (member(r, "logprobs")) q->top = (int)top;
+    return true;
+}
+
+static bool read_stream(const reader *r)
+{
+    const cJSON *options = member(r, "stream_options"), *usage;
+    if (!read_flag(r, "stream", &r->out->stream)) return false;
+    if (!options) return true;
+    if (!cJSON_IsObject(options))
+        return bo_refuse(r->refusal, 400, "stream_options", "stream_options: expected an object");
+    usage = cJSON_GetObjectItemCaseSensitive(options, "include_usage");
+    r->out->usage = cJSON_IsTrue(usage);
+    return true;
+}
+
+static bool read_max_tokens(const reader *r)
+{
+    enum { COMPLETION = 16, CHAT = 1024, MOST = 1 << 30 };
+    bo_request *q = r->out;
+    q->max_tokens = q->kind == BO_REQUEST_CHAT ? CHAT : COMPLETION;
+    if (!read_whole(r, "max_tokens", 0, MOST, &q->max_tokens)) return false;
+    return q->kind != BO_REQUEST_CHAT || read_whole(r, "max_completion_tokens", 0, MOST, &q->max_tokens);
+}
+
+static bool read_generation(const reader *r)
+{
+    bo_request *q = r->out;
+    q->n = 1;
+    if (!read_max_tokens(r) || !read_whole(r, "n", 1, BO_REQUEST_MOST_N, &q->n) || !read_sampling(r) ||
+        !read_logprobs(r) || !read_stream(r) || !read_flag(r, "return_token_ids", &q->token_ids) || !read_state(r) ||
+        !read_wish(r))
+        return false;
+    if (q->kind == BO_REQUEST_CHAT) return read_messages(r);
+    if (!read_flag(r, "echo", &q->echo) || !read_prompts(r, "prompt", true, false)) return false;
+    if (q->echo && (q->state || q->state_data))
+        return bo_refuse(r->refusal, 400, "echo",
+                         "echo: the text before a state is not known; leave out echo or state");
+    return true;
+}
+
+static bool read_embedding(const reader *r)
+{
+    const char *format = cJSON_GetStringValue(member(r, "encoding_format"));
+    if (member(r, "encoding_format") && (!format || (strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)))
+        return bo_refuse(r->refusal, 400, "encoding_format", "encoding_format: expected \"float\" or \"base64\"");
+    r->out->base64 = format && strcmp(format, "base64") == 0;
+    if (!read_whole(r, "dimensions", 1, 1 << 24, &r->out->dimensions) || !read_prompts(r, "input", true, true))
+        return false;
+    return r->out->prompt_count > 0 || bo_refuse(r->refusal, 400, "input", "input: expected at least one text");
+}
+
+/* A prompt or messages. */
+static bool read_text(const reader *r)
+{
+    if (member(r, "messages")) return read_messages(r);
+    return read_prompts(r, "prompt", false, true);
+}
+
+static bool read_detokenize(const reader *r)
+{
+    if (!cJSON_IsArray(member(r, "tokens")))
+        return bo_refuse(r->refusal, 400, "tokens", "tokens: expected a list of tokens");
+    return read_prompts(r, "tokens", false, true);
+}
+
+static bool read_kind(const reader *r)
+{
+    switch (r->out->kind) {
+    case BO_REQUEST_COMPLETION:
+    case BO_REQUEST_CHAT:
+        return read_generation(r);
+    case BO_REQUEST_EMBEDDING:
+        return read_embedding(r);
+    case BO_REQUEST_TOKENIZE:
+        r->out->special_tokens = true;
+        return read_flag(r, "add_special_tokens", &r->out->special_tokens) && read_text(r);
+    case BO_REQUEST_DETOKENIZE:
+        return read_detokenize(r);
+    case BO_REQUEST_STATE:
+        return read_state(r) && read_text(r);
+    }
+    return false;
+}
+
+static bool is_utf8(const char *text, size_t size)
+{
+    for (size_t at = 0, bytes; at < size; at += bytes)
+        if ((bytes = bo_utf8_length(text + at, size - at)) == 0) return false;
+    return true;
+}
+
+bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *body, size_t size, size_t vocab,
+                      bo_request *out, bo_refusal *refusal)
+{
+    enum { DEPTH = 64 };
+    cJSON *json;
+    *out = (bo_request){.kind = kind, .top = -1, .n = 1};
+    if (!is_utf8(body, size)) return bo_refuse(refusal, 400, NULL, "the body is not UTF-8");
+    if (memchr(body, 0, size) || bo_json_has_nul(body, size))
+        return bo_refuse(refusal, 400, NULL, "a text contains NUL, which is not supported");
+    if (bo_json_parse(context, "body", body, size, DEPTH, &json) != BO_OK)
+        return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
+    const reader r = {context, json, vocab, out, refusal};
+    const bool done =
+        cJSON_IsObject(json) ? read_kind(&r) : bo_refuse(refusal, 400, NULL, "the body must be a JSON object");
+    cJSON_Delete(json);
+    if (!done) bo_request_free(out);
+    return done;
+}
+
+void bo_request_free(bo_request *q)
+{
+    for (size_t i = 0; q->prompts && i < q->prompt_count; i++) {
+        bo_free(q->prompts[i].text);
+        bo_free(q->prompts[i].ids);
+    }
+    for (size_t i = 0; i < q->stop_count; i++) bo_free(q->stops[i]);
+    void *const blocks[] = {q->prompts, q->variables, q->biases, q->state, q->state_data};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+    *q = (bo_request){0};
+}

@@ -1,0 +1,419 @@
+/* The server: libmicrohttpd receives requests on its threads; the engine runs on the thread of bo_server_run. */
+#include "http.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HTTP_THREADS = 4, IDLE_SECONDS = 60, HEAD_BYTES = 32 << 10, BLOCK = 32 << 10 };
+
+/* ---- answers ------------------------------------------------------------------------------------------------------- */
+
+static void add_headers(const bo_call *call, struct MHD_Response *response, const char *type, bool page)
+{
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, page ? "no-cache" : "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (page)
+        MHD_add_response_header(response, "Content-Security-Policy",
+                                "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+    bo_guard_add_headers(call, response);
+}
+
+static enum MHD_Result queue(bo_call *call, int status, struct MHD_Response *response)
+{
+    if (!response) return MHD_NO;
+    call->status = status;
+    atomic_fetch_add(&call->server->service.counters.answers[status / 100 % 6], 1);
+    if (status == 429) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (status == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (status == 405 || status == 413) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_refusal(bo_call *call, const bo_refusal *refusal)
+{
+    bo_context *context;
+    if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
+    bo_json_text text = {.context = context};
+    bo_refusal_write(refusal, &text);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(text.length, text.bytes ? text.bytes : "", MHD_RESPMEM_MUST_COPY);
+    if (response) add_headers(call, response, "application/json", false);
+    bo_free(text.bytes);
+    bo_context_destroy(context);
+    return queue(call, refusal->status, response);
+}
+
+static enum MHD_Result send_reply(bo_call *call, const bo_reply *reply)
+{
+    const void *body = reply->fixed ? reply->fixed : reply->bytes ? reply->bytes : reply->text.bytes;
+    const size_t size = reply->fixed || reply->bytes ? reply->size : reply->text.length;
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        size, (void *)(uintptr_t)(body ? body : ""), reply->fixed ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_COPY);
+    if (response) add_headers(call, response, reply->type, reply->page);
+    return queue(call, reply->status, response);
+}
+
+static ssize_t read_stream(void *user, uint64_t position, char *out, size_t room)
+{
+    bool finished;
+    (void)position;
+    const size_t count = bo_exchange_take(user, out, room, &finished);
+    return count ? (ssize_t)count : finished ? MHD_CONTENT_READER_END_OF_STREAM : 0;
+}
+
+static enum MHD_Result send_stream(bo_call *call)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, call->exchange, NULL);
+    if (response) {
+        add_headers(call, response, "text/event-stream; charset=utf-8", false);
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* for proxies */
+    }
+    return queue(call, 200, response);
+}
+
+/* The answer of an exchange that has ended, or a stream; otherwise the connection sleeps. */
+static enum MHD_Result send_exchange(bo_call *call)
+{
+    size_t size;
+    if (bo_exchange_streams(call->exchange)) return send_stream(call);
+    if (!bo_exchange_wait(call->exchange)) return MHD_YES;
+    const char *body = bo_exchange_body(call->exchange, &size);
+    if (!body) {
+        bo_refusal refusal;
+        bo_refuse(&refusal, 500, NULL, "there is no memory for the answer");
+        return send_refusal(call, &refusal);
+    }
+    /* The exchange outlives the response: it is released when the call is completed. */
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+    if (response) add_headers(call, response, "application/json", false);
+    return queue(call, bo_exchange_status(call->exchange), response);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------------ */
+
+static bool check_head(bo_call *call, bo_refusal *refusal)
+{
+    bool known;
+    const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
+    call->route = bo_route_find(call->method, call->path, call->argument, &known);
+    if (!bo_guard_check(call, refusal)) return false;
+    if (!known) return bo_refuse(refusal, 404, NULL, "there is no such path; see /openapi.json");
+    if (!call->route && !bo_guard_is_preflight(call))
+        return bo_refuse(refusal, 405, NULL, "the path does not accept the method %s", call->method);
+    if (length && strtoull(length, NULL, 10) > call->server->desc->max_body)
+        return bo_refuse(refusal, 413, NULL, "the body is larger than the maximum of %zu bytes",
+                         call->server->desc->max_body);
+    return true;
+}
+
+static void describe_peer(const struct sockaddr *address, char *out, size_t size)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    if (address && address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text, sizeof text);
+    else if (address && address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text, sizeof text);
+    snprintf(out, size, "%s", text);
+}
+
+static bo_call *begin_call(bo_server *server, struct MHD_Connection *connection, const char *url, const char *method)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    bo_call *call = calloc(1, sizeof *call);
+    if (!call) return NULL;
+    call->server = server;
+    call->connection = connection;
+    call->peer = info ? info->socket_context : NULL;
+    call->started = bo_seconds();
+    snprintf(call->method, sizeof call->method, "%s", method);
+    snprintf(call->path, sizeof call->path, "%s", url);
+    atomic_fetch_add(&server->calls, 1);
+    check_head(call, &call->refusal);
+    bo_watch_receiving(server, call->peer, true);
+    return call;
+}
+
+static void take_body(bo_call *call, const char *data, size_t size)
+{
+    const size_t most = call->server->desc->max_body;
+    if (call->refusal.status) return;
+    if (size > most - call->size) {
+        bo_refuse(&call->refusal, 413, NULL, "the body is larger than the maximum of %zu bytes", most);
+        return;
+    }
+    if (call->capacity - call->size < size) {
+        const size_t capacity = bo_min(2 * call->capacity + size + 4096, most);
+        char *larger = realloc(call->body, capacity);
+        if (!larger) {
+            bo_refuse(&call->refusal, 500, NULL, "there is no memory for the body");
+            return;
+        }
+        call->body = larger;
+        call->capacity = capacity;
+    }
+    memcpy(call->body + call->size, data, size);
+    call->size += size;
+}
+
+static enum MHD_Result answer_call(bo_call *call)
+{
+    bo_context *context;
+    bo_reply reply = {.status = 204, .type = "text/plain"};
+    bo_refusal refusal = {0};
+    if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
+    reply.text.context = context;
+    const bool done = !call->route || call->route->answer(context, call, &reply, &refusal);
+    free(call->body);
+    call->body = NULL;
+    call->size = call->capacity = 0;
+    bo_watch_answering(call->server, call->peer, call->exchange);
+    enum MHD_Result result;
+    if (!done)
+        result = send_refusal(call, &refusal);
+    else if (call->exchange)
+        result = send_exchange(call);
+    else if (reply.text.failed)
+        result = send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the answer"});
+    else
+        result = send_reply(call, &reply);
+    bo_free(reply.text.bytes);
+    bo_free(reply.bytes);
+    bo_context_destroy(context);
+    return result;
+}
+
+static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *data, size_t *size, void **state)
+{
+    bo_call *call = *state;
+    (void)version;
+    if (!call) { /* the head has arrived */
+        *state = call = begin_call(user, connection, url, method);
+        if (!call) return MHD_NO;
+        return call->refusal.status == 413 ? send_refusal(call, &call->refusal) : MHD_YES;
+    }
+    if (*size > 0) {
+        take_body(call, data, *size);
+        *size = 0;
+        return MHD_YES;
+    }
+    if (call->exchange) return send_exchange(call); /* woken */
+    if (call->refusal.status) return send_refusal(call, &call->refusal);
+    return answer_call(call);
+}
+
+/* ---- the end of a request ------------------------------------------------------------------------------------------ */
+
+static void log_call(const bo_call *call)
+{
+    FILE *out = call->server->desc->log;
+    bo_exchange_figures f = {0};
+    bo_context *context;
+    char line[200];
+    struct timespec now;
+    struct tm date;
+    if (!out || bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return;
+    bo_json_text text = {.context = context};
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &date);
+    if (call->exchange) bo_exchange_measure(call->exchange, &f);
+    strftime(line, sizeof line, "{\"time\": \"%Y-%m-%dT%H:%M:%S", &date);
+    bo_json_raw(&text, line);
+    snprintf(line, sizeof line, ".%03ldZ\", \"client\": ", now.tv_nsec / 1000000);
+    bo_json_raw(&text, line);
+    bo_json_string(&text, call->peer ? call->peer->address : "");
+    bo_json_raw(&text, ", \"method\": ");
+    bo_json_text_of(&text, call->method, strlen(call->method));
+    bo_json_raw(&text, ", \"path\": ");
+    bo_json_text_of(&text, call->path, strlen(call->path));
+    snprintf(line, sizeof line,
+             ", \"status\": %d, \"seconds\": %.6f, \"prompt_tokens\": %zu, \"cached_tokens\": %zu, "
+             "\"generated_tokens\": %zu}\n",
+             call->status, bo_seconds() - call->started, f.prompt_tokens, f.cached_tokens, f.generated_tokens);
+    bo_json_raw(&text, line);
+    if (!text.failed) {
+        fwrite(text.bytes, 1, text.length, out);
+        fflush(out);
+    }
+    bo_free(text.bytes);
+    bo_context_destroy(context);
+}
+
+static void complete(void *user, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
+{
+    bo_server *server = user;
+    bo_call *call = *state;
+    (void)connection, (void)code;
+    if (!call) return;
+    bo_watch_receiving(server, call->peer, false);
+    log_call(call);
+    if (call->exchange) {
+        bo_exchange_cancel(call->exchange);
+        bo_exchange_release(call->exchange);
+    }
+    free(call->body);
+    free(call);
+    *state = NULL;
+    atomic_fetch_sub(&server->calls, 1);
+}
+
+static void notice_connection(void *user, struct MHD_Connection *connection, void **context,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    bo_server *server = user;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        bo_watch_remove(server, *context);
+        *context = NULL;
+        return;
+    }
+    char address[64];
+    const union MHD_ConnectionInfo *socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const int fd = socket ? socket->connect_fd : -1;
+    const union MHD_ConnectionInfo *client = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    describe_peer(client ? client->client_addr : NULL, address, sizeof address);
+    *context = bo_watch_add(server, fd, address);
+}
+
+/* ---- creation and destruction -------------------------------------------------------------------------------------- */
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo *at)
+{
+    const bo_server_desc *d = server->desc;
+    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                           (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+    const unsigned connections = (unsigned)(d->connections < HTTP_THREADS ? HTTP_THREADS : d->connections);
+    return MHD_start_daemon(flags, (uint16_t)d->port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, at->ai_addr,
+                            MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_NOTIFY_CONNECTION,
+                            notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
+                            MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HEAD_BYTES),
+                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+}
+
+static bo_status listen_at(bo_context *context, bo_server *server, const struct addrinfo *at)
+{
+    const bo_server_desc *d = server->desc;
+    server->loopback = is_loopback(at->ai_addr);
+    if (!server->loopback && !d->key_count && !d->open)
+        return bo_fail(context, BO_INVALID,
+                       "the address %s can be reached from other machines: give --api-key-file FILE, or --no-key to "
+                       "let everyone use the server",
+                       d->host);
+    errno = 0;
+    server->daemon = start_daemon(server, at);
+    if (!server->daemon)
+        return bo_fail(context, BO_IO, "the server cannot listen at %s port %d: %s", d->host, d->port,
+                       errno ? strerror(errno) : "the system refused it");
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    const bool wide = at->ai_family == AF_INET6;
+    snprintf(server->address, sizeof server->address, wide ? "http://[%s]:%d" : "http://%s:%d", d->host,
+             info ? (int)info->port : d->port);
+    return BO_OK;
+}
+
+static bo_status open_socket(bo_context *context, bo_server *server)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+    struct addrinfo *found;
+    char port[8];
+    snprintf(port, sizeof port, "%d", server->desc->port);
+    const int failure = getaddrinfo(server->desc->host, port, &hints, &found);
+    if (failure) return bo_fail(context, BO_INVALID, "--host %s: %s", server->desc->host, gai_strerror(failure));
+    const bo_status status = listen_at(context, server, found);
+    freeaddrinfo(found);
+    return status;
+}
+
+/* The engine asks whether to stop; the answer is remembered for /health. */
+static bool should_stop(void *user)
+{
+    bo_server *server = user;
+    const bool stop = server->own.stop(server->own.user);
+    if (stop) atomic_store(&server->stopping, true);
+    return stop;
+}
+
+static bo_status build(bo_context *context, bo_server *server)
+{
+    BO_TRY(bo_service_create(context, server->desc, &server->service));
+    BO_TRY(open_socket(context, server));
+    return bo_watch_start(server) ? BO_OK : bo_fail(context, BO_MEMORY, "a thread could not be started");
+}
+
+bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_server **out)
+{
+    bo_server *server = *out = bo_alloc(context, 1, sizeof *server, "a server");
+    bo_server_desc *inner = bo_alloc(context, 1, sizeof *inner, "a server");
+    if (!server || !inner) {
+        bo_free(server);
+        bo_free(inner);
+        *out = NULL;
+        return BO_MEMORY;
+    }
+    server->own = *inner = *desc;
+    inner->stop = should_stop;
+    inner->user = server;
+    server->desc = inner;
+    pthread_mutex_init(&server->lock, NULL);
+    const bo_status status = build(context, server);
+    if (status == BO_OK) return BO_OK;
+    bo_server_destroy(server);
+    *out = NULL;
+    return status;
+}
+
+const char *bo_server_address(const bo_server *server)
+{
+    return server->address;
+}
+
+void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign)
+{
+    bo_store_figures figures;
+    bo_store_measure(bo_engine_store(server->service.engine), &figures);
+    *discarded = figures.discarded;
+    *foreign = figures.foreign;
+}
+
+size_t bo_server_state_bytes(const bo_server *server, size_t tokens)
+{
+    return bo_engine_state_bytes(server->service.engine, tokens);
+}
+
+bo_status bo_server_run(bo_context *context, bo_server *server)
+{
+    enum { WAIT_SECONDS = 5 };
+    const struct timespec pause = {.tv_nsec = 10000000};
+    BO_TRY(bo_engine_run(context, server->service.engine));
+    const double end = bo_seconds() + WAIT_SECONDS; /* for the last answers to be sent */
+    while (atomic_load(&server->calls) > 0 && bo_seconds() < end) nanosleep(&pause, NULL);
+    return BO_OK;
+}
+
+void bo_server_destroy(bo_server *server)
+{
+    if (!server) return;
+    bo_watch_stop(server);
+    if (server->daemon) MHD_stop_daemon(server->daemon);
+    bo_service_destroy(&server->service);
+    pthread_mutex_destroy(&server->lock);
+    bo_free((void *)(uintptr_t)server->desc);
+    bo_free(server);
+}

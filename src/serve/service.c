@@ -1,0 +1,336 @@
+#include "service.h"
+#include "base64.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* For models without a chat template. */
+static const char PLAIN_TEMPLATE[] = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n"
+                                     "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+
+/* ---- creation and destruction ------------------------------------------------------------------------------------- */
+
+static void name_model(const char *folder, char *out, size_t size)
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') end--;
+    size_t start = end;
+    while (start > 0 && folder[start - 1] != '/') start--;
+    snprintf(out, size, "%.*s", (int)(end - start), folder + start);
+    if (!out[0] || strcmp(out, ".") == 0 || strcmp(out, "..") == 0) snprintf(out, size, "model");
+}
+
+static bo_status load_template(bo_context *context, bo_service *s)
+{
+    const char *folder = s->desc->folder;
+    s->has_template = bo_chat_template_load(context, folder, &s->chat) == BO_OK;
+    if (!s->has_template) {
+        const bo_chat_template_desc plain = {.text = PLAIN_TEMPLATE};
+        return bo_chat_template_create(context, &plain, &s->chat);
+    }
+    const char *end = bo_chat_template_token(s->chat, "eos_token");
+    if (end) s->turn_end = bo_tokenizer_find(s->tokenizer, end);
+    return BO_OK;
+}
+
+/* Bytes of a key and a value of every layer in float32. */
+static size_t kv_bytes(const bo_model_desc *d)
+{
+    return 2 * sizeof(float) * d->layers * d->key_heads * d->head_dim;
+}
+
+static void measure_states(bo_service *s)
+{
+    enum { MANY = 1024, SOME = 512 };
+    const size_t many = bo_engine_state_bytes(s->engine, MANY), some = bo_engine_state_bytes(s->engine, SOME);
+    s->state_bytes_per_token = (many - some) / (MANY - SOME);
+    s->state_bytes = many - MANY * s->state_bytes_per_token;
+    s->kv_bytes_per_token = kv_bytes(bo_model_describe(s->desc->model));
+}
+
+bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_service *s)
+{
+    *s = (bo_service){.desc = desc, .turn_end = -1, .started = (int64_t)time(NULL)};
+    s->tokenizer = bo_model_tokenizer(desc->model);
+    name_model(desc->folder, s->name, sizeof s->name);
+    if (s->tokenizer) BO_TRY(load_template(context, s));
+    const bo_engine_desc engine = {.model = desc->model,
+                                   .slots = desc->slots,
+                                   .capacity = desc->capacity,
+                                   .queue = desc->queue,
+                                   .grace = desc->grace,
+                                   .memory_bytes = desc->cache_bytes,
+                                   .disk_bytes = desc->disk_bytes,
+                                   .folder = desc->cache_folder,
+                                   .counters = &s->counters,
+                                   .stop = desc->stop,
+                                   .user = desc->user};
+    BO_TRY(bo_engine_create(context, &engine, &s->engine));
+    measure_states(s);
+    return BO_OK;
+}
+
+void bo_service_destroy(bo_service *s)
+{
+    bo_engine_destroy(s->engine);
+    bo_chat_template_destroy(s->chat);
+}
+
+/* ---- prompts ------------------------------------------------------------------------------------------------------ */
+
+static bool refuse_status(bo_context *context, bo_status status, const char *param, bo_refusal *refusal)
+{
+    return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, param, "%s", bo_context_error(context));
+}
+
+/* A conversation that follows a state does not begin with the token that begins a text. */
+static void drop_begin(const bo_service *s, bo_ids *ids)
+{
+    if (ids->count < 2 || ids->items[0] != bo_model_begin_token(s->desc->model)) return;
+    ids->count--;
+    memmove(ids->items, ids->items + 1, ids->count * sizeof *ids->items);
+}
+
+static bool encode_messages(bo_context *context, const bo_service *s, const bo_request *request, bool continues,
+                            bo_ids *out, bo_refusal *refusal)
+{
+    const bo_chat_options options = {.add_generation_prompt = true, .variables = request->variables};
+    char *text;
+    size_t bytes;
+    bo_status status = bo_chat_render(context, s->chat, NULL, 0, &options, &text, &bytes);
+    if (status != BO_OK) return refuse_status(context, status, "messages", refusal);
+    status = bo_tokenizer_encode(context, s->tokenizer, text, bytes, true, out);
+    bo_free(text);
+    if (status != BO_OK) return refuse_status(context, status, "messages", refusal);
+    if (continues) drop_begin(s, out);
+    return out->count > 0 ||
+           bo_refuse(refusal, 400, "messages", "the chat template renders these messages as an empty text");
+}
+
+static bool copy_ids(bo_context *context, const bo_prompt *prompt, bo_ids *out, bo_refusal *refusal)
+{
+    out->items = bo_alloc(context, prompt->count, sizeof *out->items, "tokens");
+    if (!out->items) return refuse_status(context, BO_MEMORY, NULL, refusal);
+    memcpy(out->items, prompt->ids, prompt->count * sizeof *out->items);
+    out->count = out->capacity = prompt->count;
+    return true;
+}
+
+bool bo_service_encode(bo_context *context, const bo_service *s, const bo_request *request, size_t index,
+                       bool continues, bo_ids *out, bo_refusal *refusal)
+{
+    const bo_prompt *prompt = request->variables ? NULL : &request->prompts[index];
+    const char *param = request->variables ? "messages" : request->kind == BO_REQUEST_EMBEDDING ? "input" : "prompt";
+    if (prompt && !prompt->text) {
+        if (!copy_ids(context, prompt, out, refusal)) return false;
+    } else if (!s->tokenizer) {
+        return bo_refuse(refusal, 400, param, "the model has no tokenizer; give the prompt as a list of tokens");
+    } else if (!prompt) {
+        if (!encode_messages(context, s, request, continues, out, refusal)) return false;
+    } else {
+        const bo_status status =
+            bo_tokenizer_encode_prompt(context, s->tokenizer, prompt->text, prompt->bytes, continues, out);
+        if (status != BO_OK) return refuse_status(context, status, param, refusal);
+    }
+    if (out->count > s->desc->max_prompt)
+        return bo_refuse(refusal, 400, param, "%s: %zu tokens, more than the maximum of %zu", param, out->count,
+                         s->desc->max_prompt);
+    return true;
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------- */
+
+bool bo_service_read_state(bo_context *context, const bo_service *s, const void *bytes, size_t size, bo_snapshot **out,
+                           bo_refusal *refusal)
+{
+    char id[BO_SNAPSHOT_ID + 1];
+    bo_status status = bo_snapshot_read(context, "state", bytes, size, id, out);
+    if (status == BO_OK && (*out)->bytes) status = bo_engine_recognize(context, s->engine, (*out)->bytes, (*out)->size);
+    const size_t vocab = bo_model_describe(s->desc->model)->vocab;
+    for (size_t i = 0; status == BO_OK && i < (*out)->pending_count; i++)
+        if ((*out)->pending[i] < 0 || (size_t)(*out)->pending[i] >= vocab)
+            status = bo_fail(context, BO_FORMAT, "state: it holds a token that the model does not have");
+    if (status != BO_OK) {
+        bo_snapshot_release(*out);
+        *out = NULL;
+        return refuse_status(context, status, "state", refusal);
+    }
+    /* A client could claim any hash, and so replace the cached states of others. */
+    if (!bo_random_bytes(&(*out)->prefix, sizeof(*out)->prefix)) (*out)->prefix = bo_prefix_of_nothing();
+    return true;
+}
+
+static bool decode_state(bo_context *context, const bo_service *s, const char *data, bo_snapshot **out,
+                         bo_refusal *refusal)
+{
+    size_t size;
+    unsigned char *bytes = bo_alloc_raw(context, strlen(data) / 4 + 1, 3, "a state");
+    if (!bytes) return refuse_status(context, BO_MEMORY, NULL, refusal);
+    const bool done = bo_base64_read(data, bytes, &size)
+                          ? bo_service_read_state(context, s, bytes, size, out, refusal)
+                          : bo_refuse(refusal, 400, "state", "state: data is not base64");
+    bo_free(bytes);
+    return done;
+}
+
+bool bo_service_find_state(bo_context *context, const bo_service *s, const bo_request *request, bo_snapshot **out,
+                           bo_refusal *refusal)
+{
+    *out = NULL;
+    if (request->state_data) return decode_state(context, s, request->state_data, out, refusal);
+    if (!request->state) return true;
+    *out = bo_store_get(context, bo_engine_store(s->engine), request->state);
+    return *out || bo_refuse(refusal, 404, "state", "state: there is no state %s", request->state);
+}
+
+bool bo_service_keep_state(bo_context *context, const bo_service *s, const char *id, bo_snapshot *snapshot,
+                           bo_refusal *refusal)
+{
+    bool full;
+    const bo_status status = bo_store_keep(context, bo_engine_store(s->engine), id, snapshot, &full);
+    if (full)
+        return bo_refuse(refusal, 507, NULL, "there is no room for a state of %zu bytes; drop other states with DELETE",
+                         snapshot->size);
+    return status == BO_OK || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------------------------- */
+
+static void member(bo_json_text *out, const char *name)
+{
+    bo_json_raw(out, ", \"");
+    bo_json_raw(out, name);
+    bo_json_raw(out, "\": ");
+}
+
+static void whole_member(bo_json_text *out, const char *name, size_t value)
+{
+    member(out, name);
+    bo_json_whole(out, value);
+}
+
+static void flag_member(bo_json_text *out, const char *name, bool value)
+{
+    member(out, name);
+    bo_json_raw(out, value ? "true" : "false");
+}
+
+void bo_service_write_model(const bo_service *s, bo_json_text *out)
+{
+    const bo_model_desc *d = bo_model_describe(s->desc->model);
+    const size_t most = bo_engine_most_tokens(s->engine);
+    const bool has_attention = d->mixer == BO_MIXER_ATTENTION;
+    bo_json_raw(out, "{\"id\": ");
+    bo_json_string(out, s->name);
+    bo_json_raw(out, ", \"object\": \"model\"");
+    whole_member(out, "created", (size_t)s->started);
+    bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
+    bo_json_string(out, has_attention ? bo_attention_kind_name(d->attention.kind) : bo_mixer_name(d->mixer));
+    whole_member(out, "parameters", bo_model_parameters(s->desc->model));
+    whole_member(out, "vocab", d->vocab);
+    whole_member(out, "context", d->context);
+    member(out, "max_tokens");
+    if (most < INT32_MAX)
+        bo_json_whole(out, most);
+    else
+        bo_json_raw(out, "null");
+    whole_member(out, "state_bytes", s->state_bytes);
+    whole_member(out, "state_bytes_per_token", s->state_bytes_per_token);
+    whole_member(out, "kv_bytes_per_token", s->kv_bytes_per_token);
+    flag_member(out, "tokenizer", s->tokenizer != NULL);
+    flag_member(out, "chat_template", s->has_template);
+    bo_json_raw(out, "}}");
+}
+
+bool bo_service_tokenize(bo_context *context, const bo_service *s, const bo_request *request, bo_json_text *out,
+                         bo_refusal *refusal)
+{
+    bo_ids ids = {0};
+    const bool plain = !request->special_tokens && !request->variables && request->prompts[0].text;
+    if (!bo_service_encode(context, s, request, 0, plain, &ids, refusal)) {
+        bo_ids_free(&ids);
+        return false;
+    }
+    bo_json_raw(out, "{\"tokens\": [");
+    for (size_t i = 0; i < ids.count; i++) {
+        if (i) bo_json_raw(out, ", ");
+        bo_json_whole(out, (size_t)ids.items[i]);
+    }
+    bo_json_raw(out, "], \"count\": ");
+    bo_json_whole(out, ids.count);
+    bo_json_raw(out, ", \"pieces\": [");
+    for (size_t i = 0; s->tokenizer && i < ids.count; i++) {
+        size_t bytes = 0;
+        const char *piece = bo_tokenizer_piece(s->tokenizer, ids.items[i], &bytes);
+        if (i) bo_json_raw(out, ", ");
+        bo_json_text_of(out, piece, bytes);
+    }
+    bo_json_raw(out, "]}");
+    bo_ids_free(&ids);
+    return true;
+}
+
+bool bo_service_detokenize(bo_context *context, const bo_service *s, const bo_request *request, bo_json_text *out,
+                           bo_refusal *refusal)
+{
+    char *text;
+    size_t bytes;
+    if (!s->tokenizer) return bo_refuse(refusal, 400, "tokens", "the model has no tokenizer");
+    const bo_status status =
+        bo_tokenizer_decode(context, s->tokenizer, request->prompts[0].ids, request->prompts[0].count, &text, &bytes);
+    if (status != BO_OK) return refuse_status(context, status, "tokens", refusal);
+    bo_json_raw(out, "{\"prompt\": ");
+    bo_json_text_of(out, text, bytes);
+    bo_json_raw(out, "}");
+    bo_free(text);
+    return true;
+}
+
+void bo_service_write_state(const bo_service *s, const char *id, const bo_snapshot *snapshot, bo_json_text *out)
+{
+    bo_json_raw(out, "{\"object\": \"state\", \"id\": ");
+    bo_json_string(out, id);
+    whole_member(out, "tokens", (size_t)bo_snapshot_length(snapshot));
+    whole_member(out, "bytes", snapshot->size);
+    member(out, "model");
+    bo_json_string(out, s->name);
+    bo_json_raw(out, "}");
+}
+
+/* The words of OpenAI's interface. */
+static const struct {
+    int status;
+    const char *type, *code;
+} refusals[] = {
+    {401, "authentication_error", "invalid_api_key"},
+    {403, "permission_error", "forbidden"},
+    {404, "not_found_error", "not_found"},
+    {405, "invalid_request_error", "method_not_allowed"},
+    {408, "timeout_error", "timeout"},
+    {413, "invalid_request_error", "body_too_large"},
+    {429, "rate_limit_error", "queue_full"},
+    {503, "server_error", "stopping"},
+    {507, "server_error", "no_room"},
+};
+
+void bo_refusal_write(const bo_refusal *refusal, bo_json_text *out)
+{
+    const char *type = refusal->status >= 500 ? "server_error" : "invalid_request_error", *code = NULL;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (refusals[i].status == refusal->status) type = refusals[i].type, code = refusals[i].code;
+    bo_json_raw(out, "{\"error\": {\"message\": ");
+    bo_json_text_of(out, refusal->message, strlen(refusal->message));
+    member(out, "type");
+    bo_json_string(out, type);
+    member(out, "param");
+    if (refusal->param[0])
+        bo_json_string(out, refusal->param);
+    else
+        bo_json_raw(out, "null");
+    member(out, "code");
+    if (code)
+        bo_json_string(out, code);
+    else
+        bo_json_raw(out, "null");
+    bo_json_raw(out, "}}");
+}

@@ -1,0 +1,50 @@
+/* The service: a model with its tokenizer and chat template, the engine, and the answers to requests that need no HTTP. */
+#ifndef BO_SERVE_SERVICE_H
+#define BO_SERVE_SERVICE_H
+
+#include <bochner/chat.h>
+#include <bochner/text.h>
+#include "engine.h"
+#include "request.h"
+#include "serve.h"
+
+typedef struct bo_service {
+    const bo_server_desc *desc;
+    bo_engine *engine;
+    bo_counters counters;
+    const bo_tokenizer *tokenizer; /* NULL: none */
+    bo_chat_template *chat;        /* of the model, or a plain one; NULL without a tokenizer */
+    bool has_template;             /* the model has one */
+    int32_t turn_end;              /* the token that ends an answer, in addition to those of the model; -1: none */
+    char name[128];                /* of the model */
+    int64_t started;               /* Unix time */
+    size_t state_bytes, state_bytes_per_token, kv_bytes_per_token;
+} bo_service;
+
+bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_service *out);
+void bo_service_destroy(bo_service *service);
+
+/* The tokens of a prompt or of a conversation. `continues`: they follow a state. */
+bool bo_service_encode(bo_context *context, const bo_service *service, const bo_request *request, size_t prompt,
+                       bool continues, bo_ids *out, bo_refusal *refusal);
+/* The state that a request starts from; NULL in *out: none. */
+bool bo_service_find_state(bo_context *context, const bo_service *service, const bo_request *request, bo_snapshot **out,
+                           bo_refusal *refusal);
+/* Checks uploaded bytes. */
+bool bo_service_read_state(bo_context *context, const bo_service *service, const void *bytes, size_t size,
+                           bo_snapshot **out, bo_refusal *refusal);
+/* Keeps a state by id. */
+bool bo_service_keep_state(bo_context *context, const bo_service *service, const char *id, bo_snapshot *snapshot,
+                           bo_refusal *refusal);
+
+/* Bodies of answers. */
+void bo_service_write_model(const bo_service *service, bo_json_text *out);
+bool bo_service_tokenize(bo_context *context, const bo_service *service, const bo_request *request, bo_json_text *out,
+                         bo_refusal *refusal);
+bool bo_service_detokenize(bo_context *context, const bo_service *service, const bo_request *request, bo_json_text *out,
+                           bo_refusal *refusal);
+/* {"object": "state", …} */
+void bo_service_write_state(const bo_service *service, const char *id, const bo_snapshot *snapshot, bo_json_text *out);
+void bo_refusal_write(const bo_refusal *refusal, bo_json_text *out);
+
+#endif

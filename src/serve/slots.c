@@ -1,0 +1,425 @@
+/* Slots: starting jobs, reading prompts in chunks, decoding together, ending. */
+#include "slots.h"
+#include "../model/lanes.h"
+#include "../model/session.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Prompts are read in chunks of at most CHUNK tokens, the largest block that a session reads at a time; scored prompts hold the
+ * logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in the same
+ * way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH tokens. */
+enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WORTH = BO_SIZE(32, 2) };
+
+/* ---- creation and destruction ------------------------------------------------------------------------------------- */
+
+bo_status bo_slots_create(bo_context *context, const bo_engine_desc *desc, bo_store *store, bo_slots *s)
+{
+    const bo_model_desc *d = bo_model_describe(desc->model);
+    const size_t count = desc->slots;
+    const size_t row = d->vocab * SCORED_CHUNK > d->width * CHUNK ? d->vocab * SCORED_CHUNK : d->width * CHUNK;
+    *s = (bo_slots){.desc = desc, .store = store, .vocab = d->vocab, .width = d->width};
+    BO_TRY(
+        bo_lanes_create(context, desc->model, &(bo_lanes_desc){.count = count, .capacity = desc->capacity}, &s->lanes));
+    BO_TRY(bo_lanes_prepare(context, s->lanes));
+    const uint64_t most = bo_session_most(desc->model, s->lanes->desc.capacity);
+    s->most_tokens = most < INT32_MAX ? (size_t)most : INT32_MAX;
+    s->items = bo_alloc(context, count, sizeof *s->items, "slots");
+    s->ids = bo_alloc(context, count, sizeof *s->ids, "slots");
+    s->from = bo_alloc(context, count, sizeof *s->from, "slots");
+    s->tokens = bo_alloc(context, count, sizeof *s->tokens, "slots");
+    s->logits = bo_alloc(context, count, d->vocab * sizeof *s->logits, "logits of slots");
+    s->room = bo_alloc(context, count, d->vocab * sizeof *s->room, "logits of slots");
+    s->rows = bo_alloc(context, row, sizeof *s->rows, "logits of a prompt");
+    s->seen = bo_alloc(context, BO_SEEN_PLACES, sizeof *s->seen, "hashes of prompts");
+    const bool whole = s->items && s->ids && s->from && s->tokens && s->logits && s->room && s->rows && s->seen;
+    return whole ? BO_OK : BO_MEMORY;
+}
+
+void bo_slots_destroy(bo_slots *s)
+{
+    assert(s->used == 0);
+    bo_lanes_destroy(s->lanes);
+    void *const blocks[] = {s->items, s->ids, s->from, s->tokens, s->logits, s->room, s->rows, s->seen};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------- */
+
+/* The state of a slot, with pending tokens. NULL if there is no memory. */
+static bo_snapshot *snapshot_of(bo_context *context, bo_slots *s, size_t slot, const int32_t *pending, size_t count)
+{
+    bo_snapshot from = {.prefix = s->items[slot].prefix, .tokens = bo_lanes_tokens(s->lanes, slot)}, *out = NULL;
+    from.pending_count = count;
+    for (size_t i = 0; i < count; i++) from.pending[i] = pending[i];
+    if (from.tokens && bo_lanes_save_memory(context, s->lanes, slot, &from.bytes, &from.size) != BO_OK) return NULL;
+    return bo_snapshot_create(context, &from, &out) == BO_OK ? out : NULL;
+}
+
+static void cache_state(bo_context *context, bo_slots *s, size_t slot)
+{
+    if (!s->desc->memory_bytes) return;
+    bo_snapshot *snapshot = snapshot_of(context, s, slot, NULL, 0);
+    if (snapshot) bo_store_cache(context, s->store, snapshot);
+    bo_snapshot_release(snapshot);
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------- */
+
+void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_job_end end)
+{
+    job->end = end;
+    if (end == BO_JOB_CANCELED) atomic_fetch_add(&counters->canceled, 1);
+    if (end == BO_JOB_FAILED) atomic_fetch_add(&counters->failed, 1);
+    bo_histogram_add(&counters->request, bo_seconds() - job->submitted);
+    job->done(context, job);
+}
+
+/* Whether the state at the end of a job saves enough reading if the text is continued. */
+static bool is_worth_caching(const bo_slot *slot)
+{
+    return !slot->job->embed && slot->read + slot->job->made >= slot->saved + WORTH;
+}
+
+/* Removes a slot. Its lane becomes the last one; `arrange` moves the others. */
+static void remove_slot(bo_slots *s, size_t slot)
+{
+    bo_free(s->items[slot].made.items);
+    s->items[slot] = (bo_slot){0};
+}
+
+/* Ends the job of a slot. `last`: the token at the end of the text that was not read; -1: none. */
+static void end_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end end, int32_t last)
+{
+    bo_job *job = s->items[slot].job;
+    if (job->keep_state && (end == BO_JOB_STOP || end == BO_JOB_LENGTH))
+        job->state = snapshot_of(context, s, slot, &last, last >= 0);
+    if (end != BO_JOB_FAILED && end != BO_JOB_BAD_STATE && is_worth_caching(&s->items[slot]))
+        cache_state(context, s, slot);
+    remove_slot(s, slot);
+    bo_job_finish(context, s->desc->counters, job, end);
+}
+
+static void fail_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end end)
+{
+    snprintf(s->items[slot].job->message, sizeof s->items[slot].job->message, "%s", bo_context_error(context));
+    end_job(context, s, slot, end, -1);
+}
+
+/* Closes the gaps of removed slots: those that decode come first. */
+static void arrange(bo_context *context, bo_slots *s)
+{
+    size_t count = 0, decoding = 0;
+    bool changed = false;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < s->used; i++)
+            if (s->items[i].job && s->items[i].decoding == (pass == 0)) {
+                decoding += s->items[i].decoding;
+                s->from[count++] = i;
+            }
+    for (size_t i = 0; i < count; i++) changed = changed || s->from[i] != i;
+    if (changed) {
+        /* The items move along cycles of the permutation; with so few of them a copy is simpler. */
+        bo_slot *moved = bo_alloc(context, count, sizeof *moved, "slots");
+        if (!moved || bo_lanes_choose(context, s->lanes, count, s->from) != BO_OK) {
+            bo_free(moved);
+            for (size_t i = 0; i < s->used; i++)
+                if (s->items[i].job) fail_job(context, s, i, BO_JOB_FAILED);
+            s->used = s->decoding = 0;
+            return;
+        }
+        for (size_t i = 0; i < count; i++) moved[i] = s->items[s->from[i]];
+        memcpy(s->items, moved, count * sizeof *moved);
+        bo_free(moved);
+    }
+    s->used = count;
+    s->decoding = decoding;
+    if (s->turn >= s->used) s->turn = s->decoding;
+}
+
+void bo_slots_end_all(bo_context *context, bo_slots *s, bo_job_end end)
+{
+    for (size_t i = 0; i < s->used; i++)
+        if (s->items[i].job) end_job(context, s, i, end, -1);
+    s->used = s->decoding = 0;
+}
+
+void bo_slots_check(bo_context *context, bo_slots *s, double now)
+{
+    for (size_t i = 0; i < s->used; i++) {
+        const bo_job *job = s->items[i].job;
+        if (atomic_load(&job->canceled))
+            end_job(context, s, i, BO_JOB_CANCELED, -1);
+        else if (now > job->deadline)
+            end_job(context, s, i, BO_JOB_TIMEOUT, -1);
+    }
+    arrange(context, s);
+}
+
+/* ---- starting ----------------------------------------------------------------------------------------------------- */
+
+/* The place up to which an earlier prompt was the same, if its state is not cached; remembers the prompt. */
+static size_t find_branch(bo_slots *s, const bo_job *job, size_t cached)
+{
+    size_t branch = 0;
+    for (size_t i = job->prompt_count; i-- > 1;) {
+        const uint64_t hash = job->chain[i].words[0];
+        uint64_t *place = &s->seen[hash % BO_SEEN_PLACES];
+        if (!branch && *place == hash) branch = i;
+        *place = hash;
+    }
+    return branch >= cached + WORTH ? branch : 0;
+}
+
+/* Loads the state that the job starts from, or the longest cached prefix of its prompt. */
+static bo_status load_state(bo_context *context, bo_slots *s, size_t slot)
+{
+    bo_job *job = s->items[slot].job;
+    size_t cached = 0;
+    BO_TRY(bo_lanes_restart(context, s->lanes, slot));
+    bo_snapshot *found = NULL;
+    if (!job->score_prompt && !job->embed && job->prompt_count > 1)
+        found = bo_store_find(context, s->store, job->chain + 1, job->prompt_count - 1, &cached);
+    const bo_snapshot *from = found ? found : job->start;
+    bo_status status = BO_OK;
+    if (from && from->tokens) status = bo_lanes_load_memory(context, s->lanes, slot, from->bytes, from->size);
+    if (found && status == BO_OK) s->items[slot].read = job->cached = cached + 1;
+    bo_snapshot_release(found);
+    if (!found || status == BO_OK) return status;
+    /* A damaged cached state is no reason to refuse the request. */
+    BO_TRY(bo_lanes_restart(context, s->lanes, slot));
+    return job->start && job->start->tokens
+               ? bo_lanes_load_memory(context, s->lanes, slot, job->start->bytes, job->start->size)
+               : BO_OK;
+}
+
+static bool has_room(const bo_slots *s, const bo_job *job)
+{
+    const uint64_t before = job->start ? job->start->tokens : 0;
+    return before + job->prompt_count <= s->most_tokens;
+}
+
+void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
+{
+    bo_counters *counters = s->desc->counters;
+    const size_t slot = s->used++;
+    s->items[slot] = (bo_slot){.job = job};
+    job->started = bo_seconds();
+    if (!has_room(s, job)) {
+        bo_fail(context, BO_INVALID, "the text is longer than the maximum of %zu tokens", s->most_tokens);
+        fail_job(context, s, slot, BO_JOB_BAD_STATE);
+    } else if (load_state(context, s, slot) != BO_OK) {
+        fail_job(context, s, slot, BO_JOB_BAD_STATE);
+    } else {
+        bo_slot *own = &s->items[slot];
+        own->saved = own->read;
+        own->prefix = job->chain[own->read];
+        if (!job->embed && !job->score_prompt) own->branch = find_branch(s, job, own->read);
+        atomic_fetch_add(&counters->prompt_tokens, job->prompt_count);
+        atomic_fetch_add(&counters->cached_tokens, job->cached);
+        return;
+    }
+    s->used--;
+}
+
+bool bo_slots_reads(const bo_slots *s, const bo_job *job)
+{
+    if (job->embed || job->score_prompt || job->prompt_count <= WORTH || !s->desc->memory_bytes) return false;
+    const bo_prefix end = job->chain[job->prompt_count - 1];
+    for (size_t i = s->decoding; i < s->used; i++) {
+        const bo_job *other = s->items[i].job;
+        if (!other->embed && !other->score_prompt && bo_prefix_equal(other->chain[other->prompt_count - 1], end))
+            return s->items[i].read + WORTH < other->prompt_count;
+    }
+    return false;
+}
+
+/* ---- reading prompts ---------------------------------------------------------------------------------------------- */
+
+/* Reports the log probabilities of the tokens that follow those just read. */
+static void report_scores(bo_context *context, bo_slots *s, bo_job *job, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count && first + i + 1 < job->prompt_count; i++) {
+        bo_job_token token = {.id = job->prompt[first + i + 1], .of_prompt = true};
+        bo_score_token(s->rows + i * s->vocab, s->vocab, job->top, &token);
+        job->token(context, job, &token);
+    }
+}
+
+static void add_hidden(const bo_slots *s, const bo_job *job, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t c = 0; c < s->width; c++)
+            job->embedding[c] += (double)s->rows[i * s->width + c] / (double)job->prompt_count;
+}
+
+static bo_status read_chunk(bo_context *context, bo_slots *s, size_t slot, size_t count)
+{
+    bo_slot *own = &s->items[slot];
+    bo_job *job = own->job;
+    const int32_t *ids = job->prompt + own->read;
+    const size_t first = own->read;
+    if (job->score_prompt)
+        BO_TRY(bo_lanes_logits(context, s->lanes, slot, ids, count, s->rows));
+    else if (job->embed)
+        BO_TRY(bo_lanes_hidden(context, s->lanes, slot, ids, count, s->rows));
+    else
+        BO_TRY(bo_lanes_feed(context, s->lanes, slot, ids, count, NULL));
+    own->read += count;
+    own->prefix = job->chain[own->read];
+    if (job->score_prompt) report_scores(context, s, job, first, count);
+    if (job->embed) add_hidden(s, job, count);
+    return BO_OK;
+}
+
+/* The number of tokens that are read before the slot decodes: all but the last, which gives the first logits. */
+static size_t prompt_end(const bo_job *job)
+{
+    return job->embed ? job->prompt_count : job->prompt_count - 1;
+}
+
+/* The prompt was read up to its end. */
+static void begin_decoding(bo_context *context, bo_slots *s, size_t slot)
+{
+    bo_slot *own = &s->items[slot];
+    bo_job *job = own->job;
+    const int32_t last = job->prompt[job->prompt_count - 1];
+    if (!job->embed && own->read >= own->saved + WORTH) {
+        cache_state(context, s, slot);
+        own->saved = own->read;
+    }
+    if (job->embed || job->max_tokens == 0) {
+        end_job(context, s, slot, BO_JOB_LENGTH, job->embed ? -1 : last);
+        return;
+    }
+    own->next = last;
+    own->decoding = true;
+}
+
+/* Reads the next chunk of a prompt. Returns the number of tokens. */
+static size_t read_some(bo_context *context, bo_slots *s, size_t slot)
+{
+    bo_slot *own = &s->items[slot];
+    const size_t end = prompt_end(own->job), chunk = own->job->score_prompt ? SCORED_CHUNK : CHUNK;
+    size_t count = bo_min(end - own->read, chunk);
+    if (own->branch > own->read) count = bo_min(count, own->branch - own->read);
+    if (count && read_chunk(context, s, slot, count) != BO_OK) {
+        fail_job(context, s, slot, BO_JOB_FAILED);
+        return count;
+    }
+    if (own->branch && own->read == own->branch && own->read < end) {
+        cache_state(context, s, slot);
+        own->saved = own->read;
+    }
+    if (own->read == end) begin_decoding(context, s, slot);
+    return count;
+}
+
+/* Slots take turns, so that a long prompt does not delay a short one. */
+static void read_prompts(bo_context *context, bo_slots *s)
+{
+    size_t tokens = 0, idle = 0;
+    while (tokens < BUDGET && idle < s->used) {
+        if (s->turn >= s->used) s->turn = 0;
+        const size_t slot = s->turn++;
+        if (!s->items[slot].job || s->items[slot].decoding) {
+            idle++;
+            continue;
+        }
+        idle = 0;
+        tokens += read_some(context, s, slot);
+    }
+    arrange(context, s);
+}
+
+/* ---- decoding ----------------------------------------------------------------------------------------------------- */
+
+static void choose(void *arg, size_t slot, int worker)
+{
+    const bo_slots *s = arg;
+    const bo_slot *own = &s->items[slot];
+    (void)worker;
+    bo_choose_token(own->job, &own->made, s->logits + slot * s->vocab, s->room + slot * s->vocab, s->vocab,
+                    &s->tokens[slot]);
+}
+
+static bool ends_text(const bo_slots *s, const bo_job *job, int32_t id)
+{
+    size_t count;
+    const int32_t *ends = bo_model_end_tokens(s->desc->model, &count);
+    if (job->ignore_end) return false;
+    for (size_t i = 0; i < count; i++)
+        if (ends[i] == id) return true;
+    return id == job->end_token;
+}
+
+static void count_token(bo_counters *counters, bo_job *job, double now)
+{
+    atomic_fetch_add(&counters->generated_tokens, 1);
+    bo_histogram_add(job->made ? &counters->next_token : &counters->first_token,
+                     now - (job->made ? job->last_token : job->submitted));
+    job->last_token = now;
+}
+
+/* Takes the token that was chosen for a slot. */
+static void take_token(bo_context *context, bo_slots *s, size_t slot, double now)
+{
+    bo_slot *own = &s->items[slot];
+    bo_job *job = own->job;
+    const bo_job_token *token = &s->tokens[slot];
+    const int32_t id = token->id;
+    if (own->read < job->prompt_count) own->read++; /* the last token of the prompt was read by the step */
+    own->prefix = bo_prefix_next(bo_store_secret(s->store), own->prefix, own->next);
+    if (ends_text(s, job, id)) {
+        end_job(context, s, slot, BO_JOB_STOP, job->keep_end ? id : -1);
+        return;
+    }
+    count_token(s->desc->counters, job, now);
+    job->made++;
+    const bool penalized = job->presence_penalty != 0 || job->frequency_penalty != 0;
+    if (penalized && bo_occurrences_add(context, &own->made, id) != BO_OK)
+        fail_job(context, s, slot, BO_JOB_FAILED);
+    else if (!job->token(context, job, token))
+        end_job(context, s, slot, BO_JOB_STOP, id);
+    else if (job->made >= job->max_tokens || bo_lanes_tokens(s->lanes, slot) >= s->most_tokens)
+        end_job(context, s, slot, BO_JOB_LENGTH, id);
+    else
+        own->next = id;
+}
+
+/* A step that fails leaves the lanes without states. */
+static void fail_step(bo_context *context, bo_slots *s)
+{
+    char message[sizeof s->items->job->message];
+    snprintf(message, sizeof message, "%s", bo_context_error(context));
+    for (size_t i = 0; i < s->used; i++) {
+        bo_job *job = s->items[i].job;
+        snprintf(job->message, sizeof job->message, "%s", message);
+        remove_slot(s, i);
+        bo_job_finish(context, s->desc->counters, job, BO_JOB_FAILED);
+    }
+    s->used = s->decoding = 0;
+    bo_lanes_reset(context, s->lanes);
+}
+
+static void decode(bo_context *context, bo_slots *s)
+{
+    const double start = bo_seconds();
+    for (size_t i = 0; i < s->decoding; i++) s->ids[i] = s->items[i].next;
+    if (bo_lanes_step(context, s->lanes, s->decoding, s->ids, s->logits) != BO_OK) {
+        fail_step(context, s);
+        return;
+    }
+    bo_parallel(context, s->decoding, choose, s);
+    const double now = bo_seconds();
+    bo_histogram_add(&s->desc->counters->step, now - start);
+    atomic_fetch_add(&s->desc->counters->steps, 1);
+    for (size_t i = 0; i < s->decoding; i++) take_token(context, s, i, now);
+    arrange(context, s);
+}
+
+void bo_slots_step(bo_context *context, bo_slots *s)
+{
+    if (s->used > s->decoding) read_prompts(context, s);
+    if (s->decoding > 0) decode(context, s);
+}

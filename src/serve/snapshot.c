@@ -1,0 +1,125 @@
+#include "snapshot.h"
+#include "../io/checksum.h"
+#include <assert.h>
+#include <string.h>
+
+static const char MAGIC[8] = {'B', 'O', 'S', 'T', 'A', 'T', 'E', '1'};
+enum { AT_PENDING = 8, AT_ID = 12, AT_PREFIX = 16, AT_TOKENS = 32, AT_SIZE = 40, AT_CHECKSUM = 48 };
+static const uint64_t MOST_TOKENS = UINT64_C(1) << 56;
+
+bo_status bo_snapshot_create(bo_context *context, const bo_snapshot *from, bo_snapshot **out)
+{
+    assert(from->pending_count <= BO_SNAPSHOT_PENDING && (from->bytes || !from->tokens));
+    *out = bo_alloc(context, 1, sizeof **out, "a state");
+    if (!*out) {
+        bo_free(from->bytes);
+        return BO_MEMORY;
+    }
+    **out = *from;
+    atomic_init(&(*out)->owners, 1);
+    return BO_OK;
+}
+
+bo_snapshot *bo_snapshot_share(bo_snapshot *snapshot)
+{
+    if (snapshot) atomic_fetch_add(&snapshot->owners, 1);
+    return snapshot;
+}
+
+void bo_snapshot_release(bo_snapshot *snapshot)
+{
+    if (!snapshot || atomic_fetch_sub(&snapshot->owners, 1) != 1) return;
+    bo_free(snapshot->bytes);
+    bo_free(snapshot);
+}
+
+size_t bo_snapshot_memory(const bo_snapshot *snapshot)
+{
+    return sizeof *snapshot + snapshot->size;
+}
+
+uint64_t bo_snapshot_length(const bo_snapshot *snapshot)
+{
+    return snapshot->tokens + snapshot->pending_count;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static void put(unsigned char *at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++) at[i] = (unsigned char)(value >> 8 * i);
+}
+
+static uint64_t get(const unsigned char *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+static uint64_t checksum(const unsigned char *bytes, size_t size)
+{
+    bo_xxh64 hash;
+    bo_xxh64_start(&hash);
+    bo_xxh64_add(&hash, bytes, AT_CHECKSUM);
+    bo_xxh64_add(&hash, bytes + BO_SNAPSHOT_HEADER, size - BO_SNAPSHOT_HEADER);
+    return bo_xxh64_end(&hash);
+}
+
+bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, const char *id, bool prefix, void **bytes,
+                            size_t *size)
+{
+    const size_t id_bytes = id ? strlen(id) : 0, pending = snapshot->pending_count;
+    *size = BO_SNAPSHOT_HEADER + 4 * pending + id_bytes + snapshot->size;
+    unsigned char *out = *bytes = bo_alloc_raw(context, *size, 1, "the bytes of a state"), *at;
+    if (!out) return BO_MEMORY;
+    memcpy(out, MAGIC, sizeof MAGIC);
+    put(out + AT_PENDING, pending, 4);
+    put(out + AT_ID, id_bytes, 4);
+    put(out + AT_PREFIX, prefix ? snapshot->prefix.words[0] : 0, 8);
+    put(out + AT_PREFIX + 8, prefix ? snapshot->prefix.words[1] : 0, 8);
+    put(out + AT_TOKENS, snapshot->tokens, 8);
+    put(out + AT_SIZE, snapshot->size, 8);
+    at = out + BO_SNAPSHOT_HEADER;
+    for (size_t i = 0; i < pending; i++, at += 4) put(at, (uint32_t)snapshot->pending[i], 4);
+    if (id_bytes) memcpy(at, id, id_bytes);
+    if (snapshot->size) memcpy(at + id_bytes, snapshot->bytes, snapshot->size);
+    put(out + AT_CHECKSUM, checksum(out, *size), 8);
+    return BO_OK;
+}
+
+static bo_status check(bo_context *context, const char *where, const unsigned char *bytes, size_t size)
+{
+    if (size < BO_SNAPSHOT_HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0)
+        return bo_fail(context, BO_FORMAT, "%s: expected a state of bochner serve, found other bytes", where);
+    const uint64_t pending = get(bytes + AT_PENDING, 4), id = get(bytes + AT_ID, 4), state = get(bytes + AT_SIZE, 8);
+    const uint64_t tokens = get(bytes + AT_TOKENS, 8);
+    if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MOST_TOKENS ||
+        BO_SNAPSHOT_HEADER + 4 * pending + id + state != size || (tokens && !state))
+        return bo_fail(context, BO_FORMAT, "%s: the state is incomplete, or its header is damaged", where);
+    if (get(bytes + AT_CHECKSUM, 8) != checksum(bytes, size))
+        return bo_fail(context, BO_FORMAT, "%s: the state is damaged: its checksum does not match", where);
+    return BO_OK;
+}
+
+bo_status bo_snapshot_read(bo_context *context, const char *where, const void *bytes, size_t size,
+                           char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out)
+{
+    const unsigned char *from = bytes, *at = from + BO_SNAPSHOT_HEADER;
+    *out = NULL;
+    BO_TRY(check(context, where, from, size));
+    const size_t id_bytes = (size_t)get(from + AT_ID, 4);
+    bo_snapshot snapshot = {.prefix = {{get(from + AT_PREFIX, 8), get(from + AT_PREFIX + 8, 8)}},
+                            .tokens = get(from + AT_TOKENS, 8),
+                            .pending_count = (size_t)get(from + AT_PENDING, 4),
+                            .size = (size_t)get(from + AT_SIZE, 8)};
+    for (size_t i = 0; i < snapshot.pending_count; i++, at += 4) snapshot.pending[i] = (int32_t)get(at, 4);
+    memcpy(id, at, id_bytes);
+    id[id_bytes] = 0;
+    if (snapshot.size) {
+        snapshot.bytes = bo_alloc_raw(context, snapshot.size, 1, "a state");
+        if (!snapshot.bytes) return BO_MEMORY;
+        memcpy(snapshot.bytes, at + id_bytes, snapshot.size);
+    }
+    return bo_snapshot_create(context, &snapshot, out);
+}

@@ -1,0 +1,50 @@
+/* A snapshot: what a model knows after a text. It is the state of a lane (tasks.h) and the tokens at the end of the text that
+ * the lane has not read yet. The last token of a text is kept in this way, because reading it gives the logits that follow.
+ *
+ * As bytes, in files and in downloads (little-endian):
+ *
+ *     0   8  "BOSTATE1"
+ *     8   4  number of pending tokens
+ *     12  4  number of bytes of the id, 0 if it has none
+ *     16  16 hash of the tokens read; zero in downloads, since it has a meaning for this server only
+ *     32  8  number of tokens read
+ *     40  8  number of bytes of the state
+ *     48  8  XXH64 of all other bytes
+ *     56     pending tokens (4 bytes each), id, state (as bo_session_save_memory writes it) */
+#ifndef BO_SERVE_SNAPSHOT_H
+#define BO_SERVE_SNAPSHOT_H
+
+#include <stdatomic.h>
+#include "prefix.h"
+
+enum { BO_SNAPSHOT_PENDING = 4, BO_SNAPSHOT_ID = 64, BO_SNAPSHOT_HEADER = 56 };
+
+/* Immutable and shared: released by the last owner. Invariants: pending_count ≤ BO_SNAPSHOT_PENDING; bytes is NULL only if
+ * tokens is 0: nothing was read. */
+typedef struct bo_snapshot {
+    atomic_size_t owners;
+    bo_prefix prefix; /* of the tokens read */
+    uint64_t tokens;  /* tokens read */
+    size_t pending_count;
+    int32_t pending[BO_SNAPSHOT_PENDING];
+    void *bytes;
+    size_t size;
+} bo_snapshot;
+
+/* Takes ownership of the bytes, also after a failure. */
+bo_status bo_snapshot_create(bo_context *context, const bo_snapshot *from, bo_snapshot **out);
+bo_snapshot *bo_snapshot_share(bo_snapshot *snapshot);
+void bo_snapshot_release(bo_snapshot *snapshot); /* NULL is allowed */
+size_t bo_snapshot_memory(const bo_snapshot *snapshot);
+/* All tokens of the text, read and pending. */
+uint64_t bo_snapshot_length(const bo_snapshot *snapshot);
+
+/* Writes a snapshot as bytes; freed with bo_free. `id` may be NULL; `prefix`: the hash is written. */
+bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, const char *id, bool prefix, void **bytes,
+                            size_t *size);
+/* Reads bytes. BO_FORMAT if they are not a snapshot or are damaged. `id` receives the id or "". The state inside is checked
+ * when a lane loads it. */
+bo_status bo_snapshot_read(bo_context *context, const char *where, const void *bytes, size_t size,
+                           char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out);
+
+#endif

@@ -1,0 +1,50 @@
+/* The store of snapshots: the prefix cache, which is evicted by last use, and states that clients keep by id, which are not.
+ * Both share a budget of memory. With a folder, both are also written to files, which survive a restart; then only the
+ * budget of the disk limits kept states. All functions may be called from any thread.
+ *
+ * Files: `secret` (the key of the hashes), p-HASH.state (a cached prefix), k-HASH.state (a kept state; HASH is that of its
+ * id). A file is written under a temporary name, then renamed. Damaged files are removed when they are found. Files of other
+ * models are left alone, but are not used. */
+#ifndef BO_SERVE_STORE_H
+#define BO_SERVE_STORE_H
+
+#include "snapshot.h"
+
+typedef struct bo_store bo_store;
+
+typedef struct bo_store_desc {
+    size_t memory_bytes; /* budget of memory */
+    size_t disk_bytes;   /* budget of the folder */
+    const char *folder;  /* NULL: none; created if it does not exist */
+    /* Tells whether a state belongs to the model. Called from several threads. */
+    bool (*accepts)(void *user, const void *bytes, size_t size);
+    void *user;
+} bo_store_desc;
+
+typedef struct bo_store_figures {
+    uint64_t hits, misses, evictions;
+    size_t prefixes, kept;           /* number of snapshots, in memory or on disk */
+    size_t memory_bytes, disk_bytes; /* in use */
+    size_t discarded;                /* damaged files that were removed */
+    size_t foreign;                  /* files of other models */
+} bo_store_figures;
+
+bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_store **out);
+void bo_store_destroy(bo_store *store); /* writes what is not yet on disk */
+const bo_prefix_secret *bo_store_secret(const bo_store *store);
+void bo_store_measure(bo_store *store, bo_store_figures *out);
+
+/* The snapshot of the longest prefix among prefixes[0 … count - 1], which are ordered by length; *index is its number. NULL:
+ * there is none. The caller releases it. */
+bo_snapshot *bo_store_find(bo_context *context, bo_store *store, const bo_prefix *prefixes, size_t count,
+                           size_t *index);
+/* Caches a snapshot under its prefix. A snapshot that does not fit is dropped. */
+void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot);
+
+/* Keeps a snapshot under an id, in place of an earlier one. *full: there is no room, and nothing changed. */
+bo_status bo_store_keep(bo_context *context, bo_store *store, const char *id, bo_snapshot *snapshot, bool *full);
+/* NULL: there is none of this id. The caller releases it. */
+bo_snapshot *bo_store_get(bo_context *context, bo_store *store, const char *id);
+bool bo_store_drop(bo_store *store, const char *id);
+
+#endif

@@ -1,0 +1,231 @@
+/* The folder of the store: its files, the thread that writes cached prefixes, and what is found at the start. */
+#include "store_internal.h"
+#include "../io/output.h"
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH = 4096 };
+static const size_t MOST_FILE = (size_t)1 << 40;
+
+typedef char file_path[PATH];
+
+static void path_of(const bo_store *store, bo_prefix key, bool kept, file_path out)
+{
+    char digits[BO_PREFIX_DIGITS + 1];
+    bo_prefix_format(key, digits);
+    snprintf(out, PATH, "%s/%c-%s.state", store->folder, kept ? 'k' : 'p', digits);
+}
+
+void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
+{
+    file_path path;
+    path_of(store, entry->key, entry->kept, path);
+    unlink(path);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------ */
+
+bo_snapshot *bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry)
+{
+    file_path path;
+    char id[BO_SNAPSHOT_ID + 1];
+    void *bytes;
+    size_t size;
+    bo_snapshot *snapshot = NULL;
+    path_of(store, entry->key, entry->kept, path);
+    if (bo_file_load(context, path, MOST_FILE, &bytes, &size) != BO_OK) return NULL;
+    bo_status status = bo_snapshot_read(context, path, bytes, size, id, &snapshot);
+    bo_free(bytes);
+    if (status == BO_OK && !bo_prefix_equal(entry->key, entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id))
+                                                                    : snapshot->prefix))
+        status = BO_FORMAT; /* renamed by hand */
+    if (status == BO_OK) return snapshot;
+    bo_snapshot_release(snapshot);
+    return NULL;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------ */
+
+static bo_status write_file(bo_context *context, const char *path, const bo_snapshot *snapshot, const char *id,
+                            size_t *size)
+{
+    void *bytes;
+    BO_TRY(bo_snapshot_write(context, snapshot, id, true, &bytes, size));
+    const bo_status status = bo_file_save(context, path, bytes, *size);
+    bo_free(bytes);
+    return status;
+}
+
+bo_status bo_store_write_now(bo_context *context, bo_store *store, bo_store_entry *entry, const char *id,
+                             const bo_snapshot *snapshot)
+{
+    file_path path;
+    size_t size;
+    path_of(store, entry->key, entry->kept, path);
+    BO_TRY(write_file(context, path, snapshot, id, &size));
+    bo_store_has_file(store, entry, size);
+    return BO_OK;
+}
+
+void bo_store_write_later(bo_store *store, bo_store_entry *entry)
+{
+    assert(!entry->writing && entry->snapshot);
+    entry->writing = true;
+    entry->to_write = NULL;
+    *(store->last_to_write ? &store->last_to_write->to_write : &store->first_to_write) = entry;
+    store->last_to_write = entry;
+    pthread_cond_signal(&store->changed);
+}
+
+/* Writes one entry; the lock is released meanwhile, and `writing` protects the entry. */
+static void write_entry(bo_context *context, bo_store *store, bo_store_entry *entry)
+{
+    file_path path;
+    size_t size = 0;
+    bo_snapshot *snapshot = bo_snapshot_share(entry->snapshot);
+    const bool fits = bo_store_make_disk_room(store, bo_snapshot_memory(snapshot) + BO_SNAPSHOT_HEADER);
+    path_of(store, entry->key, entry->kept, path);
+    pthread_mutex_unlock(&store->lock);
+    const bool wrote = fits && write_file(context, path, snapshot, NULL, &size) == BO_OK;
+    bo_snapshot_release(snapshot);
+    pthread_mutex_lock(&store->lock);
+    entry->writing = false;
+    if (wrote) bo_store_has_file(store, entry, size);
+    pthread_cond_broadcast(&store->written);
+}
+
+static void *write_files(void *arg)
+{
+    bo_store *store = arg;
+    bo_context *context;
+    const bool usable = bo_context_create(&(bo_context_desc){.threads = 1}, &context) == BO_OK;
+    pthread_mutex_lock(&store->lock);
+    for (;;) {
+        while (!store->first_to_write && !store->closing) pthread_cond_wait(&store->changed, &store->lock);
+        bo_store_entry *entry = store->first_to_write;
+        if (!entry) break;
+        store->first_to_write = entry->to_write;
+        if (!store->first_to_write) store->last_to_write = NULL;
+        if (usable)
+            write_entry(context, store, entry);
+        else
+            entry->writing = false;
+    }
+    pthread_mutex_unlock(&store->lock);
+    if (usable) bo_context_destroy(context);
+    return NULL;
+}
+
+/* ---- the start ---------------------------------------------------------------------------------------------------- */
+
+/* Reads the secret, or makes it. */
+static bo_status open_secret(bo_context *context, bo_store *store)
+{
+    file_path path;
+    void *bytes;
+    size_t size;
+    struct stat about;
+    snprintf(path, sizeof path, "%s/secret", store->folder);
+    if (stat(path, &about) == 0) {
+        BO_TRY(bo_file_load(context, path, 1024, &bytes, &size));
+        const bool whole = size == sizeof store->secret;
+        if (whole) memcpy(&store->secret, bytes, size);
+        bo_free(bytes);
+        return whole ? BO_OK
+                     : bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path,
+                               sizeof store->secret, size);
+    }
+    if (!bo_random_bytes(&store->secret, sizeof store->secret))
+        return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
+    BO_TRY(bo_file_save(context, path, &store->secret, sizeof store->secret));
+    return chmod(path, 0600) == 0 ? BO_OK : bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+}
+
+static bool is_state_file(const char *name, bool *kept, bo_prefix *key)
+{
+    unsigned long long high, low;
+    int end = 0;
+    *kept = name[0] == 'k';
+    if (strlen(name) != 2 + BO_PREFIX_DIGITS + strlen(".state") || (name[0] != 'k' && name[0] != 'p')) return false;
+    if (sscanf(name + 1, "-%16llx%16llx.state%n", &high, &low, &end) != 2 || !end) return false;
+    *key = (bo_prefix){{high, low}};
+    return true;
+}
+
+typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED } file_verdict;
+
+/* Reads the whole file: a damaged one is better found now than when a client waits. */
+static file_verdict judge(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
+{
+    bo_snapshot *snapshot = bo_store_read_file(context, store, as);
+    if (!snapshot) return FILE_DAMAGED;
+    const bool ours = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
+    *bytes = BO_SNAPSHOT_HEADER + bo_snapshot_memory(snapshot);
+    bo_snapshot_release(snapshot);
+    return ours ? FILE_GOOD : FILE_FOREIGN;
+}
+
+static void take_file(bo_context *context, bo_store *store, const char *name)
+{
+    bo_store_entry as = {0};
+    file_path path;
+    size_t bytes = 0;
+    if (snprintf(path, sizeof path, "%s/%s", store->folder, name) >= PATH) return;
+    if (!is_state_file(name, &as.kept, &as.key)) {
+        if (strstr(name, ".state.")) unlink(path); /* left by a process that was killed while it wrote */
+        return;
+    }
+    switch (judge(context, store, &as, &bytes)) {
+    case FILE_GOOD:
+        bo_store_add_file(context, store, as.key, as.kept, bytes);
+        break;
+    case FILE_FOREIGN:
+        store->figures.foreign++;
+        break;
+    case FILE_DAMAGED:
+        store->figures.discarded++;
+        unlink(path);
+    }
+}
+
+static bo_status list_files(bo_context *context, bo_store *store)
+{
+    DIR *folder = opendir(store->folder);
+    if (!folder) return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
+    for (const struct dirent *file; (file = readdir(folder)) != NULL;) take_file(context, store, file->d_name);
+    closedir(folder);
+    bo_store_make_disk_room(store, 0);
+    return BO_OK;
+}
+
+bo_status bo_store_open_folder(bo_context *context, bo_store *store)
+{
+    enum { SUFFIX = 64 };
+    store->folder = bo_strdup(context, store->desc.folder);
+    if (!store->folder) return BO_MEMORY;
+    store->desc.folder = store->folder;
+    if (strlen(store->folder) + SUFFIX > PATH)
+        return bo_fail(context, BO_INVALID, "%.100s…: the name of the folder is too long", store->folder);
+    if (mkdir(store->folder, 0700) != 0 && errno != EEXIST)
+        return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
+    BO_TRY(open_secret(context, store));
+    BO_TRY(list_files(context, store));
+    store->has_writer = pthread_create(&store->writer, NULL, write_files, store) == 0;
+    return store->has_writer ? BO_OK : bo_fail(context, BO_MEMORY, "a thread could not be started");
+}
+
+void bo_store_close_folder(bo_store *store)
+{
+    if (!store->has_writer) return;
+    pthread_mutex_lock(&store->lock);
+    store->closing = true;
+    pthread_cond_signal(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+    pthread_join(store->writer, NULL);
+    store->has_writer = false;
+}
