@@ -137,7 +137,7 @@ size_t bo_gemm_shared_bytes(bo_context *context, bo_precision precision, size_t 
 void bo_gemm_shared(bo_context *context, bo_precision precision, bool ta, size_t m, size_t k, float alpha,
                     const float *a, size_t lda, size_t count, const bo_gemm_product *products, void *room)
 {
-    if (bo_gemv(ta, m, count, products))
+    if (bo_gemv(precision, ta, m, k, count, products))
         bo_gemv_multiply(context, m, k, alpha, a, lda, count, products, room);
     else if (precision == BO_PRECISION_BFLOAT16)
         multiply_bf16(context, ta, m, k, alpha, a, lda, count, products, false, room);

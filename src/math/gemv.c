@@ -15,7 +15,7 @@ enum {
     ALONE_BYTES = BO_SIZE(1 << 16, 64), /* bytes of all B that the calling thread multiplies alone */
     SIZES = 16,                         /* most different sizes of tasks */
     LEAST_BYTES = BO_SIZE(1 << 15, 32), /* bytes of the smallest tasks */
-    /* lines whose sums are computed at a time before they are added to the initial value of C */
+    /* lines that are multiplied at a time: with all rows, and before their sums are added to the initial value of C */
     LINES = BO_SIZE(64, 8),
 };
 
@@ -40,10 +40,12 @@ typedef struct gemv_job {
     bo_byte_rows bytes; /* for BO_STORED_INT4: A in bytes */
 } gemv_job;
 
-bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
+bool bo_gemv(bo_precision precision, bool ta, size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
     bool few = !ta && m <= BO_FEW_ROWS;
-    for (size_t i = 0; i < count; i++) few = few && products[i].tb;
+    if (m > BO_ROWS_AT_ONCE) few = few && precision == BO_PRECISION_FLOAT32 && k >= BO_LONG_LINE;
+    for (size_t i = 0; i < count; i++)
+        few = few && products[i].tb && (products[i].stored == BO_STORED_FLOAT32 || m <= BO_ROWS_AT_ONCE);
     return few;
 }
 
@@ -62,6 +64,16 @@ static void finish(const gemv_job *job, const bo_gemm_product *product, size_t f
     }
 }
 
+/* Some lines, which stay in the second-level cache, with some rows, which stay in the first, at a time. */
+static void multiply_floats(const gemv_job *job, size_t count, const float *lines, size_t ldb, float *sums,
+                            size_t stride)
+{
+    for (size_t j = 0; j < count; j += LINES)
+        for (size_t r = 0; r < job->m; r += BO_ROWS_AT_ONCE)
+            job->kernels->dots(bo_min(LINES, count - j), bo_min(BO_ROWS_AT_ONCE, job->m - r), job->k, lines + j * ldb,
+                               ldb, job->a + r * job->lda, job->lda, sums + r * stride + j, stride);
+}
+
 /* Computes the dot products of `count` lines with all rows; `stride` is the row stride of sums. */
 static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums,
                            size_t stride)
@@ -77,8 +89,7 @@ static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, 
     else if (product->stored == BO_STORED_INT4)
         kernels->dots_s4(count, job->m, job->k, (const void *)lines, bytes, &job->bytes, sums, stride);
     else
-        kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
-                      job->lda, sums, stride);
+        multiply_floats(job, count, (const float *)product->b + first * product->ldb, product->ldb, sums, stride);
 }
 
 /* Computes lines first … end - 1 of one product. */
@@ -165,7 +176,7 @@ static size_t byte_row(size_t k)
 
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
-    size_t rows = bo_min(m, BO_FEW_ROWS);
+    size_t rows = bo_min(m, BO_ROWS_AT_ONCE);
     size_t bytes = 0;
     if (has(BO_STORED_INT8, count, products)) bytes += SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t);
     if (has(BO_STORED_INT4, count, products)) bytes += rows * byte_row(k);

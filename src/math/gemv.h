@@ -4,10 +4,13 @@
 
 #include "linalg.h"
 
-enum { BO_FEW_ROWS = 8 }; /* packing pays off for more rows */
+/* Packing pays off for more rows. Up to BO_ROWS_AT_ONCE it never does; above, only long lines of floats are multiplied without
+ * it, because the sum over the lanes of a vector takes as long as several products. A row has the same bits alone and among
+ * other few rows. */
+enum { BO_FEW_ROWS = 64, BO_ROWS_AT_ONCE = 8, BO_LONG_LINE = 256 };
 
 /* True if the products have few rows and can be computed without packing. */
-bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products);
+bool bo_gemv(bo_precision precision, bool ta, size_t m, size_t k, size_t count, const bo_gemm_product *products);
 /* bo_gemm_shared for such products, and the bytes of work memory that it needs. */
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products);
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,

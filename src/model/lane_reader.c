@@ -135,3 +135,8 @@ bo_status bo_lanes_recognize(bo_context *context, const bo_lanes *lanes, const v
 {
     return bo_session_recognize(context, lanes->reader, bytes, size);
 }
+
+uint64_t bo_lanes_digest(const bo_lanes *lanes)
+{
+    return lanes->reader->digest;
+}

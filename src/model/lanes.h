@@ -49,6 +49,8 @@ bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t be
 
 /* LANGUAGE: makes what bo_lanes_feed and others need, which they otherwise make when they are first called. */
 bo_status bo_lanes_prepare(bo_context *context, bo_lanes *lanes);
+/* The hash of the weights, after bo_lanes_prepare. */
+uint64_t bo_lanes_digest(const bo_lanes *lanes);
 /* Checks that a saved state was made by the model of the lanes. May be called from other threads, with their own contexts,
  * after bo_lanes_prepare. */
 bo_status bo_lanes_recognize(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size);

@@ -93,10 +93,10 @@ void bo_exchange_measure(bo_exchange *x, bo_exchange_figures *out)
 
 void bo_exchange_cancel(bo_exchange *x)
 {
-    for (size_t i = 0; i < x->choice_count; i++) bo_engine_cancel(x->service->engine, &x->choices[i].job);
+    for (size_t i = 0; i < x->choice_count; i++) bo_scheduler_cancel(x->service->scheduler, &x->choices[i].job);
 }
 
-/* ---- the side of the engine --------------------------------------------------------------------------------------- */
+/* ---- the side of the scheduler --------------------------------------------------------------------------------------- */
 
 static void wake(bo_exchange *x)
 {
@@ -216,13 +216,14 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     bo_exchange_prompt *prompt = &x->prompts[index];
     const bo_snapshot *start = x->start;
     const size_t pending = start ? start->pending_count : 0;
+    const bool embeds = x->request.kind == BO_REQUEST_EMBEDDING;
     bo_ids given = {0};
     bool done = bo_service_encode(context, x->service, &x->request, index, start != NULL, &given, refusal);
     const size_t count = pending + given.count;
     if (done && count == 0)
-        done = bo_refuse(refusal, 400, "prompt",
+        done = bo_refuse(refusal, 400, embeds ? "input" : "prompt", "%s",
                          start ? "the text of the state has ended; give a prompt to continue it"
-                               : "the prompt has no tokens");
+                               : "the text has no tokens");
     prompt->given = given.count;
     if (done) {
         prompt->ids.items = bo_alloc(context, count, sizeof *prompt->ids.items, "the tokens of a prompt");
@@ -234,7 +235,7 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
         if (given.count) memcpy(prompt->ids.items + pending, given.items, given.count * sizeof *given.items);
         prompt->ids.count = prompt->ids.capacity = count;
         prompt->chain[0] = start ? start->prefix : bo_prefix_of_nothing();
-        const bo_prefix_secret *secret = bo_store_secret(bo_engine_store(x->service->engine));
+        const bo_prefix_secret *secret = bo_store_secret(bo_scheduler_store(x->service->scheduler));
         for (size_t i = 0; i < count; i++)
             prompt->chain[i + 1] = bo_prefix_next(secret, prompt->chain[i], prompt->ids.items[i]);
     }
@@ -244,7 +245,7 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
 
 static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal)
 {
-    const size_t most = bo_engine_most_tokens(x->service->engine);
+    const size_t most = bo_scheduler_most_tokens(x->service->scheduler);
     const uint64_t before = x->start ? x->start->tokens : 0, count = before + x->prompts[index].ids.count;
     if (count <= most) return true;
     return bo_refuse(refusal, 400, x->request.variables ? "messages" : "prompt",
@@ -273,7 +274,7 @@ static bool begin_echo(bo_context *context, bo_exchange *x, bo_choice_text *choi
 {
     const bo_ids *ids = &x->prompts[choice->prompt].ids;
     const size_t count =
-        choice->job.score_prompt ? 1 : ids->count; /* the engine reports the others with their scores */
+        choice->job.score_prompt ? 1 : ids->count; /* the scheduler reports the others with their scores */
     for (size_t i = 0; i < count && x->request.echo && keeps_records(x); i++)
         if (bo_records_add(context, x->service, &choice->records, &(bo_job_token){.id = ids->items[i]}) != BO_OK)
             return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
@@ -392,11 +393,11 @@ static bool submit(bo_context *context, bo_exchange *x, bo_refusal *refusal)
     for (size_t i = 0; i < x->choice_count; i++) jobs[i] = &x->choices[i].job;
     x->open = x->choice_count;
     atomic_fetch_add(&x->owners, x->choice_count);
-    const bo_submission submission = bo_engine_submit(x->service->engine, jobs, x->choice_count);
+    const bo_submission submission = bo_scheduler_submit(x->service->scheduler, jobs, x->choice_count);
     bo_free(jobs);
-    if (submission == BO_SUBMITTED) return true;
+    if (submission == BO_SUBMIT_DONE) return true;
     atomic_fetch_sub(&x->owners, x->choice_count);
-    if (submission == BO_ENGINE_STOPPING) return bo_refuse(refusal, 503, NULL, "the server is stopping");
+    if (submission == BO_SUBMIT_STOPPING) return bo_refuse(refusal, 503, NULL, "the server is stopping");
     return bo_refuse(refusal, 429, NULL, "the queue of %zu texts is full; send the request again later",
                      x->service->desc->queue);
 }

@@ -1,7 +1,7 @@
-/* An exchange: a request that the engine works on, and its answer, which is made while tokens arrive.
+/* An exchange: a request that the scheduler works on, and its answer, which is made while tokens arrive.
  *
- * The engine adds to the answer on its thread; an HTTP thread takes from it. If there is nothing to take, the HTTP thread
- * sleeps (its connection is suspended) until the engine wakes it. */
+ * The scheduler adds to the answer on its thread; an HTTP thread takes from it. If there is nothing to take, the HTTP thread
+ * sleeps (its connection is suspended) until the scheduler wakes it. */
 #ifndef BO_SERVE_EXCHANGE_H
 #define BO_SERVE_EXCHANGE_H
 

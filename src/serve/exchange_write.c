@@ -67,7 +67,7 @@ static void write_state(bo_exchange *x, const bo_choice_text *choice)
     bo_json_raw(out, ", \"state\": {\"tokens\": ");
     bo_json_whole(out, bo_snapshot_length(state));
     bo_json_raw(out, ", \"bytes\": ");
-    bo_json_whole(out, state->size);
+    bo_json_whole(out, bo_snapshot_size(state, NULL));
     if (x->request.wish == BO_STATE_ID) {
         bo_json_raw(out, ", \"id\": ");
         bo_json_string(out, choice->state_id);
@@ -116,7 +116,7 @@ static void write_choice_end(bo_exchange *x, const bo_choice_text *choice, bool 
     bo_json_text *out = &x->out;
     bo_json_raw(out, ", \"logprobs\": ");
     if (x->request.top >= 0)
-        bo_records_write(x->service, &choice->records, is_chat(x), out);
+        bo_records_write(x->service, &choice->records, is_chat(x), x->request.token_ids, out);
     else
         bo_json_raw(out, "null");
     bo_json_raw(out, ", \"finish_reason\": ");
@@ -161,7 +161,8 @@ void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
 {
     bo_json_text *out = &x->out;
     const bool chat = is_chat(x), echo = x->request.echo && !choice->begun;
-    if (!choice->text.ready && !last && choice->begun) return; /* a part of a character, or of a stop text */
+    /* Text may be held back: a part of a character, or of a stop text. Without a tokenizer there is none. */
+    if (!choice->text.ready && x->service->tokenizer && !last && choice->begun) return;
     if (chat && !choice->begun) write_role(x, choice);
     begin_event(x);
     bo_json_whole(out, choice->index);

@@ -11,6 +11,7 @@ typedef struct bo_peer {
     int socket;
     char address[64];
     double receiving_since; /* when the connection began to wait for a request or its body; 0: a request is answered */
+    double closed_since;    /* when the client was first seen to have closed its side; 0: it has not */
     bool has_head;          /* the head of the request has arrived */
     bo_exchange *exchange;  /* that the connection waits for; NULL: none */
     struct bo_peer *before, *after;
@@ -28,7 +29,7 @@ typedef struct bo_reply {
 } bo_reply;
 
 /* A request while it is received and answered. */
-typedef struct bo_call {
+typedef struct bo_http_call {
     struct bo_server *server;
     struct MHD_Connection *connection;
     bo_peer *peer;
@@ -41,10 +42,10 @@ typedef struct bo_call {
     bo_exchange *exchange;
     uint64_t client;
     int status;
-} bo_call;
+} bo_http_call;
 
 /* Answers a call: fills in the reply, or starts an exchange. False: it is refused. */
-typedef bool (*bo_answer_fn)(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal);
+typedef bool (*bo_answer_fn)(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal);
 
 typedef struct bo_route {
     const char *method, *path; /* a path that ends with "/" has an argument, such as an id */
@@ -72,10 +73,10 @@ struct bo_server {
 const bo_route *bo_route_find(const char *method, const char *path, char argument[BO_SNAPSHOT_ID + 1], bool *known);
 
 /* http_guard.c. Checks the key and the headers Host and Origin; sets call->client. */
-bool bo_guard_check(bo_call *call, bo_refusal *refusal);
+bool bo_guard_check(bo_http_call *call, bo_refusal *refusal);
 /* Adds the headers for pages of the other site that the settings allow. */
-void bo_guard_add_headers(const bo_call *call, struct MHD_Response *response);
-bool bo_guard_is_preflight(const bo_call *call);
+void bo_guard_add_headers(const bo_http_call *call, struct MHD_Response *response);
+bool bo_guard_is_preflight(const bo_http_call *call);
 
 /* http_watch.c. Notices clients that are gone, and connections that send too slowly. */
 bool bo_watch_start(struct bo_server *server);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *header(const bo_call *call, const char *name)
+static const char *header(const bo_http_call *call, const char *name)
 {
     return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
 }
@@ -16,11 +16,11 @@ static bool same_key(const bo_prefix_secret *secret, const char *a, const char *
     return ((x.words[0] ^ y.words[0]) | (x.words[1] ^ y.words[1])) == 0;
 }
 
-static bool check_key(bo_call *call, bo_refusal *refusal)
+static bool check_key(bo_http_call *call, bo_refusal *refusal)
 {
     static const char scheme[] = "Bearer ";
     const bo_server_desc *d = call->server->desc;
-    const bo_prefix_secret *secret = bo_store_secret(bo_engine_store(call->server->service.engine));
+    const bo_prefix_secret *secret = bo_store_secret(bo_scheduler_store(call->server->service.scheduler));
     const char *given = header(call, MHD_HTTP_HEADER_AUTHORIZATION);
     const char *who = call->peer ? call->peer->address : "";
     bool found = d->key_count == 0;
@@ -50,7 +50,7 @@ static bool is_loopback_name(const char *host, size_t length)
 }
 
 /* A site whose name is made to point to this machine (DNS rebinding) still sends its own name. */
-static bool check_host(const bo_call *call, bo_refusal *refusal)
+static bool check_host(const bo_http_call *call, bo_refusal *refusal)
 {
     const char *host = header(call, MHD_HTTP_HEADER_HOST);
     if (!call->server->loopback || call->server->desc->key_count || !host) return true;
@@ -58,13 +58,13 @@ static bool check_host(const bo_call *call, bo_refusal *refusal)
     return bo_refuse(refusal, 403, NULL, "the header Host names another site");
 }
 
-static bool is_allowed_origin(const bo_call *call, const char *origin)
+static bool is_allowed_origin(const bo_http_call *call, const char *origin)
 {
     const char *allowed = call->server->desc->origin;
     return allowed && (strcmp(allowed, "*") == 0 || strcasecmp(allowed, origin) == 0);
 }
 
-static bool check_origin(const bo_call *call, bo_refusal *refusal)
+static bool check_origin(const bo_http_call *call, bo_refusal *refusal)
 {
     const char *origin = header(call, MHD_HTTP_HEADER_ORIGIN), *host = header(call, MHD_HTTP_HEADER_HOST);
     const char *site = origin ? strstr(origin, "://") : NULL;
@@ -73,18 +73,18 @@ static bool check_origin(const bo_call *call, bo_refusal *refusal)
     return bo_refuse(refusal, 403, NULL, "the header Origin names another site; --allow-origin allows it");
 }
 
-bool bo_guard_check(bo_call *call, bo_refusal *refusal)
+bool bo_guard_check(bo_http_call *call, bo_refusal *refusal)
 {
     return check_host(call, refusal) && check_origin(call, refusal) && check_key(call, refusal);
 }
 
-bool bo_guard_is_preflight(const bo_call *call)
+bool bo_guard_is_preflight(const bo_http_call *call)
 {
     const char *origin = header(call, MHD_HTTP_HEADER_ORIGIN);
     return strcmp(call->method, MHD_HTTP_METHOD_OPTIONS) == 0 && origin && is_allowed_origin(call, origin);
 }
 
-void bo_guard_add_headers(const bo_call *call, struct MHD_Response *response)
+void bo_guard_add_headers(const bo_http_call *call, struct MHD_Response *response)
 {
     const char *origin = header(call, MHD_HTTP_HEADER_ORIGIN);
     if (!origin || !is_allowed_origin(call, origin)) return;

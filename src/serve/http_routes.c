@@ -25,13 +25,13 @@ static bool send_file(bo_reply *reply, const char *name, bo_refusal *refusal)
     return bo_refuse(refusal, 404, NULL, "there is no such path");
 }
 
-static bool answer_page(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_page(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     (void)context;
     return send_file(reply, call->path[1] ? call->path + 1 : "index.html", refusal);
 }
 
-static bool answer_health(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_health(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     (void)context, (void)refusal;
     const bool stopping = atomic_load(&call->server->stopping);
@@ -41,12 +41,12 @@ static bool answer_health(bo_context *context, bo_call *call, bo_reply *reply, b
     return true;
 }
 
-static bool answer_metrics(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_metrics(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     (void)context, (void)refusal;
     bo_service *service = &call->server->service;
     bo_store_figures figures;
-    bo_store_measure(bo_engine_store(service->engine), &figures);
+    bo_store_measure(bo_scheduler_store(service->scheduler), &figures);
     bo_counters_write(&service->counters, service->desc->slots, service->state_bytes, &figures, &reply->text);
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
@@ -55,7 +55,7 @@ static bool answer_metrics(bo_context *context, bo_call *call, bo_reply *reply, 
 
 /* ---- the model ----------------------------------------------------------------------------------------------------- */
 
-static bool answer_models(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_models(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     (void)context, (void)refusal;
     bo_json_raw(&reply->text, "{\"object\": \"list\", \"data\": [");
@@ -64,7 +64,7 @@ static bool answer_models(bo_context *context, bo_call *call, bo_reply *reply, b
     return send_json(reply);
 }
 
-static bool answer_model(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_model(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     (void)context;
     const char *name = call->path + strlen(call->route->path);
@@ -75,13 +75,14 @@ static bool answer_model(bo_context *context, bo_call *call, bo_reply *reply, bo
     return send_json(reply);
 }
 
-static bool parse(bo_context *context, const bo_call *call, bo_request_kind kind, bo_request *out, bo_refusal *refusal)
+static bool parse(bo_context *context, const bo_http_call *call, bo_request_kind kind, bo_request *out,
+                  bo_refusal *refusal)
 {
     const size_t vocab = bo_model_describe(call->server->desc->model)->vocab;
     return bo_request_parse(context, kind, call->body ? call->body : "", call->size, vocab, out, refusal);
 }
 
-static bool answer_tokenize(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_tokenize(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     bo_request request;
     if (!parse(context, call, BO_REQUEST_TOKENIZE, &request, refusal)) return false;
@@ -90,7 +91,7 @@ static bool answer_tokenize(bo_context *context, bo_call *call, bo_reply *reply,
     return done && send_json(reply);
 }
 
-static bool answer_detokenize(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_detokenize(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     bo_request request;
     if (!parse(context, call, BO_REQUEST_DETOKENIZE, &request, refusal)) return false;
@@ -111,7 +112,7 @@ static void resume(void *user)
     MHD_resume_connection(user);
 }
 
-static bool start(bo_context *context, bo_call *call, bo_request_kind kind, bo_refusal *refusal)
+static bool start(bo_context *context, bo_http_call *call, bo_request_kind kind, bo_refusal *refusal)
 {
     bo_request request;
     const bo_sleeper sleeper = {.sleep = suspend, .wake = resume, .user = call->connection};
@@ -121,7 +122,7 @@ static bool start(bo_context *context, bo_call *call, bo_request_kind kind, bo_r
 }
 
 #define ANSWER_WITH_EXCHANGE(name, kind)                                                                               \
-    static bool name(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)                         \
+    static bool name(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)                    \
     {                                                                                                                  \
         (void)reply;                                                                                                   \
         return start(context, call, kind, refusal);                                                                    \
@@ -133,21 +134,21 @@ ANSWER_WITH_EXCHANGE(answer_states, BO_REQUEST_STATE)
 
 /* ---- states -------------------------------------------------------------------------------------------------------- */
 
-static bool no_state(const bo_call *call, bo_refusal *refusal)
+static bool no_state(const bo_http_call *call, bo_refusal *refusal)
 {
     return bo_refuse(refusal, 404, "id", "there is no state %s", call->argument);
 }
 
-static bool check_id(const bo_call *call, bo_refusal *refusal)
+static bool check_id(const bo_http_call *call, bo_refusal *refusal)
 {
     return bo_state_id_is_valid(call->argument) ||
            bo_refuse(refusal, 400, "id", "an id has 1 to 64 letters, digits, \"-\" and \"_\"");
 }
 
-static bool answer_get_state(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_get_state(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     if (!check_id(call, refusal)) return false;
-    bo_snapshot *snapshot = bo_store_get(context, bo_engine_store(call->server->service.engine), call->argument);
+    bo_snapshot *snapshot = bo_store_get(context, bo_scheduler_store(call->server->service.scheduler), call->argument);
     if (!snapshot) return no_state(call, refusal);
     const bo_status status = bo_snapshot_write(context, snapshot, NULL, false, &reply->bytes, &reply->size);
     bo_snapshot_release(snapshot);
@@ -156,7 +157,7 @@ static bool answer_get_state(bo_context *context, bo_call *call, bo_reply *reply
     return status == BO_OK || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
 }
 
-static bool answer_put_state(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_put_state(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     const bo_service *service = &call->server->service;
     bo_snapshot *snapshot = NULL;
@@ -168,11 +169,12 @@ static bool answer_put_state(bo_context *context, bo_call *call, bo_reply *reply
     return done && send_json(reply);
 }
 
-static bool answer_delete_state(bo_context *context, bo_call *call, bo_reply *reply, bo_refusal *refusal)
+static bool answer_delete_state(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     (void)context;
     if (!check_id(call, refusal)) return false;
-    if (!bo_store_drop(bo_engine_store(call->server->service.engine), call->argument)) return no_state(call, refusal);
+    if (!bo_store_drop(bo_scheduler_store(call->server->service.scheduler), call->argument))
+        return no_state(call, refusal);
     bo_json_raw(&reply->text, "{\"object\": \"state.deleted\", \"id\": ");
     bo_json_string(&reply->text, call->argument);
     bo_json_raw(&reply->text, ", \"deleted\": true}");

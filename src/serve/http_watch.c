@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { HEAD_SECONDS = 60 }; /* for the head of a request */
+/* For the head of a request; and until a closed connection that sent a part of a request is given up: the rest may be on its
+ * way to its HTTP thread. */
+enum { HEAD_SECONDS = 60, CLOSED_SECONDS = 1 };
 static const struct timespec PAUSE = {.tv_nsec = 50000000};
 
 bo_peer *bo_watch_add(bo_server *server, int socket, const char *address)
@@ -57,23 +59,34 @@ void bo_watch_answering(bo_server *server, bo_peer *peer, bo_exchange *exchange)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* A client that closes its side does not wait for an answer. */
-static bool is_gone(const bo_peer *peer)
+/* What happens to a connection. A client that closes its side does not wait for an answer. libmicrohttpd does not notice the
+ * end of a request that arrives in pieces and is never completed. */
+static void judge(const bo_server *server, bo_peer *peer, bool closed, double now)
 {
-    struct pollfd one = {.fd = peer->socket, .events = POLLRDHUP};
-    return poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR));
+    const double limit = peer->has_head ? server->desc->timeout : HEAD_SECONDS;
+    const bool late = peer->receiving_since > 0 && now - peer->receiving_since > limit;
+    if (!closed)
+        peer->closed_since = 0;
+    else if (peer->closed_since == 0)
+        peer->closed_since = now;
+    if (closed && peer->exchange)
+        bo_exchange_cancel(peer->exchange);
+    else if (late || (closed && peer->receiving_since > 0 && now - peer->closed_since > CLOSED_SECONDS))
+        shutdown(peer->socket, SHUT_RDWR); /* its HTTP thread closes it */
 }
 
-static void look(bo_server *server)
+/* Asks for the state of all sockets at once. */
+static void look(bo_server *server, struct pollfd *polls, size_t room)
 {
     const double now = bo_seconds();
+    size_t count = 0;
     pthread_mutex_lock(&server->lock);
-    for (const bo_peer *peer = server->peers; peer; peer = peer->after) {
-        const double limit = peer->has_head ? server->desc->timeout : HEAD_SECONDS;
-        if (peer->exchange && is_gone(peer))
-            bo_exchange_cancel(peer->exchange);
-        else if (peer->receiving_since > 0 && now - peer->receiving_since > limit)
-            shutdown(peer->socket, SHUT_RDWR); /* its HTTP thread closes it */
+    for (const bo_peer *peer = server->peers; peer && count < room; peer = peer->after)
+        polls[count++] = (struct pollfd){.fd = peer->socket, .events = POLLRDHUP};
+    if (count && poll(polls, count, 0) >= 0) {
+        size_t at = 0;
+        for (bo_peer *peer = server->peers; at < count; peer = peer->after, at++)
+            judge(server, peer, polls[at].revents & (POLLRDHUP | POLLHUP | POLLERR), now);
     }
     pthread_mutex_unlock(&server->lock);
 }
@@ -81,10 +94,13 @@ static void look(bo_server *server)
 static void *watch(void *arg)
 {
     bo_server *server = arg;
-    while (!atomic_load(&server->closing)) {
-        look(server);
+    const size_t room = server->desc->connections + 64;
+    struct pollfd *polls = calloc(room, sizeof *polls);
+    while (polls && !atomic_load(&server->closing)) {
+        look(server, polls, room);
         nanosleep(&PAUSE, NULL);
     }
+    free(polls);
     return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* A job: one sequence that the engine reads, and continues. */
+/* A job: one sequence that the scheduler reads, and continues. */
 #ifndef BO_SERVE_JOB_H
 #define BO_SERVE_JOB_H
 
@@ -36,7 +36,7 @@ typedef struct bo_bias {
 
 typedef struct bo_job bo_job;
 
-/* The first part is filled in by the maker, who frees what it points to after `done`. The engine calls `token` and `done` on
+/* The first part is filled in by the maker, who frees what it points to after `done`. The scheduler calls `token` and `done` on
  * its own thread and does not touch the job after `done`. */
 struct bo_job {
     const int32_t *prompt; /* the tokens to read, at least one; with `start`, those after its tokens read */
@@ -72,7 +72,7 @@ struct bo_job {
     bo_snapshot *state; /* keep_state: released by the maker; NULL if it could not be made */
     double *embedding;  /* embed: given by the maker, `width` numbers */
 
-    /* Private to the engine. */
+    /* Private to the scheduler. */
     bo_job *next;
     double submitted, started, last_token;
 };

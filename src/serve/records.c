@@ -109,61 +109,70 @@ static void write_logprob(bo_json_text *out, bool scored, float logprob)
         bo_json_raw(out, "null");
 }
 
-/* An object of names: a name that two tokens share is written once, for the more likely one. */
-static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record,
+/* Whether an earlier token of the list has the same name. */
+static bool is_repeated(const bo_service *service, const bo_top *tops, size_t index)
+{
+    size_t bytes, other_bytes;
+    const char *piece = piece_of(service, tops[index].id, &bytes);
+    for (size_t i = 0; i < index && service->tokenizer; i++) {
+        const char *other = piece_of(service, tops[i].id, &other_bytes);
+        if (other_bytes == bytes && memcmp(other, piece, bytes) == 0) return true;
+    }
+    return false;
+}
+
+/* The most likely tokens as an object of names with log probabilities, or ids. A name that two tokens share is written once,
+ * for the more likely one. */
+static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record, bool ids,
                              bo_json_text *out)
 {
     const bo_top *tops = r->tops + record->first_top;
-    bool first = true;
     if (!record->scored) {
         bo_json_raw(out, "null");
         return;
     }
     bo_json_raw(out, "{");
     for (size_t i = 0; i < record->top_count; i++) {
-        size_t bytes, other_bytes;
-        const char *piece = piece_of(service, tops[i].id, &bytes);
-        bool again = false;
-        for (size_t j = 0; j < i && !again && service->tokenizer; j++) {
-            const char *other = piece_of(service, tops[j].id, &other_bytes);
-            again = other_bytes == bytes && memcmp(other, piece, bytes) == 0;
-        }
-        if (again) continue;
-        if (!first) bo_json_raw(out, ", ");
-        first = false;
+        if (is_repeated(service, tops, i)) continue;
+        if (i) bo_json_raw(out, ", "); /* the first is never repeated */
         write_name(service, tops[i].id, out);
         bo_json_raw(out, ": ");
-        write_logprob(out, true, tops[i].logprob);
+        if (ids)
+            bo_json_whole(out, (size_t)tops[i].id);
+        else
+            write_logprob(out, true, tops[i].logprob);
     }
     bo_json_raw(out, "}");
 }
 
-static void write_lists(const bo_service *service, const bo_choice_records *r, bo_json_text *out)
+static void write_lists(const bo_service *service, const bo_choice_records *r, bool ids, bo_json_text *out)
 {
     static const char *const names[] = {"{\"tokens\": [", "], \"token_logprobs\": [", "], \"top_logprobs\": [",
-                                        "], \"text_offset\": ["};
-    for (int list = 0; list < 4; list++) {
+                                        "], \"text_offset\": [", "], \"top_token_ids\": ["};
+    for (int list = 0; list < (ids ? 5 : 4); list++) {
         bo_json_raw(out, names[list]);
         for (size_t i = 0; i < r->count; i++) {
             const bo_record *record = &r->items[i];
             if (i) bo_json_raw(out, ", ");
             if (list == 0) write_name(service, record->id, out);
             if (list == 1) write_logprob(out, record->scored, record->logprob);
-            if (list == 2) write_top_object(service, r, record, out);
+            if (list == 2) write_top_object(service, r, record, false, out);
             if (list == 3) bo_json_whole(out, record->offset);
+            if (list == 4) write_top_object(service, r, record, true, out);
         }
     }
     bo_json_raw(out, "]}");
 }
 
 /* {"token": …, "logprob": …, "bytes": […] without the closing brace. */
-static void write_chat_token(const bo_service *service, int32_t id, bool scored, float logprob, bo_json_text *out)
+static void write_chat_token(const bo_service *service, int32_t id, bool scored, float logprob, bool ids,
+                             bo_json_text *out)
 {
     char number[8];
     size_t bytes;
     const char *piece = piece_of(service, id, &bytes);
     bo_json_raw(out, "{\"token\": ");
-    bo_json_text_of(out, piece, bytes);
+    write_name(service, id, out);
     bo_json_raw(out, ", \"logprob\": ");
     write_logprob(out, scored, logprob);
     bo_json_raw(out, ", \"bytes\": [");
@@ -172,20 +181,23 @@ static void write_chat_token(const bo_service *service, int32_t id, bool scored,
         bo_json_raw(out, number);
     }
     bo_json_raw(out, "]");
+    if (!ids) return;
+    bo_json_raw(out, ", \"token_id\": ");
+    bo_json_whole(out, (size_t)id);
 }
 
-static void write_content(const bo_service *service, const bo_choice_records *r, bo_json_text *out)
+static void write_content(const bo_service *service, const bo_choice_records *r, bool ids, bo_json_text *out)
 {
     bo_json_raw(out, "{\"content\": [");
     for (size_t i = 0; i < r->count; i++) {
         const bo_record *record = &r->items[i];
         if (i) bo_json_raw(out, ", ");
-        write_chat_token(service, record->id, record->scored, record->logprob, out);
+        write_chat_token(service, record->id, record->scored, record->logprob, ids, out);
         bo_json_raw(out, ", \"top_logprobs\": [");
         for (size_t t = 0; t < record->top_count; t++) {
             const bo_top *top = &r->tops[record->first_top + t];
             if (t) bo_json_raw(out, ", ");
-            write_chat_token(service, top->id, true, top->logprob, out);
+            write_chat_token(service, top->id, true, top->logprob, ids, out);
             bo_json_raw(out, "}");
         }
         bo_json_raw(out, "]}");
@@ -193,12 +205,12 @@ static void write_content(const bo_service *service, const bo_choice_records *r,
     bo_json_raw(out, "], \"refusal\": null}");
 }
 
-void bo_records_write(const bo_service *service, const bo_choice_records *r, bool chat, bo_json_text *out)
+void bo_records_write(const bo_service *service, const bo_choice_records *r, bool chat, bool ids, bo_json_text *out)
 {
     if (chat)
-        write_content(service, r, out);
+        write_content(service, r, ids, out);
     else
-        write_lists(service, r, out);
+        write_lists(service, r, ids, out);
 }
 
 void bo_records_write_ids(const bo_choice_records *r, bo_json_text *out)

@@ -134,18 +134,22 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
         return copy_text(r, "", &q->prompts[0].text);
     }
     for (const cJSON *one = list ? item->child : item; one && q->prompt_count < count; one = one->next)
-        if (!read_prompt(r, name, one, &q->prompts[q->prompt_count++])) return false;
+        if (list && (one->type & 0xff) != (item->child->type & 0xff))
+            return bo_refuse(r->refusal, 400, name, "%s: expected texts only, or lists of tokens only", name);
+        else if (!read_prompt(r, name, one, &q->prompts[q->prompt_count++]))
+            return false;
     return true;
 }
 
 /* ---- conversations ------------------------------------------------------------------------------------------------ */
 
-/* The text of a message: a text, or the texts of its parts. NULL: it is neither; freed with cJSON_free. */
+/* The text of a message: a text, the texts of its parts, or nothing for null. NULL: it is none of them; freed with
+ * cJSON_free. */
 static char *content_of(const cJSON *content)
 {
     const cJSON *part;
     size_t length = 0;
-    if (!content || cJSON_IsNull(content) || cJSON_IsString(content)) {
+    if (cJSON_IsNull(content) || cJSON_IsString(content)) {
         const char *text = cJSON_IsString(content) ? content->valuestring : "";
         char *copy = cJSON_malloc(strlen(text) + 1);
         if (copy) memcpy(copy, text, strlen(text) + 1);
@@ -288,9 +292,10 @@ static bool read_seed(const reader *r)
     const cJSON *item = member(r, "seed");
     if (!item) return true;
     const double limit = 9223372036854775808.0; /* 2^63 */
-    if (!cJSON_IsNumber(item) || item->valuedouble != floor(item->valuedouble) || !(fabs(item->valuedouble) < limit))
+    const double seed = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    if (seed != floor(seed) || !(fabs(seed) <= limit))
         return bo_refuse(r->refusal, 400, "seed", "seed: expected a whole number of 64 bits");
-    r->out->sampling.seed = (uint64_t)(int64_t)item->valuedouble;
+    r->out->sampling.seed = seed < limit ? (uint64_t)(int64_t)seed : (uint64_t)INT64_MAX;
     r->out->seeded = true;
     return true;
 }

@@ -1,4 +1,4 @@
-/* The server: libmicrohttpd receives requests on its threads; the engine runs on the thread of bo_server_run. */
+/* The server: libmicrohttpd receives requests on its threads; the scheduler runs on the thread of bo_server_run. */
 #include "http.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +13,7 @@ enum { HTTP_THREADS = 4, IDLE_SECONDS = 60, HEAD_BYTES = 32 << 10, BLOCK = 32 <<
 
 /* ---- answers ------------------------------------------------------------------------------------------------------- */
 
-static void add_headers(const bo_call *call, struct MHD_Response *response, const char *type, bool page)
+static void add_headers(const bo_http_call *call, struct MHD_Response *response, const char *type, bool page)
 {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, page ? "no-cache" : "no-store");
@@ -24,7 +24,7 @@ static void add_headers(const bo_call *call, struct MHD_Response *response, cons
     bo_guard_add_headers(call, response);
 }
 
-static enum MHD_Result queue(bo_call *call, int status, struct MHD_Response *response)
+static enum MHD_Result queue(bo_http_call *call, int status, struct MHD_Response *response)
 {
     if (!response) return MHD_NO;
     call->status = status;
@@ -37,7 +37,7 @@ static enum MHD_Result queue(bo_call *call, int status, struct MHD_Response *res
     return result;
 }
 
-static enum MHD_Result send_refusal(bo_call *call, const bo_refusal *refusal)
+static enum MHD_Result send_refusal(bo_http_call *call, const bo_refusal *refusal)
 {
     bo_context *context;
     if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
@@ -51,7 +51,7 @@ static enum MHD_Result send_refusal(bo_call *call, const bo_refusal *refusal)
     return queue(call, refusal->status, response);
 }
 
-static enum MHD_Result send_reply(bo_call *call, const bo_reply *reply)
+static enum MHD_Result send_reply(bo_http_call *call, const bo_reply *reply)
 {
     const void *body = reply->fixed ? reply->fixed : reply->bytes ? reply->bytes : reply->text.bytes;
     const size_t size = reply->fixed || reply->bytes ? reply->size : reply->text.length;
@@ -69,7 +69,7 @@ static ssize_t read_stream(void *user, uint64_t position, char *out, size_t room
     return count ? (ssize_t)count : finished ? MHD_CONTENT_READER_END_OF_STREAM : 0;
 }
 
-static enum MHD_Result send_stream(bo_call *call)
+static enum MHD_Result send_stream(bo_http_call *call)
 {
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, call->exchange, NULL);
@@ -81,7 +81,7 @@ static enum MHD_Result send_stream(bo_call *call)
 }
 
 /* The answer of an exchange that has ended, or a stream; otherwise the connection sleeps. */
-static enum MHD_Result send_exchange(bo_call *call)
+static enum MHD_Result send_exchange(bo_http_call *call)
 {
     size_t size;
     if (bo_exchange_streams(call->exchange)) return send_stream(call);
@@ -101,7 +101,7 @@ static enum MHD_Result send_exchange(bo_call *call)
 
 /* ---- requests ------------------------------------------------------------------------------------------------------ */
 
-static bool check_head(bo_call *call, bo_refusal *refusal)
+static bool check_head(bo_http_call *call, bo_refusal *refusal)
 {
     bool known;
     const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
@@ -126,10 +126,11 @@ static void describe_peer(const struct sockaddr *address, char *out, size_t size
     snprintf(out, size, "%s", text);
 }
 
-static bo_call *begin_call(bo_server *server, struct MHD_Connection *connection, const char *url, const char *method)
+static bo_http_call *begin_call(bo_server *server, struct MHD_Connection *connection, const char *url,
+                                const char *method)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    bo_call *call = calloc(1, sizeof *call);
+    bo_http_call *call = calloc(1, sizeof *call);
     if (!call) return NULL;
     call->server = server;
     call->connection = connection;
@@ -143,7 +144,7 @@ static bo_call *begin_call(bo_server *server, struct MHD_Connection *connection,
     return call;
 }
 
-static void take_body(bo_call *call, const char *data, size_t size)
+static void take_body(bo_http_call *call, const char *data, size_t size)
 {
     const size_t most = call->server->desc->max_body;
     if (call->refusal.status) return;
@@ -165,7 +166,7 @@ static void take_body(bo_call *call, const char *data, size_t size)
     call->size += size;
 }
 
-static enum MHD_Result answer_call(bo_call *call)
+static enum MHD_Result answer_call(bo_http_call *call)
 {
     bo_context *context;
     bo_reply reply = {.status = 204, .type = "text/plain"};
@@ -195,7 +196,7 @@ static enum MHD_Result answer_call(bo_call *call)
 static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *size, void **state)
 {
-    bo_call *call = *state;
+    bo_http_call *call = *state;
     (void)version;
     if (!call) { /* the head has arrived */
         *state = call = begin_call(user, connection, url, method);
@@ -214,7 +215,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 
 /* ---- the end of a request ------------------------------------------------------------------------------------------ */
 
-static void log_call(const bo_call *call)
+static void log_call(const bo_http_call *call)
 {
     FILE *out = call->server->desc->log;
     bo_exchange_figures f = {0};
@@ -252,7 +253,7 @@ static void log_call(const bo_call *call)
 static void complete(void *user, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
 {
     bo_server *server = user;
-    bo_call *call = *state;
+    bo_http_call *call = *state;
     (void)connection, (void)code;
     if (!call) return;
     bo_watch_receiving(server, call->peer, false);
@@ -284,6 +285,13 @@ static void notice_connection(void *user, struct MHD_Connection *connection, voi
     *context = bo_watch_add(server, fd, address);
 }
 
+/* A path with an escaped NUL stays as it is, and so is no path of the table: unescaped it would be another path. */
+static size_t unescape(void *user, struct MHD_Connection *connection, char *text)
+{
+    (void)user, (void)connection;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
 /* ---- creation and destruction -------------------------------------------------------------------------------------- */
 
 static bool is_loopback(const struct sockaddr *address)
@@ -304,7 +312,8 @@ static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo 
                             notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
                             MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
                             (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HEAD_BYTES),
-                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            MHD_OPTION_END);
 }
 
 static bo_status listen_at(bo_context *context, bo_server *server, const struct addrinfo *at)
@@ -341,7 +350,7 @@ static bo_status open_socket(bo_context *context, bo_server *server)
     return status;
 }
 
-/* The engine asks whether to stop; the answer is remembered for /health. */
+/* The scheduler asks whether to stop; the answer is remembered for /health. */
 static bool should_stop(void *user)
 {
     bo_server *server = user;
@@ -387,21 +396,21 @@ const char *bo_server_address(const bo_server *server)
 void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign)
 {
     bo_store_figures figures;
-    bo_store_measure(bo_engine_store(server->service.engine), &figures);
+    bo_store_measure(bo_scheduler_store(server->service.scheduler), &figures);
     *discarded = figures.discarded;
     *foreign = figures.foreign;
 }
 
 size_t bo_server_state_bytes(const bo_server *server, size_t tokens)
 {
-    return bo_engine_state_bytes(server->service.engine, tokens);
+    return bo_scheduler_state_bytes(server->service.scheduler, tokens);
 }
 
 bo_status bo_server_run(bo_context *context, bo_server *server)
 {
     enum { WAIT_SECONDS = 5 };
     const struct timespec pause = {.tv_nsec = 10000000};
-    BO_TRY(bo_engine_run(context, server->service.engine));
+    BO_TRY(bo_scheduler_run(context, server->service.scheduler));
     const double end = bo_seconds() + WAIT_SECONDS; /* for the last answers to be sent */
     while (atomic_load(&server->calls) > 0 && bo_seconds() < end) nanosleep(&pause, NULL);
     return BO_OK;

@@ -42,7 +42,8 @@ static size_t kv_bytes(const bo_model_desc *d)
 static void measure_states(bo_service *s)
 {
     enum { MANY = 1024, SOME = 512 };
-    const size_t many = bo_engine_state_bytes(s->engine, MANY), some = bo_engine_state_bytes(s->engine, SOME);
+    const size_t many = bo_scheduler_state_bytes(s->scheduler, MANY),
+                 some = bo_scheduler_state_bytes(s->scheduler, SOME);
     s->state_bytes_per_token = (many - some) / (MANY - SOME);
     s->state_bytes = many - MANY * s->state_bytes_per_token;
     s->kv_bytes_per_token = kv_bytes(bo_model_describe(s->desc->model));
@@ -54,25 +55,25 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
     s->tokenizer = bo_model_tokenizer(desc->model);
     name_model(desc->folder, s->name, sizeof s->name);
     if (s->tokenizer) BO_TRY(load_template(context, s));
-    const bo_engine_desc engine = {.model = desc->model,
-                                   .slots = desc->slots,
-                                   .capacity = desc->capacity,
-                                   .queue = desc->queue,
-                                   .grace = desc->grace,
-                                   .memory_bytes = desc->cache_bytes,
-                                   .disk_bytes = desc->disk_bytes,
-                                   .folder = desc->cache_folder,
-                                   .counters = &s->counters,
-                                   .stop = desc->stop,
-                                   .user = desc->user};
-    BO_TRY(bo_engine_create(context, &engine, &s->engine));
+    const bo_scheduler_desc settings = {.model = desc->model,
+                                        .slots = desc->slots,
+                                        .capacity = desc->capacity,
+                                        .queue = desc->queue,
+                                        .grace = desc->grace,
+                                        .memory_bytes = desc->cache_bytes,
+                                        .disk_bytes = desc->disk_bytes,
+                                        .folder = desc->cache_folder,
+                                        .counters = &s->counters,
+                                        .stop = desc->stop,
+                                        .user = desc->user};
+    BO_TRY(bo_scheduler_create(context, &settings, &s->scheduler));
     measure_states(s);
     return BO_OK;
 }
 
 void bo_service_destroy(bo_service *s)
 {
-    bo_engine_destroy(s->engine);
+    bo_scheduler_destroy(s->scheduler);
     bo_chat_template_destroy(s->chat);
 }
 
@@ -107,6 +108,15 @@ static bool encode_messages(bo_context *context, const bo_service *s, const bo_r
            bo_refuse(refusal, 400, "messages", "the chat template renders these messages as an empty text");
 }
 
+/* The tokens of a text without what a prompt adds; the special tokens of the tokenizer's template if `specials`. */
+static bool encode_text(bo_context *context, const bo_service *s, const bo_prompt *prompt, bool specials, bo_ids *out,
+                        const char *param, bo_refusal *refusal)
+{
+    bo_status status = bo_tokenizer_encode(context, s->tokenizer, prompt->text, prompt->bytes, true, out);
+    if (status == BO_OK && specials) status = bo_tokenizer_add_specials(context, s->tokenizer, out);
+    return status == BO_OK || refuse_status(context, status, param, refusal);
+}
+
 static bool copy_ids(bo_context *context, const bo_prompt *prompt, bo_ids *out, bo_refusal *refusal)
 {
     out->items = bo_alloc(context, prompt->count, sizeof *out->items, "tokens");
@@ -127,6 +137,8 @@ bool bo_service_encode(bo_context *context, const bo_service *s, const bo_reques
         return bo_refuse(refusal, 400, param, "the model has no tokenizer; give the prompt as a list of tokens");
     } else if (!prompt) {
         if (!encode_messages(context, s, request, continues, out, refusal)) return false;
+    } else if (request->kind == BO_REQUEST_EMBEDDING || request->kind == BO_REQUEST_TOKENIZE) {
+        if (!encode_text(context, s, prompt, !continues, out, param, refusal)) return false;
     } else {
         const bo_status status =
             bo_tokenizer_encode_prompt(context, s->tokenizer, prompt->text, prompt->bytes, continues, out);
@@ -145,7 +157,8 @@ bool bo_service_read_state(bo_context *context, const bo_service *s, const void 
 {
     char id[BO_SNAPSHOT_ID + 1];
     bo_status status = bo_snapshot_read(context, "state", bytes, size, id, out);
-    if (status == BO_OK && (*out)->bytes) status = bo_engine_recognize(context, s->engine, (*out)->bytes, (*out)->size);
+    if (status == BO_OK && (*out)->bytes)
+        status = bo_scheduler_recognize(context, s->scheduler, (*out)->bytes, (*out)->size);
     const size_t vocab = bo_model_describe(s->desc->model)->vocab;
     for (size_t i = 0; status == BO_OK && i < (*out)->pending_count; i++)
         if ((*out)->pending[i] < 0 || (size_t)(*out)->pending[i] >= vocab)
@@ -179,7 +192,7 @@ bool bo_service_find_state(bo_context *context, const bo_service *s, const bo_re
     *out = NULL;
     if (request->state_data) return decode_state(context, s, request->state_data, out, refusal);
     if (!request->state) return true;
-    *out = bo_store_get(context, bo_engine_store(s->engine), request->state);
+    *out = bo_store_get(context, bo_scheduler_store(s->scheduler), request->state);
     return *out || bo_refuse(refusal, 404, "state", "state: there is no state %s", request->state);
 }
 
@@ -187,7 +200,7 @@ bool bo_service_keep_state(bo_context *context, const bo_service *s, const char 
                            bo_refusal *refusal)
 {
     bool full;
-    const bo_status status = bo_store_keep(context, bo_engine_store(s->engine), id, snapshot, &full);
+    const bo_status status = bo_store_keep(context, bo_scheduler_store(s->scheduler), id, snapshot, &full);
     if (full)
         return bo_refuse(refusal, 507, NULL, "there is no room for a state of %zu bytes; drop other states with DELETE",
                          snapshot->size);
@@ -218,14 +231,14 @@ static void flag_member(bo_json_text *out, const char *name, bool value)
 void bo_service_write_model(const bo_service *s, bo_json_text *out)
 {
     const bo_model_desc *d = bo_model_describe(s->desc->model);
-    const size_t most = bo_engine_most_tokens(s->engine);
+    const size_t most = bo_scheduler_most_tokens(s->scheduler);
     const bool has_attention = d->mixer == BO_MIXER_ATTENTION;
     bo_json_raw(out, "{\"id\": ");
     bo_json_string(out, s->name);
     bo_json_raw(out, ", \"object\": \"model\"");
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
-    bo_json_string(out, has_attention ? bo_attention_kind_name(d->attention.kind) : bo_mixer_name(d->mixer));
+    bo_json_string(out, has_attention ? bo_attention_name(&d->attention) : bo_mixer_name(d->mixer));
     whole_member(out, "parameters", bo_model_parameters(s->desc->model));
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);
@@ -291,7 +304,7 @@ void bo_service_write_state(const bo_service *s, const char *id, const bo_snapsh
     bo_json_raw(out, "{\"object\": \"state\", \"id\": ");
     bo_json_string(out, id);
     whole_member(out, "tokens", (size_t)bo_snapshot_length(snapshot));
-    whole_member(out, "bytes", snapshot->size);
+    whole_member(out, "bytes", bo_snapshot_size(snapshot, NULL));
     member(out, "model");
     bo_json_string(out, s->name);
     bo_json_raw(out, "}");

@@ -1,16 +1,16 @@
-/* The service: a model with its tokenizer and chat template, the engine, and the answers to requests that need no HTTP. */
+/* The service: a model with its tokenizer and chat template, the scheduler, and the answers to requests that need no HTTP. */
 #ifndef BO_SERVE_SERVICE_H
 #define BO_SERVE_SERVICE_H
 
 #include <bochner/chat.h>
 #include <bochner/text.h>
-#include "engine.h"
+#include "scheduler.h"
 #include "request.h"
 #include "serve.h"
 
 typedef struct bo_service {
     const bo_server_desc *desc;
-    bo_engine *engine;
+    bo_scheduler *scheduler;
     bo_counters counters;
     const bo_tokenizer *tokenizer; /* NULL: none */
     bo_chat_template *chat;        /* of the model, or a plain one; NULL without a tokenizer */

@@ -13,7 +13,7 @@ enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WOR
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------- */
 
-bo_status bo_slots_create(bo_context *context, const bo_engine_desc *desc, bo_store *store, bo_slots *s)
+bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, bo_store *store, bo_slots *s)
 {
     const bo_model_desc *d = bo_model_describe(desc->model);
     const size_t count = desc->slots;

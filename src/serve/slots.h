@@ -1,9 +1,9 @@
-/* The slots of the engine: jobs in lanes. The first `decoding` slots generate; the others read their prompts. */
+/* The slots of the scheduler: jobs in lanes. The first `decoding` slots generate; the others read their prompts. */
 #ifndef BO_SERVE_SLOTS_H
 #define BO_SERVE_SLOTS_H
 
 #include <bochner/tasks.h>
-#include "engine.h"
+#include "scheduler.h"
 #include "logits.h"
 
 /* Invariants: the lane of the slot has read the tokens of job->start and the first `read` tokens of the prompt, and, if
@@ -23,7 +23,7 @@ typedef struct bo_slot {
 enum { BO_SEEN_PLACES = 1 << 18 };
 
 typedef struct bo_slots {
-    const bo_engine_desc *desc;
+    const bo_scheduler_desc *desc;
     bo_store *store;
     bo_lanes *lanes;
     bo_slot *items;
@@ -38,7 +38,7 @@ typedef struct bo_slots {
     size_t vocab, width, most_tokens;
 } bo_slots;
 
-bo_status bo_slots_create(bo_context *context, const bo_engine_desc *desc, bo_store *store, bo_slots *out);
+bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, bo_store *store, bo_slots *out);
 void bo_slots_destroy(bo_slots *slots);
 /* Puts a job into a free slot. */
 void bo_slots_start(bo_context *context, bo_slots *slots, bo_job *job);

@@ -66,11 +66,16 @@ static uint64_t checksum(const unsigned char *bytes, size_t size)
     return bo_xxh64_end(&hash);
 }
 
+size_t bo_snapshot_size(const bo_snapshot *snapshot, const char *id)
+{
+    return BO_SNAPSHOT_HEADER + 4 * snapshot->pending_count + (id ? strlen(id) : 0) + snapshot->size;
+}
+
 bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, const char *id, bool prefix, void **bytes,
                             size_t *size)
 {
     const size_t id_bytes = id ? strlen(id) : 0, pending = snapshot->pending_count;
-    *size = BO_SNAPSHOT_HEADER + 4 * pending + id_bytes + snapshot->size;
+    *size = bo_snapshot_size(snapshot, id);
     unsigned char *out = *bytes = bo_alloc_raw(context, *size, 1, "the bytes of a state"), *at;
     if (!out) return BO_MEMORY;
     memcpy(out, MAGIC, sizeof MAGIC);

@@ -39,6 +39,8 @@ size_t bo_snapshot_memory(const bo_snapshot *snapshot);
 /* All tokens of the text, read and pending. */
 uint64_t bo_snapshot_length(const bo_snapshot *snapshot);
 
+/* The number of these bytes. */
+size_t bo_snapshot_size(const bo_snapshot *snapshot, const char *id);
 /* Writes a snapshot as bytes; freed with bo_free. `id` may be NULL; `prefix`: the hash is written. */
 bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, const char *id, bool prefix, void **bytes,
                             size_t *size);

@@ -294,6 +294,12 @@ const bo_prefix_secret *bo_store_secret(const bo_store *store)
     return &store->secret;
 }
 
+void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret)
+{
+    const bo_prefix own = bo_prefix_of_bytes(secret, store->desc.model, sizeof store->desc.model);
+    store->secret = (bo_prefix_secret){{own.words[0], own.words[1]}};
+}
+
 /* ---- creation and destruction ------------------------------------------------------------------------------------- */
 
 static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store *store)
@@ -305,8 +311,11 @@ static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store 
     store->table = bo_alloc(context, PLACES, sizeof *store->table, "the table of states");
     if (!store->table) return BO_MEMORY;
     if (desc->folder) return bo_store_open_folder(context, store);
-    if (bo_random_bytes(&store->secret, sizeof store->secret)) return BO_OK;
-    return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
+    bo_prefix_secret secret;
+    if (!bo_random_bytes(&secret, sizeof secret))
+        return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
+    bo_store_set_secret(store, &secret);
+    return BO_OK;
 }
 
 bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_store **out)

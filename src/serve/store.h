@@ -16,6 +16,7 @@ typedef struct bo_store_desc {
     size_t memory_bytes; /* budget of memory */
     size_t disk_bytes;   /* budget of the folder */
     const char *folder;  /* NULL: none; created if it does not exist */
+    uint64_t model[2];   /* hashes of the model: another model has other hashes of the same tokens and ids */
     /* Tells whether a state belongs to the model. Called from several threads. */
     bool (*accepts)(void *user, const void *bytes, size_t size);
     void *user;

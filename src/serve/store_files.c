@@ -30,21 +30,32 @@ void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-bo_snapshot *bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry)
+/* Reads the snapshot of a file, whose key may be another one if it was renamed, or belongs to another model. */
+static bo_snapshot *read_any(bo_context *context, const bo_store *store, const bo_store_entry *entry,
+                             char id[BO_SNAPSHOT_ID + 1])
 {
     file_path path;
-    char id[BO_SNAPSHOT_ID + 1];
     void *bytes;
     size_t size;
     bo_snapshot *snapshot = NULL;
     path_of(store, entry->key, entry->kept, path);
     if (bo_file_load(context, path, MOST_FILE, &bytes, &size) != BO_OK) return NULL;
-    bo_status status = bo_snapshot_read(context, path, bytes, size, id, &snapshot);
+    bo_snapshot_read(context, path, bytes, size, id, &snapshot);
     bo_free(bytes);
-    if (status == BO_OK && !bo_prefix_equal(entry->key, entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id))
-                                                                    : snapshot->prefix))
-        status = BO_FORMAT; /* renamed by hand */
-    if (status == BO_OK) return snapshot;
+    return snapshot;
+}
+
+static bool has_key(const bo_store *store, const bo_store_entry *entry, const bo_snapshot *snapshot, const char *id)
+{
+    return bo_prefix_equal(entry->key,
+                           entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id)) : snapshot->prefix);
+}
+
+bo_snapshot *bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry)
+{
+    char id[BO_SNAPSHOT_ID + 1];
+    bo_snapshot *snapshot = read_any(context, store, entry, id);
+    if (snapshot && has_key(store, entry, snapshot, id)) return snapshot;
     bo_snapshot_release(snapshot);
     return NULL;
 }
@@ -123,27 +134,35 @@ static void *write_files(void *arg)
 
 /* ---- the start ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the secret, or makes it. */
+static bo_status read_secret(bo_context *context, const char *path, bo_prefix_secret *out)
+{
+    void *bytes;
+    size_t size;
+    BO_TRY(bo_file_load(context, path, 1024, &bytes, &size));
+    const bool whole = size == sizeof *out;
+    if (whole) memcpy(out, bytes, size);
+    bo_free(bytes);
+    if (whole) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path, sizeof *out, size);
+}
+
+static bo_status make_secret(bo_context *context, const char *path, bo_prefix_secret *out)
+{
+    if (!bo_random_bytes(out, sizeof *out))
+        return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
+    BO_TRY(bo_file_save(context, path, out, sizeof *out));
+    return chmod(path, 0600) == 0 ? BO_OK : bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+}
+
 static bo_status open_secret(bo_context *context, bo_store *store)
 {
     file_path path;
-    void *bytes;
-    size_t size;
     struct stat about;
+    bo_prefix_secret secret;
     snprintf(path, sizeof path, "%s/secret", store->folder);
-    if (stat(path, &about) == 0) {
-        BO_TRY(bo_file_load(context, path, 1024, &bytes, &size));
-        const bool whole = size == sizeof store->secret;
-        if (whole) memcpy(&store->secret, bytes, size);
-        bo_free(bytes);
-        return whole ? BO_OK
-                     : bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path,
-                               sizeof store->secret, size);
-    }
-    if (!bo_random_bytes(&store->secret, sizeof store->secret))
-        return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
-    BO_TRY(bo_file_save(context, path, &store->secret, sizeof store->secret));
-    return chmod(path, 0600) == 0 ? BO_OK : bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    BO_TRY((stat(path, &about) == 0 ? read_secret : make_secret)(context, path, &secret));
+    bo_store_set_secret(store, &secret);
+    return BO_OK;
 }
 
 static bool is_state_file(const char *name, bool *kept, bo_prefix *key)
@@ -162,12 +181,14 @@ typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED } file_verdict
 /* Reads the whole file: a damaged one is better found now than when a client waits. */
 static file_verdict judge(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
 {
-    bo_snapshot *snapshot = bo_store_read_file(context, store, as);
+    char id[BO_SNAPSHOT_ID + 1];
+    bo_snapshot *snapshot = read_any(context, store, as, id);
     if (!snapshot) return FILE_DAMAGED;
     const bool ours = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
+    const bool named = has_key(store, as, snapshot, id);
     *bytes = BO_SNAPSHOT_HEADER + bo_snapshot_memory(snapshot);
     bo_snapshot_release(snapshot);
-    return ours ? FILE_GOOD : FILE_FOREIGN;
+    return ours && named ? FILE_GOOD : FILE_FOREIGN;
 }
 
 static void take_file(bo_context *context, bo_store *store, const char *name)

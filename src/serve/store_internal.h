@@ -38,7 +38,7 @@ static inline bo_store_links *bo_store_links_of(const bo_store_list *list, bo_st
 struct bo_store {
     bo_store_desc desc;
     char *folder;
-    bo_prefix_secret secret;
+    bo_prefix_secret secret; /* for this model */
     pthread_mutex_t lock;
     pthread_cond_t changed, written; /* the queue of the writer; a file was written */
     pthread_t writer;
@@ -58,6 +58,9 @@ void bo_store_has_file(bo_store *store, bo_store_entry *entry, size_t bytes);
 bo_store_entry *bo_store_add_file(bo_context *context, bo_store *store, bo_prefix key, bool kept, size_t bytes);
 /* Removes cached prefixes from the disk until `bytes` more fit. */
 bool bo_store_make_disk_room(bo_store *store, size_t bytes);
+
+/* Derives the key of the hashes from a secret and the model. */
+void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret);
 
 /* store_files.c; with the lock */
 bo_status bo_store_open_folder(bo_context *context, bo_store *store);

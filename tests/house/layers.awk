@@ -39,8 +39,8 @@ function module_of(path,    part) {
     return part[1]
 }
 
-# The headers of lab and bench that the program may use.
-BEGIN { program = "^(lab/(lab|generators|separation)|bench/[a-z]+)[.]h$" }
+# The headers of lab, bench and the server that the program may use.
+BEGIN { program = "^(lab/(lab|generators|separation)|bench/[a-z]+|src/serve/serve)[.]h$" }
 
 NR == FNR { # layers.txt
     sub(/#.*/, "")

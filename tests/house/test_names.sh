@@ -45,8 +45,8 @@ find src lab bench cli -name '*.[ch]' | LC_ALL=C sort | xargs awk -v files="$BOC
     END { exit stale }' >"$BOCHNER_BUILD/names.out" ||
     { echo "comments that name files which do not exist:" >&2; cat "$BOCHNER_BUILD/names.out" >&2; failed=1; }
 
-# The first is the name of a weight, the second a stream of random numbers; the others are read by compatibility code.
-allowed='--normaliser|"\.neighbours"|rf-equivalence\.neighbours|rope-neighbours"|"normaliser"|machine\.centre'
+# Names of a weight, of a stream of random numbers and of an attribute of HTML; the others are read by compatibility code.
+allowed='--normaliser|"\.neighbours"|rf-equivalence\.neighbours|rope-neighbours"|aria-labelledby|"normaliser"|machine\.centre'
 stems='normal|optim|parametr|initial|recogn|organ|minim|maxim|regular|summar|vector|token|linear|factor|quant|serial'
 stems="$stems|standard|orthogonal|penal|general|symmetr|final|special|random|synchron"
 british="($stems)is(e|es|ed|er|ers|ing|ation|ations)([^a-z]|$)|behaviour|colour|neighbour|centre|favour|labell|modell"

@@ -209,6 +209,30 @@ static void symmetric_products_are_halved(void **state)
     }
 }
 
+/* A sequence that is decoded among others has the logits that it has alone. */
+static void few_rows_have_the_bits_of_each_alone(void **state)
+{
+    enum { ROWS = 64, LINES = 70, LENGTH = 301 };
+    (void)state;
+    float *a = test_floats(ROWS * LENGTH, 1), *b = test_floats(LINES * LENGTH, 2), *c = test_floats(ROWS * LINES, 3);
+    float alone[LINES];
+    FOR_EACH_ISA(context, 2)
+    {
+        void *room = malloc(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, ROWS, LINES, LENGTH));
+        for (size_t rows = 1; rows <= ROWS; rows += 7) {
+            bo_gemm_in(context, BO_PRECISION_FLOAT32, false, true, rows, LINES, LENGTH, 1, a, LENGTH, b, LENGTH, 0, c,
+                       LINES, room);
+            for (size_t r = 0; r < rows; r++) {
+                bo_gemm_in(context, BO_PRECISION_FLOAT32, false, true, 1, LINES, LENGTH, 1, a + r * LENGTH, LENGTH, b,
+                           LENGTH, 0, alone, LINES, room);
+                assert_memory_equal(alone, c + r * LINES, sizeof alone);
+            }
+        }
+        free(room);
+    }
+    free(a), free(b), free(c);
+}
+
 /* The scratch is large enough for smaller m and k too: runs along k may be longer there, and thin products may not be
  * swapped. */
 static void room_serves_fewer_rows_and_shorter_sums(void **state)
@@ -308,10 +332,15 @@ static void small_products_match_naive_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_match_naive_loops),       cmocka_unit_test(degenerate_sizes_only_scale),
-        cmocka_unit_test(super_blocks_are_joined),          cmocka_unit_test(bits_do_not_depend_on_threads),
-        cmocka_unit_test(packed_factor_multiplies),         cmocka_unit_test(products_share_a_factor),
-        cmocka_unit_test(symmetric_products_are_halved),    cmocka_unit_test(room_serves_fewer_rows_and_shorter_sums),
+        cmocka_unit_test(products_match_naive_loops),
+        cmocka_unit_test(degenerate_sizes_only_scale),
+        cmocka_unit_test(super_blocks_are_joined),
+        cmocka_unit_test(bits_do_not_depend_on_threads),
+        cmocka_unit_test(packed_factor_multiplies),
+        cmocka_unit_test(products_share_a_factor),
+        cmocka_unit_test(symmetric_products_are_halved),
+        cmocka_unit_test(room_serves_fewer_rows_and_shorter_sums),
+        cmocka_unit_test(few_rows_have_the_bits_of_each_alone),
         cmocka_unit_test(small_products_match_naive_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

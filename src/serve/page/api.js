@@ -99,17 +99,27 @@ async function json(method, path, options) {
 export const usesKey = () => key !== "";
 
 export const models = () => json("GET", "v1/models");
-export const tokenize = (body) => json("POST", "v1/tokenize", { body });
 export const keepState = (body) => json("POST", "v1/states", { body });
 export const dropState = (id) => json("DELETE", `v1/states/${id}`);
 export const uploadState = (id, file) => json("PUT", `v1/states/${id}`, { body: file });
 export const downloadState = async (id) => (await request("GET", `v1/states/${id}`)).blob();
 
+// A fast server always has more to read. Without a pause, the page would neither draw nor see the Stop button.
+const longestTurn = 20; // milliseconds
+
+async function pauseAfter(start) {
+  if (performance.now() - start < longestTurn) return start;
+  await new Promise((resolve) => setTimeout(resolve));
+  return performance.now();
+}
+
 /** The data of server-sent events; an event may arrive in pieces, and several may arrive at once. */
 async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let pending = "";
+  let start = performance.now();
   for (;;) {
+    start = await pauseAfter(start);
     const { done, value } = await reader.read();
     if (done) return;
     const parts = (pending + value).split(/\r?\n\r?\n/);

@@ -139,8 +139,10 @@ export class Branch {
 
   /** Tokens per second after the first one, or null before there are two. */
   get speed() {
-    const { first, last, tokens } = this.timing ?? {};
-    return tokens > 0 && last > first ? (1000 * tokens) / (last - first) : null;
+    const { start, first, last, tokens } = this.timing ?? {};
+    if (!tokens) return null;
+    // Tokens of a short answer arrive together; the time between them says nothing.
+    return (1000 * tokens) / (last - first < 100 ? last - start : last - first);
   }
 
   /** Milliseconds until the first token, or null. */

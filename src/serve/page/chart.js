@@ -54,7 +54,7 @@ function axes({ x, y, xMax, yMax }, width) {
   const group = svg("g", { class: "axes" });
   for (const n of ticks(yMax, 6)) {
     group.append(svg("line", { class: "grid", x1: x(0), x2: x(xMax), y1: y(n), y2: y(n) }));
-    group.append(svg("text", { x: x(0) - 8, y: y(n) + 4, "text-anchor": "end" }, n === 0 ? "0" : bytes(n)));
+    group.append(svg("text", { x: x(0) - 8, y: y(n) + 4, "text-anchor": "end" }, n === 0 ? "0" : bytes(n).replace(".0 ", " ")));
   }
   const fits = ticks(xMax, Math.max(4, Math.min(10, Math.floor(width / 60))));
   for (const n of fits) group.append(svg("text", { x: x(n), y: height - margin.bottom + 18, "text-anchor": "middle" }, count(n)));
@@ -110,6 +110,8 @@ function mark(model, { letter, tokens }, { x, y }) {
 }
 
 function note(model) {
+  if (model.state_bytes_per_token > 0 && model.state_bytes_per_token >= model.kv_bytes_per_token)
+    return `This model keeps the keys and values of all tokens: its state grows by ${bytes(model.state_bytes_per_token)} per token.`;
   const equal = crossing(model);
   if (model.state_bytes_per_token > 0)
     return `The state of this model grows by ${bytes(model.state_bytes_per_token)} per token. ` +

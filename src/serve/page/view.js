@@ -35,7 +35,9 @@ export class BranchView {
     this.element = template.content.firstElementChild.cloneNode(true);
     this.held = false; // while the details of a token are shown, the text does not scroll away
     this.follows = true; // until the user scrolls up
-    this.shown = 0;
+    this.shown = 0; // tokens that are drawn
+    this.drawTime = 0; // milliseconds
+    this.waiting = false;
     this.decode = textDecoder();
     this.#describe();
     this.#showPrompt();
@@ -90,20 +92,26 @@ export class BranchView {
     this.#part("conversation").append(turn);
   }
 
-  /** Draws before the next frame, once for any number of events. */
+  /** Draws soon, once for any number of events. The time of a layout grows with the text; most of it is left to the user. */
   update() {
-    this.waiting ??= requestAnimationFrame(() => {
-      this.waiting = undefined;
-      this.draw();
-    });
+    if (this.waiting) return;
+    this.waiting = true;
+    setTimeout(() => {
+      requestAnimationFrame(() => {
+        this.waiting = false;
+        this.draw();
+      });
+    }, 3 * this.drawTime);
   }
 
   draw() {
+    const start = performance.now();
     const scroll = this.#part("scroll");
     this.#addTokens();
     if (this.follows && !this.held && this.branch.running) scroll.scrollTop = scroll.scrollHeight;
     this.#showStatus();
     this.#showFacts();
+    this.drawTime = performance.now() - start;
   }
 
   #addTokens() {
