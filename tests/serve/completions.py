@@ -306,8 +306,9 @@ class Streams(Case):
         text = "".join(event["choices"][0]["text"] for event in
                        main.events("/v1/completions", {"prompt": "le élève", "max_tokens": 300, "temperature": 0}))
         self.assertTrue(set("éàï本—") & set(text), text)
-        for event in main.events("/v1/completions", {"prompt": "le", "max_tokens": 400, "temperature": 0}):
-            self.assertNotIn("�", event["choices"][0]["text"])
+        events = main.events("/v1/completions", {"prompt": "le", "max_tokens": 400, "temperature": 0})
+        for event in events[:-1]:  # the last token may be a part of a character
+            self.assertNotIn("\ufffd", event["choices"][0]["text"])
         for seed in range(5):
             body = {"prompt": "le", "max_tokens": 60, "temperature": 20, "seed": seed}
             self.assertEqual("".join(event["choices"][0]["text"] for event in main.events("/v1/completions", body)),

@@ -10,7 +10,7 @@ DATA = SOURCE / "tests" / "data"
 SANITIZED = bool(os.environ.get("SANITIZE"))
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="bochner-serve-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
-PATIENCE = 240 if SANITIZED else 60  # seconds after which a request or a condition counts as failed
+PATIENCE = 240 if SANITIZED else 20  # seconds after which a request or a condition counts as failed
 ENDLESS = 50_000_000  # tokens of a request that a test ends by other means: minutes for the tiny models
 
 

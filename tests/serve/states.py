@@ -45,7 +45,7 @@ class States(Case):
     def test_prompts(self):
         first = main.json("/v1/states", {"prompt": byte_tokens("le chat ")})
         second = main.json("/v1/states", {"prompt": "boit", "state": first["id"]})
-        self.assertEqual((first["tokens"], second["tokens"]), (8, 13))
+        self.assertEqual((first["tokens"], second["tokens"]), (8, 12))
         self.assertEqual(main.text("", state=second["id"], temperature=0), greedy(WORDS, "le chat boit", 16))
         self.assertEqual(main.text("", state=first["id"], temperature=0), greedy(WORDS, "le chat ", 16))
         talk = chatty.json("/v1/states", {"messages": [{"role": "user", "content": "le chat"}]})
@@ -72,7 +72,7 @@ class States(Case):
                     self.assertEqual(len(base64.b64decode(choice["state"]["data"])), choice["state"]["bytes"])
                 state = {"data": choice["state"]["data"]} if kind is True else choice["state"]["id"]
                 text += choice["text"]
-            self.assertEqual(text.encode().replace("�".encode(), b""), whole.encode().replace("�".encode(), b""))
+            self.assertEqual(text.encode().replace("\ufffd".encode(), b""), whole.encode().replace("\ufffd".encode(), b""))
         body = main.complete("le", n=3, temperature=2, seed=1, max_tokens=12, return_state="id")
         self.assertEqual(len({choice["state"]["id"] for choice in body["choices"]}), 3)
         for choice in body["choices"]:
