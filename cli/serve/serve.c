@@ -177,7 +177,7 @@ static const cli_option rows[] = {
     COUNT("slots", "N", serve_options, slots, "texts that are generated at a time", .low = 1, .high = 4096,
           .initial = "64"),
     COUNT("queue", "N", serve_options, queue, "texts that may wait for a slot; further requests are refused", .low = 1,
-          .high = 1 << 20, .initial = "512"),
+          .high = 1 << 20, .initial = "2048"),
     COUNT("context", "N", serve_options, context,
           "softmax attention: maximum tokens of a conversation, which determine the memory of a slot", .low = 1,
           .high = 1 << 30, .otherwise = "the context of the model, at most 4096"),
