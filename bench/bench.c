@@ -340,10 +340,13 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
     cli_session session;
     cli_parsed parsed = cli_parse(usage, argc, argv, options, &common, &arguments);
     int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
-    if (parsed == CLI_PARSED && arguments.count) {
-        cli_wrong_use(usage->command, "expected options only, found '%s'", arguments.items[0]);
+    const size_t most = bench->argument ? 1 : 0;
+    if (parsed == CLI_PARSED && arguments.count > most) {
+        cli_wrong_use(usage->command, "expected %s, found '%s'", most ? "one argument" : "options only",
+                      arguments.items[most]);
     } else if (parsed == CLI_PARSED) {
         status = CLI_FAILED;
+        if (arguments.count) *bench->argument = arguments.items[0];
         if (cli_session_open(&session, "bench", &common, false)) {
             session.terse = true;
             bench->session = &session;
@@ -453,6 +456,7 @@ static const struct {
     {"tasks", bench_tasks, "Classification and translation: training and decoding"},
     {"decode", bench_decode, "Pretrained models: decoding and reading, also llama2.c"},
     {"scale", bench_scale, "Speed by number of threads"},
+    {"serve", bench_serve, "Server: rate and latency by clients, also other servers"},
 };
 
 static void bench_overview(void)
@@ -480,7 +484,7 @@ int cli_bench(int argc, char **argv)
     if (strcmp(subject, "--help-all") != 0)
         return cli_wrong_use(
             "bench",
-            "expected a subject first: machines, attention, train, layers, recall, tasks, decode or scale; found %s",
+            "expected a subject first: machines, attention, train, layers, recall, tasks, decode, scale or serve; found %s",
             subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');

@@ -23,7 +23,8 @@ typedef struct bench_run {
     const struct bench_library *missed;  /* a missing peer that was already reported; NULL: none */
     bench_figure *figures;
     size_t count, room;
-    bool own_json; /* the measurement has no figures and prints its JSON without bench_command */
+    const char **argument; /* receives the one argument that is not an option; NULL: there are options only */
+    bool own_json;         /* the measurement has no figures and prints its JSON without bench_command */
 } bench_run;
 
 typedef struct bench_options {
@@ -80,8 +81,9 @@ int bench_recall(int argc, char **argv);
 int bench_tasks(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_scale(int argc, char **argv);
+int bench_serve(int argc, char **argv);
 extern const cli_usage bench_machines_usage, bench_attention_usage, bench_train_usage, bench_layers_usage,
-    bench_recall_usage, bench_tasks_usage, bench_decode_usage, bench_scale_usage;
+    bench_recall_usage, bench_tasks_usage, bench_decode_usage, bench_scale_usage, bench_serve_usage;
 
 bool bench_gemm(bench_run *bench); /* adds the yardstick as a figure */
 /* Adds the rate of bfloat16 products as a share of the peak of the CPU. */

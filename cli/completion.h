@@ -4,7 +4,7 @@
 
 #include "common/options.h"
 
-enum { CLI_USAGES = 8 };
+enum { CLI_USAGES = 9 };
 
 /* A command as the overview lists it. One with several usages ("bench attention", "bench train") has a subject as
  * its first word. */

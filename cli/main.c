@@ -85,7 +85,7 @@ static const command commands[] = {
     COMMAND(NULL, "lab", cli_lab, "Run experiments that test the theory", &cli_lab_usage),
     COMMAND(NULL, "bench", cli_bench, "Measure speed and quality", &bench_machines_usage, &bench_attention_usage,
             &bench_train_usage, &bench_layers_usage, &bench_recall_usage, &bench_tasks_usage, &bench_decode_usage,
-            &bench_scale_usage),
+            &bench_scale_usage, &bench_serve_usage),
     COMMAND(NULL, "completion", completion_command, "Print a completion script for a shell", &completion_usage),
     COMMAND(NULL, "help", help_command, "Show this page, or examples and common options of a command", &help_usage),
     COMMAND(NULL, "version", version_command, "Show the version", &version_usage),

@@ -1,6 +1,6 @@
 # Help: one screen of common options, all options in sections, the same words at any width of the terminal.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
-subjects='machines attention train layers recall tasks decode scale'
+subjects='machines attention train layers recall tasks decode scale serve'
 
 # width FILE: columns of its widest line.
 width() { LC_ALL=C.UTF-8 wc -L <"$1"; }
@@ -57,7 +57,7 @@ done <all
 succeeds "$BOCHNER" bench --help
 for subject in $subjects; do grep -q "^  $subject " out || complain "bench --help does not list $subject"; done
 succeeds "$BOCHNER" bench --help-all
-[ "$(grep -c '^Usage: bochner bench' out)" = 8 ] || complain "bench --help-all is not the help of eight subjects"
+[ "$(grep -c '^Usage: bochner bench' out)" = 9 ] || complain "bench --help-all is not the help of nine subjects"
 fails 2 "unknown option --al|bochner help" "$BOCHNER" help train --al
 fails 2 "unknown command 'trian'|did you mean train?" "$BOCHNER" help trian
 

@@ -1,0 +1,207 @@
+/* The server that is measured: a child process, or one that runs already. */
+#include "serve.h"
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+enum { WORDS = 32, SAID = 4096, START_SECONDS = 600, STOP_SECONDS = 30 };
+
+static void sleep_briefly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* ---- the child --------------------------------------------------------------------------------------------------- */
+
+typedef struct command_line {
+    const char *words[WORDS]; /* NULL after the last */
+    size_t count;
+    char numbers[4][24];
+} command_line;
+
+static void add_option(command_line *line, const char *name, const char *value)
+{
+    line->words[line->count++] = name;
+    line->words[line->count++] = value;
+}
+
+static void add_number(command_line *line, size_t place, const char *name, size_t value)
+{
+    snprintf(line->numbers[place], sizeof line->numbers[place], "%zu", value);
+    add_option(line, name, line->numbers[place]);
+}
+
+static void make_command(const load_bench *bench, size_t cache, command_line *line)
+{
+    const load_options *o = bench->options;
+    const cli_common *common = &bench->run->session->common;
+    *line = (command_line){.words = {"bochner", "serve", o->folder, "--port", "0"}, .count = 5};
+    if (CLI_GIVEN(common, threads)) add_number(line, 0, "--threads", common->threads);
+    if (CLI_GIVEN(o, slots)) add_number(line, 1, "--slots", o->slots);
+    if (CLI_GIVEN(o, context)) add_number(line, 2, "--context", o->context);
+    if (cache) add_number(line, 3, "--cache-bytes", cache);
+    if (CLI_GIVEN(o, weights)) add_option(line, "--weights", bo_storage_name(o->weights));
+    if (CLI_GIVEN(o, precision)) add_option(line, "--precision", bo_precision_name(o->precision));
+    if (common->isa) add_option(line, "--isa", common->isa);
+}
+
+static void run_child(const command_line *line, int output, pid_t parent)
+{
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* the server ends with the benchmark, even if that is killed */
+#endif
+    if (getppid() != parent) _exit(1);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    execv("/proc/self/exe", (char *const *)(uintptr_t)line->words);
+    _exit(127);
+}
+
+/* The last bytes that the child has printed. Its descriptor has the same offset, which pread leaves alone. */
+static void read_log(const load_server *server, char said[SAID])
+{
+    struct stat info;
+    const int file = fileno(server->log);
+    const off_t size = fstat(file, &info) == 0 ? info.st_size : 0;
+    const ssize_t count = pread(file, said, SAID - 1, size > SAID - 1 ? size - (SAID - 1) : 0);
+    said[count > 0 ? count : 0] = 0;
+}
+
+/* Copies the address from the line that the server prints when it is ready. False: there is no such line yet. */
+static bool find_address(const char *said, char url[300])
+{
+    const char *at = strstr(said, "http://");
+    const size_t length = at ? strcspn(at, " \t\r\n\"'`,;<>()") : 0;
+    if (!at || !strpbrk(at, "\r\n") || length >= 300) return false;
+    snprintf(url, 300, "%.*s", (int)length, at);
+    return true;
+}
+
+static bool wait_for_address(load_bench *bench, char url[300])
+{
+    load_server *server = &bench->server;
+    const double start = cli_now();
+    char said[SAID];
+    for (;;) {
+        int ended;
+        const bool gone = waitpid(server->child, &ended, WNOHANG) != 0;
+        read_log(server, said);
+        if (!gone && find_address(said, url)) return true;
+        if (gone) {
+            server->child = 0;
+            cli_fail(bench->run->session, "bochner serve did not start: %s", said);
+            return false;
+        }
+        if (cli_interrupted()) return false;
+        if (cli_now() - start > START_SECONDS) {
+            cli_fail(bench->run->session, "bochner serve printed no address but: %s", said);
+            return false;
+        }
+        sleep_briefly();
+    }
+}
+
+static bool start_child(load_bench *bench, size_t cache)
+{
+    load_server *server = &bench->server;
+    command_line line;
+    char url[300];
+    make_command(bench, cache, &line);
+    server->log = tmpfile();
+    fflush(NULL);
+    const pid_t parent = getpid();
+    server->child = server->log ? fork() : -1;
+    if (server->child == 0) run_child(&line, fileno(server->log), parent);
+    if (server->child < 0) {
+        server->child = 0;
+        cli_fail(bench->run->session, "bochner serve cannot be started: %s", strerror(errno));
+        return false;
+    }
+    server->pid = server->child;
+    return wait_for_address(bench, url) && load_address_read(bench->run->session, url, &server->address);
+}
+
+/* SIGTERM lets the server finish. One that does not is killed. */
+static void stop_child(load_server *server)
+{
+    const double start = cli_now();
+    kill(server->child, SIGTERM);
+    while (waitpid(server->child, NULL, WNOHANG) == 0) {
+        if (cli_now() - start > STOP_SECONDS) kill(server->child, SIGKILL);
+        sleep_briefly();
+    }
+    server->child = 0;
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+static size_t number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) && item->valuedouble > 0 && item->valuedouble < 1e15 ? (size_t)item->valuedouble : 0;
+}
+
+/* llama.cpp's server has a member `meta`, others have only the name. */
+static void read_model(const cJSON *model, load_model *out)
+{
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(model, "id");
+    const cJSON *own = cJSON_GetObjectItemCaseSensitive(model, "bochner");
+    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(model, "meta");
+    *out = (load_model){.own = cJSON_IsObject(own)};
+    if (cJSON_IsString(name)) snprintf(out->name, sizeof out->name, "%s", name->valuestring);
+    out->vocab = out->own ? number_of(own, "vocab") : number_of(meta, "n_vocab");
+    out->most_tokens = out->own ? number_of(own, "max_tokens") : number_of(meta, "n_ctx");
+    out->state_bytes = number_of(own, "state_bytes");
+    out->state_bytes_per_token = number_of(own, "state_bytes_per_token");
+    out->kv_bytes_per_token = number_of(own, "kv_bytes_per_token");
+}
+
+static bool ask_model(load_bench *bench)
+{
+    char *answer = load_call(bench->run->session, &bench->server.address, "GET", "/v1/models", NULL);
+    if (!answer) return false;
+    cJSON *json = cJSON_Parse(answer);
+    const cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "data"), 0);
+    if (model) read_model(model, &bench->model);
+    if (!model) cli_fail(bench->run->session, "GET /v1/models names no model: %.300s", answer);
+    cJSON_Delete(json);
+    free(answer);
+    return model != NULL;
+}
+
+bool load_open(load_bench *bench, size_t cache)
+{
+    const load_options *o = bench->options;
+    bench->server = (load_server){.pid = (pid_t)o->pid};
+    if (o->url ? !load_address_read(bench->run->session, o->url, &bench->server.address) : !start_child(bench, cache))
+        return false;
+    return ask_model(bench);
+}
+
+void load_close(load_bench *bench)
+{
+    if (bench->server.child) stop_child(&bench->server);
+    if (bench->server.log) fclose(bench->server.log);
+    bench->server = (load_server){0};
+}
+
+size_t load_resident(const load_bench *bench)
+{
+    char path[64], line[256];
+    size_t kilobytes = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)bench->server.pid);
+    FILE *file = bench->server.pid ? fopen(path, "r") : NULL;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "VmRSS:", 6) == 0) kilobytes = (size_t)strtoull(line + 6, NULL, 10);
+    if (file) fclose(file);
+    return 1024 * kilobytes;
+}
