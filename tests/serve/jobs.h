@@ -31,6 +31,7 @@ typedef struct task {
     size_t made_count, scored_count;
     size_t stop_after;   /* the receiver asks for no more after this many tokens; 0: never */
     size_t cancel_after; /* the client is gone after this many tokens; 0: never */
+    size_t end_after;    /* the server stops after this many tokens; 0: never */
     bool done;
     size_t order; /* number of jobs that were done before it */
 } task;
@@ -126,6 +127,7 @@ static inline bool task_token(bo_context *context, bo_job *job, const bo_job_tok
     }
     t->made_count++;
     if (t->made_count == t->cancel_after) atomic_store(&job->canceled, true);
+    if (t->made_count == t->end_after) atomic_store(&t->server->stop, true);
     return t->made_count != t->stop_after;
 }
 
