@@ -152,7 +152,7 @@ static bool parse_bytes(const char *text, size_t *out)
     if (letter) rest++;
     if (letter && *rest == 'i') rest++;
     if (*rest == 'B') rest++;
-    if (*rest || value == 0 || value > (SIZE_MAX >> shift)) return false;
+    if (*rest || value > (SIZE_MAX >> shift)) return false;
     *out = (size_t)value << shift;
     return true;
 }
@@ -266,7 +266,8 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
     case CLI_CHOICE:
         return set_choice(usage, row, text, at);
     case CLI_BYTES:
-        return parse_bytes(text, at) || wrong_value(usage, row, "a number of bytes such as 800M or 4G", text);
+        return (parse_bytes(text, at) && (double)*(size_t *)at >= row->low) ||
+               wrong_value(usage, row, "a number of bytes such as 800M or 4G", text);
     case CLI_LIST:
         return add_to_list(usage, row, text, at);
     case CLI_SEED: {

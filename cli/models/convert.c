@@ -174,7 +174,8 @@ static const cli_option rows[] = {
         "folders, which can only become float32 or bfloat16",
         .initial = "source"),
     BYTES("shard", "SIZE", convert_options, shard,
-          "GGUF and llama2.c: largest size of the tensors of a file; more are written to several", .otherwise = "5 GB"),
+          "GGUF and llama2.c: largest size of the tensors of a file; more are written to several", .otherwise = "5 GB",
+          .low = 1),
     END_OF_OPTIONS,
 };
 

@@ -126,7 +126,7 @@ static const cli_option rows[] = {
     REAL("params", "N", cli_plan_options, parameters,
          "number of parameters, within 10%; alone, or with --minutes or --tokens", .low = 1, .high = 1e15),
     BYTES("memory", "BYTES", cli_plan_options, memory, "maximum memory of training",
-          .otherwise = "3/4 of the memory of the host"),
+          .otherwise = "3/4 of the memory of the host", .low = 1),
     SECTION("Model"),
     COUNT("context", "N", cli_plan_options, context, "tokens per sequence", .low = 1, .high = 1 << 20,
           .otherwise = "256"),

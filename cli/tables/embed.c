@@ -375,7 +375,7 @@ static const cli_option rows[] = {
            "precision of the products in the covariance (auto: float64 up to 512 features, then float32)",
            .without = 1u << BO_GRAM_PRECISION_INT8, .initial = "auto"),
     BYTES("memory", "BYTES", cli_embed_options, memory, "maximum memory for the covariance, such as 4G",
-          .otherwise = "three quarters of the memory that the process may use"),
+          .otherwise = "three quarters of the memory that the process may use", .low = 1),
     SECTION("Data"),
     TEXT("target", "NAME|INDEX", cli_embed_options, target, "column that is not an input, such as the target of a fit",
          .otherwise = "every column is an input"),

@@ -577,7 +577,7 @@ static const cli_option rows[] = {
     FLAG("balanced", cli_fit_options, balanced, "give all classes the same total weight"),
     FLAG("no-intercept", cli_fit_options, no_intercept, "fit without a constant term"),
     BYTES("memory", "BYTES", cli_fit_options, memory, "maximum memory for the fit, such as 4G",
-          .otherwise = "three quarters of the memory that the process may use"),
+          .otherwise = "three quarters of the memory that the process may use", .low = 1),
     SECTION("Judging"),
     COUNT("folds", "K", cli_fit_options, folds,
           "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the others, and "

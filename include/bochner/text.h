@@ -467,6 +467,13 @@ BO_API void bo_text_stream_drop(bo_text_stream *stream);
  */
 BO_API void bo_text_stream_end(bo_text_stream *stream);
 
+/** Makes the bytes that are held back ready, except a part of a character at the end, which later tokens may complete.
+ *
+ * @param[in,out] stream   the stream
+ * @return the number of bytes of this part: those from `ready` on
+ */
+BO_API size_t bo_text_stream_end_characters(bo_text_stream *stream);
+
 /** Releases the text and makes the stream empty. The stop texts stay.
  *
  * @param[in,out] stream   the stream, or NULL

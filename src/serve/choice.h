@@ -38,6 +38,9 @@ typedef struct bo_choice_text {
     char state_id[BO_SNAPSHOT_ID + 1];
 } bo_choice_text;
 
+/* The name of a token: its text, "bytes:\xe2\x82" if the text is not UTF-8, or its number without a tokenizer. */
+void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *out);
+
 /* Adds a token to the records. */
 bo_status bo_records_add(bo_context *context, const bo_service *service, bo_choice_records *records,
                          const bo_job_token *token);

@@ -176,6 +176,17 @@ static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choi
     }
 }
 
+/* A text that ends inside a character ends before it. The state remembers the part, so that a continuation has the whole
+ * character. */
+static void hold_character(bo_choice_text *choice)
+{
+    bo_snapshot *state = choice->job.state; /* not shared yet */
+    const size_t held = bo_text_stream_end_characters(&choice->text);
+    if (!state || !held || held > sizeof state->held) return;
+    memcpy(state->held, choice->text.text + choice->text.ready, held);
+    state->held_count = held;
+}
+
 static void finish(bo_exchange *x)
 {
     if (x->request.stream)
@@ -199,8 +210,8 @@ static void end_job(bo_context *context, bo_job *job)
     choice->ended = true;
     x->figures.cached_tokens += choice->index % x->request.n == 0 ? job->cached : 0;
     if (!x->refusal.status) set_refusal(x, job);
+    hold_character(choice);
     keep_state(context, x, choice);
-    bo_text_stream_end(&choice->text);
     if (x->request.stream && !x->refusal.status) bo_exchange_write_event(x, choice, true);
     if (--x->open == 0) finish(x);
     wake(x);
@@ -287,6 +298,13 @@ static bool begin_echo(bo_context *context, bo_exchange *x, bo_choice_text *choi
     return true;
 }
 
+/* The text of a state ended inside a character: its start comes before the first token. */
+static bool begin_inside_character(bo_context *context, bo_choice_text *choice, const bo_snapshot *start)
+{
+    bool stopped;
+    return bo_text_stream_add(context, &choice->text, start->held, start->held_count, &stopped) == BO_OK;
+}
+
 static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, double deadline, uint64_t client,
                            bo_refusal *refusal)
 {
@@ -320,6 +338,8 @@ static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, do
     job->token = take_token;
     job->done = end_job;
     job->user = choice;
+    if (x->start && prompt->given == 0 && x->start->held_count && !begin_inside_character(context, choice, x->start))
+        return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
     if (embeds) {
         job->embedding =
             bo_alloc(context, bo_model_describe(x->service->desc->model)->width, sizeof(double), "an embedding");

@@ -41,9 +41,12 @@ static void write_usage(bo_exchange *x)
     }
     bo_json_raw(out, ", \"total_tokens\": ");
     bo_json_whole(out, f->prompt_tokens + f->generated_tokens);
-    bo_json_raw(out, ", \"prompt_tokens_details\": {\"cached_tokens\": ");
-    bo_json_whole(out, cached);
-    bo_json_raw(out, "}}");
+    if (x->request.kind != BO_REQUEST_EMBEDDING) {
+        bo_json_raw(out, ", \"prompt_tokens_details\": {\"cached_tokens\": ");
+        bo_json_whole(out, cached);
+        bo_json_raw(out, "}");
+    }
+    bo_json_raw(out, "}");
 }
 
 static void write_ids(const bo_ids *ids, bo_json_text *out)

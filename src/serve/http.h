@@ -36,6 +36,7 @@ typedef struct bo_http_call {
     const struct bo_route *route; /* NULL: no such path or method */
     double started;
     char method[16], path[256], argument[BO_SNAPSHOT_ID + 1];
+    bool needs_host; /* HTTP/1.1 */
     char *body;
     size_t size, capacity;
     bo_refusal refusal; /* before the body was read; status 0: none */
@@ -71,6 +72,9 @@ struct bo_server {
 
 /* http_routes.c. The route of a method and path; *known: the path exists, perhaps with another method. */
 const bo_route *bo_route_find(const char *method, const char *path, char argument[BO_SNAPSHOT_ID + 1], bool *known);
+
+/* The methods that a path accepts, for the header Allow. */
+void bo_route_methods(const char *path, char *out, size_t size);
 
 /* http_guard.c. Checks the key and the headers Host and Origin; sets call->client. */
 bool bo_guard_check(bo_http_call *call, bo_refusal *refusal);

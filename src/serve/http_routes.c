@@ -1,5 +1,6 @@
 /* The table of paths, and their answers. */
 #include "http.h"
+#include <stdio.h>
 #include <string.h>
 
 static bool send_json(bo_reply *reply)
@@ -207,6 +208,24 @@ static bool is_page_file(const char *path)
     return found;
 }
 
+/* Whether the path is that of the route, with an argument if the route takes one. */
+static bool leads_to(const bo_route *route, const char *path)
+{
+    const size_t length = strlen(route->path);
+    const bool takes = route->path[length - 1] == '/';
+    return strncmp(path, route->path, length) == 0 && (path[length] != 0) == takes && !strchr(path + length, '/');
+}
+
+void bo_route_methods(const char *path, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = 0;
+    if (is_page_file(path)) snprintf(out, size, "GET");
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (leads_to(&routes[i], path) && used < size)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", routes[i].method);
+}
+
 const bo_route *bo_route_find(const char *method, const char *path, char argument[BO_SNAPSHOT_ID + 1], bool *known)
 {
     const char *asked = strcmp(method, "HEAD") == 0 ? "GET" : method;
@@ -215,11 +234,10 @@ const bo_route *bo_route_find(const char *method, const char *path, char argumen
     if (*known) return strcmp(asked, "GET") == 0 ? &page_route : NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const size_t length = strlen(routes[i].path);
-        const bool takes = routes[i].path[length - 1] == '/';
-        if (strncmp(path, routes[i].path, length) != 0 || (path[length] != 0) != takes) continue;
+        if (!leads_to(&routes[i], path)) continue;
         *known = true;
         if (strcmp(routes[i].method, asked) != 0) continue;
-        if (takes && strlen(path + length) <= BO_SNAPSHOT_ID)
+        if (path[length] && strlen(path + length) <= BO_SNAPSHOT_ID)
             memcpy(argument, path + length, strlen(path + length) + 1);
         return &routes[i];
     }

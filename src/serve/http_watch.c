@@ -63,7 +63,8 @@ void bo_watch_answering(bo_server *server, bo_peer *peer, bo_exchange *exchange)
  * end of a request that arrives in pieces and is never completed. */
 static void judge(const bo_server *server, bo_peer *peer, bool closed, double now)
 {
-    const double limit = peer->has_head ? server->desc->timeout : HEAD_SECONDS;
+    const double timeout = server->desc->timeout;
+    const double limit = peer->has_head || timeout < HEAD_SECONDS ? timeout : HEAD_SECONDS;
     const bool late = peer->receiving_since > 0 && now - peer->receiving_since > limit;
     if (!closed)
         peer->closed_since = 0;

@@ -79,8 +79,7 @@ static bool is_utf8(const char *text, size_t size)
     return true;
 }
 
-/* The name of a token: its text, or "bytes:\xe2\x82" if the text is not UTF-8. */
-static void write_name(const bo_service *service, int32_t id, bo_json_text *out)
+void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *out)
 {
     char name[16], digits[8];
     size_t bytes;
@@ -135,7 +134,7 @@ static void write_top_object(const bo_service *service, const bo_choice_records 
     for (size_t i = 0; i < record->top_count; i++) {
         if (is_repeated(service, tops, i)) continue;
         if (i) bo_json_raw(out, ", "); /* the first is never repeated */
-        write_name(service, tops[i].id, out);
+        bo_token_write_name(service, tops[i].id, out);
         bo_json_raw(out, ": ");
         if (ids)
             bo_json_whole(out, (size_t)tops[i].id);
@@ -154,7 +153,7 @@ static void write_lists(const bo_service *service, const bo_choice_records *r, b
         for (size_t i = 0; i < r->count; i++) {
             const bo_record *record = &r->items[i];
             if (i) bo_json_raw(out, ", ");
-            if (list == 0) write_name(service, record->id, out);
+            if (list == 0) bo_token_write_name(service, record->id, out);
             if (list == 1) write_logprob(out, record->scored, record->logprob);
             if (list == 2) write_top_object(service, r, record, false, out);
             if (list == 3) bo_json_whole(out, record->offset);
@@ -172,7 +171,7 @@ static void write_chat_token(const bo_service *service, int32_t id, bool scored,
     size_t bytes;
     const char *piece = piece_of(service, id, &bytes);
     bo_json_raw(out, "{\"token\": ");
-    write_name(service, id, out);
+    bo_token_write_name(service, id, out);
     bo_json_raw(out, ", \"logprob\": ");
     write_logprob(out, scored, logprob);
     bo_json_raw(out, ", \"bytes\": [");

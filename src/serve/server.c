@@ -31,6 +31,11 @@ static enum MHD_Result queue(bo_http_call *call, int status, struct MHD_Response
     atomic_fetch_add(&call->server->service.counters.answers[status / 100 % 6], 1);
     if (status == 429) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (status == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (status == 405) {
+        char methods[64];
+        bo_route_methods(call->path, methods, sizeof methods);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, methods);
+    }
     if (status == 405 || status == 413) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)status, response);
     MHD_destroy_response(response);
@@ -106,6 +111,8 @@ static bool check_head(bo_http_call *call, bo_refusal *refusal)
     bool known;
     const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
     call->route = bo_route_find(call->method, call->path, call->argument, &known);
+    if (call->needs_host && !MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST))
+        return bo_refuse(refusal, 400, NULL, "the header Host is required");
     if (!bo_guard_check(call, refusal)) return false;
     if (!known) return bo_refuse(refusal, 404, NULL, "there is no such path; see /openapi.json");
     if (!call->route && !bo_guard_is_preflight(call))
@@ -127,7 +134,7 @@ static void describe_peer(const struct sockaddr *address, char *out, size_t size
 }
 
 static bo_http_call *begin_call(bo_server *server, struct MHD_Connection *connection, const char *url,
-                                const char *method)
+                                const char *method, const char *version)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     bo_http_call *call = calloc(1, sizeof *call);
@@ -136,6 +143,7 @@ static bo_http_call *begin_call(bo_server *server, struct MHD_Connection *connec
     call->connection = connection;
     call->peer = info ? info->socket_context : NULL;
     call->started = bo_seconds();
+    call->needs_host = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
     snprintf(call->method, sizeof call->method, "%s", method);
     snprintf(call->path, sizeof call->path, "%s", url);
     atomic_fetch_add(&server->calls, 1);
@@ -197,9 +205,8 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
                               const char *version, const char *data, size_t *size, void **state)
 {
     bo_http_call *call = *state;
-    (void)version;
     if (!call) { /* the head has arrived */
-        *state = call = begin_call(user, connection, url, method);
+        *state = call = begin_call(user, connection, url, method, version);
         if (!call) return MHD_NO;
         return call->refusal.status == 413 ? send_refusal(call, &call->refusal) : MHD_YES;
     }

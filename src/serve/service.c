@@ -1,5 +1,6 @@
 #include "service.h"
 #include "base64.h"
+#include "choice.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -273,10 +274,8 @@ bool bo_service_tokenize(bo_context *context, const bo_service *s, const bo_requ
     bo_json_whole(out, ids.count);
     bo_json_raw(out, ", \"pieces\": [");
     for (size_t i = 0; s->tokenizer && i < ids.count; i++) {
-        size_t bytes = 0;
-        const char *piece = bo_tokenizer_piece(s->tokenizer, ids.items[i], &bytes);
         if (i) bo_json_raw(out, ", ");
-        bo_json_text_of(out, piece, bytes);
+        bo_token_write_name(s, ids.items[i], out);
     }
     bo_json_raw(out, "]}");
     bo_ids_free(&ids);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char MAGIC[8] = {'B', 'O', 'S', 'T', 'A', 'T', 'E', '1'};
-enum { AT_PENDING = 8, AT_ID = 12, AT_PREFIX = 16, AT_TOKENS = 32, AT_SIZE = 40, AT_CHECKSUM = 48 };
+enum { AT_PENDING = 8, AT_ID = 12, AT_PREFIX = 16, AT_TOKENS = 32, AT_SIZE = 40, AT_CHECKSUM = 48, AT_HELD = 56 };
 static const uint64_t MOST_TOKENS = UINT64_C(1) << 56;
 
 bo_status bo_snapshot_create(bo_context *context, const bo_snapshot *from, bo_snapshot **out)
@@ -62,7 +62,7 @@ static uint64_t checksum(const unsigned char *bytes, size_t size)
     bo_xxh64 hash;
     bo_xxh64_start(&hash);
     bo_xxh64_add(&hash, bytes, AT_CHECKSUM);
-    bo_xxh64_add(&hash, bytes + BO_SNAPSHOT_HEADER, size - BO_SNAPSHOT_HEADER);
+    bo_xxh64_add(&hash, bytes + AT_HELD, size - AT_HELD);
     return bo_xxh64_end(&hash);
 }
 
@@ -85,6 +85,9 @@ bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, co
     put(out + AT_PREFIX + 8, prefix ? snapshot->prefix.words[1] : 0, 8);
     put(out + AT_TOKENS, snapshot->tokens, 8);
     put(out + AT_SIZE, snapshot->size, 8);
+    memset(out + AT_HELD, 0, BO_SNAPSHOT_HEADER - AT_HELD);
+    out[AT_HELD] = (unsigned char)snapshot->held_count;
+    memcpy(out + AT_HELD + 1, snapshot->held, snapshot->held_count);
     at = out + BO_SNAPSHOT_HEADER;
     for (size_t i = 0; i < pending; i++, at += 4) put(at, (uint32_t)snapshot->pending[i], 4);
     if (id_bytes) memcpy(at, id, id_bytes);
@@ -100,7 +103,8 @@ static bo_status check(bo_context *context, const char *where, const unsigned ch
     const uint64_t pending = get(bytes + AT_PENDING, 4), id = get(bytes + AT_ID, 4), state = get(bytes + AT_SIZE, 8);
     const uint64_t tokens = get(bytes + AT_TOKENS, 8);
     if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MOST_TOKENS ||
-        BO_SNAPSHOT_HEADER + 4 * pending + id + state != size || (tokens && !state))
+        BO_SNAPSHOT_HEADER + 4 * pending + id + state != size || (tokens && !state) ||
+        bytes[AT_HELD] > BO_SNAPSHOT_HELD)
         return bo_fail(context, BO_FORMAT, "%s: the state is incomplete, or its header is damaged", where);
     if (get(bytes + AT_CHECKSUM, 8) != checksum(bytes, size))
         return bo_fail(context, BO_FORMAT, "%s: the state is damaged: its checksum does not match", where);
@@ -117,7 +121,9 @@ bo_status bo_snapshot_read(bo_context *context, const char *where, const void *b
     bo_snapshot snapshot = {.prefix = {{get(from + AT_PREFIX, 8), get(from + AT_PREFIX + 8, 8)}},
                             .tokens = get(from + AT_TOKENS, 8),
                             .pending_count = (size_t)get(from + AT_PENDING, 4),
+                            .held_count = from[AT_HELD],
                             .size = (size_t)get(from + AT_SIZE, 8)};
+    memcpy(snapshot.held, from + AT_HELD + 1, snapshot.held_count);
     for (size_t i = 0; i < snapshot.pending_count; i++, at += 4) snapshot.pending[i] = (int32_t)get(at, 4);
     memcpy(id, at, id_bytes);
     id[id_bytes] = 0;

@@ -10,14 +10,16 @@
  *     32  8  number of tokens read
  *     40  8  number of bytes of the state
  *     48  8  XXH64 of all other bytes
- *     56     pending tokens (4 bytes each), id, state (as bo_session_save_memory writes it) */
+ *     56  1  number of bytes at the end of the text that are a part of a character
+ *     57  7  these bytes, and zeros
+ *     64     pending tokens (4 bytes each), id, state (as bo_session_save_memory writes it) */
 #ifndef BO_SERVE_SNAPSHOT_H
 #define BO_SERVE_SNAPSHOT_H
 
 #include <stdatomic.h>
 #include "prefix.h"
 
-enum { BO_SNAPSHOT_PENDING = 4, BO_SNAPSHOT_ID = 64, BO_SNAPSHOT_HEADER = 56 };
+enum { BO_SNAPSHOT_PENDING = 4, BO_SNAPSHOT_ID = 64, BO_SNAPSHOT_HEADER = 64, BO_SNAPSHOT_HELD = 3 };
 
 /* Immutable and shared: released by the last owner. Invariants: pending_count ≤ BO_SNAPSHOT_PENDING; bytes is NULL only if
  * tokens is 0: nothing was read. */
@@ -27,6 +29,9 @@ typedef struct bo_snapshot {
     uint64_t tokens;  /* tokens read */
     size_t pending_count;
     int32_t pending[BO_SNAPSHOT_PENDING];
+    /* The start of a character at the end of the text, which the next tokens complete. */
+    char held[BO_SNAPSHOT_HELD];
+    size_t held_count;
     void *bytes;
     size_t size;
 } bo_snapshot;

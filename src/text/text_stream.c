@@ -91,6 +91,14 @@ void bo_text_stream_end(bo_text_stream *stream)
     if (stream) stream->ready = stream->length;
 }
 
+size_t bo_text_stream_end_characters(bo_text_stream *stream)
+{
+    if (!stream || !stream->text) return 0;
+    const size_t held = unfinished(stream->text + stream->ready, stream->length - stream->ready);
+    stream->ready = stream->length - held;
+    return held;
+}
+
 void bo_text_stream_free(bo_text_stream *stream)
 {
     if (!stream) return;
