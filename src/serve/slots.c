@@ -75,10 +75,11 @@ void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_j
     job->done(context, job);
 }
 
-/* Whether the state at the end of a job saves enough reading if the text is continued. */
+/* Whether the state at the end of a job saves enough reading if the text is continued. A state that the client keeps is not
+ * stored twice. */
 static bool is_worth_caching(const bo_slot *slot)
 {
-    return !slot->job->embed && slot->read + slot->job->made >= slot->saved + WORTH;
+    return !slot->job->embed && !slot->job->state && slot->read + slot->job->made >= slot->saved + WORTH;
 }
 
 /* Removes a slot. Its lane becomes the last one; `arrange` moves the others. */
@@ -284,7 +285,8 @@ static void begin_decoding(bo_context *context, bo_slots *s, size_t slot)
     bo_slot *own = &s->items[slot];
     bo_job *job = own->job;
     const int32_t last = job->prompt[job->prompt_count - 1];
-    if (!job->embed && own->read >= own->saved + WORTH) {
+    const bool kept = job->keep_state && job->max_tokens == 0; /* the client keeps this very state */
+    if (!job->embed && !kept && own->read >= own->saved + WORTH) {
         cache_state(context, s, slot);
         own->saved = own->read;
     }
