@@ -183,13 +183,14 @@ class Chat(Case):
         for i, entry in enumerate(content):
             token, row = choice["token_ids"][i], rows[len(prompt) + i - 1]
             self.assertLess(abs(entry["logprob"] - row[token]), CLOSE)
-            self.assertEqual(entry["bytes"], [token])
+            self.assertEqual((entry["bytes"], entry["token_id"]), ([token], token))
             self.assertEqual(entry["token"], chr(token) if token < 128 else "bytes:\\x%02x" % token)
             self.assertEqual(len(entry["top_logprobs"]), 3)
             best = sorted(row, reverse=True)[:3]
             for found, expected in zip(entry["top_logprobs"], best):
                 self.assertLess(abs(found["logprob"] - expected), CLOSE)
                 self.assertLess(abs(row[found["bytes"][0]] - expected), CLOSE)
+                self.assertEqual(found["token_id"], found["bytes"][0])
         content = chatty.chat("le", max_tokens=2, logprobs=True)["choices"][0]["logprobs"]["content"]
         self.assertTrue(all(entry["top_logprobs"] == [] for entry in content))
         base = {"messages": [{"role": "user", "content": "a"}]}
