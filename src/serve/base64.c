@@ -43,6 +43,8 @@ bool bo_base64_read(const char *text, unsigned char *out, size_t *size)
             if (value < 0) return false;
             word = word << 6 | (unsigned)value;
         }
+        if (word & ((1u << (32 - 8 * letters)) - 1))
+            return false; /* bits after the last byte: bytes have one text only */
         for (size_t b = 0; b + 1 < letters; b++) out[(*size)++] = (unsigned char)(word >> (16 - 8 * b));
     }
     return true;

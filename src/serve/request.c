@@ -175,6 +175,19 @@ static char *content_of(const cJSON *content)
     return out;
 }
 
+static bool no_json_memory(const reader *r)
+{
+    return bo_refuse(r->refusal, 500, NULL, "there is no memory for the conversation");
+}
+
+/* Adds a member, which then belongs to the object, also after a failure. */
+static bool add_member(cJSON *object, const char *name, cJSON *item)
+{
+    if (item && cJSON_AddItemToObject(object, name, item)) return true;
+    cJSON_Delete(item);
+    return false;
+}
+
 /* Checks the messages and makes each content one text. */
 static bool normalize_messages(const reader *r, cJSON *messages)
 {
@@ -190,49 +203,55 @@ static bool normalize_messages(const reader *r, cJSON *messages)
                            (content = content_of(cJSON_GetObjectItemCaseSensitive(message, "content"))) != NULL;
         cJSON *text = whole ? cJSON_CreateString(content) : NULL;
         cJSON_free(content);
-        if (!text)
+        if (!whole)
             return bo_refuse(r->refusal, 400, "messages",
                              "messages: message %zu: expected an object with a role and a content of text", number);
-        cJSON_DeleteItemFromObjectCaseSensitive(message, "content");
-        cJSON_AddItemToObject(message, "content", text);
+        while (cJSON_GetObjectItemCaseSensitive(message, "content")) /* a member may occur more than once */
+            cJSON_DeleteItemFromObjectCaseSensitive(message, "content");
+        if (!add_member(message, "content", text)) return no_json_memory(r);
         number++;
     }
     return true;
 }
 
-/* Moves a member from one object into another, unless it has one of this name. */
-static void move_member(cJSON *from, cJSON *to, const char *name)
+/* Moves a member from one object into another, unless it has one of this name. False: no memory. */
+static bool move_member(cJSON *from, cJSON *to, cJSON *item)
 {
-    if (!cJSON_GetObjectItemCaseSensitive(from, name) || cJSON_GetObjectItemCaseSensitive(to, name)) return;
-    cJSON_AddItemToObject(to, name, cJSON_DetachItemFromObjectCaseSensitive(from, name));
+    char name[128];
+    if (!item) return true;
+    if (strlen(item->string) >= sizeof name || cJSON_GetObjectItemCaseSensitive(to, item->string)) {
+        cJSON_Delete(cJSON_DetachItemViaPointer(from, item));
+        return true;
+    }
+    snprintf(name, sizeof name, "%s", item->string); /* cJSON frees the old name before it copies the new one */
+    return add_member(to, name, cJSON_DetachItemViaPointer(from, item));
 }
 
-/* The variables of the template: the messages, `tools` and chat_template_kwargs. */
+/* Fills in the variables of the template: the messages, `tools` and chat_template_kwargs. */
+static bool collect_variables(const reader *r, cJSON *body, cJSON *variables)
+{
+    cJSON *more = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
+    cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
+    if (!move_member(body, variables, cJSON_GetObjectItemCaseSensitive(body, "messages"))) return no_json_memory(r);
+    if (!normalize_messages(r, cJSON_GetObjectItemCaseSensitive(variables, "messages"))) return false;
+    if (cJSON_IsArray(tools) && !move_member(body, variables, tools)) return no_json_memory(r);
+    while (cJSON_IsObject(more) && more->child)
+        if (!move_member(more, variables, more->child)) return no_json_memory(r);
+    char *text = cJSON_PrintUnformatted(variables);
+    const bool done = text ? copy_text(r, text, &r->out->variables) : no_json_memory(r);
+    cJSON_free(text);
+    return done;
+}
+
 static bool read_messages(const reader *r)
 {
     cJSON *body = (cJSON *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
-    cJSON *more = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
+    const cJSON *more = member(r, "chat_template_kwargs");
     if (!member(r, "messages")) return bo_refuse(r->refusal, 400, "messages", "messages is required");
-    if (more && !cJSON_IsNull(more) && !cJSON_IsObject(more))
+    if (more && !cJSON_IsObject(more))
         return bo_refuse(r->refusal, 400, "chat_template_kwargs", "chat_template_kwargs: expected an object");
     cJSON *variables = cJSON_CreateObject();
-    if (!variables) return bo_refuse(r->refusal, 500, NULL, "no memory");
-    move_member(body, variables, "messages");
-    if (!normalize_messages(r, cJSON_GetObjectItemCaseSensitive(variables, "messages"))) {
-        cJSON_Delete(variables);
-        return false;
-    }
-    if (cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(body, "tools"))) move_member(body, variables, "tools");
-    while (cJSON_IsObject(more) && more->child) {
-        cJSON *item = cJSON_DetachItemViaPointer(more, more->child);
-        if (cJSON_GetObjectItemCaseSensitive(variables, item->string))
-            cJSON_Delete(item);
-        else
-            cJSON_AddItemToObject(variables, item->string, item);
-    }
-    char *text = cJSON_PrintUnformatted(variables);
-    const bool done = text ? copy_text(r, text, &r->out->variables) : bo_refuse(r->refusal, 500, NULL, "no memory");
-    cJSON_free(text);
+    const bool done = variables ? collect_variables(r, body, variables) : no_json_memory(r);
     cJSON_Delete(variables);
     return done;
 }
@@ -376,6 +395,8 @@ static bool read_stream(const reader *r)
     if (!cJSON_IsObject(options))
         return bo_refuse(r->refusal, 400, "stream_options", "stream_options: expected an object");
     usage = cJSON_GetObjectItemCaseSensitive(options, "include_usage");
+    if (usage && !cJSON_IsNull(usage) && !cJSON_IsBool(usage))
+        return bo_refuse(r->refusal, 400, "stream_options", "stream_options: include_usage: expected true or false");
     r->out->usage = cJSON_IsTrue(usage);
     return true;
 }

@@ -319,8 +319,7 @@ static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo 
                             notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
                             MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
                             (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HEAD_BYTES),
-                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
-                            MHD_OPTION_END);
+                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
 }
 
 static bo_status listen_at(bo_context *context, bo_server *server, const struct addrinfo *at)

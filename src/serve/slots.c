@@ -223,14 +223,21 @@ void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
     s->used--;
 }
 
+/* Whether the client keeps the state at the end of the prompt, so that it need not be cached. */
+static bool keeps_prompt(const bo_job *job)
+{
+    return job->keep_state && job->max_tokens == 0;
+}
+
 bool bo_slots_reads(const bo_slots *s, const bo_job *job)
 {
     if (job->embed || job->score_prompt || job->prompt_count <= WORTH || !s->desc->memory_bytes) return false;
     const bo_prefix end = job->chain[job->prompt_count - 1];
     for (size_t i = s->decoding; i < s->used; i++) {
         const bo_job *other = s->items[i].job;
-        if (!other->embed && !other->score_prompt && bo_prefix_equal(other->chain[other->prompt_count - 1], end))
-            return s->items[i].read + WORTH < other->prompt_count;
+        const bool caches = !other->embed && !other->score_prompt && !keeps_prompt(other) &&
+                            other->prompt_count - 1 >= s->items[i].saved + WORTH;
+        if (caches && bo_prefix_equal(other->chain[other->prompt_count - 1], end)) return true;
     }
     return false;
 }
@@ -285,8 +292,7 @@ static void begin_decoding(bo_context *context, bo_slots *s, size_t slot)
     bo_slot *own = &s->items[slot];
     bo_job *job = own->job;
     const int32_t last = job->prompt[job->prompt_count - 1];
-    const bool kept = job->keep_state && job->max_tokens == 0; /* the client keeps this very state */
-    if (!job->embed && !kept && own->read >= own->saved + WORTH) {
+    if (!job->embed && !keeps_prompt(job) && own->read >= own->saved + WORTH) {
         cache_state(context, s, slot);
         own->saved = own->read;
     }

@@ -129,30 +129,66 @@ static void set_snapshot(bo_store *store, bo_store_entry *entry, bo_snapshot *sn
 
 /* ---- budgets ------------------------------------------------------------------------------------------------------ */
 
+static bool may_leave_memory(const bo_store_entry *entry)
+{
+    return entry->file_bytes || (!entry->kept && !entry->writing);
+}
+
+/* Whether `bytes` more fit into the budget of memory after the entries that may leave it have left. A snapshot that never
+ * fits must not empty the cache. */
+static bool can_make_room(const bo_store *store, size_t bytes)
+{
+    const size_t budget = store->desc.memory_bytes;
+    size_t used = store->figures.memory_bytes;
+    if (bytes > budget) return false;
+    for (const bo_store_entry *entry = store->in_memory.last; entry && used > budget - bytes;
+         entry = entry->memory_links.before)
+        if (may_leave_memory(entry)) used -= bo_snapshot_memory(entry->snapshot);
+    return used <= budget - bytes;
+}
+
 /* Frees memory until `bytes` more fit: what was used longest ago, except kept states that are only in memory, and entries
- * that are being written. False: there is not enough. */
+ * that are being written. False: there is not enough, and nothing changed. */
 static bool make_room(bo_store *store, size_t bytes)
 {
+    if (!can_make_room(store, bytes)) return false;
     bo_store_entry *entry = store->in_memory.last;
-    while (entry && store->figures.memory_bytes + bytes > store->desc.memory_bytes) {
+    while (entry && store->figures.memory_bytes > store->desc.memory_bytes - bytes) {
         bo_store_entry *before = entry->memory_links.before;
         if (entry->file_bytes) {
             forget_bytes(store, entry);
-        } else if (!entry->kept && !entry->writing) {
+        } else if (may_leave_memory(entry)) {
             bo_store_remove(store, entry);
             store->figures.evictions++;
         }
         entry = before;
     }
-    return store->figures.memory_bytes + bytes <= store->desc.memory_bytes;
+    return true;
 }
 
-bool bo_store_make_disk_room(bo_store *store, size_t bytes)
+static size_t disk_in_use(const bo_store *store)
+{
+    return store->figures.disk_bytes + store->reserved;
+}
+
+/* The same for the disk, where kept states stay. */
+static bool can_make_disk_room(const bo_store *store, size_t bytes)
+{
+    const size_t budget = store->desc.disk_bytes;
+    size_t used = disk_in_use(store);
+    if (bytes > budget) return false;
+    for (const bo_store_entry *entry = store->on_disk.last; entry && used > budget - bytes;
+         entry = entry->disk_links.before)
+        if (!entry->kept) used -= entry->file_bytes;
+    return used <= budget - bytes;
+}
+
+void bo_store_trim_disk(bo_store *store, size_t bytes)
 {
     bo_store_entry *entry = store->on_disk.last;
-    while (entry && store->figures.disk_bytes + bytes > store->desc.disk_bytes) {
+    while (entry && disk_in_use(store) > store->desc.disk_bytes - bytes) {
         bo_store_entry *before = entry->disk_links.before;
-        if (!entry->kept && !entry->writing) {
+        if (!entry->kept) {
             if (entry->snapshot) {
                 bo_store_unlink(store, entry);
                 bo_store_forget_file(store, entry);
@@ -163,29 +199,35 @@ bool bo_store_make_disk_room(bo_store *store, size_t bytes)
         }
         entry = before;
     }
-    return store->figures.disk_bytes + bytes <= store->desc.disk_bytes;
+}
+
+bool bo_store_make_disk_room(bo_store *store, size_t bytes)
+{
+    if (!can_make_disk_room(store, bytes)) return false;
+    bo_store_trim_disk(store, bytes);
+    return true;
 }
 
 /* ---- finding ------------------------------------------------------------------------------------------------------ */
 
-/* The snapshot of an entry, read from its file if necessary. NULL: the file cannot be read; the entry is gone. */
+/* The snapshot of an entry, read from its file if necessary. NULL: the file cannot be read. If it is damaged or gone, so is
+ * the entry; a lack of memory or of file descriptors is no reason to lose a state. */
 static bo_snapshot *take(bo_context *context, bo_store *store, bo_store_entry *entry)
 {
+    if (entry->file_bytes) put_first(&store->on_disk, entry);
     if (!entry->snapshot) {
-        bo_snapshot *snapshot = bo_store_read_file(context, store, entry);
-        if (!snapshot) {
+        bo_snapshot *snapshot;
+        const bo_status status = bo_store_read_file(context, store, entry, &snapshot);
+        if (status == BO_FORMAT || (status != BO_OK && !bo_store_file_exists(store, entry))) {
             store->figures.discarded++;
             bo_store_remove(store, entry);
-            return NULL;
         }
-        if (make_room(store, bo_snapshot_memory(snapshot)))
-            set_snapshot(store, entry, snapshot);
-        else
-            return snapshot; /* it is used, but stays on disk */
+        if (status != BO_OK) return NULL;
+        if (!make_room(store, bo_snapshot_memory(snapshot))) return snapshot; /* it is used, but stays on disk */
+        set_snapshot(store, entry, snapshot);
         bo_snapshot_release(snapshot);
     }
     put_first(&store->in_memory, entry);
-    if (entry->file_bytes) put_first(&store->on_disk, entry);
     return bo_snapshot_share(entry->snapshot);
 }
 
@@ -233,51 +275,45 @@ void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot)
     pthread_mutex_unlock(&store->lock);
 }
 
-/* An entry that is being written cannot be removed; its writer does not take long. */
-static void wait_for_writer(bo_store *store, const bo_store_entry *entry)
-{
-    while (entry->writing) pthread_cond_wait(&store->written, &store->lock);
-}
-
-static bool drop(bo_store *store, bo_prefix key)
-{
-    bo_store_entry *entry = *place_of(store, key, true);
-    if (!entry) return false;
-    wait_for_writer(store, entry);
-    bo_store_remove(store, entry);
-    return true;
-}
-
 bool bo_store_drop(bo_store *store, const char *id)
 {
     const bo_prefix key = bo_prefix_of_bytes(&store->secret, id, strlen(id));
     pthread_mutex_lock(&store->lock);
-    const bool dropped = drop(store, key);
+    bo_store_entry *entry = *place_of(store, key, true);
+    if (entry) bo_store_remove(store, entry);
     pthread_mutex_unlock(&store->lock);
-    return dropped;
+    return entry != NULL;
+}
+
+/* Room for the snapshot of an entry in place of its earlier one, which may be absent. *in_memory: in memory, too. */
+static bool make_room_for(bo_store *store, bo_store_entry *entry, size_t bytes, bool *in_memory)
+{
+    const size_t file = bytes + BO_SNAPSHOT_HEADER + BO_SNAPSHOT_ID;
+    if (entry && entry->file_bytes) forget_bytes(store, entry);
+    const size_t old = entry && entry->snapshot ? bo_snapshot_memory(entry->snapshot) : 0;
+    const size_t old_file = entry ? entry->file_bytes : 0;
+    *in_memory = make_room(store, bytes > old ? bytes - old : 0);
+    return store->desc.folder ? bo_store_make_disk_room(store, file > old_file ? file - old_file : 0) : *in_memory;
 }
 
 bo_status bo_store_keep(bo_context *context, bo_store *store, const char *id, bo_snapshot *snapshot, bool *full)
 {
     const bo_prefix key = bo_prefix_of_bytes(&store->secret, id, strlen(id));
-    const size_t bytes = bo_snapshot_memory(snapshot);
     bo_status status = BO_OK;
-    bo_store_entry *entry = NULL;
-    *full = false;
+    bool in_memory;
     pthread_mutex_lock(&store->lock);
-    const bool in_memory = make_room(store, bytes);
-    *full =
-        store->desc.folder ? !bo_store_make_disk_room(store, bytes + BO_SNAPSHOT_HEADER + BO_SNAPSHOT_ID) : !in_memory;
-    if (!*full) {
-        drop(store, key);
-        entry = add_entry(context, store, key, true);
+    bo_store_entry *entry = *place_of(store, key, true), *added = NULL;
+    *full = !make_room_for(store, entry, bo_snapshot_memory(snapshot), &in_memory);
+    if (!*full && !entry) {
+        entry = added = add_entry(context, store, key, true);
         status = entry ? BO_OK : BO_MEMORY;
     }
-    if (entry && store->desc.folder) {
-        status = bo_store_write_now(context, store, entry, id, snapshot);
-        if (status != BO_OK) bo_store_remove(store, entry);
+    if (!*full && entry) {
+        /* if it cannot be written, the earlier state stays */
+        if (store->desc.folder) status = bo_store_write_now(context, store, entry, id, snapshot);
+        if (status == BO_OK && in_memory) set_snapshot(store, entry, snapshot);
+        if (status != BO_OK && added) bo_store_remove(store, added);
     }
-    if (entry && status == BO_OK && in_memory) set_snapshot(store, entry, snapshot);
     pthread_mutex_unlock(&store->lock);
     return status;
 }
@@ -306,6 +342,7 @@ static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store 
 {
     enum { PLACES = 1024 };
     store->desc = *desc;
+    store->lock_file = -1;
     store->in_memory.memory = true;
     store->table_size = PLACES;
     store->table = bo_alloc(context, PLACES, sizeof *store->table, "the table of states");
@@ -324,7 +361,6 @@ bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_sto
     if (!store) return BO_MEMORY;
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->changed, NULL);
-    pthread_cond_init(&store->written, NULL);
     const bo_status status = build(context, desc, store);
     if (status == BO_OK) return BO_OK;
     bo_store_destroy(store);
@@ -345,7 +381,6 @@ void bo_store_destroy(bo_store *store)
     bo_free(store->table);
     bo_free(store->folder);
     pthread_cond_destroy(&store->changed);
-    pthread_cond_destroy(&store->written);
     pthread_mutex_destroy(&store->lock);
     bo_free(store);
 }

@@ -2,9 +2,9 @@
  * Both share a budget of memory. With a folder, both are also written to files, which survive a restart; then only the
  * budget of the disk limits kept states. All functions may be called from any thread.
  *
- * Files: `secret` (the key of the hashes), p-HASH.state (a cached prefix), k-HASH.state (a kept state; HASH is that of its
- * id). A file is written under a temporary name, then renamed. Damaged files are removed when they are found. Files of other
- * models are left alone, but are not used. */
+ * Files: `lock` (a folder belongs to one store at a time), `secret` (the key of the hashes), p-HASH.state (a cached prefix),
+ * k-HASH.state (a kept state; HASH is that of its id). A file is written under a temporary name, then renamed. Damaged files
+ * are removed when they are found. Files of other models are left alone, but are not used. */
 #ifndef BO_SERVE_STORE_H
 #define BO_SERVE_STORE_H
 
@@ -30,6 +30,7 @@ typedef struct bo_store_figures {
     size_t foreign;                  /* files of other models */
 } bo_store_figures;
 
+/* BO_IO if the folder cannot be used, or another store uses it. */
 bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_store **out);
 void bo_store_destroy(bo_store *store); /* writes what is not yet on disk */
 const bo_prefix_secret *bo_store_secret(const bo_store *store);
@@ -42,7 +43,8 @@ bo_snapshot *bo_store_find(bo_context *context, bo_store *store, const bo_prefix
 /* Caches a snapshot under its prefix. A snapshot that does not fit is dropped. */
 void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot);
 
-/* Keeps a snapshot under an id, in place of an earlier one. *full: there is no room, and nothing changed. */
+/* Keeps a snapshot under an id, in place of an earlier one. With a folder, it is on disk afterwards. *full: there is no room,
+ * and nothing changed. */
 bo_status bo_store_keep(bo_context *context, bo_store *store, const char *id, bo_snapshot *snapshot, bool *full);
 /* NULL: there is none of this id. The caller releases it. */
 bo_snapshot *bo_store_get(bo_context *context, bo_store *store, const char *id);

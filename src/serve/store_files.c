@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,18 +33,17 @@ void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the snapshot of a file, whose key may be another one if it was renamed, or belongs to another model. */
-static bo_snapshot *read_any(bo_context *context, const bo_store *store, const bo_store_entry *entry,
-                             char id[BO_SNAPSHOT_ID + 1])
+static bo_status read_any(bo_context *context, const bo_store *store, const bo_store_entry *entry,
+                          char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out, size_t *size)
 {
     file_path path;
     void *bytes;
-    size_t size;
-    bo_snapshot *snapshot = NULL;
+    *out = NULL;
     path_of(store, entry->key, entry->kept, path);
-    if (bo_file_load(context, path, MOST_FILE, &bytes, &size) != BO_OK) return NULL;
-    bo_snapshot_read(context, path, bytes, size, id, &snapshot);
+    BO_TRY(bo_file_load(context, path, MOST_FILE, &bytes, size));
+    const bo_status status = bo_snapshot_read(context, path, bytes, *size, id, out);
     bo_free(bytes);
-    return snapshot;
+    return status;
 }
 
 static bool has_key(const bo_store *store, const bo_store_entry *entry, const bo_snapshot *snapshot, const char *id)
@@ -51,24 +52,42 @@ static bool has_key(const bo_store *store, const bo_store_entry *entry, const bo
                            entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id)) : snapshot->prefix);
 }
 
-bo_snapshot *bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry)
+bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry, bo_snapshot **out)
 {
     char id[BO_SNAPSHOT_ID + 1];
-    bo_snapshot *snapshot = read_any(context, store, entry, id);
-    if (snapshot && has_key(store, entry, snapshot, id)) return snapshot;
-    bo_snapshot_release(snapshot);
-    return NULL;
+    size_t size;
+    BO_TRY(read_any(context, store, entry, id, out, &size));
+    if (has_key(store, entry, *out, id)) return BO_OK;
+    bo_snapshot_release(*out);
+    *out = NULL;
+    return bo_fail(context, BO_FORMAT, "the file of a state was replaced by that of another one");
+}
+
+bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
+{
+    file_path path;
+    path_of(store, entry->key, entry->kept, path);
+    return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
+/* Without waiting for the disk: a file survives the end of the process, and its checksum tells whether it survived a power
+ * failure. */
 static bo_status write_file(bo_context *context, const char *path, const bo_snapshot *snapshot, const char *id,
                             size_t *size)
 {
+    file_path part;
     void *bytes;
     BO_TRY(bo_snapshot_write(context, snapshot, id, true, &bytes, size));
-    const bo_status status = bo_file_save(context, path, bytes, *size);
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *file = fopen(part, "wb");
+    bool done = file && fwrite(bytes, 1, *size, file) == *size;
     bo_free(bytes);
+    done = file && fclose(file) == 0 && done && rename(part, path) == 0;
+    if (done) return BO_OK;
+    const bo_status status = bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    unlink(part);
     return status;
 }
 
@@ -99,15 +118,17 @@ static void write_entry(bo_context *context, bo_store *store, bo_store_entry *en
     file_path path;
     size_t size = 0;
     bo_snapshot *snapshot = bo_snapshot_share(entry->snapshot);
-    const bool fits = bo_store_make_disk_room(store, bo_snapshot_memory(snapshot) + BO_SNAPSHOT_HEADER);
+    const size_t most = bo_snapshot_memory(snapshot) + BO_SNAPSHOT_HEADER;
+    const bool fits = bo_store_make_disk_room(store, most);
     path_of(store, entry->key, entry->kept, path);
+    if (fits) store->reserved = most;
     pthread_mutex_unlock(&store->lock);
     const bool wrote = fits && write_file(context, path, snapshot, NULL, &size) == BO_OK;
     bo_snapshot_release(snapshot);
     pthread_mutex_lock(&store->lock);
     entry->writing = false;
+    store->reserved = 0;
     if (wrote) bo_store_has_file(store, entry, size);
-    pthread_cond_broadcast(&store->written);
 }
 
 static void *write_files(void *arg)
@@ -146,12 +167,15 @@ static bo_status read_secret(bo_context *context, const char *path, bo_prefix_se
     return bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path, sizeof *out, size);
 }
 
+/* The file is empty at first, so that its bytes are never readable by others; bo_file_save keeps its mode. */
 static bo_status make_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {
     if (!bo_random_bytes(out, sizeof *out))
         return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
-    BO_TRY(bo_file_save(context, path, out, sizeof *out));
-    return chmod(path, 0600) == 0 ? BO_OK : bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    close(file);
+    return bo_file_save(context, path, out, sizeof *out);
 }
 
 static bo_status open_secret(bo_context *context, bo_store *store)
@@ -160,7 +184,8 @@ static bo_status open_secret(bo_context *context, bo_store *store)
     struct stat about;
     bo_prefix_secret secret;
     snprintf(path, sizeof path, "%s/secret", store->folder);
-    BO_TRY((stat(path, &about) == 0 ? read_secret : make_secret)(context, path, &secret));
+    const bool exists = stat(path, &about) == 0 && about.st_size > 0;
+    BO_TRY((exists ? read_secret : make_secret)(context, path, &secret));
     bo_store_set_secret(store, &secret);
     return BO_OK;
 }
@@ -168,25 +193,26 @@ static bo_status open_secret(bo_context *context, bo_store *store)
 static bool is_state_file(const char *name, bool *kept, bo_prefix *key)
 {
     unsigned long long high, low;
-    int end = 0;
     *kept = name[0] == 'k';
-    if (strlen(name) != 2 + BO_PREFIX_DIGITS + strlen(".state") || (name[0] != 'k' && name[0] != 'p')) return false;
-    if (sscanf(name + 1, "-%16llx%16llx.state%n", &high, &low, &end) != 2 || !end) return false;
+    if ((name[0] != 'k' && name[0] != 'p') || name[1] != '-') return false;
+    if (strspn(name + 2, "0123456789abcdef") != BO_PREFIX_DIGITS) return false;
+    if (strcmp(name + 2 + BO_PREFIX_DIGITS, ".state") != 0) return false;
+    if (sscanf(name + 2, "%16llx%16llx", &high, &low) != 2) return false;
     *key = (bo_prefix){{high, low}};
     return true;
 }
 
-typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED } file_verdict;
+typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED, FILE_UNREADABLE } file_verdict;
 
 /* Reads the whole file: a damaged one is better found now than when a client waits. */
 static file_verdict judge(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
 {
     char id[BO_SNAPSHOT_ID + 1];
-    bo_snapshot *snapshot = read_any(context, store, as, id);
-    if (!snapshot) return FILE_DAMAGED;
+    bo_snapshot *snapshot;
+    const bo_status status = read_any(context, store, as, id, &snapshot, bytes);
+    if (status != BO_OK) return status == BO_FORMAT ? FILE_DAMAGED : FILE_UNREADABLE;
     const bool ours = !snapshot->bytes || store->desc.accepts(store->desc.user, snapshot->bytes, snapshot->size);
     const bool named = has_key(store, as, snapshot, id);
-    *bytes = BO_SNAPSHOT_HEADER + bo_snapshot_memory(snapshot);
     bo_snapshot_release(snapshot);
     return ours && named ? FILE_GOOD : FILE_FOREIGN;
 }
@@ -211,6 +237,9 @@ static void take_file(bo_context *context, bo_store *store, const char *name)
     case FILE_DAMAGED:
         store->figures.discarded++;
         unlink(path);
+        break;
+    case FILE_UNREADABLE: /* memory, or the right to read it, is missing: it is left alone */
+        break;
     }
 }
 
@@ -220,8 +249,20 @@ static bo_status list_files(bo_context *context, bo_store *store)
     if (!folder) return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
     for (const struct dirent *file; (file = readdir(folder)) != NULL;) take_file(context, store, file->d_name);
     closedir(folder);
-    bo_store_make_disk_room(store, 0);
+    bo_store_trim_disk(store, 0);
     return BO_OK;
+}
+
+/* Two stores in a folder would remove the files of each other. File systems that have no locks count as locked. */
+static bo_status lock_folder(bo_context *context, bo_store *store)
+{
+    file_path path;
+    snprintf(path, sizeof path, "%s/lock", store->folder);
+    store->lock_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock_file < 0) return bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    if (flock(store->lock_file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK;
+    return bo_fail(context, BO_IO, "%s: another server uses this folder; stop it, or choose another folder",
+                   store->folder);
 }
 
 bo_status bo_store_open_folder(bo_context *context, bo_store *store)
@@ -234,6 +275,7 @@ bo_status bo_store_open_folder(bo_context *context, bo_store *store)
         return bo_fail(context, BO_INVALID, "%.100s…: the name of the folder is too long", store->folder);
     if (mkdir(store->folder, 0700) != 0 && errno != EEXIST)
         return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
+    BO_TRY(lock_folder(context, store));
     BO_TRY(open_secret(context, store));
     BO_TRY(list_files(context, store));
     store->has_writer = pthread_create(&store->writer, NULL, write_files, store) == 0;
@@ -242,11 +284,14 @@ bo_status bo_store_open_folder(bo_context *context, bo_store *store)
 
 void bo_store_close_folder(bo_store *store)
 {
-    if (!store->has_writer) return;
-    pthread_mutex_lock(&store->lock);
-    store->closing = true;
-    pthread_cond_signal(&store->changed);
-    pthread_mutex_unlock(&store->lock);
-    pthread_join(store->writer, NULL);
-    store->has_writer = false;
+    if (store->has_writer) {
+        pthread_mutex_lock(&store->lock);
+        store->closing = true;
+        pthread_cond_signal(&store->changed);
+        pthread_mutex_unlock(&store->lock);
+        pthread_join(store->writer, NULL);
+        store->has_writer = false;
+    }
+    if (store->lock_file >= 0) close(store->lock_file);
+    store->lock_file = -1;
 }

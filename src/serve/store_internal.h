@@ -40,13 +40,15 @@ struct bo_store {
     char *folder;
     bo_prefix_secret secret; /* for this model */
     pthread_mutex_t lock;
-    pthread_cond_t changed, written; /* the queue of the writer; a file was written */
+    pthread_cond_t changed; /* the queue of the writer */
     pthread_t writer;
     bool has_writer, closing;
+    int lock_file; /* locked: the folder belongs to this store; -1: none */
     bo_store_entry **table;
     size_t table_size, count; /* a power of two; entries */
     bo_store_list in_memory, on_disk;
     bo_store_entry *first_to_write, *last_to_write;
+    size_t reserved; /* bytes of the disk for the file that the writer writes */
     bo_store_figures figures;
 };
 
@@ -56,8 +58,10 @@ void bo_store_forget_file(bo_store *store, bo_store_entry *entry);
 void bo_store_has_file(bo_store *store, bo_store_entry *entry, size_t bytes);
 /* Adds an entry of a file. NULL: there is one of this key, or no memory. */
 bo_store_entry *bo_store_add_file(bo_context *context, bo_store *store, bo_prefix key, bool kept, size_t bytes);
-/* Removes cached prefixes from the disk until `bytes` more fit. */
+/* Removes cached prefixes from the disk until `bytes` more fit. False: they cannot, and nothing changed. */
 bool bo_store_make_disk_room(bo_store *store, size_t bytes);
+/* The same as far as possible. */
+void bo_store_trim_disk(bo_store *store, size_t bytes);
 
 /* Derives the key of the hashes from a secret and the model. */
 void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret);
@@ -65,7 +69,10 @@ void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret);
 /* store_files.c; with the lock */
 bo_status bo_store_open_folder(bo_context *context, bo_store *store);
 void bo_store_close_folder(bo_store *store); /* without the lock; waits until everything is written */
-bo_snapshot *bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry);
+/* BO_FORMAT: the file is damaged. */
+bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry,
+                             bo_snapshot **out);
+bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry);
 void bo_store_write_later(bo_store *store, bo_store_entry *entry);
 bo_status bo_store_write_now(bo_context *context, bo_store *store, bo_store_entry *entry, const char *id,
                              const bo_snapshot *snapshot);

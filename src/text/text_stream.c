@@ -40,20 +40,21 @@ static size_t beginning(const bo_text_stream *stream, const char *stop)
     return 0;
 }
 
-/* Finds the first stop text. */
+/* Finds the stop text that is complete first, and of several the longest, so that the result does not depend on the pieces. */
 static bool find_stop(const bo_text_stream *stream, size_t *at)
 {
-    bool found = false;
+    size_t end = SIZE_MAX;
     for (size_t i = 0; i < stream->stop_count; i++) {
         const char *stop = stream->stops[i];
-        const size_t length = strlen(stop);
-        for (size_t from = stream->ready; from + length <= stream->length && !(found && from >= *at); from++) {
+        const size_t length = strlen(stop), last = bo_min(end, stream->length);
+        for (size_t from = stream->ready; from + length <= last; from++) {
             if (memcmp(stream->text + from, stop, length) != 0) continue;
-            *at = from;
-            found = true;
+            if (from + length < end || from < *at) *at = from;
+            end = from + length;
+            break;
         }
     }
-    return found;
+    return end != SIZE_MAX;
 }
 
 bo_status bo_text_stream_add(bo_context *context, bo_text_stream *stream, const char *bytes, size_t count,

@@ -1,0 +1,246 @@
+/* Snapshots as bytes: the format, there and back, with every byte changed and every length, hostile sizes with a valid
+ * checksum; owners; memory failures. */
+#include "base/counting.h"
+#include "io/checksum.h"
+#include "serve/snapshot.h"
+
+enum { STATE = 37 };
+
+typedef struct setting {
+    counting counted;
+    bo_context *context;
+} setting;
+
+static int setup(void **state)
+{
+    setting *s = *state = calloc(1, sizeof *s);
+    s->context = counting_context(&s->counted, 1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    setting *s = *state;
+    bo_context_destroy(s->context);
+    assert_int_equal(s->counted.live, 0);
+    free(s);
+    return 0;
+}
+
+static bo_snapshot *make(bo_context *context, size_t pending, size_t size)
+{
+    bo_snapshot from = {.prefix = {{UINT64_C(0x1122334455667788), UINT64_C(0x99aabbccddeeff00)}},
+                        .tokens = size ? 1234567 : 0,
+                        .pending_count = pending,
+                        .size = size},
+                *out;
+    for (size_t i = 0; i < pending; i++) from.pending[i] = (int32_t)(1000 * i + 7);
+    if (size) from.bytes = bo_alloc(context, size, 1, "test");
+    for (size_t i = 0; i < size; i++) ((unsigned char *)from.bytes)[i] = (unsigned char)(i * 29 + 3);
+    assert_ok(context, bo_snapshot_create(context, &from, &out));
+    return out;
+}
+
+/* A checksum that matches, as of a file that was made on purpose. */
+static void seal(unsigned char *bytes, size_t size)
+{
+    bo_xxh64 hash;
+    bo_xxh64_start(&hash);
+    bo_xxh64_add(&hash, bytes, 48);
+    if (size > BO_SNAPSHOT_HEADER) bo_xxh64_add(&hash, bytes + BO_SNAPSHOT_HEADER, size - BO_SNAPSHOT_HEADER);
+    const uint64_t sum = bo_xxh64_end(&hash);
+    for (int i = 0; i < 8; i++) bytes[48 + i] = (unsigned char)(sum >> 8 * i);
+}
+
+static void test_round_trip(void **state)
+{
+    bo_context *context = ((setting *)*state)->context;
+    static const char *const ids[] = {NULL, "", "a",
+                                      "0123456789012345678901234567890123456789012345678901234567890123"};
+    for (size_t pending = 0; pending <= BO_SNAPSHOT_PENDING; pending++)
+        for (size_t size = 0; size <= STATE; size += STATE)
+            for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+                for (int hashed = 0; hashed < 2; hashed++) {
+                    bo_snapshot *one = make(context, pending, size), *back;
+                    char id[BO_SNAPSHOT_ID + 1] = "?";
+                    void *bytes;
+                    size_t length;
+                    assert_ok(context, bo_snapshot_write(context, one, ids[i], hashed, &bytes, &length));
+                    assert_int_equal(length, BO_SNAPSHOT_HEADER + 4 * pending + (ids[i] ? strlen(ids[i]) : 0) + size);
+                    assert_ok(context, bo_snapshot_read(context, "test", bytes, length, id, &back));
+                    assert_string_equal(id, ids[i] ? ids[i] : "");
+                    assert_int_equal(back->tokens, one->tokens);
+                    assert_int_equal(back->pending_count, pending);
+                    assert_memory_equal(back->pending, one->pending, sizeof one->pending);
+                    assert_true(bo_prefix_equal(back->prefix, hashed ? one->prefix : bo_prefix_of_nothing()));
+                    assert_int_equal(back->size, size);
+                    assert_int_equal(back->bytes == NULL, size == 0);
+                    if (size) assert_memory_equal(back->bytes, one->bytes, size);
+                    assert_int_equal(bo_snapshot_length(back), one->tokens + pending);
+                    assert_int_equal(bo_snapshot_memory(back), sizeof *back + size);
+                    bo_free(bytes);
+                    bo_snapshot_release(one);
+                    bo_snapshot_release(back);
+                }
+}
+
+/* The bytes of a small snapshot, as the header of snapshot.h describes them. */
+static void test_format(void **state)
+{
+    bo_context *context = ((setting *)*state)->context;
+    unsigned char expected[BO_SNAPSHOT_HEADER + 8 + 2 + 3] =
+        "BOSTATE1\2\0\0\0\2\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11\x00\xff\xee\xdd\xcc\xbb\xaa\x99"
+        "\x87\xd6\x12\0\0\0\0\0\3\0\0\0\0\0\0\0........\x07\0\0\0\xef\x03\0\0id\x03\x20\x3d";
+    bo_snapshot *one = make(context, 2, 3);
+    void *bytes;
+    size_t size;
+    seal(expected, sizeof expected);
+    assert_ok(context, bo_snapshot_write(context, one, "id", true, &bytes, &size));
+    assert_int_equal(size, sizeof expected);
+    assert_memory_equal(bytes, expected, size);
+    bo_free(bytes);
+    /* a download is the same, with zeros in place of the hash */
+    memset(expected + 16, 0, 16);
+    seal(expected, sizeof expected);
+    assert_ok(context, bo_snapshot_write(context, one, "id", false, &bytes, &size));
+    assert_memory_equal(bytes, expected, size);
+    bo_free(bytes);
+    bo_snapshot_release(one);
+}
+
+static void refuse(bo_context *context, const unsigned char *bytes, size_t size, const char *words)
+{
+    char id[BO_SNAPSHOT_ID + 1];
+    bo_snapshot *out = (bo_snapshot *)&id;
+    unsigned char *exact = malloc(size ? size : 1); /* a block of this size, so that ASan finds reads behind it */
+    memcpy(exact, bytes, size);
+    assert_fails(context, BO_FORMAT, words, bo_snapshot_read(context, "here", exact, size, id, &out));
+    assert_fails(context, BO_FORMAT, "here: ", bo_snapshot_read(context, "here", exact, size, id, &out));
+    assert_null(out);
+    free(exact);
+}
+
+static void test_damaged(void **state)
+{
+    bo_context *context = ((setting *)*state)->context;
+    bo_snapshot *one = make(context, 3, STATE);
+    unsigned char *bytes;
+    void *written;
+    size_t size;
+    assert_ok(context, bo_snapshot_write(context, one, "name", true, &written, &size));
+    bytes = written;
+    for (size_t i = 0; i < size; i++) { /* every bit of every byte, alone and all of them */
+        for (int b = 0; b < 8; b++) {
+            bytes[i] ^= (unsigned char)(1 << b);
+            refuse(context, bytes, size, "");
+            bytes[i] ^= (unsigned char)(1 << b);
+        }
+        bytes[i] ^= 0xff;
+        refuse(context, bytes, size, i < 8 ? "found other bytes" : "damaged");
+        bytes[i] ^= 0xff;
+    }
+    for (size_t length = 0; length < size; length++)
+        refuse(context, bytes, length, length < BO_SNAPSHOT_HEADER ? "found other bytes" : "incomplete");
+    unsigned char *longer = calloc(size + 1, 1);
+    memcpy(longer, bytes, size);
+    refuse(context, longer, size + 1, "incomplete");
+    free(longer);
+    bo_free(written);
+    bo_snapshot_release(one);
+}
+
+/* Headers with a valid checksum and numbers that would overflow a sum or a buffer. */
+static void test_hostile(void **state)
+{
+    bo_context *context = ((setting *)*state)->context;
+    static const struct {
+        size_t at;
+        uint64_t value;
+        int bytes;
+    } changes[] = {{8, 5, 4},
+                   {8, UINT32_MAX, 4},
+                   {8, 0x40000000, 4},
+                   {12, BO_SNAPSHOT_ID + 1, 4},
+                   {12, UINT32_MAX, 4},
+                   {32, UINT64_MAX, 8},
+                   {32, (UINT64_C(1) << 56) + 1, 8},
+                   {40, UINT64_MAX, 8},
+                   {40, UINT64_MAX - 11, 8},
+                   {40, STATE + 1, 8},
+                   {40, STATE - 1, 8},
+                   {40, UINT64_C(1) << 63, 8},
+                   {40, 0, 8}};
+    bo_snapshot *one = make(context, 3, STATE);
+    void *bytes;
+    size_t size;
+    assert_ok(context, bo_snapshot_write(context, one, "name", true, &bytes, &size));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        unsigned char *hostile = malloc(size);
+        memcpy(hostile, bytes, size);
+        for (int b = 0; b < changes[i].bytes; b++)
+            hostile[changes[i].at + (size_t)b] = (unsigned char)(changes[i].value >> 8 * b);
+        seal(hostile, size);
+        refuse(context, hostile, size, "incomplete");
+        free(hostile);
+    }
+    /* tokens were read, but there is no state */
+    unsigned char empty[BO_SNAPSHOT_HEADER] = "BOSTATE1";
+    empty[32] = 1;
+    seal(empty, sizeof empty);
+    refuse(context, empty, sizeof empty, "incomplete");
+    bo_free(bytes);
+    bo_snapshot_release(one);
+}
+
+static void test_owners(void **state)
+{
+    setting *s = *state;
+    const size_t live = s->counted.live;
+    bo_snapshot *one = make(s->context, 0, STATE);
+    assert_ptr_equal(bo_snapshot_share(one), one);
+    assert_null(bo_snapshot_share(NULL));
+    bo_snapshot_release(NULL);
+    bo_snapshot_release(one);
+    assert_int_equal(s->counted.live, live + 2); /* the snapshot and its bytes */
+    bo_snapshot_release(one);
+    assert_int_equal(s->counted.live, live);
+}
+
+static bo_status write_and_read(void *what)
+{
+    setting *s = what;
+    bo_context *context = s->context;
+    bo_snapshot from = {.tokens = 5, .size = STATE}, *one = NULL, *back = NULL;
+    char id[BO_SNAPSHOT_ID + 1];
+    void *bytes = NULL;
+    size_t size;
+    from.bytes = bo_alloc(context, STATE, 1, "test");
+    bo_status status = from.bytes ? bo_snapshot_create(context, &from, &one) : BO_MEMORY;
+    if (status == BO_OK) status = bo_snapshot_write(context, one, "a", true, &bytes, &size);
+    if (status == BO_OK) status = bo_snapshot_read(context, "test", bytes, size, id, &back);
+    if (status != BO_OK) assert_null(back);
+    bo_free(bytes);
+    bo_snapshot_release(one);
+    bo_snapshot_release(back);
+    return status;
+}
+
+static void test_memory(void **state)
+{
+    setting *s = *state;
+    counting_inject(&(injection){
+        .counted = &s->counted, .context = s->context, .work = write_and_read, .what = s, .all = 100, .stride = 1});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_format, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
