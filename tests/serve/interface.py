@@ -354,7 +354,7 @@ class Errors(Case):
             for name in ("/", "/health", "/openapi.json"):
                 self.assertEqual(each.get(name).status, 200)
             for value in (None, "Bearer wrong", "Bearer secret-ke", "Bearer secret-keyy", "Bearer", "Bearer ", "secret-key",
-                          "Basic secret-key", "Bearer SECRET-KEY"):
+                          "Basic secret-key", "Digest secret-key", "Bearer SECRET-KEY"):
                 headers = {"Authorization": value} if value else {}
                 for method, name, body in (("GET", "/v1/models", None), ("GET", "/metrics", None), ("POST", "/v1/completions", "{}"),
                                            ("POST", "/v1/chat/completions", "{}"), ("POST", "/v1/embeddings", "{}"),
