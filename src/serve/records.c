@@ -109,43 +109,40 @@ static void write_logprob(bo_json_text *out, bool scored, float logprob)
         bo_json_raw(out, "null");
 }
 
-/* An object of names: a name that two tokens share is written once, for the more likely one. */
-static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record,
+/* Whether an earlier token of the list has the same name. */
+static bool is_repeated(const bo_service *service, const bo_top *tops, size_t index)
+{
+    size_t bytes, other_bytes;
+    const char *piece = piece_of(service, tops[index].id, &bytes);
+    for (size_t i = 0; i < index && service->tokenizer; i++) {
+        const char *other = piece_of(service, tops[i].id, &other_bytes);
+        if (other_bytes == bytes && memcmp(other, piece, bytes) == 0) return true;
+    }
+    return false;
+}
+
+/* The most likely tokens as an object of names with log probabilities, or ids. A name that two tokens share is written once,
+ * for the more likely one. */
+static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record, bool ids,
                              bo_json_text *out)
 {
     const bo_top *tops = r->tops + record->first_top;
-    bool first = true;
     if (!record->scored) {
         bo_json_raw(out, "null");
         return;
     }
     bo_json_raw(out, "{");
     for (size_t i = 0; i < record->top_count; i++) {
-        size_t bytes, other_bytes;
-        const char *piece = piece_of(service, tops[i].id, &bytes);
-        bool again = false;
-        for (size_t j = 0; j < i && !again && service->tokenizer; j++) {
-            const char *other = piece_of(service, tops[j].id, &other_bytes);
-            again = other_bytes == bytes && memcmp(other, piece, bytes) == 0;
-        }
-        if (again) continue;
-        if (!first) bo_json_raw(out, ", ");
-        first = false;
+        if (is_repeated(service, tops, i)) continue;
+        if (i) bo_json_raw(out, ", "); /* the first is never repeated */
         write_name(service, tops[i].id, out);
         bo_json_raw(out, ": ");
-        write_logprob(out, true, tops[i].logprob);
+        if (ids)
+            bo_json_whole(out, (size_t)tops[i].id);
+        else
+            write_logprob(out, true, tops[i].logprob);
     }
     bo_json_raw(out, "}");
-}
-
-static void write_top_ids(const bo_choice_records *r, const bo_record *record, bo_json_text *out)
-{
-    bo_json_raw(out, "[");
-    for (size_t i = 0; i < record->top_count; i++) {
-        if (i) bo_json_raw(out, ", ");
-        bo_json_whole(out, (size_t)r->tops[record->first_top + i].id);
-    }
-    bo_json_raw(out, "]");
 }
 
 static void write_lists(const bo_service *service, const bo_choice_records *r, bool ids, bo_json_text *out)
@@ -159,9 +156,9 @@ static void write_lists(const bo_service *service, const bo_choice_records *r, b
             if (i) bo_json_raw(out, ", ");
             if (list == 0) write_name(service, record->id, out);
             if (list == 1) write_logprob(out, record->scored, record->logprob);
-            if (list == 2) write_top_object(service, r, record, out);
+            if (list == 2) write_top_object(service, r, record, false, out);
             if (list == 3) bo_json_whole(out, record->offset);
-            if (list == 4) write_top_ids(r, record, out);
+            if (list == 4) write_top_object(service, r, record, true, out);
         }
     }
     bo_json_raw(out, "]}");

@@ -99,7 +99,6 @@ async function json(method, path, options) {
 export const usesKey = () => key !== "";
 
 export const models = () => json("GET", "v1/models");
-export const tokenize = (body) => json("POST", "v1/tokenize", { body });
 export const keepState = (body) => json("POST", "v1/states", { body });
 export const dropState = (id) => json("DELETE", `v1/states/${id}`);
 export const uploadState = (id, file) => json("PUT", `v1/states/${id}`, { body: file });

@@ -8,7 +8,7 @@ import { closePopover, startPopover } from "./popover.js";
 import { currentPrompt, currentSource, replyTo, setSource, startPrompt, useTokenNumbers } from "./prompt.js";
 import { clearWrong, currentSettings, markWrong, startSettings } from "./settings.js";
 import { markMissing, saveBranch, startStates } from "./states.js";
-import { nameTokensByNumber, tokenId } from "./tokens.js";
+import { nameTokensByNumber } from "./tokens.js";
 import { BranchView } from "./view.js";
 
 const byId = (id) => document.getElementById(id);
@@ -136,19 +136,9 @@ const actions = {
   },
 };
 
-/** Resolves to a message if the alternative cannot be chosen. */
-async function fork(view, index, alternative) {
+function fork(view, index, alternative) {
   const { branch } = view;
-  let replacement = null;
-  if (alternative) {
-    try {
-      const id = await tokenId(alternative.name);
-      if (id === null) return "This token is not produced from text, so that it cannot be chosen.";
-      replacement = { ...alternative, id, top: branch.tokens[index].top };
-    } catch (error) {
-      return error.message;
-    }
-  }
+  const replacement = alternative && { ...alternative, top: branch.tokens[index].top };
   const forked = branch.fork(nextLetter(), replacement ? index : index + 1, replacement);
   const { element } = addBranch(forked, view);
   element.scrollIntoView({ block: "nearest" });

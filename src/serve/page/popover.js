@@ -10,7 +10,7 @@ const showDelay = 80;
 const hideDelay = 250; // time to move the pointer from the token into the details
 
 let find; // maps the element of a token to { view, index }
-let fork; // (view, index, alternative or null): resolves to a message if it is impossible
+let fork; // (view, index, alternative or null)
 let shown = null; // the element of the token
 let pinned = false; // it stays when the pointer leaves
 let timer;
@@ -22,7 +22,7 @@ function later(delay, action) {
   timer = setTimeout(action, delay);
 }
 
-function choiceRow({ name, logprob }, chosen) {
+function choiceRow({ id, name, logprob }, chosen) {
   const row = document.createElement("li");
   const button = document.createElement(chosen ? "div" : "button");
   const label = document.createElement("span");
@@ -39,7 +39,7 @@ function choiceRow({ name, logprob }, chosen) {
   } else {
     button.type = "button";
     button.setAttribute("aria-label", `Continue with ${aloud(name)}, ${percent(Math.exp(logprob))}`);
-    button.addEventListener("click", () => startFork({ name, logprob }));
+    button.addEventListener("click", () => startFork({ id, name, logprob }));
   }
   button.append(label, share);
   row.append(button);
@@ -50,7 +50,6 @@ function fill(token) {
   byId("popover-token").textContent = visible(token.name);
   byId("popover-probability").textContent = percent(Math.exp(token.logprob));
   byId("popover-id").textContent = `token ${token.id}`;
-  byId("popover-error").hidden = true;
   const top = token.top.some(({ name }) => name === token.name) ? token.top : [...token.top, token];
   choices.replaceChildren(...top.map((choice) => choiceRow(choice, choice.name === token.name)));
 }
@@ -108,13 +107,10 @@ export function closePopover() {
   return open;
 }
 
-async function startFork(alternative) {
+function startFork(alternative) {
   const { view, index } = find(shown);
-  const problem = await fork(view, index, alternative);
-  if (!problem) return hide(); // the new branch has the focus
-  byId("popover-error").textContent = problem;
-  byId("popover-error").hidden = false;
-  place();
+  fork(view, index, alternative);
+  hide(); // the new branch has the focus
 }
 
 function moveFocus(element) {

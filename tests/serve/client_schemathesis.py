@@ -1,0 +1,75 @@
+"""bochner serve against its own description: src/serve/openapi.json is valid OpenAPI 3.1, and schemathesis sends bodies that follow it
+and bodies that do not. Valid ones are accepted, others refused with 4xx, and every answer has a status, type and shape that the
+description states.
+
+The description holds for every model. Before the requests are made, the tokens are limited to the vocabulary of the tiny model, and
+sizes that only cost time (max_tokens, n, lists) are made small. The numbers are fixed by a seed."""
+import json, pathlib, subprocess, sys, unittest
+import server
+from server import Server
+
+try:
+    import openapi_spec_validator, schemathesis
+except ImportError as error:
+    print("skipped: %s" % error)
+    sys.exit(77)
+
+EXAMPLES = 40  # per operation
+DESCRIPTION = json.loads((server.SOURCE / "src/serve/openapi.json").read_text(encoding="utf-8"))
+
+
+def setUpModule():
+    global main
+    main = Server(server.words(), "--cache-bytes", 100_000_000)
+
+
+def tearDownModule():
+    main.stop()
+
+
+def reduced():
+    """The description for the tiny model."""
+    found = json.loads(json.dumps(DESCRIPTION))
+    schemas = found["components"]["schemas"]
+    schemas["Token"]["maximum"] = 255
+    generation = schemas["Generation"]["properties"]
+    chat = schemas["ChatRequest"]["allOf"][1]["properties"]
+    # Sizes, not limits: larger values are accepted, so they must not count as negative examples.
+    generation["max_tokens"] = {"enum": [0, 1, 5, None]}
+    chat["max_completion_tokens"] = {"enum": [0, 1, 5, None]}
+    generation["n"] = {"enum": [1, 3, None]}
+    generation["logit_bias"]["patternProperties"] = {"^(0|[1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$":
+                                                     {"type": "number", "minimum": -100, "maximum": 100}}
+    schemas["EmbeddingRequest"]["properties"]["dimensions"] = {"enum": [16, None]}
+    schemas["StateReference"]["anyOf"].pop(1)  # random bytes are no state
+    return found
+
+
+class Description(unittest.TestCase):
+    def test_valid(self):
+        openapi_spec_validator.validate(DESCRIPTION)
+
+    def test_served(self):
+        self.assertEqual(main.get("/openapi.json").json, DESCRIPTION)
+
+    def test_requests(self):
+        """Statuses, types, headers and shapes of the answers; correct requests are accepted, others and other methods refused."""
+        folder = server.FOLDER / "schemathesis"
+        folder.mkdir()
+        path = folder / "openapi.json"
+        (folder / "schemathesis.toml").write_text(  # random bytes are no state
+            '[[operations]]\ninclude-name = "PUT /v1/states/{id}"\nchecks.positive_data_acceptance.enabled = false\n')
+        path.write_text(json.dumps(reduced()), encoding="utf-8")
+        done = subprocess.run(
+            [pathlib.Path(sys.executable).parent / "schemathesis", "run", path, "--url", "http://127.0.0.1:%d" % main.port,
+             "--phases", "examples,coverage,fuzzing", "--checks", "all", "--exclude-checks", "ignored_auth", "--mode", "all",
+             "--max-examples", str(EXAMPLES), "--seed", "1", "--generation-deterministic", "--generation-allow-x00", "false",
+             "--suppress-health-check", "all", "--request-timeout", str(server.PATIENCE), "--no-color",
+             "--warnings", "off", "--continue-on-failure"],
+            capture_output=True, text=True, cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
+        self.assertEqual(main.running(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+"""bochner serve: requests as known clients send them, bytes and headers as recorded, with what must be in the answers.
+
+recorded/CLIENT.json has the requests of the openai package, LangChain and lm-eval to a model named `words`. An expectation is a path
+of members and indexes separated by periods, and a value, or the name of a type after `type:`."""
+import json, pathlib, re, unittest
+import server
+from server import Server
+
+KEY = "secret-key"
+TYPES = {"text": str, "number": (int, float), "integer": int, "list": list, "object": dict, "null": type(None)}
+
+
+def setUpModule():
+    global main
+    path = server.FOLDER / "key"
+    path.write_text(KEY)
+    main = Server(server.words(), "--api-key-file", path)
+
+
+def tearDownModule():
+    main.stop()
+
+
+def find(value, path):
+    for step in path.split(".") if path else []:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def send(request):
+    """The bytes of the request on a new connection; returns status, headers and body."""
+    body = request["body"].encode() if request["body"] else b""
+    lines = ["%s %s HTTP/1.1" % (request["method"], request["path"])]
+    for name, value in request["headers"]:
+        if name.lower() == "host":
+            value = "127.0.0.1:%d" % main.port
+        if name.lower() == "content-length":
+            value = str(len(body))
+        lines.append("%s: %s" % (name, value))
+    connection = main.connect()
+    connection.connect()
+    connection.sock.sendall("\r\n".join(lines + ["", ""]).encode() + body)
+    response = connection.response_class(connection.sock, method=request["method"])
+    response.begin()
+    answer = server.Answer(response)
+    connection.close()
+    return answer
+
+
+class Recorded(unittest.TestCase):
+    def check(self, value, expectations):
+        for path, expected in expectations.items():
+            try:
+                found = find(value, path)
+            except (KeyError, IndexError, TypeError):
+                self.fail("no %s in %s" % (path, json.dumps(value)[:500]))
+            if isinstance(expected, str) and expected.startswith("type:"):
+                self.assertIsInstance(found, TYPES[expected[5:]], path)
+            elif isinstance(expected, str) and expected.startswith("length:"):
+                self.assertEqual(len(found), int(expected[7:]), path)
+            elif isinstance(expected, str) and expected.startswith("matches:"):
+                self.assertRegex(found, re.compile(expected[8:]), path)
+            else:
+                self.assertEqual(found, expected, path)
+
+    def replay(self, client):
+        for request in json.loads((pathlib.Path(__file__).parent / "recorded" / (client + ".json")).read_text(encoding="utf-8")):
+            with self.subTest(request["what"]):
+                answer = send(request)
+                self.assertEqual(answer.status, request["status"], answer)
+                if "events" in request:
+                    self.assertEqual(answer.headers["content-type"].split(";")[0], "text/event-stream")
+                    events = [part[6:] for part in answer.body.decode().split("\n\n") if part]
+                    self.assertEqual(events.pop(), "[DONE]")
+                    events = [json.loads(event) for event in events]
+                    self.check(events[0], request["events"]["first"])
+                    self.check(events[-1], request["events"]["last"])
+                else:
+                    self.check(answer.json, request["answer"])
+
+    def test_openai(self):
+        self.replay("openai")
+
+    def test_langchain(self):
+        self.replay("langchain")
+
+    def test_lm_eval(self):
+        self.replay("lm-eval")
+
+
+if __name__ == "__main__":
+    unittest.main()
