@@ -144,11 +144,11 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
 
 /* ---- conversations ------------------------------------------------------------------------------------------------ */
 
-/* The text of {"type": "text", "text": …}; NULL: it is something else. */
+/* The text of {"type": "text", "text": …}, in which the type may be absent; NULL: it is something else. */
 static const char *text_of_part(const cJSON *part)
 {
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "type"));
-    if (!type || strcmp(type, "text") != 0) return NULL;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
+    if (type && (!cJSON_IsString(type) || strcmp(type->valuestring, "text") != 0)) return NULL;
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
 }
 
