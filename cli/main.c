@@ -125,7 +125,6 @@ static void overview(FILE *out)
     static const char *const examples[] = {
         "bochner fit train.csv --target price --holdout 0.2 --out price.model",
         "bochner train --data text.txt --out story --minutes 2",
-        "BOCHNER_TRACE=trace.json bochner eval story --data text.txt",
     };
     fputs("\nExamples\n", out);
     for (size_t i = 0; i < CLI_COUNT_OF(examples); i++) {

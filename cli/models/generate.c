@@ -88,8 +88,12 @@ static bool read_text(generate_job *job)
         job->echo_length = length;
         if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
     }
-    return ok(job, bo_tokenizer_encode_prompt(job->session->context, job->tokenizer, prompt, length,
-                                              job->options->load != NULL, &job->encoded));
+    bo_context *context = job->session->context;
+    const bo_status status =
+        bo_tokenizer_encode_prompt(context, job->tokenizer, prompt, length, job->options->load != NULL, &job->encoded);
+    if (status != BO_INVALID) return ok(job, status);
+    cli_fail(job->session, "%s; give --prompt TEXT", bo_context_error(context));
+    return false;
 }
 
 static bool read_prompt(generate_job *job)

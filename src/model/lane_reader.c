@@ -24,8 +24,9 @@ bo_status bo_lanes_prepare(bo_context *context, bo_lanes *lanes)
     if (!lanes->reader_states) return BO_MEMORY;
     const bo_session_desc desc = {.capacity = lanes->desc.capacity};
     BO_TRY(bo_session_create(context, lanes->model, &desc, &lanes->reader));
+    lanes->reader->fingerprint = bo_model_fingerprint(lanes->model);
     BO_TRY(bo_model_digest(context, lanes->model, &lanes->reader->digest));
-    lanes->reader->has_digest = true;
+    lanes->reader->has_hashes = true;
     return BO_OK;
 }
 

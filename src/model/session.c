@@ -462,25 +462,26 @@ static size_t list_tensors(const bo_session *session, layer_name *names, bo_file
     return count;
 }
 
-static bo_status digest_of(bo_context *context, const bo_session *session, uint64_t *out)
+static bo_status hash_model(bo_context *context, const bo_session *session, uint64_t *fingerprint, uint64_t *digest)
 {
-    *out = session->digest;
-    return session->has_digest ? BO_OK : bo_model_digest(context, session->model, out);
+    *fingerprint = session->has_hashes ? session->fingerprint : bo_model_fingerprint(session->model);
+    *digest = session->digest;
+    return session->has_hashes ? BO_OK : bo_model_digest(context, session->model, digest);
 }
 
 static bo_status write_tensors(bo_context *context, const bo_session *session, written_states *w, bo_output *output)
 {
     char version[16], fingerprint[24], weights[24], tokens[24], capacity[24];
     const size_t layers = session->model->desc.layers;
-    uint64_t digest;
-    BO_TRY(digest_of(context, session, &digest));
+    uint64_t model, digest;
+    BO_TRY(hash_model(context, session, &model, &digest));
     w->names = bo_alloc(context, layers, sizeof *w->names, "names of states");
     w->tensors = bo_alloc(context, layers + 1, sizeof *w->tensors, "a session's states");
     if (!w->names || !w->tensors) return BO_MEMORY;
     const size_t count = list_tensors(session, w->names, w->tensors);
     if (w->capacity && w->capacity < session->desc.capacity) BO_TRY(shrink_states(context, session, w));
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
-    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)bo_model_fingerprint(session->model));
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)model);
     snprintf(weights, sizeof weights, "%016llx", (unsigned long long)digest);
     snprintf(tokens, sizeof tokens, "%llu", (unsigned long long)session->tokens);
     snprintf(capacity, sizeof capacity, "%zu", w->capacity);
@@ -562,12 +563,12 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
 
 static bo_status check_model(bo_context *context, const bo_tensors *file, const bo_session *session, const header *head)
 {
-    uint64_t expected = bo_model_fingerprint(session->model), digest;
+    uint64_t expected, digest;
+    BO_TRY(hash_model(context, session, &expected, &digest));
     if (head->fingerprint != expected)
         return bo_fail(context, BO_INVALID,
                        "%s: the state belongs to another model: it has fingerprint %016llx, this model has %016llx",
                        bo_tensors_path(file), (unsigned long long)head->fingerprint, (unsigned long long)expected);
-    BO_TRY(digest_of(context, session, &digest));
     if (head->weights == digest) return BO_OK;
     return bo_fail(
         context, BO_INVALID,

@@ -32,8 +32,9 @@ struct bo_session {
     float *logits;      /* after the last token, if tokens were fed */
     bool has_logits;
     uint64_t tokens;
-    uint64_t digest; /* of the weights, if has_digest: they do not change during the life of this session */
-    bool has_digest, broken;
+    /* Hashes of the model and its weights, if has_hashes: they do not change during the life of this session. */
+    uint64_t fingerprint, digest;
+    bool has_hashes, broken;
 };
 
 /* True if a layer of the model keeps all keys, up to a capacity. */

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A client that does not read this much of a stream is treated as gone. */
+/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone. */
 static const size_t MOST_UNREAD = (size_t)8 << 20;
+enum { UNREAD_SECONDS = 30 };
 
 /* ---- ownership ---------------------------------------------------------------------------------------------------- */
 
@@ -38,6 +39,15 @@ void bo_exchange_release(bo_exchange *x)
     if (x && atomic_fetch_sub(&x->owners, 1) == 1) destroy(x);
 }
 
+/* A text that could not be allocated is lost: what was taken of it does not count any more. */
+static void drop_failed_output(bo_exchange *x)
+{
+    if (!x->out.failed) return;
+    bo_free(x->out.bytes);
+    x->out.bytes = NULL;
+    x->out.length = x->out.capacity = x->taken = 0;
+}
+
 /* ---- the HTTP side ------------------------------------------------------------------------------------------------ */
 
 bool bo_exchange_streams(const bo_exchange *x)
@@ -63,7 +73,9 @@ bool bo_exchange_wait(bo_exchange *x)
 size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bool *finished)
 {
     pthread_mutex_lock(&x->lock);
+    drop_failed_output(x);
     const size_t count = bo_min(room, x->out.length - x->taken);
+    if (count) x->last_taken = bo_seconds();
     if (count) memcpy(out, x->out.bytes + x->taken, count);
     x->taken += count;
     if (x->taken == x->out.length) x->taken = x->out.length = 0;
@@ -132,7 +144,9 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
         bo_exchange_write_event(x, choice, false);
         wake(x);
     }
-    if (x->out.length - x->taken > MOST_UNREAD && x->request.stream) atomic_store(&job->canceled, true);
+    drop_failed_output(x);
+    if (x->request.stream && x->out.length - x->taken > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS)
+        atomic_store(&job->canceled, true);
     pthread_mutex_unlock(&x->lock);
     return !stopped && status == BO_OK;
 }
@@ -194,10 +208,7 @@ static void finish(bo_exchange *x)
     else
         bo_exchange_write_body(x);
     x->status = x->refusal.status ? x->refusal.status : 200;
-    if (x->out.failed) {
-        x->out = (bo_json_text){.context = x->out.context};
-        x->status = 500;
-    }
+    if (x->out.failed) x->status = 500;
     x->finished = true;
 }
 
@@ -214,6 +225,7 @@ static void end_job(bo_context *context, bo_job *job)
     keep_state(context, x, choice);
     if (x->request.stream && !x->refusal.status) bo_exchange_write_event(x, choice, true);
     if (--x->open == 0) finish(x);
+    drop_failed_output(x);
     wake(x);
     pthread_mutex_unlock(&x->lock);
     bo_exchange_release(x);
@@ -437,6 +449,7 @@ bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *req
     atomic_init(&x->owners, 1);
     pthread_mutex_init(&x->lock, NULL);
     name_exchange(x);
+    x->last_taken = bo_seconds();
     if (prepare(context, x, client, refusal) && submit(context, x, refusal)) return true;
     *out = NULL;
     bo_exchange_release(x);

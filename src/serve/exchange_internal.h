@@ -29,6 +29,7 @@ struct bo_exchange {
     pthread_mutex_t lock;
     bo_json_text out;
     size_t taken, open;
+    double last_taken; /* when bytes were taken last */
     bool asleep, finished;
     int status;
     bo_refusal refusal; /* status 0: none */

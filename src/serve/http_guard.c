@@ -30,7 +30,8 @@ static bool check_key(bo_http_call *call, bo_refusal *refusal)
         if (d->key_count) who = given;
     }
     call->client = bo_prefix_of_bytes(secret, who, strlen(who)).words[0];
-    if (found || (call->route && call->route->open)) return true;
+    /* A browser sends no key before it knows that it may. */
+    if (found || (call->route && call->route->open) || bo_guard_is_preflight(call)) return true;
     return bo_refuse(refusal, 401, NULL, "this server needs a key: send the header Authorization: Bearer KEY");
 }
 
@@ -92,5 +93,8 @@ void bo_guard_add_headers(const bo_http_call *call, struct MHD_Response *respons
     MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Origin");
     if (!bo_guard_is_preflight(call)) return;
     MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE");
-    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type");
+    const char *headers = header(call, "Access-Control-Request-Headers");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
+                            headers ? headers : "Authorization, Content-Type");
+    MHD_add_response_header(response, "Access-Control-Max-Age", "3600");
 }

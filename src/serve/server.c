@@ -2,10 +2,12 @@
 #include "http.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,7 +38,8 @@ static enum MHD_Result queue(bo_http_call *call, int status, struct MHD_Response
         bo_route_methods(call->path, methods, sizeof methods);
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, methods);
     }
-    if (status == 405 || status == 413) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    /* What follows a head that was refused may not be a request. */
+    if (call->refusal.status) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return result;
@@ -106,13 +109,28 @@ static enum MHD_Result send_exchange(bo_http_call *call)
 
 /* ---- requests ------------------------------------------------------------------------------------------------------ */
 
+static enum MHD_Result count_host(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind, (void)value;
+    *(int *)user += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    return MHD_YES;
+}
+
+static int count_hosts(const bo_http_call *call)
+{
+    int count = 0;
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_host, &count);
+    return count;
+}
+
 static bool check_head(bo_http_call *call, bo_refusal *refusal)
 {
     bool known;
     const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
     call->route = bo_route_find(call->method, call->path, call->argument, &known);
-    if (call->needs_host && !MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST))
-        return bo_refuse(refusal, 400, NULL, "the header Host is required");
+    const int hosts = count_hosts(call);
+    if (hosts > 1 || (call->needs_host && hosts == 0))
+        return bo_refuse(refusal, 400, NULL, "expected one header Host, found %d", hosts);
     if (!bo_guard_check(call, refusal)) return false;
     if (!known) return bo_refuse(refusal, 404, NULL, "there is no such path; see /openapi.json");
     if (!call->route && !bo_guard_is_preflight(call))
@@ -319,8 +337,7 @@ static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo 
                             notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
                             MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
                             (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * HEAD_BYTES),
-                            MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
-                            MHD_OPTION_END);
+                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
 }
 
 static bo_status listen_at(bo_context *context, bo_server *server, const struct addrinfo *at)
@@ -362,7 +379,7 @@ static bool should_stop(void *user)
 {
     bo_server *server = user;
     const bool stop = server->own.stop(server->own.user);
-    if (stop) atomic_store(&server->stopping, true);
+    if (stop && !atomic_exchange(&server->stopping, true)) server->stop_time = bo_seconds();
     return stop;
 }
 
@@ -415,10 +432,11 @@ size_t bo_server_state_bytes(const bo_server *server, size_t tokens)
 
 bo_status bo_server_run(bo_context *context, bo_server *server)
 {
-    enum { WAIT_SECONDS = 5 };
+    enum { LEAST_SECONDS = 2 };
     const struct timespec pause = {.tv_nsec = 10000000};
     BO_TRY(bo_scheduler_run(context, server->service.scheduler));
-    const double end = bo_seconds() + WAIT_SECONDS; /* for the last answers to be sent */
+    /* The grace period is also for answers that clients have not read yet. */
+    const double least = bo_seconds() + LEAST_SECONDS, end = fmax(least, server->stop_time + server->own.grace);
     while (atomic_load(&server->calls) > 0 && bo_seconds() < end) nanosleep(&pause, NULL);
     return BO_OK;
 }

@@ -75,10 +75,11 @@ void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_j
     job->done(context, job);
 }
 
-/* Whether the state at the end of a job saves enough reading if the text is continued. */
+/* Whether the state at the end of a job saves enough reading if the text is continued. A state that the client keeps is not
+ * stored twice. */
 static bool is_worth_caching(const bo_slot *slot)
 {
-    return !slot->job->embed && slot->read + slot->job->made >= slot->saved + WORTH;
+    return !slot->job->embed && !slot->job->state && slot->read + slot->job->made >= slot->saved + WORTH;
 }
 
 /* Removes a slot. Its lane becomes the last one; `arrange` moves the others. */
@@ -222,14 +223,21 @@ void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
     s->used--;
 }
 
+/* Whether the client keeps the state at the end of the prompt, so that it need not be cached. */
+static bool keeps_prompt(const bo_job *job)
+{
+    return job->keep_state && job->max_tokens == 0;
+}
+
 bool bo_slots_reads(const bo_slots *s, const bo_job *job)
 {
     if (job->embed || job->score_prompt || job->prompt_count <= WORTH || !s->desc->memory_bytes) return false;
     const bo_prefix end = job->chain[job->prompt_count - 1];
     for (size_t i = s->decoding; i < s->used; i++) {
         const bo_job *other = s->items[i].job;
-        if (!other->embed && !other->score_prompt && bo_prefix_equal(other->chain[other->prompt_count - 1], end))
-            return s->items[i].read + WORTH < other->prompt_count;
+        const bool caches = !other->embed && !other->score_prompt && !keeps_prompt(other) &&
+                            other->prompt_count - 1 >= s->items[i].saved + WORTH;
+        if (caches && bo_prefix_equal(other->chain[other->prompt_count - 1], end)) return true;
     }
     return false;
 }
@@ -284,7 +292,7 @@ static void begin_decoding(bo_context *context, bo_slots *s, size_t slot)
     bo_slot *own = &s->items[slot];
     bo_job *job = own->job;
     const int32_t last = job->prompt[job->prompt_count - 1];
-    if (!job->embed && own->read >= own->saved + WORTH) {
+    if (!job->embed && !keeps_prompt(job) && own->read >= own->saved + WORTH) {
         cache_state(context, s, slot);
         own->saved = own->read;
     }
@@ -374,12 +382,14 @@ static void take_token(bo_context *context, bo_slots *s, size_t slot, double now
         end_job(context, s, slot, BO_JOB_STOP, job->keep_end ? id : -1);
         return;
     }
+    const bool penalized = job->presence_penalty != 0 || job->frequency_penalty != 0;
+    if (penalized && bo_occurrences_add(context, &own->made, id) != BO_OK) {
+        fail_job(context, s, slot, BO_JOB_FAILED);
+        return;
+    }
     count_token(s->desc->counters, job, now);
     job->made++;
-    const bool penalized = job->presence_penalty != 0 || job->frequency_penalty != 0;
-    if (penalized && bo_occurrences_add(context, &own->made, id) != BO_OK)
-        fail_job(context, s, slot, BO_JOB_FAILED);
-    else if (!job->token(context, job, token))
+    if (!job->token(context, job, token))
         end_job(context, s, slot, BO_JOB_STOP, id);
     else if (job->made >= job->max_tokens || bo_lanes_tokens(s->lanes, slot) >= s->most_tokens)
         end_job(context, s, slot, BO_JOB_LENGTH, id);

@@ -72,13 +72,22 @@ bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
+/* Without waiting for the disk: a file survives the end of the process, and its checksum tells whether it survived a power
+ * failure. */
 static bo_status write_file(bo_context *context, const char *path, const bo_snapshot *snapshot, const char *id,
                             size_t *size)
 {
+    file_path part;
     void *bytes;
     BO_TRY(bo_snapshot_write(context, snapshot, id, true, &bytes, size));
-    const bo_status status = bo_file_save(context, path, bytes, *size);
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *file = fopen(part, "wb");
+    bool done = file && fwrite(bytes, 1, *size, file) == *size;
     bo_free(bytes);
+    done = file && fclose(file) == 0 && done && rename(part, path) == 0;
+    if (done) return BO_OK;
+    const bo_status status = bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    unlink(part);
     return status;
 }
 

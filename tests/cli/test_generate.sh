@@ -80,7 +80,7 @@ cmp -s out bare || complain "an empty prompt is not as none"
 echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
 awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++) printf rand() < 0.5 ? "a" : "b" }' >letters.txt
 succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --out letters $small --steps 2
-fails 1 "no prompt|--prompt" "$BOCHNER" generate letters --prompt "" --tokens 3 --quiet
+fails 1 "the prompt is empty|--prompt" "$BOCHNER" generate letters --prompt "" --tokens 3 --quiet
 fails 1 "byte 2|'z'" "$BOCHNER" generate letters --prompt "abz" --tokens 3 --quiet
 fails 1 "text.txt|byte 0|'t'" "$BOCHNER" train --data text.txt --tokenizer letters.json --out none $small --steps 2
 fails 1 "text.txt|'t'" "$BOCHNER" eval letters --data text.txt

@@ -27,6 +27,7 @@ for width in 16 32; do # the runs of the examples of plan --fit
     done
 done
 cp text.txt stories.txt
+echo key >keys.txt
 (. "$BOCHNER_SOURCE/tests/foreign.sh" && tiny_gguf model.gguf && tiny_llama2c stories15M.bin && tiny_words tokenizer.bin)
 
 # Every command has help on standard output, and every example in it works as printed (long runs are shortened).
@@ -45,6 +46,7 @@ for command in $(grep -vx bench commands) 'bench machines' 'bench attention' 'be
     sed -i 's/--minutes 2/--minutes 0.005/; s/--steps 400/--steps 2/; s/--repeats [0-9]*/--repeats 1/; s/--folds 5/--folds 2/
         s/bench train .*/& --layers 1 --context 64 --gemm 256/; s/bench layers .*/& --gemm 256/; s/--rows 20000/& --stream-features 32 --gemm 256/
         s/fit .* --stream /&--features 256 /
+        /^ *curl/d; s/--port [0-9]*//; s/bochner serve .*/timeout --preserve-status 0.5 & --port 0/
         /linearize stories15M/ { s/--minutes 30//; s/--teacher-text 1000000/--teacher-text 500/; s/$/ --transfer-steps 1 --steps 1 --lora 2/ }
         /train --data text.txt/ { /--init/! s/$/ --layers 1 --width 32 --heads 2 --context 128 --batch 4/ }' examples
     command -v dot >/dev/null || sed -i 's/--graph \([a-z]*\)\.svg/--graph \1.dot/' examples # an SVG needs Graphviz

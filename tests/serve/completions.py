@@ -162,7 +162,12 @@ class Completions(Case):
                 names = [chr(token) if token < 128 else "bytes:\\x%02x" % token for token in whole]
                 self.check_logprobs(choice["logprobs"], whole, 0 if echo else len(prompt), expected, 3, names)
                 for i, best in enumerate(choice["logprobs"]["top_logprobs"]):
+                    ids = choice["logprobs"]["top_token_ids"][i]
+                    self.assertEqual(ids and list(ids), best and list(best))
                     if best:
+                        row = expected[len(whole) - len(choice["logprobs"]["tokens"]) + i - 1]
+                        for name, token in ids.items():
+                            self.assertLess(abs(row[token] - best[name]), CLOSE)
                         name, value = choice["logprobs"]["tokens"][i], choice["logprobs"]["token_logprobs"][i]
                         if value >= min(best.values()):  # clients compare the two numbers, bit for bit
                             self.assertEqual(best.get(name), value)
@@ -271,6 +276,7 @@ class Completions(Case):
         self.assertEqual(events[0]["choices"][0]["prompt_token_ids"], byte_tokens("le"))
         self.assertEqual(sum((event["choices"][0].get("token_ids") or [] for event in events), []), choice["token_ids"])
         self.assertFalse(any("prompt_token_ids" in event["choices"][0] for event in events[1:]))
+        self.assertNotIn("top_token_ids", main.complete("le", logprobs=1)["choices"][0]["logprobs"])
 
     def test_model_without_tokenizer(self):
         """Reference: tokens that transformers generates for this model."""

@@ -38,14 +38,13 @@ def mixed_requests(count, kinds, generator):
             return text
 
         def in_parts(each, prompt=prompt, tokens=tokens):
-            ids = []
-            state = None
+            text, state = "", None
             for part in range(2):
                 choice = each.complete("" if part else prompt, state=state, max_tokens=max(1, tokens // 2), temperature=0,
-                                       return_state=True, return_token_ids=True)["choices"][0]
+                                       return_state=True)["choices"][0]
                 state = {"data": choice["state"]["data"]}
-                ids += choice["token_ids"]
-            return bytes(ids).decode("utf-8", "replace")
+                text += choice["text"]
+            return text
 
         send = [plain, streamed, several, in_parts, from_state][i % kinds]
         if send is in_parts:

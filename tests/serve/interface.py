@@ -183,13 +183,14 @@ class Chat(Case):
         for i, entry in enumerate(content):
             token, row = choice["token_ids"][i], rows[len(prompt) + i - 1]
             self.assertLess(abs(entry["logprob"] - row[token]), CLOSE)
-            self.assertEqual(entry["bytes"], [token])
+            self.assertEqual((entry["bytes"], entry["token_id"]), ([token], token))
             self.assertEqual(entry["token"], chr(token) if token < 128 else "bytes:\\x%02x" % token)
             self.assertEqual(len(entry["top_logprobs"]), 3)
             best = sorted(row, reverse=True)[:3]
             for found, expected in zip(entry["top_logprobs"], best):
                 self.assertLess(abs(found["logprob"] - expected), CLOSE)
                 self.assertLess(abs(row[found["bytes"][0]] - expected), CLOSE)
+                self.assertEqual(found["token_id"], found["bytes"][0])
         content = chatty.chat("le", max_tokens=2, logprobs=True)["choices"][0]["logprobs"]["content"]
         self.assertTrue(all(entry["top_logprobs"] == [] for entry in content))
         base = {"messages": [{"role": "user", "content": "a"}]}
@@ -353,7 +354,7 @@ class Errors(Case):
             for name in ("/", "/health", "/openapi.json"):
                 self.assertEqual(each.get(name).status, 200)
             for value in (None, "Bearer wrong", "Bearer secret-ke", "Bearer secret-keyy", "Bearer", "Bearer ", "secret-key",
-                          "Basic secret-key", "Bearer SECRET-KEY"):
+                          "Basic secret-key", "Digest secret-key", "Bearer SECRET-KEY"):
                 headers = {"Authorization": value} if value else {}
                 for method, name, body in (("GET", "/v1/models", None), ("GET", "/metrics", None), ("POST", "/v1/completions", "{}"),
                                            ("POST", "/v1/chat/completions", "{}"), ("POST", "/v1/embeddings", "{}"),

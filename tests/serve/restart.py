@@ -179,13 +179,13 @@ class Stopping(unittest.TestCase):
     def test_running_answers_finish(self):
         """SIGTERM while streams run: they end as usual, new requests get 503, and the exit status is 0."""
         with Server(WORDS, "--grace", 60) as each:
-            body = {"prompt": "le", "max_tokens": 60_000, "temperature": 0, "stream_options": {"include_usage": True}}
+            body = {"prompt": "le", "max_tokens": 20_000, "temperature": 0, "stream_options": {"include_usage": True}}
             streams = [each.stream("/v1/completions", body) for _ in range(2)]
             opened = [stream.__enter__() for stream in streams]
             for events in opened:
                 next(events)
             whole = []
-            thread = threading.Thread(target=lambda: whole.append(each.complete("le", max_tokens=60_000, temperature=0)))
+            thread = threading.Thread(target=lambda: whole.append(each.complete("le", max_tokens=20_000, temperature=0)))
             thread.start()
             wait_until(lambda: each.running() == 3, "three requests run")
             each.process.send_signal(signal.SIGTERM)
@@ -203,12 +203,12 @@ class Stopping(unittest.TestCase):
             texts = []
             for stream, events in zip(streams, opened):
                 rest = list(events)
-                self.assertEqual(rest[-1]["usage"]["completion_tokens"], 60_000)
+                self.assertEqual(rest[-1]["usage"]["completion_tokens"], 20_000)
                 self.assertEqual(rest[-2]["choices"][0]["finish_reason"], "length")
                 texts.append("".join(event["choices"][0]["text"] for event in rest if event["choices"]))
                 stream.__exit__(None, None, None)
             thread.join(server.PATIENCE)
-            self.assertEqual(whole[0]["usage"]["completion_tokens"], 60_000)
+            self.assertEqual(whole[0]["usage"]["completion_tokens"], 20_000)
             self.assertEqual(each.process.wait(server.PATIENCE), 0)
 
     def test_grace(self):

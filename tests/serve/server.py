@@ -110,8 +110,9 @@ def byte_tokens(text):
 
 
 def greedy(model, prompt, tokens, *options):
-    """The continuation that `bochner generate --greedy` prints."""
-    return json.loads(run("generate", model, "--prompt", prompt, "--tokens", tokens, "--greedy", "--json", "--quiet", *options))["text"]
+    """The continuation that `bochner generate --greedy` prints. A part of a character at its end is left out, as by the server."""
+    text = json.loads(run("generate", model, "--prompt", prompt, "--tokens", tokens, "--greedy", "--json", "--quiet", *options))["text"]
+    return text.rstrip("\ufffd")
 
 
 def greedy_ids(model, prompt_ids, tokens, *options):

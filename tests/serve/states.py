@@ -1,7 +1,7 @@
 """bochner serve: states, which are created, downloaded, uploaded, continued, dropped and refused."""
 import base64, unittest
 import server
-from server import Case, Server, byte_tokens, greedy
+from server import Case, Server, byte_tokens, greedy, greedy_ids
 
 
 def setUpModule():
@@ -55,24 +55,28 @@ class States(Case):
 
     def test_returned_states(self):
         """Greedy text in parts, continued from each kind of state, equals the uninterrupted text; n choices have n states."""
-        whole = greedy(WORDS, "le 日本", 90)
+        whole = greedy_ids(WORDS, byte_tokens("le 日本"), 90)
         for kind in (True, "id"):
-            state, text = None, ""
+            state, ids, text = None, [], ""
             for part in range(3):
-                body = {"prompt": "" if part else "le 日本", "max_tokens": 30, "temperature": 0, "return_state": kind, "state": state}
+                body = {"prompt": "" if part else "le 日本", "max_tokens": 30, "temperature": 0, "return_state": kind, "state": state,
+                        "return_token_ids": True}
                 if part == 2:  # the last event has the state
-                    events = main.events("/v1/completions", body)
-                    self.assertFalse(any(event["choices"][0].get("state") for event in events[:-1]))
-                    choice = {**events[-1]["choices"][0], "text": "".join(event["choices"][0]["text"] for event in events)}
+                    events = [event["choices"][0] for event in main.events("/v1/completions", body)]
+                    self.assertFalse(any(event.get("state") for event in events[:-1]))
+                    choice = {**events[-1], "token_ids": sum((event.get("token_ids") or [] for event in events), []),
+                              "text": "".join(event["text"] for event in events)}
                 else:
-                    choice = main.json("/v1/completions", {**body, "return_token_ids": True})["choices"][0]
+                    choice = main.json("/v1/completions", body)["choices"][0]
                 self.assertEqual(set(choice["state"]), {"data" if kind is True else "id", "tokens", "bytes"})
                 self.assertEqual(choice["state"]["tokens"], len(byte_tokens("le 日本")) + 30 * (part + 1))
                 if kind is True:
                     self.assertEqual(len(base64.b64decode(choice["state"]["data"])), choice["state"]["bytes"])
                 state = {"data": choice["state"]["data"]} if kind is True else choice["state"]["id"]
+                ids += choice["token_ids"]
                 text += choice["text"]
-            self.assertEqual(text.encode().replace("\ufffd".encode(), b""), whole.encode().replace("\ufffd".encode(), b""))
+            self.assertEqual(ids, whole)
+            self.assertEqual(text, greedy(WORDS, "le 日本", 90))  # parts end before a divided character, and continue with it
         body = main.complete("le", n=3, temperature=2, seed=1, max_tokens=12, return_state="id")
         self.assertEqual(len({choice["state"]["id"] for choice in body["choices"]}), 3)
         for choice in body["choices"]:
