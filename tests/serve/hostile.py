@@ -351,8 +351,14 @@ class Connections(Hostile):
             client.close()
 
     def test_many_connections(self):
-        """2,000 connections in sequence; long_connections has 10,000."""
-        many_connections(main, 2000)
+        """10,000 connections in sequence, with and without requests, leave no memory and no files behind."""
+        with Server(WORDS, "--connections", 4000) as each:
+            many_connections(each, 1000)
+            memory, files = each.rss(), each.files()
+            many_connections(each, 10_000)
+            wait_until(lambda: each.files() <= files + 2, "files are closed")
+            self.assertTrue(server.SANITIZED or each.rss() - memory < 16 * MEGABYTE, "memory grew by %d bytes" % (each.rss() - memory))
+            self.assertEqual(len(each.text("le", max_tokens=3, temperature=0)), 3)
 
     def test_more_connections_than_allowed(self):
         """The surplus is refused or waits, and the server answers as soon as connections are closed."""
