@@ -368,7 +368,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
         .spectrum = spectrum,
         .least = least_lambda,
         .narrowest = typical * least_gamma,
-        .problem = {desc, &probe, {NULL, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
+        .problem = {desc, &probe, {NULL, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept, 0, NULL}};
     bo_status status;
     if (j.exact) {
         status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
@@ -505,7 +505,7 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                .exact = true,
                .least = least_lambda,
                .narrowest = typical * least_gamma,
-               .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept}};
+               .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept, 0, NULL}};
     bo_status status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
     /* half of many rows judge as well as all of them, at an eighth of the cost of their inverse factor */
     if (status == BO_OK) j.loo.judged = bo_max(bo_min(scaled->rows, LEAST_JUDGED), scaled->rows / 2);

@@ -62,6 +62,7 @@ struct bo_server {
     char address[128];
     bool loopback;
     atomic_bool stopping;
+    double stop_time; /* of the thread of bo_server_run */
     pthread_mutex_t lock;
     bo_peer *peers;
     atomic_size_t calls;

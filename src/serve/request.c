@@ -57,11 +57,12 @@ static bool read_real(const reader *r, const char *name, double low, double high
 
 static bool read_whole(const reader *r, const char *name, double low, double high, size_t *out)
 {
-    double value = 0;
-    if (!member(r, name)) return true;
-    if (!read_real(r, name, low, high, &value)) return false;
-    if (value != floor(value)) return bo_refuse(r->refusal, 400, name, "%s: expected a whole number", name);
-    *out = (size_t)fmax(value, 0);
+    const cJSON *item = member(r, name);
+    const double value = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    if (!item) return true;
+    if (!(value >= low && value <= high) || value != floor(value))
+        return bo_refuse(r->refusal, 400, name, "%s: expected a whole number from %.0f to %.0f", name, low, high);
+    *out = (size_t)value;
     return true;
 }
 
@@ -143,6 +144,14 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
 
 /* ---- conversations ------------------------------------------------------------------------------------------------ */
 
+/* The text of {"type": "text", "text": …}, in which the type may be absent; NULL: it is something else. */
+static const char *text_of_part(const cJSON *part)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
+    if (type && (!cJSON_IsString(type) || strcmp(type->valuestring, "text") != 0)) return NULL;
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+}
+
 /* The text of a message: a text, the texts of its parts, or nothing for null. NULL: it is none of them; freed with
  * cJSON_free. */
 static char *content_of(const cJSON *content)
@@ -158,7 +167,7 @@ static char *content_of(const cJSON *content)
     if (!cJSON_IsArray(content)) return NULL;
     cJSON_ArrayForEach(part, content)
     {
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        const char *text = text_of_part(part);
         if (!text) return NULL;
         length += strlen(text);
     }
@@ -166,7 +175,7 @@ static char *content_of(const cJSON *content)
     if (!out) return NULL;
     cJSON_ArrayForEach(part, content)
     {
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        const char *text = text_of_part(part);
         const size_t bytes = strlen(text);
         memcpy(at, text, bytes);
         at += bytes;
@@ -381,7 +390,6 @@ static bool read_logprobs(const reader *r)
         if (wanted) q->top = (int)top;
         return true;
     }
-    if (cJSON_IsFalse(member(r, "logprobs"))) return true;
     if (!read_whole(r, "logprobs", 0, BO_TOP_MOST, &top)) return false;
     if (member(r, "logprobs")) q->top = (int)top;
     return true;
@@ -470,6 +478,20 @@ static bool read_kind(const reader *r)
     return false;
 }
 
+/* Whether a text of the JSON contains a control character that is not escaped. */
+static bool has_raw_control(const char *text, size_t size)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        if (quoted && (unsigned char)text[i] < 0x20) return true;
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+    }
+    return false;
+}
+
 static bool is_utf8(const char *text, size_t size)
 {
     for (size_t at = 0, bytes; at < size; at += bytes)
@@ -486,6 +508,8 @@ bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *bod
     if (!is_utf8(body, size)) return bo_refuse(refusal, 400, NULL, "the body is not UTF-8");
     if (memchr(body, 0, size) || bo_json_has_nul(body, size))
         return bo_refuse(refusal, 400, NULL, "a text contains NUL, which is not supported");
+    if (has_raw_control(body, size))
+        return bo_refuse(refusal, 400, NULL, "a text of the JSON has a control character that is not escaped");
     if (bo_json_parse(context, "body", body, size, DEPTH, &json) != BO_OK)
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
     const reader r = {context, json, vocab, out, refusal};

@@ -2,10 +2,12 @@
 #include "http.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,13 +108,28 @@ static enum MHD_Result send_exchange(bo_http_call *call)
 
 /* ---- requests ------------------------------------------------------------------------------------------------------ */
 
+static enum MHD_Result count_host(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind, (void)value;
+    *(int *)user += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    return MHD_YES;
+}
+
+static int count_hosts(const bo_http_call *call)
+{
+    int count = 0;
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_host, &count);
+    return count;
+}
+
 static bool check_head(bo_http_call *call, bo_refusal *refusal)
 {
     bool known;
     const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
     call->route = bo_route_find(call->method, call->path, call->argument, &known);
-    if (call->needs_host && !MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST))
-        return bo_refuse(refusal, 400, NULL, "the header Host is required");
+    const int hosts = count_hosts(call);
+    if (hosts > 1 || (call->needs_host && hosts == 0))
+        return bo_refuse(refusal, 400, NULL, "expected one header Host, found %d", hosts);
     if (!bo_guard_check(call, refusal)) return false;
     if (!known) return bo_refuse(refusal, 404, NULL, "there is no such path; see /openapi.json");
     if (!call->route && !bo_guard_is_preflight(call))
@@ -361,7 +378,7 @@ static bool should_stop(void *user)
 {
     bo_server *server = user;
     const bool stop = server->own.stop(server->own.user);
-    if (stop) atomic_store(&server->stopping, true);
+    if (stop && !atomic_exchange(&server->stopping, true)) server->stop_time = bo_seconds();
     return stop;
 }
 
@@ -414,10 +431,11 @@ size_t bo_server_state_bytes(const bo_server *server, size_t tokens)
 
 bo_status bo_server_run(bo_context *context, bo_server *server)
 {
-    enum { WAIT_SECONDS = 5 };
+    enum { LEAST_SECONDS = 2 };
     const struct timespec pause = {.tv_nsec = 10000000};
     BO_TRY(bo_scheduler_run(context, server->service.scheduler));
-    const double end = bo_seconds() + WAIT_SECONDS; /* for the last answers to be sent */
+    /* The grace period is also for answers that clients have not read yet. */
+    const double least = bo_seconds() + LEAST_SECONDS, end = fmax(least, server->stop_time + server->own.grace);
     while (atomic_load(&server->calls) > 0 && bo_seconds() < end) nanosleep(&pause, NULL);
     return BO_OK;
 }

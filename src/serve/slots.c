@@ -382,12 +382,14 @@ static void take_token(bo_context *context, bo_slots *s, size_t slot, double now
         end_job(context, s, slot, BO_JOB_STOP, job->keep_end ? id : -1);
         return;
     }
+    const bool penalized = job->presence_penalty != 0 || job->frequency_penalty != 0;
+    if (penalized && bo_occurrences_add(context, &own->made, id) != BO_OK) {
+        fail_job(context, s, slot, BO_JOB_FAILED);
+        return;
+    }
     count_token(s->desc->counters, job, now);
     job->made++;
-    const bool penalized = job->presence_penalty != 0 || job->frequency_penalty != 0;
-    if (penalized && bo_occurrences_add(context, &own->made, id) != BO_OK)
-        fail_job(context, s, slot, BO_JOB_FAILED);
-    else if (!job->token(context, job, token))
+    if (!job->token(context, job, token))
         end_job(context, s, slot, BO_JOB_STOP, id);
     else if (job->made >= job->max_tokens || bo_lanes_tokens(s->lanes, slot) >= s->most_tokens)
         end_job(context, s, slot, BO_JOB_LENGTH, id);

@@ -111,7 +111,7 @@ static const struct {
      {"{}", "{\"0\": 1}", "{\"999\": -100, \"5\": 100}", "{\"007\": 0.5}"},
      {"[]", "5", "\"x\"", "{\"1000\": 1}", "{\"-1\": 1}", "{\"a\": 1}", "{\"\": 1}", "{\"1\": 101}", "{\"1\": \"1\"}",
       "{\"1\": null}", "{\"99999999999999999999\": 1}", "{\"1 \": 1}"}},
-    {"logprobs", "from 0 to 20", COMPLETION, {"0", "20", "false"}, {"-1", "21", "true", "\"1\""}},
+    {"logprobs", "from 0 to 20", COMPLETION, {"0", "20"}, {"-1", "21", "true", "false", "\"1\""}},
     {"logprobs", "expected a whole number", COMPLETION, {"3"}, {"0.5"}},
     {"logprobs", "expected true or false", CHAT, {"true", "false"}, {"0", "5", "\"true\""}},
     {"top_logprobs", "requires logprobs", CHAT, {NULL}, {"0", "5"}},
