@@ -38,7 +38,8 @@ static enum MHD_Result queue(bo_http_call *call, int status, struct MHD_Response
         bo_route_methods(call->path, methods, sizeof methods);
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, methods);
     }
-    if (status == 405 || status == 413) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    /* What follows a head that was refused may not be a request. */
+    if (call->refusal.status) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return result;
