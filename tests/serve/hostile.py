@@ -1,7 +1,7 @@
 """bochner serve: clients that are slow, broken or malicious.
 
 After every test the server answers, nothing runs or waits, and at the end its memory and open files have not grown."""
-import json, re, socket, struct, threading, time, unittest
+import json, re, socket, struct, time, unittest
 import server
 from server import Server, wait_until
 
@@ -132,7 +132,8 @@ class Bodies(Hostile):
             "max_tokens": {"integer"}, "temperature": {"integer", "number"}, "top_p": {"number"}, "top_k": {"integer"},
             "min_p": {"number"}, "repetition_penalty": {"integer", "number"}, "presence_penalty": {"number"},
             "frequency_penalty": {"number"}, "logit_bias": set(), "seed": {"integer"}, "stop": {"text"}, "ignore_eos": {"boolean"},
-            "n": {"integer"}, "stream": {"boolean"}, "stream_options": {"object"}, "return_token_ids": {"boolean"}, "return_state": {"boolean"}}
+            "n": {"integer"}, "stream": {"boolean"}, "stream_options": {"object"}, "return_token_ids": {"boolean"},
+            "return_state": {"boolean"}}
         table = {
             "/v1/completions": ({"prompt": "le", "max_tokens": 1},
                                 {**generation, "prompt": {"text"}, "logprobs": {"integer"}, "echo": {"boolean"}}),
@@ -255,11 +256,11 @@ class Connections(Hostile):
     def test_kept_alive(self):
         connection = main.connect()
         for i in range(300):
-            main._send(connection, "POST" if i % 3 else "GET", "/v1/completions" if i % 3 == 1 else "/v1/tokenize" if i % 3 else "/health",
+            main.send(connection, "POST" if i % 3 else "GET", "/v1/completions" if i % 3 == 1 else "/v1/tokenize" if i % 3 else "/health",
                        {"prompt": "le", "max_tokens": 2} if i % 3 else None, None)
             self.assertEqual(server.Answer(connection.getresponse()).status, 200)
             if i % 50 == 7:  # an error does not end the connection, or says so
-                main._send(connection, "POST", "/v1/completions", {"n": 0}, None)
+                main.send(connection, "POST", "/v1/completions", {"n": 0}, None)
                 self.assertEqual(server.Answer(connection.getresponse()).status, 400)
         connection.close()
 
