@@ -75,8 +75,8 @@ def check(model, docs, choices, result):
     samples = result["samples"]
     correct = 0
     for sample in samples["bochner_choice"]:
-        found = [(float(value), greedy in (True, "True")) for value, greedy in (answer[0] if isinstance(answer[0], (list, tuple)) else answer
-                                                                                 for answer in sample["resps"])]
+        answers = [answer[0] if isinstance(answer[0], (list, tuple)) else answer for answer in sample["resps"]]
+        found = [(float(value), greedy in (True, "True")) for value, greedy in answers]
         expected = [score(model, sample["doc"]["question"], choice) for choice in choices]
         for (value, greedy), (reference, most_likely) in zip(found, expected):
             if abs(value - reference) > CLOSE or greedy != most_likely:

@@ -125,7 +125,7 @@ class Client(unittest.TestCase):
             with each.stream("/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS}) as running:
                 next(running)
                 waiting = each.connect()
-                each._send(waiting, "POST", "/v1/completions", {"prompt": "le"}, None)
+                each.send(waiting, "POST", "/v1/completions", {"prompt": "le"}, None)
                 server.wait_until(lambda: each.waiting() == 1, "a request waits")
                 with self.assertRaises(openai.RateLimitError):
                     patient.with_options(max_retries=0).completions.create(model="words", prompt="le")

@@ -9,7 +9,7 @@ import server
 from server import Server
 
 try:
-    import openapi_spec_validator, schemathesis
+    import openapi_spec_validator, schemathesis  # pylint: disable=unused-import
 except ImportError as error:
     print("skipped: %s" % error)
     sys.exit(77)

@@ -210,7 +210,10 @@ class Completions(Case):
         for settings in ({"top_k": 0}, {"top_k": -1}, {"top_p": 1}, {"min_p": 0}, {"repetition_penalty": 1}, {"presence_penalty": 0}):
             self.assertEqual(main.text("le", max_tokens=40, temperature=2, seed=3, **settings), one, settings)
         for seed in (0, 1, -1, 2**63 - 1):
-            self.assertEqual(main.text("le", max_tokens=40, temperature=2, seed=seed), main.text("le", max_tokens=40, temperature=2, seed=seed))
+            texts = {main.text("le", max_tokens=40, temperature=2, seed=seed) for _ in range(2)}
+            self.assertEqual(len(texts), 1, seed)
+        near = {main.text("le", max_tokens=40, temperature=2, seed=2**62 + k) for k in range(3)}  # the same number as a double
+        self.assertEqual(len(near), 3)
         self.assertGreater(len({main.text("le", max_tokens=40, temperature=2, seed=seed) for seed in range(5)}), 3)
         self.assertGreater(len({main.text("le", max_tokens=40, temperature=2) for _ in range(5)}), 3, "the default seed is not random")
         for name, values in {"temperature": (-0.1, 100.5), "top_p": (0, -1, 1.01), "top_k": (-2, 1.5), "min_p": (-0.1, 1.1),

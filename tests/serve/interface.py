@@ -301,7 +301,8 @@ class Tokens(Case):
         tokenizer = json.loads((PIECES / "tokenizer.json").read_text(encoding="utf-8"))
         start = tokenizer["added_tokens"][0]
         tokenizer["post_processor"] = {
-            "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": start["content"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": start["content"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {start["content"]: {"id": start["content"], "ids": [start["id"]], "tokens": [start["content"]]}}}
         model = server.variant(PIECES, "starts", tokenizer__json=json.dumps(tokenizer))
@@ -369,7 +370,7 @@ class Errors(Case):
             self.assertNotIn("secret-key", "".join(line.decode() for line in each.log) + each.stderr())
 
     def test_binding_elsewhere_needs_a_key(self):
-        done = subprocess.run([server.PROGRAM, "serve", str(WORDS), "--port", "0", "--host", "0.0.0.0"], capture_output=True, timeout=60)
+        done = subprocess.run([server.PROGRAM, "serve", str(WORDS), "--port", "0", "--host", "0.0.0.0"], capture_output=True, timeout=server.PATIENCE)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(b"--api-key-file", done.stderr)
 
@@ -414,7 +415,7 @@ class Errors(Case):
             with each.stream("/v1/completions", endless) as running:
                 next(running)
                 waiting = each.connect()
-                each._send(waiting, "POST", "/v1/completions", {"prompt": "le chat", "temperature": 0}, None)
+                each.send(waiting, "POST", "/v1/completions", {"prompt": "le chat", "temperature": 0}, None)
                 wait_until(lambda: each.waiting() == 1, "a request waits")
                 answer = each.post("/v1/completions", {"prompt": "le"})
                 self.check(answer, 429, "rate_limit_error")
@@ -431,7 +432,7 @@ class Errors(Case):
         with Server(WORDS, "--timeout", 1) as each:
             self.check(each.post("/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS}), 408, "timeout_error")
             connection = each.connect()
-            each._send(connection, "POST", "/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS, "stream": True}, None)
+            each.send(connection, "POST", "/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS, "stream": True}, None)
             tail = connection.getresponse().read()[-1000:]
             connection.close()
             self.assertIn(b'data: {"error":', tail.replace(b'"error" :', b'"error":'))

@@ -1,8 +1,10 @@
-"""bochner serve: requests as known clients send them, bytes and headers as recorded, with what must be in the answers.
+"""bochner serve: requests as known clients send them, bytes and headers as recorded, with what must be in the answers; and curl,
+where it is installed.
 
 recorded/CLIENT.json has the requests of the openai package, LangChain and lm-eval to a model named `words`. An expectation is a path
-of members and indexes separated by periods, and a value, or the name of a type after `type:`."""
-import json, pathlib, re, unittest
+of members and indexes separated by periods, and a value, or the name of a type after `type:`, a length after `length:` or a regular
+expression after `matches:`."""
+import json, pathlib, re, shutil, subprocess, unittest
 import server
 from server import Server
 
@@ -15,6 +17,7 @@ def setUpModule():
     path = server.FOLDER / "key"
     path.write_text(KEY)
     main = Server(server.words(), "--api-key-file", path)
+    main.key = KEY
 
 
 def tearDownModule():
@@ -86,6 +89,40 @@ class Recorded(unittest.TestCase):
 
     def test_lm_eval(self):
         self.replay("lm-eval")
+
+
+@unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+class Curl(unittest.TestCase):
+    def curl(self, path, *options, text=None):
+        done = subprocess.run(["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", str(server.PATIENCE), "-H",
+                               "Authorization: Bearer " + KEY, *options, "http://127.0.0.1:%d%s" % (main.port, path)],
+                              input=text, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_plain(self):
+        self.assertEqual(json.loads(self.curl("/v1/models"))["data"][0]["id"], "words")
+        body = '{"prompt": "le chat", "max_tokens": 4, "temperature": 0}'
+        expected = main.text("le chat", max_tokens=4, temperature=0)
+        for options in ((), ("--http1.0",), ("--compressed",), ("-H", "Content-Type: application/json")):  # else a form, as -d says
+            self.assertEqual(json.loads(self.curl("/v1/completions", "-d", body, *options))["choices"][0]["text"], expected)
+
+    def test_stream(self):
+        text = self.curl("/v1/completions", "-N", "-d", '{"prompt": "le chat", "max_tokens": 4, "stream": true}').decode()
+        self.assertTrue(text.startswith("data: {") and text.endswith("data: [DONE]\n\n"), text)
+
+    def test_large_body(self):
+        """curl waits for 100 Continue before it sends more than a megabyte."""
+        body = json.dumps({"prompt": "le", "ignored": "x" * 2_000_000}).encode()
+        self.assertEqual(json.loads(self.curl("/v1/tokenize", "--data-binary", "@-", text=body))["count"], 2)
+
+    def test_states(self):
+        state = json.loads(self.curl("/v1/states", "-d", '{"prompt": "le chat"}'))
+        path = server.FOLDER / "here.state"
+        self.curl("/v1/states/" + state["id"], "-o", str(path))
+        self.assertEqual(path.stat().st_size, state["bytes"])
+        self.assertEqual(json.loads(self.curl("/v1/states/copy", "-T", str(path)))["tokens"], 7)
+        self.assertIs(json.loads(self.curl("/v1/states/copy", "-X", "DELETE"))["deleted"], True)
 
 
 if __name__ == "__main__":

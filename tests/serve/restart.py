@@ -67,7 +67,7 @@ class Restart(unittest.TestCase):
                     self.assertEqual(answer.status, 200)
                     self.assertEqual(each.text("", state=name, max_tokens=12, temperature=0), reference[kept[name]], name)
                 if attempt:
-                    left = [path.name for path in self.folder.iterdir() if path.suffix != ".state" and path.name != "secret"]
+                    left = [path.name for path in self.folder.iterdir() if path.suffix != ".state" and path.name not in ("secret", "lock")]
                     self.assertEqual(left, [], "files that no server uses")
 
                 def write(worker):
@@ -85,8 +85,8 @@ class Restart(unittest.TestCase):
                             else:
                                 found[each.json("/v1/states", {"prompt": text})["id"]] = text
                             i += 1
-                    except (OSError, AssertionError, ValueError, EOFError, Exception):  # the server was killed
-                        return
+                    except Exception:  # pylint: disable=broad-except
+                        return  # the server was killed
 
                 found, pending = {}, {}
                 writers = [threading.Thread(target=write, args=(worker,), daemon=True) for worker in range(4)]
@@ -170,7 +170,8 @@ class Restart(unittest.TestCase):
     def test_folder_that_cannot_be_used(self):
         file = server.FOLDER / "a-file"
         file.write_text("")
-        done = subprocess.run([server.PROGRAM, "serve", str(WORDS), "--port", "0", "--cache-dir", str(file)], capture_output=True, timeout=60)
+        done = subprocess.run([server.PROGRAM, "serve", str(WORDS), "--port", "0", "--cache-dir", str(file)], capture_output=True,
+                              timeout=server.PATIENCE)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(b"a-file", done.stderr)
 

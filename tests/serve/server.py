@@ -1,8 +1,8 @@
 """What the tests of `bochner serve` share: tiny models, a server that is started and stopped, requests and references.
 
 Only the standard library is used, so that these tests run wherever Python does. The program is BOCHNER."""
-import array, atexit, base64, contextlib, http.client, json, math, os, pathlib, re, shutil, signal, socket, struct, subprocess
-import sys, tempfile, threading, time, unittest
+import array, atexit, contextlib, http.client, json, math, os, pathlib, re, shutil, signal, socket, struct, subprocess
+import tempfile, threading, time, unittest
 
 PROGRAM = os.environ.get("BOCHNER", "build/bochner")
 SOURCE = pathlib.Path(os.environ.get("BOCHNER_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
@@ -224,7 +224,8 @@ class Server:
             connection.sendall(data)
         return connection
 
-    def _send(self, connection, method, path, body, headers):
+    def send(self, connection, method, path, body, headers):
+        """Sends a request, whose answer the caller reads."""
         headers = dict(headers or {})
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
@@ -239,7 +240,7 @@ class Server:
     def request(self, method, path, body=None, headers=None, timeout=PATIENCE):
         connection = self.connect(timeout)
         try:
-            self._send(connection, method, path, body, headers)
+            self.send(connection, method, path, body, headers)
             return Answer(connection.getresponse())
         finally:
             connection.close()
@@ -277,7 +278,7 @@ class Server:
         """An iterator over the events of a streamed answer, while they arrive."""
         connection = self.connect()
         try:
-            self._send(connection, "POST", path, {**body, "stream": True}, None)
+            self.send(connection, "POST", path, {**body, "stream": True}, None)
             with connection.getresponse() as response:
                 assert response.status == 200, repr(Answer(response))
                 assert response.getheader("Content-Type").split(";")[0].strip() == "text/event-stream", response.getheaders()

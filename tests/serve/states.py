@@ -1,6 +1,5 @@
 """bochner serve: states, which are created, downloaded, uploaded, continued, dropped and refused."""
 import base64, unittest
-import server
 from server import Case, Server, byte_tokens, greedy, greedy_ids
 
 
