@@ -78,6 +78,10 @@ class Greedy(unittest.TestCase):
     def test_one_thread_without_cache(self):
         self.check(server.train("words1", "--features", 16), 16, "--threads", 1, "--cache-bytes", 1, kinds=4)
 
+    def test_small_cache(self):
+        """Cached prefixes are evicted while others use them."""
+        self.check(server.train("words2", "--features", 16), 32, "--cache-bytes", 30_000, "--slots", 7, kinds=4)
+
     def test_log_probabilities(self):
         """Scores of 24 prompts in one batch, of the same prompts one by one, and of `bochner eval`."""
         model = server.train("scored", "--features", 16)
