@@ -5,8 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone. */
-static const size_t MOST_UNREAD = (size_t)8 << 20;
+/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one that
+ * reads much more slowly than its texts are generated. */
+static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)256 << 20;
 enum { UNREAD_SECONDS = 30 };
 /* Tokens of a scored prompt per event. */
 enum { PROMPT_EVENT = 64 };
@@ -130,6 +131,12 @@ static bool keeps_records(const bo_exchange *x)
     return x->request.top >= 0 || x->request.token_ids;
 }
 
+static bool reads_too_slowly(const bo_exchange *x)
+{
+    const size_t unread = x->out.length - x->taken;
+    return unread > MOST_OUTPUT || (unread > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS);
+}
+
 /* Takes a token. Returns false at a stop text. */
 static bool take_token(bo_context *context, bo_job *job, const bo_job_token *token)
 {
@@ -153,8 +160,7 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
         wake(x);
     }
     drop_failed_output(x);
-    if (x->request.stream && x->out.length - x->taken > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS)
-        atomic_store(&job->canceled, true);
+    if (x->request.stream && reads_too_slowly(x)) atomic_store(&job->canceled, true);
     pthread_mutex_unlock(&x->lock);
     return !stopped && status == BO_OK;
 }

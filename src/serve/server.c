@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,14 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 
 /* ---- the end of a request ------------------------------------------------------------------------------------------ */
 
+/* A reader that is slow or gone must not stop the server: lines that cannot be written at once are lost. A line is short
+ * enough for a pipe that is ready. */
+static void write_line(int file, const char *line, size_t length)
+{
+    struct pollfd ready = {.fd = file, .events = POLLOUT};
+    if (poll(&ready, 1, 0) > 0 && (ready.revents & POLLOUT) && write(file, line, length) < 0) return;
+}
+
 static void log_call(const bo_http_call *call)
 {
     FILE *out = call->server->desc->log;
@@ -271,10 +280,7 @@ static void log_call(const bo_http_call *call)
              "\"generated_tokens\": %zu}\n",
              call->status, bo_seconds() - call->started, f.prompt_tokens, f.cached_tokens, f.generated_tokens);
     bo_json_raw(&text, line);
-    if (!text.failed) {
-        fwrite(text.bytes, 1, text.length, out);
-        fflush(out);
-    }
+    if (!text.failed) write_line(fileno(out), text.bytes, text.length);
     bo_free(text.bytes);
     bo_context_destroy(context);
 }
