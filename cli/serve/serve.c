@@ -6,6 +6,7 @@
 #include "../models/network.h"
 #include "../models/text_tasks.h"
 #include "../../src/serve/serve.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +125,8 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
     bo_status status = bo_server_create(session->context, &desc, &server);
     if (status != BO_OK) return cli_fail_status(session, status);
     if (CLI_GIVEN(o, context)) cli_say_extrapolation(session, model, o->context);
-    cli_signals_saving(); /* requests are finished after a signal */
+    cli_signals_saving();     /* requests are finished after a signal */
+    signal(SIGPIPE, SIG_IGN); /* the server outlives the reader of its log */
     announce(session, server);
     status = bo_server_run(session->context, server);
     bo_server_destroy(server);

@@ -5,9 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone. */
-static const size_t MOST_UNREAD = (size_t)8 << 20;
+/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one that
+ * reads much more slowly than its texts are generated. */
+static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)256 << 20;
 enum { UNREAD_SECONDS = 30 };
+/* Tokens of a scored prompt per event. */
+enum { PROMPT_EVENT = 64 };
+/* Log probabilities that an answer may have: of all tokens of all prompts, with those of the most likely tokens. */
+static const size_t MOST_SCORES = (size_t)1 << 22;
 
 /* ---- ownership ---------------------------------------------------------------------------------------------------- */
 
@@ -85,15 +90,18 @@ size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bool *finished)
     return count;
 }
 
-int bo_exchange_status(const bo_exchange *x)
+/* A large answer takes a while, for which the texts of others must not wait: the HTTP thread writes it. */
+int bo_exchange_finish(bo_context *context, bo_exchange *x, const char **body, size_t *size)
 {
-    return x->status;
-}
-
-const char *bo_exchange_body(const bo_exchange *x, size_t *size)
-{
+    pthread_mutex_lock(&x->lock);
+    x->out.context = context;
+    if (!x->out.failed) bo_exchange_write_body(x);
+    drop_failed_output(x);
+    *body = x->out.bytes;
     *size = x->out.length;
-    return x->out.bytes;
+    const int status = x->out.failed ? 500 : x->refusal.status ? x->refusal.status : 200;
+    pthread_mutex_unlock(&x->lock);
+    return status;
 }
 
 void bo_exchange_measure(bo_exchange *x, bo_exchange_figures *out)
@@ -123,6 +131,12 @@ static bool keeps_records(const bo_exchange *x)
     return x->request.top >= 0 || x->request.token_ids;
 }
 
+static bool reads_too_slowly(const bo_exchange *x)
+{
+    const size_t unread = x->out.length - x->taken;
+    return unread > MOST_OUTPUT || (unread > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS);
+}
+
 /* Takes a token. Returns false at a stop text. */
 static bool take_token(bo_context *context, bo_job *job, const bo_job_token *token)
 {
@@ -140,13 +154,13 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
     if (!token->of_prompt) x->figures.generated_tokens++;
     if (status != BO_OK) x->out.failed = true;
     if (stopped) bo_records_cut(&choice->records, choice->bytes_before + choice->text.length);
-    if (x->request.stream && !stopped && !token->of_prompt) {
+    const bool due = token->of_prompt ? choice->records.count >= PROMPT_EVENT : !stopped;
+    if (x->request.stream && due) {
         bo_exchange_write_event(x, choice, false);
         wake(x);
     }
     drop_failed_output(x);
-    if (x->request.stream && x->out.length - x->taken > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS)
-        atomic_store(&job->canceled, true);
+    if (x->request.stream && reads_too_slowly(x)) atomic_store(&job->canceled, true);
     pthread_mutex_unlock(&x->lock);
     return !stopped && status == BO_OK;
 }
@@ -203,12 +217,7 @@ static void hold_character(bo_choice_text *choice)
 
 static void finish(bo_exchange *x)
 {
-    if (x->request.stream)
-        bo_exchange_write_end(x);
-    else
-        bo_exchange_write_body(x);
-    x->status = x->refusal.status ? x->refusal.status : 200;
-    if (x->out.failed) x->status = 500;
+    if (x->request.stream) bo_exchange_write_end(x);
     x->finished = true;
 }
 
@@ -264,6 +273,19 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     }
     bo_ids_free(&given);
     return done;
+}
+
+/* The memory of an answer is bounded. */
+static bool check_scores(const bo_exchange *x, bo_refusal *refusal)
+{
+    const bo_request *q = &x->request;
+    size_t tokens = 0;
+    if (!q->echo || !keeps_records(x)) return true;
+    for (size_t i = 0; i < x->prompt_count; i++) tokens += x->prompts[i].ids.count;
+    const double scores = (double)tokens * (double)q->n * (q->top > 0 ? q->top + 1 : 1);
+    if (scores <= (double)MOST_SCORES) return true;
+    return bo_refuse(refusal, 400, "echo", "echo: %.0f log probabilities, more than the maximum of %zu", scores,
+                     MOST_SCORES);
 }
 
 static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal)
@@ -375,6 +397,9 @@ static bool complete_request(bo_context *context, bo_exchange *x, bo_refusal *re
     if (!q->seeded && !bo_random_bytes(&q->sampling.seed, sizeof q->sampling.seed))
         return bo_refuse(refusal, 500, NULL, "the system has no random numbers");
     if (q->kind != BO_REQUEST_CHAT || x->service->has_template) return true;
+    if (q->state || q->state_data || q->wish != BO_STATE_NONE)
+        return bo_refuse(refusal, 400, q->wish != BO_STATE_NONE ? "return_state" : "state",
+                         "the model has no chat template, by which turns could be joined to a state; use completions");
     if (q->stop_count == BO_REQUEST_STOPS) return true;
     q->stops[q->stop_count] = bo_strdup(context, next_turn);
     return q->stops[q->stop_count++] != NULL || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
@@ -412,6 +437,7 @@ static bool prepare(bo_context *context, bo_exchange *x, uint64_t client, bo_ref
         if (!prepare_prompt(context, x, i, refusal) || !check_length(x, i, refusal)) return false;
         x->figures.prompt_tokens += x->prompts[i].given;
     }
+    if (!check_scores(x, refusal)) return false;
     for (size_t i = 0; i < count; i++)
         if (!prepare_choice(context, x, i, deadline, client, refusal)) return false;
     return true;

@@ -29,9 +29,9 @@ bool bo_exchange_streams(const bo_exchange *exchange);
 bool bo_exchange_wait(bo_exchange *exchange);
 /* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or *finished. */
 size_t bo_exchange_take(bo_exchange *exchange, char *out, size_t room, bool *finished);
-/* After the end: the status, and the whole body of an answer that was not streamed. */
-int bo_exchange_status(const bo_exchange *exchange);
-const char *bo_exchange_body(const bo_exchange *exchange, size_t *size);
+/* After the end, of an answer that is not streamed: writes its body, which the exchange owns, and returns the status. NULL:
+ * there is no memory for it. */
+int bo_exchange_finish(bo_context *context, bo_exchange *exchange, const char **body, size_t *size);
 void bo_exchange_measure(bo_exchange *exchange, bo_exchange_figures *out);
 /* The client is gone: its jobs end. The exchange stays until bo_exchange_release. */
 void bo_exchange_cancel(bo_exchange *exchange);

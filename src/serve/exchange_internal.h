@@ -31,7 +31,6 @@ struct bo_exchange {
     size_t taken, open;
     double last_taken; /* when bytes were taken last */
     bool asleep, finished;
-    int status;
     bo_refusal refusal; /* status 0: none */
     bo_exchange_figures figures;
 };

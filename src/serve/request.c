@@ -197,6 +197,15 @@ static bool add_member(cJSON *object, const char *name, cJSON *item)
     return false;
 }
 
+/* Objects are searched from their start, so that many members would take quadratic time. */
+static bool has_few_members(const cJSON *object)
+{
+    enum { MOST = 64 };
+    int count = 0;
+    for (const cJSON *item = object->child; item && count <= MOST; item = item->next) count++;
+    return count <= MOST;
+}
+
 /* Checks the messages and makes each content one text. */
 static bool normalize_messages(const reader *r, cJSON *messages)
 {
@@ -207,7 +216,7 @@ static bool normalize_messages(const reader *r, cJSON *messages)
     cJSON_ArrayForEach(message, messages)
     {
         char *content = NULL;
-        const bool whole = cJSON_IsObject(message) &&
+        const bool whole = cJSON_IsObject(message) && has_few_members(message) &&
                            cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, "role")) &&
                            (content = content_of(cJSON_GetObjectItemCaseSensitive(message, "content"))) != NULL;
         cJSON *text = whole ? cJSON_CreateString(content) : NULL;
@@ -223,12 +232,21 @@ static bool normalize_messages(const reader *r, cJSON *messages)
     return true;
 }
 
+enum { NAME_BYTES = 128 }; /* of a variable of a template, with its NUL */
+
+static bool has_short_names(const cJSON *object)
+{
+    for (const cJSON *item = object->child; item; item = item->next)
+        if (strlen(item->string) >= NAME_BYTES) return false;
+    return true;
+}
+
 /* Moves a member from one object into another, unless it has one of this name. False: no memory. */
 static bool move_member(cJSON *from, cJSON *to, cJSON *item)
 {
-    char name[128];
+    char name[NAME_BYTES];
     if (!item) return true;
-    if (strlen(item->string) >= sizeof name || cJSON_GetObjectItemCaseSensitive(to, item->string)) {
+    if (cJSON_GetObjectItemCaseSensitive(to, item->string)) {
         cJSON_Delete(cJSON_DetachItemViaPointer(from, item));
         return true;
     }
@@ -257,8 +275,9 @@ static bool read_messages(const reader *r)
     cJSON *body = (cJSON *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
     const cJSON *more = member(r, "chat_template_kwargs");
     if (!member(r, "messages")) return bo_refuse(r->refusal, 400, "messages", "messages is required");
-    if (more && !cJSON_IsObject(more))
-        return bo_refuse(r->refusal, 400, "chat_template_kwargs", "chat_template_kwargs: expected an object");
+    if (more && (!cJSON_IsObject(more) || !has_few_members(more) || !has_short_names(more)))
+        return bo_refuse(r->refusal, 400, "chat_template_kwargs",
+                         "chat_template_kwargs: expected an object of at most 64 members with short names");
     cJSON *variables = cJSON_CreateObject();
     const bool done = variables ? collect_variables(r, body, variables) : no_json_memory(r);
     cJSON_Delete(variables);

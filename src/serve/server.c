@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,23 +89,27 @@ static enum MHD_Result send_stream(bo_http_call *call)
     return queue(call, 200, response);
 }
 
+static enum MHD_Result send_body(bo_http_call *call)
+{
+    bo_context *context;
+    const char *body;
+    size_t size;
+    if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
+    const int status = bo_exchange_finish(context, call->exchange, &body, &size);
+    bo_context_destroy(context);
+    if (!body) return send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the answer"});
+    /* The exchange outlives the response: it is released when the call is completed. */
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
+    if (response) add_headers(call, response, "application/json", false);
+    return queue(call, status, response);
+}
+
 /* The answer of an exchange that has ended, or a stream; otherwise the connection sleeps. */
 static enum MHD_Result send_exchange(bo_http_call *call)
 {
-    size_t size;
     if (bo_exchange_streams(call->exchange)) return send_stream(call);
-    if (!bo_exchange_wait(call->exchange)) return MHD_YES;
-    const char *body = bo_exchange_body(call->exchange, &size);
-    if (!body) {
-        bo_refusal refusal;
-        bo_refuse(&refusal, 500, NULL, "there is no memory for the answer");
-        return send_refusal(call, &refusal);
-    }
-    /* The exchange outlives the response: it is released when the call is completed. */
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
-    if (response) add_headers(call, response, "application/json", false);
-    return queue(call, bo_exchange_status(call->exchange), response);
+    return bo_exchange_wait(call->exchange) ? send_body(call) : MHD_YES;
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------------------ */
@@ -240,6 +245,14 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 
 /* ---- the end of a request ------------------------------------------------------------------------------------------ */
 
+/* A reader that is slow or gone must not stop the server: lines that cannot be written at once are lost. A line is short
+ * enough for a pipe that is ready. */
+static void write_line(int file, const char *line, size_t length)
+{
+    struct pollfd ready = {.fd = file, .events = POLLOUT};
+    if (poll(&ready, 1, 0) > 0 && (ready.revents & POLLOUT) && write(file, line, length) < 0) return;
+}
+
 static void log_call(const bo_http_call *call)
 {
     FILE *out = call->server->desc->log;
@@ -267,10 +280,7 @@ static void log_call(const bo_http_call *call)
              "\"generated_tokens\": %zu}\n",
              call->status, bo_seconds() - call->started, f.prompt_tokens, f.cached_tokens, f.generated_tokens);
     bo_json_raw(&text, line);
-    if (!text.failed) {
-        fwrite(text.bytes, 1, text.length, out);
-        fflush(out);
-    }
+    if (!text.failed) write_line(fileno(out), text.bytes, text.length);
     bo_free(text.bytes);
     bo_context_destroy(context);
 }

@@ -160,6 +160,11 @@ bool bo_service_read_state(bo_context *context, const bo_service *s, const void 
     bo_status status = bo_snapshot_read(context, "state", bytes, size, id, out);
     if (status == BO_OK && (*out)->bytes)
         status = bo_scheduler_recognize(context, s->scheduler, (*out)->bytes, (*out)->size);
+    uint64_t tokens = 0;
+    if (status == BO_OK && (*out)->bytes)
+        status = bo_session_peek_memory(context, (*out)->bytes, (*out)->size, &tokens);
+    if (status == BO_OK && tokens != (*out)->tokens)
+        status = bo_fail(context, BO_FORMAT, "state: its header does not fit what it contains");
     const size_t vocab = bo_model_describe(s->desc->model)->vocab;
     for (size_t i = 0; status == BO_OK && i < (*out)->pending_count; i++)
         if ((*out)->pending[i] < 0 || (size_t)(*out)->pending[i] >= vocab)
