@@ -20,7 +20,8 @@ DESCRIPTION = json.loads((server.SOURCE / "src/serve/openapi.json").read_text(en
 
 def setUpModule():
     global main
-    main = Server(server.words(), "--cache-bytes", 100_000_000)
+    model = server.variant(server.words(), "chatty", chat_template__jinja=server.TEMPLATE)  # conversations need one for states
+    main = Server(model, "--cache-bytes", 100_000_000)
 
 
 def tearDownModule():

@@ -171,6 +171,10 @@ class Chat(Case):
                 answer = each.chat("le chat ?", max_tokens=200, temperature=0, **extra)["choices"][0]
                 self.assertEqual((answer["message"]["content"].strip(), answer["finish_reason"]), ("il dort à midi.", "stop"))
 
+        for member in ({"return_state": True}, {"return_state": "id"}, {"state": main.json("/v1/states", {"prompt": "le"})["id"]}):
+            (name,) = member
+            self.refused(400, "/v1/chat/completions", {"messages": messages, **member}, name)
+
     def test_logprobs(self):
         body = chatty.chat("le chat", temperature=0, max_tokens=12, logprobs=True, top_logprobs=3, ignore_eos=True,
                            return_token_ids=True)

@@ -39,6 +39,8 @@ def sentences(count):
 
 def train(name, *options, steps=120, seed=0, data=None):
     """Trains a tiny model of bytes (or of the --tokenizer in the options) in about a second and returns its folder."""
+    if (FOLDER / name).exists():  # several tests in one process
+        return FOLDER / name
     text = FOLDER / "text.txt"
     if not text.exists():
         text.write_text(sentences(800), encoding="utf-8")
@@ -68,7 +70,7 @@ def pieces():
 
 def variant(model, name, **files):
     """A copy of a model with other or further files; their names have __ for the period."""
-    shutil.copytree(model, FOLDER / name)
+    shutil.copytree(model, FOLDER / name, dirs_exist_ok=True)
     for file, text in files.items():
         (FOLDER / name / file.replace("__", ".")).write_text(text, encoding="utf-8")
     return FOLDER / name

@@ -84,6 +84,16 @@ class States(Case):
         for value in ("data", 1, "", {}):
             self.refused(400, "/v1/completions", {"prompt": "le", "return_state": value}, "return_state")
 
+    def test_stop_text(self):
+        """The state has all tokens that were generated, also those of the stop text."""
+        free = greedy(WORDS, "le chat", 40)
+        choice = main.complete("le chat", max_tokens=40, temperature=0, stop=free[6:9], return_state="id")["choices"][0]
+        self.assertEqual((choice["text"], choice["finish_reason"]), (free[:free.find(free[6:9])], "stop"))
+        made = choice["state"]["tokens"] - len(byte_tokens("le chat"))
+        self.assertEqual(made, len(byte_tokens(choice["text"] + free[6:9])))
+        more = main.complete("", state=choice["state"]["id"], max_tokens=40, temperature=0, return_token_ids=True)["choices"][0]
+        self.assertEqual(more["token_ids"], greedy_ids(WORDS, byte_tokens("le chat"), made + 40)[made:])
+
     def test_conversations(self):
         """The messages after a state: each answer equals that to the whole conversation. The state has the end token, here the
         end of the line, which the template writes after each message."""
