@@ -75,7 +75,7 @@ bool bo_exchange_wait(bo_exchange *x)
     return finished;
 }
 
-size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bool *finished)
+size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bo_stream_end *end)
 {
     pthread_mutex_lock(&x->lock);
     drop_failed_output(x);
@@ -84,8 +84,8 @@ size_t bo_exchange_take(bo_exchange *x, char *out, size_t room, bool *finished)
     if (count) memcpy(out, x->out.bytes + x->taken, count);
     x->taken += count;
     if (x->taken == x->out.length) x->taken = x->out.length = 0;
-    *finished = x->finished && x->out.length == 0;
-    if (!count && !*finished) fall_asleep(x);
+    *end = x->out.failed ? BO_STREAM_LOST : x->finished && x->out.length == 0 ? BO_STREAM_COMPLETE : BO_STREAM_OPEN;
+    if (!count && *end == BO_STREAM_OPEN) fall_asleep(x);
     pthread_mutex_unlock(&x->lock);
     return count;
 }

@@ -27,8 +27,9 @@ bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *req
 bool bo_exchange_streams(const bo_exchange *exchange);
 /* Sleeps unless the exchange is finished. Returns whether it is. */
 bool bo_exchange_wait(bo_exchange *exchange);
-/* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or *finished. */
-size_t bo_exchange_take(bo_exchange *exchange, char *out, size_t room, bool *finished);
+/* Copies at most `room` bytes of the answer. 0: there are none now, and the thread sleeps; or it ended, as *end tells. */
+typedef enum bo_stream_end { BO_STREAM_OPEN, BO_STREAM_COMPLETE, BO_STREAM_LOST } bo_stream_end;
+size_t bo_exchange_take(bo_exchange *exchange, char *out, size_t room, bo_stream_end *end);
 /* After the end, of an answer that is not streamed: writes its body, which the exchange owns, and returns the status. NULL:
  * there is no memory for it. */
 int bo_exchange_finish(bo_context *context, bo_exchange *exchange, const char **body, size_t *size);

@@ -72,10 +72,11 @@ static enum MHD_Result send_reply(bo_http_call *call, const bo_reply *reply)
 
 static ssize_t read_stream(void *user, uint64_t position, char *out, size_t room)
 {
-    bool finished;
+    bo_stream_end end;
     (void)position;
-    const size_t count = bo_exchange_take(user, out, room, &finished);
-    return count ? (ssize_t)count : finished ? MHD_CONTENT_READER_END_OF_STREAM : 0;
+    const size_t count = bo_exchange_take(user, out, room, &end);
+    if (end == BO_STREAM_LOST) return MHD_CONTENT_READER_END_WITH_ERROR;
+    return count ? (ssize_t)count : end == BO_STREAM_COMPLETE ? MHD_CONTENT_READER_END_OF_STREAM : 0;
 }
 
 static enum MHD_Result send_stream(bo_http_call *call)

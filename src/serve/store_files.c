@@ -81,7 +81,9 @@ static bo_status write_file(bo_context *context, const char *path, const bo_snap
     void *bytes;
     BO_TRY(bo_snapshot_write(context, snapshot, id, true, &bytes, size));
     snprintf(part, sizeof part, "%s.part", path);
-    FILE *file = fopen(part, "wb");
+    const int number = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); /* what users wrote is private */
+    FILE *file = number >= 0 ? fdopen(number, "wb") : NULL;
+    if (number >= 0 && !file) close(number);
     bool done = file && fwrite(bytes, 1, *size, file) == *size;
     bo_free(bytes);
     done = file && fclose(file) == 0 && done && rename(part, path) == 0;
