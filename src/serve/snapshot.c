@@ -96,6 +96,15 @@ bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, co
     return BO_OK;
 }
 
+/* Zeros follow the held bytes, so that a snapshot has one form. */
+static bool is_held_part_valid(const unsigned char *bytes)
+{
+    if (bytes[AT_HELD] > BO_SNAPSHOT_HELD) return false;
+    for (size_t i = AT_HELD + 1 + bytes[AT_HELD]; i < BO_SNAPSHOT_HEADER; i++)
+        if (bytes[i]) return false;
+    return true;
+}
+
 static bo_status check(bo_context *context, const char *where, const unsigned char *bytes, size_t size)
 {
     if (size < BO_SNAPSHOT_HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0)
@@ -103,8 +112,7 @@ static bo_status check(bo_context *context, const char *where, const unsigned ch
     const uint64_t pending = get(bytes + AT_PENDING, 4), id = get(bytes + AT_ID, 4), state = get(bytes + AT_SIZE, 8);
     const uint64_t tokens = get(bytes + AT_TOKENS, 8);
     if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MOST_TOKENS ||
-        BO_SNAPSHOT_HEADER + 4 * pending + id + state != size || (tokens && !state) ||
-        bytes[AT_HELD] > BO_SNAPSHOT_HELD)
+        BO_SNAPSHOT_HEADER + 4 * pending + id + state != size || (tokens && !state) || !is_held_part_valid(bytes))
         return bo_fail(context, BO_FORMAT, "%s: the state is incomplete, or its header is damaged", where);
     if (get(bytes + AT_CHECKSUM, 8) != checksum(bytes, size))
         return bo_fail(context, BO_FORMAT, "%s: the state is damaged: its checksum does not match", where);

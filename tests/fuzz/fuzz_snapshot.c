@@ -3,7 +3,7 @@
 #include "io/checksum.h"
 #include "serve/snapshot.h"
 
-enum { AT_ID = 12, AT_PENDING = 8, AT_SIZE = 40, AT_CHECKSUM = 48 };
+enum { AT_ID = 12, AT_PENDING = 8, AT_SIZE = 40, AT_CHECKSUM = 48, AT_HELD = 56 };
 
 static void put(uint8_t *at, uint64_t value)
 {
@@ -19,7 +19,7 @@ static void repair(uint8_t *bytes, size_t size)
     if (bytes[size - 1] % 2 == 0) put(bytes + AT_SIZE, size - before);
     bo_xxh64_start(&hash);
     bo_xxh64_add(&hash, bytes, AT_CHECKSUM);
-    bo_xxh64_add(&hash, bytes + BO_SNAPSHOT_HEADER, size - BO_SNAPSHOT_HEADER);
+    bo_xxh64_add(&hash, bytes + AT_HELD, size - AT_HELD);
     put(bytes + AT_CHECKSUM, bo_xxh64_end(&hash));
 }
 
@@ -27,7 +27,9 @@ static void check(bo_context *context, const uint8_t *bytes, size_t size, const 
 {
     void *again;
     size_t again_size;
-    if (snapshot->pending_count > BO_SNAPSHOT_PENDING || (snapshot->tokens && !snapshot->bytes)) abort();
+    if (snapshot->pending_count > BO_SNAPSHOT_PENDING || snapshot->held_count > BO_SNAPSHOT_HELD) abort();
+    if (snapshot->size && !snapshot->bytes) abort();
+    if (snapshot->tokens && !snapshot->bytes) abort();
     if (bo_snapshot_length(snapshot) < snapshot->tokens || strlen(id) > BO_SNAPSHOT_ID) abort();
     if (!fuzz_ok(context, bo_snapshot_write(context, snapshot, id, true, &again, &again_size))) abort();
     /* an id ends at its first NUL */

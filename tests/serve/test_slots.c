@@ -248,6 +248,32 @@ static void test_empty_state(void **state)
     bo_context_destroy(context);
 }
 
+/* A state that the client keeps is not cached, too; one at the end of a prompt that is continued is. */
+static void test_kept_once(void **state)
+{
+    (void)state;
+    enum { LENGTH = 100 };
+    bo_context *context = test_context(1);
+    bo_model *model = model_of(context, "favor");
+    server s;
+    int32_t prompt[LENGTH];
+    bo_store_figures figures;
+    test_text(4, LENGTH, prompt);
+    server_start(&s, context, model, (bo_scheduler_desc){.memory_bytes = 1 << 24});
+    for (size_t most = 0; most < 2; most++) {
+        task *t = task_create(&s, prompt, LENGTH, most, NULL);
+        t->job.keep_state = true;
+        assert_int_equal(task_finish(t), BO_JOB_LENGTH);
+        bo_store_measure(bo_scheduler_store(s.scheduler), &figures);
+        assert_int_equal(figures.prefixes, most);
+        assert_int_equal(t->job.cached, 0);
+        task_free(t);
+    }
+    server_end(&s);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 /* States that cannot be loaded end the job with a message; others are not affected. */
 static void test_bad_states(void **state)
 {
@@ -452,15 +478,11 @@ static void test_capacity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_same_prompt),
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_empty_state),
-        cmocka_unit_test(test_bad_states),
-        cmocka_unit_test(test_embeddings_and_scores),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_capacity),
+        cmocka_unit_test(test_crowd),       cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_same_prompt), cmocka_unit_test(test_states),
+        cmocka_unit_test(test_empty_state), cmocka_unit_test(test_bad_states),
+        cmocka_unit_test(test_kept_once),   cmocka_unit_test(test_embeddings_and_scores),
+        cmocka_unit_test(test_ends),        cmocka_unit_test(test_capacity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,11 @@ static bo_snapshot *make(bo_context *context, size_t pending, size_t size)
     bo_snapshot from = {.prefix = {{UINT64_C(0x1122334455667788), UINT64_C(0x99aabbccddeeff00)}},
                         .tokens = size ? 1234567 : 0,
                         .pending_count = pending,
+                        .held_count = pending % (BO_SNAPSHOT_HELD + 1),
                         .size = size},
                 *out;
     for (size_t i = 0; i < pending; i++) from.pending[i] = (int32_t)(1000 * i + 7);
+    memcpy(from.held, "\xf0\x9f\x98", from.held_count);
     if (size) from.bytes = bo_alloc(context, size, 1, "test");
     for (size_t i = 0; i < size; i++) ((unsigned char *)from.bytes)[i] = (unsigned char)(i * 29 + 3);
     assert_ok(context, bo_snapshot_create(context, &from, &out));
@@ -47,7 +49,7 @@ static void seal(unsigned char *bytes, size_t size)
     bo_xxh64 hash;
     bo_xxh64_start(&hash);
     bo_xxh64_add(&hash, bytes, 48);
-    if (size > BO_SNAPSHOT_HEADER) bo_xxh64_add(&hash, bytes + BO_SNAPSHOT_HEADER, size - BO_SNAPSHOT_HEADER);
+    bo_xxh64_add(&hash, bytes + 56, size - 56);
     const uint64_t sum = bo_xxh64_end(&hash);
     for (int i = 0; i < 8; i++) bytes[48 + i] = (unsigned char)(sum >> 8 * i);
 }
@@ -72,6 +74,8 @@ static void test_round_trip(void **state)
                     assert_int_equal(back->tokens, one->tokens);
                     assert_int_equal(back->pending_count, pending);
                     assert_memory_equal(back->pending, one->pending, sizeof one->pending);
+                    assert_int_equal(back->held_count, one->held_count);
+                    assert_memory_equal(back->held, one->held, sizeof one->held);
                     assert_true(bo_prefix_equal(back->prefix, hashed ? one->prefix : bo_prefix_of_nothing()));
                     assert_int_equal(back->size, size);
                     assert_int_equal(back->bytes == NULL, size == 0);
@@ -90,7 +94,7 @@ static void test_format(void **state)
     bo_context *context = ((setting *)*state)->context;
     unsigned char expected[BO_SNAPSHOT_HEADER + 8 + 2 + 3] =
         "BOSTATE1\2\0\0\0\2\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11\x00\xff\xee\xdd\xcc\xbb\xaa\x99"
-        "\x87\xd6\x12\0\0\0\0\0\3\0\0\0\0\0\0\0........\x07\0\0\0\xef\x03\0\0id\x03\x20\x3d";
+        "\x87\xd6\x12\0\0\0\0\0\3\0\0\0\0\0\0\0........\2\xf0\x9f\0\0\0\0\0\x07\0\0\0\xef\x03\0\0id\x03\x20\x3d";
     bo_snapshot *one = make(context, 2, 3);
     void *bytes;
     size_t size;
@@ -169,7 +173,11 @@ static void test_hostile(void **state)
                    {40, STATE + 1, 8},
                    {40, STATE - 1, 8},
                    {40, UINT64_C(1) << 63, 8},
-                   {40, 0, 8}};
+                   {40, 0, 8},
+                   {56, BO_SNAPSHOT_HELD + 1, 1},
+                   {56, 255, 1},
+                   {60, 1, 1},
+                   {63, 1, 1}};
     bo_snapshot *one = make(context, 3, STATE);
     void *bytes;
     size_t size;

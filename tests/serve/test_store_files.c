@@ -304,6 +304,7 @@ static void test_other_files(void **state)
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) write_text(s, left[i], "text");
     write_text(s, "p-00000000000000000000000000000001.state.bochner-0.part", "half");
     write_text(s, "k-00000000000000000000000000000001.state.bochner-7.part", "half");
+    write_text(s, "k-00000000000000000000000000000001.state.part", "half");
     bo_store *store = open_store(s, plenty);
     assert_int_equal(test_figures(store).discarded, 0);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
@@ -324,6 +325,7 @@ static void test_kept_at_once(void **state)
         assert_int_equal(count_files(s, "k-", ".part", NULL), 0);
         assert_int_equal(stat(path, &about), 0);
         assert_int_equal(about.st_size, FILE_SIZE + i + (int)strlen("name"));
+        assert_int_equal(about.st_mode & 0777, 0600); /* what users wrote is private */
         FILE *file = fopen(path, "rb");
         static char bytes[2 * FILE_SIZE];
         char id[BO_SNAPSHOT_ID + 1];
