@@ -9,8 +9,6 @@
  * reads much more slowly than its texts are generated. */
 static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)256 << 20;
 enum { UNREAD_SECONDS = 30 };
-/* Tokens of a scored prompt per event. */
-enum { PROMPT_EVENT = 64 };
 /* Log probabilities that an answer may have: of all tokens of all prompts, with those of the most likely tokens. */
 static const size_t MOST_SCORES = (size_t)1 << 22;
 
@@ -154,7 +152,7 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
     if (!token->of_prompt) x->figures.generated_tokens++;
     if (status != BO_OK) x->out.failed = true;
     if (stopped) bo_records_cut(&choice->records, choice->bytes_before + choice->text.length);
-    const bool due = token->of_prompt ? choice->records.count >= PROMPT_EVENT : !stopped;
+    const bool due = token->of_prompt ? choice->records.count >= BO_EXCHANGE_RECORDS : !stopped;
     if (x->request.stream && due) {
         bo_exchange_write_event(x, choice, false);
         wake(x);
@@ -460,6 +458,24 @@ static bool submit(bo_context *context, bo_exchange *x, bo_refusal *refusal)
                      x->service->desc->queue);
 }
 
+/* Frees what is not needed any more: many requests may wait. The text of a prompt is needed for echo. */
+static bool release_inputs(bo_exchange *x)
+{
+    bo_request *q = &x->request;
+    bo_free(q->variables);
+    bo_free(q->state_data);
+    q->variables = q->state_data = NULL;
+    for (size_t i = 0; i < q->prompt_count; i++) {
+        bo_prompt *prompt = &q->prompts[i];
+        bo_free(prompt->ids);
+        prompt->ids = NULL;
+        if (q->echo) continue;
+        bo_free(prompt->text);
+        prompt->text = NULL;
+    }
+    return true;
+}
+
 bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, uint64_t client,
                        bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal)
 {
@@ -476,7 +492,7 @@ bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *req
     pthread_mutex_init(&x->lock, NULL);
     name_exchange(x);
     x->last_taken = bo_seconds();
-    if (prepare(context, x, client, refusal) && submit(context, x, refusal)) return true;
+    if (prepare(context, x, client, refusal) && release_inputs(x) && submit(context, x, refusal)) return true;
     *out = NULL;
     bo_exchange_release(x);
     return false;

@@ -6,6 +6,9 @@
 #include "exchange.h"
 #include <pthread.h>
 
+/* Tokens of a scored prompt per event. */
+enum { BO_EXCHANGE_RECORDS = 64 };
+
 typedef struct bo_exchange_prompt {
     bo_ids ids; /* to read: the pending tokens of the state, and those of the request */
     bo_prefix *chain;

@@ -165,7 +165,8 @@ void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
     bo_json_text *out = &x->out;
     const bool chat = is_chat(x), echo = x->request.echo && !choice->begun;
     /* Text may be held back: a part of a character, or of a stop text. Without a tokenizer there is none. */
-    if (!choice->text.ready && x->service->tokenizer && !last && choice->begun) return;
+    const bool few = choice->records.count < BO_EXCHANGE_RECORDS;
+    if (!choice->text.ready && x->service->tokenizer && !last && choice->begun && few) return;
     if (chat && !choice->begun) write_role(x, choice);
     begin_event(x);
     bo_json_whole(out, choice->index);

@@ -63,7 +63,7 @@ struct bo_server {
     bool loopback;
     atomic_bool stopping;
     double stop_time; /* of the thread of bo_server_run */
-    pthread_mutex_t lock;
+    pthread_mutex_t lock, log_lock;
     bo_peer *peers;
     atomic_size_t calls;
     pthread_t watcher;

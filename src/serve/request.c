@@ -288,11 +288,13 @@ static bool read_messages(const reader *r)
 
 static bool read_bias(const reader *r)
 {
-    enum { MOST = 100 };
+    enum { MOST = 100, MOST_BIASES = 1024 };
     const cJSON *all = member(r, "logit_bias"), *item;
     bo_request *q = r->out;
     if (!all) return true;
-    if (!cJSON_IsObject(all)) return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected an object");
+    if (!cJSON_IsObject(all) || cJSON_GetArraySize(all) > MOST_BIASES)
+        return bo_refuse(r->refusal, 400, "logit_bias", "logit_bias: expected an object of at most %d tokens",
+                         MOST_BIASES);
     q->biases = bo_alloc(r->context, (size_t)cJSON_GetArraySize(all), sizeof *q->biases, "logit_bias");
     if (!q->biases) return no_memory(r);
     cJSON_ArrayForEach(item, all)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,18 +116,36 @@ static enum MHD_Result send_exchange(bo_http_call *call)
 
 /* ---- requests ------------------------------------------------------------------------------------------------------ */
 
-static enum MHD_Result count_host(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+typedef struct header_count {
+    const char *name;
+    int count;
+} header_count;
+
+static enum MHD_Result count_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
 {
+    header_count *counted = user;
     (void)kind, (void)value;
-    *(int *)user += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    counted->count += strcasecmp(name, counted->name) == 0;
     return MHD_YES;
 }
 
-static int count_hosts(const bo_http_call *call)
+static int count_headers(const bo_http_call *call, const char *name)
 {
-    int count = 0;
-    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_host, &count);
-    return count;
+    header_count counted = {.name = name};
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_header, &counted);
+    return counted.count;
+}
+
+/* A proxy in front of the server must see the same requests as the server. */
+static bool check_framing(const bo_http_call *call, bo_refusal *refusal)
+{
+    const int hosts = count_headers(call, MHD_HTTP_HEADER_HOST);
+    const int lengths = count_headers(call, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (hosts > 1 || (call->needs_host && hosts == 0))
+        return bo_refuse(refusal, 400, NULL, "expected one header Host, found %d", hosts);
+    if (lengths + count_headers(call, MHD_HTTP_HEADER_TRANSFER_ENCODING) > 1)
+        return bo_refuse(refusal, 400, NULL, "expected one header Content-Length or Transfer-Encoding");
+    return true;
 }
 
 static bool check_head(bo_http_call *call, bo_refusal *refusal)
@@ -134,9 +153,7 @@ static bool check_head(bo_http_call *call, bo_refusal *refusal)
     bool known;
     const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
     call->route = bo_route_find(call->method, call->path, call->argument, &known);
-    const int hosts = count_hosts(call);
-    if (hosts > 1 || (call->needs_host && hosts == 0))
-        return bo_refuse(refusal, 400, NULL, "expected one header Host, found %d", hosts);
+    if (!check_framing(call, refusal)) return false;
     if (!bo_guard_check(call, refusal)) return false;
     if (!known) return bo_refuse(refusal, 404, NULL, "there is no such path; see /openapi.json");
     if (!call->route && !bo_guard_is_preflight(call))
@@ -281,7 +298,9 @@ static void log_call(const bo_http_call *call)
              "\"generated_tokens\": %zu}\n",
              call->status, bo_seconds() - call->started, f.prompt_tokens, f.cached_tokens, f.generated_tokens);
     bo_json_raw(&text, line);
+    pthread_mutex_lock(&call->server->log_lock);
     if (!text.failed) write_line(fileno(out), text.bytes, text.length);
+    pthread_mutex_unlock(&call->server->log_lock);
     bo_free(text.bytes);
     bo_context_destroy(context);
 }
@@ -394,8 +413,20 @@ static bool should_stop(void *user)
     return stop;
 }
 
+/* Without enough descriptors, threads would try again and again to accept connections. */
+static void raise_descriptor_limit(size_t connections)
+{
+    enum { OTHERS = 128 };
+    struct rlimit limit;
+    const rlim_t wanted = (rlim_t)connections + OTHERS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static bo_status build(bo_context *context, bo_server *server)
 {
+    raise_descriptor_limit(server->desc->connections);
     BO_TRY(bo_service_create(context, server->desc, &server->service));
     BO_TRY(open_socket(context, server));
     return bo_watch_start(server) ? BO_OK : bo_fail(context, BO_MEMORY, "a thread could not be started");
@@ -416,6 +447,7 @@ bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_s
     inner->user = server;
     server->desc = inner;
     pthread_mutex_init(&server->lock, NULL);
+    pthread_mutex_init(&server->log_lock, NULL);
     const bo_status status = build(context, server);
     if (status == BO_OK) return BO_OK;
     bo_server_destroy(server);
@@ -459,6 +491,7 @@ void bo_server_destroy(bo_server *server)
     if (server->daemon) MHD_stop_daemon(server->daemon);
     bo_service_destroy(&server->service);
     pthread_mutex_destroy(&server->lock);
+    pthread_mutex_destroy(&server->log_lock);
     bo_free((void *)(uintptr_t)server->desc);
     bo_free(server);
 }
