@@ -77,8 +77,10 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
     session->model = model;
     session->desc = d;
     session->sizes[session->size_count++] = d.chunk;
-    for (size_t size = BO_SESSION_CHUNK; size; size /= 2)
+    for (size_t size = BO_SESSION_CHUNK; size; size /= 2) {
         if (size < d.chunk) session->sizes[session->size_count++] = size;
+        if (size >= 4 && size / 4 * 3 < d.chunk) session->sizes[session->size_count++] = size / 4 * 3;
+    }
     BO_TRY(bo_sized_attentions_create(context, model, d.capacity, d.capacity, &session->attentions));
     for (size_t i = 0; i < model->desc.layers; i++) session->state_bytes += padded_bytes(session, i);
     return BO_OK;

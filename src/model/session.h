@@ -4,7 +4,7 @@
 
 #include "capacity.h"
 
-enum { BO_SESSION_SIZES = 17, BO_SESSION_CHUNK = 1 << 16 }; /* maximum tokens at a time */
+enum { BO_SESSION_SIZES = 34, BO_SESSION_CHUNK = 1 << 16 }; /* maximum tokens at a time */
 
 /* What a run of tokens computes: the logits after the last one, the losses of given next tokens, the logits after every
  * token, or the last hidden state of every token. */
@@ -16,8 +16,8 @@ typedef enum bo_session_result {
     BO_SESSION_RESULT_COUNT = 4
 } bo_session_result;
 
-/* Tokens are read in blocks of sizes[0] = chunk and of the powers of two below it, so that any number of tokens needs
- * few graphs. A graph is made when it is first needed. Invariants: states[i] is the state of layer i and has read
+/* Tokens are read in blocks of sizes[0] = chunk and of the numbers 2^i and 3 · 2^i below it, so that any number of tokens needs
+ * few graphs, and few blocks: each reads all weights. A graph is made when it is first needed. Invariants: states[i] is the state of layer i and has read
  * `tokens` tokens. This does not hold if `broken`: a run was interrupted, and the session must be reset. */
 struct bo_session {
     const bo_model *model;
