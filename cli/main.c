@@ -124,7 +124,7 @@ static void overview(FILE *out)
     }
     static const char *const examples[] = {
         "bochner fit train.csv --target price --holdout 0.2 --out price.model",
-        "bochner train --data text.txt --out story --minutes 2",
+        "BOCHNER_TRACE=trace.json bochner train --data text.txt --out story --minutes 2",
     };
     fputs("\nExamples\n", out);
     for (size_t i = 0; i < CLI_COUNT_OF(examples); i++) {

@@ -1,5 +1,6 @@
 /* Tokens of an answer with their log probabilities, as JSON. */
 #include "choice.h"
+#include "../text/unicode.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -72,13 +73,6 @@ void bo_records_cut(bo_choice_records *r, size_t bytes)
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
 
-static bool is_utf8(const char *text, size_t size)
-{
-    for (size_t at = 0, bytes; at < size; at += bytes)
-        if ((bytes = bo_utf8_length(text + at, size - at)) == 0) return false;
-    return true;
-}
-
 void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *out)
 {
     char name[16], digits[8];
@@ -87,7 +81,7 @@ void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *ou
     if (!service->tokenizer) {
         snprintf(name, sizeof name, "%ld", (long)id);
         bo_json_string(out, name);
-    } else if (is_utf8(piece, bytes)) {
+    } else if (bo_utf8_valid(piece, bytes) == bytes) {
         bo_json_text_of(out, piece, bytes);
     } else {
         bo_json_raw(out, "\"bytes:");

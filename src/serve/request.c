@@ -1,4 +1,5 @@
 #include "request.h"
+#include "../text/unicode.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -513,20 +514,13 @@ static bool has_raw_control(const char *text, size_t size)
     return false;
 }
 
-static bool is_utf8(const char *text, size_t size)
-{
-    for (size_t at = 0, bytes; at < size; at += bytes)
-        if ((bytes = bo_utf8_length(text + at, size - at)) == 0) return false;
-    return true;
-}
-
 bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *body, size_t size, size_t vocab,
                       bo_request *out, bo_refusal *refusal)
 {
     enum { DEPTH = 64 };
     cJSON *json;
     *out = (bo_request){.kind = kind, .top = -1, .n = 1};
-    if (!is_utf8(body, size)) return bo_refuse(refusal, 400, NULL, "the body is not UTF-8");
+    if (bo_utf8_valid(body, size) < size) return bo_refuse(refusal, 400, NULL, "the body is not UTF-8");
     if (memchr(body, 0, size) || bo_json_has_nul(body, size))
         return bo_refuse(refusal, 400, NULL, "a text contains NUL, which is not supported");
     if (has_raw_control(body, size))

@@ -26,7 +26,7 @@ typedef struct options {
 static const cli_option rows[] = {
     SECTION("Outer"),
     COUNT("count", "N", options, count, "a count", .low = 1, .high = 100, .initial = "7"),
-    BYTES("memory", "BYTES", options, memory, "bytes", .otherwise = "all there is"),
+    BYTES("memory", "BYTES", options, memory, "bytes", .low = 1, .otherwise = "all there is"),
     CHOICE("kernel", "K", options, kernel, bo_kernel_name, "a kernel", .without = ~0u << BO_KERNEL_CUSTOM,
            .initial = "laplacian"),
     TEXT("text", "TEXT", options, text, "a text", .initial = "usual"),

@@ -1,7 +1,7 @@
-# Runs a test of the server: sh run.sh SUBJECT [clients]. Status 77: skipped.
+# Runs a test of the server: sh run.sh SUBJECT [pypi | clients]. Status 77: skipped.
 #
-# tests/serve/SUBJECT.py uses the standard library alone; with `clients`, also the packages that the test serve.clients has
-# installed into the build folder.
+# tests/serve/SUBJECT.py uses the standard library alone, or also the packages that the test python.pypi or serve.long_pypi has
+# installed into this folder of the build folder.
 set -eu
 subject=$1
 skip() { echo "skipped: $1" && exit 77; }
@@ -11,8 +11,8 @@ system)
     [ -x /usr/bin/python3 ] && python=/usr/bin/python3
     command -v "$python" >/dev/null || skip "$python is not installed"
     ;;
-clients)
-    python=$BOCHNER_BUILD/clients/bin/python
+pypi | clients)
+    python=$BOCHNER_BUILD/$2/bin/python
     [ -x "$python" ] || skip "$python is not installed"
     ;;
 esac
