@@ -6,19 +6,18 @@
 
 /* ---- lists, most recently used first ------------------------------------------------------------------------------ */
 
-static void unlink_entry(bo_store_list *list, bo_store_entry *entry, bo_store_links *links)
+static void unlink_entry(bo_store_list *list, bo_store_links *links)
 {
     if (!links->listed) return;
     *(links->before ? &bo_store_links_of(list, links->before)->after : &list->first) = links->after;
     *(links->after ? &bo_store_links_of(list, links->after)->before : &list->last) = links->before;
     *links = (bo_store_links){0};
-    (void)entry;
 }
 
 static void put_first(bo_store_list *list, bo_store_entry *entry)
 {
     bo_store_links *links = bo_store_links_of(list, entry);
-    unlink_entry(list, entry, links);
+    unlink_entry(list, links);
     *links = (bo_store_links){.after = list->first, .listed = true};
     *(list->first ? &bo_store_links_of(list, list->first)->before : &list->last) = entry;
     list->first = entry;
@@ -58,7 +57,7 @@ static void forget_bytes(bo_store *store, bo_store_entry *entry)
     store->figures.memory_bytes -= bo_snapshot_memory(entry->snapshot);
     bo_snapshot_release(entry->snapshot);
     entry->snapshot = NULL;
-    unlink_entry(&store->in_memory, entry, &entry->memory_links);
+    unlink_entry(&store->in_memory, &entry->memory_links);
 }
 
 void bo_store_forget_file(bo_store *store, bo_store_entry *entry)
@@ -66,7 +65,7 @@ void bo_store_forget_file(bo_store *store, bo_store_entry *entry)
     if (!entry->file_bytes) return;
     store->figures.disk_bytes -= entry->file_bytes;
     entry->file_bytes = 0;
-    unlink_entry(&store->on_disk, entry, &entry->disk_links);
+    unlink_entry(&store->on_disk, &entry->disk_links);
 }
 
 /* Removes an entry that is not being written. Its file, if any, is removed too. */
