@@ -500,6 +500,50 @@ static bool read_kind(const reader *r)
     return false;
 }
 
+static size_t skip_digits(const char *text, size_t size, size_t at)
+{
+    while (at < size && text[at] >= '0' && text[at] <= '9') at++;
+    return at;
+}
+
+/* The end of the number that starts here (RFC 8259, section 6); 0: it is not written as JSON requires, such as 01 or 1. */
+static size_t number_end(const char *text, size_t size, size_t at)
+{
+    const size_t whole = at + (text[at] == '-');
+    size_t end = skip_digits(text, size, whole), next;
+    if (end == whole || (end > whole + 1 && text[whole] == '0')) return 0;
+    if (end < size && text[end] == '.') {
+        next = skip_digits(text, size, end + 1);
+        if (next == end + 1) return 0;
+        end = next;
+    }
+    if (end < size && (text[end] == 'e' || text[end] == 'E')) {
+        const size_t digits = end + 1 + (end + 1 < size && (text[end + 1] == '+' || text[end + 1] == '-'));
+        next = skip_digits(text, size, digits);
+        if (next == digits) return 0;
+        end = next;
+    }
+    return end;
+}
+
+/* The JSON parser accepts some numbers that are not JSON. */
+static bool has_wrong_number(const char *text, size_t size)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        if (quoted && text[i] == '\\') {
+            i++;
+        } else if (text[i] == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (text[i] == '-' || (text[i] >= '0' && text[i] <= '9'))) {
+            const size_t end = number_end(text, size, i);
+            if (end == 0) return true;
+            i = end - 1;
+        }
+    }
+    return false;
+}
+
 /* Whether a text of the JSON contains a control character that is not escaped. */
 static bool has_raw_control(const char *text, size_t size)
 {
@@ -525,6 +569,7 @@ bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *bod
         return bo_refuse(refusal, 400, NULL, "a text contains NUL, which is not supported");
     if (has_raw_control(body, size))
         return bo_refuse(refusal, 400, NULL, "a text of the JSON has a control character that is not escaped");
+    if (has_wrong_number(body, size)) return bo_refuse(refusal, 400, NULL, "a number of the JSON is malformed");
     if (bo_json_parse(context, "body", body, size, DEPTH, &json) != BO_OK)
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
     const reader r = {context, json, vocab, out, refusal};

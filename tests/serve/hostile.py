@@ -74,7 +74,7 @@ class Bodies(Hostile):
         bodies = ["{", "}", "[", "{]", "[]", "null", "true", "1", '"x"', '{"a": 1,}', '{"a" 1}', '{"a": }', '{a: 1}', "{'a': 1}",
                   "{} {}", "{}x", '{"a": 1} // why', '{"prompt": "a\nb"}', '{"prompt": "\\x41"}', '{"prompt": "\\u12"}',
                   '{"prompt": "a', '{"prompt": "\\ud800"}', '{"prompt": "\\udc00\\ud800"}', '{"a": nul}', '{"a": Infinity}',
-                  '{"max_tokens": NaN}', '{"max_tokens": .5}', '{"max_tokens": +1}',
+                  '{"max_tokens": NaN}', '{"max_tokens": 01}', '{"max_tokens": 1.}', '{"max_tokens": .5}', '{"max_tokens": +1}',
                   '{"max_tokens": 0x10}', '{"max_tokens": 1e}', '{"max_tokens": --1}', '{"max_tokens": -}', " ", "\0", "{}\0",
                   '{"a"\0: 1}']
         for body in bodies:
