@@ -12,14 +12,16 @@ set(CMAKE_C_FLAGS_RELEASE "-O3 -g1")
 
 # The library, the program and the tests use every tier of the public headers (docs/reference/api.md).
 add_compile_definitions(_GNU_SOURCE BO_EXPERIMENTAL)
-add_compile_options(-Wall -Wextra -pedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
-                    -fvisibility=hidden -fno-math-errno)
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wextra> $<$<COMPILE_LANGUAGE:C>:-pedantic>
+                    $<$<COMPILE_LANGUAGE:C>:-Wshadow> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+                    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wpointer-arith>
+                    $<$<COMPILE_LANGUAGE:C>:-fvisibility=hidden> $<$<COMPILE_LANGUAGE:C>:-fno-math-errno>)
 if(BOCHNER_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options($<$<COMPILE_LANGUAGE:C>:-Werror>)
 endif()
 # No implicit fused multiply-add: the same source gives the same bits with every compiler. The folders of compute
 # kernels enable it, because their order of operations is explicit.
-add_compile_options(-ffp-contract=off)
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 
 # gcc 12 for ARM has an internal error in its vectorizer for loops that compute a maximum with fmax.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13 AND

@@ -29,6 +29,22 @@ if(BOCHNER_MPI)
   set(BOCHNER_HAVE_MPI ${MPI_C_FOUND})
 endif()
 
+# nvcc, for the plugin for GPUs. Machine code for Ampere (80) and Hopper (90a), and PTX for later ones.
+set(BOCHNER_HAVE_CUDA FALSE)
+if(BOCHNER_CUDA AND NOT BOCHNER_SANITIZE)
+  include(CheckLanguage)
+  find_program(BOCHNER_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(BOCHNER_NVCC)
+    set(CMAKE_CUDA_COMPILER ${BOCHNER_NVCC})
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(BOCHNER_HAVE_CUDA TRUE)
+  endif()
+endif()
+
 # The same libraries as plain names, for programs that link the installed static library: they need the packages, but
 # not these CMake targets.
 set(BOCHNER_PART_NAMES cjson pcre2-8 utf8proc z pthread m)

@@ -72,6 +72,7 @@
 #include <bochner/machines.h>
 #include <bochner/attention.h>
 #include <bochner/chat.h>
+#include <bochner/devices.h>
 #include <bochner/layers.h>
 #include <bochner/linearize.h>
 #include <bochner/lora.h>

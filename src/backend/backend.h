@@ -1,5 +1,5 @@
 /* Tensor operations on memory that only a backend accesses. Layers and models hold addresses and never read through
- * them, so that a new device is a folder beside cpu/ that fills this table.
+ * them: a device is a folder that fills this table (cpu/, cuda/).
  *
  * An operation has one forward and one backward. A tensor is `rows` rows of `columns` elements, contiguous. Further
  * structure (heads, channels) is described by the attributes of an operation. The same inputs give the same bits for
@@ -23,6 +23,9 @@ typedef struct bo_calibrating {
     bo_attention *const *attentions; /* those of the operations */
 } bo_calibrating;
 
+/* The settings of a pass in memory of a device, where recorded operations read them: defined by the backend. */
+typedef struct bo_staged bo_staged;
+
 /* One call. In forward, din and dout are not set. In backward, in[] and out[] have the data of forward if the operation
  * declares that it reads them, otherwise no data. */
 typedef struct bo_op_call {
@@ -39,6 +42,7 @@ typedef struct bo_op_call {
      * not repeat side effects (states, calibrations) */
     bool again;
     const bo_graph_pass *pass;
+    const bo_staged *staged; /* the pass in memory of the device; NULL: the backend has no stage() */
 } bo_op_call;
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -49,6 +53,9 @@ typedef struct bo_op {
     unsigned reads_inputs, reads_outputs; /* bit masks of the tensors that backward reads */
     /* bit mask of the inputs that may be BFLOAT16, INT8 or INT4; they have no backward */
     unsigned stored_inputs;
+    /* On devices that hold values as BFLOAT16: bit masks of the outputs that are always FLOAT32 (losses), and of those
+     * that are FLOAT32 if they are results which no operation reads (logits). */
+    unsigned float_outputs, float_results;
     /* Backward computes the outputs too, so that a run with gradients need not call forward. Used by losses over large
      * vocabularies, whose logits would otherwise be computed twice. If forward was called, backward writes the same
      * outputs again. */
@@ -67,6 +74,8 @@ typedef struct bo_op {
     /* Called before forward with the same call in a run that calibrates. NULL: nothing to do. */
     bo_status (*calibrate)(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating);
     bo_status (*backward)(bo_context *context, const bo_op_call *call);
+    /* Returns the number of the layer whose states it uses, plus 1. NULL: it has no states. */
+    size_t (*layer)(const bo_op_call *call);
     /* Returns the number of useful operations of forward by a fixed count (a multiply-add counts as two); NULL:
      * negligible. Backward counts twice as many. */
     double (*operations)(bo_context *context, const bo_op_call *call);
@@ -90,12 +99,34 @@ typedef struct bo_backend {
                         void *to);
     bo_status (*widen)(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
                        void *floats);
-    /* Checks that all floats are finite. */
-    bo_status (*finite)(bo_context *context, const void *floats, size_t count, bool *out);
+    /* Checks that all numbers (FLOAT32 or BFLOAT16) are finite. */
+    bo_status (*finite)(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out);
     const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
     const struct bo_updates *updates;
+    const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */
 } bo_backend;
 
+/* Functions of backends that execute calls later. One thread at a time submits work, between lock and unlock; a thread
+ * may lock twice. */
+typedef struct bo_device_runs {
+    /* The type in which graphs of this context hold values: FLOAT32 or BFLOAT16. */
+    bo_element (*held)(bo_context *context);
+    void (*lock)(void);
+    void (*unlock)(void);
+    /* Writes the settings of a pass to memory of the device. layers: number of layers with states. *staged is created
+     * (NULL before) or reused; *moved: its address on the device changed, and recordings that use it are invalid. */
+    bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, bo_staged **staged, bool *moved);
+    void (*unstage)(bo_staged *staged);
+    /* Calls between begin and end are recorded, not executed; `replay` executes all of them. */
+    bo_status (*record_begin)(bo_context *context);
+    bo_status (*record_end)(bo_context *context, void **recording);
+    bo_status (*replay)(bo_context *context, void *recording);
+    void (*forget)(void *recording);
+    bo_status (*wait)(bo_context *context); /* until all work is done */
+} bo_device_runs;
+
 const bo_backend *bo_backend_cpu(void);
+/* The backend that models of this context use: that of its device (devices.h), or the CPU. */
+const bo_backend *bo_backend_of(const bo_context *context);
 
 #endif

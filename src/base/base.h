@@ -115,6 +115,10 @@ void bo_log(bo_context *context, bo_log_level level, const char *format, ...) BO
 bo_status bo_progress(bo_context *context, const char *what, double done, double total);
 double bo_seconds(void); /* monotonic clock */
 
+/* The backend of the context's device (backend/backend.h), which modules above this one set and use. NULL: the CPU. */
+const struct bo_backend *bo_context_backend(const bo_context *context);
+void bo_context_set_backend(bo_context *context, const struct bo_backend *backend);
+
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 
 /* The context carries the table of compute kernels for the modules above but never reads it. The function that fills

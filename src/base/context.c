@@ -91,7 +91,7 @@ bo_status bo_context_branch(bo_context *context, bo_context **out)
     *out = bo_alloc(context, 1, sizeof **out, "a context");
     if (!*out) return BO_MEMORY;
     **out = (bo_context){.threads = 1, .allocator = context->allocator, .kernels = context->kernels,
-                         .precision = context->precision};
+                         .precision = context->precision, .backend = context->backend};
     const bo_status status = bo_trace_share(context, *out);
     if (status != BO_OK) {
         bo_free(*out);
@@ -136,6 +136,16 @@ bo_precision bo_context_precision(const bo_context *context)
 
 static const char *const precision_names[] = {"float32", "bfloat16"};
 BO_NAMED(precision, bo_precision, precision_names)
+
+const struct bo_backend *bo_context_backend(const bo_context *context)
+{
+    return context->backend;
+}
+
+void bo_context_set_backend(bo_context *context, const struct bo_backend *backend)
+{
+    context->backend = backend;
+}
 
 const struct bo_kernels *bo_context_kernels(const bo_context *context)
 {

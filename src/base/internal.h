@@ -17,6 +17,7 @@ struct bo_context {
     bo_allocator allocator;
     const struct bo_kernels *kernels;
     bo_precision precision;
+    const struct bo_backend *backend; /* NULL: the CPU */
     bo_pool *pool;
     double batch_seconds;         /* bo_batch_seconds; 0: not measured … */
     unsigned batch_questions;     /* … and how often it has been asked since */

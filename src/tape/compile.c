@@ -4,6 +4,10 @@
 
 static void forget_plan(bo_graph *graph)
 {
+    bo_graph_forget_runs(graph);
+    bo_free(graph->rounded);
+    graph->rounded = NULL;
+    graph->layers = 0;
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     if (graph->arena) graph->backend->release(graph->arena);
@@ -15,6 +19,7 @@ static void forget_plan(bo_graph *graph)
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         t->trained = t->graded = t->read = t->outside = t->wanted = false;
         t->piece = t->gradient = 0;
+        t->held = t->element;
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         bo_node *node = bo_node_at(graph, n);
@@ -35,6 +40,54 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
                        loss->rows, loss->columns);
     return BO_OK;
 }
+
+/* ---- values on devices ------------------------------------------------------------------------------------------- */
+
+/* Chooses how values are held: as the device prefers, except for losses, and for results that the caller reads. */
+static void choose_elements(bo_context *context, bo_graph *graph)
+{
+    const bo_device_runs *runs = graph->backend->runs;
+    if (!runs || runs->held(context) != BO_ELEMENT_BFLOAT16) return;
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
+        if (t->element != BO_ELEMENT_FLOAT32 || t->origin == BO_ORIGIN_WEIGHT) continue;
+        t->held = BO_ELEMENT_BFLOAT16;
+        if (t->origin != BO_ORIGIN_MADE) continue;
+        const bo_node *node = bo_node_at(graph, t->node);
+        for (size_t i = 0; i < node->outputs; i++) {
+            const bool result = t->kept && !t->read && !t->gradient_kept && node->op->float_results >> i & 1;
+            if (node->out[i] == v && (result || node->op->float_outputs >> i & 1)) t->held = BO_ELEMENT_FLOAT32;
+        }
+    }
+}
+
+/* Counts the layers with states. */
+static void count_layers(bo_graph *graph)
+{
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        bo_op_call call;
+        bo_node_call(graph, node, &call);
+        const size_t layer = node->op->layer ? node->op->layer(&call) : 0;
+        if (layer > graph->layers) graph->layers = layer;
+    }
+}
+
+/* Allocates memory of the host for the largest value that a caller may write or read. */
+static bo_status allocate_rounded(bo_context *context, bo_graph *graph)
+{
+    size_t most = 0;
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
+        const bool seen = t->origin == BO_ORIGIN_INPUT || t->kept || t->gradient_kept;
+        if (seen && t->held == BO_ELEMENT_BFLOAT16 && bo_graph_tensor_bytes(t) > most) most = bo_graph_tensor_bytes(t);
+    }
+    if (!most || graph->rounded) return BO_OK;
+    graph->rounded = bo_alloc_raw(context, most, 1, "values in bfloat16");
+    return graph->rounded ? BO_OK : BO_MEMORY;
+}
+
+/* ---- compilation ------------------------------------------------------------------------------------------------- */
 
 /* Counts the operations of forward, plus twice as many for nodes with a backward. */
 static void count_operations(bo_context *context, bo_graph *graph)
@@ -59,6 +112,8 @@ bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_
     forget_plan(graph);
     graph->desc = *desc;
     BO_TRY(bo_graph_analyze(context, graph));
+    choose_elements(context, graph);
+    count_layers(graph);
     BO_TRY(bo_graph_schedule(context, graph));
     BO_TRY(bo_graph_narrow(context, graph));
     BO_TRY(bo_arena_place(context, graph->pieces.count, graph->pieces.at, &graph->bytes));
@@ -99,6 +154,7 @@ bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
     if (!graph->planned)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (graph->arena) return BO_OK;
+    BO_TRY(allocate_rounded(context, graph));
     graph->arena = graph->backend->allocate(context, graph->bytes, "activations and their gradients");
     if (!graph->arena) return BO_MEMORY;
     bo_status status = BO_OK;

@@ -16,6 +16,7 @@ typedef enum bo_tensor_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_MAD
 typedef struct bo_graph_tensor {
     bo_tensor_origin origin;
     bo_element element;
+    bo_element held; /* how the values are stored: `element`, or BFLOAT16 for floats on devices that compute in it */
     size_t rows, columns;
     char *name;    /* INPUT */
     size_t weight; /* WEIGHT: index in the set */
@@ -80,6 +81,16 @@ typedef struct bo_list {
     size_t count, room;
 } bo_list;
 
+/* A run that a device recorded, and the properties of passes that it holds for. A recording is made in the second run
+ * of its kind, after the first has shown that it succeeds. */
+enum { BO_RECORDED_RUNS = 4 };
+typedef struct bo_recorded_run {
+    size_t steps, sequences;
+    bool training, lengths, source_lengths, states;
+    size_t used;     /* number of the last run that used it; 0: empty */
+    void *recording; /* NULL: not recorded yet */
+} bo_recorded_run;
+
 struct bo_graph {
     bo_context *context; /* context for allocations and errors during recording */
     bo_weights *weights;
@@ -100,6 +111,12 @@ struct bo_graph {
 
     char *arena;
     float loss_scale;
+    /* On devices with runs: the pass in their memory, its layers with states, and recorded runs. */
+    bo_staged *staged;
+    size_t layers;
+    bo_recorded_run recorded[BO_RECORDED_RUNS];
+    size_t runs;     /* number of runs, to replace the oldest recording */
+    void *rounded;   /* work memory of the host for values that are held as BFLOAT16; NULL: not needed */
     double *seconds; /* seconds per step, written by a run for a profile; NULL: not measured */
 };
 
@@ -130,7 +147,7 @@ static inline const char *bo_scope_of(const bo_graph *graph, const bo_node *node
 
 static inline size_t bo_graph_tensor_bytes(const bo_graph_tensor *tensor)
 {
-    return tensor->rows * tensor->columns * 4;
+    return tensor->rows * tensor->columns * (tensor->held == BO_ELEMENT_BFLOAT16 ? 2 : 4);
 }
 
 static inline size_t bo_arena_piece_bytes(size_t bytes)
@@ -152,6 +169,8 @@ void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *w
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
 /* Records a node of this operation. Takes ownership of `attributes`, also if it fails; NULL: allocating them failed. */
 bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, size_t count, const bo_value *inputs);
+/* run.c: forgets recorded runs and the staged pass. */
+void bo_graph_forget_runs(bo_graph *graph);
 /* Repeats the context's error with the scope in front. */
 bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_node *node, bo_status status);
 

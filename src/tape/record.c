@@ -61,7 +61,9 @@ void bo_graph_destroy(bo_graph *graph)
     bo_free(graph->scopes.at);
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
+    bo_graph_forget_runs(graph);
     if (graph->arena) graph->backend->release(graph->arena);
+    bo_free(graph->rounded);
     bo_free(graph);
 }
 
@@ -136,6 +138,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
     bo_graph_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
+    added->held = tensor->element;
     assert(graph->tensors.count > 1); /* index 0 is unused */
     return (bo_value)(graph->tensors.count - 1);
 }
@@ -254,7 +257,7 @@ bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index)
 static bo_tensor operand_of(const bo_graph *graph, bo_value value)
 {
     const bo_graph_tensor *tensor = bo_graph_tensor_at(graph, value);
-    return (bo_tensor){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
+    return (bo_tensor){.element = tensor->held, .rows = tensor->rows, .columns = tensor->columns};
 }
 
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call)

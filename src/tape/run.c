@@ -1,5 +1,6 @@
 /* Execution of a plan. Nothing is allocated. */
 #include <stdio.h>
+#include <string.h>
 #include "../base/trace.h"
 #include "internal.h"
 
@@ -21,7 +22,22 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is not an input", value);
+    if (t->element == BO_ELEMENT_FLOAT32 && t->held == BO_ELEMENT_BFLOAT16) {
+        BO_TRY(bo_backend_cpu()->narrow(context, t->held, 1, t->rows * t->columns, host, graph->rounded));
+        host = graph->rounded;
+    }
     return graph->backend->write(context, bo_arena_piece_at(graph, t->piece)->address, host, bo_graph_tensor_bytes(t));
+}
+
+/* Reads a piece with the values or the gradient of a tensor. */
+static bo_status read_piece(bo_context *context, const bo_graph *graph, const bo_graph_tensor *t, uint32_t piece,
+                            void *host)
+{
+    const bool rounded = t->element == BO_ELEMENT_FLOAT32 && t->held == BO_ELEMENT_BFLOAT16;
+    BO_TRY(graph->backend->read(context, rounded ? graph->rounded : host, bo_arena_piece_at(graph, piece)->address,
+                                bo_graph_tensor_bytes(t)));
+    if (!rounded) return BO_OK;
+    return bo_backend_cpu()->widen(context, t->held, 1, t->rows * t->columns, graph->rounded, host);
 }
 
 bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host)
@@ -32,7 +48,7 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
     if (!t->kept && value != graph->desc.loss)
         return bo_fail(context, BO_INVALID, "value %u is not kept after a run: call bo_graph_keep before compiling",
                        value);
-    return graph->backend->read(context, host, bo_arena_piece_at(graph, t->piece)->address, bo_graph_tensor_bytes(t));
+    return read_piece(context, graph, t, t->piece, host);
 }
 
 bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host)
@@ -44,8 +60,7 @@ bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value 
         return bo_fail(context, BO_INVALID, "value %u has no gradient after a run (%s)", value,
                        graph->desc.gradients ? "call bo_graph_keep_gradient before compiling"
                                              : "compiled without gradients");
-    return graph->backend->read(context, host, bo_arena_piece_at(graph, t->gradient)->address,
-                                bo_graph_tensor_bytes(t));
+    return read_piece(context, graph, t, t->gradient, host);
 }
 
 void bo_graph_set_loss_scale(bo_graph *graph, float scale)
@@ -78,6 +93,7 @@ static void make_call(const bo_graph *graph, const bo_step *step, const bo_graph
     call->scratch = address(graph, step->scratch);
     call->again = step->again;
     call->pass = pass;
+    call->staged = graph->staged;
 }
 
 static bo_status run_move(bo_context *context, const bo_graph *graph, const bo_step *step)
@@ -188,6 +204,7 @@ static bo_status run_watched(bo_context *context, const bo_graph *graph, size_t 
         if (traced) begin_operation(context, graph, step);
         const double start = bo_seconds();
         status = run_step(context, graph, step, pass, calibrating);
+        if (status == BO_OK && graph->backend->runs) status = graph->backend->runs->wait(context);
         if (graph->seconds) graph->seconds[i] = bo_seconds() - start;
         if (traced) end_operation(context, graph, step, &at);
     }
@@ -203,6 +220,79 @@ static bo_status check(bo_context *context, const bo_graph *graph, const bo_grap
     return pass ? bo_check_reserved(context, "bo_graph_pass", pass->reserved) : BO_OK;
 }
 
+/* ---- runs on devices --------------------------------------------------------------------------------------------- */
+
+void bo_graph_forget_runs(bo_graph *graph)
+{
+    const bo_device_runs *runs = graph->backend->runs;
+    for (size_t i = 0; i < BO_RECORDED_RUNS; i++)
+        if (graph->recorded[i].recording) runs->forget(graph->recorded[i].recording);
+    memset(graph->recorded, 0, sizeof graph->recorded);
+    if (graph->staged) runs->unstage(graph->staged);
+    graph->staged = NULL;
+}
+
+static bo_status run_steps(bo_context *context, const bo_graph *graph, size_t steps, const bo_graph_pass *pass,
+                           const bo_calibrating *calibrating)
+{
+    for (size_t i = 0; i < steps; i++) BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass, calibrating));
+    return BO_OK;
+}
+
+/* Returns the entry of runs of this kind: the one that exists, else the one that was used least recently, emptied. */
+static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_graph_pass *pass)
+{
+    bo_recorded_run kind = {.steps = steps,
+                            .sequences = pass->sequences,
+                            .training = pass->training,
+                            .lengths = pass->lengths != NULL,
+                            .source_lengths = pass->source_lengths != NULL,
+                            .states = pass->states != NULL};
+    bo_recorded_run *oldest = &graph->recorded[0];
+    for (size_t i = 0; i < BO_RECORDED_RUNS; i++) {
+        bo_recorded_run *r = &graph->recorded[i];
+        if (r->used && r->steps == kind.steps && r->sequences == kind.sequences && r->training == kind.training &&
+            r->lengths == kind.lengths && r->source_lengths == kind.source_lengths && r->states == kind.states)
+            return r;
+        if (r->used < oldest->used) oldest = r;
+    }
+    if (oldest->recording) graph->backend->runs->forget(oldest->recording);
+    *oldest = kind;
+    return oldest;
+}
+
+/* The first run of a kind submits every call, the second records them, later ones repeat the recording. */
+static bo_status run_recorded(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass)
+{
+    const bo_device_runs *runs = graph->backend->runs;
+    bo_recorded_run *r = find_recorded(graph, steps, pass);
+    const bool first = r->used == 0;
+    r->used = ++graph->runs;
+    if (first || pass->final_states) return run_steps(context, graph, steps, pass, NULL);
+    if (!r->recording) {
+        BO_TRY(runs->record_begin(context));
+        const bo_status status = run_steps(context, graph, steps, pass, NULL);
+        BO_TRY(runs->record_end(context, &r->recording));
+        BO_TRY(status);
+    }
+    return runs->replay(context, r->recording);
+}
+
+static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass,
+                               const bo_calibrating *calibrating)
+{
+    bool moved = false;
+    bo_status status = graph->backend->runs->stage(context, pass, graph->layers, &graph->staged, &moved);
+    for (size_t i = 0; moved && i < BO_RECORDED_RUNS; i++) {
+        if (graph->recorded[i].recording) graph->backend->runs->forget(graph->recorded[i].recording);
+        graph->recorded[i].recording = NULL;
+    }
+    if (status != BO_OK) return status;
+    if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
+    if (calibrating) return run_steps(context, graph, steps, pass, calibrating);
+    return run_recorded(context, graph, steps, pass);
+}
+
 /* Runs the first `steps` steps. */
 static bo_status run(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass,
                      const bo_calibrating *calibrating)
@@ -211,9 +301,14 @@ static bo_status run(bo_context *context, bo_graph *graph, size_t steps, const b
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
     if (!pass) pass = &plain;
+    if (graph->backend->runs) {
+        graph->backend->runs->lock();
+        const bo_status status = run_on_device(context, graph, steps, pass, calibrating);
+        graph->backend->runs->unlock();
+        return status;
+    }
     if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
-    for (size_t i = 0; i < steps; i++) BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass, calibrating));
-    return BO_OK;
+    return run_steps(context, graph, steps, pass, calibrating);
 }
 
 bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass)
@@ -242,7 +337,7 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
     const bo_graph_tensor *t = bo_graph_tensor_at(graph, value);
     *out = true;
     if (t->element != BO_ELEMENT_FLOAT32) return BO_OK;
-    return graph->backend->finite(context, address(graph, t->piece), t->rows * t->columns, out);
+    return graph->backend->finite(context, t->held, address(graph, t->piece), t->rows * t->columns, out);
 }
 
 /* Checks inputs and weights, and reports the first non-finite one by name. Frozen weights are skipped: the failed run
@@ -276,8 +371,9 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     bool finite = status != BO_NUMERIC;
     if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);
     for (size_t i = 0; finite && i < node->outputs; i++)
-        if (call.out[i].element == BO_ELEMENT_FLOAT32)
-            BO_TRY(graph->backend->finite(context, call.out[i].data, call.out[i].rows * call.out[i].columns, &finite));
+        if (call.out[i].element != BO_ELEMENT_INT32)
+            BO_TRY(graph->backend->finite(context, call.out[i].element, call.out[i].data,
+                                          call.out[i].rows * call.out[i].columns, &finite));
     if (!finite) *scope = bo_scope_of(graph, node);
     return BO_OK;
 }

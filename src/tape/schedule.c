@@ -78,7 +78,7 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
         t->piece = step->out[i];
         if (t->kept || node->out[i] == graph->desc.loss)
             bo_arena_piece_at(graph, t->piece)->last = BO_NEVER;
-        else if (t->element == BO_ELEMENT_FLOAT32)
+        else if (t->held == BO_ELEMENT_FLOAT32)
             bo_arena_piece_at(graph, t->piece)->floats = t->rows * t->columns;
     }
     return BO_OK;

@@ -32,7 +32,7 @@ bo_status bo_weights_create(bo_context *context, bo_weights **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
-    return bo_weights_create_on(context, bo_backend_cpu(), out);
+    return bo_weights_create_on(context, bo_backend_of(context), out);
 }
 
 bo_status bo_weights_create_on(bo_context *context, const bo_backend *backend, bo_weights **out)

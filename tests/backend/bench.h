@@ -7,6 +7,7 @@
 #define BO_TEST_BACKEND_BENCH_H
 
 #include "truth.h"
+#include <bochner/devices.h>
 #include "base/counting.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -174,14 +175,23 @@ static inline void bench_check(const bench *b, const char *when)
     block_check(&b->scratch, b->c->name, what);
 }
 
+enum { bench_layers = 2 }; /* layers with states in the cases */
 typedef bo_status (*bench_direction)(bo_context *context, const bo_op_call *call);
 
 /* One call, which must not allocate memory. */
 static inline void bench_call(const bench *b, bench_direction direction, const char *what)
 {
+    const bo_device_runs *runs = bo_backend_of(b->context)->runs;
+    bo_op_call call = b->call;
+    bo_staged *staged = NULL;
+    bool moved;
+    if (runs) bench_try(b, runs->stage(b->context, call.pass, bench_layers, &staged, &moved), "stage");
+    call.staged = staged;
     size_t before = b->counted ? atomic_load(&b->counted->calls) : 0;
-    bench_try(b, direction(b->context, &b->call), what);
+    bench_try(b, direction(b->context, &call), what);
     size_t now = b->counted ? atomic_load(&b->counted->calls) : 0;
+    if (runs) bench_try(b, runs->wait(b->context), what);
+    if (runs) runs->unstage(staged);
     if (now != before) fail_msg("%s: %s allocates %zu times", b->c->name, what, now - before);
     bench_check(b, what);
 }

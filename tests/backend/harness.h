@@ -15,10 +15,14 @@ typedef struct harness {
 
 static inline void harness_begin(harness *h)
 {
-    *h = (harness){.backend = bo_backend_cpu()};
+    *h = (harness){0};
     h->contexts[0] = counting_context(&h->counted, 2);
     h->contexts[1] = test_context(1);
     h->contexts[2] = test_context(5);
+    const char *device = getenv("BOCHNER_TEST_DEVICE");
+    for (size_t i = 0; device && i < HARNESS_THREADS; i++)
+        assert_ok(h->contexts[i], bo_context_use_device(h->contexts[i], device));
+    h->backend = bo_backend_of(h->contexts[0]);
 }
 
 static inline void harness_end(harness *h)

@@ -147,7 +147,7 @@ static void test_not_finite(void **state)
         assert_close(norm, 3e38, 1e32);
         bool finite;
         assert_ok(context,
-                  bo_backend_cpu()->finite(context, bo_weights_data(weights), bo_weights_floats(weights), &finite));
+                  bo_backend_cpu()->finite(context, BO_ELEMENT_FLOAT32, bo_weights_data(weights), bo_weights_floats(weights), &finite));
         assert_true(finite);
         bo_optimizer_destroy(a);
         bo_optimizer_destroy(b);

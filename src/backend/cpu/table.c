@@ -1,5 +1,6 @@
 /* The table of the CPU backend, whose memory is that of the host. */
 #include "cpu.h"
+#include <assert.h>
 #include <string.h>
 #include "stored.h"
 #include "../updates.h"
@@ -24,9 +25,11 @@ static bo_status zero(bo_context *context, void *to, size_t bytes)
     return BO_OK;
 }
 
-static bo_status all_finite(bo_context *context, const void *floats, size_t count, bool *out)
+static bo_status all_finite(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out)
 {
-    *out = bo_context_kernels(context)->finite(count, floats);
+    assert(element == BO_ELEMENT_FLOAT32);
+    (void)element;
+    *out = bo_context_kernels(context)->finite(count, numbers);
     return BO_OK;
 }
 

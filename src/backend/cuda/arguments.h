@@ -1,0 +1,14 @@
+/* All launches of the plugin: every header lists those of one file of device/. */
+#ifndef BO_CUDA_ARGUMENTS_H
+#define BO_CUDA_ARGUMENTS_H
+
+#include "arguments_attention.h"
+#include "arguments_matrix.h"
+#include "arguments_rows.h"
+
+#define BO_CUDA_LAUNCHES(X)                                                                                            \
+    BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
+    BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
+    BO_CUDA_LAUNCHES_ROWS(X)
+
+#endif

@@ -1,0 +1,59 @@
+/* Conversion between types, and the search for numbers that are not finite. */
+#include "device.cuh"
+#include "launches.cuh"
+
+namespace bo {
+
+enum { THREADS = 256, EACH = 4 };
+
+template <typename F, typename T> __global__ void convert_kernel(size_t count, const F *from, T *to)
+{
+    size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * EACH;
+    if (first + EACH <= count) {
+        pack<F, EACH> in = *reinterpret_cast<const pack<F, EACH> *>(from + first);
+        pack<T, EACH> out;
+        for (int i = 0; i < EACH; i++) out.at[i] = from_float<T>(to_float(in.at[i]));
+        *reinterpret_cast<pack<T, EACH> *>(to + first) = out;
+        return;
+    }
+    for (size_t i = first; i < count; i++) to[i] = from_float<T>(to_float(from[i]));
+}
+
+template <typename F, typename T> static bo_cuda_error convert_typed(bo_cuda *cuda, const bo_cuda_convert *a)
+{
+    return launch(cuda, dim3((unsigned)ceil_div(a->count, THREADS * EACH)), dim3(THREADS), 0, convert_kernel<F, T>,
+                  a->count, (const F *)a->from, (T *)a->to);
+}
+
+bo_cuda_error convert(bo_cuda *cuda, const bo_cuda_convert *a)
+{
+    if (a->from_type == BO_CUDA_F32)
+        return a->to_type == BO_CUDA_F32 ? convert_typed<float, float>(cuda, a) : convert_typed<float, bf16>(cuda, a);
+    return a->to_type == BO_CUDA_F32 ? convert_typed<bf16, float>(cuda, a) : convert_typed<bf16, bf16>(cuda, a);
+}
+
+__global__ void set_kernel(int32_t *out, int32_t value)
+{
+    *out = value;
+}
+
+/* All threads that find such a number write the same value. */
+template <typename T> __global__ void finite_kernel(size_t count, const T *x, int32_t *out)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    bool all = true;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) all &= isfinite(to_float(x[i])) != 0;
+    if (!all) *out = 0;
+}
+
+bo_cuda_error finite(bo_cuda *cuda, const bo_cuda_finite *a)
+{
+    size_t blocks = ceil_div(a->count, THREADS);
+    dim3 grid((unsigned)(blocks < 1024 ? blocks : 1024));
+    if (bo_cuda_error error = launch(cuda, dim3(1), dim3(1), 0, set_kernel, a->out, 1)) return error;
+    return a->type == BO_CUDA_F32
+               ? launch(cuda, grid, dim3(THREADS), 0, finite_kernel<float>, a->count, (const float *)a->x, a->out)
+               : launch(cuda, grid, dim3(THREADS), 0, finite_kernel<bf16>, a->count, (const bf16 *)a->x, a->out);
+}
+
+} // namespace bo

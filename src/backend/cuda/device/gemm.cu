@@ -1,0 +1,141 @@
+/* Products of matrices by cuBLASLt. The algorithm of a shape is chosen once by its heuristic, so that the same shape has
+ * the same bits; row-major matrices are the transposes of what cuBLASLt takes, so it computes Dᵀ = op(B)ᵀ op(A)ᵀ. */
+#include <string.h>
+#include <stdio.h>
+#include <map>
+#include <mutex>
+#include <string>
+#include "launches.cuh"
+#include "runtime.cuh"
+
+/* An algorithm and the descriptors that it was chosen for. */
+struct plan {
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c, d;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+struct bo_cuda_plans {
+    std::map<std::string, plan> chosen;
+};
+
+namespace bo {
+
+bo_cuda_error plans_create(bo_cuda *cuda)
+{
+    cuda->plans = new bo_cuda_plans();
+    return nullptr;
+}
+
+static void plan_destroy(plan *p)
+{
+    if (p->product) cublasLtMatmulDescDestroy(p->product);
+    for (cublasLtMatrixLayout_t layout : {p->a, p->b, p->c, p->d})
+        if (layout) cublasLtMatrixLayoutDestroy(layout);
+}
+
+void plans_destroy(bo_cuda *cuda)
+{
+    if (!cuda->plans) return;
+    for (auto &each : cuda->plans->chosen) plan_destroy(&each.second);
+    delete cuda->plans;
+}
+
+/* Alignment of an address, at most 256: part of what an algorithm requires. */
+static unsigned alignment(const void *address)
+{
+    uintptr_t bits = (uintptr_t)address | 256;
+    return (unsigned)(bits & -bits);
+}
+
+static bool layout_make(cublasLtMatrixLayout_t *out, cudaDataType_t type, size_t rows, size_t columns, size_t ld,
+                        size_t batch, size_t stride)
+{
+    int count = (int)batch;
+    int64_t apart = (int64_t)stride;
+    /* row-major rows x columns is column-major columns x rows */
+    if (cublasLtMatrixLayoutCreate(out, type, columns, rows, (int64_t)ld) != CUBLAS_STATUS_SUCCESS) return false;
+    if (batch <= 1) return true;
+    return cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count) ==
+               CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof apart) ==
+               CUBLAS_STATUS_SUCCESS;
+}
+
+static bo_cuda_error plan_make(bo_cuda *cuda, const bo_cuda_gemm *g, const void *c, plan *p)
+{
+    const cudaDataType_t factors = g->factors == BO_CUDA_F32 ? CUDA_R_32F : CUDA_R_16BF,
+                         result = g->result == BO_CUDA_F32 ? CUDA_R_32F : CUDA_R_16BF;
+    const cublasOperation_t first = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    if (cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS)
+        return "cuBLASLt: a product cannot be described";
+    cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    if (g->bias) {
+        const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+        cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+        cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &result, sizeof result);
+        cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
+    }
+    if (!layout_make(&p->b, factors, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b) ||
+        !layout_make(&p->a, factors, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a) ||
+        !layout_make(&p->c, result, g->m, g->n, g->c ? g->ldc : g->ldd, g->batch, g->c ? g->stride_c : g->stride_d) ||
+        !layout_make(&p->d, result, g->m, g->n, g->ldd, g->batch, g->stride_d))
+        return "cuBLASLt: a matrix cannot be described";
+    cublasLtMatmulPreference_t preference;
+    if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return "cuBLASLt: no preference";
+    const uint32_t aligned[4] = {alignment(g->b), alignment(g->a), alignment(c), alignment(g->d)};
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->workspace_bytes,
+                                         sizeof cuda->workspace_bytes);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[0], 4);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[1], 4);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[2], 4);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[3], 4);
+    cublasLtMatmulHeuristicResult_t best;
+    int found = 0;
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(cuda->lt, p->product, p->b, p->a, p->c, p->d, preference, 1,
+                                                           &best, &found);
+    cublasLtMatmulPreferenceDestroy(preference);
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0) return "cuBLASLt has no algorithm for a product";
+    p->algorithm = best.algo;
+    return nullptr;
+}
+
+bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
+{
+    const void *c = g->c ? g->c : g->d;
+    struct key {
+        size_t numbers[12];
+        unsigned bits[4];
+    } key;
+    memset(&key, 0, sizeof key);
+    const size_t numbers[] = {g->m, g->n, g->k, g->lda, g->ldb, g->c ? g->ldc : g->ldd, g->ldd, g->batch,
+                              g->stride_a, g->stride_b, g->c ? g->stride_c : g->stride_d, g->stride_d};
+    memcpy(key.numbers, numbers, sizeof numbers);
+    key.bits[0] = alignment(g->a) << 16 | alignment(g->b), key.bits[1] = alignment(c) << 16 | alignment(g->d);
+    key.bits[2] = (unsigned)g->ta | (unsigned)g->tb << 1 | (unsigned)!!g->bias << 2 | (unsigned)g->factors << 3 |
+                  (unsigned)g->result << 4 | (unsigned)(g->beta != 0) << 5 | (unsigned)(c == g->d) << 6;
+    std::string name((const char *)&key, sizeof key);
+    auto at = cuda->plans->chosen.find(name);
+    if (at == cuda->plans->chosen.end()) {
+        plan made = {};
+        if (bo_cuda_error error = plan_make(cuda, g, c, &made)) {
+            plan_destroy(&made);
+            snprintf(cuda->error, sizeof cuda->error, "%s (%zu x %zu x %zu)", error, g->m, g->n, g->k);
+            return cuda->error;
+        }
+        at = cuda->plans->chosen.emplace(name, made).first;
+    }
+    plan *p = &at->second;
+    if (g->bias)
+        cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
+    cublasStatus_t status = cublasLtMatmul(cuda->lt, p->product, &g->alpha, g->b, p->b, g->a, p->a, &g->beta, c, p->c,
+                                           g->d, p->d, &p->algorithm, cuda->workspace, cuda->workspace_bytes,
+                                           cuda->stream);
+    if (status == CUBLAS_STATUS_SUCCESS) return nullptr;
+    snprintf(cuda->error, sizeof cuda->error, "cuBLASLt: product of %zu x %zu x %zu: status %d", g->m, g->n, g->k,
+             (int)status);
+    return cuda->error;
+}
+
+} // namespace bo

@@ -1,0 +1,159 @@
+/* Finding and opening the plugin and a device. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cuda.h"
+
+#define PLUGIN "libbochner_cuda.so"
+enum { LONGEST_PATH = 4096 };
+
+/* One plugin and one device per process. The lock orders the work of several threads, and protects these variables. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    const bo_cuda_functions *functions; /* NULL: not loaded */
+    bool open;
+    int index;
+    bo_cuda_device device;
+} shared = {.once = PTHREAD_ONCE_INIT};
+
+/* ---- the plugin -------------------------------------------------------------------------------------------------- */
+
+static void make_lock(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&shared.lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+void bo_cuda_lock(void)
+{
+    pthread_once(&shared.once, make_lock);
+    pthread_mutex_lock(&shared.lock);
+}
+
+void bo_cuda_unlock(void)
+{
+    pthread_mutex_unlock(&shared.lock);
+}
+
+/* Writes the folder of the program or shared library that contains this function, with a slash at the end. */
+static void own_folder(char folder[LONGEST_PATH])
+{
+    Dl_info found;
+    *folder = 0;
+    if (!dladdr((const void *)&shared, &found) || !found.dli_fname) return;
+    snprintf(folder, LONGEST_PATH, "%s", found.dli_fname);
+    if (!strchr(folder, '/')) { /* a program that was found in PATH */
+        ssize_t length = readlink("/proc/self/exe", folder, LONGEST_PATH - 1);
+        folder[length > 0 ? length : 0] = 0;
+    }
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[1] = 0;
+}
+
+/* Looks beside the library or program, then in the folder of plugins of an installation. `path` is the first of them if
+ * it returns false. */
+static bool find_plugin(char path[2 * LONGEST_PATH])
+{
+    static const char *const folders[] = {"", "bochner/", "../lib/bochner/", "../lib64/bochner/",
+                                          "../lib/x86_64-linux-gnu/bochner/", "../lib/aarch64-linux-gnu/bochner/"};
+    char own[LONGEST_PATH];
+    const char *wanted = getenv("BOCHNER_CUDA");
+    if (wanted && *wanted) {
+        snprintf(path, 2 * LONGEST_PATH, "%s%s", strchr(wanted, '/') ? "" : "./", wanted);
+        return access(path, F_OK) == 0;
+    }
+    own_folder(own);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, 2 * LONGEST_PATH, "%s%s" PLUGIN, own, folders[i]);
+        if (access(path, F_OK) == 0) return true;
+    }
+    snprintf(path, 2 * LONGEST_PATH, "%s" PLUGIN, own);
+    return false;
+}
+
+static const bo_cuda_functions *load(bo_context *context)
+{
+    char path[2 * LONGEST_PATH];
+    if (!find_plugin(path)) {
+        bo_fail(context, BO_UNSUPPORTED,
+                "the CUDA plugin is not installed: %.200s does not exist; it is built if nvcc is found (see "
+                "docs/guides/gpu.md)",
+                path);
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays open: the driver of CUDA cannot be unloaded */
+    if (!handle) {
+        bo_fail(context, BO_UNSUPPORTED, "the CUDA plugin cannot be opened: %s", dlerror());
+        return NULL;
+    }
+    const bo_cuda_functions *(*find)(void);
+    *(void **)&find = dlsym(handle, "bo_cuda_plugin");
+    const bo_cuda_functions *functions = find ? find() : NULL;
+    if (!functions || functions->bytes != sizeof *functions) {
+        bo_fail(context, BO_UNSUPPORTED, "the CUDA plugin %.300s belongs to another version of Bochner (this is %s)",
+                path, BO_VERSION_STRING);
+        return NULL;
+    }
+    return functions;
+}
+
+const bo_cuda_functions *bo_cuda_load(bo_context *context)
+{
+    bo_cuda_lock();
+    if (!shared.functions) shared.functions = load(context);
+    const bo_cuda_functions *functions = shared.functions;
+    bo_cuda_unlock();
+    return functions;
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static bo_status open_device(bo_context *context, int index)
+{
+    const bo_cuda_functions *functions = bo_cuda_load(context);
+    if (!functions) return BO_UNSUPPORTED;
+    if (shared.open && shared.index == index) return BO_OK;
+    if (shared.open)
+        return bo_fail(context, BO_INVALID, "cuda:%d: this process already uses cuda:%d; use one process for each GPU",
+                       index, shared.index);
+    const int count = functions->devices();
+    if (count == 0) return bo_fail(context, BO_UNSUPPORTED, "no GPU was found, or its driver is older than CUDA 13");
+    if (index >= count)
+        return bo_fail(context, BO_INVALID, "cuda:%d does not exist: this machine has %d GPU%s, cuda:0%s", index, count,
+                       count == 1 ? "" : "s", count == 1 ? "" : " and up");
+    shared.device.functions = functions;
+    BO_TRY(bo_cuda_check(context, functions->properties(index, &shared.device.properties)));
+    BO_TRY(bo_cuda_check(context, functions->open(index, &shared.device.cuda)));
+    shared.index = index;
+    shared.open = true;
+    return BO_OK;
+}
+
+extern const bo_backend bo_backend_cuda;
+
+bo_status bo_cuda_open(bo_context *context, int index, const bo_backend **out)
+{
+    bo_cuda_lock();
+    const bo_status status = open_device(context, index);
+    bo_cuda_unlock();
+    *out = status == BO_OK ? &bo_backend_cuda : NULL;
+    return status;
+}
+
+const bo_cuda_device *bo_cuda_open_device(void)
+{
+    return &shared.device;
+}
+
+bo_status bo_cuda_check(bo_context *context, bo_cuda_error error)
+{
+    if (!error) return BO_OK;
+    return bo_fail(context, strstr(error, "out of memory") ? BO_MEMORY : BO_UNSUPPORTED, "cuda: %s", error);
+}

@@ -1,0 +1,203 @@
+/* The table of the CUDA backend, whose memory is that of a GPU. */
+#include <string.h>
+#include "cuda.h"
+#include "../updates.h"
+#include "../cpu/stored.h"
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+#define CALL(name, ...)                                                                                                \
+    bo_cuda_check(context, bo_cuda_open_device()->functions->name(bo_cuda_open_device()->cuda, __VA_ARGS__))
+
+static void *allocate(bo_context *context, size_t bytes, const char *what)
+{
+    void *memory = NULL;
+    bo_cuda_lock();
+    bo_status status = CALL(allocate, bytes, &memory);
+    if (status == BO_OK) status = CALL(fill, memory, 0, bytes);
+    bo_cuda_unlock();
+    if (status == BO_OK) return memory;
+    bo_fail(context, BO_MEMORY, "out of memory of the GPU: %s needs %zu bytes (%s)", what, bytes,
+            bo_context_error(context));
+    return NULL;
+}
+
+static void release(void *memory)
+{
+    bo_cuda_lock();
+    if (memory) bo_cuda_open_device()->functions->release(bo_cuda_open_device()->cuda, memory);
+    bo_cuda_unlock();
+}
+
+static bo_status write_bytes(bo_context *context, void *to, const void *host, size_t bytes)
+{
+    bo_cuda_lock();
+    const bo_status status = CALL(write, to, host, bytes);
+    bo_cuda_unlock();
+    return status;
+}
+
+static bo_status read_bytes(bo_context *context, void *host, const void *from, size_t bytes)
+{
+    bo_cuda_lock();
+    const bo_status status = CALL(read, host, from, bytes);
+    bo_cuda_unlock();
+    return status;
+}
+
+static bo_status zero(bo_context *context, void *to, size_t bytes)
+{
+    bo_cuda_lock();
+    const bo_status status = CALL(fill, to, 0, bytes);
+    bo_cuda_unlock();
+    return status;
+}
+
+static bo_status copy(bo_context *context, void *to, const void *from, size_t bytes)
+{
+    bo_cuda_lock();
+    const bo_status status = CALL(copy, to, from, bytes);
+    bo_cuda_unlock();
+    return status;
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+/* Element types with scales are converted on the host: this happens once per model. */
+static bo_status through_host(bo_context *context, bo_element element, size_t rows, size_t columns, bool narrow,
+                              const void *from, void *to)
+{
+    const size_t floats = rows * columns * sizeof(float), bytes = bo_element_bytes(element, rows, columns);
+    void *wide = bo_alloc_raw(context, floats, 1, "a weight"), *kept = bo_alloc_raw(context, bytes, 1, "a weight");
+    bo_status status = wide && kept ? BO_OK : BO_MEMORY;
+    if (status == BO_OK && narrow) {
+        status = read_bytes(context, wide, from, floats);
+        if (status == BO_OK) status = bo_cpu_narrow(context, element, rows, columns, wide, kept);
+        if (status == BO_OK) status = write_bytes(context, to, kept, bytes);
+    } else if (status == BO_OK) {
+        status = read_bytes(context, kept, from, bytes);
+        if (status == BO_OK) status = bo_cpu_widen(context, element, rows, columns, kept, wide);
+        if (status == BO_OK) status = write_bytes(context, to, wide, floats);
+    }
+    bo_free(wide);
+    bo_free(kept);
+    return status;
+}
+
+static bo_status convert(bo_context *context, bo_element from_element, bo_element to_element, size_t count,
+                         const void *from, void *to)
+{
+    bo_cuda_lock();
+    const bo_status status = BO_LAUNCH(context, convert, &((bo_cuda_convert){.count = count,
+                                                                             .from_type = bo_cuda_type_of(from_element),
+                                                                             .to_type = bo_cuda_type_of(to_element),
+                                                                             .from = from,
+                                                                             .to = to}));
+    bo_cuda_unlock();
+    return status;
+}
+
+static bool has_scales(bo_element element)
+{
+    return element == BO_ELEMENT_INT8 || element == BO_ELEMENT_INT4;
+}
+
+static bo_status narrow(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
+                        void *to)
+{
+    if (has_scales(element)) return through_host(context, element, rows, columns, true, floats, to);
+    return convert(context, BO_ELEMENT_FLOAT32, element, rows * columns, floats, to);
+}
+
+static bo_status widen(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
+                       void *floats)
+{
+    if (has_scales(element)) return through_host(context, element, rows, columns, false, from, floats);
+    return convert(context, element, BO_ELEMENT_FLOAT32, rows * columns, from, floats);
+}
+
+static bo_status all_finite(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out)
+{
+    int32_t found = 0;
+    void *flag = allocate(context, sizeof found, "a flag");
+    if (!flag) return BO_MEMORY;
+    bo_cuda_lock();
+    bo_status status = BO_LAUNCH(
+        context, finite,
+        &((bo_cuda_finite){.type = bo_cuda_type_of(element), .count = count, .x = numbers, .out = flag}));
+    if (status == BO_OK) status = CALL(read, &found, flag, sizeof found);
+    bo_cuda_unlock();
+    release(flag);
+    *out = found != 0;
+    return status;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+static bo_element held(bo_context *context)
+{
+    return bo_context_precision(context) == BO_PRECISION_BFLOAT16 ? BO_ELEMENT_BFLOAT16 : BO_ELEMENT_FLOAT32;
+}
+
+static bo_status record_begin(bo_context *context)
+{
+    return bo_cuda_check(context, bo_cuda_open_device()->functions->record_begin(bo_cuda_open_device()->cuda));
+}
+
+static bo_status record_end(bo_context *context, void **recording)
+{
+    return CALL(record_end, recording);
+}
+
+static bo_status replay(bo_context *context, void *recording)
+{
+    return CALL(replay, recording);
+}
+
+static void forget(void *recording)
+{
+    bo_cuda_open_device()->functions->forget(bo_cuda_open_device()->cuda, recording);
+}
+
+static bo_status wait(bo_context *context)
+{
+    return bo_cuda_check(context, bo_cuda_open_device()->functions->wait(bo_cuda_open_device()->cuda));
+}
+
+static const bo_device_runs runs = {
+    .held = held,
+    .lock = bo_cuda_lock,
+    .unlock = bo_cuda_unlock,
+    .stage = bo_cuda_stage,
+    .unstage = bo_cuda_unstage,
+    .record_begin = record_begin,
+    .record_end = record_end,
+    .replay = replay,
+    .forget = forget,
+    .wait = wait,
+};
+
+/* ---- operations -------------------------------------------------------------------------------------------------- */
+
+/* One line per operation. Those that are absent are refused by name when a graph is recorded. */
+static const bo_op *const ops[BO_OPERATION_COUNT] = {
+    [BO_OPERATION_ADD] = &bo_cuda_op_add,
+};
+
+extern const bo_backend bo_backend_cuda;
+const bo_backend bo_backend_cuda = {
+    .name = "cuda",
+    .plain = false,
+    .allocate = allocate,
+    .release = release,
+    .write = write_bytes,
+    .read = read_bytes,
+    .zero = zero,
+    .copy = copy,
+    .narrow = narrow,
+    .widen = widen,
+    .finite = all_finite,
+    .ops = ops,
+    .updates = NULL,
+    .runs = &runs,
+};
