@@ -70,6 +70,9 @@ typedef struct bo_op {
      * backward, din and dout are not NULL where they will exist, and add is set; before forward, din and dout are NULL.
      * The size of `saved` depends only on `gradients`: true if a backward follows, or in backward. */
     bo_status (*sizes)(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch);
+    /* On devices: called before every run, also before a recorded one is repeated, to upload what the call needs besides
+     * its tensors (frequencies), to an address that does not change. NULL: nothing. */
+    bo_status (*prepare)(bo_context *context, const bo_op_call *call);
     bo_status (*forward)(bo_context *context, const bo_op_call *call);
     /* Called before forward with the same call in a run that calibrates. NULL: nothing to do. */
     bo_status (*calibrate)(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating);

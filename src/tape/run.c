@@ -278,6 +278,19 @@ static bo_status run_recorded(bo_context *context, bo_graph *graph, size_t steps
     return runs->replay(context, r->recording);
 }
 
+static bo_status prepare_nodes(bo_context *context, const bo_graph *graph)
+{
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        if (!node->op->prepare) continue;
+        bo_op_call call;
+        bo_node_call(graph, node, &call);
+        const bo_status status = node->op->prepare(context, &call);
+        if (status != BO_OK) return bo_scope_fail(context, graph, node, status);
+    }
+    return BO_OK;
+}
+
 static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass,
                                const bo_calibrating *calibrating)
 {
@@ -287,6 +300,7 @@ static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t step
         if (graph->recorded[i].recording) graph->backend->runs->forget(graph->recorded[i].recording);
         graph->recorded[i].recording = NULL;
     }
+    if (status == BO_OK) status = prepare_nodes(context, graph);
     if (status != BO_OK) return status;
     if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
     if (calibrating) return run_steps(context, graph, steps, pass, calibrating);

@@ -187,6 +187,7 @@ static inline void bench_call(const bench *b, bench_direction direction, const c
     bool moved;
     if (runs) bench_try(b, runs->stage(b->context, call.pass, bench_layers, &staged, &moved), "stage");
     call.staged = staged;
+    if (runs && b->op->prepare) bench_try(b, b->op->prepare(b->context, &call), "prepare");
     size_t before = b->counted ? atomic_load(&b->counted->calls) : 0;
     bench_try(b, direction(b->context, &call), what);
     size_t now = b->counted ? atomic_load(&b->counted->calls) : 0;
