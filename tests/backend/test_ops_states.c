@@ -71,7 +71,7 @@ static void run_piece(pieced *p, const size_t *lengths)
     plain_op op = cut(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(p->h->contexts[0], p->h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
-    b.counted = &p->h->counted;
+    b.counted = &p->h->counted, b.state_bytes = bo_attention_state_bytes(p->t->attention);
     bench_forward(&b, false);
     compare(p, lengths, (const float *)b.out[0].data);
     for (size_t s = 0; s < SEQUENCES; s++) p->done[s] += lengths[s];
