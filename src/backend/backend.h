@@ -109,6 +109,8 @@ typedef struct bo_backend {
     const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */
 } bo_backend;
 
+enum { BO_RANK_ID = 128 };
+
 /* Functions of backends that execute calls later. One thread at a time submits work, between lock and unlock; a thread
  * may lock twice. */
 typedef struct bo_device_runs {
@@ -126,6 +128,11 @@ typedef struct bo_device_runs {
     bo_status (*replay)(bo_context *context, void *recording);
     void (*forget)(void *recording);
     bo_status (*wait)(bo_context *context); /* until all work is done */
+    /* Sums over processes with one device each. rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED
+     * if the device cannot sum. `sum` replaces floats by their sums over the ranks. */
+    bo_status (*rank_id)(bo_context *context, unsigned char id[BO_RANK_ID]);
+    bo_status (*join)(bo_context *context, const unsigned char id[BO_RANK_ID], int rank, int size);
+    bo_status (*sum)(bo_context *context, void *floats, size_t count);
 } bo_device_runs;
 
 const bo_backend *bo_backend_cpu(void);

@@ -164,6 +164,24 @@ static bo_status wait(bo_context *context)
     return bo_cuda_check(context, bo_cuda_open_device()->functions->wait(bo_cuda_open_device()->cuda));
 }
 
+static bo_status rank_id(bo_context *context, unsigned char id[BO_RANK_ID])
+{
+    return CALL(rank_id, id);
+}
+
+static bo_status join(bo_context *context, const unsigned char id[BO_RANK_ID], int rank, int size)
+{
+    return CALL(join, id, rank, size);
+}
+
+static bo_status sum(bo_context *context, void *floats, size_t count)
+{
+    bo_cuda_lock();
+    const bo_status status = CALL(sum, floats, count);
+    bo_cuda_unlock();
+    return status;
+}
+
 static const bo_device_runs runs = {
     .held = held,
     .lock = bo_cuda_lock,
@@ -175,6 +193,9 @@ static const bo_device_runs runs = {
     .replay = replay,
     .forget = forget,
     .wait = wait,
+    .rank_id = rank_id,
+    .join = join,
+    .sum = sum,
 };
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */

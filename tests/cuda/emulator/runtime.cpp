@@ -171,6 +171,23 @@ static void product(const bo_cuda_gemm *g, size_t batch)
 
 namespace bo {
 
+static const char *const no_ranks = "NCCL is not emulated";
+
+bo_cuda_error rank_id(bo_cuda *, unsigned char[BO_CUDA_RANK_ID])
+{
+    return no_ranks;
+}
+
+bo_cuda_error join(bo_cuda *, const unsigned char[BO_CUDA_RANK_ID], int, int)
+{
+    return no_ranks;
+}
+
+bo_cuda_error sum(bo_cuda *, float *, size_t)
+{
+    return no_ranks;
+}
+
 bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *a)
 {
     bo_cuda_gemm g = *a;
@@ -186,6 +203,7 @@ extern "C" __attribute__((visibility("default"))) const bo_cuda_functions *bo_cu
     static const bo_cuda_functions functions = {
         sizeof(bo_cuda_functions), devices,      properties, open_device, close_device, allocate, release, write, read,
         fill,                      copy,         wait,       record_begin, record_end,  replay,   forget,  mark,  elapsed,
+        bo::rank_id,               bo::join,     bo::sum,
 #define BO_CUDA_POINTER(name, arguments) bo::name,
         BO_CUDA_LAUNCHES(BO_CUDA_POINTER)
 #undef BO_CUDA_POINTER
