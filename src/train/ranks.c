@@ -84,7 +84,7 @@ static bo_status share_id(bo_context *context, const bo_trainer *trainer, const 
     return BO_OK;
 }
 
-bo_status bo_train_join(bo_context *context, bo_trainer *trainer)
+bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 {
     const bo_device_runs *runs = bo_weights_backend(trainer->task->weights)->runs;
     unsigned char id[BO_RANK_ID];

@@ -68,7 +68,7 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
 /* Sets *flag on all ranks if it is true on any. */
 bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
 /* Lets the devices of the ranks sum gradients without the host, if they can. */
-bo_status bo_train_join(bo_context *context, bo_trainer *trainer);
+bo_status bo_train_connect(bo_context *context, bo_trainer *trainer);
 /* Replaces gradients by their sums over the ranks. */
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer);
 static inline bool bo_train_first(const bo_trainer *trainer)
