@@ -79,6 +79,8 @@ typedef struct bo_op {
     bo_status (*backward)(bo_context *context, const bo_op_call *call);
     /* Returns the number of the layer whose states it uses, plus 1. NULL: it has no states. */
     size_t (*layer)(const bo_op_call *call);
+    /* Returns the number of sequences in a pass that states none; set if `layer` is. */
+    size_t (*sequences)(const bo_op_call *call);
     /* Returns the number of useful operations of forward by a fixed count (a multiply-add counts as two); NULL:
      * negligible. Backward counts twice as many. */
     double (*operations)(bo_context *context, const bo_op_call *call);
@@ -118,9 +120,11 @@ typedef struct bo_device_runs {
     bo_element (*held)(bo_context *context);
     void (*lock)(void);
     void (*unlock)(void);
-    /* Writes the settings of a pass to memory of the device. layers: number of layers with states. *staged is created
-     * (NULL before) or reused; *moved: its address on the device changed, and recordings that use it are invalid. */
-    bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, bo_staged **staged, bool *moved);
+    /* Writes the settings of a pass to memory of the device. layers: number of layers with states; sequences: their
+     * number if the pass states none. *staged is created (NULL before) or reused; *moved: its address on the device
+     * changed, and recordings that use it are invalid. */
+    bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
+                       bo_staged **staged, bool *moved);
     void (*unstage)(bo_staged *staged);
     /* Calls between begin and end are recorded, not executed; `replay` executes all of them. */
     bo_status (*record_begin)(bo_context *context);

@@ -278,7 +278,7 @@ static inline void bench_enter(bench *b, bench_device *d, bo_op_call *call)
     bench_states(b, d, true);
     call->pass = &d->pass;
     bool moved;
-    bench_try(b, d->backend->runs->stage(b->context, call->pass, BENCH_LAYERS, &d->staged, &moved), "stage");
+    bench_try(b, d->backend->runs->stage(b->context, call->pass, BENCH_LAYERS, 0, &d->staged, &moved), "stage");
     call->staged = d->staged;
     if (b->op->prepare) bench_try(b, b->op->prepare(b->context, call), "prepare");
 }

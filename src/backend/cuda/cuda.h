@@ -59,7 +59,8 @@ struct bo_staged {
     char *room;           /* of the host: what is written to the device */
 };
 
-bo_status bo_cuda_stage(bo_context *context, const bo_graph_pass *pass, size_t layers, bo_staged **staged, bool *moved);
+bo_status bo_cuda_stage(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
+                        bo_staged **staged, bool *moved);
 void bo_cuda_unstage(bo_staged *staged);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
