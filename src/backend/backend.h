@@ -106,6 +106,8 @@ typedef struct bo_backend {
                        void *floats);
     /* Checks that all numbers (FLOAT32 or BFLOAT16) are finite. */
     bo_status (*finite)(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out);
+    /* Writes the column of the largest float of each row to memory of the host; the first of equal ones. */
+    bo_status (*largest)(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host);
     const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
     const struct bo_updates *updates;
     const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */

@@ -25,6 +25,10 @@ const bo_cuda_device *bo_cuda_open_device(void);
 void bo_cuda_lock(void);
 void bo_cuda_unlock(void);
 
+/* Memory of the device for the result of a call that is read at once. It is valid until the next call of this function.
+ * NULL: out of memory. */
+void *bo_cuda_scratch(bo_context *context, size_t bytes);
+
 /* Turns the text of the plugin into an error of the context: BO_OK if it is NULL. */
 bo_status bo_cuda_check(bo_context *context, bo_cuda_error error);
 

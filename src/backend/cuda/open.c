@@ -152,6 +152,23 @@ const bo_cuda_device *bo_cuda_open_device(void)
     return &shared.device;
 }
 
+void *bo_cuda_scratch(bo_context *context, size_t bytes)
+{
+    static void *memory;
+    static size_t room;
+    bo_cuda_lock();
+    if (bytes > room) {
+        const bo_cuda_device *d = &shared.device;
+        if (memory) d->functions->release(d->cuda, memory);
+        memory = NULL;
+        room = bytes < 4096 ? 4096 : bytes;
+        if (bo_cuda_check(context, d->functions->allocate(d->cuda, room, &memory)) != BO_OK) room = 0;
+    }
+    void *result = memory;
+    bo_cuda_unlock();
+    return result;
+}
+
 bo_status bo_cuda_check(bo_context *context, bo_cuda_error error)
 {
     if (!error) return BO_OK;

@@ -119,7 +119,7 @@ static bo_status widen(bo_context *context, bo_element element, size_t rows, siz
 static bo_status all_finite(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out)
 {
     int32_t found = 0;
-    void *flag = allocate(context, sizeof found, "a flag");
+    void *flag = bo_cuda_scratch(context, sizeof found);
     if (!flag) return BO_MEMORY;
     bo_cuda_lock();
     bo_status status = BO_LAUNCH(
@@ -127,8 +127,19 @@ static bo_status all_finite(bo_context *context, bo_element element, const void 
         &((bo_cuda_finite){.type = bo_cuda_type_of(element), .count = count, .x = numbers, .out = flag}));
     if (status == BO_OK) status = CALL(read, &found, flag, sizeof found);
     bo_cuda_unlock();
-    release(flag);
     *out = found != 0;
+    return status;
+}
+
+static bo_status largest(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host)
+{
+    void *found = bo_cuda_scratch(context, rows * sizeof *host);
+    if (!found) return BO_MEMORY;
+    bo_cuda_lock();
+    bo_status status = BO_LAUNCH(context, largest,
+                                 &((bo_cuda_largest){.rows = rows, .columns = columns, .x = floats, .out = found}));
+    if (status == BO_OK) status = CALL(read, host, found, rows * sizeof *host);
+    bo_cuda_unlock();
     return status;
 }
 
@@ -218,6 +229,7 @@ const bo_backend bo_backend_cuda = {
     .narrow = narrow,
     .widen = widen,
     .finite = all_finite,
+    .largest = largest,
     .ops = ops,
     .updates = NULL,
     .runs = &runs,
