@@ -18,6 +18,8 @@ typedef struct bo_cuda_device {
 
 /* Loads the plugin. NULL: it is not installed, or not usable; the context's error states why. */
 const bo_cuda_functions *bo_cuda_load(bo_context *context);
+/* Loads the plugin and returns its path; NULL as above. */
+const char *bo_cuda_plugin_path(bo_context *context);
 /* Opens device `index`, or returns it if it is open. BO_INVALID if this process uses another one. */
 bo_status bo_cuda_open(bo_context *context, int index, const bo_backend **out);
 /* The open device, for operations: a graph with this backend exists only after it was opened. */

@@ -15,6 +15,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
     const bo_cuda_functions *functions; /* NULL: not loaded */
+    char path[2 * LONGEST_PATH];        /* of the plugin, if it is loaded */
     bool open;
     int index;
     bo_cuda_device device;
@@ -80,7 +81,7 @@ static bool find_plugin(char path[2 * LONGEST_PATH])
 
 static const bo_cuda_functions *load(bo_context *context)
 {
-    char path[2 * LONGEST_PATH];
+    char *path = shared.path;
     if (!find_plugin(path)) {
         bo_fail(context, BO_UNSUPPORTED,
                 "the CUDA plugin is not installed: %.200s does not exist; it is built if nvcc is found (see "
@@ -111,6 +112,11 @@ const bo_cuda_functions *bo_cuda_load(bo_context *context)
     const bo_cuda_functions *functions = shared.functions;
     bo_cuda_unlock();
     return functions;
+}
+
+const char *bo_cuda_plugin_path(bo_context *context)
+{
+    return bo_cuda_load(context) ? shared.path : NULL;
 }
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
