@@ -79,7 +79,7 @@ bo_status bo_cuda_hand_back(bo_context *context, const bo_op_call *call, size_t 
 bo_status bo_cuda_sizes_none(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved,
                              size_t *scratch);
 
-extern const bo_op bo_cuda_op_add;
+extern const bo_op bo_cuda_op_add, bo_cuda_op_attention;
 
 extern const struct bo_updates bo_cuda_updates;
 

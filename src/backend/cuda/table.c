@@ -214,6 +214,7 @@ static const bo_device_runs runs = {
 /* One line per operation. Those that are absent are refused by name when a graph is recorded. */
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ADD] = &bo_cuda_op_add,
+    [BO_OPERATION_ATTENTION] = &bo_cuda_op_attention,
 };
 
 extern const bo_backend bo_backend_cuda;
