@@ -368,6 +368,12 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return finish_gradients(context, call, &r);
 }
 
+static size_t usual_sequences(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = attributes_of(call);
+    return a->tokens ? call->in[0].rows / a->tokens : 1;
+}
+
 static size_t layer(const bo_op_call *call)
 {
     const bo_attention_attributes *a = attributes_of(call);
@@ -430,5 +436,6 @@ const bo_op bo_cuda_op_attention = {
     .calibrate = calibrate,
     .backward = backward,
     .layer = layer,
+    .sequences = usual_sequences,
     .operations = operations,
 };
