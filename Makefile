@@ -32,7 +32,7 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny test-arm64 test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
+.PHONY: all check test test-long test-tiny test-arm64 test-cuda test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
         cover sanitize tsan fuzz soak bench bench-peers bench-python speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -85,6 +85,14 @@ test-arm64: ## cross-compile for 64-bit ARM and run the quick tests under qemu (
 	    $(call configure,build-arm64,-DBOCHNER_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake) && \
 	    $(call compile,build-arm64) && cd build-arm64 && $(CTEST) -L '^quick$$'; \
 	else echo 'test-arm64: skipped: the cross compiler, qemu or the ARM libraries could not be installed (see above)'; fi
+
+test-cuda: ## test the backend for NVIDIA GPUs on a GPU (build-cuda); skipped without nvcc or a GPU
+	@scripts/setup test
+	@$(call configure,build-cuda,-DBOCHNER_TESTS=ON -DBOCHNER_GPU_TESTS=ON)
+	@if ! grep -q '^BOCHNER_NVCC:FILEPATH=/' build-cuda/CMakeCache.txt; then echo 'test-cuda: skipped: nvcc was not found'; \
+	else $(call compile,build-cuda) --target product && if build-cuda/bochner info --devices | grep '^cuda:'; then \
+	    $(call compile,build-cuda) && cd build-cuda && $(CTEST) -L '^cuda$$'; \
+	else echo "test-cuda: skipped: $$(build-cuda/bochner info --devices | tail -1)"; fi; fi
 
 test-peers: ## compare with transformers, tokenizers, peft and others, which are installed from PyPI into the build folder
 	@scripts/setup test peers
@@ -206,7 +214,7 @@ format: ## clang-format every C file in place
 	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 clean: ## remove the build folders
-	rm -rf build build-sanitize build-tsan build-tiny build-cover build-arm64
+	rm -rf build build-sanitize build-tsan build-tiny build-cover build-arm64 build-cuda
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -3,8 +3,9 @@
 #   development  headers, static library, the link that -lbochner finds, pkg-config file, CMake package; needs runtime
 #   program      bochner, its man page and the completion scripts of shells; needs no other component
 #   mpi          the plugin that bochner loads under mpirun, if MPI was found
+#   cuda         the plugin that the library opens for GPUs, if it was built (`make`, with nvcc)
 include(CMakePackageConfigHelpers)
-set(BOCHNER_COMPONENTS runtime development program mpi)
+set(BOCHNER_COMPONENTS runtime development program mpi cuda)
 set(BOCHNER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/bochner)
 
 # At the start: enable stripping and record which folders do not exist yet. At the end: record the added files for
@@ -30,6 +31,10 @@ install(DIRECTORY include/bochner DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPON
 install(TARGETS bochner RUNTIME COMPONENT program)
 if(BOCHNER_HAVE_MPI)
   install(TARGETS bochner_mpi LIBRARY DESTINATION ${BOCHNER_PLUGIN_DIR} COMPONENT mpi)
+endif()
+
+if(BOCHNER_HAVE_CUDA)
+  install(TARGETS bochner_cuda LIBRARY DESTINATION ${BOCHNER_PLUGIN_DIR} COMPONENT cuda OPTIONAL)
 endif()
 
 install(EXPORT bochnerTargets NAMESPACE bochner:: DESTINATION ${BOCHNER_CMAKE_DIR} COMPONENT development)

@@ -12,6 +12,8 @@ mark_as_advanced(BOCHNER_GNUPLOT)
 message(STATUS "Bochner ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
 message(STATUS "  cJSON ${CJSON_VERSION}, PCRE2 ${PCRE2_VERSION}, utf8proc ${UTF8PROC_VERSION}, zlib ${ZLIB_VERSION_STRING}")
 say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "no (no plugin: bochner runs in one process)")
+say("CUDA:   " "${BOCHNER_HAVE_CUDA}" "${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_COMPILER}"
+    "no (no plugin for GPUs: nvcc was not found, or -DBOCHNER_CUDA=OFF)")
 say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")
 say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (looked for again at run time; --plot needs it)")
 if(BOCHNER_TESTS)

@@ -82,9 +82,18 @@ typedef struct cli_session {
 
 /* Returns false after a message. Signals request long work to stop (signals.h). */
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
-/* The same with a precision of matrix products. */
+/* Where and how a command computes with models: its options DEVICE and PRECISION. */
+typedef struct cli_compute {
+    const char *device; /* NULL: cpu */
+    bo_precision precision;
+    bool precision_given; /* false: that of the device */
+} cli_compute;
+#define CLI_COMPUTE(options)                                                                                           \
+    ((cli_compute){(options)->device, (options)->precision, CLI_GIVEN(options, precision)})
+
+/* The same with a device and a precision of matrix products. */
 bool cli_session_open_in(cli_session *session, const char *command, const cli_common *common, bool parallel,
-                         bo_precision precision);
+                         cli_compute compute);
 void cli_session_close(cli_session *session);
 
 void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr; not with --quiet */

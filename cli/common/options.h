@@ -91,11 +91,18 @@ typedef struct cli_option {
 #define LIST(option, word, owner, member, ...)                                                                         \
     CLI_ROW(CLI_LIST, option, word, CLI_AT(owner, member, cli_list * : 0), __VA_ARGS__)
 
+/* The device of the context of a command, a member of its options: const char *device. */
+#define DEVICE(owner)                                                                                                  \
+    TEXT("device", "NAME", owner, device,                                                                              \
+         "where the model is computed: cpu, cuda (a GPU; one per rank with mpirun), cuda:N or auto (a GPU if there is "   \
+         "one)",                                                                                                       \
+         .initial = "cpu")
+
 /* The precision of the context of a command, a member of its options: bo_precision precision. */
 #define PRECISION(owner, ...)                                                                                          \
     CHOICE("precision", "P", owner, precision, bo_precision_name,                                                      \
-           "precision of matrix products; bfloat16 is faster on CPUs with AMX or AVX512-BF16", .initial = "float32",   \
-           __VA_ARGS__)
+           "precision of matrix products; bfloat16 is faster on GPUs, and on CPUs with AMX or AVX512-BF16",            \
+           .otherwise = "float32; on a GPU bfloat16", __VA_ARGS__)
 
 #define CLI_ROW(kind, option, word, place, ...)                                                                        \
     {                                                                                                                  \

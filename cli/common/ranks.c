@@ -10,18 +10,21 @@
 
 /* ---- the launcher -------------------------------------------------------------------------------------------- */
 
-/* Variables of the launchers: number of ranks, number of this rank, number of ranks on this host. The first launcher
+/* Variables of the launchers: number of ranks, number of this rank, number of ranks on this host, number of this rank
+ * among them. The first launcher
  * that is found is used: mpirun inside a Slurm job takes precedence over the variables that srun sets for the
  * helpers of mpirun. SLURM_NTASKS is not read: it is the number of tasks that a job may start, and is also set if a
  * batch script runs one process. */
 static const struct launcher {
-    const char *size, *rank, *local;
+    const char *size, *rank, *local, *local_rank;
 } launchers[] = {
-    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}, /* Open MPI's mpirun */
-    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},    /* MVAPICH */
-    {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},                                    /* MPICH, Intel MPI, Slurm's PMI2 */
-    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL},                                 /* srun */
-    {NULL, "PMIX_RANK", NULL}, /* other launchers with PMIx, which do not announce the number */
+    /* Open MPI's mpirun */
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    /* MVAPICH */
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"},
+    {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},  /* MPICH, Intel MPI, Slurm's PMI2 */
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, "SLURM_LOCALID"}, /* srun */
+    {NULL, "PMIX_RANK", NULL, NULL}, /* other launchers with PMIx, which do not announce the number */
 };
 
 enum { COUNT = sizeof launchers / sizeof *launchers, UNKNOWN = 0 };
@@ -66,6 +69,13 @@ int cli_ranks_announced_rank(void)
 {
     const struct launcher *by = launcher();
     return by ? number(by->rank) : 0;
+}
+
+size_t cli_ranks_local(void)
+{
+    const struct launcher *by = launcher();
+    const char *name = !by ? NULL : by->local_rank && getenv(by->local_rank) ? by->local_rank : by->rank;
+    return (size_t)number(name);
 }
 
 /* mpirun usually binds each rank to some cores. If it does not, each rank on a host would use all cores. */

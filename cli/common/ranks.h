@@ -29,6 +29,8 @@ typedef struct cli_ranks_plugin {
 /* Whether a launcher started this process as one of several. */
 bool cli_ranks_announced(void);
 int cli_ranks_announced_rank(void); /* the number of this rank; 0 without a launcher */
+/* The number of this rank among those on this host; if the launcher does not announce it, among all. */
+size_t cli_ranks_local(void);
 /* Returns false if this is one of several ranks but they cannot be connected. Then `why` contains the reason, and
  * `ranks` has no plugin. */
 bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size);

@@ -29,11 +29,51 @@ static bool on_progress(void *user, const char *what, double done, double total)
 
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel)
 {
-    return cli_session_open_in(session, command, common, parallel, BO_PRECISION_FLOAT32);
+    return cli_session_open_in(session, command, common, parallel, (cli_compute){0});
 }
 
+/* ---- the device ------------------------------------------------------------------------------------------------- */
+
+/* 0 if there is no plugin: bo_context_use_device() reports why. */
+static size_t count_gpus(void)
+{
+    size_t count = 0;
+    bo_context *context;
+    if (bo_context_create(&(bo_context_desc){.threads = 1, .trace = ""}, &context) != BO_OK) return 0;
+    bo_device_count(context, &count);
+    bo_context_destroy(context);
+    return count;
+}
+
+typedef struct device_name {
+    char s[64];
+} device_name;
+
+/* A GPU without a number is that of this rank, if there are several ranks on this machine. */
+static device_name resolve_device(const cli_session *session, const char *wanted)
+{
+    device_name name;
+    snprintf(name.s, sizeof name.s, "%s", wanted ? wanted : "cpu");
+    const bool automatic = strcmp(name.s, "auto") == 0;
+    if (!automatic && strcmp(name.s, "cuda") != 0) return name;
+    if (!automatic && session->ranks.size < 2) return name;
+    const size_t count = count_gpus();
+    if (count == 0)
+        snprintf(name.s, sizeof name.s, automatic ? "cpu" : "cuda");
+    else
+        snprintf(name.s, sizeof name.s, "cuda:%zu", session->ranks.size < 2 ? 0 : cli_ranks_local() % count);
+    return name;
+}
+
+static bool is_gpu(device_name name)
+{
+    return strncmp(name.s, "cuda", 4) == 0;
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+
 bool cli_session_open_in(cli_session *session, const char *command, const cli_common *common, bool parallel,
-                         bo_precision precision)
+                         cli_compute compute)
 {
     *session = (cli_session){.command = command, .common = *common, .ranks = {.size = 1}};
     char why[3000];
@@ -45,17 +85,23 @@ bool cli_session_open_in(cli_session *session, const char *command, const cli_co
     const char *terminal = getenv("TERM");
     session->progress.show = !common->quiet && session->ranks.rank == 0 && isatty(STDERR_FILENO) &&
                              !(terminal && strcmp(terminal, "dumb") == 0);
+    const device_name device = resolve_device(session, compute.device);
     bo_context_desc desc = {
         .threads = (int)(common->threads ? common->threads : cli_ranks_threads(&session->ranks)),
         .isa = common->isa,
-        .precision = precision,
+        .precision = compute.precision_given || !is_gpu(device) ? compute.precision : BO_PRECISION_BFLOAT16,
         .log = on_log,
         .progress = on_progress,
         .user = session,
     };
     bo_status status = bo_context_create(&desc, &session->context);
-    if (status == BO_OK) return true;
     const int error = errno;
+    if (status == BO_OK && bo_context_use_device(session->context, device.s) == BO_OK) return true;
+    if (status == BO_OK) {
+        cli_fail(session, "--device: %s", bo_context_error(session->context));
+        cli_session_close(session);
+        return false;
+    }
     const char *isa = common->isa ? common->isa : getenv("BOCHNER_ISA");
     if (status == BO_IO)
         cli_fail(session, "cannot write the trace %s ($BOCHNER_TRACE): %s", getenv("BOCHNER_TRACE"), strerror(error));

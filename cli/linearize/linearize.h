@@ -26,6 +26,7 @@ typedef struct cli_linearize_options {
     bool no_transfer, no_finetune;
     const char *out;
     bool resume, merge, no_timing;
+    const char *device;
     bo_precision precision;
 } cli_linearize_options;
 

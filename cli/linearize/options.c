@@ -96,6 +96,7 @@ static const cli_option training_rows[] = {
 
 static const cli_option result_rows[] = {
     SECTION("Results"),
+    DEVICE(cli_linearize_options),
     PRECISION(cli_linearize_options, .traits = 0),
     TEXT("out", "DIR", cli_linearize_options, out, "folder of the result: the model and the runs that made it"),
     FLAG("resume", cli_linearize_options, resume, "continue in --out with the options it was started with"),
@@ -122,7 +123,7 @@ const cli_usage cli_linearize_usage = {
         "  bochner linearize --resume --out linear\n",
     .groups = {{data_rows, 0}, {attention_rows, 0}, {training_rows, 0}, {result_rows, 0}},
     .essential = {"data", "out", "attention", "features", "window", "gate", "keep-softmax", "minutes", "lora",
-                  "teacher-text", "separator", "resume", "merge", "valid", "lr"},
+                  "teacher-text", "separator", "resume", "merge", "valid", "device", "lr"},
 };
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
@@ -168,6 +169,7 @@ static cli_parsed parse_kept(cli_linearize_words *words, const char *folder)
     if (access(path, F_OK) != 0) return CLI_PARSED;
     cli_parsed parsed = cli_config_read("linearize", path, &words->stored_count, &words->stored);
     if (parsed == CLI_PARSED) parsed = parse(words->stored_count, words->stored, words);
+    CLI_SET_GIVEN(&words->options, precision, true); /* also on another device */
     return parsed == CLI_WRONG ? CLI_UNREADABLE : parsed;
 }
 
@@ -205,6 +207,8 @@ bool cli_linearize_keep(cli_session *session, const cli_linearize_words *words)
     cli_output output;
     CLI_SET_GIVEN(&now, out, false);
     CLI_SET_GIVEN(&now, resume, false);
+    now.precision = bo_context_precision(session->context); /* the default depends on the device */
+    if (now.precision != BO_PRECISION_FLOAT32) CLI_SET_GIVEN(&now, precision, true);
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], names, &count);
     make_whole(&now.valid, names, &count);
     make_whole(&now.teacher, names, &count);

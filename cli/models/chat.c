@@ -303,7 +303,7 @@ static int chat(void *options, const cli_common *common, const cli_arguments *ar
     if (checked == CLI_DONE) checked = cli_outside_model("chat", "state", o->state, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
-    if (!cli_session_open_in(&session, "chat", common, false, o->precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "chat", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     cli_chat_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
     const int status = run(&job);
     cli_chat_close(&job);
@@ -331,6 +331,7 @@ static const cli_option rows[] = {
          "print the text that the model would read for each line of standard input, a JSON list of messages, and "
          "generate nothing"),
     SECTION("Model"),
+    DEVICE(cli_chat_options),
     PRECISION(cli_chat_options, .traits = 0),
     CHOICE("weights", "HOW", cli_chat_options, weights, bo_storage_name,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
@@ -351,7 +352,7 @@ const cli_usage cli_chat_usage = {
                 "  echo 'What is a kernel?' | bochner chat model --greedy --json\n",
     .groups = {{rows, 0}, {cli_sampling_rows, offsetof(cli_chat_options, sampling)}},
     .essential = {"system", "tokens", "state", "forget", "template", "temperature", "top-k", "top-p", "greedy",
-                  "weights", "seed", "json"},
+                  "weights", "device", "seed", "json"},
 };
 
 int cli_chat(int argc, char **argv)

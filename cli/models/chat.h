@@ -42,6 +42,7 @@ typedef struct cli_chat_options {
     bool forget, render;
     cli_sampling_options sampling;
     bo_storage weights;
+    const char *device;
     bo_precision precision;
 } cli_chat_options;
 

@@ -19,6 +19,7 @@ typedef struct eval_options {
     bool stateful;
     double last;
     bo_storage weights;
+    const char *device;
     bo_precision precision;
     size_t examples;
     unsigned tokenize; /* index of tokenizations */
@@ -161,6 +162,7 @@ static void json_language(const eval_job *job)
     cli_json_add_number(&json, "seconds", r->seconds);
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
+    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
     cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
     cli_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
     cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
@@ -469,7 +471,7 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
     if (checked == CLI_DONE) checked = check_ids(o);
     if (checked != CLI_DONE) return checked;
     cli_session session;
-    if (!cli_session_open_in(&session, "eval", common, false, o->precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "eval", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     if (cli_is_network(use.folder)) {
         const int done = eval_network(&session, &use);
         cli_session_close(&session);
@@ -509,6 +511,7 @@ static const cli_option rows[] = {
     FLAG("stateful", eval_options, stateful,
          "carry the state through the whole text, as in bochner train --stateful: the text is one window"),
     COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),
+    DEVICE(eval_options),
     PRECISION(eval_options, .traits = 0),
     CHOICE("weights", "HOW", eval_options, weights, bo_storage_name,
            "storage of the weights in memory; for language models, the text is also evaluated with float32 weights and "
@@ -542,7 +545,7 @@ const cli_usage cli_eval_usage = {
                {cli_network_part_rows, offsetof(eval_options, network)},
                {cli_network_column_rows, offsetof(eval_options, network)},
                {cli_network_graph_rows, offsetof(eval_options, network)}},
-    .essential = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "examples", "beam", "plot",
+    .essential = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "device", "examples", "beam", "plot",
                   "json"},
 };
 

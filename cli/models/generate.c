@@ -23,6 +23,7 @@ typedef struct generate_options {
     cli_sampling_options sampling;
     cli_translate_options translate;
     bo_storage weights;
+    const char *device;
     bo_precision precision;
 } generate_options;
 
@@ -252,6 +253,7 @@ static void print_json(const generate_job *job)
     cli_json_add_count(&json, "prompt_tokens", job->prompt_count);
     cli_json_add_count(&json, "tokens", job->made);
     cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt_count, job->prompt_seconds));
+    cli_json_add_text(&json, "device", bo_context_device(job->session->context));
     cli_json_add_text(&json, "precision", bo_precision_name(bo_context_precision(job->session->context)));
     cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
     cli_json_add_count(&json, "state_bytes", job->state_bytes);
@@ -380,7 +382,7 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     if (checked == CLI_DONE) checked = cli_outside_model("generate", "save-state", o->save, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
     cli_session session;
-    if (!cli_session_open_in(&session, "generate", common, false, o->precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "generate", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     generate_job job = {.session = &session,
                         .options = o,
                         .reason = "length",
@@ -420,6 +422,7 @@ static const cli_option text_rows[] = {
 
 static const cli_option model_rows[] = {
     SECTION("Model"),
+    DEVICE(generate_options),
     PRECISION(generate_options, .traits = 0),
     CHOICE("weights", "HOW", generate_options, weights, bo_storage_name,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
@@ -447,7 +450,7 @@ const cli_usage cli_generate_usage = {
                {cli_translate_rows, offsetof(generate_options, translate)},
                {model_rows, 0}},
     .essential = {"prompt", "ids", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
-                  "load-state", "seed", "json"},
+                  "load-state", "device", "seed", "json"},
 };
 
 int cli_generate(int argc, char **argv)

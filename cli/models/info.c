@@ -574,6 +574,68 @@ static bool describe_embedding(cli_session *session, const char *path)
     return true;
 }
 
+/* ---- devices ------------------------------------------------------------------------------------------- */
+
+static void device_json(cli_json *json, size_t index, const bo_device *device)
+{
+    char name[32], capability[32];
+    snprintf(name, sizeof name, "cuda:%zu", index);
+    snprintf(capability, sizeof capability, "%d.%d", device->major, device->minor);
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "device", name);
+    cli_json_add_text(json, "name", device->name);
+    cli_json_add_text(json, "compute_capability", capability);
+    cli_json_add_count(json, "processors", (size_t)device->processors);
+    cli_json_add_count(json, "memory", (size_t)device->bytes);
+    cli_json_add_count(json, "free_memory", (size_t)device->free_bytes);
+    cli_json_end(json);
+}
+
+static void device_print(size_t index, const bo_device *device)
+{
+    printf("cuda:%-6zu %s, compute capability %d.%d, %d multiprocessors, %s of memory, %s free\n", index, device->name,
+           device->major, device->minor, device->processors, cli_bytes((double)device->bytes).s,
+           cli_bytes((double)device->free_bytes).s);
+}
+
+/* `why` is the reason for the absence of GPUs. */
+static void devices_begin(const cli_session *session, cli_json *json, const char *plugin, const char *why)
+{
+    if (session->common.json) {
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "plugin", plugin);
+        if (why) cli_json_add_text(json, "reason", why);
+        cli_json_array(json, "devices");
+        return;
+    }
+    printf("Plugin      %s\n", plugin ? plugin : "none");
+    if (why) printf("GPUs        none: %s\n", why);
+}
+
+static int list_devices(cli_session *session)
+{
+    size_t count = 0;
+    cli_json json = {.out = stdout};
+    bo_status status = bo_device_count(session->context, &count);
+    char *why = count ? NULL : strdup(bo_context_error(session->context));
+    devices_begin(session, &json, bo_device_plugin(session->context), why);
+    free(why);
+    for (size_t i = 0; status == BO_OK && i < count; i++) {
+        bo_device device;
+        status = bo_device_describe(session->context, i, &device);
+        if (status != BO_OK) break;
+        if (session->common.json)
+            device_json(&json, i, &device);
+        else
+            device_print(i, &device);
+    }
+    if (session->common.json) {
+        cli_json_end(&json);
+        cli_json_end(&json);
+    }
+    return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+}
+
 /* ---- the command --------------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
@@ -624,25 +686,30 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
 
 static int info(void *options, const cli_common *common, const cli_arguments *arguments)
 {
-    if (arguments->count != 1) return cli_wrong_use("info", "expected one FILE or DIR, found %zu", arguments->count);
+    const cli_profile_options *o = options;
+    if (arguments->count != (o->devices ? 0 : 1))
+        return cli_wrong_use("info", "expected %s, found %zu", o->devices ? "--devices alone" : "one FILE or DIR",
+                             arguments->count);
     cli_session session;
-    const bo_precision precision = ((const cli_profile_options *)options)->precision;
-    if (!cli_session_open_in(&session, "info", common, false, precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "info", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     int status;
-    if (cli_profile_check(&session, options, &status)) status = describe(&session, arguments->items[0], options);
+    if (o->devices)
+        status = list_devices(&session);
+    else if (cli_profile_check(&session, options, &status)) status = describe(&session, arguments->items[0], options);
     cli_session_close(&session);
     return status;
 }
 
 const cli_usage cli_info_usage = {
     .command = "info",
-    .synopsis = "FILE|DIR [--graph PICTURE]",
+    .synopsis = "FILE|DIR [--graph PICTURE]   or   --devices",
     .about =
         "Describes a kernel machine, a feature map, a text model or a network: a file or folder written by bochner. "
         "With --graph, it also times one training step by operation and draws the graph of operations.",
     .examples = "  bochner info price.model\n"
                 "  bochner info model\n"
-                "  bochner info model --graph step.svg --tokens 128\n",
+                "  bochner info model --graph step.svg --tokens 128\n"
+                "  bochner info --devices\n",
     .groups = {{cli_profile_rows, 0}},
 };
 

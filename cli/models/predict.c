@@ -24,6 +24,7 @@ typedef struct predict_options {
     double interval;
     size_t context;
     bo_storage weights;
+    const char *device;
     bo_precision precision;
     cli_network_data network;
 } predict_options;
@@ -441,7 +442,7 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     const int checked = cli_network_use_check("predict", &use, of_table ? of_table : options->plot ? "plot" : of_text);
     if (checked != CLI_DONE) return checked;
     cli_session session;
-    if (!cli_session_open_in(&session, "predict", common, false, options->precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "predict", common, false, CLI_COMPUTE(options))) return CLI_FAILED;
     const bool model = bo_model_exists(session.context, use.folder);
     if (model || cli_is_network(use.folder) || of_text) {
         const int done =
@@ -451,6 +452,10 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
                 : predict_folder(&session, options, &use);
         cli_session_close(&session);
         return done;
+    }
+    if (CLI_GIVEN(options, device)) {
+        cli_session_close(&session);
+        return cli_wrong_use("predict", "--device applies to text models and networks only; kernel machines use the CPU");
     }
     predict_job job = {
         .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};
@@ -496,6 +501,7 @@ static const cli_option rows[] = {
     FLAG("labeled", predict_options, labeled, "DATA also has labels, as in training; reports the accuracy"),
     COUNT("context", "N", predict_options, context, "maximum tokens per text; longer texts are truncated", .low = 1,
           .otherwise = "as in training"),
+    DEVICE(predict_options),
     PRECISION(predict_options, .traits = 0),
     CHOICE("weights", "HOW", predict_options, weights, bo_storage_name, "storage of the weights in memory",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),

@@ -5,6 +5,8 @@
 #include <string.h>
 
 const cli_option cli_profile_rows[] = {
+    SECTION("Devices"),
+    FLAG("devices", cli_profile_options, devices, "list the GPUs of this machine that models can use"),
     SECTION("Profile"),
     TEXT("graph", "FILE", cli_profile_options, graph,
          "time one training step of a text model or a network on random data, print the time per operation, and draw "
@@ -13,6 +15,7 @@ const cli_option cli_profile_rows[] = {
           .otherwise = "1; for networks 32"),
     COUNT("tokens", "N", cli_profile_options, tokens, "tokens per sequence or text", .low = 1, .high = 1 << 24,
           .otherwise = "the model's context, at most 256"),
+    DEVICE(cli_profile_options),
     PRECISION(cli_profile_options, .traits = 0),
     COUNT("repeats", "N", cli_profile_options, repeats, "number of runs; the median time is reported", .low = 1,
           .high = 1000, .initial = "5"),

@@ -7,9 +7,11 @@
 
 typedef struct cli_profile_options {
     cli_given was_given;
+    bool devices;      /* list the GPUs instead */
     const char *graph; /* NULL: no profile */
     size_t batch, tokens, repeats;
     bool forward, checkpointing;
+    const char *device;
     bo_precision precision;
 } cli_profile_options;
 extern const cli_option cli_profile_rows[];

@@ -17,6 +17,7 @@ typedef struct serve_options {
     double timeout, grace;
     bool no_key;
     bo_storage weights;
+    const char *device;
     bo_precision precision;
 } serve_options;
 
@@ -159,7 +160,7 @@ static int serve(void *options, const cli_common *common, const cli_arguments *a
     if (arguments->count != 1)
         return cli_wrong_use("serve", "expected one model folder, found %zu arguments", arguments->count);
     cli_session session;
-    if (!cli_session_open_in(&session, "serve", common, false, o->precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "serve", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     const int status = serve_folder(&session, o, arguments->items[0]);
     cli_session_close(&session);
     return status;
@@ -201,6 +202,7 @@ static const cli_option rows[] = {
          "seconds to finish requests after SIGTERM; then their states are saved, and they end", .low = 0, .high = 1e9,
          .initial = "30"),
     SECTION("Model"),
+    DEVICE(serve_options),
     PRECISION(serve_options, .traits = 0),
     CHOICE("weights", "HOW", serve_options, weights, bo_storage_name,
            "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
@@ -223,7 +225,7 @@ const cli_usage cli_serve_usage = {
                 "  curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once\", \"max_tokens\": 20}'\n",
     .groups = {{rows, 0}},
     .essential = {"host", "port", "api-key-file", "slots", "cache-bytes", "cache-dir", "context", "weights",
-                  "precision", "threads"},
+                  "precision", "device", "threads"},
 };
 
 int cli_serve(int argc, char **argv)

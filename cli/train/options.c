@@ -212,6 +212,7 @@ const cli_option cli_train_learning_rows[] = {
         "checkpointing", cli_train_options, checkpointing,
         "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, more "
         "time"),
+    DEVICE(cli_train_options),
     PRECISION(cli_train_options, .traits = 0),
     CHOICE("activations", "HOW", cli_train_options, activations, bo_storage_name,
            "storage of activations for the backward pass; bfloat16 needs half the memory",
@@ -258,7 +259,7 @@ const cli_usage cli_train_usage = {
                {result_rows, 0}},
     .defaults = {{"features", .otherwise = "128"}},
     .essential = {"data", "out", "minutes", "steps", "resume", "attention", "preset", "context", "valid", "lr", "batch",
-                  "task", "tokenizer", "plot", "seed", "optim"},
+                  "task", "tokenizer", "plot", "seed", "device", "optim"},
 };
 
 void cli_train_clear(cli_train_options *o)

@@ -62,7 +62,9 @@ static cli_parsed parse_kept(cli_train_words *words, const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, KEPT);
-    const cli_parsed parsed = access(path, F_OK) != 0 ? CLI_PARSED : parse_file(words, 0, path);
+    if (access(path, F_OK) != 0) return CLI_PARSED;
+    const cli_parsed parsed = parse_file(words, 0, path);
+    CLI_SET_GIVEN(&words->options, precision, true); /* also on another device */
     return parsed == CLI_WRONG ? CLI_UNREADABLE : parsed;
 }
 
@@ -145,6 +147,8 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words)
     CLI_SET_GIVEN(&now, out, false);
     CLI_SET_GIVEN(&now, resume, false);
     CLI_SET_GIVEN(&now, config, false);
+    now.precision = bo_context_precision(session->context); /* the default depends on the device */
+    if (now.precision != BO_PRECISION_FLOAT32) CLI_SET_GIVEN(&now, precision, true);
     list_texts(&words->files, &now.data);
     CLI_SET_GIVEN(&now, data, now.data.count > 0);
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], &names);

@@ -189,7 +189,7 @@ static int train(const cli_train_words *words)
     const int status = cli_train_check(words);
     if (status != CLI_DONE) return status;
     cli_session session;
-    if (!cli_session_open_in(&session, "train", &words->common, true, words->options.precision)) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "train", &words->common, true, CLI_COMPUTE(&words->options))) return CLI_FAILED;
     cli_signals_between_steps(session.ranks.size > 1);
     cli_train_job job = cli_train_job_of(&session, words);
     const int ended = run(&job);

@@ -79,6 +79,7 @@ typedef struct cli_train_options {
     double minutes;
     bool checkpointing;
     bo_storage activations;
+    const char *device;
     bo_precision precision;
     size_t calibrate_every, redraw;
     const char *out, *config, *plot;

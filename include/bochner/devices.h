@@ -39,6 +39,14 @@ typedef struct bo_device {
  */
 BO_API bo_status bo_device_count(bo_context *context, size_t *count);
 
+/** Returns the path of the plugin for GPUs.
+ *
+ * @param context   the context
+ * @return the path, which is valid until the process ends; NULL if there is no plugin that can be used (the error
+ *     message of the context says why)
+ */
+BO_API const char *bo_device_plugin(bo_context *context);
+
 /** Describes a GPU.
  *
  * @param context    the context

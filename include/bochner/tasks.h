@@ -224,6 +224,20 @@ BO_API bo_status bo_lanes_read(bo_context *context, bo_lanes *lanes, const bo_te
  */
 BO_API bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits);
 
+/** Reads one token in each of the first lanes, and returns the most likely next ones.
+ *
+ * Logits stay on the device of the model, so that on a GPU this is faster than bo_lanes_step().
+ *
+ * @param context         the context
+ * @param[in,out] lanes   the lanes
+ * @param active          the number of lanes that read a token
+ * @param ids             one token per active lane
+ * @param[out] next       the token with the largest logit per active lane, the first of equal ones; may be `ids`
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
+                                      int32_t *next);
+
 /** Resets one lane to an empty sequence. Its source stays.
  *
  * @param context         the context

@@ -22,6 +22,29 @@ bool bo_attention_is_ready(const bo_attention *attention);
 /* True if bo_attention_redraw changes its features. */
 bool bo_attention_is_random(const bo_attention *attention);
 
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+enum { BO_STATE_HEADER_BYTES = 64 };
+
+/* What a backend that computes an attention itself needs to know of it. */
+typedef struct bo_attention_view {
+    const bo_attention_desc *desc;      /* with the defaults filled in */
+    unsigned traits;                    /* bits of bo_attention_trait */
+    size_t group;                       /* query heads per key head */
+    const bo_features *const *features; /* one per key head; NULL: a kind without features */
+    size_t count;                       /* length of φ; 0 for kinds without features */
+    bool scaled;                        /* φ has log scales */
+    uint64_t fingerprint;               /* changes with the frequencies */
+    const float *decay;                 /* gate FIXED: the default log g of each key head; else NULL */
+    size_t held;                        /* keys that a state holds: 0, the window, or the capacity */
+    size_t gates_held;                  /* log gates that a state holds: 0, or `held` */
+    /* A state is a header, then for each key head sums_bytes and kept_bytes (internal.h, kv_cache.h). */
+    size_t sums_bytes, kept_bytes;
+    unsigned char header[BO_STATE_HEADER_BYTES]; /* of an empty state */
+    size_t tokens_at;                            /* of the number of tokens (uint64) in the header */
+} bo_attention_view;
+bo_attention_view bo_attention_view_of(const bo_attention *attention);
+
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 /* Learned parameters, in the order of their gradients in a task's `parameters`. */

@@ -69,14 +69,40 @@ size_t bo_attention_state_gradient_floats(const bo_attention *attention)
            (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim) + attention->gates_held);
 }
 
+static bo_state_header empty_header(const bo_attention *attention)
+{
+    return (bo_state_header){.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
+}
+
+bo_attention_view bo_attention_view_of(const bo_attention *attention)
+{
+    const bo_attention *a = attention;
+    bo_attention_view out = {.desc = &a->desc,
+                             .traits = a->traits,
+                             .group = a->group,
+                             .features = (const bo_features *const *)a->features,
+                             .count = a->count,
+                             .scaled = a->scaled,
+                             .fingerprint = a->fingerprint,
+                             .decay = a->decay,
+                             .held = a->held,
+                             .gates_held = a->gates_held,
+                             .sums_bytes = a->sums_bytes,
+                             .kept_bytes = a->kept_bytes,
+                             .tokens_at = offsetof(bo_state_header, tokens)};
+    bo_state_header header = empty_header(a);
+    memcpy(out.header, &header, sizeof out.header);
+    return out;
+}
+
 bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state)
 {
     BO_REQUIRE(context, attention, state);
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
     memset(state, 0, bo_attention_state_bytes(attention));
-    bo_state_header header = {.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
-    assert(sizeof header == 64); /* so that sums and keys have the alignment of the state */
+    bo_state_header header = empty_header(attention);
+    assert(sizeof header == BO_STATE_HEADER_BYTES); /* so that sums and keys have the alignment of the state */
     memcpy(state, &header, sizeof header);
     for (size_t h = 0; attention->scaled && h < attention->desc.key_heads; h++)
         *bo_state_sums(attention, state, h).log_scale = -INFINITY;

@@ -79,6 +79,8 @@ typedef struct bo_op {
     bo_status (*backward)(bo_context *context, const bo_op_call *call);
     /* Returns the number of the layer whose states it uses, plus 1. NULL: it has no states. */
     size_t (*layer)(const bo_op_call *call);
+    /* Returns the number of sequences in a pass that states none; set if `layer` is. */
+    size_t (*sequences)(const bo_op_call *call);
     /* Returns the number of useful operations of forward by a fixed count (a multiply-add counts as two); NULL:
      * negligible. Backward counts twice as many. */
     double (*operations)(bo_context *context, const bo_op_call *call);
@@ -104,10 +106,14 @@ typedef struct bo_backend {
                        void *floats);
     /* Checks that all numbers (FLOAT32 or BFLOAT16) are finite. */
     bo_status (*finite)(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out);
+    /* Writes the column of the largest float of each row to memory of the host; the first of equal ones. */
+    bo_status (*largest)(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host);
     const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
     const struct bo_updates *updates;
     const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */
 } bo_backend;
+
+enum { BO_RANK_ID = 128 };
 
 /* Functions of backends that execute calls later. One thread at a time submits work, between lock and unlock; a thread
  * may lock twice. */
@@ -116,9 +122,11 @@ typedef struct bo_device_runs {
     bo_element (*held)(bo_context *context);
     void (*lock)(void);
     void (*unlock)(void);
-    /* Writes the settings of a pass to memory of the device. layers: number of layers with states. *staged is created
-     * (NULL before) or reused; *moved: its address on the device changed, and recordings that use it are invalid. */
-    bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, bo_staged **staged, bool *moved);
+    /* Writes the settings of a pass to memory of the device. layers: number of layers with states; sequences: their
+     * number if the pass states none. *staged is created (NULL before) or reused; *moved: its address on the device
+     * changed, and recordings that use it are invalid. */
+    bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
+                       bo_staged **staged, bool *moved);
     void (*unstage)(bo_staged *staged);
     /* Calls between begin and end are recorded, not executed; `replay` executes all of them. */
     bo_status (*record_begin)(bo_context *context);
@@ -126,6 +134,11 @@ typedef struct bo_device_runs {
     bo_status (*replay)(bo_context *context, void *recording);
     void (*forget)(void *recording);
     bo_status (*wait)(bo_context *context); /* until all work is done */
+    /* Sums over processes with one device each. rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED
+     * if the device cannot sum. `sum` replaces floats by their sums over the ranks. */
+    bo_status (*rank_id)(bo_context *context, unsigned char id[BO_RANK_ID]);
+    bo_status (*join)(bo_context *context, const unsigned char id[BO_RANK_ID], int rank, int size);
+    bo_status (*sum)(bo_context *context, void *floats, size_t count);
 } bo_device_runs;
 
 const bo_backend *bo_backend_cpu(void);

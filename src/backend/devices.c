@@ -24,6 +24,11 @@ bo_status bo_device_count(bo_context *context, size_t *count)
     return BO_OK;
 }
 
+const char *bo_device_plugin(bo_context *context)
+{
+    return context ? bo_cuda_plugin_path(context) : NULL;
+}
+
 bo_status bo_device_describe(bo_context *context, size_t index, bo_device *out)
 {
     BO_REQUIRE(context, out);

@@ -283,7 +283,9 @@ static void fill_table(bo_lanes *lanes, size_t first, size_t size)
         }
 }
 
-static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t size, const int32_t *ids, float *logits)
+/* Writes the logits, or the most likely tokens, or neither. */
+static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t size, const int32_t *ids, float *logits,
+                     int32_t *next)
 {
     bo_model_graph *g = &lanes->steps[bo_lanes_size_number(size)];
     bo_model_graph_desc desc = {
@@ -297,21 +299,35 @@ static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t 
     if (g->summary) BO_TRY(bo_graph_write(context, g->graph, g->summary, lanes->summaries));
     BO_TRY(bo_graph_run(context, g->graph, &(bo_graph_pass){.states = lanes->table}));
     for (size_t s = 0; s < size; s++) lanes->tokens[first + s]++;
+    if (next) return bo_graph_read_largest(context, g->graph, g->logits, next + first);
     return logits ? bo_graph_read(context, g->graph, g->logits, logits + first * lanes->model->desc.vocab) : BO_OK;
+}
+
+static bo_status step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits,
+                      int32_t *next)
+{
+    BO_TRY(check_step(context, lanes, active, ids));
+    lanes->broken = true;
+    for (size_t first = 0, size; first < active; first += size) {
+        size = bo_lanes_size_below(active - first);
+        BO_TRY(run(context, lanes, first, size, ids, logits, next));
+    }
+    lanes->broken = false;
+    return BO_OK;
 }
 
 bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits)
 {
     BO_REQUIRE(context, lanes);
     BO_REQUIRE_IF(context, active > 0, ids);
-    BO_TRY(check_step(context, lanes, active, ids));
-    lanes->broken = true;
-    for (size_t first = 0, size; first < active; first += size) {
-        size = bo_lanes_size_below(active - first);
-        BO_TRY(run(context, lanes, first, size, ids, logits));
-    }
-    lanes->broken = false;
-    return BO_OK;
+    return step(context, lanes, active, ids, logits, NULL);
+}
+
+bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, int32_t *next)
+{
+    BO_REQUIRE(context, lanes);
+    BO_REQUIRE_IF(context, active > 0, ids, next);
+    return step(context, lanes, active, ids, NULL, next);
 }
 
 /* ---- replacing lanes --------------------------------------------------------------------------------------------- */

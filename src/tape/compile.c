@@ -7,7 +7,7 @@ static void forget_plan(bo_graph *graph)
     bo_graph_forget_runs(graph);
     bo_free(graph->rounded);
     graph->rounded = NULL;
-    graph->layers = 0;
+    graph->layers = graph->sequences = 0;
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     if (graph->arena) graph->backend->release(graph->arena);
@@ -61,7 +61,7 @@ static void choose_elements(bo_context *context, bo_graph *graph)
     }
 }
 
-/* Counts the layers with states. */
+/* Counts the layers with states, and the sequences of passes that state none. */
 static void count_layers(bo_graph *graph)
 {
     for (size_t n = 0; n < graph->nodes.count; n++) {
@@ -70,6 +70,8 @@ static void count_layers(bo_graph *graph)
         bo_node_call(graph, node, &call);
         const size_t layer = node->op->layer ? node->op->layer(&call) : 0;
         if (layer > graph->layers) graph->layers = layer;
+        const size_t sequences = layer && node->op->sequences ? node->op->sequences(&call) : 0;
+        if (sequences > graph->sequences) graph->sequences = sequences;
     }
 }
 

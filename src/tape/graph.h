@@ -36,6 +36,9 @@ void bo_graph_storable(const bo_graph *graph, bool *which);
 bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating);
 
+/* Reads the column of the largest number of each row of a kept value, without its other numbers. */
+bo_status bo_graph_read_largest(bo_context *context, bo_graph *graph, bo_value value, int32_t *out);
+
 /* Runs the operations before the first gradient. A loss that is computed with its gradient is not computed. */
 bo_status bo_graph_forward(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
 

@@ -111,9 +111,9 @@ struct bo_graph {
 
     char *arena;
     float loss_scale;
-    /* On devices with runs: the pass in their memory, its layers with states, and recorded runs. */
+    /* On devices with runs: the pass in their memory, its layers with states and sequences, and recorded runs. */
     bo_staged *staged;
-    size_t layers;
+    size_t layers, sequences;
     bo_recorded_run recorded[BO_RECORDED_RUNS];
     size_t runs;     /* number of runs, to replace the oldest recording */
     void *rounded;   /* work memory of the host for values that are held as BFLOAT16; NULL: not needed */

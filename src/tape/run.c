@@ -1,4 +1,5 @@
 /* Execution of a plan. Nothing is allocated. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -49,6 +50,14 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
         return bo_fail(context, BO_INVALID, "value %u is not kept after a run: call bo_graph_keep before compiling",
                        value);
     return read_piece(context, graph, t, t->piece, host);
+}
+
+bo_status bo_graph_read_largest(bo_context *context, bo_graph *graph, bo_value value, int32_t *out)
+{
+    bo_graph_tensor *t = NULL;
+    BO_TRY(find(context, graph, value, &t));
+    assert(t->kept && t->held == BO_ELEMENT_FLOAT32);
+    return graph->backend->largest(context, t->rows, t->columns, bo_arena_piece_at(graph, t->piece)->address, out);
 }
 
 bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host)
@@ -295,7 +304,8 @@ static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t step
                                const bo_calibrating *calibrating)
 {
     bool moved = false;
-    bo_status status = graph->backend->runs->stage(context, pass, graph->layers, &graph->staged, &moved);
+    bo_status status = graph->backend->runs->stage(context, pass, graph->layers, graph->sequences,
+                                                          &graph->staged, &moved);
     for (size_t i = 0; moved && i < BO_RECORDED_RUNS; i++) {
         if (graph->recorded[i].recording) graph->backend->runs->forget(graph->recorded[i].recording);
         graph->recorded[i].recording = NULL;

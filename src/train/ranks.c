@@ -70,10 +70,39 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
     return bo_train_agree(context, trainer, status);
 }
 
+/* Rank 0 makes an id, which the others receive; a first number of 0 means that it has none. */
+static bo_status share_id(bo_context *context, const bo_trainer *trainer, const bo_device_runs *runs, bool *found,
+                          unsigned char id[BO_RANK_ID])
+{
+    double numbers[1 + BO_RANK_ID] = {0};
+    memset(id, 0, BO_RANK_ID);
+    if (bo_train_first(trainer)) numbers[0] = runs->rank_id(context, id) == BO_OK;
+    for (size_t i = 0; i < BO_RANK_ID; i++) numbers[1 + i] = id[i];
+    BO_TRY(bo_train_broadcast(context, trainer, numbers, 1 + BO_RANK_ID));
+    for (size_t i = 0; i < BO_RANK_ID; i++) id[i] = (unsigned char)numbers[1 + i];
+    *found = numbers[0] > 0;
+    return BO_OK;
+}
+
+bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
+{
+    const bo_device_runs *runs = bo_weights_backend(trainer->task->weights)->runs;
+    unsigned char id[BO_RANK_ID];
+    if (alone(trainer) || !runs) return BO_OK;
+    BO_TRY(share_id(context, trainer, runs, &trainer->joined, id));
+    if (trainer->joined) return runs->join(context, id, trainer->desc.ranks->rank, trainer->desc.ranks->size);
+    bo_log(context, BO_LOG_INFO, "gradients are summed through the host: %s",
+           bo_train_first(trainer) ? bo_context_error(context) : "rank 0 has no NCCL");
+    return BO_OK;
+}
+
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
 {
     if (alone(trainer)) return BO_OK;
     BO_SPAN(context, "train", "sum over ranks");
+    if (trainer->joined)
+        return bo_weights_backend(trainer->task->weights)
+            ->runs->sum(context, bo_weights_gradients(trainer->task->weights), bo_weights_floats(trainer->task->weights));
     const bo_collective *ranks = trainer->desc.ranks;
     bo_weights *weights = trainer->task->weights;
     const bo_backend *backend = bo_weights_backend(weights);

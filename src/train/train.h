@@ -42,6 +42,7 @@ struct bo_trainer {
     bo_optimizer *optimizer;
     size_t pieces;                /* micro-batches per step on each rank */
     float *exchange;              /* gradients being exchanged; NULL: single rank */
+    bool joined;                  /* the devices of the ranks sum gradients themselves */
     uint64_t ahead;               /* number of steps assumed by the schedule while `steps` is unknown */
     bool stop;                    /* a stop was requested */
     uint64_t saved;               /* step of the newest checkpoint; UINT64_MAX: none */
@@ -66,6 +67,8 @@ bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_stat
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
 /* Sets *flag on all ranks if it is true on any. */
 bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
+/* Lets the devices of the ranks sum gradients without the host, if they can. */
+bo_status bo_train_connect(bo_context *context, bo_trainer *trainer);
 /* Replaces gradients by their sums over the ranks. */
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer);
 static inline bool bo_train_first(const bo_trainer *trainer)

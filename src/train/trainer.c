@@ -204,6 +204,7 @@ static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_tra
     if (desc->folder) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
     if (desc->folder && desc->resume) BO_TRY(bo_train_agree(context, trainer, bo_train_restore(context, trainer)));
     BO_TRY(bo_train_same(context, trainer));
+    BO_TRY(bo_train_agree(context, trainer, bo_train_connect(context, trainer)));
     if (!trainer->now.steps && !(trainer->now.minutes > 0))
         return bo_fail(context, BO_INVALID,
                        "steps or minutes: expected one of them, found neither, and there is no run to resume");

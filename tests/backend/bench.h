@@ -25,6 +25,7 @@ typedef struct block {
     size_t bytes;
     unsigned char guard;
     unsigned char *memory, *data, *copy;
+    void *device; /* address of the data on a device, during a call */
 } block;
 
 static inline size_t block_room(const block *b)
@@ -96,6 +97,7 @@ typedef struct bench {
     block in[BO_OP_INPUTS], out[BO_OP_OUTPUTS], dout[BO_OP_OUTPUTS], din[BO_OP_INPUTS], saved, scratch;
     unsigned char garbage; /* initial contents of scratch and saved */
     counting *counted;     /* counts the allocations of the context; NULL: not counted */
+    size_t state_bytes;    /* bytes of each state of the pass, if it has states */
 } bench;
 
 static inline void bench_try(const bench *b, bo_status status, const char *what)
@@ -175,24 +177,130 @@ static inline void bench_check(const bench *b, const char *when)
     block_check(&b->scratch, b->c->name, what);
 }
 
-enum { bench_layers = 2 }; /* layers with states in the cases */
 typedef bo_status (*bench_direction)(bo_context *context, const bo_op_call *call);
 
-/* One call, which must not allocate memory. */
-static inline void bench_call(const bench *b, bench_direction direction, const char *what)
+/* ---- calls on a device ------------------------------------------------------------------------------------------- */
+
+/* All blocks, with their guards, are copied to the device before a call and back after it. */
+enum { BENCH_LAYERS = 3, BENCH_STATES = 64, BENCH_ARENA = 96 << 20 };
+
+/* Memory of the device for the operands of one call. */
+typedef struct bench_device {
+    const bo_backend *backend;
+    char *arena;
+    size_t used;
+    void *states[BENCH_STATES]; /* of the pass, on the device */
+    bo_graph_pass pass;
+    bo_staged *staged;
+} bench_device;
+
+/* One arena for all calls of a program. */
+static inline char *bench_arena(const bo_backend *backend, bo_context *context)
 {
-    const bo_device_runs *runs = bo_backend_of(b->context)->runs;
-    bo_op_call call = b->call;
-    bo_staged *staged = NULL;
+    static char *arena;
+    if (!arena) arena = backend->allocate(context, BENCH_ARENA, "operands");
+    assert_non_null(arena);
+    return arena;
+}
+
+static inline void *bench_place(bench_device *d, size_t bytes)
+{
+    char *at = d->arena + d->used;
+    d->used += (bytes + 255) / 256 * 256;
+    if (d->used > BENCH_ARENA) fail_msg("operands of %zu bytes exceed the arena", d->used);
+    return at;
+}
+
+static inline void bench_upload(const bench *b, bench_device *d, block *of)
+{
+    if (!of->bytes) return;
+    char *at = bench_place(d, block_room(of) + BLOCK_GUARD); /* data stays aligned to 256 */
+    ASAN_UNPOISON_MEMORY_REGION(of->memory, block_room(of));
+    of->device = at + 2 * BLOCK_GUARD;
+    bench_try(b, d->backend->write(b->context, at + BLOCK_GUARD, of->memory, block_room(of)), "upload");
+}
+
+static inline void bench_download(const bench *b, const bench_device *d, block *of)
+{
+    if (!of->bytes) return;
+    bench_try(b, d->backend->read(b->context, of->memory, (char *)of->device - BLOCK_GUARD, block_room(of)), "download");
+    ASAN_POISON_MEMORY_REGION(of->memory, BLOCK_GUARD);
+    ASAN_POISON_MEMORY_REGION(of->data + of->bytes, block_room(of) - BLOCK_GUARD - of->bytes);
+}
+
+typedef void (*bench_visit)(const bench *b, bench_device *d, block *of);
+
+static inline void bench_download_each(const bench *b, bench_device *d, block *of)
+{
+    bench_download(b, d, of);
+}
+
+static inline void bench_blocks(bench *b, bench_device *d, bench_visit visit)
+{
+    for (size_t i = 0; i < BO_OP_INPUTS; i++) visit(b, d, &b->in[i]), visit(b, d, &b->din[i]);
+    for (size_t i = 0; i < BO_OP_OUTPUTS; i++) visit(b, d, &b->out[i]), visit(b, d, &b->dout[i]);
+    visit(b, d, &b->saved);
+    visit(b, d, &b->scratch);
+}
+
+/* Copies the states of the pass in either direction. */
+static inline void bench_states(const bench *b, bench_device *d, bool up)
+{
+    const bo_graph_pass *pass = b->call.pass;
+    if (!pass->states || !b->state_bytes) return;
+    assert_true(BENCH_LAYERS * pass->sequences <= BENCH_STATES);
+    for (size_t i = 0; i < BENCH_LAYERS * pass->sequences; i++) {
+        if (!pass->states[i]) continue;
+        if (up) d->states[i] = bench_place(d, b->state_bytes);
+        bench_try(b, up ? d->backend->write(b->context, d->states[i], pass->states[i], b->state_bytes)
+                        : d->backend->read(b->context, pass->states[i], d->states[i], b->state_bytes),
+                  "states");
+    }
+    d->pass.states = d->states;
+}
+
+/* Copies everything to the device; `call` receives its addresses. */
+static inline void bench_enter(bench *b, bench_device *d, bo_op_call *call)
+{
+    d->arena = bench_arena(d->backend, b->context);
+    bench_blocks(b, d, bench_upload);
+    for (size_t i = 0; i < BO_OP_INPUTS; i++) {
+        if (call->in[i].data) call->in[i].data = b->in[i].device;
+        if (call->din[i]) call->din[i] = b->din[i].device;
+    }
+    for (size_t i = 0; i < BO_OP_OUTPUTS; i++) {
+        if (call->out[i].data) call->out[i].data = b->out[i].device;
+        if (call->dout[i]) call->dout[i] = b->dout[i].device;
+    }
+    if (call->saved) call->saved = b->saved.device;
+    if (call->scratch) call->scratch = b->scratch.device;
+    d->pass = *call->pass;
+    bench_states(b, d, true);
+    call->pass = &d->pass;
     bool moved;
-    if (runs) bench_try(b, runs->stage(b->context, call.pass, bench_layers, &staged, &moved), "stage");
-    call.staged = staged;
-    if (runs && b->op->prepare) bench_try(b, b->op->prepare(b->context, &call), "prepare");
+    bench_try(b, d->backend->runs->stage(b->context, call->pass, BENCH_LAYERS, 0, &d->staged, &moved), "stage");
+    call->staged = d->staged;
+    if (b->op->prepare) bench_try(b, b->op->prepare(b->context, call), "prepare");
+}
+
+static inline void bench_leave(bench *b, bench_device *d)
+{
+    bench_try(b, d->backend->runs->wait(b->context), "the device");
+    bench_blocks(b, d, bench_download_each);
+    bench_states(b, d, false);
+    d->backend->runs->unstage(d->staged);
+}
+
+/* One call, which must not allocate memory. */
+static inline void bench_call(bench *b, bench_direction direction, const char *what)
+{
+    bench_device device = {.backend = bo_backend_of(b->context)};
+    bo_op_call call = b->call;
+    if (device.backend->runs) bench_enter(b, &device, &call);
     size_t before = b->counted ? atomic_load(&b->counted->calls) : 0;
     bench_try(b, direction(b->context, &call), what);
     size_t now = b->counted ? atomic_load(&b->counted->calls) : 0;
-    if (runs) bench_try(b, runs->wait(b->context), what);
-    if (runs) runs->unstage(staged);
+    if (device.backend->runs) bench_leave(b, &device);
     if (now != before) fail_msg("%s: %s allocates %zu times", b->c->name, what, now - before);
     bench_check(b, what);
 }

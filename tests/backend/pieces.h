@@ -84,7 +84,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
     plain_op op = pieces_take(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(p->h->contexts[0], p->h->backend->ops[c.op], &c, &op, &nothing, 0xFF);
-    b.counted = &p->h->counted;
+    b.counted = &p->h->counted, b.state_bytes = p->bytes;
     bench_forward(&b, false);
     pieces_compare(p, lengths, (const float *)b.out[0].data);
     pieces_again(p, &b);

@@ -71,7 +71,7 @@ static void run_piece(pieced *p, const size_t *lengths)
     plain_op op = cut(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(p->h->contexts[0], p->h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
-    b.counted = &p->h->counted;
+    b.counted = &p->h->counted, b.state_bytes = bo_attention_state_bytes(p->t->attention);
     bench_forward(&b, false);
     compare(p, lengths, (const float *)b.out[0].data);
     for (size_t s = 0; s < SEQUENCES; s++) p->done[s] += lengths[s];
@@ -92,6 +92,11 @@ static void check_preset(harness *h, const char *preset, size_t number)
     p.attributes.most_sequences = SEQUENCES;
     op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &p.attributes};
     plain_op whole = attention_plain(&t, &p.attributes);
+    if (!attention_supported(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &whole)) {
+        op_drop(&whole);
+        trial_drop(&t);
+        return;
+    }
     op_truth truth = attention_truth(&c, &t, &whole);
     p.whole = &whole, p.truth = &truth;
     for (size_t s = 0; s < SEQUENCES; s++)
@@ -115,6 +120,15 @@ static void pieces_are_the_whole(void **state)
 
 /* ---- calibrations ------------------------------------------------------------------------------------------------ */
 
+/* Copies a block to memory of the backend. */
+static void *place(const harness *h, const block *of)
+{
+    void *at = h->backend->allocate(h->contexts[0], of->bytes, "an input");
+    assert_non_null(at);
+    assert_ok(h->contexts[0], h->backend->write(h->contexts[0], at, of->data, of->bytes));
+    return at;
+}
+
 /* One forward pass of an attention that needs data first, in a run with these calibrations. */
 static void run_calibrated(harness *h, const trial *t, bo_attention *attention, bo_calibration *const *calibrations,
                            bool again, float *out)
@@ -126,8 +140,9 @@ static void run_calibrated(harness *h, const trial *t, bo_attention *attention, 
     bench b = bench_make(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
     const bo_calibrating calibrating = {calibrations, (bo_attention *[LAYERS]){[LAYER] = attention}};
     b.call.again = again;
-    for (size_t k = 0; k < b.call.inputs; k++) b.call.in[k].data = b.in[k].data;
+    for (size_t k = 0; k < b.call.inputs; k++) b.call.in[k].data = place(h, &b.in[k]);
     assert_ok(h->contexts[0], b.op->calibrate(h->contexts[0], &b.call, &calibrating));
+    for (size_t k = 0; k < b.call.inputs; k++) h->backend->release(b.call.in[k].data);
     bench_forward(&b, true);
     memcpy(out, b.out[0].data, b.out[0].bytes);
     bench_drop(&b);
@@ -144,6 +159,14 @@ static void check_calibration(harness *h, const char *preset)
                        .shape = {1, .tokens = 30, .layout = BO_LAYOUT_TOKENS_FIRST}};
     if (!desc.attention.proposal) desc.attention.features.sampling = BO_SAMPLING_OPTIMAL;
     trial t = trial_make(context, &desc);
+    bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};
+    plain_op plain = attention_plain(&t, &attributes);
+    const bool supported = attention_supported(context, h->backend->ops[BO_OPERATION_ATTENTION], &plain);
+    op_drop(&plain);
+    if (!supported) {
+        trial_drop(&t);
+        return;
+    }
     bo_attention *fresh = NULL, *other = NULL;
     bo_calibration *seen = NULL, *by_hand = NULL;
     bo_attention_inputs in = trial_inputs(&t);

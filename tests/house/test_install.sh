@@ -87,7 +87,7 @@ fi
 
 # Components: each file is in exactly one, together they contain all files, the program needs no other component, and
 # development with runtime is complete.
-for component in runtime development program mpi; do
+for component in runtime development program mpi cuda; do
     put "$stage/$component" --component $component
     if [ -e "$stage/$component/opt/bochner" ]; then contents "$stage/$component/opt/bochner" >"$stage/$component.list"; else : >"$stage/$component.list"; fi
 done

@@ -244,6 +244,15 @@ static void check_many(bo_context *context, const char *kind, bo_cross cross, si
                 fail_msg("%s: source %zu of %zu: logit %zu is %g, expected %g", kind, i, count, w,
                          (double)logits[i * WORDS + w], (double)alone[w]);
     }
+    int32_t next[MANY];
+    assert_ok(context, bo_lanes_read(context, lanes, sources, count));
+    assert_ok(context, bo_lanes_step_greedy(context, lanes, count, ids, next));
+    for (size_t i = 0; i < count; i++) {
+        int32_t best = 0;
+        for (int32_t w = 1; w < WORDS; w++)
+            if (logits[i * WORDS + (size_t)w] > logits[i * WORDS + (size_t)best]) best = w;
+        assert_int_equal(next[i], best);
+    }
     bo_lanes_destroy(lanes);
     bo_lanes_destroy(lane);
     bo_model_destroy(model);

@@ -33,6 +33,19 @@ static bo_status all_finite(bo_context *context, bo_element element, const void 
     return BO_OK;
 }
 
+static bo_status largest(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host)
+{
+    (void)context;
+    for (size_t r = 0; r < rows; r++) {
+        const float *row = (const float *)floats + r * columns;
+        size_t best = 0;
+        for (size_t j = 1; j < columns; j++)
+            if (row[j] > row[best]) best = j;
+        host[r] = (int32_t)best;
+    }
+    return BO_OK;
+}
+
 /* One line per operation. */
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ROUND] = &bo_cpu_round,
@@ -76,6 +89,7 @@ static const bo_backend cpu = {
     .narrow = bo_cpu_narrow,
     .widen = bo_cpu_widen,
     .finite = all_finite,
+    .largest = largest,
     .ops = ops,
     .updates = &bo_cpu_updates,
 };

@@ -27,9 +27,17 @@ typedef struct bo_cuda_finite {
     int32_t *out;
 } bo_cuda_finite;
 
+/* out[r] = the column of the largest number of row r; the first of equal ones. */
+typedef struct bo_cuda_largest {
+    size_t rows, columns;
+    const float *x;
+    int32_t *out;
+} bo_cuda_largest;
+
 #define BO_CUDA_LAUNCHES_ROWS(X)                                                                                       \
     X(add, bo_cuda_add)                                                                                                \
     X(convert, bo_cuda_convert)                                                                                        \
-    X(finite, bo_cuda_finite)
+    X(finite, bo_cuda_finite)                                                                                          \
+    X(largest, bo_cuda_largest)
 
 #endif

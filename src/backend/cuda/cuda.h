@@ -18,12 +18,18 @@ typedef struct bo_cuda_device {
 
 /* Loads the plugin. NULL: it is not installed, or not usable; the context's error states why. */
 const bo_cuda_functions *bo_cuda_load(bo_context *context);
+/* Loads the plugin and returns its path; NULL as above. */
+const char *bo_cuda_plugin_path(bo_context *context);
 /* Opens device `index`, or returns it if it is open. BO_INVALID if this process uses another one. */
 bo_status bo_cuda_open(bo_context *context, int index, const bo_backend **out);
 /* The open device, for operations: a graph with this backend exists only after it was opened. */
 const bo_cuda_device *bo_cuda_open_device(void);
 void bo_cuda_lock(void);
 void bo_cuda_unlock(void);
+
+/* Memory of the device for the result of a call that is read at once. It is valid until the next call of this function.
+ * NULL: out of memory. */
+void *bo_cuda_scratch(bo_context *context, size_t bytes);
 
 /* Turns the text of the plugin into an error of the context: BO_OK if it is NULL. */
 bo_status bo_cuda_check(bo_context *context, bo_cuda_error error);
@@ -59,7 +65,8 @@ struct bo_staged {
     char *room;           /* of the host: what is written to the device */
 };
 
-bo_status bo_cuda_stage(bo_context *context, const bo_graph_pass *pass, size_t layers, bo_staged **staged, bool *moved);
+bo_status bo_cuda_stage(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
+                        bo_staged **staged, bool *moved);
 void bo_cuda_unstage(bo_staged *staged);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -72,7 +79,7 @@ bo_status bo_cuda_hand_back(bo_context *context, const bo_op_call *call, size_t 
 bo_status bo_cuda_sizes_none(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved,
                              size_t *scratch);
 
-extern const bo_op bo_cuda_op_add;
+extern const bo_op bo_cuda_op_add, bo_cuda_op_attention;
 
 extern const struct bo_updates bo_cuda_updates;
 

@@ -15,6 +15,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
     const bo_cuda_functions *functions; /* NULL: not loaded */
+    char path[2 * LONGEST_PATH];        /* of the plugin, if it is loaded */
     bool open;
     int index;
     bo_cuda_device device;
@@ -80,7 +81,7 @@ static bool find_plugin(char path[2 * LONGEST_PATH])
 
 static const bo_cuda_functions *load(bo_context *context)
 {
-    char path[2 * LONGEST_PATH];
+    char *path = shared.path;
     if (!find_plugin(path)) {
         bo_fail(context, BO_UNSUPPORTED,
                 "the CUDA plugin is not installed: %.200s does not exist; it is built if nvcc is found (see "
@@ -111,6 +112,11 @@ const bo_cuda_functions *bo_cuda_load(bo_context *context)
     const bo_cuda_functions *functions = shared.functions;
     bo_cuda_unlock();
     return functions;
+}
+
+const char *bo_cuda_plugin_path(bo_context *context)
+{
+    return bo_cuda_load(context) ? shared.path : NULL;
 }
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
@@ -150,6 +156,23 @@ bo_status bo_cuda_open(bo_context *context, int index, const bo_backend **out)
 const bo_cuda_device *bo_cuda_open_device(void)
 {
     return &shared.device;
+}
+
+void *bo_cuda_scratch(bo_context *context, size_t bytes)
+{
+    static void *memory;
+    static size_t room;
+    bo_cuda_lock();
+    if (bytes > room) {
+        const bo_cuda_device *d = &shared.device;
+        if (memory) d->functions->release(d->cuda, memory);
+        memory = NULL;
+        room = bytes < 4096 ? 4096 : bytes;
+        if (bo_cuda_check(context, d->functions->allocate(d->cuda, room, &memory)) != BO_OK) room = 0;
+    }
+    void *result = memory;
+    bo_cuda_unlock();
+    return result;
 }
 
 bo_status bo_cuda_check(bo_context *context, bo_cuda_error error)

@@ -19,6 +19,8 @@ extern "C" {
 typedef struct bo_cuda bo_cuda;
 typedef const char *bo_cuda_error;
 
+enum { BO_CUDA_RANK_ID = 128 };
+
 /* The type of the numbers of a tensor. Sums are computed in float32 for both. */
 typedef enum bo_cuda_type { BO_CUDA_F32 = 0, BO_CUDA_BF16 = 1 } bo_cuda_type;
 
@@ -65,6 +67,11 @@ typedef struct bo_cuda_functions {
     /* Marks for timing: the seconds of the device between two marks (0 to 3). */
     bo_cuda_error (*mark)(bo_cuda *cuda, int mark);
     bo_cuda_error (*elapsed)(bo_cuda *cuda, int from, int to, double *seconds);
+    /* Sums over processes with one GPU each, by NCCL. rank_id: rank 0 makes an id, which all ranks join with. `sum`
+     * replaces numbers by their sums over the ranks, in a fixed order. */
+    bo_cuda_error (*rank_id)(bo_cuda *cuda, unsigned char id[BO_CUDA_RANK_ID]);
+    bo_cuda_error (*join)(bo_cuda *cuda, const unsigned char id[BO_CUDA_RANK_ID], int rank, int size);
+    bo_cuda_error (*sum)(bo_cuda *cuda, float *numbers, size_t count);
 #define BO_CUDA_MEMBER(name, arguments) bo_cuda_error (*name)(bo_cuda * cuda, const arguments *a);
     BO_CUDA_LAUNCHES(BO_CUDA_MEMBER)
 #undef BO_CUDA_MEMBER

@@ -7,10 +7,10 @@ typedef struct layout {
     size_t states, starts, sources, bytes;
 } layout;
 
-static layout layout_of(const bo_graph_pass *pass, size_t layers)
+static layout layout_of(const bo_graph_pass *pass, size_t layers, size_t sequences)
 {
     layout l = {.states = bo_padded_bytes(sizeof(bo_cuda_pass))};
-    l.starts = l.states + bo_padded_bytes((pass->states ? layers * pass->sequences : 0) * sizeof(void *));
+    l.starts = l.states + bo_padded_bytes((pass->states ? layers * sequences : 0) * sizeof(void *));
     const size_t each = bo_padded_bytes((pass->sequences + 1) * sizeof(int32_t));
     l.sources = l.starts + (pass->lengths ? each : 0);
     l.bytes = l.sources + (pass->source_lengths ? each : 0);
@@ -45,23 +45,25 @@ static bo_status reserve(bo_context *context, size_t bytes, bo_staged *s, bool *
     return BO_OK;
 }
 
-bo_status bo_cuda_stage(bo_context *context, const bo_graph_pass *pass, size_t layers, bo_staged **staged, bool *moved)
+bo_status bo_cuda_stage(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
+                        bo_staged **staged, bool *moved)
 {
     const bo_cuda_device *d = bo_cuda_open_device();
     if (!*staged) *staged = bo_alloc(context, 1, sizeof **staged, "settings of a pass");
     if (!*staged) return BO_MEMORY;
     bo_staged *s = *staged;
-    const layout l = layout_of(pass, layers);
+    if (pass->sequences) sequences = pass->sequences;
+    const layout l = layout_of(pass, layers, sequences);
     BO_TRY(reserve(context, l.bytes, s, moved));
     char *at = (char *)s->device;
     s->host = (bo_cuda_pass){.seed = pass->seed,
                              .starts = pass->lengths ? (const int32_t *)(void *)(at + l.starts) : NULL,
                              .source_starts = pass->source_lengths ? (const int32_t *)(void *)(at + l.sources) : NULL,
                              .states = pass->states ? (void *const *)(void *)(at + l.states) : NULL,
-                             .sequences = (int32_t)pass->sequences,
+                             .sequences = (int32_t)sequences,
                              .training = pass->training};
     memcpy(s->room, &s->host, sizeof s->host);
-    if (pass->states) memcpy(s->room + l.states, pass->states, layers * pass->sequences * sizeof(void *));
+    if (pass->states) memcpy(s->room + l.states, pass->states, layers * sequences * sizeof(void *));
     if (pass->lengths) fill_starts(pass->lengths, pass->sequences, (int32_t *)(void *)(s->room + l.starts));
     if (pass->source_lengths)
         fill_starts(pass->source_lengths, pass->sequences, (int32_t *)(void *)(s->room + l.sources));

@@ -119,7 +119,7 @@ static bo_status widen(bo_context *context, bo_element element, size_t rows, siz
 static bo_status all_finite(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out)
 {
     int32_t found = 0;
-    void *flag = allocate(context, sizeof found, "a flag");
+    void *flag = bo_cuda_scratch(context, sizeof found);
     if (!flag) return BO_MEMORY;
     bo_cuda_lock();
     bo_status status = BO_LAUNCH(
@@ -127,8 +127,19 @@ static bo_status all_finite(bo_context *context, bo_element element, const void 
         &((bo_cuda_finite){.type = bo_cuda_type_of(element), .count = count, .x = numbers, .out = flag}));
     if (status == BO_OK) status = CALL(read, &found, flag, sizeof found);
     bo_cuda_unlock();
-    release(flag);
     *out = found != 0;
+    return status;
+}
+
+static bo_status largest(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host)
+{
+    void *found = bo_cuda_scratch(context, rows * sizeof *host);
+    if (!found) return BO_MEMORY;
+    bo_cuda_lock();
+    bo_status status = BO_LAUNCH(context, largest,
+                                 &((bo_cuda_largest){.rows = rows, .columns = columns, .x = floats, .out = found}));
+    if (status == BO_OK) status = CALL(read, host, found, rows * sizeof *host);
+    bo_cuda_unlock();
     return status;
 }
 
@@ -164,6 +175,24 @@ static bo_status wait(bo_context *context)
     return bo_cuda_check(context, bo_cuda_open_device()->functions->wait(bo_cuda_open_device()->cuda));
 }
 
+static bo_status rank_id(bo_context *context, unsigned char id[BO_RANK_ID])
+{
+    return CALL(rank_id, id);
+}
+
+static bo_status join(bo_context *context, const unsigned char id[BO_RANK_ID], int rank, int size)
+{
+    return CALL(join, id, rank, size);
+}
+
+static bo_status sum(bo_context *context, void *floats, size_t count)
+{
+    bo_cuda_lock();
+    const bo_status status = CALL(sum, floats, count);
+    bo_cuda_unlock();
+    return status;
+}
+
 static const bo_device_runs runs = {
     .held = held,
     .lock = bo_cuda_lock,
@@ -175,6 +204,9 @@ static const bo_device_runs runs = {
     .replay = replay,
     .forget = forget,
     .wait = wait,
+    .rank_id = rank_id,
+    .join = join,
+    .sum = sum,
 };
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -182,6 +214,7 @@ static const bo_device_runs runs = {
 /* One line per operation. Those that are absent are refused by name when a graph is recorded. */
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ADD] = &bo_cuda_op_add,
+    [BO_OPERATION_ATTENTION] = &bo_cuda_op_attention,
 };
 
 extern const bo_backend bo_backend_cuda;
@@ -197,6 +230,7 @@ const bo_backend bo_backend_cuda = {
     .narrow = narrow,
     .widen = widen,
     .finite = all_finite,
+    .largest = largest,
     .ops = ops,
     .updates = NULL,
     .runs = &runs,

@@ -77,6 +77,14 @@ struct bo_cuda {
 
 namespace bo {
 
+/* Memory of the device, which can be accessed while a device_access exists (memory.cpp). */
+void *device_allocate(size_t bytes); /* NULL: none is left */
+void device_release(void *address);
+struct device_access {
+    device_access();
+    ~device_access();
+};
+
 unsigned char *emulate_shared();
 void emulate_block_barrier();
 /* Every lane of the warp gives `bytes` bytes (at most 64) and can read those of all others at the result, lane * 64,
@@ -102,10 +110,12 @@ inline const char *launch(bo_cuda *cuda, dim3 grid, dim3 block, size_t shared, v
     if (shared > 227 * 1024) return "a launch: too much shared memory";
     if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7FFFFFFF) return "a launch: the grid is too large";
     std::function<void()> run = [=] { emulate_grid(grid, block, shared, [=] { kernel(P(arguments)...); }); };
-    if (cuda->recording)
+    if (cuda->recording) {
         cuda->recorded->push_back(run);
-    else
+    } else {
+        device_access access;
         run();
+    }
     return nullptr;
 }
 

@@ -40,30 +40,31 @@ static void close_device(bo_cuda *cuda)
 static bo_cuda_error allocate(bo_cuda *cuda, size_t bytes, void **out)
 {
     (void)cuda;
-    *out = aligned_alloc(256, (bytes + 256) / 256 * 256);
-    if (!*out) return "memory of the device: out of memory";
-    memset(*out, 0xFF, bytes); /* NANs, as memory of a device is not filled */
-    return nullptr;
+    *out = bo::device_allocate(bytes);
+    return *out ? nullptr : "memory of the device: out of memory";
 }
 
 static void release(bo_cuda *cuda, void *memory)
 {
     (void)cuda;
-    free(memory);
+    bo::device_release(memory);
 }
 
 static bo_cuda_error submit(bo_cuda *cuda, const std::function<void()> &work)
 {
-    if (cuda->recording)
+    if (cuda->recording) {
         cuda->recorded->push_back(work);
-    else
+    } else {
+        bo::device_access access;
         work();
+    }
     return nullptr;
 }
 
 static bo_cuda_error write(bo_cuda *cuda, void *to, const void *host, size_t bytes)
 {
     if (cuda->recording) return "a copy from the host in a recording";
+    bo::device_access access;
     memcpy(to, host, bytes);
     return nullptr;
 }
@@ -71,6 +72,7 @@ static bo_cuda_error write(bo_cuda *cuda, void *to, const void *host, size_t byt
 static bo_cuda_error read(bo_cuda *cuda, void *host, const void *from, size_t bytes)
 {
     if (cuda->recording) return "a copy to the host in a recording";
+    bo::device_access access;
     memcpy(host, from, bytes);
     return nullptr;
 }
@@ -109,6 +111,7 @@ static bo_cuda_error record_end(bo_cuda *cuda, void **recording)
 static bo_cuda_error replay(bo_cuda *cuda, void *recording)
 {
     (void)cuda;
+    bo::device_access access;
     for (const std::function<void()> &work : *(recording_list *)recording) work();
     return nullptr;
 }
@@ -171,6 +174,23 @@ static void product(const bo_cuda_gemm *g, size_t batch)
 
 namespace bo {
 
+static const char *const no_ranks = "NCCL is not emulated";
+
+bo_cuda_error rank_id(bo_cuda *, unsigned char[BO_CUDA_RANK_ID])
+{
+    return no_ranks;
+}
+
+bo_cuda_error join(bo_cuda *, const unsigned char[BO_CUDA_RANK_ID], int, int)
+{
+    return no_ranks;
+}
+
+bo_cuda_error sum(bo_cuda *, float *, size_t)
+{
+    return no_ranks;
+}
+
 bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *a)
 {
     bo_cuda_gemm g = *a;
@@ -186,6 +206,7 @@ extern "C" __attribute__((visibility("default"))) const bo_cuda_functions *bo_cu
     static const bo_cuda_functions functions = {
         sizeof(bo_cuda_functions), devices,      properties, open_device, close_device, allocate, release, write, read,
         fill,                      copy,         wait,       record_begin, record_end,  replay,   forget,  mark,  elapsed,
+        bo::rank_id,               bo::join,     bo::sum,
 #define BO_CUDA_POINTER(name, arguments) bo::name,
         BO_CUDA_LAUNCHES(BO_CUDA_POINTER)
 #undef BO_CUDA_POINTER

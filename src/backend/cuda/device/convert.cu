@@ -56,4 +56,38 @@ bo_cuda_error finite(bo_cuda *cuda, const bo_cuda_finite *a)
                : launch(cuda, grid, dim3(THREADS), 0, finite_kernel<bf16>, a->count, (const bf16 *)a->x, a->out);
 }
 
+/* ---- the largest number of a row --------------------------------------------------------------------------------- */
+
+/* Keeps the larger number; of equal ones that with the smaller column. NAN is never kept over a number. */
+__device__ inline void keep_larger(float *x, int *column, float other, int other_column)
+{
+    if (other > *x || (other == *x && other_column < *column)) *x = other, *column = other_column;
+}
+
+/* One block per row: reads it once. */
+__global__ void largest_kernel(int columns, const float *x, int32_t *out)
+{
+    __shared__ float best[THREADS / WARP];
+    __shared__ int place[THREADS / WARP];
+    const float *row = x + (size_t)blockIdx.x * (size_t)columns;
+    float mine = -INFINITY;
+    int column = columns;
+    for (int j = (int)threadIdx.x; j < columns; j += THREADS) keep_larger(&mine, &column, row[j], j);
+    for (int step = WARP / 2; step > 0; step /= 2) {
+        float other = __shfl_xor_sync(0xFFFFFFFFu, mine, step);
+        int other_column = __shfl_xor_sync(0xFFFFFFFFu, column, step);
+        keep_larger(&mine, &column, other, other_column);
+    }
+    if (threadIdx.x % WARP == 0) best[threadIdx.x / WARP] = mine, place[threadIdx.x / WARP] = column;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    for (int w = 1; w < THREADS / WARP; w++) keep_larger(&mine, &column, best[w], place[w]);
+    out[blockIdx.x] = column < columns ? column : 0;
+}
+
+bo_cuda_error largest(bo_cuda *cuda, const bo_cuda_largest *a)
+{
+    return launch(cuda, dim3((unsigned)a->rows), dim3(THREADS), 0, largest_kernel, (int)a->columns, a->x, a->out);
+}
+
 } // namespace bo

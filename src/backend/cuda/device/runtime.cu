@@ -64,6 +64,7 @@ static void close_device(bo_cuda *cuda)
 {
     if (!cuda) return;
     if (cuda->stream) cudaStreamSynchronize(cuda->stream);
+    bo::ranks_leave(cuda);
     bo::plans_destroy(cuda);
     if (cuda->lt) cublasLtDestroy(cuda->lt);
     cudaFree(cuda->workspace);
@@ -191,6 +192,7 @@ extern "C" __attribute__((visibility("default"))) const bo_cuda_functions *bo_cu
     static const bo_cuda_functions functions = {
         sizeof(bo_cuda_functions), devices,      properties, open_device, close_device, allocate, release, write, read,
         fill,                      copy,         wait,       record_begin, record_end,  replay,   forget,  mark,  elapsed,
+        bo::rank_id,               bo::join,     bo::sum,
 #define BO_CUDA_POINTER(name, arguments) bo::name,
         BO_CUDA_LAUNCHES(BO_CUDA_POINTER)
 #undef BO_CUDA_POINTER

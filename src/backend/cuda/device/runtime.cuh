@@ -13,6 +13,7 @@ struct bo_cuda {
     void *workspace; /* of cuBLASLt */
     size_t workspace_bytes;
     struct bo_cuda_plans *plans; /* gemm.cu: the algorithms that were chosen */
+    void *ranks; /* ranks.cu: the communicator of NCCL; NULL: not joined */
     cudaEvent_t marks[4];
     char error[512];
 };
@@ -23,6 +24,7 @@ namespace bo {
 bo_cuda_error describe(bo_cuda *cuda, const char *what, cudaError_t status);
 bo_cuda_error plans_create(bo_cuda *cuda);
 void plans_destroy(bo_cuda *cuda);
+void ranks_leave(bo_cuda *cuda);
 
 } // namespace bo
 
