@@ -8,16 +8,24 @@ static bo_map_form form_of(const bo_features *f)
 {
     switch (f->desc.function) {
     case BO_FUNCTION_POSITIVE:
-    case BO_FUNCTION_OPRF: return BO_MAP_EXP;
+    case BO_FUNCTION_OPRF:
+        return BO_MAP_EXP;
     case BO_FUNCTION_HYPERBOLIC:
-    case BO_FUNCTION_EXPONENTIAL: return BO_MAP_EXP_BOTH;
-    case BO_FUNCTION_SINCOS: return BO_MAP_SINCOS;
+    case BO_FUNCTION_EXPONENTIAL:
+        return BO_MAP_EXP_BOTH;
+    case BO_FUNCTION_SINCOS:
+        return BO_MAP_SINCOS;
     case BO_FUNCTION_RELU:
-    case BO_FUNCTION_RECTIFIER: return BO_MAP_RELU;
-    case BO_FUNCTION_ELU: return BO_MAP_ELU;
-    case BO_FUNCTION_IDENTITY: return BO_MAP_IDENTITY;
-    case BO_FUNCTION_HEDGEHOG: return BO_MAP_HEDGEHOG;
-    default: return BO_MAP_NONE;
+    case BO_FUNCTION_RECTIFIER:
+        return BO_MAP_RELU;
+    case BO_FUNCTION_ELU:
+        return BO_MAP_ELU;
+    case BO_FUNCTION_IDENTITY:
+        return BO_MAP_IDENTITY;
+    case BO_FUNCTION_HEDGEHOG:
+        return BO_MAP_HEDGEHOG;
+    default:
+        return BO_MAP_NONE;
     }
 }
 

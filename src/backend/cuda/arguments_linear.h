@@ -18,13 +18,13 @@ typedef enum bo_cuda_map_form {
 /* A feature map: u = w t, t the rows after the transform. The arrays are those of key head 0; those of the next follow
  * `stride` floats later. */
 typedef struct bo_cuda_map {
-    int form;                         /* bo_cuda_map_form */
-    int dim, frequencies, features;   /* columns of t, rows of w, length of φ */
-    bool scaled;                      /* it has log scales */
+    int form;                       /* bo_cuda_map_form */
+    int dim, frequencies, features; /* columns of t, rows of w, length of φ */
+    bool scaled;                    /* it has log scales */
     float norm, factor, constant;
-    const float *w, *transposed;      /* frequencies x dim, and dim x frequencies */
-    const float *offset, *weight;     /* frequencies */
-    const float *square, *common;     /* dim, 1 */
+    const float *w, *transposed;  /* frequencies x dim, and dim x frequencies */
+    const float *offset, *weight; /* frequencies */
+    const float *square, *common; /* dim, 1 */
     size_t stride;
 } bo_cuda_map;
 
@@ -49,12 +49,12 @@ typedef struct bo_cuda_linear_attention {
     int segment; /* rows */
     size_t sums_floats;
     /* written by forward */
-    float *sums;           /* of the keys of each segment; then of all before it */
-    float *totals;         /* of all keys of each sequence */
-    float *begins, *ends;  /* log scales of the sums before and after each segment */
-    float *total_scales;   /* those of `totals` */
-    float *scales;         /* running log scale after each key: rows of keys x key_heads */
-    float *norms;          /* the numbers that bo_normalize returns: rows of queries x heads */
+    float *sums;          /* of the keys of each segment; then of all before it */
+    float *totals;        /* of all keys of each sequence */
+    float *begins, *ends; /* log scales of the sums before and after each segment */
+    float *total_scales;  /* those of `totals` */
+    float *scales;        /* running log scale after each key: rows of keys x key_heads */
+    float *norms;         /* the numbers that bo_normalize returns: rows of queries x heads */
     /* of backward */
     float *slopes;         /* gradient of the sums by the queries of each segment; then of those after it */
     float *after;          /* the latter, by segments of keys: `slopes` if causal */

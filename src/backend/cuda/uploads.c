@@ -56,7 +56,8 @@ bo_status bo_cuda_upload(bo_context *context, const void *owner, uint64_t versio
     upload *at = find(owner);
     if (!at) at = add(context, owner);
     bo_status status = at ? place(context, at, bytes) : BO_MEMORY;
-    if (status == BO_OK) status = bo_cuda_check(context, device->functions->write(device->cuda, at->device, host, bytes));
+    if (status == BO_OK)
+        status = bo_cuda_check(context, device->functions->write(device->cuda, at->device, host, bytes));
     if (status == BO_OK) at->version = version;
     bo_cuda_unlock();
     return status;

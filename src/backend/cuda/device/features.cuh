@@ -3,7 +3,7 @@
 #ifndef BO_CUDA_FEATURES_CUH
 #define BO_CUDA_FEATURES_CUH
 
-#include "device.cuh"
+#include "attention.cuh"
 
 namespace bo {
 namespace features {
@@ -12,52 +12,40 @@ typedef bo_cuda_linear_attention arguments;
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-__device__ inline size_t first_row(const bo_cuda_rows &rows, int sequence)
-{
-    return rows.starts ? (size_t)rows.starts[sequence] : (size_t)sequence * (size_t)rows.tokens;
-}
-
-/* The number of the first tile of a sequence, if tiles have `tile` rows. */
-__device__ inline size_t first_tile(const bo_cuda_rows &rows, int tile, int sequence)
-{
-    return first_row(rows, sequence) / (size_t)tile + (size_t)sequence;
-}
-
-__host__ __device__ inline size_t tiles_of(const bo_cuda_rows &rows, int tile)
-{
-    return rows.rows / (size_t)tile + (size_t)rows.sequences;
-}
-
-/* The rows of a tile: rows [first, first + count) of all rows. */
+/* The rows of a segment: rows [first, first + count) of all rows. */
 struct span {
     int sequence, count;
     size_t first;
 };
 
-/* False: the tile has no rows. */
-__device__ inline bool find_tile(const bo_cuda_rows &rows, int tile, size_t index, span &out)
+/* False: the segment has no rows. */
+__device__ inline bool find_segment(const arguments &a, const bo_cuda_rows &rows, size_t index, span &out)
 {
-    int low = 0, high = rows.sequences - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (first_tile(rows, tile, middle) <= index)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    size_t end = first_row(rows, low + 1);
-    out.sequence = low;
-    out.first = first_row(rows, low) + (index - first_tile(rows, tile, low)) * (size_t)tile;
-    if (out.first >= end) return false;
-    out.count = (int)min(end - out.first, (size_t)tile);
+    row_tile tile;
+    if (!find_tile(rows, a.segment, (int)index, &tile)) return false;
+    out = {tile.sequence, min(tile.length - tile.first, a.segment), (size_t)(tile.start + tile.first)};
     return true;
+}
+
+__device__ inline size_t first_row(const bo_cuda_rows &rows, int sequence)
+{
+    return (size_t)rows_before(rows, sequence);
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-__host__ __device__ inline size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
-__host__ __device__ inline size_t sums_z() { return 16; }
-__host__ __device__ inline size_t sums_s(const arguments &a) { return 16 + padded((size_t)a.map.features); }
+__host__ __device__ inline size_t padded(size_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+__host__ __device__ inline size_t sums_z()
+{
+    return 16;
+}
+__host__ __device__ inline size_t sums_s(const arguments &a)
+{
+    return 16 + padded((size_t)a.map.features);
+}
 /* Number e of z followed by S. */
 __device__ inline size_t sums_number(const arguments &a, size_t e)
 {
@@ -72,7 +60,10 @@ __device__ inline size_t sums_at(const arguments &a, size_t index, int key_head)
 {
     return (index * (size_t)a.call.key_heads + (size_t)key_head) * a.sums_floats;
 }
-__device__ inline double &sums_gates(float *sums) { return *reinterpret_cast<double *>(sums + 2); }
+__device__ inline double &sums_gates(float *sums)
+{
+    return *reinterpret_cast<double *>(sums + 2);
+}
 __device__ inline float *state_sums(const arguments &a, int sequence, int key_head)
 {
     char *state = static_cast<char *>(a.call.states[sequence]);
@@ -87,7 +78,8 @@ template <typename T> __device__ inline float log_gate(const arguments &a, size_
 {
     if (!a.gated) return 0;
     const T *gates = static_cast<const T *>(a.call.log_gate);
-    float gate = gates ? to_float(gates[row * (size_t)a.call.key_heads + (size_t)key_head]) : a.call.log_decay[key_head];
+    float gate =
+        gates ? to_float(gates[row * (size_t)a.call.key_heads + (size_t)key_head]) : a.call.log_decay[key_head];
     return fmaxf(gate, -1e8f);
 }
 
@@ -104,7 +96,10 @@ __device__ inline float remaining(float before, double gates, float after)
     return isinf(before) ? 0.0f : (float)exp((double)before + gates - (double)after);
 }
 
-__device__ inline float empty_scale(const arguments &a) { return a.map.scaled ? -INFINITY : 0.0f; }
+__device__ inline float empty_scale(const arguments &a)
+{
+    return a.map.scaled ? -INFINITY : 0.0f;
+}
 
 /* The number that backward needs of the denominator, and the factor of the numerator: bo_normalize. */
 __device__ inline float normalize(const arguments &a, float denominator, float &factor)

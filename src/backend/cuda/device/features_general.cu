@@ -96,8 +96,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
 template <typename T> __device__ void load_values(const arguments &a, const span &at, int key_head, float *v)
 {
     const int wide = a.call.value_dim + 1;
-    const rows_of<const T> x =
-        rows_at((const T *)a.call.v, a.call.key_heads, a.call.value_dim, at.first, key_head);
+    const rows_of<const T> x = rows_at((const T *)a.call.v, a.call.key_heads, a.call.value_dim, at.first, key_head);
     FOR_EACH_NUMBER(e, at.count * wide) v[e] = e % wide < wide - 1 ? to_float(x(e / wide, e % wide)) : 1.0f;
     __syncthreads();
 }
@@ -115,8 +114,7 @@ __device__ inline float pair_weight(const exponents &e, int i, int j)
     return expf((float)(e.c[j] + (e.b[i + 1] - (double)e.r[i + 1])));
 }
 
-template <typename T>
-__device__ void map_keys(const arguments &a, const span &at, int key_head, const mapped &to)
+template <typename T> __device__ void map_keys(const arguments &a, const span &at, int key_head, const mapped &to)
 {
     map_rows<T>(a, OF_KEYS, key_head, at.count,
                 rows_at((const T *)a.call.k, a.call.key_heads, a.call.dim, at.first, key_head), to);
@@ -143,7 +141,7 @@ template <typename T> __global__ void sums_kernel(arguments a)
     const room m = make_room(a, shared, false, nullptr);
     const int key_head = (int)blockIdx.y, wide = a.call.value_dim + 1, count = a.map.features;
     span at;
-    if (!find_tile(a.call.keys, a.segment, blockIdx.x, at)) return;
+    if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
     float *sums = a.sums + sums_at(a, blockIdx.x, key_head);
     map_keys<T>(a, at, key_head, m.k);
     find_exponents<T>(a, at, key_head, empty_scale(a), nullptr, m.k.scale, m.e);
@@ -168,15 +166,15 @@ template <typename T> __global__ void outputs_kernel(arguments a)
     const bool causal = a.call.causal;
     const size_t key_heads = (size_t)a.call.key_heads;
     span at;
-    if (!find_tile(a.call.queries, a.segment, blockIdx.x, at)) return;
+    if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
     const float *sums = sums_read(a, at, blockIdx.x, key_head);
     if (causal) {
         map_keys<T>(a, at, key_head, m.k);
-        find_exponents<T>(a, at, key_head, a.begins[blockIdx.x * key_heads + (size_t)key_head], nullptr, m.k.scale, m.e);
+        find_exponents<T>(a, at, key_head, a.begins[blockIdx.x * key_heads + (size_t)key_head], nullptr, m.k.scale,
+                          m.e);
         load_values<T>(a, at, key_head, m.v);
-        if (head % group == 0)
-            FOR_EACH_NUMBER(u, at.count)
-            a.scales[(at.first + (size_t)u) * key_heads + (size_t)key_head] = m.e.r[u + 1];
+        if (head % group == 0) FOR_EACH_NUMBER(u, at.count)
+        a.scales[(at.first + (size_t)u) * key_heads + (size_t)key_head] = m.e.r[u + 1];
     }
     map_queries<T>(a, at, head, m.q);
     FOR_EACH_NUMBER(e, causal ? at.count * at.count : 0)
@@ -288,7 +286,7 @@ template <typename T> __device__ void output_slopes(const arguments &a, const sp
             most = fmaxf(most, fabsf(factor * slope));
             sum += (double)slope * (double)to_float(out(i, v));
         }
-        const float last = norm > 0 && factor > 0 ? -factor * (float)warp_sum_double(sum) : 0.0f * (float)warp_sum_double(0);
+        const float inner = (float)warp_sum_double(sum), last = norm > 0 && factor > 0 ? -factor * inner : 0.0f;
         const bool fits = fmaxf(warp_max(most), fabsf(last)) <= 1e36f;
         for (int v = lane; v < values; v += WARP) dn[i * wide + v] = fits ? factor * to_float(dout(i, v)) : 0.0f;
         if (lane == 0) dn[i * wide + values] = fits ? last : 0.0f;
@@ -305,7 +303,7 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
     const int wide = a.call.value_dim + 1, count = a.map.features;
     const size_t key_heads = (size_t)a.call.key_heads, head = (size_t)key_head;
     span at;
-    if (!find_tile(a.call.queries, a.segment, blockIdx.x, at)) return;
+    if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
     float *slopes = a.slopes + sums_at(a, blockIdx.x, key_head);
     if (threadIdx.x == 0 && a.call.causal) {
         double gates = 0;
@@ -453,28 +451,27 @@ __device__ void end_keys(const arguments &a, const room &m, const span &at, int 
     FOR_EACH_NUMBER(e, dv.at ? at.count * values : 0) dv(e / values, e % values) = from_float<T>(m.dv[e]);
     find_flow(a, at, key_head, m.k.f, m.dfk, a.own, true);
     __syncthreads();
-    map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, heads, dim, at.first, key_head), m.k, m.dfk,
-                m.dt, m.row, rows_at((T *)a.call.dk, heads, dim, at.first, key_head), partials);
+    map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, heads, dim, at.first, key_head), m.k,
+                m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, heads, dim, at.first, key_head), partials);
 }
 
 /* All gradients of some segments; each block adds up those of parameters. `of`: if queries and keys are different rows,
  * those of one of them. Grid: blocks, key heads. */
-template <typename T> __global__ void gradients_kernel(arguments a, role of)
+template <typename T> __global__ void gradients_kernel(arguments a, role of, size_t segments)
 {
     BO_SHARED(shared);
     const room m = make_room(a, shared, true, nullptr);
     const int key_head = (int)blockIdx.y;
     const bo_cuda_rows &rows = of == OF_KEYS ? a.call.keys : a.call.queries;
-    const size_t tiles = tiles_of(rows, a.segment);
     float *partials = nullptr;
     if (a.partial_floats)
         partials = a.partials + ((size_t)blockIdx.x * (size_t)a.call.key_heads + blockIdx.y) * a.partial_floats;
     const bool first = a.call.causal || of == OF_QUERIES; /* of the two kernels */
     if (first) FOR_EACH_NUMBER(i, (int)a.partial_floats) partials[i] = 0;
     __syncthreads();
-    for (size_t index = blockIdx.x; index < tiles; index += gridDim.x) {
+    for (size_t index = blockIdx.x; index < segments; index += gridDim.x) {
         span at;
-        if (!find_tile(rows, a.segment, index, at)) continue;
+        if (!find_segment(a, rows, index, at)) continue;
         if (a.call.causal || of == OF_KEYS) begin_keys<T>(a, m, at, index, key_head);
         if (a.call.causal || of == OF_QUERIES) back_queries<T>(a, m, at, index, key_head, partials);
         if (a.call.causal || of == OF_KEYS) end_keys<T>(a, m, at, key_head, partials);
@@ -494,7 +491,7 @@ template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const argumen
     for (int of = OF_QUERIES; !error && of <= (c.causal ? OF_QUERIES : OF_KEYS); of++) {
         const size_t all = of == OF_QUERIES ? tiles : tiles_of(c.keys, a->segment);
         const dim3 grid((unsigned)(a->partial_floats ? (size_t)a->blocks : all), (unsigned)c.key_heads);
-        error = launch(cuda, grid, dim3(GENERAL_THREADS), shared_back, gradients_kernel<T>, *a, (role)of);
+        error = launch(cuda, grid, dim3(GENERAL_THREADS), shared_back, gradients_kernel<T>, *a, (role)of, all);
     }
     if (!error) error = give_gates(cuda, a);
     return error ? error : give_parameters(cuda, a);

@@ -21,7 +21,10 @@ __device__ inline double warp_sum_double(double x)
 template <typename T> struct rows_of {
     T *at;
     size_t stride;
-    __device__ T &operator()(int row, int column) const { return at[(size_t)row * stride + (size_t)column]; }
+    __device__ T &operator()(int row, int column) const
+    {
+        return at[(size_t)row * stride + (size_t)column];
+    }
 };
 
 /* Rows from `first` on of head `head` of an array of `heads` heads with `width` columns. */
@@ -50,7 +53,8 @@ __device__ inline affine affine_of(const arguments &a, role of, int key_head)
 }
 
 /* Returns 1 / (|x| + e), for all lanes of a warp. */
-template <typename T> __device__ inline double unit_factor(const arguments &a, rows_of<const T> x, int row, double &norm)
+template <typename T>
+__device__ inline double unit_factor(const arguments &a, rows_of<const T> x, int row, double &norm)
 {
     double sum = 0;
     for (int j = (int)threadIdx.x % WARP; j < a.call.dim; j += WARP) {
@@ -94,7 +98,8 @@ __device__ inline double half_norm(const arguments &a, const float *square, cons
 {
     double sum = 0;
     if (a.map.norm == 0) return 0;
-    for (int j = (int)threadIdx.x % WARP; j < a.map.dim; j += WARP) sum += (double)square[j] * (double)t[j] * (double)t[j];
+    for (int j = (int)threadIdx.x % WARP; j < a.map.dim; j += WARP)
+        sum += (double)square[j] * (double)t[j] * (double)t[j];
     return 0.5 * warp_sum_double(sum);
 }
 
@@ -164,13 +169,26 @@ __device__ inline float map_row_back(const arguments &a, int key_head, const flo
     for (int i = lane; i < m; i += WARP) {
         const float z = f[i], dz = df[i];
         switch (a.map.form) {
-        case BO_CUDA_MAP_EXP: df[i] = dz * z; break;
-        case BO_CUDA_MAP_EXP_BOTH: df[i] = dz * z - df[m + i] * f[m + i]; break;
-        case BO_CUDA_MAP_SINCOS: df[i] = df[m + i] * z - dz * f[m + i]; break;
-        case BO_CUDA_MAP_RELU: df[i] = z > 0 ? a.map.factor * weight[i] * dz : 0.0f; break;
-        case BO_CUDA_MAP_ELU: df[i] = dz * fminf(z, 1.0f); break;
-        case BO_CUDA_MAP_HEDGEHOG: df[i] = z * (dz - sum) - f[m + i] * (df[m + i] - sum); break;
-        default: break;
+        case BO_CUDA_MAP_EXP:
+            df[i] = dz * z;
+            break;
+        case BO_CUDA_MAP_EXP_BOTH:
+            df[i] = dz * z - df[m + i] * f[m + i];
+            break;
+        case BO_CUDA_MAP_SINCOS:
+            df[i] = df[m + i] * z - dz * f[m + i];
+            break;
+        case BO_CUDA_MAP_RELU:
+            df[i] = z > 0 ? a.map.factor * weight[i] * dz : 0.0f;
+            break;
+        case BO_CUDA_MAP_ELU:
+            df[i] = dz * fminf(z, 1.0f);
+            break;
+        case BO_CUDA_MAP_HEDGEHOG:
+            df[i] = z * (dz - sum) - f[m + i] * (df[m + i] - sum);
+            break;
+        default:
+            break;
         }
     }
     return a.map.norm * sum;
@@ -280,7 +298,8 @@ __device__ void map_back(const arguments &a, role of, int key_head, int rows, ro
                          float *df, float *dt, float *room, rows_of<T> dx, float *partials)
 {
     const int width = a.map.dim, count = a.map.features;
-    const float *w = a.map.w + (size_t)key_head * a.map.stride, *square = a.map.square + (size_t)key_head * a.map.stride;
+    const float *w = a.map.w + (size_t)key_head * a.map.stride,
+                *square = a.map.square + (size_t)key_head * a.map.stride;
     for (int r = (int)threadIdx.x / WARP; r < rows; r += GENERAL_WARPS) {
         const float push = map_row_back(a, key_head, at.f + r * count, df + r * count);
         if (threadIdx.x % WARP == 0) room[r] = push;

@@ -24,7 +24,7 @@ __global__ void scan_kernel(arguments a)
     if (e >= (size_t)a.map.features * (size_t)(a.call.value_dim + 1)) return;
     const size_t at = sums_number(a, e);
     const int segments = a.call.k ? count_segments(a.call.keys, a.segment, sequence) : 0;
-    const size_t slot = first_tile(a.call.keys, a.segment, sequence);
+    const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
     float *state = a.call.states ? state_sums(a, sequence, key_head) : nullptr;
     float scale = state ? state[0] : empty_scale(a), sum = state ? state[at] : 0.0f;
     for (int i = 0; i < segments; i++) {
@@ -81,11 +81,11 @@ __global__ void scan_back_kernel(arguments a)
     const size_t at = sums_number(a, e);
     float sum = 0;
     if (!a.call.causal) {
-        const size_t slot = first_tile(a.call.queries, a.segment, sequence);
+        const size_t slot = (size_t)first_tile(a.call.queries, a.segment, sequence);
         const int segments = count_segments(a.call.queries, a.segment, sequence);
         for (int i = 0; i < segments; i++) sum += a.slopes[sums_at(a, slot + (size_t)i, key_head) + at];
     }
-    const size_t slot = first_tile(a.call.keys, a.segment, sequence);
+    const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
     for (int i = count_segments(a.call.keys, a.segment, sequence) - 1; i >= 0; i--) {
         const size_t index = slot + (size_t)i, scale = index * (size_t)a.call.key_heads + (size_t)key_head;
         float *own = a.after + sums_at(a, index, key_head) + at;
@@ -170,9 +170,8 @@ bo_cuda_error give_gates(bo_cuda *cuda, const arguments *a)
 {
     if (!a->flow) return nullptr;
     const dim3 grid((unsigned)(a->call.keys.sequences * a->call.key_heads));
-    bo_cuda_error error =
-        launch(cuda, grid, dim3(SCAN_THREADS), 0,
-               a->call.type == BO_CUDA_F32 ? gates_kernel<float> : gates_kernel<bf16>, *a);
+    bo_cuda_error error = launch(cuda, grid, dim3(SCAN_THREADS), 0,
+                                 a->call.type == BO_CUDA_F32 ? gates_kernel<float> : gates_kernel<bf16>, *a);
     if (error || !a->call.dlog_decay) return error;
     return launch(cuda, dim3((unsigned)ceil_div((size_t)a->call.key_heads, SCAN_THREADS)), dim3(SCAN_THREADS), 0,
                   decay_kernel, *a);
@@ -187,7 +186,8 @@ __global__ void parameters_kernel(arguments a, size_t first, size_t size, float 
     if (i >= size) return;
     double sum = 0;
     for (int block = 0; block < a.blocks; block++)
-        sum += (double)a.partials[((size_t)block * (size_t)a.call.key_heads + blockIdx.y) * a.partial_floats + first + i];
+        sum +=
+            (double)a.partials[((size_t)block * (size_t)a.call.key_heads + blockIdx.y) * a.partial_floats + first + i];
     to[blockIdx.y * size + i] = (float)sum;
 }
 
@@ -200,8 +200,7 @@ bo_cuda_error give_parameters(bo_cuda *cuda, const arguments *a)
     for (int i = 0; i < 5; i++) {
         if (!to[i]) continue;
         const dim3 grid((unsigned)ceil_div(sizes[i], SCAN_THREADS), (unsigned)a->call.key_heads);
-        bo_cuda_error error =
-            launch(cuda, grid, dim3(SCAN_THREADS), 0, parameters_kernel, *a, first, sizes[i], to[i]);
+        bo_cuda_error error = launch(cuda, grid, dim3(SCAN_THREADS), 0, parameters_kernel, *a, first, sizes[i], to[i]);
         if (error) return error;
         first += sizes[i];
     }
