@@ -206,6 +206,7 @@ static const bo_device_runs runs = {
     .replay = replay,
     .forget = forget,
     .wait = wait,
+    .free_bytes = bo_cuda_free_bytes,
     .rank_id = rank_id,
     .join = join,
     .sum = sum,
