@@ -72,6 +72,13 @@ BO_API bo_status bo_context_use_device(bo_context *context, const char *name);
  */
 BO_API const char *bo_context_device(const bo_context *context);
 
+/** Queries the memory that models of a context can use.
+ *
+ * @param context    the context
+ * @param[out] out   on the CPU as from bo_memory_limit(); on a GPU its free memory, with `source` "free memory of the GPU"
+ */
+BO_API void bo_context_memory(const bo_context *context, bo_memory_bound *out);
+
 #endif
 
 #ifdef __cplusplus

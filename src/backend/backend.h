@@ -134,6 +134,7 @@ typedef struct bo_device_runs {
     bo_status (*replay)(bo_context *context, void *recording);
     void (*forget)(void *recording);
     bo_status (*wait)(bo_context *context); /* until all work is done */
+    size_t (*free_bytes)(void);             /* memory of the device that is not in use */
     /* Sums over processes with one device each. rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED
      * if the device cannot sum. `sum` replaces floats by their sums over the ranks. */
     bo_status (*rank_id)(bo_context *context, unsigned char id[BO_RANK_ID]);
@@ -142,6 +143,8 @@ typedef struct bo_device_runs {
 } bo_device_runs;
 
 const bo_backend *bo_backend_cpu(void);
+/* The memory that is left for models of a backend. */
+bo_memory_bound bo_backend_memory(const bo_backend *backend);
 /* The backend that models of this context use: that of its device (devices.h), or the CPU. */
 const bo_backend *bo_backend_of(const bo_context *context);
 

@@ -79,6 +79,17 @@ bo_status bo_context_use_device(bo_context *context, const char *name)
     return BO_OK;
 }
 
+bo_memory_bound bo_backend_memory(const bo_backend *backend)
+{
+    if (!backend->runs) return bo_process_memory();
+    return (bo_memory_bound){backend->runs->free_bytes(), "free memory of the GPU"};
+}
+
+void bo_context_memory(const bo_context *context, bo_memory_bound *out)
+{
+    if (context && out) *out = bo_backend_memory(bo_backend_of(context));
+}
+
 const char *bo_context_device(const bo_context *context)
 {
     return context ? bo_backend_of(context)->name : NULL;

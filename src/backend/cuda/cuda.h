@@ -24,6 +24,7 @@ const char *bo_cuda_plugin_path(bo_context *context);
 bo_status bo_cuda_open(bo_context *context, int index, const bo_backend **out);
 /* The open device, for operations: a graph with this backend exists only after it was opened. */
 const bo_cuda_device *bo_cuda_open_device(void);
+size_t bo_cuda_free_bytes(void); /* of the open device */
 void bo_cuda_lock(void);
 void bo_cuda_unlock(void);
 

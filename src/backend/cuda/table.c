@@ -167,7 +167,9 @@ static bo_status replay(bo_context *context, void *recording)
 
 static void forget(void *recording)
 {
+    bo_cuda_lock();
     bo_cuda_open_device()->functions->forget(bo_cuda_open_device()->cuda, recording);
+    bo_cuda_unlock();
 }
 
 static bo_status wait(bo_context *context)
@@ -204,6 +206,7 @@ static const bo_device_runs runs = {
     .replay = replay,
     .forget = forget,
     .wait = wait,
+    .free_bytes = bo_cuda_free_bytes,
     .rank_id = rank_id,
     .join = join,
     .sum = sum,
