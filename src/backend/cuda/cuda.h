@@ -73,6 +73,9 @@ bo_status bo_cuda_sizes_none(bo_context *context, const bo_op_call *call, bool g
                              size_t *scratch);
 
 extern const bo_op bo_cuda_op_add;
+extern const bo_op bo_cuda_op_cross_entropy;
+extern const bo_op bo_cuda_op_linear;
+extern const bo_op bo_cuda_op_quadratic;
 
 extern const struct bo_updates bo_cuda_updates;
 

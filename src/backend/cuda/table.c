@@ -182,6 +182,9 @@ static const bo_device_runs runs = {
 /* One line per operation. Those that are absent are refused by name when a graph is recorded. */
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ADD] = &bo_cuda_op_add,
+    [BO_OPERATION_CROSS_ENTROPY] = &bo_cuda_op_cross_entropy,
+    [BO_OPERATION_LINEAR] = &bo_cuda_op_linear,
+    [BO_OPERATION_QUADRATIC] = &bo_cuda_op_quadratic,
 };
 
 extern const bo_backend bo_backend_cuda;
