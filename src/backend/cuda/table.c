@@ -218,6 +218,14 @@ static const bo_device_runs runs = {
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ADD] = &bo_cuda_op_add,
     [BO_OPERATION_ATTENTION] = &bo_cuda_op_attention,
+    [BO_OPERATION_EMBED] = &bo_cuda_op_embed,
+    [BO_OPERATION_POSITION] = &bo_cuda_op_position,
+    [BO_OPERATION_NORM] = &bo_cuda_op_norm,
+    [BO_OPERATION_DROPOUT] = &bo_cuda_op_dropout,
+    [BO_OPERATION_ROPE] = &bo_cuda_op_rope,
+    [BO_OPERATION_UNARY] = &bo_cuda_op_unary,
+    [BO_OPERATION_GLU] = &bo_cuda_op_glu,
+    [BO_OPERATION_LOSS] = &bo_cuda_op_loss,
 };
 
 extern const bo_backend bo_backend_cuda;
