@@ -7,7 +7,7 @@
 
 /* By kind; NULL: no kernels. */
 static const bo_cuda_engine *const engines[BO_ATTENTION_COUNT] = {
-    [BO_ATTENTION_SOFTMAX] = NULL,
+    [BO_ATTENTION_SOFTMAX] = &bo_cuda_engine_exact,
 };
 
 static const bo_attention_attributes *attributes_of(const bo_op_call *call)

@@ -1,15 +1,10 @@
 /* Headers of the states of attention, and constants. Few bytes: the time of a launch. */
-#include "device.cuh"
+#include "attention.cuh"
 #include "launches.cuh"
 
 namespace bo {
 
 enum { CLEAR_THREADS = 256 };
-
-__device__ inline int32_t rows_before(const bo_cuda_rows &rows, int s)
-{
-    return rows.starts ? rows.starts[s] : s * rows.tokens;
-}
 
 /* One block per 4096 bytes of a state (x) and per sequence (y). */
 __global__ void states_clear_kernel(bo_cuda_states a, size_t bytes)
