@@ -226,6 +226,9 @@ static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_UNARY] = &bo_cuda_op_unary,
     [BO_OPERATION_GLU] = &bo_cuda_op_glu,
     [BO_OPERATION_LOSS] = &bo_cuda_op_loss,
+    [BO_OPERATION_CROSS_ENTROPY] = &bo_cuda_op_cross_entropy,
+    [BO_OPERATION_LINEAR] = &bo_cuda_op_linear,
+    [BO_OPERATION_QUADRATIC] = &bo_cuda_op_quadratic,
 };
 
 extern const bo_backend bo_backend_cuda;
