@@ -142,7 +142,7 @@ static void weights_in_fewer_bits(void **state)
     (void)state;
     static float expected[STEPS][VOCAB];
     static const bo_storage storages[] = {BO_STORAGE_BFLOAT16, BO_STORAGE_INT8, BO_STORAGE_INT4};
-    const bo_model_desc desc = test_desc("rfa-gate");
+    const bo_model_desc desc = test_desc("softmax");
     int32_t ids[ALL];
     test_tokens(ALL, ids);
     for (size_t s = 0; s < sizeof storages / sizeof *storages; s++) {
