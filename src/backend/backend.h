@@ -111,6 +111,7 @@ typedef struct bo_backend {
     const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
     const struct bo_updates *updates;
     const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */
+    const struct bo_device_fits *fits; /* features/device_sums.h; NULL: kernel machines are fitted on the CPU */
 } bo_backend;
 
 enum { BO_RANK_ID = 128 };

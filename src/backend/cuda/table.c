@@ -1,6 +1,7 @@
 /* The table of the CUDA backend, whose memory is that of a GPU. */
 #include <string.h>
 #include "cuda.h"
+#include "fits.h"
 #include "../updates.h"
 #include "../cpu/stored.h"
 
@@ -248,4 +249,5 @@ const bo_backend bo_backend_cuda = {
     .ops = ops,
     .updates = NULL,
     .runs = &runs,
+    .fits = &bo_cuda_fits,
 };
