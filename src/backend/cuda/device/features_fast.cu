@@ -201,6 +201,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
                     if (row < count)
                         a.scales[(at.first + (size_t)(first + row)) * key_heads + (size_t)key_head] = before + shift[r];
                 }
+            if (head % group == 0 && threadIdx.x == 0) chunk_scale(a, blockIdx.x, key_head, first) = scale;
             before += end.gates;
         }
         float n[Z::V_TILES][4] = {}, log_scale[2], unit[2];

@@ -11,11 +11,23 @@ namespace features {
 
 enum { FAST_WARPS = 4, FAST_THREADS = FAST_WARPS * WARP, CHUNK = 16 * FAST_WARPS };
 
-__device__ inline int lane_id() { return (int)threadIdx.x % WARP; }
-__device__ inline int warp_id() { return (int)threadIdx.x / WARP; }
+__device__ inline int lane_id()
+{
+    return (int)threadIdx.x % WARP;
+}
+__device__ inline int warp_id()
+{
+    return (int)threadIdx.x / WARP;
+}
 /* The row and the column of a lane in a fragment: lane / 4 and 2 (lane % 4). */
-__device__ inline int lane_row() { return lane_id() / 4; }
-__device__ inline int lane_column() { return 2 * (lane_id() % 4); }
+__device__ inline int lane_row()
+{
+    return lane_id() / 4;
+}
+__device__ inline int lane_column()
+{
+    return 2 * (lane_id() % 4);
+}
 
 /* Over the four lanes that share a row. */
 __device__ inline float quad_sum(float x)
@@ -122,10 +134,10 @@ __device__ inline void accumulators_to_a(uint32_t (&a)[4], const float (&left)[4
 template <int DIM, int M, int PER, int V> struct sizes {
     enum {
         D = M * PER,
-        X_STEPS = DIM / 16,     /* mma steps over the columns of a row */
-        U_TILES = M / 8,        /* tiles of u */
-        F_STEPS = D / 16,       /* steps over the features */
-        V_TILES = V / 8 + 1,    /* tiles of v~ */
+        X_STEPS = DIM / 16,        /* mma steps over the columns of a row */
+        U_TILES = M / 8,           /* tiles of u */
+        F_STEPS = D / 16,          /* steps over the features */
+        V_TILES = V / 8 + 1,       /* tiles of v~ */
         OWN = D / 16 / FAST_WARPS, /* tiles of 16 features of S~ that a warp owns */
         W_STRIDE = DIM + 8,
         F_STRIDE = D + 8,
@@ -142,6 +154,12 @@ struct shared_map {
     float *square; /* DIM */
 };
 
+/* σ, but not 0: its gradient is that of σ x divided by σ. */
+__device__ inline float sigma_of(float sigma)
+{
+    return fabsf(sigma) < 1e-12f ? 1e-12f : sigma;
+}
+
 template <typename Z> __device__ void load_map(const arguments &a, int key_head, const shared_map &to)
 {
     const size_t head = (size_t)key_head * a.map.stride;
@@ -149,7 +167,7 @@ template <typename Z> __device__ void load_map(const arguments &a, int key_head,
     const bool exponential = a.map.form == BO_CUDA_MAP_EXP || a.map.form == BO_CUDA_MAP_EXP_BOTH;
     const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * (size_t)dim : nullptr;
     for (int e = (int)threadIdx.x; e < m * dim; e += FAST_THREADS) {
-        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma[e % dim] : 1.0f);
+        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma_of(sigma[e % dim]) : 1.0f);
         to.w[e / dim * Z::W_STRIDE + e % dim] = __float2bfloat16(w);
     }
     for (int i = (int)threadIdx.x; i < m; i += FAST_THREADS)
@@ -335,13 +353,15 @@ __device__ inline chunk_end find_chunk(const arguments &a, size_t first, int cou
 }
 
 /* exp(c + shift), where c may be -∞. */
-__device__ inline float weight_of(float c, float shift) { return __expf(c + shift); }
+__device__ inline float weight_of(float c, float shift)
+{
+    return __expf(c + shift);
+}
 
 /* ---- values and sums --------------------------------------------------------------------------------------------- */
 
 /* Starts the copy of rows [0, count) of V numbers to v~ (64 rows); later rows are 0, also in the last column. */
-template <typename Z, int V>
-__device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
+template <typename Z, int V> __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
 {
     for (int e = (int)threadIdx.x; e < CHUNK * V / 8; e += FAST_THREADS) {
         const int row = e / (V / 8), column = e % (V / 8) * 8;
@@ -356,8 +376,7 @@ __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, b
 }
 
 /* to = weights v~ for the 16 rows of this warp. */
-template <typename Z>
-__device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
+template <typename Z> __device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
 {
     enum { PACKS = Z::V_STRIDE / 8 };
     for (int e = lane_id(); e < 16 * PACKS; e += WARP) {
@@ -373,8 +392,14 @@ __device__ inline void weigh_values(const bf16 *v, const float *c, float shift, 
 template <typename Z> struct owned_sums {
     float s[Z::OWN][Z::V_TILES][4];
 
-    __device__ static int feature(int tile, int i) { return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8; }
-    __device__ static int column(int tile, int i) { return 8 * tile + lane_column() + i % 2; }
+    __device__ static int feature(int tile, int i)
+    {
+        return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8;
+    }
+    __device__ static int column(int tile, int i)
+    {
+        return 8 * tile + lane_column() + i % 2;
+    }
 
     __device__ void clear()
     {
