@@ -115,8 +115,8 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
         mma(d[TILES - 1], a[s + 1], second);
     }
     if (STEPS % 2 == 0) return;
-    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - (k0 + 16 * STEPS >= 32 ? 16 : 0), 8 * (TILES - 1));
-    const bool upper = k0 + 16 * STEPS >= 32;
+    const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
+    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
     const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
     mma(d[TILES - 1], a[STEPS - 1], last);
 }
@@ -176,20 +176,49 @@ template <typename Z> __device__ void load_map(const arguments &a, int key_head,
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
 
-/* 16 rows of a head as A, rows from `first` on; those from `count` on are 0. */
-template <int STEPS>
-__device__ inline void load_rows(uint32_t (&x)[STEPS][4], const bf16 *rows, size_t stride, int first, int count)
+/* Starts the copy of this warp's 16 rows, from `first` on, to its rows of a matrix in shared memory; rows from `count` on
+ * are 0. */
+template <int COLUMNS>
+__device__ inline void stage_rows(const bf16 *rows, size_t stride, int first, int count, bf16 *to, int to_stride)
 {
-    const int row = first + lane_row();
-    const bf16 *at = rows + (size_t)row * stride + lane_column(), *below = at + 8 * stride;
-    const bool here = row < count, there = row + 8 < count;
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) {
-        x[s][0] = here ? *reinterpret_cast<const uint32_t *>(at + 16 * s) : 0u;
-        x[s][1] = there ? *reinterpret_cast<const uint32_t *>(below + 16 * s) : 0u;
-        x[s][2] = here ? *reinterpret_cast<const uint32_t *>(at + 16 * s + 8) : 0u;
-        x[s][3] = there ? *reinterpret_cast<const uint32_t *>(below + 16 * s + 8) : 0u;
+    for (int i = 0; i < COLUMNS / 16; i++) {
+        const int e = lane_id() + WARP * i, row = e / (COLUMNS / 8), column = e % (COLUMNS / 8) * 8;
+        const bool present = first + row < count;
+        copy_async(to + (16 * warp_id() + row) * to_stride + column,
+                   rows + (size_t)(present ? first + row : 0) * stride + column, present);
     }
+}
+
+/* This warp's 16 rows of a matrix as A. */
+template <int STEPS> __device__ inline void load_staged(uint32_t (&x)[STEPS][4], const bf16 *from, int stride)
+{
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) load_a(x[s], from, stride, 16 * warp_id(), 16 * s);
+    __syncwarp();
+}
+
+/* Writes 16 rows of this warp (8 TILES columns), through its rows of a matrix in shared memory. */
+template <int TILES>
+__device__ inline void write_rows(const float (&x)[TILES][4], const float (&factor)[2], bf16 *room, int room_stride,
+                                  bf16 *rows, size_t stride, int count)
+{
+    bf16 *at = room + (16 * warp_id() + lane_row()) * room_stride + lane_column();
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            *reinterpret_cast<uint32_t *>(at + 8 * r * room_stride + 8 * t) =
+                pack_bf16(factor[r] * x[t][2 * r], factor[r] * x[t][2 * r + 1]);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < TILES / 2; i++) {
+        const int e = lane_id() + WARP * i, row = 16 * warp_id() + e / TILES, column = e % TILES * 8;
+        if (row < count)
+            *reinterpret_cast<pack<bf16, 8> *>(rows + (size_t)row * stride + column) =
+                *reinterpret_cast<const pack<bf16, 8> *>(room + row * room_stride + column);
+    }
+    __syncwarp();
 }
 
 /* Σ_j square_j x_j² of the rows lane_row() and lane_row() + 8. */
@@ -443,17 +472,34 @@ template <typename Z> struct owned_sums {
     /* S~ = kept S~ + fᵀ x over the rows of a chunk: f is 64 x F_STRIDE, x 64 x V_STRIDE. */
     __device__ void absorb(float kept, const bf16 *f, const bf16 *x)
     {
+        const int own = 16 * Z::OWN * warp_id();
 #pragma unroll
-        for (int m = 0; m < Z::OWN; m++) {
-            uint32_t rows[CHUNK / 16][4];
-#pragma unroll
-            for (int k = 0; k < CHUNK / 16; k++)
-                load_a_transposed(rows[k], f, Z::F_STRIDE, 16 * (Z::OWN * warp_id() + m), 16 * k);
+        for (int m = 0; m < Z::OWN; m++)
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) s[m][t][i] *= kept;
-            multiply_rows<CHUNK / 16, Z::V_TILES>(s[m], rows, x, Z::V_STRIDE, 0);
+#pragma unroll
+        for (int k = 0; k < CHUNK; k += 32) {
+            uint32_t rows[2][Z::OWN][4], b[4];
+#pragma unroll
+            for (int m = 0; m < Z::OWN; m++)
+                for (int h = 0; h < 2; h++) load_a_transposed(rows[h][m], f, Z::F_STRIDE, own + 16 * m, k + 16 * h);
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int t = 0; t + 1 < Z::V_TILES; t += 2) {
+                    load_b_rows(b, x, Z::V_STRIDE, k + 16 * h, 8 * t);
+#pragma unroll
+                    for (int m = 0; m < Z::OWN; m++) mma_two(s[m][t], s[m][t + 1], rows[h][m], b);
+                }
+            load_b_rows_below(b, x, Z::V_STRIDE, k, 8 * (Z::V_TILES - 1));
+            const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+#pragma unroll
+            for (int m = 0; m < Z::OWN; m++) {
+                mma(s[m][Z::V_TILES - 1], rows[0][m], first);
+                mma(s[m][Z::V_TILES - 1], rows[1][m], second);
+            }
         }
     }
 };

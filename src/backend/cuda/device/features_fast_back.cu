@@ -56,14 +56,21 @@ template <typename Z> __device__ inline back_room<Z> back_room_in(unsigned char 
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Features of 16 rows of this warp to shared memory, and their log scales if `scale` is not NULL. */
+/* Starts the copy of this warp's rows of a chunk to `room` (V_STRIDE). */
+template <typename Z> __device__ inline void stage(const bf16 *rows, size_t stride, int count, bf16 *room)
+{
+    stage_rows<16 * Z::X_STEPS>(rows, stride, 16 * warp_id(), count, room, Z::V_STRIDE);
+    copy_commit();
+}
+
+/* Features of this warp's 16 rows, which are in `room`, to shared memory; and their log scales if `scale` is not NULL. */
 template <typename Z>
-__device__ inline void share_features(const arguments &a, int key_head, const shared_map &map, const bf16 *rows,
-                                      size_t stride, int count, bf16 *to, float *scale)
+__device__ inline void share_features(const arguments &a, int key_head, const shared_map &map, const bf16 *room,
+                                      bf16 *to, float *scale)
 {
     uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
     float scales[2], unit[2];
-    load_rows(x, rows, stride, 16 * warp_id(), count);
+    load_staged(x, room, Z::V_STRIDE);
     map_fragments<Z>(a, a.map.common[(size_t)key_head * a.map.stride], map, x, f, scales, unit);
     store_a(f, to, Z::F_STRIDE, 16 * warp_id());
     if (scale && lane_column() == 0)
@@ -115,11 +122,12 @@ __device__ inline void share_slopes(const arguments &a, int head, size_t first, 
 
 /* ---- through the map --------------------------------------------------------------------------------------------- */
 
-/* df (16 x D) -> dx of 16 rows. f: the features of the rows; flow receives f·df of the rows lane_row() and + 8. */
+/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives f·df
+ * of the rows lane_row() and + 8. */
 template <typename Z>
-__device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *rows, size_t stride,
-                                        int count, const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4],
-                                        float (&flow)[2], float (&dx)[2 * Z::X_STEPS][4], float *sigma)
+__device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
+                                        const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
+                                        float (&dx)[2 * Z::X_STEPS][4], float *sigma)
 {
     enum { U = Z::U_TILES };
     const bool both = Z::D > 8 * U;
@@ -153,7 +161,9 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
         multiply_rows<1, 2 * Z::X_STEPS>(dx, du, map.w, Z::W_STRIDE, 16 * s);
     }
     uint32_t x[Z::X_STEPS][4];
-    load_rows(x, rows, stride, 16 * warp_id(), count);
+    copy_wait<0>();
+    __syncwarp();
+    load_staged(x, room, Z::V_STRIDE);
     float unit[2] = {1, 1}, push[2], norm[2], inner[2] = {0, 0};
     for (int r = 0; r < 2; r++) push[r] = a.map.norm * flow[r];
     if (a.transform == BO_CUDA_TRANSFORM_UNIT) {
@@ -188,20 +198,6 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
                 d[2 * r + i] = unit[r] * d[2 * r + i] + push[r] * square * value[i];
             }
         }
-}
-
-/* Writes 16 rows of this warp. */
-template <int TILES> __device__ inline void write_rows(const float (&x)[TILES][4], bf16 *rows, size_t stride, int count)
-{
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        const int row = 16 * warp_id() + lane_row() + 8 * r;
-        if (row >= count) continue;
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-            *reinterpret_cast<uint32_t *>(rows + (size_t)row * stride + 8 * t + lane_column()) =
-                pack_bf16(x[t][2 * r], x[t][2 * r + 1]);
-    }
 }
 
 __device__ inline void write_flow(const float (&flow)[2], double *to, size_t heads, int head, size_t first, int count)
@@ -259,12 +255,19 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     sums.clear();
     load_map<Z>(a, key_head, m.map);
     __syncthreads();
-    for (int step = 0; step < (at.count + CHUNK - 1) / CHUNK * group; step++) {
+    const bf16 *q = (const bf16 *)a.call.q + at.first * stride;
+    const int steps = (at.count + CHUNK - 1) / CHUNK * group;
+    stage<Z>(q + (size_t)(key_head * group * dim), stride, at.count, m.fk);
+    for (int step = 0; step < steps; step++) {
         const int first = step / group * CHUNK, head = key_head * group + step % group;
-        const int count = min((int)CHUNK, at.count - first);
+        const int count = min((int)CHUNK, at.count - first), later = (step + 1) / group * CHUNK;
         const size_t row = at.first + (size_t)first;
-        share_features<Z>(a, key_head, m.map, (const bf16 *)a.call.q + row * stride + (size_t)(head * dim), stride,
-                          count, m.fq, nullptr);
+        copy_wait<0>();
+        __syncwarp();
+        share_features<Z>(a, key_head, m.map, m.fk, m.fq, nullptr);
+        if (step + 1 < steps)
+            stage<Z>(q + (size_t)later * stride + (size_t)((key_head * group + (step + 1) % group) * dim), stride,
+                     at.count - later, m.fk);
         share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
         if (weighted) {
             if (lane_id() < 16) {
@@ -346,6 +349,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         return;
     }
     const size_t q_stride = (size_t)(a.call.heads * dim), k_stride = key_heads * (size_t)dim, v_stride = key_heads * V;
+    const float ones[2] = {1, 1};
     float *sigma = begin_sigma(a, m);
     float scale = causal && a.map.scaled ? a.begins[blockIdx.x * key_heads + (size_t)key_head] : 0.0f;
     owned_sums<Z> sums;
@@ -358,16 +362,16 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
-        const bf16 *q = (const bf16 *)a.call.q + row * q_stride + (size_t)(head * dim);
         float kept = 1, next = scale, shift[2] = {0, 0}, remains[2] = {1, 1};
         if (causal) {
             copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
-            copy_commit();
-            share_features<Z>(a, key_head, m.map, (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim),
-                              k_stride, count, m.fk, m.e.scale);
+            stage<Z>((const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim), k_stride, count, m.weighed);
         }
+        stage<Z>((const bf16 *)a.call.q + row * q_stride + (size_t)(head * dim), q_stride, count, m.fq);
         share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
         copy_wait<0>();
+        __syncwarp();
+        if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale);
         __syncthreads();
         if (weighted) {
             const chunk_end end = find_chunk<bf16>(a, row, count, key_head, scale, m.e);
@@ -399,12 +403,14 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             accumulators_to_a(scores[0], p[0], p[1]);
             multiply_rows<1, Z::D / 8>(df, scores, m.fk, Z::F_STRIDE, key);
         }
-        load_rows(x, q, q_stride, rows, count);
+        load_staged(x, m.fq, Z::V_STRIDE);
         map_fragments<Z>(a, 0, m.map, x, f, log_scale, unit);
         float flow[2], dx[2 * Z::X_STEPS][4] = {};
-        back_through_map<Z>(a, m.map, q, q_stride, count, f, df, flow, dx, sigma);
+        back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
         write_flow(flow, a.flow, (size_t)a.call.heads, head, row, count);
-        if (a.call.dq) write_rows(dx, (bf16 *)a.call.dq + row * q_stride + (size_t)(head * dim), q_stride, count);
+        if (a.call.dq)
+            write_rows(dx, ones, m.fq, Z::V_STRIDE, (bf16 *)a.call.dq + row * q_stride + (size_t)(head * dim), q_stride,
+                       count);
         scale = next;
         __syncthreads();
         if (!causal || first + CHUNK >= at.count) continue;
@@ -490,8 +496,10 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         return;
     }
     const size_t q_stride = (size_t)(a.call.heads * dim), k_stride = key_heads * (size_t)dim, v_stride = key_heads * V;
+    const float ones[2] = {1, 1};
     float *sigma = begin_sigma(a, m);
     owned_sums<Z> sums;
+    const bf16 *q = (const bf16 *)a.call.q + (size_t)(key_head * group * dim);
     sums.load(a, a.after + sums_at(a, blockIdx.x, key_head));
     load_map<Z>(a, key_head, m.map);
     sums.share(m.s);
@@ -502,9 +510,11 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         const size_t row = at.first + (size_t)first;
         const bf16 *k = (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim);
         copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
-        copy_commit();
-        share_features<Z>(a, key_head, m.map, k, k_stride, count, m.fk, m.e.scale);
+        stage<Z>(k, k_stride, count, m.fq);
+        if (causal) stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
         copy_wait<0>();
+        __syncwarp();
+        share_features<Z>(a, key_head, m.map, m.fq, m.fk, m.e.scale);
         __syncthreads();
         float begin = 0, kept = 1, end_shift = 0;
         if (weighted) {
@@ -518,8 +528,12 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         keys_through_sums(m, weighted, end_shift, count, df, dv);
         for (int g = 0; causal && g < group; g++) {
             const int head = key_head * group + g;
-            share_features<Z>(a, key_head, m.map, (const bf16 *)a.call.q + row * q_stride + (size_t)(head * dim),
-                              q_stride, count, m.fq, nullptr);
+            if (g > 0) {
+                stage<Z>(q + row * q_stride + (size_t)(g * dim), q_stride, count, m.weighed);
+                copy_wait<0>();
+                __syncwarp();
+            }
+            share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
             share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
             if (weighted) {
                 __syncwarp();
@@ -533,11 +547,16 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         uint32_t f[Z::F_STEPS][4];
 #pragma unroll
         for (int s = 0; s < Z::F_STEPS; s++) load_a(f[s], m.fk, Z::F_STRIDE, rows, 16 * s);
-        if (a.call.dv) write_rows(dv, (bf16 *)a.call.dv + row * v_stride + (size_t)(key_head * V), v_stride, count);
+        stage<Z>(k, k_stride, count, m.fq);
+        if (a.call.dv)
+            write_rows(dv, ones, m.weighed, Z::V_STRIDE, (bf16 *)a.call.dv + row * v_stride + (size_t)(key_head * V),
+                       v_stride, count);
         float flow[2], dx[2 * Z::X_STEPS][4] = {};
-        back_through_map<Z>(a, m.map, k, k_stride, count, f, df, flow, dx, sigma);
+        back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
         write_flow(flow, a.own, key_heads, key_head, row, count);
-        if (a.call.dk) write_rows(dx, (bf16 *)a.call.dk + row * k_stride + (size_t)(key_head * dim), k_stride, count);
+        if (a.call.dk)
+            write_rows(dx, ones, m.fq, Z::V_STRIDE, (bf16 *)a.call.dk + row * k_stride + (size_t)(key_head * dim),
+                       k_stride, count);
         __syncthreads();
         if (causal) sums.share(m.s), share_last(sums, m.z);
     }
