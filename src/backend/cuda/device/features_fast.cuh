@@ -106,19 +106,21 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
             load_b_rows(b, x, stride, k0 + 16 * s, 8 * t);
             mma_two(d[t], d[t + 1], a[s], b);
         }
-    if (TILES % 2 == 0) return;
+    if constexpr (TILES % 2 == 1 && STEPS > 1) {
 #pragma unroll
-    for (int s = 0; s + 1 < STEPS; s += 2) {
-        load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
-        const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
-        mma(d[TILES - 1], a[s], first);
-        mma(d[TILES - 1], a[s + 1], second);
+        for (int s = 0; s + 1 < STEPS; s += 2) {
+            load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
+            const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+            mma(d[TILES - 1], a[s], first);
+            mma(d[TILES - 1], a[s + 1], second);
+        }
     }
-    if (STEPS % 2 == 0) return;
-    const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
-    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
-    const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
-    mma(d[TILES - 1], a[STEPS - 1], last);
+    if constexpr (TILES % 2 == 1 && STEPS % 2 == 1) {
+        const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
+        load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
+        const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
+        mma(d[TILES - 1], a[STEPS - 1], last);
+    }
 }
 
 /* The accumulators of two neighboring tiles as A. */
