@@ -15,7 +15,7 @@ enum {
 static size_t tile_bytes(const bo_attention *attention, size_t rows)
 {
     const bo_attention_desc *d = &attention->desc;
-    const size_t floats = 4 * attention->count + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
+    const size_t floats = 4 * (attention->count + 1) + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
     return rows * floats * sizeof(float) + 1024;
 }
 

@@ -41,14 +41,14 @@ __host__ __device__ inline mapped take_mapped(const arguments &a, cutter &cut, s
 {
     mapped m;
     m.t = cut.take<float>(tile * (size_t)a.map.dim);
-    m.f = cut.take<float>(tile * (size_t)a.map.features);
+    m.f = cut.take<float>(tile * (size_t)features_stride(a));
     m.scale = cut.take<float>(tile);
     return m;
 }
 
 __host__ __device__ inline room make_room(const arguments &a, unsigned char *at, bool backward, size_t *bytes)
 {
-    const size_t tile = (size_t)a.segment, count = (size_t)a.map.features, values = (size_t)a.call.value_dim;
+    const size_t tile = (size_t)a.segment, count = (size_t)features_stride(a), values = (size_t)a.call.value_dim;
     cutter cut = {at, 0};
     room m = {};
     m.e.b = cut.take<double>(tile + 1), m.e.c = cut.take<double>(tile);
@@ -66,6 +66,8 @@ __host__ __device__ inline room make_room(const arguments &a, unsigned char *at,
 }
 
 /* ---- parts of kernels, by all threads of a block ----------------------------------------------------------------- */
+
+enum { TOGETHER = 4 }; /* rows for which a thread uses a number of the sums that it has read */
 
 #define FOR_EACH_NUMBER(e, count) for (int e = (int)threadIdx.x; e < (count); e += GENERAL_THREADS)
 
@@ -150,7 +152,8 @@ template <typename T> __global__ void sums_kernel(arguments a)
     {
         const int i = e / wide, v = e % wide;
         float sum = 0;
-        for (int j = 0; j < at.count; j++) sum = fmaf(m.e.weights[j] * m.k.f[j * count + i], m.v[j * wide + v], sum);
+        for (int j = 0; j < at.count; j++)
+            sum = fmaf(m.e.weights[j] * m.k.f[j * features_stride(a) + i], m.v[j * wide + v], sum);
         sums[sums_wide(a, i, v)] = sum;
     }
     if (threadIdx.x == 0) sums[0] = m.e.r[at.count], sums_gates(sums) = m.e.b[at.count];
@@ -181,16 +184,28 @@ template <typename T> __global__ void outputs_kernel(arguments a)
     {
         const int i = e / at.count, j = e % at.count;
         m.scores[i * tile + j] =
-            j <= i ? pair_weight(m.e, i, j) * dot(count, m.q.f + i * count, m.k.f + j * count) : 0.0f;
+            j <= i ? pair_weight(m.e, i, j) * dot(count, m.q.f + i * features_stride(a), m.k.f + j * features_stride(a))
+                   : 0.0f;
     }
     __syncthreads();
-    FOR_EACH_NUMBER(e, at.count * wide)
+    FOR_EACH_NUMBER(e, (at.count + TOGETHER - 1) / TOGETHER * wide)
     {
-        const int i = e / wide, v = e % wide;
-        float sum = 0, within = 0;
-        for (int f = 0; f < count; f++) sum = fmaf(m.q.f[i * count + f], sums[sums_wide(a, f, v)], sum);
-        for (int j = 0; causal && j <= i; j++) within = fmaf(m.scores[i * tile + j], m.v[j * wide + v], within);
-        m.dn[e] = causal ? fmaf(m.e.remains[i + 1], sum, within) : sum;
+        const int first = e / wide * TOGETHER, v = e % wide;
+        float sum[TOGETHER] = {};
+        for (int f = 0; f < count; f++) {
+            const float s = sums[sums_wide(a, f, v)];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+                if (first + r < at.count) sum[r] = fmaf(m.q.f[(first + r) * features_stride(a) + f], s, sum[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++) {
+            const int i = first + r;
+            float within = 0;
+            if (i >= at.count) break;
+            for (int j = 0; causal && j <= i; j++) within = fmaf(m.scores[i * tile + j], m.v[j * wide + v], within);
+            m.dn[i * wide + v] = causal ? fmaf(m.e.remains[i + 1], sum[r], within) : sum[r];
+        }
     }
     __syncthreads();
     const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, a.call.value_dim, at.first, head);
@@ -413,7 +428,7 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
             float *to = slopes + sums_wide(a, i, v), sum = g ? *to : 0.0f;
             for (int j = 0; j < at.count; j++) {
                 const float kept = a.call.causal ? m.e.remains[j + 1] : 1.0f;
-                sum = fmaf(kept * m.q.f[j * count + i], m.dn[j * wide + v], sum);
+                sum = fmaf(kept * m.q.f[j * features_stride(a) + i], m.dn[j * wide + v], sum);
             }
             *to = sum;
         }
@@ -430,28 +445,43 @@ __device__ inline void find_flow(const arguments &a, const span &at, int heads, 
     for (int r = (int)threadIdx.x / WARP; r < at.count; r += GENERAL_WARPS) {
         double sum = 0;
         for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
-            sum += (double)f[r * count + i] * (double)df[r * count + i];
+            sum += (double)f[r * features_stride(a) + i] * (double)df[r * features_stride(a) + i];
         sum = warp_sum_double(sum);
         if (threadIdx.x % WARP == 0) to[(at.first + (size_t)r) * (size_t)heads + (size_t)head] = sum;
+    }
+}
+
+/* df = factors ∘ (x S~ᵀ) for the rows x of the segment (tile x (value_dim + 1)); factors NULL: 1. */
+__device__ inline void features_through_sums(const arguments &a, const span &at, const float *sums, const float *x,
+                                             const float *factors, float *df)
+{
+    const int count = a.map.features, wide = a.call.value_dim + 1, stride = features_stride(a);
+    FOR_EACH_NUMBER(e, (at.count + TOGETHER - 1) / TOGETHER * count)
+    {
+        const int first = e / count * TOGETHER, i = e % count;
+        float sum[TOGETHER] = {};
+        for (int v = 0; v < wide; v++) {
+            const float s = sums[sums_wide(a, i, v)];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+                if (first + r < at.count) sum[r] = fmaf(s, x[(first + r) * wide + v], sum[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++)
+            if (first + r < at.count) df[(first + r) * stride + i] = factors ? factors[first + r] * sum[r] : sum[r];
     }
 }
 
 /* df_j and dv_j through the sums after the segment. */
 __device__ inline void keys_through_sums(const arguments &a, const room &m, const span &at, const float *after)
 {
-    const int count = a.map.features, values = a.call.value_dim, wide = values + 1;
-    FOR_EACH_NUMBER(e, at.count * count)
-    {
-        const int j = e / count, i = e % count;
-        float sum = 0;
-        for (int v = 0; v < wide; v++) sum = fmaf(after[sums_wide(a, i, v)], m.v[j * wide + v], sum);
-        m.dfk[e] = m.e.weights[j] * sum;
-    }
+    const int count = a.map.features, values = a.call.value_dim;
+    features_through_sums(a, at, after, m.v, m.e.weights, m.dfk);
     FOR_EACH_NUMBER(e, at.count * values)
     {
         const int j = e / values, v = e % values;
         float sum = 0;
-        for (int i = 0; i < count; i++) sum = fmaf(after[sums_wide(a, i, v)], m.k.f[j * count + i], sum);
+        for (int i = 0; i < count; i++) sum = fmaf(after[sums_wide(a, i, v)], m.k.f[j * features_stride(a) + i], sum);
         m.dv[e] = m.e.weights[j] * sum;
     }
     __syncthreads();
@@ -460,36 +490,31 @@ __device__ inline void keys_through_sums(const arguments &a, const room &m, cons
 /* df_i through the sums before the segment. */
 __device__ inline void queries_through_sums(const arguments &a, const room &m, const span &at, const float *sums)
 {
-    const int count = a.map.features, wide = a.call.value_dim + 1;
-    FOR_EACH_NUMBER(e, at.count * count)
-    {
-        const int i = e / count, f = e % count;
-        float sum = 0;
-        for (int v = 0; v < wide; v++) sum = fmaf(sums[sums_wide(a, f, v)], m.dn[i * wide + v], sum);
-        m.dfq[e] = a.call.causal ? m.e.remains[i + 1] * sum : sum;
-    }
+    features_through_sums(a, at, sums, m.dn, a.call.causal ? m.e.remains + 1 : nullptr, m.dfq);
     __syncthreads();
 }
 
 /* The gradients between queries and keys of the segment: adds to df_i, df_j and dv_j through P and A. */
 __device__ inline void within_segment(const arguments &a, const room &m, const span &at)
 {
-    const int count = a.map.features, values = a.call.value_dim, wide = values + 1, tile = a.segment, n = at.count;
+    const int count = a.map.features, stride = features_stride(a), values = a.call.value_dim, wide = values + 1;
+    const int tile = a.segment, n = at.count;
     FOR_EACH_NUMBER(e, n * n)
     {
         const int i = e / n, j = e % n;
         const float weight = j <= i ? pair_weight(m.e, i, j) : 0.0f;
-        m.scores[i * tile + j] = j <= i ? weight * dot(count, m.q.f + i * count, m.k.f + j * count) : 0.0f;
+        m.scores[i * tile + j] =
+            j <= i ? weight * dot(count, m.q.f + i * features_stride(a), m.k.f + j * features_stride(a)) : 0.0f;
         m.p[i * tile + j] = j <= i ? weight * dot(wide, m.dn + i * wide, m.v + j * wide) : 0.0f;
     }
     __syncthreads();
     FOR_EACH_NUMBER(e, n * count)
     {
         const int r = e / count, f = e % count;
-        float query = m.dfq[e], key = m.dfk[e];
-        for (int j = 0; j <= r; j++) query = fmaf(m.p[r * tile + j], m.k.f[j * count + f], query);
-        for (int i = r; i < n; i++) key = fmaf(m.p[i * tile + r], m.q.f[i * count + f], key);
-        m.dfq[e] = query, m.dfk[e] = key;
+        float query = m.dfq[r * stride + f], key = m.dfk[r * stride + f];
+        for (int j = 0; j <= r; j++) query = fmaf(m.p[r * tile + j], m.k.f[j * stride + f], query);
+        for (int i = r; i < n; i++) key = fmaf(m.p[i * tile + r], m.q.f[i * stride + f], key);
+        m.dfq[r * stride + f] = query, m.dfk[r * stride + f] = key;
     }
     FOR_EACH_NUMBER(e, n * values)
     {
