@@ -5,7 +5,7 @@
 namespace bo {
 namespace features {
 
-enum { SCAN_THREADS = 128, BATCH = 8 };
+enum { SCAN_THREADS = 128, BATCH = 8, EACH = 8 }; /* segments, and rows of a thread, at a time */
 
 __device__ inline int count_segments(const bo_cuda_rows &rows, int segment, int sequence)
 {
@@ -158,20 +158,21 @@ bo_cuda_error scan_back(bo_cuda *cuda, const arguments *a)
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-/* Sums over this thread and those after it; `all` receives the sum over all threads. */
+/* Sums over this thread and those after it; `all` receives the sum over all threads. room: a number per warp. */
 __device__ inline double sum_after(double x, double *room, double &all)
 {
-    const int thread = (int)threadIdx.x;
-    room[thread] = x;
-    for (int step = 1; step < (int)blockDim.x; step *= 2) {
-        __syncthreads();
-        const double more = thread + step < (int)blockDim.x ? room[thread + step] : 0;
-        __syncthreads();
-        room[thread] += more;
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+    for (int step = 1; step < WARP; step *= 2) {
+        const double more = __shfl_down_sync(0xFFFFFFFFu, x, (unsigned)step);
+        if (lane + step < WARP) x += more;
     }
+    if (lane == 0) room[warp] = x;
     __syncthreads();
-    all = room[0];
-    x = room[thread];
+    all = 0;
+    for (int w = SCAN_THREADS / WARP - 1; w >= 0; w--) {
+        if (w == warp) x += all;
+        all += room[w];
+    }
     __syncthreads();
     return x;
 }
@@ -189,7 +190,7 @@ __device__ inline double flow_of(const arguments &a, size_t row, int key_head)
  * all keys, their whole flow counts for every key. Grid: sequences x key heads. */
 template <typename T> __global__ void gates_kernel(arguments a)
 {
-    __shared__ double room[SCAN_THREADS];
+    __shared__ double room[SCAN_THREADS / WARP];
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
               key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), thread = (int)threadIdx.x;
     const size_t heads = (size_t)a.call.key_heads, head = (size_t)key_head;
@@ -202,18 +203,28 @@ template <typename T> __global__ void gates_kernel(arguments a)
             mine += flow_of(a, row, key_head);
         sum_after(mine, room, carried);
     }
-    for (size_t stop = end; stop > first; stop -= min(stop - first, (size_t)SCAN_THREADS)) {
-        const size_t rows = min(stop - first, (size_t)SCAN_THREADS), row = stop - rows + (size_t)thread;
-        const bool present = (size_t)thread < rows;
-        const double own = present ? a.own[row * heads + head] : 0;
-        const double flow = present && a.call.causal ? flow_of(a, row, key_head) : 0;
-        const double slope = carried + sum_after(flow - own, room, all);
-        if (present) {
+    for (size_t stop = end; stop > first;) {
+        const size_t rows = min(stop - first, (size_t)(SCAN_THREADS * EACH));
+        stop -= rows;
+        double own[EACH], change[EACH], total = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const size_t at = (size_t)(thread * EACH + i), row = stop + at;
+            own[i] = at < rows ? a.own[row * heads + head] : 0;
+            change[i] = (at < rows && a.call.causal ? flow_of(a, row, key_head) : 0) - own[i];
+        }
+        for (int i = 0; i < EACH; i++) total += change[i];
+        double slope = carried + sum_after(total, room, all) - total;
+#pragma unroll
+        for (int i = EACH - 1; i >= 0; i--) {
+            const size_t at = (size_t)(thread * EACH + i), row = stop + at;
+            slope += change[i];
+            if (at >= rows) continue;
             decay += slope;
+            if (!a.call.dlog_gate) continue;
             const double gate = (double)log_gate<T>(a, row, key_head), input = -expm1(gate);
-            const double through = a.convex && input > 1e-30 ? -own * exp(gate) / input : 0;
-            if (a.call.dlog_gate)
-                static_cast<T *>(a.call.dlog_gate)[row * heads + head] = from_float<T>((float)(slope + through));
+            const double through = a.convex && input > 1e-30 ? -own[i] * exp(gate) / input : 0;
+            static_cast<T *>(a.call.dlog_gate)[row * heads + head] = from_float<T>((float)(slope + through));
         }
         carried += all;
     }
