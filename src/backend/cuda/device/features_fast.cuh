@@ -343,18 +343,28 @@ struct chunk_end {
     float shift, scale, gates; /* b - r, r, b */
 };
 
+/* The log gates of the tokens 2 lane and 2 lane + 1 of a chunk, loaded early. Nothing remains after -1000. */
+struct lane_gates {
+    float at[2];
+};
+__device__ inline lane_gates load_gates(const arguments &a, size_t first, int count, int key_head)
+{
+    lane_gates gates = {{0, 0}};
+    for (int i = 0; a.gated && i < 2; i++) {
+        const int token = 2 * lane_id() + i;
+        if (token < count) gates.at[i] = fmaxf(log_gate<bf16>(a, first + (size_t)token, key_head), -1000.0f);
+    }
+    return gates;
+}
+
 /* Computed by every warp for itself, with the same result. Prefix sums depend on earlier tokens only. */
-template <typename T>
-__device__ inline chunk_end find_chunk(const arguments &a, size_t first, int count, int key_head, float begin,
+__device__ inline chunk_end find_chunk(const arguments &a, int count, const lane_gates &gates, float begin,
                                        const chunk_exponents &e)
 {
     const int lane = lane_id(), token = 2 * lane;
-    float own[2], gate[2] = {0, 0};
-    for (int i = 0; i < 2; i++) {
-        const bool present = token + i < count;
-        if (a.gated && present) gate[i] = fmaxf(log_gate<T>(a, first + (size_t)(token + i), key_head), -1000.0f);
-        own[i] = present ? e.scale[token + i] + log_input(a, gate[i]) : -INFINITY;
-    }
+    const float(&gate)[2] = gates.at;
+    float own[2];
+    for (int i = 0; i < 2; i++) own[i] = token + i < count ? e.scale[token + i] + log_input(a, gate[i]) : -INFINITY;
     float sum = gate[0] + gate[1];
     for (int step = 1; a.gated && step < WARP; step *= 2) {
         const float more = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);

@@ -362,6 +362,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
+        const lane_gates log_gates = load_gates(a, row, causal ? count : 0, key_head);
         float kept = 1, next = scale, shift[2] = {0, 0}, remains[2] = {1, 1};
         if (causal) {
             copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
@@ -374,7 +375,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale);
         __syncthreads();
         if (weighted) {
-            const chunk_end end = find_chunk<bf16>(a, row, count, key_head, scale, m.e);
+            const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
             weigh_values<Z>(m.v, m.e.c, end.shift, m.weighed);
             for (int r = 0; r < 2; r++) {
                 shift[r] = m.e.shift[rows + lane_row() + 8 * r];
@@ -509,6 +510,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
         const bf16 *k = (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim);
+        const lane_gates log_gates = load_gates(a, row, count, key_head);
         copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
         stage<Z>(k, k_stride, count, m.dn);
         if (causal) stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
@@ -523,7 +525,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         float begin = 0, kept = 1, end_shift = 0;
         if (weighted) {
             if (a.map.scaled) begin = causal ? chunk_scale(a, blockIdx.x, key_head, first) : -INFINITY;
-            const chunk_end end = find_chunk<bf16>(a, row, count, key_head, begin, m.e);
+            const chunk_end end = find_chunk(a, count, log_gates, begin, m.e);
             end_shift = end.shift;
             if (a.map.scaled && (!causal || first + CHUNK >= at.count)) end_shift = end.gates - a.ends[slot];
             kept = causal ? __expf(begin + end_shift) : 1.0f;
