@@ -711,6 +711,7 @@ const cli_usage cli_info_usage = {
                 "  bochner info model --graph step.svg --tokens 128\n"
                 "  bochner info --devices\n",
     .groups = {{cli_profile_rows, 0}},
+    .essential = {"devices", "graph", "batch", "tokens", "device", "json"},
 };
 
 int cli_info(int argc, char **argv)
