@@ -3,7 +3,8 @@
  *
  * A context uses the CPU until bo_context_use_device() is called. Models, networks and weights that are created or
  * loaded with it afterwards live in the memory of its device. Files, seeds and results are those of the CPU, up to
- * rounding. Kernel machines, the functions of attention.h and calibrations always compute on the CPU.
+ * rounding. Kernel machines are fitted on the device, too, by the primal solver with the ridge loss; other solvers and
+ * losses are refused. Their predictions, the functions of attention.h and calibrations always compute on the CPU.
  *
  * GPUs are supported by a plugin, libbochner_cuda.so, which is opened when a GPU is asked for. A process uses one GPU.
  */

@@ -5,11 +5,17 @@
 #include <string.h>
 #include "backend.h"
 #include "cuda/cuda.h"
+#include "../features/device_sums.h"
 
 const bo_backend *bo_backend_of(const bo_context *context)
 {
     const bo_backend *backend = bo_context_backend(context);
     return backend ? backend : bo_backend_cpu();
+}
+
+const bo_device_fits *bo_context_fits(const bo_context *context)
+{
+    return bo_backend_of(context)->fits;
 }
 
 bo_status bo_device_count(bo_context *context, size_t *count)

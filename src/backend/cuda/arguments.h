@@ -4,12 +4,16 @@
 
 #include "arguments_attention.h"
 #include "arguments_exact.h"
+#include "arguments_linear.h"
+#include "arguments_fit.h"
 #include "arguments_matrix.h"
 #include "arguments_rows.h"
 
 #define BO_CUDA_LAUNCHES(X)                                                                                            \
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
     BO_CUDA_LAUNCHES_EXACT(X)                                                                                          \
+    BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
+    BO_CUDA_LAUNCHES_FIT(X)                                                                                            \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
     BO_CUDA_LAUNCHES_ROWS(X)
 

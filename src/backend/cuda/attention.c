@@ -8,6 +8,11 @@
 /* By kind; NULL: no kernels. */
 static const bo_cuda_engine *const engines[BO_ATTENTION_COUNT] = {
     [BO_ATTENTION_SOFTMAX] = &bo_cuda_engine_exact,
+    [BO_ATTENTION_LINEAR] = &bo_cuda_engine_linear,
+    [BO_ATTENTION_RFA] = &bo_cuda_engine_linear,
+    [BO_ATTENTION_FAVOR] = &bo_cuda_engine_linear,
+    [BO_ATTENTION_DARK] = &bo_cuda_engine_linear,
+    [BO_ATTENTION_LEARNED] = &bo_cuda_engine_linear,
 };
 
 static const bo_attention_attributes *attributes_of(const bo_op_call *call)

@@ -1,6 +1,7 @@
 /* The table of the CUDA backend, whose memory is that of a GPU. */
 #include <string.h>
 #include "cuda.h"
+#include "fits.h"
 #include "../updates.h"
 #include "../cpu/stored.h"
 
@@ -177,6 +178,16 @@ static bo_status wait(bo_context *context)
     return bo_cuda_check(context, bo_cuda_open_device()->functions->wait(bo_cuda_open_device()->cuda));
 }
 
+static bo_status set_mark(bo_context *context, int mark)
+{
+    return CALL(mark, mark);
+}
+
+static bo_status elapsed(bo_context *context, int from, int to, double *seconds)
+{
+    return CALL(elapsed, from, to, seconds);
+}
+
 static bo_status rank_id(bo_context *context, unsigned char id[BO_RANK_ID])
 {
     return CALL(rank_id, id);
@@ -207,6 +218,8 @@ static const bo_device_runs runs = {
     .forget = forget,
     .wait = wait,
     .free_bytes = bo_cuda_free_bytes,
+    .mark = set_mark,
+    .elapsed = elapsed,
     .rank_id = rank_id,
     .join = join,
     .sum = sum,
@@ -248,4 +261,5 @@ const bo_backend bo_backend_cuda = {
     .ops = ops,
     .updates = NULL,
     .runs = &runs,
+    .fits = &bo_cuda_fits,
 };

@@ -19,6 +19,13 @@ inline unsigned tiles_of(const bo_cuda_rows &rows, int C)
                        : (unsigned)(ceil_div((size_t)rows.tokens, (size_t)C) * (size_t)rows.sequences);
 }
 
+/* The block of the first tile of a sequence. */
+__device__ inline int first_tile(const bo_cuda_rows &rows, int C, int sequence)
+{
+    if (rows.starts) return rows.starts[sequence] / C + sequence;
+    return sequence * (int)ceil_div((size_t)rows.tokens, (size_t)C);
+}
+
 struct row_tile {
     int sequence;
     int start, length; /* of the sequence */
@@ -44,8 +51,7 @@ __device__ inline bool find_tile(const bo_cuda_rows &rows, int C, int block, row
     out->sequence = low;
     out->start = rows_before(rows, low);
     out->length = rows_before(rows, low + 1) - out->start;
-    const int begin = rows.starts ? out->start / C + low : low * (int)ceil_div((size_t)rows.tokens, (size_t)C);
-    out->first = (block - begin) * C;
+    out->first = (block - first_tile(rows, C, low)) * C;
     return out->first < out->length;
 }
 

@@ -1,0 +1,73 @@
+/* Arguments of attention with features: device/features_*.cu. */
+#ifndef BO_CUDA_ARGUMENTS_LINEAR_H
+#define BO_CUDA_ARGUMENTS_LINEAR_H
+
+#include "arguments_attention.h"
+
+/* Forms of maps: bo_map_form of src/features/parts.h, which has the formulas. */
+typedef enum bo_cuda_map_form {
+    BO_CUDA_MAP_EXP = 1,
+    BO_CUDA_MAP_EXP_BOTH,
+    BO_CUDA_MAP_SINCOS,
+    BO_CUDA_MAP_RELU,
+    BO_CUDA_MAP_ELU,
+    BO_CUDA_MAP_IDENTITY,
+    BO_CUDA_MAP_HEDGEHOG
+} bo_cuda_map_form;
+
+/* A feature map: u = w t, t the rows after the transform. The arrays are those of key head 0; those of the next follow
+ * `stride` floats later. */
+typedef struct bo_cuda_map {
+    int form;                       /* bo_cuda_map_form */
+    int dim, frequencies, features; /* columns of t, rows of w, length of φ */
+    bool scaled;                    /* it has log scales */
+    float norm, factor, constant;
+    const float *w, *transposed;  /* frequencies x dim, and dim x frequencies */
+    const float *offset, *weight; /* frequencies */
+    const float *square, *common; /* dim, 1 */
+    size_t stride;
+} bo_cuda_map;
+
+/* Transforms of rows before the map: bo_row_transform_type. */
+typedef enum bo_cuda_transform {
+    BO_CUDA_TRANSFORM_NONE,
+    BO_CUDA_TRANSFORM_UNIT,
+    BO_CUDA_TRANSFORM_MATRIX,
+    BO_CUDA_TRANSFORM_AFFINE
+} bo_cuda_transform;
+
+/* The memory of a call. Sums have the layout of bo_sums: log scale and padding (16 floats), z, S; floats 2 and 3 hold
+ * the sum of the log gates of a segment, as a double. A segment has `segment` rows; those of a sequence are numbered as
+ * tiles are (bo_cuda_rows). The array of segment i, key head h starts at (i key_heads + h) times its size. */
+typedef struct bo_cuda_linear_attention {
+    bo_cuda_attention call;
+    bo_cuda_map map;
+    int transform;
+    bool gated, convex, divides; /* it has gates; the weight of a key is 1 - g; outputs are divided by Σ weights */
+    float clamp;
+    bool fast;   /* the kernels for bfloat16 on tensor cores, else those for all shapes */
+    int segment; /* rows */
+    size_t sums_floats;
+    /* written by forward */
+    float *sums;          /* of the keys of each segment; then of all before it */
+    float *totals;        /* of all keys of each sequence */
+    float *begins, *ends; /* log scales of the sums before and after each segment */
+    float *total_scales;  /* those of `totals` */
+    float *scales;        /* running log scale after each key: rows of keys x key_heads */
+    float *norms;         /* the numbers that bo_normalize returns: rows of queries x heads */
+    /* of backward */
+    float *slopes;         /* gradient of the sums by the queries of each segment; then of those after it */
+    float *after;          /* the latter, by segments of keys: `slopes` if causal */
+    float *slope_totals;   /* by all queries of each sequence */
+    double *flow, *own;    /* f·df of queries (summed over the group) and keys: rows x key_heads; NULL: no gates */
+    double *decays;        /* gradient of the fixed gate: sequences x key_heads */
+    float *partials;       /* gradients of parameters by block, then key head */
+    int blocks;            /* … and the number of these blocks */
+    size_t partial_floats; /* per key head: σ, M, W', b, b', as far as wanted */
+} bo_cuda_linear_attention;
+
+#define BO_CUDA_LAUNCHES_LINEAR(X)                                                                                     \
+    X(linear_attention, bo_cuda_linear_attention)                                                                      \
+    X(linear_attention_back, bo_cuda_linear_attention)
+
+#endif

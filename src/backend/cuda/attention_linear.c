@@ -1,0 +1,224 @@
+/* Attention with features on the device: the memory of a call, and the maps that its kernels read. */
+#include "attention.h"
+#include "uploads.h"
+#include "../../attention/row_transform.h"
+#include "../../features/parts.h"
+
+/* ---- what is supported ------------------------------------------------------------------------------------------- */
+
+enum {
+    MOST_SHARED = 200 << 10, /* bytes of a tile of the general kernels */
+    MOST_TILE = 32           /* … and its rows */
+};
+
+/* An upper bound of the shared memory of the general kernels for a tile. */
+static size_t tile_bytes(const bo_attention *attention, size_t rows)
+{
+    const bo_attention_desc *d = &attention->desc;
+    const size_t floats = 4 * attention->count + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
+    return rows * floats * sizeof(float) + 1024;
+}
+
+/* Rows of a segment of the general kernels: one tile. 0: not even one row fits. */
+static size_t tile_of(const bo_attention *attention)
+{
+    size_t rows = MOST_TILE;
+    while (rows && tile_bytes(attention, rows) > MOST_SHARED) rows /= 2;
+    return rows;
+}
+
+static const char *refuses(const bo_attention *attention)
+{
+    if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) return "with this feature map";
+    if (!tile_of(attention)) return "with so many features";
+    return NULL;
+}
+
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
+
+/* Places of the arrays of one key head, in floats. */
+typedef struct map_places {
+    size_t w, transposed, offset, weight, square, common, stride;
+} map_places;
+
+static map_places places_of(const bo_map_parts *parts)
+{
+    const size_t matrix = parts->frequencies * parts->dim;
+    map_places at = {.transposed = matrix};
+    at.offset = at.transposed + matrix;
+    at.weight = at.offset + parts->frequencies;
+    at.square = at.weight + parts->frequencies;
+    at.common = at.square + parts->dim;
+    at.stride = bo_padded(at.common + 1);
+    return at;
+}
+
+static bo_status write_head(bo_context *context, const bo_features *map, const bo_map_parts *parts, float *to)
+{
+    const map_places at = places_of(parts);
+    BO_TRY(
+        bo_features_numbers(context, map, to + at.w, to + at.offset, to + at.weight, to + at.square, to + at.common));
+    for (size_t i = 0; i < parts->frequencies; i++)
+        for (size_t j = 0; j < parts->dim; j++)
+            to[at.transposed + j * parts->frequencies + i] = to[at.w + i * parts->dim + j];
+    return BO_OK;
+}
+
+static bo_status prepare(bo_context *context, const bo_attention *attention)
+{
+    const bo_map_parts parts = bo_features_parts(attention->features[0]);
+    const size_t stride = places_of(&parts).stride, heads = attention->desc.key_heads;
+    if (bo_cuda_uploaded(attention, attention->fingerprint)) return BO_OK;
+    float *all = bo_alloc_raw(context, heads * stride, sizeof *all, "feature maps for the device");
+    if (!all) return BO_MEMORY;
+    bo_status status = BO_OK;
+    for (size_t h = 0; status == BO_OK && h < heads; h++)
+        status = write_head(context, attention->features[h], &parts, all + h * stride);
+    if (status == BO_OK)
+        status = bo_cuda_upload(context, attention, attention->fingerprint, all, heads * stride * sizeof *all);
+    bo_free(all);
+    return status;
+}
+
+static bo_status describe_map(bo_context *context, const bo_attention *attention, bo_cuda_map *out)
+{
+    const bo_map_parts parts = bo_features_parts(attention->features[0]);
+    const map_places at = places_of(&parts);
+    BO_TRY(prepare(context, attention));
+    const float *first = bo_cuda_uploaded(attention, attention->fingerprint);
+    *out = (bo_cuda_map){.form = (int)parts.form,
+                         .dim = (int)parts.dim,
+                         .frequencies = (int)parts.frequencies,
+                         .features = (int)parts.features,
+                         .scaled = parts.scaled,
+                         .norm = parts.norm,
+                         .factor = parts.factor,
+                         .constant = parts.constant,
+                         .w = first + at.w,
+                         .transposed = first + at.transposed,
+                         .offset = first + at.offset,
+                         .weight = first + at.weight,
+                         .square = first + at.square,
+                         .common = first + at.common,
+                         .stride = at.stride};
+    return BO_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t segments_of(const bo_cuda_rows *rows, int segment)
+{
+    return rows->rows / (size_t)segment + (size_t)rows->sequences;
+}
+
+/* What forward writes: kept for backward, or in scratch memory. */
+static void carve_forward(const bo_attention *attention, bo_cuda_linear_attention *a, bo_carver *carver)
+{
+    const bo_cuda_attention *c = &a->call;
+    const size_t heads = (size_t)c->key_heads, sequences = (size_t)c->keys.sequences;
+    const size_t segments = c->k ? segments_of(&c->keys, a->segment) : 0;
+    a->sums_floats = attention->sums_bytes / sizeof(float);
+    a->sums = bo_carve_floats(carver, segments * heads * a->sums_floats);
+    a->begins = bo_carve_floats(carver, segments * heads);
+    a->ends = bo_carve_floats(carver, segments * heads);
+    a->totals = bo_carve_floats(carver, sequences * heads * a->sums_floats);
+    a->total_scales = bo_carve_floats(carver, sequences * heads);
+    a->scales = bo_carve_floats(carver, c->keys.rows * heads);
+    a->norms = bo_carve_floats(carver, c->queries.rows * (size_t)c->heads);
+}
+
+static size_t partial_floats(const bo_attention *attention, const bo_cuda_attention *c)
+{
+    const size_t dim = attention->desc.dim, width = attention->desc.features.dim;
+    const size_t sizes[] = {dim, width * dim, width * dim, width, width};
+    const float *const wanted[] = {c->dsigma, c->dm, c->dm_k, c->dbias, c->dbias_k};
+    size_t floats = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += wanted[i] ? sizes[i] : 0;
+    return floats;
+}
+
+/* Blocks of the kernel with the gradients of parameters: enough for all processors, few partial sums. */
+enum { PARTIAL_BLOCKS = 64 };
+
+static void carve_backward(const bo_attention *attention, bo_cuda_linear_attention *a, bo_carver *carver)
+{
+    const bo_cuda_attention *c = &a->call;
+    const size_t heads = (size_t)c->key_heads, sums = heads * a->sums_floats;
+    a->slopes = bo_carve_floats(carver, segments_of(&c->queries, a->segment) * sums);
+    a->after = c->causal ? a->slopes : bo_carve_floats(carver, segments_of(&c->keys, a->segment) * sums);
+    a->partial_floats = partial_floats(attention, c);
+    a->blocks = PARTIAL_BLOCKS;
+    a->partials = bo_carve_floats(carver, (size_t)a->blocks * heads * a->partial_floats);
+    if (!c->dlog_gate && !c->dlog_decay) return;
+    a->flow = bo_carve(carver, c->queries.rows * heads, sizeof *a->flow);
+    a->own = bo_carve(carver, c->keys.rows * heads, sizeof *a->own);
+    a->decays = bo_carve(carver, (size_t)c->keys.sequences * heads, sizeof *a->decays);
+}
+
+/* Sets all but the map and addresses. */
+static bo_cuda_linear_attention begin(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bo_attention_desc *d = &attention->desc;
+    return (bo_cuda_linear_attention){.call = *call,
+                                      .transform = (int)bo_row_transform_type_of(d),
+                                      .gated = d->gate != BO_GATE_NONE,
+                                      .convex = d->gate == BO_GATE_CONVEX,
+                                      .divides = d->normalizer == BO_NORMALIZER_SUM,
+                                      .clamp = (float)d->clamp,
+                                      .segment = (int)tile_of(attention)};
+}
+
+static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_cuda_linear_attention a = begin(attention, call);
+    bo_carver carver = {0};
+    carve_forward(attention, &a, &carver);
+    return carver.bytes;
+}
+
+static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+{
+    bo_cuda_linear_attention a = begin(attention, call);
+    bo_carver forward = {0}, back = {0};
+    carve_forward(attention, &a, &forward);
+    carve_backward(attention, &a, &back);
+    if (backward) return back.bytes;
+    return call->saved ? 0 : forward.bytes;
+}
+
+static bo_status describe(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call,
+                          bo_cuda_linear_attention *out)
+{
+    *out = begin(attention, call);
+    bo_carver carver = {.at = call->saved ? call->saved : call->scratch};
+    carve_forward(attention, out, &carver);
+    return describe_map(context, attention, &out->map);
+}
+
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
+
+static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_cuda_linear_attention a;
+    BO_TRY(describe(context, attention, call, &a));
+    return BO_LAUNCH(context, linear_attention, &a);
+}
+
+static bo_status backward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_cuda_linear_attention a;
+    BO_TRY(describe(context, attention, call, &a));
+    bo_carver carver = {.at = call->scratch};
+    carve_backward(attention, &a, &carver);
+    return BO_LAUNCH(context, linear_attention_back, &a);
+}
+
+const bo_cuda_engine bo_cuda_engine_linear = {
+    .refuses = refuses,
+    .reads_first = true,
+    .saved = saved_bytes,
+    .scratch = scratch_bytes,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,512 @@
+/* Attention with features for all maps, types and sizes: a segment is a tile of rows in shared memory, products are
+ * float32 (FFMA). Per token and head, with D features of d columns and C rows per tile: forward 4 d D + 2 C (D + d_v) + 4
+ * D d_v operations, and 4 D d_v / C numbers of the sums are read or written. */
+#include "features_general.cuh"
+#include "launches.cuh"
+
+namespace bo {
+namespace features {
+
+/* ---- shared memory ----------------------------------------------------------------------------------------------- */
+
+/* Cuts shared memory into pieces; with at == NULL it only counts bytes. */
+struct cutter {
+    unsigned char *at;
+    size_t bytes;
+    template <typename N> __host__ __device__ N *take(size_t count)
+    {
+        N *piece = at ? reinterpret_cast<N *>(at + bytes) : nullptr;
+        bytes += (count * sizeof(N) + 15) / 16 * 16;
+        return piece;
+    }
+};
+
+/* Exponents of a tile in the notation of linear.h. */
+struct exponents {
+    double *b, *c;
+    float *r, *remains, *weights;
+};
+
+/* All arrays that a kernel may need. */
+struct room {
+    exponents e;
+    mapped q, k;
+    float *v, *dn;         /* v~ and dn~: tile x (value_dim + 1) */
+    float *scores, *p;     /* tile x tile */
+    float *dfq, *dfk, *dt; /* gradients of features; of rows after the transform */
+    float *dv, *row;       /* tile x value_dim; a number per row */
+};
+
+__host__ __device__ inline mapped take_mapped(const arguments &a, cutter &cut, size_t tile)
+{
+    mapped m;
+    m.t = cut.take<float>(tile * (size_t)a.map.dim);
+    m.f = cut.take<float>(tile * (size_t)a.map.features);
+    m.scale = cut.take<float>(tile);
+    return m;
+}
+
+__host__ __device__ inline room make_room(const arguments &a, unsigned char *at, bool backward, size_t *bytes)
+{
+    const size_t tile = (size_t)a.segment, count = (size_t)a.map.features, values = (size_t)a.call.value_dim;
+    cutter cut = {at, 0};
+    room m = {};
+    m.e.b = cut.take<double>(tile + 1), m.e.c = cut.take<double>(tile);
+    m.e.r = cut.take<float>(tile + 1), m.e.remains = cut.take<float>(tile + 1), m.e.weights = cut.take<float>(tile);
+    m.q = take_mapped(a, cut, tile), m.k = take_mapped(a, cut, tile);
+    m.v = cut.take<float>(tile * (values + 1)), m.scores = cut.take<float>(tile * tile);
+    m.row = cut.take<float>(tile), m.dn = cut.take<float>(tile * (values + 1));
+    if (backward) {
+        m.p = cut.take<float>(tile * tile);
+        m.dfq = cut.take<float>(tile * count), m.dfk = cut.take<float>(tile * count);
+        m.dt = cut.take<float>(tile * (size_t)a.map.dim), m.dv = cut.take<float>(tile * values);
+    }
+    if (bytes) *bytes = cut.bytes;
+    return m;
+}
+
+/* ---- parts of kernels, by all threads of a block ----------------------------------------------------------------- */
+
+#define FOR_EACH_NUMBER(e, count) for (int e = (int)threadIdx.x; e < (count); e += GENERAL_THREADS)
+
+/* Computes the exponents of the tile's keys, whose log scales are known, after sums with the log scale `begin`. `end`:
+ * the log scale of the sums after the tile; NULL: that of its last row. */
+template <typename T>
+__device__ void find_exponents(const arguments &a, const span &at, int key_head, float begin, const float *end,
+                               const float *scales, const exponents &e)
+{
+    if (threadIdx.x == 0) {
+        e.b[0] = 0, e.r[0] = begin;
+        for (int u = 0; u < at.count; u++) {
+            const float gate = log_gate<T>(a, at.first + (size_t)u, key_head);
+            const double own = (double)scales[u] + (double)log_input(a, gate);
+            e.b[u + 1] = e.b[u] + (double)gate;
+            e.c[u] = own - e.b[u + 1];
+            e.r[u + 1] = a.map.scaled ? fmaxf(e.r[u] + gate, (float)own) : 0.0f;
+        }
+    }
+    __syncthreads();
+    const double gates = e.b[at.count];
+    const float last = end ? *end : e.r[at.count];
+    FOR_EACH_NUMBER(u, at.count + 1) e.remains[u] = remaining(begin, e.b[u], e.r[u]);
+    FOR_EACH_NUMBER(j, at.count) e.weights[j] = (float)exp(e.c[j] + (gates - (double)last));
+    __syncthreads();
+}
+
+template <typename T> __device__ void load_values(const arguments &a, const span &at, int key_head, float *v)
+{
+    const int wide = a.call.value_dim + 1;
+    const rows_of<const T> x = rows_at((const T *)a.call.v, a.call.key_heads, a.call.value_dim, at.first, key_head);
+    FOR_EACH_NUMBER(e, at.count * wide) v[e] = e % wide < wide - 1 ? to_float(x(e / wide, e % wide)) : 1.0f;
+    __syncthreads();
+}
+
+__device__ inline float dot(int n, const float *x, const float *y)
+{
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum = fmaf(x[i], y[i], sum);
+    return sum;
+}
+
+/* The factor of key j at row i: exp(c[j] + b[u] - r[u]). */
+__device__ inline float pair_weight(const exponents &e, int i, int j)
+{
+    return expf((float)(e.c[j] + (e.b[i + 1] - (double)e.r[i + 1])));
+}
+
+template <typename T> __device__ void map_keys(const arguments &a, const span &at, int key_head, const mapped &to)
+{
+    map_rows<T>(a, OF_KEYS, key_head, at.count,
+                rows_at((const T *)a.call.k, a.call.key_heads, a.call.dim, at.first, key_head), to);
+}
+
+template <typename T> __device__ void map_queries(const arguments &a, const span &at, int head, const mapped &to)
+{
+    map_rows<T>(a, OF_QUERIES, head / (a.call.heads / a.call.key_heads), at.count,
+                rows_at((const T *)a.call.q, a.call.heads, a.call.dim, at.first, head), to);
+}
+
+/* The sums that a tile of queries reads: those before it, or all. */
+__device__ inline const float *sums_read(const arguments &a, const span &at, size_t index, int key_head)
+{
+    return a.call.causal ? a.sums + sums_at(a, index, key_head) : a.totals + sums_at(a, (size_t)at.sequence, key_head);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* The sums of the keys of each segment, from an empty past. Grid: segments, key heads. */
+template <typename T> __global__ void sums_kernel(arguments a)
+{
+    BO_SHARED(shared);
+    const room m = make_room(a, shared, false, nullptr);
+    const int key_head = (int)blockIdx.y, wide = a.call.value_dim + 1, count = a.map.features;
+    span at;
+    if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
+    float *sums = a.sums + sums_at(a, blockIdx.x, key_head);
+    map_keys<T>(a, at, key_head, m.k);
+    find_exponents<T>(a, at, key_head, empty_scale(a), nullptr, m.k.scale, m.e);
+    load_values<T>(a, at, key_head, m.v);
+    FOR_EACH_NUMBER(e, count * wide)
+    {
+        const int i = e / wide, v = e % wide;
+        float sum = 0;
+        for (int j = 0; j < at.count; j++) sum = fmaf(m.e.weights[j] * m.k.f[j * count + i], m.v[j * wide + v], sum);
+        sums[sums_wide(a, i, v)] = sum;
+    }
+    if (threadIdx.x == 0) sums[0] = m.e.r[at.count], sums_gates(sums) = m.e.b[at.count];
+}
+
+/* The outputs of each segment. Grid: segments of queries, heads. */
+template <typename T> __global__ void outputs_kernel(arguments a)
+{
+    BO_SHARED(shared);
+    const room m = make_room(a, shared, false, nullptr);
+    const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group;
+    const int wide = a.call.value_dim + 1, count = a.map.features, tile = a.segment;
+    const bool causal = a.call.causal;
+    const size_t key_heads = (size_t)a.call.key_heads;
+    span at;
+    if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
+    const float *sums = sums_read(a, at, blockIdx.x, key_head);
+    if (causal) {
+        map_keys<T>(a, at, key_head, m.k);
+        find_exponents<T>(a, at, key_head, a.begins[blockIdx.x * key_heads + (size_t)key_head], nullptr, m.k.scale,
+                          m.e);
+        load_values<T>(a, at, key_head, m.v);
+        if (head % group == 0) FOR_EACH_NUMBER(u, at.count)
+        a.scales[(at.first + (size_t)u) * key_heads + (size_t)key_head] = m.e.r[u + 1];
+    }
+    map_queries<T>(a, at, head, m.q);
+    FOR_EACH_NUMBER(e, causal ? at.count * at.count : 0)
+    {
+        const int i = e / at.count, j = e % at.count;
+        m.scores[i * tile + j] =
+            j <= i ? pair_weight(m.e, i, j) * dot(count, m.q.f + i * count, m.k.f + j * count) : 0.0f;
+    }
+    __syncthreads();
+    FOR_EACH_NUMBER(e, at.count * wide)
+    {
+        const int i = e / wide, v = e % wide;
+        float sum = 0, within = 0;
+        for (int f = 0; f < count; f++) sum = fmaf(m.q.f[i * count + f], sums[sums_wide(a, f, v)], sum);
+        for (int j = 0; causal && j <= i; j++) within = fmaf(m.scores[i * tile + j], m.v[j * wide + v], within);
+        m.dn[e] = causal ? fmaf(m.e.remains[i + 1], sum, within) : sum;
+    }
+    __syncthreads();
+    const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, a.call.value_dim, at.first, head);
+    FOR_EACH_NUMBER(e, at.count * wide)
+    {
+        const int i = e / wide, v = e % wide;
+        float factor;
+        const float norm = normalize(a, m.dn[i * wide + wide - 1], factor);
+        if (v < wide - 1)
+            out(i, v) = from_float<T>(factor * m.dn[e]);
+        else
+            a.norms[(at.first + (size_t)i) * (size_t)a.call.heads + (size_t)head] = norm;
+    }
+}
+
+/* One block per sequence and key head reads the tokens of its sequence one by one: for passes of about one token per
+ * sequence. It reads and writes the sums once per token. */
+template <typename T> __global__ void steps_kernel(arguments a)
+{
+    BO_SHARED(shared);
+    arguments one = a;
+    one.segment = 1;
+    const room m = make_room(one, shared, false, nullptr);
+    const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
+              key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), group = a.call.heads / a.call.key_heads;
+    const int wide = a.call.value_dim + 1, count = a.map.features, values = a.call.value_dim;
+    const size_t end = first_row(a.call.queries, sequence + 1);
+    float *sums = state_sums(a, sequence, key_head);
+    for (span at = {sequence, 1, first_row(a.call.queries, sequence)}; at.first < end; at.first++) {
+        map_keys<T>(a, at, key_head, m.k);
+        find_exponents<T>(a, at, key_head, sums[0], nullptr, m.k.scale, m.e);
+        load_values<T>(a, at, key_head, m.v);
+        const float kept = m.e.remains[1], weight = m.e.weights[0];
+        if (threadIdx.x == 0) sums[0] = m.e.r[1];
+        FOR_EACH_NUMBER(i, count) sums[sums_z() + (size_t)i] = kept * sums[sums_z() + (size_t)i] + weight * m.k.f[i];
+        float *s = sums + sums_s(a);
+        FOR_EACH_NUMBER(e, count * values) s[e] = kept * s[e] + weight * m.k.f[e / values] * m.v[e % values];
+        for (int g = 0; g < group; g++) {
+            const int head = key_head * group + g;
+            map_queries<T>(a, at, head, m.q);
+            FOR_EACH_NUMBER(v, wide)
+            {
+                float sum = 0;
+                for (int i = 0; i < count; i++) sum = fmaf(m.q.f[i], sums[sums_wide(a, i, v)], sum);
+                m.dn[v] = sum;
+            }
+            __syncthreads();
+            float factor;
+            normalize(a, m.dn[values], factor);
+            const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, values, at.first, head);
+            FOR_EACH_NUMBER(v, values) out(0, v) = from_float<T>(factor * m.dn[v]);
+            __syncthreads();
+        }
+    }
+}
+
+template <typename T> static bo_cuda_error forward(bo_cuda *cuda, const arguments *a)
+{
+    size_t shared;
+    make_room(*a, nullptr, false, &shared);
+    const bo_cuda_attention &c = a->call;
+    bo_cuda_error error = nullptr;
+    if (c.k && c.q && c.causal && c.states && c.queries.rows <= 2 * (size_t)c.queries.sequences) {
+        arguments one = *a;
+        one.segment = 1;
+        make_room(one, nullptr, false, &shared);
+        return launch(cuda, dim3((unsigned)(c.queries.sequences * c.key_heads)), dim3(GENERAL_THREADS), shared,
+                      steps_kernel<T>, *a);
+    }
+    if (c.k)
+        error = launch(cuda, dim3((unsigned)tiles_of(c.keys, a->segment), (unsigned)c.key_heads), dim3(GENERAL_THREADS),
+                       shared, sums_kernel<T>, *a);
+    if (!error) error = scan(cuda, a);
+    if (error || !c.q) return error;
+    return launch(cuda, dim3((unsigned)tiles_of(c.queries, a->segment), (unsigned)c.heads), dim3(GENERAL_THREADS),
+                  shared, outputs_kernel<T>, *a);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* dn~ of the rows of one head: o = n / denominator. No gradient flows where it would exceed 1e36. */
+template <typename T> __device__ void output_slopes(const arguments &a, const span &at, int head, float *dn)
+{
+    const int values = a.call.value_dim, wide = values + 1, lane = (int)threadIdx.x % WARP;
+    const rows_of<const T> out = rows_at((const T *)a.call.out, a.call.heads, values, at.first, head);
+    const rows_of<const T> dout = rows_at((const T *)a.call.dout, a.call.heads, values, at.first, head);
+    for (int i = (int)threadIdx.x / WARP; i < at.count; i += GENERAL_WARPS) {
+        const float norm = a.norms[(at.first + (size_t)i) * (size_t)a.call.heads + (size_t)head];
+        float factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f, most = 0;
+        double sum = 0;
+        for (int v = lane; v < values; v += WARP) {
+            const float slope = to_float(dout(i, v));
+            most = fmaxf(most, fabsf(factor * slope));
+            sum += (double)slope * (double)to_float(out(i, v));
+        }
+        const float inner = (float)warp_sum_double(sum), last = norm > 0 && factor > 0 ? -factor * inner : 0.0f;
+        const bool fits = fmaxf(warp_max(most), fabsf(last)) <= 1e36f;
+        for (int v = lane; v < values; v += WARP) dn[i * wide + v] = fits ? factor * to_float(dout(i, v)) : 0.0f;
+        if (lane == 0) dn[i * wide + values] = fits ? last : 0.0f;
+    }
+    __syncthreads();
+}
+
+/* The gradient of the sums before each segment by its queries. Grid: segments of queries, key heads. */
+template <typename T> __global__ void query_slopes_kernel(arguments a)
+{
+    BO_SHARED(shared);
+    const room m = make_room(a, shared, false, nullptr);
+    const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads;
+    const int wide = a.call.value_dim + 1, count = a.map.features;
+    const size_t key_heads = (size_t)a.call.key_heads, head = (size_t)key_head;
+    span at;
+    if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
+    float *slopes = a.slopes + sums_at(a, blockIdx.x, key_head);
+    if (threadIdx.x == 0 && a.call.causal) {
+        double gates = 0;
+        for (int u = 0; u < at.count; u++) {
+            const size_t row = at.first + (size_t)u;
+            gates += (double)log_gate<T>(a, row, key_head);
+            m.e.remains[u + 1] =
+                remaining(a.begins[blockIdx.x * key_heads + head], gates, a.scales[row * key_heads + head]);
+        }
+    }
+    __syncthreads();
+    for (int g = 0; g < group; g++) {
+        map_queries<T>(a, at, key_head * group + g, m.q);
+        output_slopes<T>(a, at, key_head * group + g, m.dn);
+        FOR_EACH_NUMBER(e, count * wide)
+        {
+            const int i = e / wide, v = e % wide;
+            float *to = slopes + sums_wide(a, i, v), sum = g ? *to : 0.0f;
+            for (int j = 0; j < at.count; j++) {
+                const float kept = a.call.causal ? m.e.remains[j + 1] : 1.0f;
+                sum = fmaf(kept * m.q.f[j * count + i], m.dn[j * wide + v], sum);
+            }
+            *to = sum;
+        }
+        __syncthreads();
+    }
+}
+
+/* f·df of each row, added to `to` (rows x key_heads) unless `first`. */
+__device__ inline void find_flow(const arguments &a, const span &at, int key_head, const float *f, const float *df,
+                                 double *to, bool first)
+{
+    const int count = a.map.features;
+    if (!to) return;
+    for (int r = (int)threadIdx.x / WARP; r < at.count; r += GENERAL_WARPS) {
+        double sum = 0;
+        for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
+            sum += (double)f[r * count + i] * (double)df[r * count + i];
+        sum = warp_sum_double(sum);
+        double &flow = to[(at.first + (size_t)r) * (size_t)a.call.key_heads + (size_t)key_head];
+        if (threadIdx.x % WARP == 0) flow = first ? sum : flow + sum;
+    }
+}
+
+/* df_j and dv_j through the sums after the segment. */
+__device__ inline void keys_through_sums(const arguments &a, const room &m, const span &at, const float *after)
+{
+    const int count = a.map.features, values = a.call.value_dim, wide = values + 1;
+    FOR_EACH_NUMBER(e, at.count * count)
+    {
+        const int j = e / count, i = e % count;
+        float sum = 0;
+        for (int v = 0; v < wide; v++) sum = fmaf(after[sums_wide(a, i, v)], m.v[j * wide + v], sum);
+        m.dfk[e] = m.e.weights[j] * sum;
+    }
+    FOR_EACH_NUMBER(e, at.count * values)
+    {
+        const int j = e / values, v = e % values;
+        float sum = 0;
+        for (int i = 0; i < count; i++) sum = fmaf(after[sums_wide(a, i, v)], m.k.f[j * count + i], sum);
+        m.dv[e] = m.e.weights[j] * sum;
+    }
+    __syncthreads();
+}
+
+/* df_i through the sums before the segment. */
+__device__ inline void queries_through_sums(const arguments &a, const room &m, const span &at, const float *sums)
+{
+    const int count = a.map.features, wide = a.call.value_dim + 1;
+    FOR_EACH_NUMBER(e, at.count * count)
+    {
+        const int i = e / count, f = e % count;
+        float sum = 0;
+        for (int v = 0; v < wide; v++) sum = fmaf(sums[sums_wide(a, f, v)], m.dn[i * wide + v], sum);
+        m.dfq[e] = a.call.causal ? m.e.remains[i + 1] * sum : sum;
+    }
+    __syncthreads();
+}
+
+/* The gradients between queries and keys of the segment: adds to df_i, df_j and dv_j through P and A. */
+__device__ inline void within_segment(const arguments &a, const room &m, const span &at)
+{
+    const int count = a.map.features, values = a.call.value_dim, wide = values + 1, tile = a.segment, n = at.count;
+    FOR_EACH_NUMBER(e, n * n)
+    {
+        const int i = e / n, j = e % n;
+        const float weight = j <= i ? pair_weight(m.e, i, j) : 0.0f;
+        m.scores[i * tile + j] = j <= i ? weight * dot(count, m.q.f + i * count, m.k.f + j * count) : 0.0f;
+        m.p[i * tile + j] = j <= i ? weight * dot(wide, m.dn + i * wide, m.v + j * wide) : 0.0f;
+    }
+    __syncthreads();
+    FOR_EACH_NUMBER(e, n * count)
+    {
+        const int r = e / count, f = e % count;
+        float query = m.dfq[e], key = m.dfk[e];
+        for (int j = 0; j <= r; j++) query = fmaf(m.p[r * tile + j], m.k.f[j * count + f], query);
+        for (int i = r; i < n; i++) key = fmaf(m.p[i * tile + r], m.q.f[i * count + f], key);
+        m.dfq[e] = query, m.dfk[e] = key;
+    }
+    FOR_EACH_NUMBER(e, n * values)
+    {
+        const int j = e / values, v = e % values;
+        float sum = m.dv[e];
+        for (int i = j; i < n; i++) sum = fmaf(m.scores[i * tile + j], m.dn[i * wide + v], sum);
+        m.dv[e] = sum;
+    }
+    __syncthreads();
+}
+
+/* The gradients of all query heads of a group in one segment. */
+template <typename T>
+__device__ void back_queries(const arguments &a, const room &m, const span &at, size_t index, int key_head,
+                             float *partials)
+{
+    const int group = a.call.heads / a.call.key_heads, dim = a.call.dim;
+    for (int g = 0; g < group; g++) {
+        const int head = key_head * group + g;
+        map_queries<T>(a, at, head, m.q);
+        output_slopes<T>(a, at, head, m.dn);
+        queries_through_sums(a, m, at, sums_read(a, at, index, key_head));
+        if (a.call.causal) within_segment(a, m, at);
+        find_flow(a, at, key_head, m.q.f, m.dfq, a.flow, g == 0);
+        __syncthreads();
+        map_back<T>(a, OF_QUERIES, key_head, at.count, rows_at((const T *)a.call.q, a.call.heads, dim, at.first, head),
+                    m.q, m.dfq, m.dt, m.row, rows_at((T *)a.call.dq, a.call.heads, dim, at.first, head), partials);
+    }
+}
+
+/* Loads the keys of a segment, and computes their gradients through the sums after it. */
+template <typename T>
+__device__ void begin_keys(const arguments &a, const room &m, const span &at, size_t index, int key_head)
+{
+    const size_t scale = index * (size_t)a.call.key_heads + (size_t)key_head;
+    map_keys<T>(a, at, key_head, m.k);
+    find_exponents<T>(a, at, key_head, a.begins[scale], a.ends + scale, m.k.scale, m.e);
+    load_values<T>(a, at, key_head, m.v);
+    keys_through_sums(a, m, at, a.after + sums_at(a, index, key_head));
+}
+
+template <typename T>
+__device__ void end_keys(const arguments &a, const room &m, const span &at, int key_head, float *partials)
+{
+    const int values = a.call.value_dim, heads = a.call.key_heads, dim = a.call.dim;
+    const rows_of<T> dv = rows_at((T *)a.call.dv, heads, values, at.first, key_head);
+    FOR_EACH_NUMBER(e, dv.at ? at.count * values : 0) dv(e / values, e % values) = from_float<T>(m.dv[e]);
+    find_flow(a, at, key_head, m.k.f, m.dfk, a.own, true);
+    __syncthreads();
+    map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, heads, dim, at.first, key_head), m.k,
+                m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, heads, dim, at.first, key_head), partials);
+}
+
+/* All gradients of some segments; each block adds up those of parameters. `of`: if queries and keys are different rows,
+ * those of one of them. Grid: blocks, key heads. */
+template <typename T> __global__ void gradients_kernel(arguments a, role of, size_t segments)
+{
+    BO_SHARED(shared);
+    const room m = make_room(a, shared, true, nullptr);
+    const int key_head = (int)blockIdx.y;
+    const bo_cuda_rows &rows = of == OF_KEYS ? a.call.keys : a.call.queries;
+    float *partials = nullptr;
+    if (a.partial_floats)
+        partials = a.partials + ((size_t)blockIdx.x * (size_t)a.call.key_heads + blockIdx.y) * a.partial_floats;
+    const bool first = a.call.causal || of == OF_QUERIES; /* of the two kernels */
+    if (first) FOR_EACH_NUMBER(i, (int)a.partial_floats) partials[i] = 0;
+    __syncthreads();
+    for (size_t index = blockIdx.x; index < segments; index += gridDim.x) {
+        span at;
+        if (!find_segment(a, rows, index, at)) continue;
+        if (a.call.causal || of == OF_KEYS) begin_keys<T>(a, m, at, index, key_head);
+        if (a.call.causal || of == OF_QUERIES) back_queries<T>(a, m, at, index, key_head, partials);
+        if (a.call.causal || of == OF_KEYS) end_keys<T>(a, m, at, key_head, partials);
+    }
+}
+
+template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const arguments *a)
+{
+    const bo_cuda_attention &c = a->call;
+    size_t shared, shared_back;
+    make_room(*a, nullptr, false, &shared);
+    make_room(*a, nullptr, true, &shared_back);
+    const size_t tiles = tiles_of(c.queries, a->segment);
+    bo_cuda_error error = launch(cuda, dim3((unsigned)tiles, (unsigned)c.key_heads), dim3(GENERAL_THREADS), shared,
+                                 query_slopes_kernel<T>, *a);
+    if (!error) error = scan_back(cuda, a);
+    for (int of = OF_QUERIES; !error && of <= (c.causal ? OF_QUERIES : OF_KEYS); of++) {
+        const size_t all = of == OF_QUERIES ? tiles : tiles_of(c.keys, a->segment);
+        const dim3 grid((unsigned)(a->partial_floats ? (size_t)a->blocks : all), (unsigned)c.key_heads);
+        error = launch(cuda, grid, dim3(GENERAL_THREADS), shared_back, gradients_kernel<T>, *a, (role)of, all);
+    }
+    if (!error) error = give_gates(cuda, a);
+    return error ? error : give_parameters(cuda, a);
+}
+
+} // namespace features
+
+bo_cuda_error linear_attention(bo_cuda *cuda, const bo_cuda_linear_attention *a)
+{
+    return a->call.type == BO_CUDA_F32 ? features::forward<float>(cuda, a) : features::forward<bf16>(cuda, a);
+}
+
+bo_cuda_error linear_attention_back(bo_cuda *cuda, const bo_cuda_linear_attention *a)
+{
+    return a->call.type == BO_CUDA_F32 ? features::backward<float>(cuda, a) : features::backward<bf16>(cuda, a);
+}
+
+} // namespace bo
