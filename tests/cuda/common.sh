@@ -4,7 +4,8 @@
 "$BOCHNER" info --devices --json | grep -q '"device": "cuda:0"' || { "$BOCHNER" info --devices; exit 77; }
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 300; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
-tiny="--layers 2 --width 32 --heads 2 --context 16 --batch 4 --features 8 --lr 0.05 --other-lr 0.02"
+tiny="--layers 2 --width 32 --heads 2 --context 16 --batch 4 --lr 0.05 --other-lr 0.02"
+features="--features 8"
 run="--steps 20 --eval-every 10 --checkpoint-every 10 --quiet --json"
 
 # same_curve FOLDER FOLDER ROOM: the losses of all steps differ by at most this number.
