@@ -170,7 +170,8 @@ bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
     memcpy(key.numbers, numbers, sizeof numbers);
     key.bits[0] = alignment(g->a) << 16 | alignment(g->b), key.bits[1] = alignment(c) << 16 | alignment(g->d);
     key.bits[2] = (unsigned)g->ta | (unsigned)g->tb << 1 | (unsigned)!!g->bias << 2 | (unsigned)g->factors << 3 |
-                  (unsigned)g->result << 6 | (unsigned)(g->beta != 0) << 9 | (unsigned)(c == g->d) << 10;
+                  (unsigned)g->result << 6 | (unsigned)(g->beta != 0) << 9 | (unsigned)(c == g->d) << 10 |
+                  (unsigned)g->tf32 << 11;
     std::string name((const char *)&key, sizeof key);
     auto at = cuda->plans->chosen.find(name);
     if (at == cuda->plans->chosen.end()) {
