@@ -8,6 +8,7 @@
 #include "arguments_fit.h"
 #include "arguments_matrix.h"
 #include "arguments_rows.h"
+#include "arguments_updates.h"
 
 #define BO_CUDA_LAUNCHES(X)                                                                                            \
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
@@ -15,6 +16,7 @@
     BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
     BO_CUDA_LAUNCHES_FIT(X)                                                                                            \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
-    BO_CUDA_LAUNCHES_ROWS(X)
+    BO_CUDA_LAUNCHES_ROWS(X)                                                                                           \
+    BO_CUDA_LAUNCHES_UPDATES(X)
 
 #endif

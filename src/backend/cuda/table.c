@@ -259,7 +259,7 @@ const bo_backend bo_backend_cuda = {
     .finite = all_finite,
     .largest = largest,
     .ops = ops,
-    .updates = NULL,
+    .updates = &bo_cuda_updates,
     .runs = &runs,
     .fits = &bo_cuda_fits,
 };
