@@ -8,7 +8,7 @@
 
 namespace bo {
 
-enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, STEP_COLUMNS = 4, PAIR = PANEL / WARP };
+enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, STEP_COLUMNS = 4, PANEL = 64, PAIR = PANEL / WARP };
 
 /* ---- storing ----------------------------------------------------------------------------------------------------- */
 
