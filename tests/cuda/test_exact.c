@@ -15,7 +15,7 @@ typedef struct trial {
     const char *name;
     bo_attention_desc desc;
     size_t sequences, lengths[MOST_SEQUENCES], key_lengths[MOST_SEQUENCES]; /* key_lengths: cross attention */
-    bool cross;
+    bool cross, ask;                                                        /* ask: without keys, from states */
 } trial;
 
 typedef struct arrays {
@@ -124,22 +124,22 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
 {
     const bo_backend *backend = bo_backend_of(context);
     const bo_op *op = backend->ops[BO_OPERATION_ATTENTION];
-    const size_t state_bytes = bo_attention_state_bytes(attention);
+    const size_t inputs = t->ask ? 1 : 3, state_bytes = bo_attention_state_bytes(attention);
     void *held[LAYERS * MOST_SEQUENCES] = {NULL};
     bo_attention_attributes attributes = {
-        .attention = attention, .layer = LAYER, .most_sequences = MOST_SEQUENCES, .cross = t->cross};
+        .attention = attention, .layer = LAYER, .most_sequences = MOST_SEQUENCES, .cross = t->cross, .ask = t->ask};
     bo_graph_pass pass = {.sequences = t->sequences, .lengths = t->lengths, .states = states ? held : NULL};
-    bo_op_call call = {.attributes = &attributes, .inputs = 3, .pass = &pass};
-    if (t->cross) pass.source_lengths = t->key_lengths;
+    bo_op_call call = {.attributes = &attributes, .inputs = inputs, .pass = &pass};
+    if (t->cross && !t->ask) pass.source_lengths = t->key_lengths;
     for (size_t s = 0; states && s < t->sequences; s++) {
         held[LAYER * t->sequences + s] = backend->allocate(context, state_bytes, "a state");
         assert_ok(context, backend->write(context, held[LAYER * t->sequences + s], states[s], state_bytes));
     }
-    for (size_t i = 0; i < 3; i++) call.in[i] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, a->rows[i], a->columns[i]};
+    for (size_t i = 0; i < inputs; i++) call.in[i] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, a->rows[i], a->columns[i]};
     assert_ok(context, op->shape(context, &call));
     call.out[0].element = element;
     call.out[0].data = upload(context, element, a->out, a->rows[3] * a->columns[3]);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < inputs; i++) {
         call.in[i].element = element;
         call.in[i].data = upload(context, element, a->in[i], a->rows[i] * a->columns[i]);
     }
@@ -147,12 +147,12 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
     download(context, element, a->out, call.out[0].data, a->rows[3] * a->columns[3]);
     if (!states) {
         call.dout[0] = upload(context, element, a->dout, a->rows[3] * a->columns[3]);
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < inputs; i++) {
             call.din[i] = upload(context, element, a->d[i], a->rows[i] * a->columns[i]);
             call.add[i] = i == 1; /* one of them is added */
         }
         submit(context, &call, true, op->backward);
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < inputs; i++) {
             download(context, element, a->d[i], call.din[i], a->rows[i] * a->columns[i]);
             backend->release(call.din[i]);
         }
@@ -163,7 +163,7 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
         assert_ok(context, backend->read(context, states[s], held[LAYER * t->sequences + s], state_bytes));
         backend->release(held[LAYER * t->sequences + s]);
     }
-    for (size_t i = 0; i < 3; i++) backend->release(call.in[i].data);
+    for (size_t i = 0; i < inputs; i++) backend->release(call.in[i].data);
     backend->release(call.out[0].data);
 }
 
@@ -291,9 +291,46 @@ static void states_move(void **state)
     }
 }
 
+/* Cross attention that leaves the source in states, then queries that read them. */
+static void sources_stay_in_states(void **state)
+{
+    (void)state;
+    const trial read = {.name = "a source",
+                        .desc = {HEADS(4, 2, 64, 64), .capacity = 200},
+                        .sequences = 2,
+                        .lengths = {3, 1},
+                        .key_lengths = {1, 150},
+                        .cross = true};
+    const trial asks[] = {
+        {.name = "queries", .desc = read.desc, .sequences = 2, .lengths = {80, 2}, .cross = true, .ask = true},
+        {.name = "a step", .desc = read.desc, .sequences = 2, .lengths = {1, 1}, .cross = true, .ask = true}};
+    bo_attention *attention = NULL;
+    assert_ok(host, bo_attention_create(host, &read.desc, &attention));
+    const size_t bytes = bo_attention_state_bytes(attention);
+    void *states[2][2];
+    for (size_t i = 0; i < 4; i++) {
+        states[i / 2][i % 2] = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        memset(states[i / 2][i % 2], 0x11, bytes); /* overwritten */
+        assert_ok(host, bo_attention_state_init(host, attention, states[0][i % 2]));
+    }
+    const trial *calls[] = {&read, &asks[0], &asks[1]};
+    for (size_t c = 0; c < 3; c++) {
+        arrays expected = arrays_make(calls[c], attention, 50 + c), found = arrays_make(calls[c], attention, 50 + c);
+        run(host, BO_ELEMENT_FLOAT32, calls[c], attention, &expected, states[0]);
+        run(device, BO_ELEMENT_BFLOAT16, calls[c], attention, &found, states[1]);
+        close_to(calls[c]->name, "out", found.out, expected.out, found.rows[3] * found.columns[3]);
+        for (size_t s = 0; s < 2; s++) assert_memory_equal(states[0][s], states[1][s], bytes);
+        arrays_drop(&expected);
+        arrays_drop(&found);
+    }
+    for (size_t i = 0; i < 4; i++) free(states[i / 2][i % 2]);
+    bo_attention_destroy(attention);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_on_the_cpu), cmocka_unit_test(states_move)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_on_the_cpu), cmocka_unit_test(states_move),
+                                       cmocka_unit_test(sources_stay_in_states)};
     host = test_context(1);
     device = test_context(1);
     if (bo_context_use_device(device, "cuda") != BO_OK) {

@@ -21,13 +21,14 @@ static size_t saved(const bo_attention *attention, const bo_cuda_attention *call
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 16, MOST_PARTS = 64 };
+enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 32, MOST_PARTS = 64 };
 
 /* True if there are as few queries as sequences, usually one each: then keys are divided among blocks. */
 static bool is_step(const bo_attention *attention, const bo_cuda_attention *call)
 {
-    return call->queries.rows <= (size_t)call->queries.sequences && call->value_dim <= STEP_WIDTH &&
-           bo_attention_view_of(attention).panel == PANEL;
+    const bool reads_keys_of_others = call->cross && call->k;
+    return !reads_keys_of_others && call->queries.rows <= (size_t)call->queries.sequences &&
+           call->value_dim <= STEP_WIDTH && bo_attention_view_of(attention).panel == PANEL;
 }
 
 /* Parts of the keys of a sequence, so that all parts together occupy the device. */
@@ -69,7 +70,7 @@ static bo_cuda_exact describe(const bo_attention *attention, const bo_cuda_atten
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
 {
     bo_cuda_exact e = describe(attention, call);
-    if (call->states && is_step(attention, call) && !call->saved && call->queries.rows == call->keys.rows) {
+    if (call->states && is_step(attention, call) && !call->saved) {
         e.partial = call->scratch, e.parts = (int)parts_of(attention, call);
         return BO_LAUNCH(context, exact_step, &e);
     }

@@ -122,11 +122,15 @@ template <int D> struct tile {
     /* Copies rows of `width` numbers, `stride` apart; rows from `present` on and columns from `width` on are zero. */
     template <int ROWS, int THREADS> __device__ void load(const bf16 *from, size_t stride, int present, int width) const
     {
-        for (int i = (int)threadIdx.x; i < ROWS * (D / 8); i += THREADS) {
-            const int row = i / (D / 8), c = i % (D / 8);
-            const bool there = row < present && c * 8 < width;
-            copy_async(chunk(row, c), there ? from + (size_t)row * stride + c * 8 : from, there);
-        }
+        enum { CHUNKS = D / 8, STEP = THREADS / CHUNKS };
+        static_assert(STEP % 8 == 0 && ROWS % STEP == 0, "all rows of a thread have the same place of its chunk");
+        const int row = (int)threadIdx.x / CHUNKS, c = (int)threadIdx.x % CHUNKS;
+        const bool inside = c * 8 < width;
+        bf16 *to = chunk(row, c);
+        from += (size_t)row * stride + (size_t)(c * 8);
+#pragma unroll
+        for (int r = 0; r < ROWS; r += STEP, from += STEP * stride)
+            copy_async(to + r * D, from, inside && row + r < present);
     }
     /* Writes rows of this warp to memory: `rows` rows from `row` on, of which those before `present` exist. */
     __device__ void store(int row, int rows, bf16 *to, size_t stride, int present, int width) const
