@@ -161,6 +161,7 @@ static bo_cuda_attention describe_attention(const bo_op_call *call)
                                .dim = (int)view.desc->dim,
                                .value_dim = (int)view.desc->value_dim,
                                .causal = view.desc->causal && !a->cross,
+                               .cross = a->cross,
                                .reads_first = reads_first(call),
                                .scale = (float)view.desc->scale,
                                .sums_bytes = view.sums_bytes,
