@@ -5,12 +5,14 @@
 #include "arguments_attention.h"
 #include "arguments_linear.h"
 #include "arguments_matrix.h"
+#include "arguments_memory.h"
 #include "arguments_rows.h"
 
 #define BO_CUDA_LAUNCHES(X)                                                                                            \
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
     BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
+    BO_CUDA_LAUNCHES_MEMORY(X)                                                                                         \
     BO_CUDA_LAUNCHES_ROWS(X)
 
 #endif
