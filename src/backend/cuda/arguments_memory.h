@@ -27,6 +27,9 @@ typedef struct bo_cuda_memory {
     X(delta_gradients, bo_cuda_memory)                                                                                 \
     X(delta_memories, bo_cuda_memory)                                                                                  \
     X(delta_outputs, bo_cuda_memory)                                                                                   \
+    X(gla_gradients, bo_cuda_memory)                                                                                   \
+    X(gla_memories, bo_cuda_memory)                                                                                    \
+    X(gla_outputs, bo_cuda_memory)                                                                                     \
     X(memory_ask, bo_cuda_memory)                                                                                      \
     X(memory_ask_gradients, bo_cuda_memory)
 
