@@ -3,6 +3,7 @@
 #define BO_CUDA_ARGUMENTS_H
 
 #include "arguments_attention.h"
+#include "arguments_exact.h"
 #include "arguments_linear.h"
 #include "arguments_matrix.h"
 #include "arguments_memory.h"
@@ -10,6 +11,7 @@
 
 #define BO_CUDA_LAUNCHES(X)                                                                                            \
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
+    BO_CUDA_LAUNCHES_EXACT(X)                                                                                          \
     BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
     BO_CUDA_LAUNCHES_MEMORY(X)                                                                                         \

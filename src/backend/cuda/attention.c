@@ -7,7 +7,7 @@
 
 /* By kind; NULL: no kernels. */
 static const bo_cuda_engine *const engines[BO_ATTENTION_COUNT] = {
-    [BO_ATTENTION_SOFTMAX] = NULL,
+    [BO_ATTENTION_SOFTMAX] = &bo_cuda_engine_exact,
     [BO_ATTENTION_LINEAR] = &bo_cuda_engine_linear,
     [BO_ATTENTION_RFA] = &bo_cuda_engine_linear,
     [BO_ATTENTION_FAVOR] = &bo_cuda_engine_linear,
@@ -163,6 +163,7 @@ static bo_cuda_attention describe_attention(const bo_op_call *call)
                                .dim = (int)view.desc->dim,
                                .value_dim = (int)view.desc->value_dim,
                                .causal = view.desc->causal && !a->cross,
+                               .cross = a->cross,
                                .reads_first = reads_first(call),
                                .scale = (float)view.desc->scale,
                                .sums_bytes = view.sums_bytes,

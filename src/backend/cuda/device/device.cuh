@@ -48,6 +48,18 @@ __device__ inline uint32_t pack_bf16(float low, float high)
     return bits;
 }
 
+/* 2^x with a relative error below 2^-22; results below the smallest normal float are 0. */
+__device__ inline float exp2_fast(float x)
+{
+#ifdef BO_CUDA_EMULATED
+    return exp2f(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
 __host__ __device__ inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 /* ---- warps and blocks -------------------------------------------------------------------------------------------- */

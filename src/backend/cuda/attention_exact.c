@@ -1,0 +1,95 @@
+/* Softmax attention over explicit keys on the device: device/exact*.cu. */
+#include "attention.h"
+
+static const char *refuses(const bo_attention *attention)
+{
+    (void)attention;
+    return NULL;
+}
+
+/* heads x rows of queries. */
+static size_t tape_floats(const bo_cuda_attention *call)
+{
+    return bo_padded((size_t)call->heads * call->queries.rows);
+}
+
+static size_t saved(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    (void)attention;
+    return 2 * tape_floats(call) * sizeof(float);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 32, MOST_PARTS = 64 };
+
+/* True if there are as few queries as sequences, usually one each: then keys are divided among blocks. */
+static bool is_step(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bool reads_keys_of_others = call->cross && call->k;
+    return !reads_keys_of_others && call->queries.rows <= (size_t)call->queries.sequences &&
+           call->value_dim <= STEP_WIDTH && bo_attention_view_of(attention).panel == PANEL;
+}
+
+/* Parts of the keys of a sequence, so that all parts together occupy the device. */
+static size_t parts_of(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const size_t held = bo_attention_view_of(attention).held;
+    const size_t blocks = bo_max(1, call->queries.rows * (size_t)call->key_heads);
+    const size_t wanted =
+        bo_ceil_div((size_t)bo_cuda_open_device()->properties.processors * BLOCKS_OF_A_PROCESSOR, blocks);
+    const size_t most = bo_max(1, bo_ceil_div(held, PANEL * PANELS_OF_A_BLOCK));
+    return bo_min(bo_min(wanted, most), MOST_PARTS);
+}
+
+static size_t partial_floats(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    return parts_of(attention, call) * call->queries.rows * (size_t)call->heads * ((size_t)call->value_dim + 2);
+}
+
+/* ---- engine ------------------------------------------------------------------------------------------------------ */
+
+static size_t scratch(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+{
+    if (backward) return tape_floats(call) * sizeof(float);
+    return is_step(attention, call) ? partial_floats(attention, call) * sizeof(float) : 0;
+}
+
+static bo_cuda_exact describe(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bo_attention_view view = bo_attention_view_of(attention);
+    bo_cuda_exact out = {.at = *call,
+                         .window = (int)view.desc->window,
+                         .held = (int)view.held,
+                         .panel = (int)view.panel,
+                         .top = call->saved};
+    if (out.top) out.sum = out.top + tape_floats(call);
+    return out;
+}
+
+static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_cuda_exact e = describe(attention, call);
+    if (call->states && is_step(attention, call) && !call->saved) {
+        e.partial = call->scratch, e.parts = (int)parts_of(attention, call);
+        return BO_LAUNCH(context, exact_step, &e);
+    }
+    BO_TRY(BO_LAUNCH(context, exact_forward, &e));
+    return call->states && call->k ? BO_LAUNCH(context, exact_append, &e) : BO_OK;
+}
+
+static bo_status backward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_cuda_exact e = describe(attention, call);
+    e.delta = call->scratch;
+    return BO_LAUNCH(context, exact_backward, &e);
+}
+
+const bo_cuda_engine bo_cuda_engine_exact = {
+    .refuses = refuses,
+    .reads_first = true,
+    .saved = saved,
+    .scratch = scratch,
+    .forward = forward,
+    .backward = backward,
+};
