@@ -26,7 +26,8 @@ static const setting settings[] = {
     {"rbf in float64", .precision = BO_GRAM_PRECISION_FLOAT64, .targets = 2},
     {"rbf rounded", .precision = BO_GRAM_PRECISION_INT8, .targets = 1},
     {"weights", .precision = BO_GRAM_PRECISION_FLOAT32, .weighted = true, .targets = 1},
-    {"weights in float64", .precision = BO_GRAM_PRECISION_FLOAT64, .weighted = true, .targets = 1, .no_intercept = true},
+    {"weights in float64", .precision = BO_GRAM_PRECISION_FLOAT64, .weighted = true, .targets = 1,
+     .no_intercept = true},
     {"length scales", .precision = BO_GRAM_PRECISION_FLOAT64, .length_scales = true, .targets = 1},
     {"laplacian", BO_KERNEL_LAPLACIAN, .precision = BO_GRAM_PRECISION_FLOAT64, .targets = 1, .noise = 0.01},
     {"matern32 with phases", BO_KERNEL_MATERN32, BO_FUNCTION_COSBIAS, BO_GRAM_PRECISION_FLOAT64, .targets = 1},
@@ -173,8 +174,8 @@ static void test_systems(void **state)
             for (double lambda = 30; lambda > 0.1; lambda -= 29.5) {
                 const bo_penalty penalty = {lambda, desc.noise, desc.dropout};
                 if (lambda < 30) bo_ridge_free(&ridge[d]);
-                assert_ok(contexts[d], bo_ridge_solve(contexts[d], &fittings[d]->moments, &penalty, !s->no_intercept, 1,
-                                                      &ridge[d]));
+                assert_ok(contexts[d],
+                          bo_ridge_solve(contexts[d], &fittings[d]->moments, &penalty, !s->no_intercept, 1, &ridge[d]));
             }
             assert_ok(contexts[d], bo_ridge_left_out(contexts[d], &ridge[d], &row_map, &fittings[d]->targets, &few,
                                                      !s->no_intercept, &left_out[d]));
@@ -220,8 +221,7 @@ static void test_bad_pivots(void **state)
         for (size_t j = 0; j < FEATURES; j++) penalty[j] = j < places[k] ? 1 : -1e6;
         snprintf(words, sizeof words, "pivot %zu of %d is -", places[k], FEATURES);
         const bo_device_system system = {1, center, penalty};
-        assert_fails(gpu, BO_NUMERIC, words,
-                     fitting->moments.fits->factorize(gpu, fitting->moments.device, &system));
+        assert_fails(gpu, BO_NUMERIC, words, fitting->moments.fits->factorize(gpu, fitting->moments.device, &system));
     }
     bo_fitting_destroy(fitting);
     oracle_drop(&samples);
