@@ -263,7 +263,7 @@ static void few_rows(void **state)
                                many = {.weights = 3, .bias = false};
     const bo_element stored[] = {BO_ELEMENT_FLOAT32, BO_ELEMENT_BFLOAT16, BO_ELEMENT_INT8, BO_ELEMENT_INT4};
     for (size_t i = 0; i < 4; i++)
-        for (size_t rows = 1; rows <= 8; rows += 7)
+        for (size_t rows = 1; rows <= 13; rows += 6)
             for (size_t columns = 32; columns < 3000; columns = columns * 5 + 64) {
                 const operand x = {VALUE, rows, columns, 0};
                 check(&(trial){"few rows",

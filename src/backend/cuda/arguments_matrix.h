@@ -50,7 +50,7 @@ typedef struct bo_cuda_recast {
 
 /* y = scale x Wᵀ + bias + keep residual for a few rows of x in bfloat16, and one to four weights, which are read once, as
  * they are stored. `columns` is a multiple of BO_CUDA_FEW_COLUMNS. */
-enum { BO_CUDA_FEW_ROWS = 8, BO_CUDA_FEW_COLUMNS = 32, BO_CUDA_FEW_WEIGHTS = 4 };
+enum { BO_CUDA_FEW_COLUMNS = 32, BO_CUDA_FEW_WEIGHTS = 4 };
 
 typedef struct bo_cuda_few_item {
     const void *w;    /* n x columns */

@@ -3,7 +3,7 @@
 #include "matrix.h"
 #include "../shapes.h"
 
-enum { MOST_WEIGHTS = 4 };
+enum { MOST_WEIGHTS = 4, MOST_ROWS = 8, MOST_ROWS_OF_INTEGERS = 16 };
 
 /* The inputs by name, with the factors of the products in their type. */
 typedef struct linear {
@@ -36,13 +36,16 @@ static const void *factor(linear *l, bo_carver *carver, const bo_tensor *tensor,
     return bo_cuda_factor(&l->recast, carver, tensor, tensor->rows, type);
 }
 
-/* Decoding: weights are read as they are stored. */
+/* Decoding: weights are read as they are stored, once per 8 rows. Those that are stored as integers would otherwise be
+ * converted, which costs more than to read them twice. */
 static bool has_few_rows(const bo_op_call *call, const linear *l)
 {
-    bool same = call->in[0].element == BO_ELEMENT_BFLOAT16 && l->rows <= BO_CUDA_FEW_ROWS &&
-                l->columns % BO_CUDA_FEW_COLUMNS == 0;
-    for (size_t i = 1; i < l->weights; i++) same &= call->in[1 + i].element == call->in[1].element;
-    return same;
+    const bo_element stored = call->in[1].element;
+    const bool integers = stored == BO_ELEMENT_INT8 || stored == BO_ELEMENT_INT4;
+    for (size_t i = 1; i < l->weights; i++)
+        if (call->in[1 + i].element != stored) return false;
+    return call->in[0].element == BO_ELEMENT_BFLOAT16 && l->columns % BO_CUDA_FEW_COLUMNS == 0 &&
+           l->rows <= (integers ? MOST_ROWS_OF_INTEGERS : MOST_ROWS);
 }
 
 /* Bias and residual have the type of the output. */

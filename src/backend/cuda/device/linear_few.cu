@@ -1,14 +1,14 @@
-/* Linear layers of a few rows (decoding), limited by the memory that the weights take: they are read once, as they are
- * stored (4, 2, 1 or 0.56 bytes per weight), and the rows of x come from the L1 cache. A block computes LINES outputs for
- * all rows; its threads split the columns, and their sums are added in a fixed order. At 8 rows: 16 multiply-adds per
- * weight pair, about half of what a processor can do while it waits for memory. */
+/* Linear layers of a few rows (decoding), limited by the memory that the weights take: they are read once per 8 rows, as
+ * they are stored (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. A block computes LINES outputs
+ * for up to 8 rows. Its threads split the columns, and their sums are added in a fixed order. 8 rows take 8 multiply-adds
+ * per weight, half of what a processor can do while it reads weights of 2 bytes. */
 #include "device.cuh"
 #include "launches.cuh"
 #include "stored.cuh"
 
 namespace bo {
 
-enum { MOST_THREADS = 256, LINES = 2, EACH = 8 };
+enum { MOST_THREADS = 256, LINES = 2, EACH = 8, ROWS_OF_BLOCK = 8 };
 
 /* ---- units of eight weights of a line ---------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ __device__ inline void finish(const bo_cuda_few_rows &a, const bo_cuda_few_item 
 
 /* The sums of a thread for LINES lines and ROWS rows. */
 template <int STORED, int ROWS>
-__device__ inline void add_products(const bo_cuda_few_rows &a, const bo_cuda_few_item &item, size_t line,
+__device__ inline void add_products(const bo_cuda_few_rows &a, const bo_cuda_few_item &item, size_t line, size_t row,
                                     float (&sums)[LINES][ROWS])
 {
     for (size_t unit = threadIdx.x; unit < a.columns / EACH; unit += blockDim.x) {
@@ -103,9 +103,9 @@ __device__ inline void add_products(const bo_cuda_few_rows &a, const bo_cuda_few
         for (int l = 0; l < LINES; l++)
             if (line + l < item.n) read_weights<STORED>(item.w, a.columns, line + l, unit, w[l]);
         for (int r = 0; r < ROWS; r++) {
-            if (r >= (int)a.rows) break;
+            if (row + r >= a.rows) break;
             float x[EACH];
-            read_inputs<STORED>(static_cast<const bf16 *>(a.x) + r * a.columns, a.columns, unit, x);
+            read_inputs<STORED>(static_cast<const bf16 *>(a.x) + (row + r) * a.columns, a.columns, unit, x);
             for (int l = 0; l < LINES; l++)
                 for (int i = 0; i < EACH; i++) sums[l][r] += w[l][i] * x[i];
         }
@@ -121,9 +121,9 @@ template <int STORED, int ROWS> __global__ void __launch_bounds__(MOST_THREADS) 
         if ((int)at == i && block >= blocks) block -= blocks, at = i + 1;
     }
     const bo_cuda_few_item &item = a.items[at];
-    const size_t line = block * LINES;
+    const size_t line = block * LINES, row = (size_t)blockIdx.y * ROWS;
     float sums[LINES][ROWS] = {};
-    add_products<STORED, ROWS>(a, item, line, sums);
+    add_products<STORED, ROWS>(a, item, line, row, sums);
     for (int l = 0; l < LINES; l++)
         for (int r = 0; r < ROWS; r++) {
             const float sum = warp_sum(sums[l][r]);
@@ -131,19 +131,20 @@ template <int STORED, int ROWS> __global__ void __launch_bounds__(MOST_THREADS) 
         }
     __syncthreads();
     const int mine = (int)threadIdx.x, l = mine / ROWS, r = mine % ROWS;
-    if (mine >= LINES * ROWS || r >= (int)a.rows || line + l >= item.n) return;
+    if (mine >= LINES * ROWS || row + r >= a.rows || line + l >= item.n) return;
     float sum = 0;
     for (int warp = 0; warp < (int)(blockDim.x / WARP); warp++) sum += room[warp][mine];
-    finish(a, item, r, line + l, sum);
+    finish(a, item, row + r, line + l, sum);
 }
 
 template <int STORED> static bo_cuda_error few_rows_of(bo_cuda *cuda, const bo_cuda_few_rows *a)
 {
     size_t blocks = 0;
     for (size_t i = 0; i < a->count; i++) blocks += ceil_div(a->items[i].n, LINES);
-    const dim3 grid((unsigned)blocks), block(a->columns <= 1024 ? MOST_THREADS / 2 : MOST_THREADS);
+    const dim3 grid((unsigned)blocks, (unsigned)ceil_div(a->rows, ROWS_OF_BLOCK)),
+        block(a->columns <= 1024 ? MOST_THREADS / 2 : MOST_THREADS);
     return launch(cuda, grid, block, 0,
-                  a->rows == 1 ? few_rows_kernel<STORED, 1> : few_rows_kernel<STORED, BO_CUDA_FEW_ROWS>, *a);
+                  a->rows == 1 ? few_rows_kernel<STORED, 1> : few_rows_kernel<STORED, ROWS_OF_BLOCK>, *a);
 }
 
 bo_cuda_error few_rows(bo_cuda *cuda, const bo_cuda_few_rows *a)
