@@ -37,6 +37,16 @@ static size_t number_of(const char *device)
     return colon ? strtoul(colon + 1, NULL, 10) : 0;
 }
 
+/* Checks that every word of --kinds is a kind of attention. */
+static bool kinds_known(device_bench *bench, const char *kind, void *unused)
+{
+    bo_attention_desc desc = {0};
+    (void)unused;
+    if (bo_attention_preset(kind, &desc)) return true;
+    cli_fail(bench->run->session, "--kinds: there is no attention '%s'", kind);
+    return false;
+}
+
 bool device_open(bench_run *run, const device_options *options, bo_precision precision, size_t repeats,
                  device_bench *out)
 {
@@ -45,6 +55,7 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
                                   .isa = bo_context_isa(run->session->context),
                                   .precision = precision};
     bo_device described;
+    if (!device_each_kind(out, options->kinds, kinds_known, NULL)) return false;
     if (!device_ok(out, bo_context_create(&desc, &out->context)) ||
         !device_ok(out, bo_context_use_device(out->context, options->device)))
         return false;
@@ -79,12 +90,7 @@ bool device_each_kind(device_bench *bench, const char *kinds,
 {
     for (const char *at = kinds; at && *at;) {
         char word[32];
-        bo_attention_desc desc = {0};
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        if (!bo_attention_preset(word, &desc)) {
-            cli_fail(bench->run->session, "--kinds: there is no attention '%s'", word);
-            return false;
-        }
         if (cli_interrupted() || !use(bench, word, of)) return false;
         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
     }

@@ -61,14 +61,14 @@ __device__ inline size_t tape_at(const bo_cuda_exact &a, int head, int row)
 /* Keys and values of one key head in a state. */
 struct kept_keys {
     const float *keys, *values;
-    int ring, dim, value_dim;
+    int ring, panel, dim, value_dim;
 };
 
-enum { PANEL = 64 };
-
-__host__ __device__ inline size_t kept_key_floats(int ring, int dim)
+/* Padded to 16 floats. */
+__device__ inline size_t kept_key_floats(int ring, int panel, int dim)
 {
-    return ((size_t)ring + PANEL - 1) / PANEL * PANEL * (size_t)dim;
+    const size_t slots = (size_t)((ring + panel - 1) / panel * panel);
+    return (slots * (size_t)dim + 15) / 16 * 16;
 }
 
 __device__ inline kept_keys kept_of(const bo_cuda_exact &a, int sequence, int key_head)
@@ -77,20 +77,20 @@ __device__ inline kept_keys kept_of(const bo_cuda_exact &a, int sequence, int ke
     const float *at = reinterpret_cast<const float *>(state + sizeof(bo_cuda_header) +
                                                       (size_t)key_head * (a.at.sums_bytes + a.at.kept_bytes) +
                                                       a.at.sums_bytes);
-    return kept_keys{at, at + kept_key_floats(a.held, a.at.dim), a.held, a.at.dim, a.at.value_dim};
+    return kept_keys{at, at + kept_key_floats(a.held, a.panel, a.at.dim), a.held, a.panel, a.at.dim, a.at.value_dim};
 }
 
-/* Entry i of the key in a slot: panels of 64 keys, transposed. */
+/* The place of entry i of the key in a slot: panels are transposed. */
 __device__ inline size_t kept_key_at(const kept_keys &kept, int slot, int i)
 {
-    return ((size_t)(slot / PANEL) * (size_t)kept.dim + (size_t)i) * PANEL + (size_t)(slot % PANEL);
+    return (size_t)(slot / kept.panel * kept.dim + i) * (size_t)kept.panel + (size_t)(slot % kept.panel);
 }
 
 /* True if the kernels for tensor cores apply: rows of 16 bytes, at most 128 numbers per head. */
 inline bool exact_in_tiles(const bo_cuda_attention &at)
 {
     return at.type == BO_CUDA_BF16 && at.dim % 8 == 0 && at.value_dim % 8 == 0 && at.dim <= 128 &&
-           at.value_dim <= 128 && at.scale > 0;
+           at.value_dim <= 128;
 }
 
 /* ---- tiles in shared memory -------------------------------------------------------------------------------------- */
@@ -122,11 +122,15 @@ template <int D> struct tile {
     /* Copies rows of `width` numbers, `stride` apart; rows from `present` on and columns from `width` on are zero. */
     template <int ROWS, int THREADS> __device__ void load(const bf16 *from, size_t stride, int present, int width) const
     {
-        for (int i = (int)threadIdx.x; i < ROWS * (D / 8); i += THREADS) {
-            const int row = i / (D / 8), c = i % (D / 8);
-            const bool there = row < present && c * 8 < width;
-            copy_async(chunk(row, c), there ? from + (size_t)row * stride + c * 8 : from, there);
-        }
+        enum { CHUNKS = D / 8, STEP = THREADS / CHUNKS };
+        static_assert(STEP % 8 == 0 && ROWS % STEP == 0, "all rows of a thread have the same place of its chunk");
+        const int row = (int)threadIdx.x / CHUNKS, c = (int)threadIdx.x % CHUNKS;
+        const bool inside = c * 8 < width;
+        bf16 *to = chunk(row, c);
+        from += (size_t)row * stride + (size_t)(c * 8);
+#pragma unroll
+        for (int r = 0; r < ROWS; r += STEP, from += STEP * stride)
+            copy_async(to + r * D, from, inside && row + r < present);
     }
     /* Writes rows of this warp to memory: `rows` rows from `row` on, of which those before `present` exist. */
     __device__ void store(int row, int rows, bf16 *to, size_t stride, int present, int width) const

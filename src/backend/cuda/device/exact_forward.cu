@@ -97,6 +97,7 @@ __device__ inline void online_softmax(float scale2, float (&s)[MT][KEYS / 8][4],
                 }
             rows.top[m][h] = most;
             rows.sum[m][h] = rows.sum[m][h] * shrink + sum;
+            if (!__any_sync(0xFFFFFFFFu, shrink != 1.0f)) continue; /* after many keys, tops rarely change */
 #pragma unroll
             for (int n = 0; n < D / 8; n++) rows.out[m][n][2 * h] *= shrink, rows.out[m][n][2 * h + 1] *= shrink;
         }
@@ -195,6 +196,8 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
 #pragma unroll
                 for (int k16 = 0; k16 < D / 16; k16++) queries.left(q[m][k16], row + 16 * m, k16);
         if (j + 1 < tiles) fetch(j + 1);
+        const int first = first_of(j), end = end_of(j), top = position + row, bottom = top + 16 * MT - 1;
+        if (first >= seen_by(a, all, bottom).end || first + KEYS <= seen_by(a, all, top).first) continue;
         const tile<D> these = {keys.at + j % 2 * KEYS * D}, weighted = {values.at + j % 2 * KEYS * D};
         float s[MT][KEYS / 8][4] = {};
 #pragma unroll
@@ -214,7 +217,6 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
                 for (int m = 0; m < MT; m++) mma_pair(s[m][2 * n], s[m][2 * n + 1], left[m], b);
             }
         }
-        const int first = first_of(j), end = end_of(j), top = position + row, bottom = top + 16 * MT - 1;
         const bool whole = first + KEYS <= end && seen_by(a, all, top).end >= first + KEYS &&
                            seen_by(a, all, bottom).first <= first;
         if (!whole) mask_scores<MT>(a, all, top, first, end, s);

@@ -32,7 +32,7 @@ __device__ inline row_of<T> key_at(const bo_cuda_exact &a, const exact_keys &key
     const kept_keys kept = kept_of(a, sequence, key_head);
     const int slot = position % kept.ring;
     if (value) return row_of<T>{nullptr, kept.values + (size_t)slot * width, 1};
-    return row_of<T>{nullptr, kept.keys + kept_key_at(kept, slot, 0), PANEL};
+    return row_of<T>{nullptr, kept.keys + kept_key_at(kept, slot, 0), kept.panel};
 }
 
 template <typename T> __device__ inline float dot(int width, const row_of<T> &x, const row_of<T> &y)
