@@ -233,11 +233,62 @@ static void test_zero(void **state)
     bo_context_destroy(context);
 }
 
+/* Matrices with the same sides, some of them transposed, are updated together: each as if it were alone. */
+enum { TOGETHER = 5 };
+
+static void update_some(bo_context *context, size_t first, size_t count, const bo_muon_matrix *all)
+{
+    const bo_backend *backend = bo_backend_of(context);
+    const bo_rule rule = {.scale = 0.5, .rate = 0.1, .momentum = 0.9, .nesterov = true};
+    void *scratch =
+        backend->allocate(context, backend->updates->bytes(context, 0, NULL, count, all + first), "scratch");
+    assert_ok(context,
+              backend->updates->muon(context, &rule, BO_NEWTON_SCHULZ_QUINTIC, 5, count, all + first, scratch));
+    backend->release(scratch);
+}
+
+static void test_together(void **state)
+{
+    (void)state;
+    static const shape sides[TOGETHER] = {{40, 56}, {56, 40}, {40, 56}, {24, 33}, {33, 24}};
+    bo_context *context = vector_context(2, NULL);
+    bo_muon_matrix all[2][TOGETHER] = {{{0}}};
+    for (int alone = 0; alone < 2; alone++) {
+        for (size_t i = 0; i < TOGETHER; i++) {
+            const size_t n = sides[i].rows * sides[i].columns;
+            all[alone][i] = (bo_muon_matrix){
+                .rows = sides[i].rows,
+                .columns = sides[i].columns,
+                .g = vector_make_normals(context, n, 40 + i),
+                .m = vector_make_normals(context, n, 50 + i),
+                .w = vector_make_normals(context, n, 60 + i),
+                .pace = {.rate = 1, .decay = i % 2 ? 0.1 : 0, .factor = 1 + (double)i},
+            };
+        }
+        for (size_t i = 0; alone && i < TOGETHER; i++) update_some(context, i, 1, all[1]);
+        if (!alone) update_some(context, 0, TOGETHER, all[0]);
+    }
+    for (size_t i = 0; i < TOGETHER; i++) {
+        const size_t n = sides[i].rows * sides[i].columns;
+        float *w[2], *m[2];
+        for (int alone = 0; alone < 2; alone++) {
+            w[alone] = vector_read(context, n, all[alone][i].w), m[alone] = vector_read(context, n, all[alone][i].m);
+            vector_drop(context, (void *)(uintptr_t)all[alone][i].g);
+            vector_drop(context, all[alone][i].m), vector_drop(context, all[alone][i].w);
+        }
+        assert_memory_equal(m[0], m[1], n * sizeof **m);
+        for (size_t k = 0; k < n; k++) assert_close(w[0][k], w[1][k], 485 * 1e-7);
+        for (int alone = 0; alone < 2; alone++) free(w[alone]), free(m[alone]);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quintic),    cmocka_unit_test(test_cubic),   cmocka_unit_test(test_formula),
         cmocka_unit_test(test_transposes), cmocka_unit_test(test_threads), cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
