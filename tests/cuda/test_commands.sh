@@ -16,7 +16,7 @@ fails 2 "--devices alone" "$BOCHNER" info model --devices
 
 for kind in rfa-gate softmax; do
     [ $kind = softmax ] && features=
-    succeeds "$BOCHNER" train --data text.txt --out $kind $tiny $features $run --attention $kind --steps 60
+    succeeds "$BOCHNER" train --data text.txt --out $kind $tiny $features $run --attention $kind --steps 100
     succeeds "$BOCHNER" eval $kind --data text.txt --tokens 500 --json
     loss=$(field out loss)
     for how in "float32 0.0005" "bfloat16 0.03"; do
