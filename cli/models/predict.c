@@ -391,10 +391,7 @@ static const char *table_option(const predict_options *o)
 /* The same for options of texts. */
 static const char *text_option(const predict_options *o)
 {
-    return o->labeled              ? "labeled"
-           : CLI_GIVEN(o, context) ? "context"
-           : CLI_GIVEN(o, weights) ? "weights"
-                                   : NULL;
+    return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
 }
 
 /* The same for options of texts and networks. */
