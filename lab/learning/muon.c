@@ -114,8 +114,7 @@ static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, 
 {
     const bo_backend *backend = bo_backend_cpu();
     const bo_rule rule = {.scale = 1, .rate = -1};
-    const bo_muon_matrix matrix = {
-        .rows = rows, .columns = columns, .g = g, .w = x, .pace = {.rate = 1, .factor = 1}};
+    const bo_muon_matrix matrix = {.rows = rows, .columns = columns, .g = g, .w = x, .pace = {.rate = 1, .factor = 1}};
     void *scratch = backend->allocate(context, backend->updates->bytes(context, 0, NULL, 1, &matrix), "room for Muon");
     if (!scratch) return BO_MEMORY;
     memset(x, 0, rows * columns * sizeof *x);

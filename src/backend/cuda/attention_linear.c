@@ -30,7 +30,7 @@ static size_t tile_of(const bo_attention *attention)
 static const char *refuses(const bo_attention *attention)
 {
     if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) return "with this feature map";
-    if (!tile_of(attention)) return "with so many features";
+    if (!tile_of(attention)) return "with this many features";
     return NULL;
 }
 
