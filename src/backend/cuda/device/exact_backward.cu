@@ -197,8 +197,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
 #pragma unroll
     for (int m = 0; m < MT; m++) queries.put(row + 16 * m, dq[m], a.at.scale, a.at.scale);
     __syncwarp();
-    queries.store(row, 16 * MT,
-                  static_cast<bf16 *>(a.at.dq) + first_row * q_stride + (size_t)head * a.at.dim, q_stride,
+    queries.store(row, 16 * MT, static_cast<bf16 *>(a.at.dq) + first_row * q_stride + (size_t)head * a.at.dim, q_stride,
                   at.length - at.first, a.at.dim);
 }
 
@@ -336,7 +335,8 @@ template <int D> static bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_
 
 bo_cuda_error exact_backward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    if (!exact_in_tiles(a->at)) return exact_simple_backward(cuda, a);
+    if (exact_way_of(a->at) == EXACT_SIMPLE) return exact_simple_backward(cuda, a);
+    if (exact_way_of(a->at) == EXACT_FLOAT) return exact_float_backward(cuda, a);
     return a->at.dim <= 64 && a->at.value_dim <= 64 ? backward_in_tiles<64>(cuda, a) : backward_in_tiles<128>(cuda, a);
 }
 

@@ -29,7 +29,7 @@ __device__ void load_kept(const kept_keys &kept, int first, int end, tile<D> key
     for (int i = (int)threadIdx.x; i < KEYS * D; i += THREADS) {
         const int key = i / D, c = i % D, position = first + key;
         const bool there = position < end && c < kept.value_dim;
-        const float x = there ? kept.values[(size_t)(position % kept.ring) * (size_t)kept.value_dim + (size_t)c] : 0.0f;
+        const float x = there ? kept_value(kept, position % kept.ring, c) : 0.0f;
         values.chunk(key, c / 8)[c % 8] = from_float<bf16>(x);
     }
 }
@@ -114,8 +114,8 @@ template <int D, int MT> __device__ inline void finish_rows(forward_rows<D, MT> 
 
 /* Writes the outputs of a warp through its rows of the tile of queries, and log2 of the sums for backward. */
 template <int D, int MT>
-__device__ inline void write_rows(const bo_cuda_exact &a, const row_tile &at, int head, int row,
-                                  const tile<D> &queries, float scale2, forward_rows<D, MT> &rows)
+__device__ inline void write_rows(const bo_cuda_exact &a, const row_tile &at, int head, int row, const tile<D> &queries,
+                                  float scale2, forward_rows<D, MT> &rows)
 {
     const int lane = (int)(threadIdx.x % WARP), g = lane / 4;
     const size_t stride = (size_t)a.at.heads * (size_t)a.at.value_dim;
@@ -217,8 +217,8 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
                 for (int m = 0; m < MT; m++) mma_pair(s[m][2 * n], s[m][2 * n + 1], left[m], b);
             }
         }
-        const bool whole = first + KEYS <= end && seen_by(a, all, top).end >= first + KEYS &&
-                           seen_by(a, all, bottom).first <= first;
+        const bool whole =
+            first + KEYS <= end && seen_by(a, all, top).end >= first + KEYS && seen_by(a, all, bottom).first <= first;
         if (!whole) mask_scores<MT>(a, all, top, first, end, s);
         online_softmax<D, MT>(scale2, s, rows);
 #pragma unroll
@@ -250,7 +250,8 @@ template <int D, int MT> static bo_cuda_error forward_in_tiles(bo_cuda *cuda, co
 
 bo_cuda_error exact_forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    if (!exact_in_tiles(a->at)) return exact_simple_forward(cuda, a);
+    if (exact_way_of(a->at) == EXACT_SIMPLE) return exact_simple_forward(cuda, a);
+    if (exact_way_of(a->at) == EXACT_FLOAT) return exact_float_forward(cuda, a);
     if (a->at.dim <= 64 && a->at.value_dim <= 64) return forward_in_tiles<64, 2>(cuda, a);
     return forward_in_tiles<128, 1>(cuda, a);
 }

@@ -13,7 +13,10 @@ template <typename T> struct row_of {
     const T *at;
     const float *kept; /* not NULL: instead of `at` */
     int stride;
-    __device__ float operator[](int i) const { return kept ? kept[(size_t)i * stride] : to_float(at[i]); }
+    __device__ float operator[](int i) const
+    {
+        return kept ? kept[(size_t)i * stride] : to_float(at[i]);
+    }
 };
 
 template <typename T> __device__ inline row_of<T> row_at(const void *array, int row, int heads, int head, int width)
@@ -163,9 +166,8 @@ template <typename T> __global__ void simple_dkv_kernel(bo_cuda_exact a)
                 const int query = start + first + lane;
                 slope x = {0, 0};
                 if (first + lane < seers.end) x = slope_of<T>(a, head, query, a.delta[tape_at(a, head, query)], k, v);
-                weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column, [&](int j) {
-                    return row_at<T>(a.at.q, start + first + j, a.at.heads, head, a.at.dim);
-                });
+                weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column,
+                         [&](int j) { return row_at<T>(a.at.q, start + first + j, a.at.heads, head, a.at.dim); });
                 weigh<T>(dv, x.p, seers.end - first, a.at.value_dim, column, [&](int j) {
                     return row_at<T>(a.at.dout, start + first + j, a.at.heads, head, a.at.value_dim);
                 });

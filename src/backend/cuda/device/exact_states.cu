@@ -32,7 +32,8 @@ __device__ inline void keep(const bo_cuda_exact &a, const exact_keys &keys, int 
     for (int c = lane; c < kept.dim; c += lanes)
         to_keys[kept_key_at(kept, slot, c)] = to_float(static_cast<const T *>(a.at.k)[row * kept.dim + c]);
     for (int c = lane; c < kept.value_dim; c += lanes)
-        to_values[(size_t)slot * kept.value_dim + c] = to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
+        to_values[(size_t)slot * kept.value_dim + c] =
+            to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
 }
 
 enum { APPEND_ROWS = 32, APPEND_THREADS = 256 };
@@ -131,7 +132,8 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     const span seen = seen_by(a, keys, keys.old + at.first);
     for (int i = (int)threadIdx.x; i < G * dim; i += STEP_THREADS)
         q[i] = i < heads * dim
-                   ? a.at.scale * to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
+                   ? a.at.scale *
+                         to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
                    : 0.0f;
     __syncthreads();
 
@@ -145,8 +147,8 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
               each = (int)ceil_div((size_t)panels, (size_t)(a.parts * STEP_WARPS)) * STEP_WARPS,
               from = (int)blockIdx.z * each;
     for (int panel = from + warp; panel < min(from + each, panels); panel += STEP_WARPS) {
-        const float *at_keys = kept.keys + (size_t)panel * PANEL * dim + lane, *values =
-            kept.values + (size_t)panel * PANEL * width;
+        const float *at_keys = kept.keys + (size_t)panel * PANEL * dim + lane,
+                    *values = kept.values + (size_t)panel * PANEL * width;
         const int present = min(slots - panel * PANEL, (int)PANEL);
         float scores[G][PAIR] = {};
 #pragma unroll 16
@@ -163,8 +165,7 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
             if (slot < slots && position >= seen.first && position < seen.end) continue;
             for (int h = 0; h < G; h++) scores[h][n] = -INFINITY;
         }
-        sums.template add<PAIR>(scores, present, width,
-                                [&](int l, int c) { return values[(size_t)l * width + c]; });
+        sums.template add<PAIR>(scores, present, width, [&](int l, int c) { return values[(size_t)l * width + c]; });
     }
     /* the keys of the call: those of the same token or of few before it */
     const int fresh = seen.end - max(keys.old, seen.first);
@@ -193,7 +194,8 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     }
     __syncthreads();
     for (int h = warp; h < heads; h += STEP_WARPS) {
-        float *to = a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
+        float *to =
+            a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
         float top = -INFINITY, sum = 0, acc[C] = {};
         for (int w = 0; w < STEP_WARPS; w++) {
             const float *other = room + ((size_t)w * G + h) * numbers;
@@ -228,8 +230,7 @@ template <typename T, int C> __global__ void combine_kernel(bo_cuda_exact a)
         for (int i = 0; i < C; i++)
             if (lane + i * WARP < width) out[lane + i * WARP] = from_float<T>(sum > 0 ? acc[i] / sum : 0.0f);
     }
-    if (a.at.k)
-        keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
+    if (a.at.k) keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
 }
 
 template <typename T, int G, int C> static bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
