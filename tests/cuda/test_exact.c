@@ -1,5 +1,5 @@
-/* Softmax attention on a device in bfloat16 and float32, compared with the CPU on the same inputs: outputs, gradients, and
- * states that move between the two. */
+/* Softmax attention on a device in bfloat16 and float32, compared with the CPU on the same inputs: outputs, gradients,
+ * and states that move between the two. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "attention/attention.h"

@@ -41,7 +41,7 @@ __device__ inline span seen_by(const bo_cuda_exact &a, const exact_keys &keys, i
     return seen;
 }
 
-/* The queries first … end - 1 (relative to their sequence of `count`) that see the key `j` of the call; without states. */
+/* The queries first … end - 1 of the `count` of a sequence that see key `j` of the call; without states. */
 __device__ inline span seers_of(const bo_cuda_exact &a, const exact_keys &keys, int count, int j)
 {
     span seers = {0, count};

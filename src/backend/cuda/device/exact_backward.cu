@@ -4,7 +4,8 @@
  *
  * Two kernels, so that every sum has a fixed order: one per tile of queries (δ and dQ: three products), one per tile of
  * keys (dK and dV: four products, computed transposed, so that Pᵀ and dSᵀ are left-hand factors in registers).
- * Operations: 2 (4 dim + 3 value_dim) per pair of query and seen key. Bytes: all arrays a few times, from the L2 cache. */
+ * Operations: 2 (4 dim + 3 value_dim) per pair of query and seen key. Bytes: q, dO and their gradients once and k, v once
+ * per tile of queries, then the other way around; repeated reads are from the L2 cache. */
 #include "exact.cuh"
 #include "launches.cuh"
 
@@ -12,8 +13,8 @@ namespace bo {
 
 enum { WARPS = 4, THREADS = WARPS * WARP };
 
-/* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows, PIECE
- * of them at a time. */
+/* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows,
+ * PIECE of them at a time. */
 template <int D> struct backward_shape {
     enum { MT = D == 64 ? 2 : 1, ROWS = WARPS * 16 * MT, OTHERS = 64, PIECE = 32 };
     enum { TILES = (2 * ROWS + 4 * OTHERS) * D * 2 }; /* bytes */

@@ -1,6 +1,6 @@
-/* Softmax attention in float32, without tensor cores: tiles of 64 queries and 64 keys, 4 x 4 numbers per thread. Heads of
- * at most 128 numbers. Operations: 2 (dim + value_dim) per pair of query and seen key in forward, 2 (4 dim + 3 value_dim)
- * in backward, which has two kernels so that every sum has a fixed order (exact_backward.cu states the formulas). */
+/* Softmax attention in float32, without tensor cores: tiles of 64 queries and 64 keys, 4 x 4 numbers per thread. Heads
+ * of at most 128 numbers. Operations: 2 (dim + value_dim) per pair of query and seen key in forward, 2 (4 dim + 3
+ * value_dim) in backward, which has two kernels so that every sum has a fixed order (formulas: exact_backward.cu). */
 #include "exact.cuh"
 #include "launches.cuh"
 

@@ -1,6 +1,6 @@
-/* Softmax attention for all types and dims, in float32: a warp per row and head, a lane per key (or query). For float32
- * runs and head sizes that tensor cores do not take; not fast. Operations: 2 (dim + value_dim) per pair of query and seen
- * key in forward, 2 (4 dim + 3 value_dim) in backward, once more for every 128 columns after the first. */
+/* Softmax attention for all types and dims, in float32: a warp per row and head, a lane per key (or query). For head
+ * sizes that the other kernels do not take; not fast. Operations: 2 (dim + value_dim) per pair of query and seen key in
+ * forward, 2 (4 dim + 3 value_dim) in backward, once more for every 128 columns after the first. */
 #include "exact.cuh"
 #include "launches.cuh"
 

@@ -1,8 +1,8 @@
 /* Keys and values in states (the layout of src/attention/kv_cache.h, in float32), and steps of few tokens per sequence.
  *
- * A step reads every kept key and value once for all query heads of its group: (dim + value_dim) 4 bytes per key and key
- * head, the memory floor of a step. The keys of a sequence are divided among `parts` blocks, whose results are combined
- * in a fixed order by a second kernel. */
+ * A step reads every kept key and value once for all query heads of its group (at most four at a time): 4 (dim +
+ * value_dim) bytes per key and key head, the memory floor of a step. The keys of a sequence are divided among `parts`
+ * blocks, whose results are combined in a fixed order by a second kernel. */
 #include "exact.cuh"
 #include "launches.cuh"
 
