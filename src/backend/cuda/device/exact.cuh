@@ -29,12 +29,12 @@ __device__ inline exact_keys keys_of(const bo_cuda_exact &a, int sequence)
 }
 
 /* The positions first … end - 1 that the query at `position` sees. */
-struct span {
+struct exact_span {
     int first, end;
 };
-__device__ inline span seen_by(const bo_cuda_exact &a, const exact_keys &keys, int position)
+__device__ inline exact_span seen_by(const bo_cuda_exact &a, const exact_keys &keys, int position)
 {
-    span seen = {keys.oldest, keys.end};
+    exact_span seen = {keys.oldest, keys.end};
     if (!a.at.causal) return seen;
     seen.end = min(position + 1, keys.end);
     if (a.window) seen.first = max(position + 1 - a.window, keys.oldest);
@@ -42,10 +42,10 @@ __device__ inline span seen_by(const bo_cuda_exact &a, const exact_keys &keys, i
 }
 
 /* The queries first … end - 1 of the `count` of a sequence that see key `j` of the call; without states. */
-__device__ inline span seers_of(const bo_cuda_exact &a, const exact_keys &keys, int count, int j)
+__device__ inline exact_span seers_of(const bo_cuda_exact &a, const exact_keys &keys, int count, int j)
 {
-    span seers = {0, count};
-    if (j < keys.oldest || j >= keys.end) return span{0, 0};
+    exact_span seers = {0, count};
+    if (j < keys.oldest || j >= keys.end) return exact_span{0, 0};
     if (!a.at.causal) return seers;
     seers.first = j;
     if (a.window) seers.end = min(count, j + a.window);
@@ -104,7 +104,7 @@ inline exact_way exact_way_of(const bo_cuda_attention &at)
 
 /* Rows of D bfloat16 numbers. Chunk c of 16 bytes of row r is stored at place c ^ (r % 8), so that ldmatrix reads eight
  * rows without bank conflicts. */
-template <int D> struct tile {
+template <int D> struct exact_tile {
     bf16 *at;
     __device__ bf16 *chunk(int row, int c) const
     {

@@ -5,6 +5,7 @@
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 /* Factors are in shared memory with the index that is summed over first: rows of 64 numbers, LD apart. */
 enum { TILE = 64, LD = TILE + 4, FLOAT_THREADS = 256, SIDE = 4 };
@@ -104,7 +105,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
     const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads), row = at.start + at.first;
     const exact_keys all = keys_of(a, at.sequence);
     const int position = all.old + at.first, present = min(at.length - at.first, (int)TILE);
-    const span seen = {seen_by(a, all, position).first, seen_by(a, all, position + present - 1).end};
+    const exact_span seen = {seen_by(a, all, position).first, seen_by(a, all, position + present - 1).end};
     fill_columns<D>(q, a.at.dim, rows_at(a.at.q, a.at.heads, head, a.at.dim, row, present));
     float out[SIDE][SIDE * N] = {}, top[SIDE], sum[SIDE];
     for (int i = 0; i < SIDE; i++) top[i] = -INFINITY, sum[i] = 0;
@@ -126,7 +127,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
         float s[SIDE][SIDE] = {};
         add_products<1, LD>(s, a.at.dim, q, k);
         for (int i = 0; i < SIDE; i++) {
-            const span mine = seen_by(a, all, position + SIDE * thread_y() + i);
+            const exact_span mine = seen_by(a, all, position + SIDE * thread_y() + i);
             float most = top[i], more = 0;
             for (int j = 0; j < SIDE; j++) {
                 const int key = first + SIDE * thread_x() + j;
@@ -192,7 +193,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
     const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads), row = at.start + at.first;
     const exact_keys all = keys_of(a, at.sequence);
     const int present = min(at.length - at.first, (int)TILE);
-    const span seen = {seen_by(a, all, at.first).first, seen_by(a, all, at.first + present - 1).end};
+    const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, at.first + present - 1).end};
     fill_columns<D>(q, a.at.dim, rows_at(a.at.q, a.at.heads, head, a.at.dim, row, present));
     fill_columns<D>(dout, a.at.value_dim, rows_at(a.at.dout, a.at.heads, head, a.at.value_dim, row, present));
     __syncthreads();
@@ -219,7 +220,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
         add_products<1, LD>(s, a.at.dim, q, k);
         add_products<1, LD>(dp, a.at.value_dim, dout, v);
         for (int i = 0; i < SIDE; i++) {
-            const span mine = seen_by(a, all, at.first + SIDE * thread_y() + i);
+            const exact_span mine = seen_by(a, all, at.first + SIDE * thread_y() + i);
             for (int j = 0; j < SIDE; j++) {
                 const int key = first + SIDE * thread_x() + j;
                 const bool visible = key >= mine.first && key < mine.end;
@@ -252,8 +253,8 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
     const int query_start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - query_start;
     const int present = min(at.length - at.first, (int)TILE);
-    const span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first,
-                        seers_of(a, all, count, at.first + present - 1).end};
+    const exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first,
+                              seers_of(a, all, count, at.first + present - 1).end};
     fill_columns<D>(k, a.at.dim, rows_at(a.at.k, a.at.key_heads, key_head, a.at.dim, row, present));
     fill_columns<D>(v, a.at.value_dim, rows_at(a.at.v, a.at.key_heads, key_head, a.at.value_dim, row, present));
     float dk[SIDE][SIDE * N] = {}, dv[SIDE][SIDE * N] = {};
@@ -278,7 +279,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
             add_products<1, LD>(s, a.at.dim, k, q);
             add_products<1, LD>(dp, a.at.value_dim, v, dout);
             for (int i = 0; i < SIDE; i++) {
-                const span mine = seers_of(a, all, count, at.first + SIDE * thread_y() + i);
+                const exact_span mine = seers_of(a, all, count, at.first + SIDE * thread_y() + i);
                 for (int j = 0; j < SIDE; j++) {
                     const int c = SIDE * thread_x() + j, query = first + c;
                     const bool visible = query >= mine.first && query < mine.end;
@@ -308,14 +309,14 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-template <int D> static bo_cuda_error forward(bo_cuda *cuda, const bo_cuda_exact *a)
+template <int D> bo_cuda_error forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const size_t floats = 2 * D * LD + TILE * D + TILE * LD;
     return launch(cuda, dim3(tiles_of(a->at.queries, TILE), (unsigned)a->at.heads), dim3(FLOAT_THREADS),
                   floats * sizeof(float), float_forward_kernel<D>, *a);
 }
 
-template <int D> static bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exact *a)
+template <int D> bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const size_t dq = 4 * D * LD + TILE * D + TILE * LD + TILE, dkv = 4 * D * LD + 2 * TILE * D + TILE * LD + 3 * TILE;
     bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, TILE), (unsigned)a->at.heads), dim3(FLOAT_THREADS),
@@ -324,6 +325,8 @@ template <int D> static bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exac
     return launch(cuda, dim3(tiles_of(a->at.keys, TILE), (unsigned)a->at.key_heads), dim3(FLOAT_THREADS),
                   dkv * sizeof(float), float_dkv_kernel<D>, *a);
 }
+
+} // namespace
 
 bo_cuda_error exact_float_forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {

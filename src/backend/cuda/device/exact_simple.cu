@@ -5,6 +5,7 @@
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { WARPS = 4, THREADS = WARPS * WARP, COLUMNS = 4, BLOCK_COLUMNS = COLUMNS * WARP };
 
@@ -82,7 +83,7 @@ template <typename T> __global__ void simple_forward_kernel(bo_cuda_exact a)
     const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
               row = at.start + at.first, width = a.at.value_dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span seen = seen_by(a, keys, keys.old + at.first);
     const row_of<T> q = row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim);
     for (int column = lane; column - lane < width; column += BLOCK_COLUMNS) {
         float top = -INFINITY, sum = 0, acc[COLUMNS] = {};
@@ -132,7 +133,7 @@ template <typename T> __global__ void simple_dq_kernel(bo_cuda_exact a)
     delta = warp_sum(delta);
     if (lane == 0) a.delta[tape_at(a, head, row)] = delta;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, at.first);
+    const exact_span seen = seen_by(a, keys, at.first);
     for (int column = lane; a.at.dq && column - lane < a.at.dim; column += BLOCK_COLUMNS) {
         float acc[COLUMNS] = {};
         for (int first = seen.first; first < seen.end; first += WARP) {
@@ -156,7 +157,7 @@ template <typename T> __global__ void simple_dkv_kernel(bo_cuda_exact a)
     const exact_keys keys = keys_of(a, at.sequence);
     const int start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - start;
-    const span seers = seers_of(a, keys, count, at.first);
+    const exact_span seers = seers_of(a, keys, count, at.first);
     const row_of<T> k = row_at<T>(a.at.k, row, a.at.key_heads, key_head, a.at.dim),
                     v = row_at<T>(a.at.v, row, a.at.key_heads, key_head, a.at.value_dim);
     for (int column = lane; column - lane < max(a.at.dim, a.at.value_dim); column += BLOCK_COLUMNS) {
@@ -177,7 +178,7 @@ template <typename T> __global__ void simple_dkv_kernel(bo_cuda_exact a)
     }
 }
 
-template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T> bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, WARPS), (unsigned)a->at.heads), dim3(THREADS), 0,
                                  simple_dq_kernel<T>, *a);
@@ -185,6 +186,8 @@ template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const bo_cuda
     return launch(cuda, dim3(tiles_of(a->at.keys, WARPS), (unsigned)a->at.key_heads), dim3(THREADS), 0,
                   simple_dkv_kernel<T>, *a);
 }
+
+} // namespace
 
 bo_cuda_error exact_simple_forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {

@@ -7,6 +7,7 @@
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, PANEL = 64, PAIR = PANEL / WARP, BATCH = 8 };
 
@@ -47,13 +48,6 @@ template <typename T> __global__ void append_kernel(bo_cuda_exact a)
     if (i >= at.length) return;
     keep<T>(a, keys_of(a, at.sequence), at.sequence, (int)blockIdx.y, i, (int)threadIdx.x / APPEND_ROWS,
             APPEND_THREADS / APPEND_ROWS);
-}
-
-bo_cuda_error exact_append(bo_cuda *cuda, const bo_cuda_exact *a)
-{
-    const dim3 grid(tiles_of(a->at.keys, APPEND_ROWS), (unsigned)a->at.key_heads), block(APPEND_THREADS);
-    if (a->at.type == BO_CUDA_F32) return launch(cuda, grid, block, 0, append_kernel<float>, *a);
-    return launch(cuda, grid, block, 0, append_kernel<bf16>, *a);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -129,7 +123,7 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP), row = at.start + at.first,
               width = a.at.value_dim, dim = a.at.dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span seen = seen_by(a, keys, keys.old + at.first);
     for (int i = (int)threadIdx.x; i < G * dim; i += STEP_THREADS)
         q[i] = i < heads * dim
                    ? a.at.scale *
@@ -233,7 +227,7 @@ template <typename T, int C> __global__ void combine_kernel(bo_cuda_exact a)
     if (a.at.k) keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
 }
 
-template <typename T, int G, int C> static bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T, int G, int C> bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const int group = a->at.heads / a->at.key_heads, passes = (group + G - 1) / G;
     const size_t q = (size_t)G * a->at.dim, sums = (size_t)STEP_WARPS * G * (a->at.value_dim + 2);
@@ -244,11 +238,20 @@ template <typename T, int G, int C> static bo_cuda_error step_of(bo_cuda *cuda, 
     return launch(cuda, dim3(rows, (unsigned)a->at.key_heads), dim3(STEP_THREADS), 0, combine_kernel<T, C>, *a);
 }
 
-template <typename T> static bo_cuda_error step(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T> bo_cuda_error step(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const bool grouped = a->at.heads != a->at.key_heads;
     if (a->at.value_dim <= 2 * WARP) return grouped ? step_of<T, 4, 2>(cuda, a) : step_of<T, 1, 2>(cuda, a);
     return grouped ? step_of<T, 4, 4>(cuda, a) : step_of<T, 1, 4>(cuda, a);
+}
+
+} // namespace
+
+bo_cuda_error exact_append(bo_cuda *cuda, const bo_cuda_exact *a)
+{
+    const dim3 grid(tiles_of(a->at.keys, APPEND_ROWS), (unsigned)a->at.key_heads), block(APPEND_THREADS);
+    if (a->at.type == BO_CUDA_F32) return launch(cuda, grid, block, 0, append_kernel<float>, *a);
+    return launch(cuda, grid, block, 0, append_kernel<bf16>, *a);
 }
 
 bo_cuda_error exact_step(bo_cuda *cuda, const bo_cuda_exact *a)
