@@ -181,19 +181,25 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    exact_span mine = {first, first + shape::PIECE};
-                    if (!whole) mine = seen_by(a, all, at.first + row + 16 * m + g + 8 * h);
-                    const int low = mine.first - first - c, high = mine.end - first - c;
+                for (int n = 0; n < 4; n++)
 #pragma unroll
-                    for (int n = 0; n < 4; n++)
+                    for (int i = 0; i < 4; i++) {
+                        const float p = exp2_fast(fmaf(s[m][n][i], scale2, -top[m][i / 2]));
+                        s[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
+                    }
+            if (!whole)
 #pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            const bool visible = whole || (8 * n + i >= low && 8 * n + i < high);
-                            const float p = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -top[m][h]));
-                            s[m][n][2 * h + i] = visible ? p * (dp[m][n][2 * h + i] - delta[m][h]) : 0.0f;
-                        }
-                }
+                for (int m = 0; m < MT; m++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        const exact_span mine = seen_by(a, all, at.first + row + 16 * m + g + 8 * h);
+                        const int low = mine.first - first - c, high = mine.end - first - c;
+#pragma unroll
+                        for (int n = 0; n < 4; n++)
+#pragma unroll
+                            for (int i = 0; i < 2; i++)
+                                if (8 * n + i < low || 8 * n + i >= high) s[m][n][2 * h + i] = 0.0f;
+                    }
             weigh<D, MT>(dq, s, these, piece);
         }
     }
