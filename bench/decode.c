@@ -4,7 +4,7 @@
  * the tokens asked for (-n) measures reading, and no prompt at temperature 0 measures greedy decoding. The programs and
  * our sessions process the same number of tokens at the same positions, and alternate, so that other load on the host
  * affects all of them. */
-#include "bench.h"
+#include "device/device.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +21,10 @@ typedef struct decode_options {
     const char *programs[2], *models[2]; /* llama2.c: float32 and int8 */
     size_t tokens, repeats;
     bo_precision precision;
+    device_options device;
+    size_t layers, width, heads, vocab, sequences; /* on a device */
+    const char *lengths_text;
+    bench_list lengths;
 } decode_options;
 
 typedef enum decode_task { DECODE, READ, TASKS } decode_task;
@@ -270,9 +274,25 @@ static bool measure_threads(decode_bench *bench)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+static int measure_device(bench_run *run, decode_options *o)
+{
+    if (!bench_read_list("bench decode", "lengths", o->lengths_text, 1, (size_t)1 << 24, &o->lengths))
+        return CLI_WRONG_USE;
+    return device_decode(run, &(device_decode_options){.device = &o->device,
+                                                       .layers = o->layers,
+                                                       .width = o->width,
+                                                       .heads = o->heads,
+                                                       .vocab = o->vocab,
+                                                       .sequences = o->sequences,
+                                                       .repeats = o->repeats,
+                                                       .lengths = &o->lengths,
+                                                       .precision = DEVICE_PRECISION(o)});
+}
+
 static int measure(bench_run *run, void *given)
 {
-    const decode_options *o = given;
+    decode_options *o = given;
+    if (device_wanted(&o->device)) return measure_device(run, o);
     if (!o->model) return cli_wrong_use("bench decode", "--model is missing: the folder of a pretrained model");
     for (size_t i = 0; i < 2; i++)
         if (o->programs[i] && !o->models[i])
@@ -296,6 +316,15 @@ static const cli_option rows[] = {
     COUNT("repeats", "N", decode_options, repeats, "number of measurements; medians are reported", .low = 1,
           .high = MOST_REPEATS, .initial = "5"),
     PRECISION(decode_options, .traits = 0),
+    SECTION("Model on a GPU"),
+    COUNT("layers", "N", decode_options, layers, "number of layers", .low = 1, .high = 1024, .initial = "12"),
+    COUNT("width", "N", decode_options, width, "width of the model", .low = 8, .high = 1 << 16, .initial = "768"),
+    COUNT("heads", "N", decode_options, heads, "attention heads", .low = 1, .high = 1024, .initial = "12"),
+    COUNT("vocab", "N", decode_options, vocab, "vocabulary size", .low = 256, .high = 1 << 24, .initial = "50257"),
+    COUNT("sequences", "N", decode_options, sequences, "sequences that are decoded together", .low = 1, .high = 1 << 16,
+          .initial = "64"),
+    TEXT("lengths", "LIST", decode_options, lengths_text, "numbers of tokens that are read before decoding is timed",
+         .initial = "1024,32768"),
     SECTION("Comparison"),
     TEXT("llama2c", "FILES", decode_options, programs[0],
          "programs built from llama2.c's run.c, separated by commas; the fastest counts", .otherwise = "none"),
@@ -312,13 +341,14 @@ static const cli_option rows[] = {
 
 const cli_usage bench_decode_usage = {
     .command = "bench decode",
-    .synopsis = "--model DIR [options]",
+    .synopsis = "--model DIR [options]   or   --device cuda [options]",
     .about = "Measures a pretrained model on one thread and on two: greedy decoding and reading a prompt, with weights "
              "as float32, bfloat16, int8 and int4. With programs built from llama2.c, the rates at equal precision are "
-             "compared in the same run.",
+             "compared in the same run. With --device cuda it measures a model with random weights of the given shape "
+             "on a GPU instead, with many sequences together.",
     .examples = "  bochner bench decode --model stories15M --llama2c ./run \\\n"
                 "      --llama2c-model stories15M.bin --llama2c-tokenizer tokenizer.bin\n",
-    .groups = {{rows, 0}},
+    .groups = {{rows, 0}, {device_rows, offsetof(decode_options, device)}},
     .essential = {"model", "tokens", "repeats", "llama2c", "llama2c-model", "llama2c-int8", "llama2c-int8-model",
                   "llama2c-tokenizer", "json"},
 };

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <bochner/devices.h>
 #include "base/base.h"
 #include "base/rng.h"
 
@@ -23,12 +24,15 @@ static inline bo_precision test_precision(void)
     return precision;
 }
 
-/* A context with this many threads (0: default), or the test fails. */
+/* A context with this many threads (0: default), or the test fails. Models of it are on the CPU, unless a test is
+ * repeated with BOCHNER_TEST_CONTEXTS=cuda. */
 static inline bo_context *test_context(int threads)
 {
     bo_context_desc desc = {.threads = threads, .precision = test_precision()};
     bo_context *context = NULL;
+    const char *device = getenv("BOCHNER_TEST_CONTEXTS");
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+    if (device && bo_context_use_device(context, device) != BO_OK) fail_msg("%s", bo_context_error(context));
     return context;
 }
 

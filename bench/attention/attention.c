@@ -49,6 +49,19 @@ static int check_picture(bench_run *run, const char *option, const char *path, c
     return cli_can_write(run->session, path) ? CLI_DONE : CLI_FAILED;
 }
 
+static int measure_device(bench_run *run, const attention_options *o)
+{
+    return device_attention(run, &(device_attention_options){.device = &o->device,
+                                                             .lengths = &o->lengths,
+                                                             .features = &o->features,
+                                                             .heads = o->heads,
+                                                             .dim = o->dim,
+                                                             .batch_tokens = o->batch_tokens,
+                                                             .repeats = o->repeats,
+                                                             .seed = run->session->common.seed,
+                                                             .precision = DEVICE_PRECISION(o)});
+}
+
 static int measure(bench_run *run, void *given)
 {
     attention_options *o = given;
@@ -58,6 +71,7 @@ static int measure(bench_run *run, void *given)
         return CLI_WRONG_USE;
     if (!bench_read_list("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
         return CLI_WRONG_USE;
+    if (device_wanted(&o->device)) return measure_device(run, o);
     int status = check_picture(run, "plot", o->plot, "forward", "softmax");
     if (status == CLI_DONE) status = check_picture(run, "plot-laws", o->plot_laws, "laws", "laws");
     if (status != CLI_DONE) return status;
@@ -90,6 +104,12 @@ static const cli_option rows[] = {
          "draw the forward time of linear and softmax attention by length: .svg, .png or .pdf"),
     TEXT("plot-laws", "FILE", attention_options, plot_laws,
          "draw the error of the output by number of features, for each distribution of the frequencies"),
+    SECTION("Shape on a GPU"),
+    COUNT("heads", "N", attention_options, heads, "attention heads", .low = 1, .high = 1024, .initial = "12"),
+    COUNT("dim", "N", attention_options, dim, "dimensions of a head", .low = 8, .high = 1024, .initial = "64"),
+    COUNT("batch-tokens", "N", attention_options, batch_tokens, "tokens of all sequences; at least one sequence",
+          .low = 16, .high = 1 << 24, .initial = "65536"),
+    PRECISION(attention_options, .traits = 0),
     SECTION("Comparison"),
     TEXT("peers", "FOLDER", attention_options, run.peers, "folder with the comparison scripts",
          .initial = "bench/peers"),
@@ -105,9 +125,10 @@ const cli_usage bench_attention_usage = {
         "relative to small matrix products, softmax attention, bfloat16 products, PyTorch, the length from which linear "
         "attention is faster than softmax, time per token by length, memory, decoding with a state and "
         "with a KV cache, all kinds of attention, gates, and the error for each distribution of the "
-        "frequencies.",
+        "frequencies. With --device cuda it measures kinds of attention on a GPU instead, forward and with all "
+        "gradients, relative to a copy and to a matrix product on the GPU.",
     .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
-    .groups = {{rows, 0}},
+    .groups = {{rows, 0}, {device_rows, offsetof(attention_options, device)}},
     .essential = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},
 };
 

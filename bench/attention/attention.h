@@ -3,7 +3,7 @@
 #ifndef BO_BENCH_ATTENTION_H
 #define BO_BENCH_ATTENTION_H
 
-#include "../bench.h"
+#include "../device/device.h"
 #include "../../cli/common/curves.h"
 #include <stdio.h>
 
@@ -18,6 +18,9 @@ typedef struct attention_options {
     const char *lengths_text, *features_text, *plot, *plot_laws;
     bench_list lengths, features; /* parsed from the texts above */
     size_t tokens, sequences, repeats;
+    device_options device;
+    size_t heads, dim, batch_tokens; /* on a device */
+    bo_precision precision;
 } attention_options;
 
 typedef struct attention_bench {

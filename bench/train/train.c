@@ -94,6 +94,19 @@ void train_close(train_bench *bench)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+static int measure_device(bench_run *run, const train_options *o)
+{
+    return device_train(run, &(device_train_options){.device = &o->device,
+                                                     .layers = o->layers,
+                                                     .width = o->width,
+                                                     .heads = o->heads,
+                                                     .context = o->context,
+                                                     .vocab = o->vocab,
+                                                     .batch = o->batch,
+                                                     .repeats = o->repeats,
+                                                     .precision = DEVICE_PRECISION(o)});
+}
+
 static int measure(bench_run *run, void *given)
 {
     train_options *o = given;
@@ -101,6 +114,7 @@ static int measure(bench_run *run, void *given)
     if (!bench_parts_known("bench train", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
     if (!bench_read_list("bench train", "lengths", o->lengths_text, 16, (size_t)1 << 28, &o->lengths))
         return CLI_WRONG_USE;
+    if (device_wanted(&o->device)) return measure_device(run, o);
     bool ok = bench_gemm(run) && train_open(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
@@ -133,6 +147,7 @@ static const cli_option rows[] = {
           .initial = "1024"),
     COUNT("repeats", "N", train_options, repeats, "number of steps; medians are reported", .low = 1, .high = 99,
           .initial = "5"),
+    PRECISION(train_options, .traits = 0),
     SECTION("Comparison"),
     TEXT("peers", "FOLDER", train_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
     TEXT("python", "FILE", train_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
@@ -146,9 +161,10 @@ const cli_usage bench_train_usage = {
              "GELU, LayerNorm, learned positions) relative to large matrix products and to PyTorch, in float32 and "
              "with bfloat16 products; time and "
              "memory of a step with linear and with softmax attention at a long context; decoding time per "
-             "token by length, and relative to the memory bandwidth.",
+             "token by length, and relative to the memory bandwidth. With --device cuda it measures training steps on "
+             "a GPU instead, of the given shape.",
     .examples = "  bochner bench train --only step --repeats 3\n",
-    .groups = {{rows, 0}},
+    .groups = {{rows, 0}, {device_rows, offsetof(train_options, device)}},
     .essential = {"only", "layers", "width", "heads", "context", "batch", "repeats", "peers", "python", "json"},
 };
 

@@ -2,7 +2,7 @@
 #ifndef BO_BENCH_TRAIN_H
 #define BO_BENCH_TRAIN_H
 
-#include "../bench.h"
+#include "../device/device.h"
 
 typedef struct train_options {
     cli_given was_given;
@@ -13,6 +13,8 @@ typedef struct train_options {
     const char *lengths_text;
     bench_list lengths; /* tokens read before decoding is timed */
     size_t repeats;
+    device_options device;
+    bo_precision precision; /* on a device */
 } train_options;
 
 typedef struct train_bench {

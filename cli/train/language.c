@@ -78,12 +78,12 @@ static void say_run(const cli_train_job *job)
     const bo_trainer_desc *r = &job->desc;
     const size_t batch = r->batch ? r->batch : 16, windows = r->state_windows > 1 ? r->state_windows : 1,
                  window = r->window ? r->window : bo_model_describe(job->model)->context, context = window * windows;
-    char length[256] = "the steps left in the run";
+    char length[256] = "the steps left in the run", about[CLI_TRAIN_ABOUT];
     if (r->steps) {
         const double tokens = (double)r->steps * (double)(batch * context);
-        snprintf(length, sizeof length, "%s steps, %s tokens (%s epochs), about %s", cli_count(r->steps).s,
+        snprintf(length, sizeof length, "%s steps, %s tokens (%s epochs)%s", cli_count(r->steps).s,
                  cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
-                 cli_seconds(cli_train_expected_seconds(job)).s);
+                 cli_train_about(job, about));
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }

@@ -208,7 +208,7 @@ static bool too_large(cli_train_job *job, const bo_model_desc *d)
     const double width = (double)d->width, hidden = d->hidden ? (double)d->hidden : 4 * width;
     const double numbers = (double)d->layers * width * (4 * width + 2 * hidden) + (double)d->vocab * width;
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(job->session->context, &limit);
     if (4 * sizeof(float) * numbers <= (double)limit.bytes) return false;
     cli_fail(job->session,
              "training %s parameters needs %s of memory, but the limit is %s (%s); choose a smaller model",

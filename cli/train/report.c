@@ -44,10 +44,13 @@ void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])
 }
 
 /* Assumes half the GEMM rate, because no step has been measured yet. */
-double cli_train_expected_seconds(const cli_train_job *job)
+const char *cli_train_about(const cli_train_job *job, char out[CLI_TRAIN_ABOUT])
 {
     const double ranks = job->desc.ranks ? job->desc.ranks->size : 1;
-    return (double)job->desc.steps * job->plan.operations / (0.5e9 * job->gemm * ranks);
+    const double seconds = (double)job->desc.steps * job->plan.operations / (0.5e9 * job->gemm * ranks);
+    *out = 0;
+    if (!isnan(seconds)) snprintf(out, CLI_TRAIN_ABOUT, ", about %s", cli_seconds(seconds).s);
+    return out;
 }
 
 void cli_train_say_memory(const cli_train_job *job)
@@ -65,7 +68,7 @@ void cli_train_say_memory(const cli_train_job *job)
 static bool fits(cli_train_job *job)
 {
     bo_memory_bound limit;
-    bo_memory_limit(&limit);
+    bo_context_memory(job->session->context, &limit);
     const double needed = (double)job->plan.all_bytes;
     if (needed <= 0.95 * (double)limit.bytes) return true;
     cli_fail(job->session,
@@ -83,7 +86,8 @@ bool cli_train_plan(cli_train_job *job)
     bo_status status = bo_trainer_estimate(context, &desc, &job->plan);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
-    if (bo_yardstick_own_gemm(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
+    const bool on_cpu = strcmp(bo_context_device(context), "cpu") == 0;
+    if (!on_cpu || bo_yardstick_own_gemm(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
     job->kind->say_plan(job);
     return true;
 }

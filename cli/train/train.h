@@ -245,7 +245,9 @@ size_t cli_train_window(const cli_train_job *job);
 bool cli_train_plan(cli_train_job *job); /* prints the plan; false: it does not fit into memory */
 void cli_train_say_model(const cli_train_job *job);
 void cli_train_say_memory(const cli_train_job *job);
-double cli_train_expected_seconds(const cli_train_job *job);          /* for all steps */
+/* ", about 5 min" for all steps; empty if the rate of the device is not known. */
+enum { CLI_TRAIN_ABOUT = 64 };
+const char *cli_train_about(const cli_train_job *job, char out[CLI_TRAIN_ABOUT]);
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
 /* The first data file, and the number of further files. */
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES]);

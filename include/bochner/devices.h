@@ -3,7 +3,8 @@
  *
  * A context uses the CPU until bo_context_use_device() is called. Models, networks and weights that are created or
  * loaded with it afterwards live in the memory of its device. Files, seeds and results are those of the CPU, up to
- * rounding. Kernel machines, the functions of attention.h and calibrations always compute on the CPU.
+ * rounding. Kernel machines are fitted on the device, too, by the primal solver with the ridge loss; other solvers and
+ * losses are refused. Their predictions, the functions of attention.h and calibrations always compute on the CPU.
  *
  * GPUs are supported by a plugin, libbochner_cuda.so, which is opened when a GPU is asked for. A process uses one GPU.
  */
@@ -71,6 +72,13 @@ BO_API bo_status bo_context_use_device(bo_context *context, const char *name);
  * @return "cpu" or "cuda"; static memory
  */
 BO_API const char *bo_context_device(const bo_context *context);
+
+/** Queries the memory that models of a context can use.
+ *
+ * @param context    the context
+ * @param[out] out   on the CPU as from bo_memory_limit(); on a GPU its free memory, with `source` "free memory of the GPU"
+ */
+BO_API void bo_context_memory(const bo_context *context, bo_memory_bound *out);
 
 #endif
 

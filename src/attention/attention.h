@@ -110,6 +110,9 @@ double bo_error_predicted(const bo_error_prediction *prediction, size_t features
 /* Replaces the maps by others of the same kind (one per key head, or one with one_draw), for example from a file. Takes
  * ownership, also if the call fails. An attention that needed calibration is ready for use afterwards. */
 bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
+/* An empty state: its first bytes, after which all are zero. */
+size_t bo_attention_state_prefix(const bo_attention *attention);
+void bo_attention_state_start(const bo_attention *attention, void *prefix);
 /* Converts a state of `from` to a state of `to`; the two may differ only in capacity. Refused if `to` cannot hold the
  * tokens. */
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,

@@ -96,17 +96,29 @@ bo_attention_view bo_attention_view_of(const bo_attention *attention)
     return out;
 }
 
+size_t bo_attention_state_prefix(const bo_attention *attention)
+{
+    return attention->scaled ? bo_attention_state_bytes(attention) : sizeof(bo_state_header);
+}
+
+void bo_attention_state_start(const bo_attention *attention, void *prefix)
+{
+    memset(prefix, 0, bo_attention_state_prefix(attention));
+    bo_state_header header = empty_header(attention);
+    assert(sizeof header == BO_STATE_HEADER_BYTES); /* so that sums and keys have the alignment of the state */
+    memcpy(prefix, &header, sizeof header);
+    for (size_t h = 0; attention->scaled && h < attention->desc.key_heads; h++)
+        *bo_state_sums(attention, prefix, h).log_scale = -INFINITY;
+}
+
 bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state)
 {
     BO_REQUIRE(context, attention, state);
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
-    memset(state, 0, bo_attention_state_bytes(attention));
-    bo_state_header header = empty_header(attention);
-    assert(sizeof header == BO_STATE_HEADER_BYTES); /* so that sums and keys have the alignment of the state */
-    memcpy(state, &header, sizeof header);
-    for (size_t h = 0; attention->scaled && h < attention->desc.key_heads; h++)
-        *bo_state_sums(attention, state, h).log_scale = -INFINITY;
+    const size_t bytes = bo_attention_state_bytes(attention), prefix = bo_attention_state_prefix(attention);
+    bo_attention_state_start(attention, state);
+    memset((char *)state + prefix, 0, bytes - prefix);
     return BO_OK;
 }
 

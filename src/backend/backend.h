@@ -111,6 +111,7 @@ typedef struct bo_backend {
     const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
     const struct bo_updates *updates;
     const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */
+    const struct bo_device_fits *fits; /* features/device_sums.h; NULL: kernel machines are fitted on the CPU */
 } bo_backend;
 
 enum { BO_RANK_ID = 128 };
@@ -134,6 +135,10 @@ typedef struct bo_device_runs {
     bo_status (*replay)(bo_context *context, void *recording);
     void (*forget)(void *recording);
     bo_status (*wait)(bo_context *context); /* until all work is done */
+    size_t (*free_bytes)(void);             /* memory of the device that is not in use */
+    /* Marks 0 to 3 in the queue of the device; `elapsed` waits, and returns the seconds between two of them. */
+    bo_status (*mark)(bo_context *context, int mark);
+    bo_status (*elapsed)(bo_context *context, int from, int to, double *seconds);
     /* Sums over processes with one device each. rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED
      * if the device cannot sum. `sum` replaces floats by their sums over the ranks. */
     bo_status (*rank_id)(bo_context *context, unsigned char id[BO_RANK_ID]);
@@ -142,6 +147,8 @@ typedef struct bo_device_runs {
 } bo_device_runs;
 
 const bo_backend *bo_backend_cpu(void);
+/* The memory that is left for models of a backend. */
+bo_memory_bound bo_backend_memory(const bo_backend *backend);
 /* The backend that models of this context use: that of its device (devices.h), or the CPU. */
 const bo_backend *bo_backend_of(const bo_context *context);
 

@@ -5,11 +5,17 @@
 #include <string.h>
 #include "backend.h"
 #include "cuda/cuda.h"
+#include "../features/device_sums.h"
 
 const bo_backend *bo_backend_of(const bo_context *context)
 {
     const bo_backend *backend = bo_context_backend(context);
     return backend ? backend : bo_backend_cpu();
+}
+
+const bo_device_fits *bo_context_fits(const bo_context *context)
+{
+    return bo_backend_of(context)->fits;
 }
 
 bo_status bo_device_count(bo_context *context, size_t *count)
@@ -77,6 +83,17 @@ bo_status bo_context_use_device(bo_context *context, const char *name)
     BO_TRY(bo_cuda_open(context, index, &backend));
     bo_context_set_backend(context, backend);
     return BO_OK;
+}
+
+bo_memory_bound bo_backend_memory(const bo_backend *backend)
+{
+    if (!backend->runs) return bo_process_memory();
+    return (bo_memory_bound){backend->runs->free_bytes(), "free memory of the GPU"};
+}
+
+void bo_context_memory(const bo_context *context, bo_memory_bound *out)
+{
+    if (context && out) *out = bo_backend_memory(bo_backend_of(context));
 }
 
 const char *bo_context_device(const bo_context *context)

@@ -49,10 +49,38 @@ static bo_status check_exact(bo_context *context, const bo_machine_desc *desc, c
     return BO_OK;
 }
 
+void bo_fit_for_device(bo_context *context, bo_machine_desc *desc)
+{
+    if (!bo_context_fits(context)) return;
+    if (desc->solver == BO_SOLVER_AUTO) desc->solver = BO_SOLVER_PRIMAL;
+    if (desc->loss == BO_LOSS_AUTO) desc->loss = BO_LOSS_RIDGE;
+}
+
+/* Devices solve ridge systems of features. */
+static bo_status check_device(bo_context *context, const bo_machine_desc *desc)
+{
+    const bo_device_fits *fits = bo_context_fits(context);
+    if (!fits) return BO_OK;
+    if (desc->features.function == BO_FUNCTION_SECTIONS)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "function sections (the exact kernel of all rows) is not supported on the device %s; use random "
+                       "features, or the CPU",
+                       fits->name);
+    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "solver %s is not supported on the device %s; use the primal solver, or the CPU",
+                       bo_solver_name(desc->solver), fits->name);
+    if (desc->loss == BO_LOSS_LOGISTIC)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "loss logistic is not supported on the device %s; use the ridge loss, or the CPU", fits->name);
+    return BO_OK;
+}
+
 bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(check_enums(context, desc));
+    BO_TRY(check_device(context, desc));
     BO_TRY(check_number(context, "lambda", desc->lambda, INFINITY));
     BO_TRY(check_number(context, "gamma", desc->features.gamma, INFINITY));
     BO_TRY(check_number(context, "noise", desc->noise, INFINITY));

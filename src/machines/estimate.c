@@ -53,6 +53,7 @@ typedef struct fit_size {
     bool classes;
     bool exact;            /* the kernel of the rows instead of features */
     bool landmarks;        /* the features are those of landmarks */
+    bool device;           /* sums and factors are in the memory of a device */
     bo_memory_bound limit; /* queried once, so that all choices are consistent */
 } fit_size;
 
@@ -125,7 +126,7 @@ static double solver_memory(bo_solver solver, const fit_size *s)
     case BO_SOLVER_SGD:
         return 40 * features * outputs + rows_copied(s, rows) + 16 * rows + 2 * block_of(s, BO_MACHINE_BLOCK);
     default: /* the sums, their factor, and its copy in the machine */
-        return 18 * size * size + 32 * features * outputs +
+        return (s->device ? 2 : 18) * size * size + 32 * features * outputs +
                fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, BO_LEFT_OUT_BLOCK));
     }
 }
@@ -206,8 +207,8 @@ static bo_loss choose_loss(const bo_machine_desc *desc, const fit_size *s)
 
 /* ---- the estimate ------------------------------------------------------------------------------------------ */
 
-/* Rough float32 rate of a recent core; `bochner bench` measures it. */
-static const double operations_per_second = 40e9;
+/* Rough float32 rate of a recent core, which `bochner bench` measures, and of a device. */
+static const double operations_per_second = 40e9, operations_of_device = 20e12;
 /* Typical passes over the rows of CG and SGD, and the factor of time for the search of γ or λ. */
 static const double passes = 50, with_search = 3;
 
@@ -318,6 +319,7 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
                       .classes = desc->task == BO_TASK_CLASSIFICATION,
                       .exact = exact,
                       .landmarks = map.function == BO_FUNCTION_LANDMARKS,
+                      .device = bo_context_fits(context) != NULL,
                       .limit = bo_fit_memory(desc)};
     return BO_OK;
 }
@@ -354,7 +356,8 @@ static double seconds_of(bo_context *context, const bo_machine_desc *desc, const
     const int threads = bo_context_threads(context);
     const bool tuned = desc->choose_kernel || desc->metric == BO_METRIC_DIAGONAL || desc->metric == BO_METRIC_LEARN;
     if (tuned && found->exact) return tuning_seconds(desc, s, threads) + bo_exact_seconds(s->rows, s->outputs, threads);
-    return found->operations / (operations_per_second * threads) + (tuned ? tuning_seconds(desc, s, threads) : 0);
+    const double rate = s->device ? operations_of_device : operations_per_second * threads;
+    return found->operations / rate + (tuned ? tuning_seconds(desc, s, threads) : 0);
 }
 
 /* The estimate for a descriptor whose function is resolved. */
@@ -402,7 +405,7 @@ void bo_fit_resolve_map(bo_context *context, const bo_fit_shape *shape, bo_machi
     if (bo_fit_is_exact(desc, shape->rows, sparse, bo_context_threads(context)))
         map->function = BO_FUNCTION_SECTIONS;
     else if (desc->choose_kernel && !sparse && !desc->stream_rows && map->function == BO_FUNCTION_DEFAULT &&
-             map->features == 0 && shape->rows > 0)
+             map->features == 0 && shape->rows > 0 && !bo_context_fits(context))
         map->function = BO_FUNCTION_LANDMARKS; /* of rough kernels they are more accurate than random features */
     if (desc->budget > 0) limit_features(context, shape, desc);
     bo_fit_limit_landmarks(desc, shape->rows);
@@ -416,6 +419,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
     bo_machine_desc resolved = *desc;
+    bo_fit_for_device(context, &resolved);
     bo_fit_resolve_map(context, shape, &resolved);
     return estimate(context, &resolved, shape, out);
 }

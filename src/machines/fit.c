@@ -119,6 +119,7 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     *out = NULL;
     BO_TRY(bo_fit_check(context, asked, samples));
     bo_machine_desc resolved = *asked, *desc = &resolved;
+    bo_fit_for_device(context, &resolved);
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
     const bo_fit_shape shape = bo_samples_shape(samples);

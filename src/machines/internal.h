@@ -15,6 +15,7 @@
 #include <bochner/machines.h>
 #include "../base/base.h"
 #include "../base/rng.h"
+#include "../features/device_sums.h"
 #include "../io/sparse.h"
 #include "../math/metric.h"
 #include "intervals.h"
@@ -131,18 +132,25 @@ float bo_targets_root_weight(const bo_targets *targets, const bo_samples *sample
 
 /* Sums over rows of the outer product of [φ(s(x)), y, 1] √w with itself. Everything ridge needs: ZᵀZ, ZᵀY, YᵀY, the
  * sums of both, and the total weight. Moments of blocks, files and hosts can be added.
- * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. */
+ * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. It is NULL exactly if `device` has the
+ * sums, through the functions `fits`. */
 typedef struct bo_moments {
     size_t features, outputs, size, rows;
     bo_gram_precision precision;
     double *gram;
+    const bo_device_fits *fits;
+    bo_device_sums *device;
 } bo_moments;
 
-bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_gram_precision precision,
+/* For the features of this map; on the context's device if it has one. */
+bo_status bo_moments_create(bo_context *context, const bo_row_map *row_map, size_t outputs, bo_gram_precision precision,
                             bo_moments *out);
 void bo_moments_free(bo_moments *moments);
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
                          const bo_samples *samples, bool report);
+/* The upper triangle of G (size x size) in memory of the host, until it is closed; `changed`: the moments take it over. */
+bo_status bo_moments_open(bo_context *context, const bo_moments *moments, double **gram);
+bo_status bo_moments_close(bo_context *context, const bo_moments *moments, double *gram, bool changed);
 /* Estimate of the largest eigenvalue of the centered ZᵀZ, by power iteration. */
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest);
 
@@ -155,10 +163,12 @@ typedef struct bo_penalty {
 /* out: one number per feature; weight is Σ w, squares_j is |z_j|², not centered. */
 void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, const double *squares, double *out);
 
-/* A solved ridge system, for standardized targets. */
+/* A solved ridge system, for standardized targets. On a device, the moments own the factor: it is that of the latest
+ * system, and `factor` is NULL. */
 typedef struct bo_machine_ridge {
     size_t features, outputs;
     double *factor;    /* features x features, lower: L Lᵀ = centered ZᵀZ + D */
+    const bo_moments *moments; /* on a device; otherwise NULL */
     double *beta;      /* features x outputs */
     double *intercept; /* outputs; f = β·(φ - center) + intercept */
     double *center;    /* features */
@@ -172,6 +182,10 @@ typedef struct bo_machine_ridge {
 bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,
                          uint64_t seed, bo_machine_ridge *out);
 void bo_ridge_free(bo_machine_ridge *ridge);
+/* X (features x m) := L⁻¹ X. */
+bo_status bo_ridge_solve_lower(bo_context *context, const bo_machine_ridge *ridge, size_t m, double *x);
+/* Copies L in packed rows: features (features + 1) / 2 floats. */
+bo_status bo_ridge_pack_factor(bo_context *context, const bo_machine_ridge *ridge, float *packed);
 
 /* ---- leave-one-out on a few training rows ---------------------------------------------------------------- */
 
@@ -429,6 +443,8 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
 bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows, float *z,
                               size_t ldz);
 
+/* On a device, fits use the primal solver and the ridge loss: sets these defaults. */
+void bo_fit_for_device(bo_context *context, bo_machine_desc *desc);
 /* Checks the descriptor and the samples of a fit: check.c. */
 bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
 /* True if a fit uses the exact kernel of its rows instead of features: if the descriptor requests it (SECTIONS), or by default

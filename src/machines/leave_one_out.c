@@ -321,7 +321,7 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
     if (status == BO_OK) {
         transpose_centered(ridge, rows, z, v);
         predict_rows(ridge, rows, v, out->prediction);
-        status = bo_solve_lower(context, features, rows, ridge->factor, features, v, rows);
+        status = bo_ridge_solve_lower(context, ridge, rows, v);
     }
     if (status == BO_OK) leave_out(ridge, targets, samples, intercept, v, out);
     bo_free(z);

@@ -11,11 +11,26 @@
 /* The single pass over the data: computes the features of a block of rows, appends the targets and a one, and adds the outer
  * product of the block. */
 
-bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_gram_precision precision,
+static bo_status create_on_device(bo_context *context, const bo_row_map *row_map, bo_moments *out)
+{
+    const bo_device_sums_desc desc = {.features = out->features,
+                                      .outputs = out->outputs,
+                                      .map = row_map->phi,
+                                      .precise = out->precision == BO_GRAM_PRECISION_FLOAT64,
+                                      .quantum = out->precision == BO_GRAM_PRECISION_INT8 ? row_map->quantum : 0};
+    return out->fits->create(context, &desc, &out->device);
+}
+
+bo_status bo_moments_create(bo_context *context, const bo_row_map *row_map, size_t outputs, bo_gram_precision precision,
                             bo_moments *out)
 {
-    size_t size = features + outputs + 1;
-    *out = (bo_moments){.features = features, .outputs = outputs, .size = size, .precision = precision};
+    const size_t features = bo_features_describe(row_map->phi)->features, size = features + outputs + 1;
+    *out = (bo_moments){.features = features,
+                        .outputs = outputs,
+                        .size = size,
+                        .precision = precision,
+                        .fits = bo_context_fits(context)};
+    if (out->fits) return create_on_device(context, row_map, out);
     size_t count;
     if (__builtin_mul_overflow(size, size, &count)) count = SIZE_MAX;
     out->gram = bo_alloc(context, count, sizeof *out->gram, "the Gram matrix of the features");
@@ -24,8 +39,49 @@ bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs
 
 void bo_moments_free(bo_moments *moments)
 {
+    if (moments->device) moments->fits->destroy(moments->device);
     bo_free(moments->gram);
     *moments = (bo_moments){0};
+}
+
+bo_status bo_moments_open(bo_context *context, const bo_moments *moments, double **gram)
+{
+    *gram = moments->gram;
+    if (!moments->device) return BO_OK;
+    *gram = bo_alloc_raw(context, moments->size * moments->size, sizeof **gram, "the Gram matrix of the features");
+    return *gram ? moments->fits->read(context, moments->device, *gram) : BO_MEMORY;
+}
+
+bo_status bo_moments_close(bo_context *context, const bo_moments *moments, double *gram, bool changed)
+{
+    if (!moments->device) return BO_OK;
+    const bo_status status = changed ? moments->fits->write(context, moments->device, gram) : BO_OK;
+    bo_free(gram);
+    return status;
+}
+
+/* The columns of G after those of the features, and its diagonal: all of G that is read outside of products. */
+typedef struct margins {
+    const double *columns; /* row i, column features + t: columns[i stride + t], for i <= features + t */
+    size_t stride;
+    const double *diagonal;
+    size_t step; /* between two numbers of the diagonal */
+} margins;
+
+static bo_status margins_of(bo_context *context, const bo_moments *moments, margins *out)
+{
+    if (moments->device) {
+        *out = (margins){.stride = moments->outputs + 1, .step = 1};
+        return moments->fits->margins(context, moments->device, &out->columns, &out->diagonal);
+    }
+    *out = (margins){moments->gram + moments->features, moments->size, moments->gram, moments->size + 1};
+    return BO_OK;
+}
+
+/* Row `row` of the column of sums, of which the last is Σ w. */
+static double sum_of(const bo_moments *moments, const margins *edge, size_t row)
+{
+    return edge->columns[row * edge->stride + moments->outputs];
 }
 
 /* Buffers for one block of rows. */
@@ -34,6 +90,7 @@ typedef struct block {
     float *z;     /* rows x stride: features, targets, one */
     int8_t *q;    /* INT8: rows x features, the features as multiples of the quantum */
     float *cross; /* INT8: features x (outputs + 1) */
+    float *scaled, *others, *root; /* on a device: see bo_device_rows */
 } block;
 
 static void block_free(block *b)
@@ -41,6 +98,9 @@ static void block_free(block *b)
     bo_free(b->z);
     bo_free(b->q);
     bo_free(b->cross);
+    bo_free(b->scaled);
+    bo_free(b->others);
+    bo_free(b->root);
 }
 
 static bo_status block_create(bo_context *context, const bo_moments *moments, const bo_samples *samples, block *b)
@@ -95,15 +155,62 @@ static bo_status add_block(bo_context *context, bo_moments *moments, const bo_ro
                    moments->precision == BO_GRAM_PRECISION_FLOAT64);
 }
 
+/* True if the device computes the features of these rows from scaled inputs. */
+static bool maps_on_device(const bo_moments *moments, const bo_samples *samples)
+{
+    return samples->x && moments->fits->maps(moments->device);
+}
+
+static bo_status device_block_create(bo_context *context, const bo_moments *moments, const bo_row_map *row_map,
+                                     const bo_samples *samples, block *b)
+{
+    const size_t rows = bo_min(samples->rows, BO_DEVICE_ROWS);
+    *b = (block){.rows = rows, .stride = moments->features};
+    if (maps_on_device(moments, samples))
+        b->scaled = bo_alloc_raw(context, rows * bo_features_describe(row_map->phi)->dim, sizeof *b->scaled,
+                                 "a block of inputs");
+    else
+        b->z = bo_alloc_raw(context, rows * b->stride, sizeof *b->z, "a block of features");
+    b->others = bo_alloc_raw(context, rows * (moments->outputs + 1), sizeof *b->others, "a block of targets");
+    b->root = bo_alloc_raw(context, rows, sizeof *b->root, "a block of weights");
+    return (b->scaled || b->z) && b->others && b->root ? BO_OK : BO_MEMORY;
+}
+
+/* Scales a block of rows and hands it to the device with its targets. */
+static bo_status add_device_block(bo_context *context, bo_moments *moments, const bo_row_map *row_map,
+                                  const bo_targets *targets, const bo_samples *samples, size_t first, size_t rows,
+                                  block *b)
+{
+    const size_t outputs = moments->outputs;
+    const bo_inputs inputs = bo_samples_inputs(samples, first, rows);
+    bo_device_rows given = {.count = rows, .z = b->z, .others = b->others};
+    if (b->z)
+        BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));
+    else if (row_map->scaler)
+        BO_TRY(bo_scaler_apply(context, row_map->scaler, &inputs, b->scaled));
+    if (!b->z) given.x = row_map->scaler ? b->scaled : inputs.x;
+    for (size_t i = 0; i < rows; i++) {
+        const float root = bo_targets_root_weight(targets, samples, first + i);
+        float *others = b->others + i * (outputs + 1);
+        for (size_t t = 0; t < outputs; t++)
+            others[t] = root * bo_targets_value(targets, samples->y + (first + i) * samples->targets, t);
+        others[outputs] = b->root[i] = root;
+        if (root != 1) given.root = b->root;
+    }
+    return moments->fits->add(context, moments->device, &given);
+}
+
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
                          const bo_samples *samples, bool report)
 {
-    assert(moments->gram && moments->size == moments->features + moments->outputs + 1);
+    assert((moments->gram || moments->device) && moments->size == moments->features + moments->outputs + 1);
+    const bool device = moments->device != NULL;
     block b;
-    bo_status status = block_create(context, moments, samples, &b);
+    bo_status status = device ? device_block_create(context, moments, row_map, samples, &b)
+                              : block_create(context, moments, samples, &b);
     for (size_t first = 0; status == BO_OK && first < samples->rows; first += b.rows) {
         size_t rows = samples->rows - first < b.rows ? samples->rows - first : b.rows;
-        status = add_block(context, moments, row_map, targets, samples, first, rows, &b);
+        status = (device ? add_device_block : add_block)(context, moments, row_map, targets, samples, first, rows, &b);
         for (size_t i = first; status == BO_OK && i < first + rows; i++)
             moments->rows += bo_targets_root_weight(targets, samples, i) > 0;
         if (status == BO_OK && report)
@@ -113,8 +220,8 @@ bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_
     return status;
 }
 
-/* y = (ZᵀZ - ssᵀ/n) x from the upper triangle. */
-static void centered_multiply(const bo_moments *moments, bool intercept, const double *x, double *y)
+/* y = ZᵀZ x from the upper triangle. */
+static void multiply(const bo_moments *moments, const double *x, double *y)
 {
     size_t n = moments->features, size = moments->size;
     const double *g = moments->gram;
@@ -128,15 +235,29 @@ static void centered_multiply(const bo_moments *moments, bool intercept, const d
         }
         y[i] += sum;
     }
-    if (!intercept) return;
-    double along = 0, weight = g[(size - 1) * size + size - 1];
-    for (size_t j = 0; j < n; j++) along += g[j * size + size - 1] * x[j];
-    for (size_t j = 0; j < n; j++) y[j] -= g[j * size + size - 1] * along / weight;
+}
+
+/* y = (ZᵀZ - ssᵀ/n) x. */
+static bo_status centered_multiply(bo_context *context, const bo_moments *moments, bool intercept, const double *x,
+                                   double *y)
+{
+    const size_t n = moments->features;
+    margins edge;
+    BO_TRY(margins_of(context, moments, &edge));
+    if (moments->device)
+        BO_TRY(moments->fits->multiply(context, moments->device, x, y));
+    else
+        multiply(moments, x, y);
+    if (!intercept) return BO_OK;
+    double along = 0, weight = sum_of(moments, &edge, moments->size - 1);
+    for (size_t j = 0; j < n; j++) along += sum_of(moments, &edge, j) * x[j];
+    for (size_t j = 0; j < n; j++) y[j] -= sum_of(moments, &edge, j) * along / weight;
+    return BO_OK;
 }
 
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest)
 {
-    assert(moments->gram && moments->size == moments->features + moments->outputs + 1);
+    assert((moments->gram || moments->device) && moments->size == moments->features + moments->outputs + 1);
     enum { STEPS = 12 }; /* an accuracy of a few percent is enough for choices with a margin */
     size_t n = moments->features;
     double *x = bo_alloc_raw(context, n, sizeof *x, "a power iteration");
@@ -149,21 +270,22 @@ bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bo
     bo_rng rng = bo_rng_make(0, bo_rng_stream("machines.spectrum", 0));
     for (size_t j = 0; j < n; j++) x[j] = bo_rng_normal(&rng);
     *largest = 0;
-    for (int step = 0; step < STEPS; step++) {
+    bo_status status = BO_OK;
+    for (int step = 0; status == BO_OK && step < STEPS; step++) {
         double norm = 0;
         for (size_t j = 0; j < n; j++) norm += x[j] * x[j];
         norm = sqrt(norm);
         if (norm == 0) break;
         for (size_t j = 0; j < n; j++) x[j] /= norm;
-        centered_multiply(moments, intercept, x, y);
+        status = centered_multiply(context, moments, intercept, x, y);
         double quotient = 0;
-        for (size_t j = 0; j < n; j++) quotient += x[j] * y[j];
+        for (size_t j = 0; status == BO_OK && j < n; j++) quotient += x[j] * y[j];
         *largest = quotient;
         memcpy(x, y, n * sizeof *x);
     }
     bo_free(x);
     bo_free(y);
-    return BO_OK;
+    return status;
 }
 
 /* ---- the system -------------------------------------------------------------------------------------------------- */
@@ -194,13 +316,15 @@ void bo_ridge_free(bo_machine_ridge *ridge)
 static bo_status allocate(bo_context *context, const bo_moments *moments, bo_machine_ridge *out)
 {
     size_t n = moments->features, t = moments->outputs;
-    *out = (bo_machine_ridge){.features = n, .outputs = t};
-    out->factor = bo_alloc_raw(context, n * n, sizeof *out->factor, "the factor of the Gram matrix");
+    *out = (bo_machine_ridge){.features = n, .outputs = t, .moments = moments->device ? moments : NULL};
+    if (!out->moments)
+        out->factor = bo_alloc_raw(context, n * n, sizeof *out->factor, "the factor of the Gram matrix");
     out->beta = bo_alloc_raw(context, n * t, sizeof *out->beta, "the coefficients");
     out->intercept = bo_alloc(context, t, sizeof *out->intercept, "the coefficients");
     out->center = bo_alloc(context, n, sizeof *out->center, "the coefficients");
     out->rss = bo_alloc(context, t, sizeof *out->rss, "the residuals");
-    return out->factor && out->beta && out->intercept && out->center && out->rss ? BO_OK : BO_MEMORY;
+    const bool complete = out->beta && out->intercept && out->center && out->rss;
+    return complete && (out->factor || out->moments) ? BO_OK : BO_MEMORY;
 }
 
 typedef struct assembly {
@@ -211,42 +335,78 @@ typedef struct assembly {
 
 enum { ASSEMBLY_ROWS = BO_SIZE(32, 4) };
 
-/* Writes rows of the upper triangle of A + D to `factor` and rows of the right-hand side to `beta`. */
+/* Writes rows of the upper triangle of A + D to `factor`. */
 static void assemble_rows(void *arg, size_t index, int worker)
 {
     (void)worker;
     const assembly *job = arg;
     bo_machine_ridge *out = job->out;
-    size_t n = out->features, outputs = out->outputs, size = job->moments->size, end = (index + 1) * ASSEMBLY_ROWS;
+    size_t n = out->features, size = job->moments->size, end = (index + 1) * ASSEMBLY_ROWS;
     for (size_t i = index * ASSEMBLY_ROWS; i < end && i < n; i++) {
         const double *g = job->moments->gram + i * size;
         double pull = out->center[i] * out->weight;
         for (size_t j = i; j < n; j++) out->factor[i * n + j] = g[j] - pull * out->center[j];
         out->factor[i * n + i] += job->penalty[i];
-        for (size_t t = 0; t < outputs; t++) out->beta[i * outputs + t] = g[n + t] - pull * out->intercept[t];
     }
 }
 
-static void assemble(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept,
-                     bo_machine_ridge *out)
+/* The centers, and the right-hand side in `beta`. */
+static void assemble_targets(const bo_moments *moments, const margins *edge, bool intercept, bo_machine_ridge *out)
 {
-    size_t n = moments->features, size = moments->size, last = size - 1;
-    const double *g = moments->gram;
-    out->weight = g[last * size + last];
+    const size_t n = moments->features, outputs = moments->outputs;
+    out->weight = sum_of(moments, edge, moments->size - 1);
     out->rows = (double)moments->rows;
-    for (size_t j = 0; intercept && j < n; j++) out->center[j] = g[j * size + last] / out->weight;
-    for (size_t t = 0; intercept && t < moments->outputs; t++)
-        out->intercept[t] = g[(n + t) * size + last] / out->weight;
+    for (size_t j = 0; intercept && j < n; j++) out->center[j] = sum_of(moments, edge, j) / out->weight;
+    for (size_t t = 0; intercept && t < outputs; t++) out->intercept[t] = sum_of(moments, edge, n + t) / out->weight;
+    for (size_t i = 0; i < n; i++) {
+        const double pull = out->center[i] * out->weight;
+        for (size_t t = 0; t < outputs; t++)
+            out->beta[i * outputs + t] = edge->columns[i * edge->stride + t] - pull * out->intercept[t];
+    }
+}
+
+static bo_status factorize(bo_context *context, const bo_moments *moments, const double *penalty, bo_machine_ridge *out)
+{
+    const size_t n = moments->features;
+    if (moments->device) {
+        const bo_device_system system = {out->weight, out->center, penalty};
+        return moments->fits->factorize(context, moments->device, &system);
+    }
     assembly job = {moments, penalty, out};
     bo_parallel(context, (n + ASSEMBLY_ROWS - 1) / ASSEMBLY_ROWS, assemble_rows, &job);
+    return bo_cholesky(context, n, out->factor, n, NULL);
+}
+
+/* L⁻¹ X, or L⁻ᵀ X if `transposed`. */
+static bo_status substitute(bo_context *context, const bo_machine_ridge *ridge, bool transposed, size_t m, double *x)
+{
+    const bo_moments *moments = ridge->moments;
+    if (moments) return moments->fits->solve(context, moments->device, transposed, m, x);
+    return (transposed ? bo_solve_lower_t : bo_solve_lower)(context, ridge->features, m, ridge->factor, ridge->features,
+                                                            x, m);
+}
+
+bo_status bo_ridge_solve_lower(bo_context *context, const bo_machine_ridge *ridge, size_t m, double *x)
+{
+    return substitute(context, ridge, false, m, x);
+}
+
+bo_status bo_ridge_pack_factor(bo_context *context, const bo_machine_ridge *ridge, float *packed)
+{
+    const size_t n = ridge->features;
+    if (ridge->moments) return ridge->moments->fits->factor(context, ridge->moments->device, packed);
+    for (size_t i = 0, k = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++, k++) packed[k] = (float)ridge->factor[i * n + j];
+    return BO_OK;
 }
 
 /* RSS = yᵀy - bᵀβ - βᵀDβ, all centered (from (A + D)β = b). Clamped, because rounding may make it slightly negative. */
-static void residuals(const bo_moments *moments, const double *penalty, const double *rhs, bo_machine_ridge *out)
+static void residuals(const bo_moments *moments, const margins *edge, const double *penalty, const double *rhs,
+                      bo_machine_ridge *out)
 {
-    size_t n = moments->features, outputs = moments->outputs, size = moments->size;
+    size_t n = moments->features, outputs = moments->outputs;
     for (size_t t = 0; t < outputs; t++) {
-        double total = moments->gram[(n + t) * size + n + t] - out->weight * out->intercept[t] * out->intercept[t];
+        double total = edge->diagonal[(n + t) * edge->step] - out->weight * out->intercept[t] * out->intercept[t];
         double explained = 0;
         for (size_t j = 0; j < n; j++) {
             double beta = out->beta[j * outputs + t];
@@ -270,7 +430,7 @@ static bo_status trace_of_penalty(bo_context *context, const bo_machine_ridge *r
         uint64_t bits = bo_rng_bits(&rng);
         for (size_t p = 0; p < PROBES; p++) v[j * PROBES + p] = (bits >> p & 1 ? 1 : -1) * sqrt(penalty[j]);
     }
-    bo_status status = bo_solve_lower(context, n, PROBES, ridge->factor, n, v, PROBES);
+    bo_status status = substitute(context, ridge, false, PROBES, v);
     double sum = 0;
     for (size_t k = 0; status == BO_OK && k < n * PROBES; k++) sum += v[k] * v[k];
     *trace = sum / PROBES;
@@ -286,14 +446,13 @@ static double gcv_score(const bo_machine_ridge *ridge)
     return score;
 }
 
-static bo_status solve(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept,
-                       uint64_t seed, double *rhs, bo_machine_ridge *out)
+static bo_status solve(bo_context *context, const bo_moments *moments, const margins *edge, const double *penalty,
+                       bool intercept, uint64_t seed, double *rhs, bo_machine_ridge *out)
 {
     size_t n = moments->features, outputs = moments->outputs;
-    assemble(context, moments, penalty, intercept, out);
+    assemble_targets(moments, edge, intercept, out);
     memcpy(rhs, out->beta, n * outputs * sizeof *rhs);
-    size_t pivot = 0;
-    bo_status status = bo_cholesky(context, n, out->factor, n, &pivot);
+    bo_status status = factorize(context, moments, penalty, out);
     if (status == BO_NUMERIC) {
         char reason[256];
         strncpy(reason, bo_context_error(context), sizeof reason - 1);
@@ -303,12 +462,12 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
                        reason);
     }
     BO_TRY(status);
-    BO_TRY(bo_solve_lower(context, n, outputs, out->factor, n, out->beta, outputs));
-    BO_TRY(bo_solve_lower_t(context, n, outputs, out->factor, n, out->beta, outputs));
+    BO_TRY(substitute(context, out, false, outputs, out->beta));
+    BO_TRY(substitute(context, out, true, outputs, out->beta));
     double trace;
     BO_TRY(trace_of_penalty(context, out, penalty, seed, &trace));
     out->freedom = (double)n - trace + (intercept ? 1 : 0);
-    residuals(moments, penalty, rhs, out);
+    residuals(moments, edge, penalty, rhs, out);
     out->gcv = gcv_score(out);
     return BO_OK;
 }
@@ -316,16 +475,18 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
 bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,
                          uint64_t seed, bo_machine_ridge *out)
 {
-    assert(moments->gram && moments->size == moments->features + moments->outputs + 1);
-    size_t n = moments->features, size = moments->size;
+    assert((moments->gram || moments->device) && moments->size == moments->features + moments->outputs + 1);
+    size_t n = moments->features;
+    margins edge;
+    BO_TRY(margins_of(context, moments, &edge));
     bo_status status = allocate(context, moments, out);
     double *diagonal = bo_alloc_raw(context, 2 * n, sizeof *diagonal, "the penalty");
     double *rhs = bo_alloc_raw(context, n * moments->outputs, sizeof *rhs, "the right-hand side");
     if (!diagonal || !rhs) status = BO_MEMORY;
     if (status == BO_OK) {
-        for (size_t j = 0; j < n; j++) diagonal[n + j] = moments->gram[j * size + j];
-        bo_penalty_fill(penalty, moments->gram[size * size - 1], n, diagonal + n, diagonal);
-        status = solve(context, moments, diagonal, intercept, seed, rhs, out);
+        for (size_t j = 0; j < n; j++) diagonal[n + j] = edge.diagonal[j * edge.step];
+        bo_penalty_fill(penalty, sum_of(moments, &edge, moments->size - 1), n, diagonal + n, diagonal);
+        status = solve(context, moments, &edge, diagonal, intercept, seed, rhs, out);
     }
     bo_free(diagonal);
     bo_free(rhs);

@@ -83,7 +83,7 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
     BO_TRY(bo_choose_precision(j->context, problem->desc, map, j->scaled->weights || problem->targets->class_weight,
                                j->scaled->rows, lambda, spectrum, &precision));
     problem->row_map.quantum = precision == BO_GRAM_PRECISION_INT8 ? bo_quantum_of(map) : 0;
-    BO_TRY(bo_moments_create(j->context, map->features, problem->targets->outputs, precision, &j->moments));
+    BO_TRY(bo_moments_create(j->context, &problem->row_map, problem->targets->outputs, precision, &j->moments));
     BO_TRY(bo_moments_add(j->context, &j->moments, &problem->row_map, problem->targets, j->scaled, false));
     BO_TRY(bo_moments_spectrum(j->context, &j->moments, problem->intercept, &spectrum));
     j->least = least_for(&j->moments, problem->row_map.quantum, spectrum);

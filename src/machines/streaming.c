@@ -12,8 +12,8 @@ enum { PROBE_ROWS = 512 };
 bo_status bo_fitting_open(bo_context *context, bo_fitting *fitting)
 {
     assert(fitting->moments.size == 0);
-    return bo_moments_create(context, fitting->report.features, fitting->targets.outputs, fitting->report.precision,
-                             &fitting->moments);
+    const bo_row_map row_map = bo_fitting_row_map(fitting);
+    return bo_moments_create(context, &row_map, fitting->targets.outputs, fitting->report.precision, &fitting->moments);
 }
 
 bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
@@ -32,6 +32,7 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     if (desc->features.function == BO_FUNCTION_SECTIONS)
         return bo_fail(context, BO_UNSUPPORTED, "function sections needs all rows in memory; streams need features");
     bo_machine_desc planned = *desc;
+    bo_fit_for_device(context, &planned);
     if (!planned.stream_rows) planned.stream_rows = sample->rows;
     planned.task = sample->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     BO_TRY(bo_target_scale_choose(context, desc, sample, &planned.target_scale));
@@ -113,6 +114,20 @@ static bo_status same_map(bo_context *context, const bo_features *a, const bo_fe
     return status;
 }
 
+static bo_status add_moments(bo_context *context, bo_moments *moments, const bo_moments *other)
+{
+    const size_t count = moments->size * moments->size;
+    double *sum = NULL, *added = NULL;
+    bo_status status = bo_moments_open(context, moments, &sum);
+    if (status == BO_OK) status = bo_moments_open(context, other, &added);
+    for (size_t k = 0; status == BO_OK && k < count; k++) sum[k] += added[k];
+    bo_moments_close(context, other, added, false);
+    const bo_status closed = bo_moments_close(context, moments, sum, status == BO_OK);
+    if (status == BO_OK) status = closed;
+    if (status == BO_OK) moments->rows += other->rows;
+    return status;
+}
+
 bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other)
 {
     BO_REQUIRE(context, fitting, other);
@@ -148,10 +163,7 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
     const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
     if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
         return bo_fail(context, BO_INVALID, "cannot merge: the class weights differ; create both from the same sample");
-    size_t count = fitting->moments.size * fitting->moments.size;
-    for (size_t k = 0; k < count; k++) fitting->moments.gram[k] += other->moments.gram[k];
-    fitting->moments.rows += other->moments.rows;
-    return BO_OK;
+    return add_moments(context, &fitting->moments, &other->moments);
 }
 
 bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective)
@@ -162,11 +174,19 @@ bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_c
     if (!collective->sum) return bo_fail(context, BO_INVALID, "collective: sum is NULL, but there are several ranks");
     size_t count = fitting->moments.size * fitting->moments.size;
     double rows = (double)fitting->moments.rows;
-    bo_status status = collective->sum(collective->user, fitting->moments.gram, count);
+    double *gram;
+    bo_status status = bo_moments_open(context, &fitting->moments, &gram);
+    if (status != BO_OK) {
+        bo_moments_close(context, &fitting->moments, gram, false);
+        return status;
+    }
+    status = collective->sum(collective->user, gram, count);
     if (status == BO_OK) status = collective->sum(collective->user, &rows, 1);
+    const bo_status closed = bo_moments_close(context, &fitting->moments, gram, status == BO_OK);
     if (status != BO_OK)
         return bo_fail(context, status, "rank %d of %d: the sum over the ranks failed", collective->rank,
                        collective->size);
+    BO_TRY(closed);
     fitting->moments.rows = (size_t)rows;
     return BO_OK;
 }
@@ -178,8 +198,7 @@ static bo_status keep_uncertainty(bo_context *context, const bo_machine_ridge *r
     size_t n = ridge->features;
     machine->factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(float), "the factor of the Gram matrix");
     if (!machine->factor) return BO_MEMORY;
-    for (size_t i = 0, k = 0; i < n; i++)
-        for (size_t j = 0; j <= i; j++, k++) machine->factor[k] = (float)ridge->factor[i * n + j];
+    BO_TRY(bo_ridge_pack_factor(context, ridge, machine->factor));
     machine->inverse_weight = intercept ? 1 / ridge->weight : 0;
     machine->uncertainty = BO_UNCERTAINTY_PRIMAL;
     return BO_OK;

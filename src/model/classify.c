@@ -63,7 +63,7 @@ static bo_status allocate(bo_context *context, piece_reader *p)
 {
     static const char what[] = "a text read in pieces";
     const bo_model_desc *d = &p->model->desc;
-    p->memory = bo_alloc_raw(context, 2, state_bytes(p->model), what);
+    p->memory = bo_layer_states_allocate(context, p->model, 2, state_bytes(p->model), what);
     p->states = bo_alloc(context, 2 * d->layers, sizeof *p->states, what);
     p->tokens = bo_alloc(context, PIECE_ROWS, sizeof *p->tokens, what);
     p->positions = bo_alloc(context, PIECE_ROWS, sizeof *p->positions, what);
@@ -80,7 +80,7 @@ static void pieces_destroy(piece_reader *p)
 {
     if (!p) return;
     bo_model_graph_destroy(&p->graph);
-    bo_free(p->memory);
+    bo_layer_states_release(p->model, p->memory);
     bo_free(p->states);
     bo_free(p->tokens);
     bo_free(p->positions);
@@ -108,7 +108,7 @@ static bo_status begin(bo_context *context, piece_reader *p)
 {
     const bo_model *m = p->model;
     for (size_t i = 0; i < 2 * m->desc.layers; i++)
-        BO_TRY(bo_layer_state_begin(context, &m->desc, i / 2, m->attentions[i / 2], p->states[i]));
+        BO_TRY(bo_layer_state_begin(context, m, i / 2, m->attentions[i / 2], p->states[i]));
     for (size_t i = 0; i < m->desc.width; i++) p->sums[i] = m->desc.pooling == BO_POOLING_MAX ? -INFINITY : 0;
     return BO_OK;
 }

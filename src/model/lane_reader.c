@@ -1,5 +1,4 @@
 /* Blocks of tokens and saved states for single lanes, by a session whose states are those of the lane. */
-#include <string.h>
 #include "lanes.h"
 #include "session.h"
 
@@ -126,8 +125,9 @@ bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane
         return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld, the state has read more tokens",
                        (long)INT32_MAX);
     for (size_t i = 0; i < d->layers; i++)
-        memcpy(lanes->blocks[lane] + lanes->lane.offsets[i], lanes->reader->states[i],
-               bo_layer_state_bytes(d, i, lanes->attentions.all[i]));
+        BO_TRY(bo_weights_backend(lanes->model->weights)
+                   ->copy(context, lanes->blocks[lane] + lanes->lane.offsets[i], lanes->reader->states[i],
+                          bo_layer_state_bytes(d, i, lanes->attentions.all[i])));
     lanes->tokens[lane] = (int32_t)lanes->reader->tokens;
     return BO_OK;
 }

@@ -65,12 +65,24 @@ static bo_status place_states(bo_context *context, const bo_lanes *lanes,
     return BO_OK;
 }
 
-/* Replaces the memory by memory for `count` blocks. */
-static bo_status allocate_blocks(bo_context *context, size_t count, bo_lane_blocks *blocks)
+/* States are in memory of the backend, summaries in that of the host. */
+static void release_blocks(const bo_lanes *lanes, bo_lane_blocks *blocks)
 {
-    bo_free(blocks->memory);
+    if (blocks->offsets)
+        bo_layer_states_release(lanes->model, blocks->memory);
+    else
+        bo_free(blocks->memory);
+    blocks->memory = NULL;
     blocks->count = 0;
-    blocks->memory = bo_alloc_raw(context, count, blocks->bytes, "states of lanes");
+}
+
+/* Replaces the memory by memory for `count` blocks. */
+static bo_status allocate_blocks(bo_context *context, const bo_lanes *lanes, size_t count, bo_lane_blocks *blocks)
+{
+    static const char what[] = "states of lanes";
+    release_blocks(lanes, blocks);
+    blocks->memory = blocks->offsets ? bo_layer_states_allocate(context, lanes->model, count, blocks->bytes, what)
+                                     : bo_alloc_raw(context, count, blocks->bytes, what);
     if (!blocks->memory) return BO_MEMORY;
     blocks->count = count;
     return BO_OK;
@@ -83,7 +95,7 @@ bo_status bo_lanes_restart(bo_context *context, bo_lanes *lanes, size_t lane)
         return bo_fail(context, BO_INVALID, "lanes: lane %zu is requested, but there are only %zu", lane,
                        lanes->desc.count);
     for (size_t i = 0; i < lanes->model->desc.layers; i++)
-        BO_TRY(bo_layer_state_begin(context, &lanes->model->desc, i, lanes->attentions.all[i],
+        BO_TRY(bo_layer_state_begin(context, lanes->model, i, lanes->attentions.all[i],
                                     lanes->blocks[lane] + lanes->lane.offsets[i]));
     lanes->tokens[lane] = 0;
     return BO_OK;
@@ -137,7 +149,7 @@ static bo_status allocate(bo_context *context, bo_lanes *lanes)
 {
     const bo_model_desc *d = &lanes->model->desc;
     size_t count = lanes->desc.count;
-    BO_TRY(allocate_blocks(context, count, &lanes->lane));
+    BO_TRY(allocate_blocks(context, lanes, count, &lanes->lane));
     lanes->blocks = bo_alloc(context, count, sizeof *lanes->blocks, "lanes");
     lanes->next = bo_alloc(context, count, sizeof *lanes->next, "lanes");
     lanes->tokens = bo_alloc(context, count, sizeof *lanes->tokens, "lanes");
@@ -214,10 +226,11 @@ void bo_lanes_destroy(bo_lanes *lanes)
     }
     bo_session_destroy(lanes->reader);
     bo_sized_attentions_destroy(&lanes->attentions, lanes->model);
-    void *const blocks[] = {lanes->lane.memory,  lanes->lane.offsets, lanes->source.memory, lanes->source.offsets,
-                            lanes->blocks,       lanes->next,         lanes->tokens,        lanes->sources,
-                            lanes->room,         lanes->taken,        lanes->summaries,     lanes->table,
-                            lanes->reader_states};
+    release_blocks(lanes, &lanes->lane);
+    release_blocks(lanes, &lanes->source);
+    void *const blocks[] = {lanes->lane.offsets, lanes->source.offsets, lanes->blocks, lanes->next,
+                            lanes->tokens,       lanes->sources,        lanes->room,   lanes->taken,
+                            lanes->summaries,    lanes->table,          lanes->reader_states};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_free(lanes);
 }
@@ -340,8 +353,10 @@ static void choose_numbers(bo_lanes *lanes, int32_t *numbers, size_t active, con
 
 /* The first lane that continues an old lane takes its block. Further ones copy it into unused blocks. The remaining
  * blocks go to the inactive lanes. */
-static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
+static bo_status choose_blocks(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
 {
+    const bo_backend *backend = bo_weights_backend(lanes->model->weights);
+    bo_status status = BO_OK;
     size_t count = lanes->desc.count, vacant = 0;
     memset(lanes->taken, 0, count * sizeof *lanes->taken);
     for (size_t i = 0; i < active; i++) {
@@ -352,10 +367,12 @@ static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
         if (i < active && lanes->next[i]) continue;
         while (lanes->taken[vacant]) vacant++;
         lanes->next[i] = lanes->blocks[vacant++];
-        if (i < active) memcpy(lanes->next[i], lanes->blocks[from[i]], lanes->lane.bytes);
+        if (i < active && status == BO_OK)
+            status = backend->copy(context, lanes->next[i], lanes->blocks[from[i]], lanes->lane.bytes);
     }
     memcpy(lanes->blocks, lanes->next, count * sizeof *lanes->blocks);
     assert(has_every_block(lanes));
+    return status;
 }
 
 bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
@@ -371,8 +388,7 @@ bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, c
                            i, from[i], lanes->desc.count);
     choose_numbers(lanes, lanes->tokens, active, from);
     choose_numbers(lanes, lanes->sources, active, from);
-    choose_blocks(lanes, active, from);
-    return BO_OK;
+    return choose_blocks(context, lanes, active, from);
 }
 
 /* ====================================================================================================================
@@ -512,7 +528,7 @@ static bo_status begin_states(bo_context *context, const reading *r)
         for (size_t s = 0; s < r->sequences; s++) {
             char *state = block_of(r, s) + lanes->source.offsets[i];
             r->table[(cross + i) * r->sequences + s] = state;
-            BO_TRY(bo_attention_state_init(context, lanes->attentions.all[cross + i], state));
+            BO_TRY(bo_attention_state_begin(context, lanes->model, lanes->attentions.all[cross + i], state));
         }
     return BO_OK;
 }
@@ -589,7 +605,7 @@ static bo_status prepare(bo_context *context, bo_lanes *lanes, size_t count, rea
         bo_alloc(context, queries, bo_model_place(d, BO_MODEL_PART_ENCODER) * sizeof *r->table, "states of sources");
     r->zeros = bo_alloc(context, queries, columns * sizeof *r->zeros, "queries of sources");
     if (!r->indices || !r->table || !r->zeros) return BO_MEMORY;
-    return blocks > lanes->source.count ? allocate_blocks(context, blocks, &lanes->source) : BO_OK;
+    return blocks > lanes->source.count ? allocate_blocks(context, lanes, blocks, &lanes->source) : BO_OK;
 }
 
 static bo_status read_all(bo_context *context, reading *r, size_t count)

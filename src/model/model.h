@@ -156,12 +156,19 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 /* Overwrites weights (and frequencies that were sampled from data) with those of a folder written for the same
  * descriptor. */
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder);
-/* The state of a layer: its size in bytes, that size rounded up to a multiple of 64, and its initialization to an empty
- * state. */
+/* The state of a layer: its size in bytes, and that size rounded up to a multiple of 64. */
 size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
-                               const bo_attention *attention, void *state);
+/* States are in memory of the backend of the model, and have the same bytes on every backend. `allocate` does not fill
+ * it. */
+void *bo_layer_states_allocate(bo_context *context, const bo_model *model, size_t count, size_t bytes,
+                               const char *what);
+void bo_layer_states_release(const bo_model *model, void *memory);
+/* Makes a state empty: that of a layer (attention NULL: its mixer is not attention), or of another attention. */
+bo_status bo_layer_state_begin(bo_context *context, const bo_model *model, size_t layer, const bo_attention *attention,
+                               void *state);
+bo_status bo_attention_state_begin(bo_context *context, const bo_model *model, const bo_attention *attention,
+                                   void *state);
 /* Checks that bo_model_adapt would accept these adapters, without making them; the model is unchanged. */
 bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc);
 /* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */

@@ -13,28 +13,6 @@
 #include "session.h"
 
 /* ====================================================================================================================
- * States of layers, for sessions, lanes and classification. */
-
-size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, const bo_attention *attention)
-{
-    bo_mixer_layer desc = bo_model_mixer(d, layer, attention);
-    return bo_nn_mixer_state_bytes(&desc);
-}
-
-size_t bo_layer_state_room(const bo_model_desc *d, size_t layer, const bo_attention *attention)
-{
-    return bo_padded_bytes(bo_layer_state_bytes(d, layer, attention));
-}
-
-bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size_t layer, const bo_attention *attention,
-                               void *state)
-{
-    if (attention) return bo_attention_state_init(context, attention, state);
-    memset(state, 0, bo_layer_state_bytes(d, layer, attention));
-    return BO_OK;
-}
-
-/* ====================================================================================================================
  * Sessions: reading tokens with a state. */
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
@@ -126,9 +104,8 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
 bo_status bo_session_reset(bo_context *context, bo_session *session)
 {
     BO_REQUIRE(context, session);
-    const bo_model_desc *d = &session->model->desc;
-    for (size_t i = 0; i < d->layers; i++)
-        BO_TRY(bo_layer_state_begin(context, d, i, session->attentions.all[i], session->states[i]));
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        BO_TRY(bo_layer_state_begin(context, session->model, i, session->attentions.all[i], session->states[i]));
     session->tokens = 0;
     session->has_logits = session->broken = false;
     return BO_OK;
@@ -137,7 +114,7 @@ bo_status bo_session_reset(bo_context *context, bo_session *session)
 static bo_status build(bo_context *context, const bo_model *model, const bo_session_desc *desc, bo_session *session)
 {
     BO_TRY(resolve(context, model, desc, session));
-    session->memory = bo_alloc_raw(context, session->state_bytes, 1, "a session's state");
+    session->memory = bo_layer_states_allocate(context, model, 1, session->state_bytes, "a session's state");
     session->states = bo_alloc(context, model->desc.layers, sizeof *session->states, "a session's states");
     session->positions = bo_alloc(context, session->desc.chunk, sizeof *session->positions, "positions");
     session->logits = bo_alloc(context, model->desc.vocab, sizeof *session->logits, "logits");
@@ -167,7 +144,7 @@ void bo_session_destroy(bo_session *session)
     for (size_t r = 0; r < BO_SESSION_RESULT_COUNT; r++)
         for (size_t i = 0; i < session->size_count; i++) bo_model_graph_destroy(&session->graphs[r][i]);
     bo_sized_attentions_destroy(&session->attentions, session->model);
-    bo_free(session->memory);
+    bo_layer_states_release(session->model, session->memory);
     bo_free(session->states);
     bo_free(session->positions);
     bo_free(session->logits);
@@ -195,14 +172,74 @@ uint64_t bo_session_room(const bo_session *session)
     return most > session->tokens ? most - session->tokens : 0;
 }
 
+/* ---- states in memory of the host -------------------------------------------------------------------------------- */
+
+static const bo_backend *backend_of(const bo_session *session)
+{
+    return bo_weights_backend(session->model->weights);
+}
+
+/* Copies of the states in memory of the host. */
+typedef struct host_states {
+    char *memory;
+    void **states;
+} host_states;
+
+static bo_status host_states_create(bo_context *context, const bo_session *session, host_states *out)
+{
+    out->memory = bo_alloc_raw(context, session->state_bytes, 1, "a session's state");
+    out->states = bo_alloc(context, session->model->desc.layers, sizeof *out->states, "a session's states");
+    if (!out->memory || !out->states) return BO_MEMORY;
+    place_states(session, out->memory, out->states);
+    return BO_OK;
+}
+
+static void host_states_free(host_states *h)
+{
+    bo_free(h->memory);
+    bo_free(h->states);
+}
+
+static bo_status read_back(bo_context *context, const bo_session *session, const host_states *h)
+{
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        BO_TRY(backend_of(session)->read(context, h->states[i], session->states[i], layer_bytes(session, i)));
+    return BO_OK;
+}
+
+static bo_status write_back(bo_context *context, const bo_session *session, const host_states *h)
+{
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        BO_TRY(backend_of(session)->write(context, session->states[i], h->states[i], layer_bytes(session, i)));
+    return BO_OK;
+}
+
+static bo_status repeat_states(bo_context *context, const bo_session *session, uint64_t tokens, void *const *states)
+{
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        if (session->attentions.all[i])
+            BO_TRY(bo_attention_state_repeat(context, session->attentions.all[i], states[i], tokens));
+    return BO_OK;
+}
+
+static bo_status repeat_through_host(bo_context *context, const bo_session *session, uint64_t tokens)
+{
+    host_states h = {0};
+    bo_status status = host_states_create(context, session, &h);
+    if (status == BO_OK) status = read_back(context, session, &h);
+    if (status == BO_OK) status = repeat_states(context, session, tokens, h.states);
+    if (status == BO_OK) status = write_back(context, session, &h);
+    host_states_free(&h);
+    return status;
+}
+
 bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens)
 {
     if (tokens > bo_session_most(session->model, session->desc.capacity))
         return bo_fail(context, BO_INVALID, "session: it cannot hold %llu tokens", (unsigned long long)tokens);
     session->broken = true; /* until all layers have changed */
-    for (size_t i = 0; i < session->model->desc.layers; i++)
-        if (session->attentions.all[i])
-            BO_TRY(bo_attention_state_repeat(context, session->attentions.all[i], session->states[i], tokens));
+    BO_TRY(backend_of(session)->plain ? repeat_states(context, session, tokens, session->states)
+                                      : repeat_through_host(context, session, tokens));
     session->tokens = tokens;
     session->has_logits = session->broken = false;
     return BO_OK;
@@ -412,6 +449,8 @@ typedef struct written_states {
     bo_sized_attentions attentions; /* of this capacity; empty if it is that of the session */
     size_t capacity;                /* 0: states have a fixed size */
     char *memory;                   /* of the states that differ from those of the session */
+    host_states read;               /* from a device; empty if the states are in memory of the host */
+    void *const *states;            /* of the capacity of the session, in memory of the host */
     bo_file_tensor *tensors;
     layer_name *names;
 } written_states;
@@ -419,6 +458,7 @@ typedef struct written_states {
 static void written_states_free(written_states *w, const bo_model *model)
 {
     bo_sized_attentions_destroy(&w->attentions, model);
+    host_states_free(&w->read);
     bo_free(w->memory);
     bo_free(w->tensors);
     bo_free(w->names);
@@ -437,7 +477,7 @@ static bo_status shrink_states(bo_context *context, const bo_session *session, w
     for (size_t i = 0; i < d->layers; i++) {
         const bo_attention *own = session->attentions.all[i], *smaller = w->attentions.all[i];
         if (!own) continue;
-        BO_TRY(bo_attention_state_move(context, own, session->states[i], smaller, at));
+        BO_TRY(bo_attention_state_move(context, own, w->states[i], smaller, at));
         w->tensors[i].data = at;
         w->tensors[i].bytes = w->tensors[i].shape[0] = bo_layer_state_bytes(d, i, smaller);
         at += bo_layer_state_room(d, i, smaller);
@@ -445,14 +485,23 @@ static bo_status shrink_states(bo_context *context, const bo_session *session, w
     return BO_OK;
 }
 
-static size_t list_tensors(const bo_session *session, layer_name *names, bo_file_tensor *tensors)
+static bo_status find_states(bo_context *context, const bo_session *session, written_states *w)
+{
+    w->states = session->states;
+    if (backend_of(session)->plain) return BO_OK;
+    BO_TRY(host_states_create(context, session, &w->read));
+    w->states = w->read.states;
+    return read_back(context, session, &w->read);
+}
+
+static size_t list_tensors(const bo_session *session, void *const *states, layer_name *names, bo_file_tensor *tensors)
 {
     size_t layers = session->model->desc.layers, count = 0;
     for (size_t i = 0; i < layers; i++) {
         size_t bytes = layer_bytes(session, i);
         name_layer(i, names[i]);
         tensors[count++] = (bo_file_tensor){
-            .name = names[i], .dtype = BO_U8, .rank = 1, .shape = {bytes}, .data = session->states[i], .bytes = bytes};
+            .name = names[i], .dtype = BO_U8, .rank = 1, .shape = {bytes}, .data = states[i], .bytes = bytes};
     }
     if (session->has_logits)
         tensors[count++] = (bo_file_tensor){.name = "logits",
@@ -480,7 +529,8 @@ static bo_status write_tensors(bo_context *context, const bo_session *session, w
     w->names = bo_alloc(context, layers, sizeof *w->names, "names of states");
     w->tensors = bo_alloc(context, layers + 1, sizeof *w->tensors, "a session's states");
     if (!w->names || !w->tensors) return BO_MEMORY;
-    const size_t count = list_tensors(session, w->names, w->tensors);
+    BO_TRY(find_states(context, session, w));
+    const size_t count = list_tensors(session, w->states, w->names, w->tensors);
     if (w->capacity && w->capacity < session->desc.capacity) BO_TRY(shrink_states(context, session, w));
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)model);
@@ -644,20 +694,21 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
     return status;
 }
 
-/* Loads a state. The session changes only after everything has been read. */
-static bo_status load(bo_context *context, const bo_tensors *file, bo_session *session, char *memory, void **states)
+/* Reads a state. The session changes only after everything has been read. */
+static bo_status load(bo_context *context, const bo_tensors *file, bo_session *session, host_states *h)
 {
     header head = {0};
     const bo_file_tensor *logits = NULL;
     size_t vocab = session->model->desc.vocab;
     BO_TRY(read_header(context, file, &head));
     BO_TRY(check_model(context, file, session, &head));
-    place_states(session, memory, states);
-    BO_TRY(read_states(context, file, session, &head, states));
+    BO_TRY(host_states_create(context, session, h));
+    BO_TRY(read_states(context, file, session, &head, h->states));
     if (bo_tensors_find(file, "logits"))
         BO_TRY(bo_tensors_require(context, file, "logits", BO_F32, 1, &vocab, &logits));
     if (logits && !bo_context_kernels(context)->finite(vocab, logits->data))
         return bo_fail(context, BO_FORMAT, "%s: the logits hold a number that is not finite", bo_tensors_path(file));
+    if (!backend_of(session)->plain) BO_TRY(write_back(context, session, h));
     if (logits) memcpy(session->logits, logits->data, vocab * sizeof(float));
     session->has_logits = logits != NULL;
     session->tokens = head.tokens;
@@ -667,19 +718,15 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
 
 static bo_status load_from(bo_context *context, bo_session *session, const bo_tensors *file)
 {
-    char *memory = bo_alloc_raw(context, session->state_bytes, 1, "a session's state");
-    void **states = bo_alloc(context, session->model->desc.layers, sizeof *states, "a session's states");
-    bo_status status = memory && states ? load(context, file, session, memory, states) : BO_MEMORY;
-    if (status == BO_OK) {
-        char *old = session->memory;
-        void **old_states = session->states;
-        session->memory = memory;
-        session->states = states;
-        memory = old;
-        states = old_states;
+    host_states h = {0};
+    const bo_status status = load(context, file, session, &h);
+    if (status == BO_OK && backend_of(session)->plain) {
+        const host_states old = {session->memory, session->states};
+        session->memory = h.memory;
+        session->states = h.states;
+        h = old;
     }
-    bo_free(memory);
-    bo_free(states);
+    host_states_free(&h);
     return status;
 }
 

@@ -104,10 +104,24 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
     return BO_OK;
 }
 
+/* Copies a weight of another model as float32. */
+static bo_status adopt_weight(bo_context *context, const bo_model *model, const bo_weight *mine, const bo_model *from,
+                              const bo_weight *theirs)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    if (backend == bo_weights_backend(from->weights))
+        return backend->widen(context, theirs->element, mine->rows, mine->columns, theirs->data, mine->data);
+    float *host = bo_alloc_raw(context, mine->rows * mine->columns, sizeof *host, "a weight of another device");
+    if (!host) return BO_MEMORY;
+    bo_status status = bo_weights_get(context, from->weights, theirs->name, host);
+    if (status == BO_OK) status = bo_weights_set(context, model->weights, mine->name, host);
+    bo_free(host);
+    return status;
+}
+
 bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
 {
     BO_REQUIRE(context, model, from);
-    const bo_backend *backend = bo_weights_backend(model->weights);
     const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;
     if (other_tokens)
@@ -128,7 +142,7 @@ bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *f
         if (mine->element != BO_ELEMENT_FLOAT32)
             return bo_fail(context, BO_INVALID, "model: weight '%s' is stored in fewer bits, for inference only",
                            mine->name);
-        BO_TRY(backend->widen(context, theirs->element, mine->rows, mine->columns, theirs->data, mine->data));
+        BO_TRY(adopt_weight(context, model, mine, from, theirs));
         count++;
     }
     for (size_t i = 0; i < bo_weights_count(from->weights); i++) {

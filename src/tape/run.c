@@ -270,6 +270,22 @@ static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_gr
     return oldest;
 }
 
+static bo_status record(bo_context *context, const bo_graph *graph, size_t steps, const bo_graph_pass *pass,
+                        void **recording)
+{
+    const bo_device_runs *runs = graph->backend->runs;
+    BO_TRY(runs->record_begin(context));
+    bo_status status = run_steps(context, graph, steps, pass, NULL);
+    void *made = NULL;
+    const bo_status ended = runs->record_end(context, &made);
+    if (status == BO_OK) status = ended;
+    if (status == BO_OK)
+        *recording = made;
+    else if (made)
+        runs->forget(made);
+    return status;
+}
+
 /* The first run of a kind submits every call, the second records them, later ones repeat the recording. */
 static bo_status run_recorded(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass)
 {
@@ -277,13 +293,8 @@ static bo_status run_recorded(bo_context *context, bo_graph *graph, size_t steps
     bo_recorded_run *r = find_recorded(graph, steps, pass);
     const bool first = r->used == 0;
     r->used = ++graph->runs;
-    if (first || pass->final_states) return run_steps(context, graph, steps, pass, NULL);
-    if (!r->recording) {
-        BO_TRY(runs->record_begin(context));
-        const bo_status status = run_steps(context, graph, steps, pass, NULL);
-        BO_TRY(runs->record_end(context, &r->recording));
-        BO_TRY(status);
-    }
+    if (first) return run_steps(context, graph, steps, pass, NULL);
+    if (!r->recording) BO_TRY(record(context, graph, steps, pass, &r->recording));
     return runs->replay(context, r->recording);
 }
 
@@ -304,6 +315,10 @@ static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t step
                                const bo_calibrating *calibrating)
 {
     bool moved = false;
+    if (pass->final_states)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "a pass with final states (consecutive segments) is not supported on %s; use the CPU",
+                       graph->backend->name);
     bo_status status = graph->backend->runs->stage(context, pass, graph->layers, graph->sequences,
                                                           &graph->staged, &moved);
     for (size_t i = 0; moved && i < BO_RECORDED_RUNS; i++) {

@@ -294,12 +294,28 @@ static bo_status find(bo_context *context, const bo_weights *weights, const char
     return BO_OK;
 }
 
+/* Reads a weight from a device. */
+static bo_status widen_on_host(bo_context *context, const bo_backend *backend, const bo_weight *weight, float *out)
+{
+    const size_t bytes = bo_element_bytes(weight->element, weight->rows, weight->columns);
+    if (weight->element == BO_ELEMENT_FLOAT32) return backend->read(context, out, weight->data, bytes);
+    void *stored = bo_alloc_raw(context, bytes, 1, "a weight");
+    if (!stored) return BO_MEMORY;
+    bo_status status = backend->read(context, stored, weight->data, bytes);
+    if (status == BO_OK)
+        status = bo_backend_cpu()->widen(context, weight->element, weight->rows, weight->columns, stored, out);
+    bo_free(stored);
+    return status;
+}
+
 bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *out)
 {
     BO_REQUIRE(context, weights, name, out);
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
-    return weights->backend->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
+    const bo_backend *backend = weights->backend;
+    if (!backend->plain) return widen_on_host(context, backend, weight, out);
+    return backend->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
 }
 
 bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values)

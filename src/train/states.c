@@ -45,6 +45,10 @@ static bo_status check_layer(bo_context *context, const bo_model_desc *model, co
 bo_status bo_train_states_check(bo_context *context, const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    if (!backend->plain)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "stateful: states cannot be carried from step to step on %s; train on the CPU", backend->name);
     if (d->positions == BO_POSITIONS_LEARNED)
         return bo_fail(context, BO_INVALID,
                        "stateful: positions continue from window to window, but the model has only %zu learned "
@@ -198,7 +202,7 @@ bo_status bo_train_states_reset(bo_context *context, bo_train_states *s)
     const bo_model *model = s->desc.model;
     const size_t room = s->at[s->layers];
     for (size_t i = 0; i < s->layers; i++)
-        BO_TRY(bo_layer_state_begin(context, &model->desc, i, model->attentions[i], s->empty + s->at[i]));
+        BO_TRY(bo_layer_state_begin(context, model, i, model->attentions[i], s->empty + s->at[i]));
     for (size_t lane = 0; lane < s->desc.lanes; lane++) memcpy(s->now + lane * room, s->empty, room);
     memset(s->read_now, 0, s->desc.lanes * sizeof *s->read_now);
     return BO_OK;

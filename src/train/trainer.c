@@ -1,5 +1,6 @@
 /* The trainer: checks and defaults of its descriptor, memory estimates, creation and destruction. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 #include "../base/trace.h"
@@ -19,10 +20,17 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps)
     return steps / 10 > 25 ? steps / 10 : 25;
 }
 
+/* A CPU gains nothing from more than a few items at a time; a GPU does. */
+static double micro_batch_bytes(const bo_backend *backend)
+{
+    const double least = 1073741824.0;
+    return backend->runs ? fmax(least, 0.4 * (double)bo_backend_memory(backend).bytes) : least;
+}
+
 static size_t default_micro_batch(const bo_train_task *task)
 {
     const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
-    const double most = 1073741824.0 / task->methods->item_bytes(task);
+    const double most = micro_batch_bytes(bo_weights_backend(task->weights)) / task->methods->item_bytes(task);
     size_t micro = batch;
     while (micro > 1 && (batch % micro != 0 || (double)micro > most)) micro--;
     return micro;

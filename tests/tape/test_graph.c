@@ -181,7 +181,7 @@ static void plans_follow_one_another(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 /* Records with `wrong`; compiling reports the error. */
-static void refused(const char *words, bo_value (*wrong)(fixture *f))
+static void refused_as(bo_status status, const char *words, bo_value (*wrong)(fixture *f))
 {
     fixture f = begin();
     bo_value w = weight(&f, "w");
@@ -190,9 +190,14 @@ static void refused(const char *words, bo_value (*wrong)(fixture *f))
     bo_graph_scope(f.graph, "later");
     assert_int_equal(one(&f, TOY_SINE, w, 0) != 0, f.graph->status == BO_OK); /* nothing works after an error */
     bo_graph_compile_desc desc = {.loss = value, .gradients = true};
-    assert_fails(f.context, BO_INVALID, words, bo_graph_compile(f.context, f.graph, &desc));
+    assert_fails(f.context, status, words, bo_graph_compile(f.context, f.graph, &desc));
     assert_fails(f.context, BO_INVALID, "not compiled yet", bo_graph_allocate(f.context, f.graph));
     end(&f);
+}
+
+static void refused(const char *words, bo_value (*wrong)(fixture *f))
+{
+    refused_as(BO_INVALID, words, wrong);
 }
 
 static bo_value wrong_shape(fixture *f)
@@ -282,7 +287,7 @@ static void wrong_graphs_are_refused(void **state)
     refused("layer 3 attention: toy: 16 numbers, expected 12", wrong_shape);
     refused("layer 3 attention: sine: input 0 is value 77, but the graph has values 1 to 1", wrong_value);
     refused("layer 3 attention: sine: input 0 is value 0", no_value);
-    refused("layer 3 attention: operation 6 is not supported by backend toy", wrong_operation);
+    refused_as(BO_UNSUPPORTED, "layer 3 attention: operation attention is not supported on toy", wrong_operation);
     refused("layer 3 attention: segments cannot be nested", nested);
     refused("segment 1 has no end", not_ended);
     refused("layer 3 attention: a segment ends that was not started", not_begun);

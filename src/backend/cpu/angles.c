@@ -31,17 +31,24 @@ static long double scaled(long double turns, const bo_rope_scaling *s)
 
 /* A position takes 31 of the 53 bits of a double, so `high` may have 22, relative to its frequency. Frequencies are a
  * geometric series; long double keeps their products exact to double. */
-void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *room)
+void bo_angles_part(size_t width, double base, const bo_rope_scaling *scaling, size_t first, size_t count, double *high,
+                    double *low)
 {
-    bo_angles angles = bo_angles_in(width, room);
-    long double ratio = powl((long double)base, -2 / (long double)width), plain = 1 / two_pi;
-    for (size_t i = 0; i < angles.pairs; i++, plain *= ratio) {
+    const long double ratio = powl((long double)base, -2 / (long double)width);
+    long double plain = powl((long double)base, -2 * (long double)first / (long double)width) / two_pi;
+    for (size_t i = 0; i < count; i++, plain *= ratio) {
         const long double turns = scaled(plain, scaling);
         int exponent;
         double mantissa = frexp((double)turns, &exponent);
-        angles.high[i] = ldexp(floor(ldexp(mantissa, 22)), exponent - 22);
-        angles.low[i] = (double)(turns - (long double)angles.high[i]);
+        high[i] = ldexp(floor(ldexp(mantissa, 22)), exponent - 22);
+        low[i] = (double)(turns - (long double)high[i]);
     }
+}
+
+void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *room)
+{
+    bo_angles angles = bo_angles_in(width, room);
+    bo_angles_part(width, base, scaling, 0, angles.pairs, angles.high, angles.low);
 }
 
 /* Returns the nearest integer of |x| < 2^51. Unlike rint, it vectorizes on every architecture. */

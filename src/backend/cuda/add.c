@@ -1,14 +1,14 @@
 /* a + b. */
-#include "cuda.h"
+#include "rows.h"
 #include "../shapes.h"
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
-    return BO_LAUNCH(context, add, &((bo_cuda_add){.type = bo_cuda_type_of(call->out[0].element),
-                                                   .count = bo_cuda_count(&call->out[0]),
-                                                   .a = call->in[0].data,
-                                                   .b = call->in[1].data,
-                                                   .y = call->out[0].data}));
+    return BO_LAUNCH(context, plus,
+                     &((bo_cuda_plus){.count = bo_cuda_count(&call->out[0]),
+                                      .a = bo_cuda_in(call, 0),
+                                      .b = bo_cuda_in(call, 1),
+                                      .y = bo_cuda_out(call, 0)}));
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)

@@ -46,6 +46,7 @@ typedef struct bo_cuda_linear_attention {
     bool gated, convex, divides; /* it has gates; the weight of a key is 1 - g; outputs are divided by Σ weights */
     float clamp;
     bool fast;   /* the kernels for bfloat16 on tensor cores, else those for all shapes */
+    bool steps;  /* about one token per sequence, from and to states */
     int segment; /* rows */
     size_t sums_floats;
     /* written by forward */

@@ -1,10 +1,13 @@
-/* Arguments of products of matrices: device/gemm.cu. */
+/* Arguments of products of matrices (device/gemm.cu), and of the operations that consist of them: device/linear.cu,
+ * device/cross_entropy.cu, device/quadratic.cu. */
 #ifndef BO_CUDA_ARGUMENTS_MATRIX_H
 #define BO_CUDA_ARGUMENTS_MATRIX_H
 
 /* D = alpha op(A) op(B) + beta C + bias, all row-major: op(A) is m x k, op(B) is k x n. `ta`: A is stored as k x m;
  * `tb`: B is stored as n x k. A and B have the type `factors`; C and D have the type `result`. Sums are float32; with
- * factors F32 products are float32 too (no TF32). The same arguments give the same bits. */
+ * factors F32 products are float32 too (no TF32). The same arguments give the same bits. Factors F64 have results F64, in
+ * float64. Factors I8 have results I32, which are exact: for tb without ta, alpha 1, beta 0 or 1, no bias, multiples of 16
+ * as sizes and strides. */
 typedef struct bo_cuda_gemm {
     size_t m, n, k;
     bool ta, tb;
@@ -13,11 +16,126 @@ typedef struct bo_cuda_gemm {
     size_t lda, ldb, ldc, ldd; /* numbers between two rows as stored */
     bo_cuda_type factors, result;
     float alpha, beta;
-    const void *bias;  /* n numbers of the type `result`; NULL: none */
-    size_t batch;      /* 0 or 1: one product */
+    const void *bias; /* n numbers of the type `result`; NULL: none */
+    size_t batch;     /* 0 or 1: one product */
     size_t stride_a, stride_b, stride_c, stride_d;
 } bo_cuda_gemm;
 
-#define BO_CUDA_LAUNCHES_MATRIX(X) X(gemm, bo_cuda_gemm)
+/* ---- linear layers ----------------------------------------------------------------------------------------------- */
+
+/* How the numbers of a matrix are stored. INT8 and INT4 have scales: the layout is that of src/kernels/kernels.h. */
+typedef enum bo_cuda_stored {
+    BO_CUDA_STORED_F32 = 0,
+    BO_CUDA_STORED_BF16 = 1,
+    BO_CUDA_STORED_INT8 = 2,
+    BO_CUDA_STORED_INT4 = 3,
+} bo_cuda_stored;
+
+typedef struct bo_cuda_recast_item {
+    const void *from; /* rows x columns */
+    void *to;         /* padded_rows x columns; rows after `rows` become zero */
+    size_t rows, padded_rows, columns;
+    bo_cuda_stored stored;
+    bo_cuda_type to_type;
+} bo_cuda_recast_item;
+
+enum { BO_CUDA_RECASTS = 10 };
+
+/* Converts several matrices at once: those of an operation, to the type in which it multiplies. */
+typedef struct bo_cuda_recast {
+    size_t count;
+    bo_cuda_recast_item items[BO_CUDA_RECASTS];
+} bo_cuda_recast;
+
+/* to = factor from; accumulate: to += factor from. */
+typedef struct bo_cuda_put_scaled {
+    size_t count;
+    bo_cuda_type from_type, to_type;
+    float factor;
+    bool accumulate;
+    const void *from;
+    void *to;
+} bo_cuda_put_scaled;
+
+/* out[j] = Σ_i x[i][j], or out[j] += …: partial sums over BO_CUDA_SUM_ROWS rows, or more if there are more than
+ * BO_CUDA_SUM_PARTS of them, then their sum in order. */
+enum { BO_CUDA_SUM_ROWS = 64, BO_CUDA_SUM_PARTS = 128 };
+typedef struct bo_cuda_sum_columns {
+    bo_cuda_type type, out_type;
+    size_t rows, columns, ld;
+    bool accumulate;
+    const void *x;
+    void *out;
+    size_t parts;   /* bo_cuda_sum_parts(rows) */
+    float *partial; /* parts x columns */
+} bo_cuda_sum_columns;
+
+static inline size_t bo_cuda_sum_parts(size_t rows)
+{
+    const size_t parts = (rows + BO_CUDA_SUM_ROWS - 1) / BO_CUDA_SUM_ROWS;
+    return parts < BO_CUDA_SUM_PARTS ? parts : (size_t)BO_CUDA_SUM_PARTS;
+}
+
+/* ---- cross-entropy ----------------------------------------------------------------------------------------------- */
+
+/* counted = the number of targets that are not negative. */
+typedef struct bo_cuda_count_targets {
+    size_t rows;
+    const int32_t *targets;
+    float *counted;
+} bo_cuda_count_targets;
+
+/* The losses of some rows of logits l, and the gradients of the loss with respect to l, which replace l. With t the
+ * target distribution ((1 - smoothing) e_target + smoothing / columns, or with a teacher (1 - α) e_target + α p'), the
+ * gradient is (p - t) (dmean / counted + dlosses[row]). Rows with a negative target have loss and gradient 0; the loss of
+ * a target beyond the classes is NAN. The numbers after `columns` of a row become 0. */
+typedef struct bo_cuda_softmax_loss {
+    bo_cuda_type type; /* of the logits */
+    size_t rows, columns, ld;
+    void *logits;
+    const void *teacher; /* logits of the teacher, with the same ld; NULL: none */
+    const int32_t *targets;
+    float *losses;
+    double smoothing, alpha;
+    bool gradients;
+    const float *counted, *dmean, *dlosses; /* dmean, dlosses NULL: 0 */
+} bo_cuda_softmax_loss;
+
+/* mean = Σ losses / counted, 0 if counted is 0. */
+typedef struct bo_cuda_mean_loss {
+    size_t rows;
+    const float *losses, *counted;
+    float *mean;
+} bo_cuda_mean_loss;
+
+/* ---- quadratic forms --------------------------------------------------------------------------------------------- */
+
+/* The pairs (i, j), i <= j < width, in the order of i, then j. One struct for four launches:
+ * quadratic_fold:     v[o][i j] = w[o][i][j] + w[o][j][i] (i < j), w[o][i][i]: w float32 or bfloat16, v of `type`
+ * quadratic_unfold:   w[o][i][j] and w[o][j][i] = v[o][i j], or +=: v float32
+ * quadratic_expand:   v[r][i j] = x[r][i] x[r][j]: v of `type`
+ * quadratic_contract: dx[r][k] = Σ_{j >= k} v[r][k j] x[r][j] + Σ_{i <= k} v[r][i k] x[r][i], or +=: v float32 */
+typedef struct bo_cuda_quadratic {
+    bo_cuda_type type;       /* of factors of products */
+    bo_cuda_type outer_type; /* of w, or of x and dx */
+    size_t count, width;     /* count: outputs, or rows */
+    size_t ld;               /* of v: at least the number of pairs; expand and fold write zeros after the pairs */
+    bool accumulate;
+    void *w, *v, *dx;
+    const void *x;
+} bo_cuda_quadratic;
+
+#define BO_CUDA_LAUNCHES_MATRIX(X)                                                                                     \
+    X(gemm, bo_cuda_gemm)                                                                                              \
+    X(recast, bo_cuda_recast)                                                                                          \
+    X(put_scaled, bo_cuda_put_scaled)                                                                                  \
+    X(sum_columns, bo_cuda_sum_columns)                                                                                \
+    X(count_targets, bo_cuda_count_targets)                                                                            \
+    X(softmax_loss, bo_cuda_softmax_loss)                                                                              \
+    X(mean_loss, bo_cuda_mean_loss)                                                                                    \
+    X(quadratic_fold, bo_cuda_quadratic)                                                                               \
+    X(quadratic_unfold, bo_cuda_quadratic)                                                                             \
+    X(quadratic_expand, bo_cuda_quadratic)                                                                             \
+    X(quadratic_contract, bo_cuda_quadratic)
 
 #endif

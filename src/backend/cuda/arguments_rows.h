@@ -1,6 +1,21 @@
-/* Arguments of operations on numbers and rows: device/add.cu, device/convert.cu. */
+/* Arguments of operations on numbers and rows: device/add.cu, convert.cu, curves.cu, masks.cu, elementwise.cu, norm.cu,
+ * sort.cu, scatter.cu, rope.cu, loss.cu. */
 #ifndef BO_CUDA_ARGUMENTS_ROWS_H
 #define BO_CUDA_ARGUMENTS_ROWS_H
+
+/* Tensors whose types may differ within a call: values may be BF16 where weights are F32. */
+typedef struct bo_cuda_source {
+    const void *at; /* NULL: none */
+    bo_cuda_type type;
+} bo_cuda_source;
+
+typedef struct bo_cuda_target {
+    void *at; /* NULL: not needed */
+    bo_cuda_type type;
+    bool add; /* numbers are added to those at `at` */
+} bo_cuda_target;
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* y = a + b; accumulate: y += a + b. b NULL: y = a, or y += a. */
 typedef struct bo_cuda_add {
@@ -34,10 +49,178 @@ typedef struct bo_cuda_largest {
     int32_t *out;
 } bo_cuda_largest;
 
+/* y = a + b; b.at NULL: y = a. */
+typedef struct bo_cuda_plus {
+    size_t count;
+    bo_cuda_source a, b;
+    bo_cuda_target y;
+} bo_cuda_plus;
+
+/* y = (factor f(x) + offset) b; b.at NULL: without b. function: bo_unary. */
+typedef struct bo_cuda_curve {
+    size_t count;
+    int function;
+    float factor, offset;
+    bo_cuda_source x, b;
+    bo_cuda_target y;
+} bo_cuda_curve;
+
+/* dx = factor f'(x) b dy, db = factor f(x) dy. */
+typedef struct bo_cuda_curve_back {
+    size_t count;
+    int function;
+    float factor;
+    bo_cuda_source x, b, dy;
+    bo_cuda_target dx, db;
+} bo_cuda_curve_back;
+
+/* y = x m, where m is 0 with probability least / 2^32 and `factor` otherwise, drawn as by the CPU: number i has word i
+ * of the stream. row_columns > 0: words are for rows of so many numbers. */
+typedef struct bo_cuda_mask {
+    size_t count, row_columns;
+    const bo_cuda_pass *pass;
+    uint64_t stream;
+    uint32_t least;
+    float factor;
+    bo_cuda_source x;
+    bo_cuda_target y;
+} bo_cuda_mask;
+
+/* y = x + amount ε, ε ~ N(0, 1). */
+typedef struct bo_cuda_normal_noise {
+    size_t count;
+    const bo_cuda_pass *pass;
+    uint64_t stream;
+    float amount;
+    bo_cuda_source x;
+    bo_cuda_target y;
+} bo_cuda_normal_noise;
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* Groups of `width` columns: y = gain ∘ (x - mean) r + bias with r = 1 / √(mean (x - mean)² + ε); without `centered`,
+ * mean is 0. */
+typedef struct bo_cuda_norm {
+    size_t groups, width;
+    bool centered;
+    float epsilon;
+    bo_cuda_source x, gain, bias;
+    bo_cuda_target y;
+    float *rate, *mean; /* of each group; NULL: not kept */
+} bo_cuda_norm;
+
+/* If dgain or dbias is needed, at most `blocks` blocks write their sums of both to `partial`: blocks x 2 x width
+ * floats. */
+enum { BO_CUDA_NORM_WIDEST = 8192 }; /* columns */
+typedef struct bo_cuda_norm_back {
+    size_t groups, width;
+    bo_cuda_source x, gain, dy;
+    const float *rate, *mean; /* mean NULL: not centered */
+    bo_cuda_target dx, dgain, dbias;
+    size_t blocks;
+    float *partial;
+} bo_cuda_norm_back;
+
+/* y[r] = table[index[r]] (+ x[r]); NANs if the index is not in the table. */
+typedef struct bo_cuda_gather {
+    size_t rows, columns, table_rows;
+    const int32_t *index;
+    bo_cuda_source table, x;
+    bo_cuda_target y;
+} bo_cuda_gather;
+
+/* A stable sort of 0 … count - 1 by key: keys[order[i]] ascends. Keys that are not in 0 … limit - 1 become `limit`, so
+ * that they are last. room: 2 count integers, and 2^BO_CUDA_SORT_BITS per tile. */
+typedef struct bo_cuda_sort {
+    size_t count, limit;
+    const int32_t *keys;
+    int32_t *sorted, *order;
+    void *room;
+} bo_cuda_sort;
+
+/* The keys of a tile of BO_CUDA_SORT_TILE numbers are ranked by one block, by BO_CUDA_SORT_BITS bits at a time. */
+enum { BO_CUDA_SORT_TILE = 1024, BO_CUDA_SORT_BITS = 8 };
+
+/* dtable[key] = (or +=) Σ dy[order[i]] over the entries i of `sorted` with this key. Rows of other keys are
+ * not written. partial: 2 x tiles x columns floats, with tiles of BO_CUDA_SCATTER_TILE entries. */
+enum { BO_CUDA_SCATTER_TILE = 32 };
+typedef struct bo_cuda_scatter {
+    size_t count, columns, table_rows;
+    const int32_t *sorted, *order;
+    bo_cuda_source dy;
+    bo_cuda_target dtable;
+    float *partial;
+} bo_cuda_scatter;
+
+/* to[i] = numbers[i]: frequencies that the host computes are part of the launch. */
+enum { BO_CUDA_TURNS = 128 };
+typedef struct bo_cuda_turns {
+    double *to;
+    size_t count;
+    double numbers[BO_CUDA_TURNS];
+} bo_cuda_turns;
+
+/* Rotates pairs of columns of each head by sign position turns; see backend/cpu/angles.h for high and low. Pair i has
+ * the columns i step and i step + partner; columns from `rotated` on are copied. */
+typedef struct bo_cuda_rope {
+    size_t rows, heads, dim, rotated, partner, step;
+    const double *high, *low;
+    const int32_t *position;
+    float sign;
+    bo_cuda_source x;
+    bo_cuda_target y;
+} bo_cuda_rope;
+
+/* y = x + sin, cos of position turns in columns 2 i, 2 i + 1. */
+typedef struct bo_cuda_sinusoids {
+    size_t rows, columns;
+    const double *high, *low;
+    const int32_t *position;
+    bo_cuda_source x;
+    bo_cuda_target y;
+} bo_cuda_sinusoids;
+
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+/* kind: bo_loss_kind. `items` numbers, or for KL rows of `columns` numbers. partial: 2 x BO_CUDA_LOSS_BLOCKS doubles.
+ * totals: Σ of the losses of items, and Σ t² for RELATIVE; NULL: not kept. */
+enum { BO_CUDA_LOSS_BLOCKS = 512 };
+typedef struct bo_cuda_loss {
+    int kind;
+    size_t items, columns;
+    bo_cuda_source p, t;
+    float *loss;
+    double *partial, *totals;
+} bo_cuda_loss;
+
+typedef struct bo_cuda_loss_back {
+    int kind;
+    size_t items, columns;
+    bo_cuda_source p, t;
+    const float *dloss;
+    const double *totals; /* RELATIVE */
+    bo_cuda_target dp, dt;
+} bo_cuda_loss_back;
+
 #define BO_CUDA_LAUNCHES_ROWS(X)                                                                                       \
     X(add, bo_cuda_add)                                                                                                \
     X(convert, bo_cuda_convert)                                                                                        \
     X(finite, bo_cuda_finite)                                                                                          \
-    X(largest, bo_cuda_largest)
+    X(largest, bo_cuda_largest)                                                                                        \
+    X(plus, bo_cuda_plus)                                                                                              \
+    X(curve, bo_cuda_curve)                                                                                            \
+    X(curve_back, bo_cuda_curve_back)                                                                                  \
+    X(mask, bo_cuda_mask)                                                                                              \
+    X(normal_noise, bo_cuda_normal_noise)                                                                              \
+    X(norm, bo_cuda_norm)                                                                                              \
+    X(norm_back, bo_cuda_norm_back)                                                                                    \
+    X(gather, bo_cuda_gather)                                                                                          \
+    X(sort, bo_cuda_sort)                                                                                              \
+    X(scatter, bo_cuda_scatter)                                                                                        \
+    X(turns, bo_cuda_turns)                                                                                            \
+    X(rope, bo_cuda_rope)                                                                                              \
+    X(sinusoids, bo_cuda_sinusoids)                                                                                    \
+    X(loss, bo_cuda_loss)                                                                                              \
+    X(loss_back, bo_cuda_loss_back)
 
 #endif

@@ -155,17 +155,53 @@ static void carve_backward(const bo_attention *attention, bo_cuda_linear_attenti
     a->decays = bo_carve(carver, (size_t)c->keys.sequences * heads, sizeof *a->decays);
 }
 
+/* Sizes with kernels for bfloat16: device/features_sets.cuh. */
+static bool has_kernels(const bo_map_parts *parts, size_t value_dim)
+{
+    const bool twice = parts->features == 2 * parts->frequencies;
+    if (parts->dim != 64 || value_dim != 64) return false;
+    return parts->frequencies == 64 || (parts->frequencies == 128 && !twice);
+}
+
+/* True if about one token per sequence continues from a state: these calls have a kernel of their own. */
+static bool is_step(const bo_cuda_attention *call)
+{
+    return call->states && call->causal && call->queries.rows <= 2 * (size_t)call->queries.sequences;
+}
+
+static bool is_fast(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bo_map_parts parts = bo_features_parts(attention->features[0]);
+    const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
+    if (call->type != BO_CUDA_BF16 || !call->q || is_step(call)) return false;
+    if (type != BO_ROW_TRANSFORM_NONE && type != BO_ROW_TRANSFORM_UNIT) return false;
+    return parts.form != BO_MAP_HEDGEHOG && !call->saved && has_kernels(&parts, attention->desc.value_dim);
+}
+
+/* Rows of a segment of the fast kernels: whole chunks, so that all segments run at once, two on each processor. */
+static size_t fast_segment(const bo_cuda_attention *call)
+{
+    enum { CHUNK = 64, USUAL_PROCESSORS = 132 };
+    const int found = bo_cuda_open_device()->properties.processors;
+    const size_t processors = found > 0 ? (size_t)found : USUAL_PROCESSORS;
+    const size_t each = (call->queries.rows * (size_t)call->heads + 2 * processors - 1) / (2 * processors);
+    return each ? (each + CHUNK - 1) / CHUNK * CHUNK : CHUNK;
+}
+
 /* Sets all but the map and addresses. */
 static bo_cuda_linear_attention begin(const bo_attention *attention, const bo_cuda_attention *call)
 {
     const bo_attention_desc *d = &attention->desc;
+    const bool fast = is_fast(attention, call);
     return (bo_cuda_linear_attention){.call = *call,
                                       .transform = (int)bo_row_transform_type_of(d),
                                       .gated = d->gate != BO_GATE_NONE,
                                       .convex = d->gate == BO_GATE_CONVEX,
                                       .divides = d->normalizer == BO_NORMALIZER_SUM,
                                       .clamp = (float)d->clamp,
-                                      .segment = (int)tile_of(attention)};
+                                      .fast = fast,
+                                      .steps = is_step(call),
+                                      .segment = (int)(fast ? fast_segment(call) : tile_of(attention))};
 }
 
 static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)

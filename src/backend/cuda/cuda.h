@@ -24,6 +24,7 @@ const char *bo_cuda_plugin_path(bo_context *context);
 bo_status bo_cuda_open(bo_context *context, int index, const bo_backend **out);
 /* The open device, for operations: a graph with this backend exists only after it was opened. */
 const bo_cuda_device *bo_cuda_open_device(void);
+size_t bo_cuda_free_bytes(void); /* of the open device */
 void bo_cuda_lock(void);
 void bo_cuda_unlock(void);
 
@@ -80,6 +81,11 @@ bo_status bo_cuda_sizes_none(bo_context *context, const bo_op_call *call, bool g
                              size_t *scratch);
 
 extern const bo_op bo_cuda_op_add, bo_cuda_op_attention;
+extern const bo_op bo_cuda_op_embed, bo_cuda_op_position, bo_cuda_op_norm, bo_cuda_op_dropout, bo_cuda_op_rope,
+    bo_cuda_op_unary, bo_cuda_op_glu, bo_cuda_op_loss; /* on rows and numbers */
+extern const bo_op bo_cuda_op_cross_entropy;
+extern const bo_op bo_cuda_op_linear;
+extern const bo_op bo_cuda_op_quadratic;
 
 extern const struct bo_updates bo_cuda_updates;
 

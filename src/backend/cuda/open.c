@@ -175,6 +175,15 @@ void *bo_cuda_scratch(bo_context *context, size_t bytes)
     return result;
 }
 
+size_t bo_cuda_free_bytes(void)
+{
+    bo_cuda_properties now = {.free_bytes = 0};
+    bo_cuda_lock();
+    const bo_cuda_error error = shared.functions->properties(shared.index, &now);
+    bo_cuda_unlock();
+    return error ? 0 : now.free_bytes;
+}
+
 bo_status bo_cuda_check(bo_context *context, bo_cuda_error error)
 {
     if (!error) return BO_OK;

@@ -21,8 +21,15 @@ typedef const char *bo_cuda_error;
 
 enum { BO_CUDA_RANK_ID = 128 };
 
-/* The type of the numbers of a tensor. Sums are computed in float32 for both. */
-typedef enum bo_cuda_type { BO_CUDA_F32 = 0, BO_CUDA_BF16 = 1 } bo_cuda_type;
+/* The type of the numbers of a tensor: F32 or BF16, whose sums are computed in float32. Fits of kernel machines also use
+ * F64, and products of I8, whose sums are I32. */
+typedef enum bo_cuda_type {
+    BO_CUDA_F32 = 0,
+    BO_CUDA_BF16 = 1,
+    BO_CUDA_F64 = 2,
+    BO_CUDA_I8 = 3,
+    BO_CUDA_I32 = 4
+} bo_cuda_type;
 
 typedef struct bo_cuda_properties {
     char name[128];

@@ -74,7 +74,9 @@ void bo_cuda_unstage(bo_staged *staged)
 {
     const bo_cuda_device *d = bo_cuda_open_device();
     if (!staged) return;
+    bo_cuda_lock();
     if (staged->device) d->functions->release(d->cuda, staged->device);
+    bo_cuda_unlock();
     bo_free(staged->room);
     bo_free(staged);
 }

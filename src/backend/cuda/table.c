@@ -1,6 +1,7 @@
 /* The table of the CUDA backend, whose memory is that of a GPU. */
 #include <string.h>
 #include "cuda.h"
+#include "fits.h"
 #include "../updates.h"
 #include "../cpu/stored.h"
 
@@ -167,12 +168,24 @@ static bo_status replay(bo_context *context, void *recording)
 
 static void forget(void *recording)
 {
+    bo_cuda_lock();
     bo_cuda_open_device()->functions->forget(bo_cuda_open_device()->cuda, recording);
+    bo_cuda_unlock();
 }
 
 static bo_status wait(bo_context *context)
 {
     return bo_cuda_check(context, bo_cuda_open_device()->functions->wait(bo_cuda_open_device()->cuda));
+}
+
+static bo_status set_mark(bo_context *context, int mark)
+{
+    return CALL(mark, mark);
+}
+
+static bo_status elapsed(bo_context *context, int from, int to, double *seconds)
+{
+    return CALL(elapsed, from, to, seconds);
 }
 
 static bo_status rank_id(bo_context *context, unsigned char id[BO_RANK_ID])
@@ -204,6 +217,9 @@ static const bo_device_runs runs = {
     .replay = replay,
     .forget = forget,
     .wait = wait,
+    .free_bytes = bo_cuda_free_bytes,
+    .mark = set_mark,
+    .elapsed = elapsed,
     .rank_id = rank_id,
     .join = join,
     .sum = sum,
@@ -215,6 +231,17 @@ static const bo_device_runs runs = {
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ADD] = &bo_cuda_op_add,
     [BO_OPERATION_ATTENTION] = &bo_cuda_op_attention,
+    [BO_OPERATION_EMBED] = &bo_cuda_op_embed,
+    [BO_OPERATION_POSITION] = &bo_cuda_op_position,
+    [BO_OPERATION_NORM] = &bo_cuda_op_norm,
+    [BO_OPERATION_DROPOUT] = &bo_cuda_op_dropout,
+    [BO_OPERATION_ROPE] = &bo_cuda_op_rope,
+    [BO_OPERATION_UNARY] = &bo_cuda_op_unary,
+    [BO_OPERATION_GLU] = &bo_cuda_op_glu,
+    [BO_OPERATION_LOSS] = &bo_cuda_op_loss,
+    [BO_OPERATION_CROSS_ENTROPY] = &bo_cuda_op_cross_entropy,
+    [BO_OPERATION_LINEAR] = &bo_cuda_op_linear,
+    [BO_OPERATION_QUADRATIC] = &bo_cuda_op_quadratic,
 };
 
 extern const bo_backend bo_backend_cuda;
@@ -234,4 +261,5 @@ const bo_backend bo_backend_cuda = {
     .ops = ops,
     .updates = NULL,
     .runs = &runs,
+    .fits = &bo_cuda_fits,
 };

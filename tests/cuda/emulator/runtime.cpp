@@ -142,9 +142,32 @@ static bo_cuda_error elapsed(bo_cuda *cuda, int from, int to, double *seconds)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-static float number(const void *at, bo_cuda_type type, size_t i)
+static double number(const void *at, bo_cuda_type type, size_t i)
 {
-    return type == BO_CUDA_F32 ? ((const float *)at)[i] : __bfloat162float(((const __nv_bfloat16 *)at)[i]);
+    switch (type) {
+    case BO_CUDA_BF16:
+        return __bfloat162float(((const __nv_bfloat16 *)at)[i]);
+    case BO_CUDA_F64:
+        return ((const double *)at)[i];
+    case BO_CUDA_I8:
+        return ((const int8_t *)at)[i];
+    case BO_CUDA_I32:
+        return ((const int32_t *)at)[i];
+    default:
+        return ((const float *)at)[i];
+    }
+}
+
+static void store(void *at, bo_cuda_type type, size_t i, double value)
+{
+    if (type == BO_CUDA_BF16)
+        ((__nv_bfloat16 *)at)[i] = __float2bfloat16((float)value);
+    else if (type == BO_CUDA_F64)
+        ((double *)at)[i] = value;
+    else if (type == BO_CUDA_I32)
+        ((int32_t *)at)[i] = (int32_t)value;
+    else
+        ((float *)at)[i] = (float)value;
 }
 
 static void product(const bo_cuda_gemm *g, size_t batch)
@@ -163,11 +186,7 @@ static void product(const bo_cuda_gemm *g, size_t batch)
             double sum = (double)g->alpha * row[j];
             if (g->beta != 0) sum += (double)g->beta * number(c, g->result, batch * stride_c + i * ldc + j);
             if (g->bias) sum += number(g->bias, g->result, j);
-            size_t at = batch * g->stride_d + i * g->ldd + j;
-            if (g->result == BO_CUDA_F32)
-                ((float *)g->d)[at] = (float)sum;
-            else
-                ((__nv_bfloat16 *)g->d)[at] = __float2bfloat16((float)sum);
+            store(g->d, g->result, batch * g->stride_d + i * g->ldd + j, sum);
         }
     }
 }
@@ -194,6 +213,10 @@ bo_cuda_error sum(bo_cuda *, float *, size_t)
 bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *a)
 {
     bo_cuda_gemm g = *a;
+    if ((g.factors == BO_CUDA_F64) != (g.result == BO_CUDA_F64) || (g.factors == BO_CUDA_I8) != (g.result == BO_CUDA_I32))
+        return "a product: these types cannot be combined";
+    if (g.factors == BO_CUDA_I8 && (g.ta || !g.tb || g.bias || (g.m | g.n | g.k | g.lda | g.ldb | g.ldd) % 16))
+        return "a product of integers: sizes, strides or options are not supported";
     return submit(cuda, [=] {
         for (size_t b = 0; b < (g.batch ? g.batch : 1); b++) product(&g, b);
     });

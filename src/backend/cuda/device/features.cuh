@@ -118,6 +118,9 @@ bo_cuda_error scan(bo_cuda *cuda, const arguments *a);
 bo_cuda_error scan_back(bo_cuda *cuda, const arguments *a);
 bo_cuda_error give_gates(bo_cuda *cuda, const arguments *a);
 bo_cuda_error give_parameters(bo_cuda *cuda, const arguments *a);
+/* The kernels for bfloat16 (features_fast.cu, features_fast_back.cu). */
+bo_cuda_error fast_forward(bo_cuda *cuda, const arguments *a);
+bo_cuda_error fast_backward(bo_cuda *cuda, const arguments *a);
 
 } // namespace features
 } // namespace bo

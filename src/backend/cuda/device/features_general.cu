@@ -253,7 +253,7 @@ template <typename T> static bo_cuda_error forward(bo_cuda *cuda, const argument
     make_room(*a, nullptr, false, &shared);
     const bo_cuda_attention &c = a->call;
     bo_cuda_error error = nullptr;
-    if (c.k && c.q && c.causal && c.states && c.queries.rows <= 2 * (size_t)c.queries.sequences) {
+    if (a->steps) {
         arguments one = *a;
         one.segment = 1;
         make_room(one, nullptr, false, &shared);
@@ -501,6 +501,7 @@ template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const argumen
 
 bo_cuda_error linear_attention(bo_cuda *cuda, const bo_cuda_linear_attention *a)
 {
+    if (a->fast) return features::fast_forward(cuda, a);
     return a->call.type == BO_CUDA_F32 ? features::forward<float>(cuda, a) : features::forward<bf16>(cuda, a);
 }
 

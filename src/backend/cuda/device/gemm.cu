@@ -62,12 +62,55 @@ static bool layout_make(cublasLtMatrixLayout_t *out, cudaDataType_t type, size_t
                CUBLAS_STATUS_SUCCESS;
 }
 
+static cudaDataType_t data_type(bo_cuda_type type)
+{
+    switch (type) {
+    case BO_CUDA_BF16:
+        return CUDA_R_16BF;
+    case BO_CUDA_F64:
+        return CUDA_R_64F;
+    case BO_CUDA_I8:
+        return CUDA_R_8I;
+    case BO_CUDA_I32:
+        return CUDA_R_32I;
+    default:
+        return CUDA_R_32F;
+    }
+}
+
+/* How sums are computed, and the type of alpha and beta. */
+static cublasComputeType_t compute_type(bo_cuda_type factors, cudaDataType_t *scale)
+{
+    *scale = factors == BO_CUDA_F64 ? CUDA_R_64F : factors == BO_CUDA_I8 ? CUDA_R_32I : CUDA_R_32F;
+    return factors == BO_CUDA_F64 ? CUBLAS_COMPUTE_64F : factors == BO_CUDA_I8 ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F;
+}
+
+/* A factor in the type that compute_type() gives. */
+union scalar {
+    float f32;
+    double f64;
+    int32_t i32;
+};
+
+static scalar scalar_of(bo_cuda_type factors, float value)
+{
+    scalar out;
+    if (factors == BO_CUDA_F64)
+        out.f64 = (double)value;
+    else if (factors == BO_CUDA_I8)
+        out.i32 = (int32_t)value;
+    else
+        out.f32 = value;
+    return out;
+}
+
 static bo_cuda_error plan_make(bo_cuda *cuda, const bo_cuda_gemm *g, const void *c, plan *p)
 {
-    const cudaDataType_t factors = g->factors == BO_CUDA_F32 ? CUDA_R_32F : CUDA_R_16BF,
-                         result = g->result == BO_CUDA_F32 ? CUDA_R_32F : CUDA_R_16BF;
+    const cudaDataType_t factors = data_type(g->factors), result = data_type(g->result);
+    cudaDataType_t scale;
+    const cublasComputeType_t compute = compute_type(g->factors, &scale);
     const cublasOperation_t first = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    if (cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS)
+    if (cublasLtMatmulDescCreate(&p->product, compute, scale) != CUBLAS_STATUS_SUCCESS)
         return "cuBLASLt: a product cannot be described";
     cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
@@ -114,7 +157,7 @@ bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
     memcpy(key.numbers, numbers, sizeof numbers);
     key.bits[0] = alignment(g->a) << 16 | alignment(g->b), key.bits[1] = alignment(c) << 16 | alignment(g->d);
     key.bits[2] = (unsigned)g->ta | (unsigned)g->tb << 1 | (unsigned)!!g->bias << 2 | (unsigned)g->factors << 3 |
-                  (unsigned)g->result << 4 | (unsigned)(g->beta != 0) << 5 | (unsigned)(c == g->d) << 6;
+                  (unsigned)g->result << 6 | (unsigned)(g->beta != 0) << 9 | (unsigned)(c == g->d) << 10;
     std::string name((const char *)&key, sizeof key);
     auto at = cuda->plans->chosen.find(name);
     if (at == cuda->plans->chosen.end()) {
@@ -129,7 +172,8 @@ bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
     plan *p = &at->second;
     if (g->bias)
         cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
-    cublasStatus_t status = cublasLtMatmul(cuda->lt, p->product, &g->alpha, g->b, p->b, g->a, p->a, &g->beta, c, p->c,
+    const scalar alpha = scalar_of(g->factors, g->alpha), beta = scalar_of(g->factors, g->beta);
+    cublasStatus_t status = cublasLtMatmul(cuda->lt, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, c, p->c,
                                            g->d, p->d, &p->algorithm, cuda->workspace, cuda->workspace_bytes,
                                            cuda->stream);
     if (status == CUBLAS_STATUS_SUCCESS) return nullptr;

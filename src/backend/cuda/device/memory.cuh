@@ -9,13 +9,6 @@ namespace bo {
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-/* The tile (find_tile) of the first C tokens of a sequence; those of its other tokens follow. */
-__device__ inline int first_tile(const bo_cuda_rows &rows, int C, int sequence)
-{
-    return rows.starts ? rows.starts[sequence] / C + sequence
-                       : sequence * (int)ceil_div((size_t)rows.tokens, (size_t)C);
-}
-
 /* Tokens `row` … `row + tokens - 1`; tokens 0: the tile is not used. */
 struct chunk {
     int sequence, tokens;

@@ -1,0 +1,147 @@
+/* Kinds of attention on the device, forward and forward with the gradients of all inputs. */
+#include "device.h"
+#include <math.h>
+#include <stdio.h>
+
+typedef struct shape {
+    const device_attention_options *options;
+    size_t tokens, sequences, features;
+} shape;
+
+/* ---- one attention ----------------------------------------------------------------------------------------------- */
+
+static bo_attention_desc describe(const shape *s, const char *kind)
+{
+    bo_attention_desc desc = {.features = {.features = s->features, .seed = s->options->seed}};
+    bo_attention_preset(kind, &desc);
+    desc.heads = s->options->heads;
+    desc.dim = s->options->dim;
+    desc.causal = true;
+    if (!bo_attention_has(&desc, BO_TRAIT_FEATURES)) desc.features.features = 0;
+    return desc;
+}
+
+/* q, k, v and what the kind needs besides them: log g <= 0, β in (0, 1), and M with rows of norms near 1. */
+static size_t make_inputs(const device_bench *bench, const bo_attention_desc *desc, size_t rows, unsigned *given,
+                          device_input in[BO_OP_INPUTS])
+{
+    const size_t heads = desc->heads, columns = heads * desc->dim, rank = desc->rank ? desc->rank : desc->dim;
+    size_t count = 0;
+    for (; count < 3; count++) in[count] = (device_input){rows, columns, bench->held, 0, 1, INFINITY};
+    *given = 0;
+    if (bo_attention_has(desc, BO_TRAIT_CHANNELS) || desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY) {
+        const size_t gates = bo_attention_has(desc, BO_TRAIT_CHANNELS) ? columns : heads;
+        in[count++] = (device_input){rows, gates, bench->held, -0.1, 0.05, -1e-4};
+        *given |= BO_ATTENTION_GIVEN_LOG_GATE;
+    }
+    if (bo_attention_has(desc, BO_TRAIT_AFFINE)) {
+        in[count++] =
+            (device_input){1, heads * rank * desc->dim, BO_ELEMENT_FLOAT32, 0, 1 / sqrt((double)desc->dim), INFINITY};
+        *given |= BO_ATTENTION_GIVEN_M;
+    }
+    if (bo_attention_has(desc, BO_TRAIT_BETA)) {
+        in[count++] = (device_input){rows, heads, bench->held, 0.5, 0.1, 0.999};
+        *given |= BO_ATTENTION_GIVEN_BETA;
+    }
+    return count;
+}
+
+/* Bytes of the inputs and outputs, each read or written once. */
+static double bytes_of(const device_call *call, bool both)
+{
+    const bo_tensor *out = &call->forward.out[0];
+    double inputs = 0, outputs = (double)bo_element_bytes(out->element, out->rows, out->columns);
+    for (size_t i = 0; i < call->forward.inputs; i++) {
+        const bo_tensor *in = &call->forward.in[i];
+        inputs += (double)bo_element_bytes(in->element, in->rows, in->columns);
+    }
+    return both ? 3 * inputs + 3 * outputs : inputs + outputs;
+}
+
+/* The time that the bytes need at the rate of a copy, or the operations at the rate of a matrix product. */
+static double floor_of(const device_bench *bench, double bytes, double operations)
+{
+    return fmax(bytes / bench->copied, operations / bench->product);
+}
+
+static void report(device_bench *bench, const shape *s, const char *kind, const device_call *call, bool both,
+                   double operations, double seconds)
+{
+    const device_attention_options *o = s->options;
+    const double bytes = bytes_of(call, both), least = floor_of(bench, bytes, operations);
+    char name[96], features[32] = "";
+    if (s->features) snprintf(features, sizeof features, ", %zu features", s->features);
+    snprintf(name, sizeof name, "%s%s, %zu tokens, forward%s", kind, features, s->tokens, both ? " + backward" : "");
+    bench_add(bench->run, name, 1e3 * seconds, "ms", NAN, true,
+              "%zu x %zu tokens, %zu heads of %zu: %.4g TFLOP/s, %.4g GB/s; floor %.4g ms (%s), %.2f of its speed",
+              s->sequences, s->tokens, o->heads, o->dim, 1e-12 * operations / seconds, 1e-9 * bytes / seconds,
+              1e3 * least, bytes / bench->copied > operations / bench->product ? "bytes" : "operations",
+              least / seconds);
+}
+
+static bo_status measure_call(device_bench *bench, const shape *s, const char *kind, device_call *call)
+{
+    double seconds;
+    const double operations = bo_backend_cpu()->ops[BO_OPERATION_ATTENTION]->operations(bench->context, &call->forward);
+    BO_TRY(device_time(bench, device_call_forward, call, &seconds));
+    report(bench, s, kind, call, false, operations, seconds);
+    BO_TRY(device_time(bench, device_call_both, call, &seconds));
+    report(bench, s, kind, call, true, 3 * operations, seconds);
+    return BO_OK;
+}
+
+static bo_status measure_shape(device_bench *bench, const shape *s, const char *kind)
+{
+    const bo_attention_desc desc = describe(s, kind);
+    bo_attention *attention = NULL;
+    BO_TRY(bo_attention_create(bench->context, &desc, &attention));
+    device_input in[BO_OP_INPUTS];
+    bo_attention_attributes attributes = {.attention = attention, .tokens = s->tokens};
+    const size_t inputs =
+        make_inputs(bench, bo_attention_describe(attention), s->tokens * s->sequences, &attributes.given, in);
+    device_call call;
+    bo_status status = device_call_open(bench, BO_OPERATION_ATTENTION, &attributes, s->sequences, inputs, in, &call);
+    if (status == BO_OK) status = measure_call(bench, s, kind, &call);
+    device_call_close(bench, &call);
+    bo_attention_destroy(attention);
+    return status;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+/* What is refused or does not fit is reported, and the next kind is measured. */
+static bool measure_at(device_bench *bench, const shape *s, const char *kind)
+{
+    const bo_status status = measure_shape(bench, s, kind);
+    if (status != BO_UNSUPPORTED && status != BO_MEMORY) return device_ok(bench, status);
+    cli_warn(bench->run->session, "%s, %zu tokens: %s", kind, s->tokens, bo_context_error(bench->context));
+    return true;
+}
+
+static bool measure_kind(device_bench *bench, const char *kind, void *of)
+{
+    const device_attention_options *o = of;
+    static const bench_list none = {.items = {0}, .count = 1};
+    bo_attention_desc desc = {0};
+    bo_attention_preset(kind, &desc);
+    const bench_list *features = bo_attention_has(&desc, BO_TRAIT_FEATURES) ? o->features : &none;
+    for (size_t i = 0; i < o->lengths->count; i++)
+        for (size_t j = 0; j < features->count; j++) {
+            const size_t tokens = o->lengths->items[i], sequences = o->batch_tokens / tokens;
+            const shape s = {o, tokens, sequences ? sequences : 1, features->items[j]};
+            if (cli_interrupted() || !measure_at(bench, &s, kind)) return false;
+        }
+    return true;
+}
+
+int device_attention(bench_run *run, const device_attention_options *options)
+{
+    static const char kinds[] = "softmax,rfa,rfa-gate,favor,dark,hybrid,gla,gated-delta";
+    device_bench bench;
+    bool ok = device_open(run, options->device, options->precision, options->repeats, &bench) &&
+              device_yardsticks(&bench) &&
+              device_each_kind(&bench, options->device->kinds ? options->device->kinds : kinds, measure_kind,
+                               (void *)(uintptr_t)options);
+    device_close(&bench);
+    return ok ? CLI_DONE : CLI_FAILED;
+}

@@ -1,0 +1,155 @@
+/* One operation with its operands in memory of the device. */
+#include "device.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { NOISE = 1 << 20 };
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t count_of(const bo_tensor *tensor)
+{
+    return tensor->rows * tensor->columns;
+}
+
+static bo_status reserve(device_bench *bench, device_call *c, size_t bytes, void **out)
+{
+    *out = bytes ? bench->backend->allocate(bench->context, bytes, "operands") : NULL;
+    if (*out) c->memory[c->count++] = *out;
+    return *out || !bytes ? BO_OK : BO_MEMORY;
+}
+
+static bo_status reserve_tensor(device_bench *bench, device_call *c, const bo_tensor *tensor, void **out)
+{
+    return reserve(bench, c, bo_element_bytes(tensor->element, tensor->rows, tensor->columns), out);
+}
+
+/* Normal numbers by the Box-Muller transform; the second of each pair is not used. */
+static void fill(const device_input *in, uint64_t stream, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double radius = sqrt(-2 * log(((double)(bo_hash(stream, 2 * i) >> 11) + 1) * 0x1p-53));
+        const double angle = 6.283185307179586 * ((double)(bo_hash(stream, 2 * i + 1) >> 11) * 0x1p-53);
+        out[i] = (float)fmin(in->mean + in->deviation * radius * cos(angle), in->most);
+    }
+}
+
+/* Writes noise, which repeats after NOISE numbers: the rest is copied on the device. */
+static bo_status write_noise(device_bench *bench, const device_input *in, uint64_t stream, const bo_tensor *to)
+{
+    const size_t all = count_of(to), some = all < NOISE ? all : NOISE, each = bo_element_bytes(to->element, 1, 1);
+    float *wide = cli_allocate(some, sizeof *wide, "noise");
+    void *kept = cli_allocate(some, each, "noise");
+    fill(in, stream, some, wide);
+    bo_status status = BO_OK;
+    if (to->element != BO_ELEMENT_FLOAT32)
+        status = bo_backend_cpu()->narrow(bench->context, to->element, 1, some, wide, kept);
+    if (status == BO_OK)
+        status = bench->backend->write(bench->context, to->data, to->element == BO_ELEMENT_FLOAT32 ? wide : kept,
+                                       some * each);
+    for (size_t done = some; status == BO_OK && done < all; done += some) {
+        const size_t more = all - done < some ? all - done : some;
+        status = bench->backend->copy(bench->context, (char *)to->data + done * each, to->data, more * each);
+    }
+    free(wide);
+    free(kept);
+    return status;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+/* Memory that one call needs besides its operands. `saved` is shared by the forward and backward of a training step. */
+static bo_status add_rooms(device_bench *bench, device_call *c, bo_op_call *call, bool gradients, void *shared)
+{
+    size_t saved = 0, scratch = 0;
+    BO_TRY(c->op->sizes(bench->context, call, gradients, &saved, &scratch));
+    BO_TRY(reserve(bench, c, scratch, &call->scratch));
+    call->saved = shared;
+    return shared || !gradients ? BO_OK : reserve(bench, c, saved, &call->saved);
+}
+
+/* Shapes are those of float32; values have the type of the device. */
+static bo_status make_shape(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
+{
+    bo_op_call *call = &c->forward;
+    call->inputs = inputs;
+    for (size_t i = 0; i < inputs; i++)
+        call->in[i] = (bo_tensor){.element = BO_ELEMENT_FLOAT32, .rows = in[i].rows, .columns = in[i].columns};
+    BO_TRY(c->op->shape(bench->context, call));
+    for (size_t i = 0; i < inputs; i++) call->in[i].element = in[i].element;
+    call->out[0].element = bench->held;
+    return BO_OK;
+}
+
+static bo_status stage(device_bench *bench, device_call *c)
+{
+    bool moved;
+    BO_TRY(bench->backend->runs->stage(bench->context, &c->pass, 0, c->pass.sequences, &c->staged, &moved));
+    c->forward.staged = c->staged;
+    return c->op->prepare ? c->op->prepare(bench->context, &c->forward) : BO_OK;
+}
+
+/* Gradients of all inputs, which overwrite them. */
+static bo_status make_backward(device_bench *bench, device_call *c)
+{
+    c->training = c->forward;
+    BO_TRY(add_rooms(bench, c, &c->training, true, NULL));
+    c->backward = c->training;
+    for (size_t i = 0; i < c->backward.inputs; i++)
+        BO_TRY(reserve_tensor(bench, c, &c->backward.in[i], &c->backward.din[i]));
+    bo_tensor gradient = c->forward.out[0];
+    BO_TRY(reserve_tensor(bench, c, &gradient, &gradient.data));
+    BO_TRY(write_noise(bench, &(device_input){.deviation = 1, .most = INFINITY}, 99, &gradient));
+    c->backward.dout[0] = gradient.data;
+    return add_rooms(bench, c, &c->backward, true, c->training.saved);
+}
+
+static bo_status make(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
+{
+    BO_TRY(make_shape(bench, c, inputs, in));
+    BO_TRY(stage(bench, c));
+    for (size_t i = 0; i < inputs; i++) {
+        bo_tensor *tensor = &c->forward.in[i];
+        BO_TRY(reserve_tensor(bench, c, tensor, &tensor->data));
+        BO_TRY(write_noise(bench, &in[i], i, tensor));
+    }
+    BO_TRY(reserve_tensor(bench, c, &c->forward.out[0], &c->forward.out[0].data));
+    bool stored = false; /* weights that are stored in fewer bits have no gradient */
+    for (size_t i = 0; i < inputs; i++) stored |= c->op->stored_inputs >> i & 1 && in[i].element != BO_ELEMENT_FLOAT32;
+    if (!stored) BO_TRY(make_backward(bench, c));
+    return add_rooms(bench, c, &c->forward, false, NULL);
+}
+
+bo_status device_call_open(device_bench *bench, bo_operation operation, const void *attributes, size_t sequences,
+                           size_t inputs, const device_input *in, device_call *out)
+{
+    *out = (device_call){.op = bench->backend->ops[operation], .pass = {.training = true, .sequences = sequences}};
+    if (!out->op) return bo_fail(bench->context, BO_UNSUPPORTED, "the device does not support this operation");
+    out->forward.attributes = attributes;
+    out->forward.pass = &out->pass;
+    bench->backend->runs->lock();
+    const bo_status status = make(bench, out, inputs, in);
+    bench->backend->runs->unlock();
+    return status;
+}
+
+void device_call_close(device_bench *bench, device_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) bench->backend->release(call->memory[i]);
+    if (call->staged) bench->backend->runs->unstage(call->staged);
+    call->count = 0;
+    call->staged = NULL;
+}
+
+bo_status device_call_forward(bo_context *context, void *call)
+{
+    const device_call *c = call;
+    return c->op->forward(context, &c->forward);
+}
+
+bo_status device_call_both(bo_context *context, void *call)
+{
+    const device_call *c = call;
+    BO_TRY(c->op->forward(context, &c->training));
+    return c->op->backward(context, &c->backward);
+}

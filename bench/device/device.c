@@ -1,0 +1,204 @@
+/* The device, timing, and yardsticks. */
+#include "device.h"
+#include <bochner/devices.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SAMPLE_SECONDS = 0.02;
+enum { MOST_CALLS = 1000 };
+
+const cli_option device_rows[] = {
+    SECTION("GPU"),
+    DEVICE(device_options),
+    TEXT("kinds", "LIST", device_options, kinds, "with --device cuda: kinds of attention",
+         .otherwise = "those of the benchmark"),
+    END_OF_OPTIONS,
+};
+
+bool device_wanted(const device_options *options)
+{
+    return options->device && strcmp(options->device, "cpu") != 0;
+}
+
+bool device_ok(device_bench *bench, bo_status status)
+{
+    const char *words = bench->context ? bo_context_error(bench->context) : "";
+    if (status != BO_OK) cli_fail(bench->run->session, "%s", *words ? words : bo_status_string(status));
+    return status == BO_OK;
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static size_t number_of(const char *device)
+{
+    const char *colon = strchr(device, ':');
+    return colon ? strtoul(colon + 1, NULL, 10) : 0;
+}
+
+bool device_open(bench_run *run, const device_options *options, bo_precision precision, size_t repeats,
+                 device_bench *out)
+{
+    *out = (device_bench){.run = run, .repeats = repeats < DEVICE_REPEATS ? repeats : DEVICE_REPEATS};
+    const bo_context_desc desc = {.threads = bo_context_threads(run->session->context),
+                                  .isa = bo_context_isa(run->session->context),
+                                  .precision = precision};
+    bo_device described;
+    if (!device_ok(out, bo_context_create(&desc, &out->context)) ||
+        !device_ok(out, bo_context_use_device(out->context, options->device)))
+        return false;
+    out->backend = bo_backend_of(out->context);
+    if (!out->backend->runs) {
+        cli_fail(run->session, "--device %s: there is no GPU", options->device);
+        return false;
+    }
+    if (!device_ok(out, bo_device_describe(out->context, number_of(options->device), &described))) return false;
+    snprintf(out->name, sizeof out->name, "%s", described.name);
+    out->held = out->backend->runs->held(out->context);
+    out->emulated = described.processors == 0 || strstr(described.name, "emulat") != NULL;
+    cli_say(run->session, "%s, %s", out->name, bo_precision_name(precision));
+    return true;
+}
+
+void device_close(device_bench *bench)
+{
+    bo_context_destroy(bench->context);
+    *bench = (device_bench){0};
+}
+
+double device_used(device_bench *bench)
+{
+    bo_device described;
+    if (bo_device_describe(bench->context, 0, &described) != BO_OK) return NAN;
+    return (double)(described.bytes - described.free_bytes);
+}
+
+bool device_each_kind(device_bench *bench, const char *kinds,
+                      bool (*use)(device_bench *bench, const char *kind, void *of), void *of)
+{
+    for (const char *at = kinds; at && *at;) {
+        char word[32];
+        bo_attention_desc desc = {0};
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (!bo_attention_preset(word, &desc)) {
+            cli_fail(bench->run->session, "--kinds: there is no attention '%s'", word);
+            return false;
+        }
+        if (cli_interrupted() || !use(bench, word, of)) return false;
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+    }
+    return true;
+}
+
+/* ---- timing ------------------------------------------------------------------------------------------------------ */
+
+static bo_status time_replays(device_bench *bench, void *recording, size_t calls, double *seconds)
+{
+    const bo_device_runs *runs = bench->backend->runs;
+    BO_TRY(runs->mark(bench->context, 0));
+    for (size_t i = 0; i < calls; i++) BO_TRY(runs->replay(bench->context, recording));
+    BO_TRY(runs->mark(bench->context, 1));
+    BO_TRY(runs->elapsed(bench->context, 0, 1, seconds));
+    *seconds /= (double)calls;
+    return BO_OK;
+}
+
+static bo_status time_recording(device_bench *bench, void *recording, double *median)
+{
+    double samples[DEVICE_REPEATS], once;
+    BO_TRY(time_replays(bench, recording, 2, &once)); /* the first replay of a recording uploads it */
+    BO_TRY(time_replays(bench, recording, 2, &once));
+    const double wanted = ceil(SAMPLE_SECONDS / fmax(once, 1e-7));
+    const size_t calls = wanted > MOST_CALLS ? MOST_CALLS : (size_t)wanted;
+    for (size_t i = 0; i < bench->repeats; i++) BO_TRY(time_replays(bench, recording, calls, &samples[i]));
+    *median = bench_median(samples, bench->repeats);
+    return BO_OK;
+}
+
+static bo_status record(device_bench *bench, device_work work, void *what, void **recording)
+{
+    const bo_device_runs *runs = bench->backend->runs;
+    BO_TRY(work(bench->context, what));
+    BO_TRY(runs->wait(bench->context));
+    BO_TRY(runs->record_begin(bench->context));
+    const bo_status status = work(bench->context, what), ended = runs->record_end(bench->context, recording);
+    return status == BO_OK ? ended : status;
+}
+
+bo_status device_time(device_bench *bench, device_work work, void *what, double *seconds)
+{
+    const bo_device_runs *runs = bench->backend->runs;
+    void *recording = NULL;
+    runs->lock();
+    bo_status status = record(bench, work, what, &recording);
+    if (status == BO_OK) status = time_recording(bench, recording, seconds);
+    if (recording) runs->forget(recording);
+    runs->unlock();
+    return status;
+}
+
+bool device_time_steps(device_bench *bench, size_t warmups, device_step step, void *what, double *seconds)
+{
+    double samples[DEVICE_REPEATS], ignored;
+    for (size_t i = 0; i < warmups; i++)
+        if (!step(bench, what, &ignored)) return false;
+    for (size_t i = 0; i < bench->repeats; i++)
+        if (cli_interrupted() || !step(bench, what, &samples[i])) return false;
+    *seconds = bench_median(samples, bench->repeats);
+    return true;
+}
+
+/* ---- yardsticks -------------------------------------------------------------------------------------------------- */
+
+typedef struct copying {
+    const bo_backend *backend;
+    void *from, *to;
+    size_t bytes;
+} copying;
+
+static bo_status copy(bo_context *context, void *what)
+{
+    const copying *c = what;
+    return c->backend->copy(context, c->to, c->from, c->bytes);
+}
+
+static bo_status measure_copy(device_bench *bench)
+{
+    copying c = {.backend = bench->backend, .bytes = bench->emulated ? 1 << 12 : (size_t)1 << 30};
+    double seconds = NAN;
+    c.from = bench->backend->allocate(bench->context, c.bytes, "a copy");
+    c.to = c.from ? bench->backend->allocate(bench->context, c.bytes, "a copy") : NULL;
+    const bo_status status = c.to ? device_time(bench, copy, &c, &seconds) : BO_MEMORY;
+    bench->backend->release(c.from);
+    bench->backend->release(c.to);
+    if (status != BO_OK) return status;
+    bench->copied = 2 * (double)c.bytes / seconds;
+    bench_add(bench->run, "copy on the device", 1e-9 * bench->copied, "GB/s", NAN, false,
+              "%s, read and written, %s; %s", cli_bytes((double)c.bytes).s, bench->name,
+              bo_precision_name(bo_context_precision(bench->context)));
+    return BO_OK;
+}
+
+static bo_status measure_product(device_bench *bench)
+{
+    const size_t n = bench->emulated ? 64 : 8192;
+    const bo_linear_attributes attributes = {.weights = 1};
+    const device_input in[2] = {{n, n, bench->held, 0, 1, INFINITY}, {n, n, bench->held, 0, 1, INFINITY}};
+    device_call call;
+    double seconds = NAN;
+    bo_status status = device_call_open(bench, BO_OPERATION_LINEAR, &attributes, 1, 2, in, &call);
+    if (status == BO_OK) status = device_time(bench, device_call_forward, &call, &seconds);
+    device_call_close(bench, &call);
+    if (status != BO_OK) return status;
+    const double side = (double)n;
+    bench->product = 2 * side * side * side / seconds;
+    bench_add(bench->run, "matrix product on the device", 1e-12 * bench->product, "TFLOP/s", NAN, false,
+              "%zu x %zu x %zu, %s, float32 sums", n, n, n, bo_precision_name(bo_context_precision(bench->context)));
+    return BO_OK;
+}
+
+bool device_yardsticks(device_bench *bench)
+{
+    return device_ok(bench, measure_copy(bench)) && device_ok(bench, measure_product(bench));
+}

@@ -1,0 +1,110 @@
+/* Benchmarks on a GPU: `bochner bench attention`, `train` and `decode` with --device. Kernels are timed by marks in the
+ * queue of the device, without transfers; whole steps of training and decoding by the clock of the host, since their
+ * results are read by it. Rates are compared with a copy and a matrix product of the same run. */
+#ifndef BO_BENCH_DEVICE_H
+#define BO_BENCH_DEVICE_H
+
+#include "../bench.h"
+#include "../../src/backend/backend.h"
+
+enum { DEVICE_REPEATS = 99, DEVICE_NAME = 128 };
+
+/* Options of every benchmark on a device. */
+typedef struct device_options {
+    cli_given was_given;
+    const char *device, *kinds;
+} device_options;
+extern const cli_option device_rows[];
+/* The precision of options: bfloat16 unless another one was given. */
+#define DEVICE_PRECISION(options) (CLI_GIVEN(options, precision) ? (options)->precision : BO_PRECISION_BFLOAT16)
+
+typedef struct device_bench {
+    bench_run *run;
+    bo_context *context;
+    const bo_backend *backend;
+    bo_element held;        /* type of the values of graphs */
+    char name[DEVICE_NAME]; /* the product */
+    size_t repeats;
+    bool emulated;          /* no GPU: sizes of the yardsticks are small, and times have no meaning */
+    double copied, product; /* yardsticks: bytes read and written per second, operations per second; 0: not measured */
+} device_bench;
+
+/* True if the options ask for a device other than the CPU. */
+bool device_wanted(const device_options *options);
+/* Opens the device with a context of its own. Returns false after a message. Call device_close in either case. */
+bool device_open(bench_run *run, const device_options *options, bo_precision precision, size_t repeats,
+                 device_bench *out);
+void device_close(device_bench *bench);
+bool device_ok(device_bench *bench, bo_status status); /* false after a message if the call failed */
+/* Memory of the device that is in use, by this and other programs. */
+double device_used(device_bench *bench);
+/* Measures the yardsticks and adds them as figures. */
+bool device_yardsticks(device_bench *bench);
+/* Calls `use` for each word of --kinds until it returns false. */
+bool device_each_kind(device_bench *bench, const char *kinds,
+                      bool (*use)(device_bench *bench, const char *kind, void *of), void *of);
+
+/* Median seconds of a call that submits work to the device: it is called once, then recorded and repeated. */
+typedef bo_status (*device_work)(bo_context *context, void *what);
+bo_status device_time(device_bench *bench, device_work work, void *what, double *seconds);
+
+/* One sample of a step that waits for the device: its seconds by the clock of the host. */
+typedef bool (*device_step)(device_bench *bench, void *what, double *seconds);
+/* Median over the repeats, after one step that is not counted for each of `warmups`. */
+bool device_time_steps(device_bench *bench, size_t warmups, device_step step, void *what, double *seconds);
+
+/* ---- operations in memory of the device -------------------------------------------------------------------------- */
+
+/* Forward and backward of one operation. Invariant: memory[0] … memory[count - 1] are its blocks. */
+typedef struct device_call {
+    const bo_op *op;
+    bo_op_call forward, training, backward; /* forward without and with saved values; backward after the latter */
+    bo_graph_pass pass;
+    bo_staged *staged;
+    void *memory[4 * BO_OP_INPUTS];
+    size_t count;
+} device_call;
+
+/* An input of a call. */
+typedef struct device_input {
+    size_t rows, columns;
+    bo_element element;
+    double mean, deviation; /* of normal numbers */
+    double most;            /* numbers are at most this */
+} device_input;
+
+/* Fills inputs with noise and allocates all memory. Returns an error of the context: kinds that the device does not
+ * support are refused. Call device_call_close in either case. */
+bo_status device_call_open(device_bench *bench, bo_operation operation, const void *attributes, size_t sequences,
+                           size_t inputs, const device_input *in, device_call *out);
+void device_call_close(device_bench *bench, device_call *call);
+bo_status device_call_forward(bo_context *context, void *call);
+bo_status device_call_both(bo_context *context, void *call);
+
+/* ---- the benchmarks ---------------------------------------------------------------------------------------------- */
+
+typedef struct device_attention_options {
+    const device_options *device;
+    const bench_list *lengths, *features;
+    size_t heads, dim, batch_tokens, repeats;
+    uint64_t seed;
+    bo_precision precision;
+} device_attention_options;
+int device_attention(bench_run *run, const device_attention_options *options);
+
+typedef struct device_train_options {
+    const device_options *device;
+    size_t layers, width, heads, context, vocab, batch, repeats;
+    bo_precision precision;
+} device_train_options;
+int device_train(bench_run *run, const device_train_options *options);
+
+typedef struct device_decode_options {
+    const device_options *device;
+    size_t layers, width, heads, vocab, sequences, repeats;
+    const bench_list *lengths;
+    bo_precision precision;
+} device_decode_options;
+int device_decode(bench_run *run, const device_decode_options *options);
+
+#endif

@@ -1,0 +1,131 @@
+/* Activations and their derivatives (bo_unary). FAST: errors up to those of bfloat16 are allowed. */
+#ifndef BO_CUDA_ACTIVATIONS_CUH
+#define BO_CUDA_ACTIVATIONS_CUH
+
+#include "device.cuh"
+
+namespace bo {
+
+/* The numbers of bo_unary, which never change. */
+enum activation {
+    GELU = 0,
+    GELU_TANH = 1,
+    RELU2 = 2,
+    SILU = 3,
+    RELU = 4,
+    TANH = 5,
+    SIGMOID = 6,
+    LOG_SIGMOID = 7,
+    SOFTPLUS = 8,
+    EXP = 9,
+    IDENTITY = 10
+};
+
+template <bool FAST> __device__ inline float exponential(float x)
+{
+    return FAST ? __expf(x) : expf(x);
+}
+
+template <bool FAST> __device__ inline float sigmoid(float x)
+{
+    const float e = exponential<FAST>(-x);
+    return FAST ? __fdividef(1.0f, 1.0f + e) : 1.0f / (1.0f + e);
+}
+
+__device__ inline float softplus(float x)
+{
+    return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+}
+
+/* 2 √(2/π) (x + 0.044715 x³): GELU_TANH is x σ of it (1606.08415). */
+__device__ inline float gelu_angle(float x)
+{
+    return 1.5957691216f * x * fmaf(0.044715f * x, x, 1.0f);
+}
+
+template <bool FAST, int F> __device__ inline float activate(float x)
+{
+    switch (F) {
+    case GELU:
+        return x * normcdff(x);
+    case GELU_TANH:
+        return x * sigmoid<FAST>(gelu_angle(x));
+    case RELU2:
+        return x <= 0 ? 0.0f : x * x; /* NaN stays NaN */
+    case SILU:
+        return x * sigmoid<FAST>(x);
+    case RELU:
+        return x <= 0 ? 0.0f : x;
+    case TANH:
+        return tanhf(x);
+    case SIGMOID:
+        return sigmoid<FAST>(x);
+    case LOG_SIGMOID:
+        return -softplus(-x);
+    case SOFTPLUS:
+        return softplus(x);
+    case EXP:
+        return expf(x);
+    default:
+        return x;
+    }
+}
+
+template <bool FAST, int F> __device__ inline float slope(float x)
+{
+    float s;
+    switch (F) {
+    case GELU:
+        return normcdff(x) + x * 0.39894228040f * exponential<FAST>(-0.5f * x * x);
+    case GELU_TANH:
+        s = sigmoid<FAST>(gelu_angle(x));
+        return s + x * s * (1.0f - s) * 1.5957691216f * fmaf(3 * 0.044715f * x, x, 1.0f);
+    case RELU2:
+        return x > 0 ? 2 * x : 0.0f;
+    case SILU:
+        s = sigmoid<FAST>(x);
+        return s * fmaf(x, sigmoid<FAST>(-x), 1.0f);
+    case RELU:
+        return x > 0 ? 1.0f : 0.0f;
+    case TANH:
+        return 4 * sigmoid<FAST>(2 * x) * sigmoid<FAST>(-2 * x); /* 1 - tanh² x */
+    case SIGMOID:
+        return sigmoid<FAST>(x) * sigmoid<FAST>(-x);
+    case LOG_SIGMOID:
+        return sigmoid<FAST>(-x);
+    case SOFTPLUS:
+        return sigmoid<FAST>(x);
+    case EXP:
+        return expf(x);
+    default:
+        return 1.0f;
+    }
+}
+
+/* f(values) and f'(values); the function is the same for all threads. */
+template <bool FAST, bool SLOPE, int N>
+__device__ inline void activate_all(int function, const float (&x)[N], float (&y)[N])
+{
+    switch (function) {
+#define BO_ACTIVATION(F)                                                                                               \
+    case F:                                                                                                            \
+        _Pragma("unroll") for (int i = 0; i < N; i++) y[i] = SLOPE ? slope<FAST, F>(x[i]) : activate<FAST, F>(x[i]);   \
+        break;
+        BO_ACTIVATION(GELU)
+        BO_ACTIVATION(GELU_TANH)
+        BO_ACTIVATION(RELU2)
+        BO_ACTIVATION(SILU)
+        BO_ACTIVATION(RELU)
+        BO_ACTIVATION(TANH)
+        BO_ACTIVATION(SIGMOID)
+        BO_ACTIVATION(LOG_SIGMOID)
+        BO_ACTIVATION(SOFTPLUS)
+        BO_ACTIVATION(EXP)
+        BO_ACTIVATION(IDENTITY)
+#undef BO_ACTIVATION
+    }
+}
+
+} // namespace bo
+
+#endif

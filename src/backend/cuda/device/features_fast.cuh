@@ -1,0 +1,439 @@
+/* Attention with features in bfloat16 on tensor cores: what its kernels share. A block has four warps; a chunk has 64
+ * tokens, 16 per warp. Features are computed in registers, in the layout in which mma takes them. Sums, log scales and
+ * gates are float32. v~ = [v, 1], S~ = [S, z], so that denominators are computed like numerators. */
+#ifndef BO_CUDA_FEATURES_FAST_CUH
+#define BO_CUDA_FEATURES_FAST_CUH
+
+#include "features.cuh"
+
+namespace bo {
+namespace features {
+
+enum { FAST_WARPS = 4, FAST_THREADS = FAST_WARPS * WARP, CHUNK = 16 * FAST_WARPS };
+
+__device__ inline int lane_id() { return (int)threadIdx.x % WARP; }
+__device__ inline int warp_id() { return (int)threadIdx.x / WARP; }
+/* The row and the column of a lane in a fragment: lane / 4 and 2 (lane % 4). */
+__device__ inline int lane_row() { return lane_id() / 4; }
+__device__ inline int lane_column() { return 2 * (lane_id() % 4); }
+
+/* Over the four lanes that share a row. */
+__device__ inline float quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+    return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+__device__ inline float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+
+__device__ inline void unpack_bf16(uint32_t bits, float &low, float &high)
+{
+    low = __uint_as_float(bits << 16), high = __uint_as_float(bits & 0xFFFF0000u);
+}
+
+/* ---- factors from shared memory ---------------------------------------------------------------------------------- */
+
+/* Matrices are row-major with `stride` numbers per row, an odd multiple of 8, so that the rows of a fragment lie in
+ * different banks. */
+
+/* A (16 x 16) at (row, column) of a matrix; of its transpose: (row, column) of A is (column, row) of the matrix. */
+__device__ inline void load_a(uint32_t (&a)[4], const bf16 *x, int stride, int row, int column)
+{
+    const int part = lane_id() / 8, at = lane_id() % 8;
+    ldmatrix(a, x + (row + part % 2 * 8 + at) * stride + column + part / 2 * 8);
+}
+__device__ inline void load_a_transposed(uint32_t (&a)[4], const bf16 *x, int stride, int row, int column)
+{
+    const int part = lane_id() / 8, at = lane_id() % 8;
+    ldmatrix_transposed(a, x + (column + part / 2 * 8 + at) * stride + row + part % 2 * 8);
+}
+
+/* Two B (16 x 8, side by side) at row k, column n: B is the transpose of the matrix, whose rows are n; or the matrix
+ * itself, whose rows are k. b[0], b[1]: the first; b[2], b[3]: the second. */
+__device__ inline void load_b(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
+{
+    const int part = lane_id() / 8, at = lane_id() % 8;
+    ldmatrix(b, x + (n + part / 2 * 8 + at) * stride + k + part % 2 * 8);
+}
+__device__ inline void load_b_rows(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
+{
+    const int part = lane_id() / 8, at = lane_id() % 8;
+    ldmatrix_transposed(b, x + (k + part % 2 * 8 + at) * stride + n + part / 2 * 8);
+}
+/* Two B one below the other: rows k and k + 16, column n. */
+__device__ inline void load_b_below(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
+{
+    ldmatrix(b, x + (n + lane_id() % 8) * stride + k + lane_id() / 8 * 8);
+}
+__device__ inline void load_b_rows_below(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
+{
+    ldmatrix_transposed(b, x + (k + lane_id()) * stride + n);
+}
+
+__device__ inline void mma_two(float (&d0)[4], float (&d1)[4], const uint32_t (&a)[4], const uint32_t (&b)[4])
+{
+    const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+    mma(d0, a, first);
+    mma(d1, a, second);
+}
+
+/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns 0 … 8 TILES - 1.
+ * TILES is odd (columns of v~), STEPS even; or TILES even. */
+template <int STEPS, int TILES>
+__device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[STEPS][4], const bf16 *x, int stride,
+                                     int k0)
+{
+    uint32_t b[4];
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+        for (int t = 0; t + 1 < TILES; t += 2) {
+            load_b_rows(b, x, stride, k0 + 16 * s, 8 * t);
+            mma_two(d[t], d[t + 1], a[s], b);
+        }
+    if (TILES % 2 == 0) return;
+#pragma unroll
+    for (int s = 0; s + 1 < STEPS; s += 2) {
+        load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
+        const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+        mma(d[TILES - 1], a[s], first);
+        mma(d[TILES - 1], a[s + 1], second);
+    }
+    if (STEPS % 2 == 0) return;
+    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - (k0 + 16 * STEPS >= 32 ? 16 : 0), 8 * (TILES - 1));
+    const bool upper = k0 + 16 * STEPS >= 32;
+    const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
+    mma(d[TILES - 1], a[STEPS - 1], last);
+}
+
+/* The accumulators of two neighboring tiles as A. */
+__device__ inline void accumulators_to_a(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4])
+{
+    a[0] = pack_bf16(left[0], left[1]), a[1] = pack_bf16(left[2], left[3]);
+    a[2] = pack_bf16(right[0], right[1]), a[3] = pack_bf16(right[2], right[3]);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+/* A map from DIM columns to M frequencies with PER features each, and values of V columns. */
+template <int DIM, int M, int PER, int V> struct sizes {
+    enum {
+        D = M * PER,
+        X_STEPS = DIM / 16,     /* mma steps over the columns of a row */
+        U_TILES = M / 8,        /* tiles of u */
+        F_STEPS = D / 16,       /* steps over the features */
+        V_TILES = V / 8 + 1,    /* tiles of v~ */
+        OWN = D / 16 / FAST_WARPS, /* tiles of 16 features of S~ that a warp owns */
+        W_STRIDE = DIM + 8,
+        F_STRIDE = D + 8,
+        V_STRIDE = V + 8
+    };
+};
+
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
+
+/* The map of a key head in shared memory. */
+struct shared_map {
+    bf16 *w;       /* M x W_STRIDE, with σ */
+    float *offset; /* M: offsets or weights */
+    float *square; /* DIM */
+};
+
+template <typename Z> __device__ void load_map(const arguments &a, int key_head, const shared_map &to)
+{
+    const size_t head = (size_t)key_head * a.map.stride;
+    const int m = a.map.frequencies, dim = a.map.dim;
+    const bool exponential = a.map.form == BO_CUDA_MAP_EXP || a.map.form == BO_CUDA_MAP_EXP_BOTH;
+    const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * (size_t)dim : nullptr;
+    for (int e = (int)threadIdx.x; e < m * dim; e += FAST_THREADS) {
+        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma[e % dim] : 1.0f);
+        to.w[e / dim * Z::W_STRIDE + e % dim] = __float2bfloat16(w);
+    }
+    for (int i = (int)threadIdx.x; i < m; i += FAST_THREADS)
+        to.offset[i] = exponential ? a.map.offset[head + (size_t)i] : a.map.weight[head + (size_t)i];
+    for (int j = (int)threadIdx.x; j < dim; j += FAST_THREADS)
+        to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
+}
+
+/* 16 rows of a head as A, rows from `first` on; those from `count` on are 0. */
+template <int STEPS>
+__device__ inline void load_rows(uint32_t (&x)[STEPS][4], const bf16 *rows, size_t stride, int first, int count)
+{
+    const int row = first + lane_row();
+    const bf16 *at = rows + (size_t)row * stride + lane_column(), *below = at + 8 * stride;
+    const bool here = row < count, there = row + 8 < count;
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) {
+        x[s][0] = here ? *reinterpret_cast<const uint32_t *>(at + 16 * s) : 0u;
+        x[s][1] = there ? *reinterpret_cast<const uint32_t *>(below + 16 * s) : 0u;
+        x[s][2] = here ? *reinterpret_cast<const uint32_t *>(at + 16 * s + 8) : 0u;
+        x[s][3] = there ? *reinterpret_cast<const uint32_t *>(below + 16 * s + 8) : 0u;
+    }
+}
+
+/* Σ_j square_j x_j² of the rows lane_row() and lane_row() + 8. */
+template <int STEPS>
+__device__ inline void square_norms(const uint32_t (&x)[STEPS][4], const float *square, float (&norm)[2])
+{
+    float low, high, sum[2] = {0, 0};
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            const float *q = square + 16 * s + part / 2 * 8 + lane_column();
+            unpack_bf16(x[s][part], low, high);
+            sum[part % 2] += q[0] * low * low + q[1] * high * high;
+        }
+    norm[0] = quad_sum(sum[0]), norm[1] = quad_sum(sum[1]);
+}
+
+/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. */
+template <int TILES>
+__device__ inline void exponentials(const float *offset, bool both, float constant, float (&u)[TILES][4],
+                                    float (&minus)[TILES][4], float (&top)[2])
+{
+    float most[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float o = offset[8 * t + lane_column() + i % 2];
+            if (both) minus[t][i] = o - u[t][i];
+            u[t][i] += o;
+            most[i / 2] = fmaxf(most[i / 2], both ? fmaxf(u[t][i], minus[t][i]) : u[t][i]);
+        }
+    for (int r = 0; r < 2; r++) top[r] = quad_max(most[r]), most[r] = constant - top[r];
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            u[t][i] = __expf(u[t][i] + most[i / 2]);
+            if (both) minus[t][i] = __expf(minus[t][i] + most[i / 2]);
+        }
+}
+
+/* The features of 16 rows as A, and the log scales of the rows lane_row() and lane_row() + 8. `unit` receives 1 / (|x| +
+ * e) of both rows with the transform UNIT, else 1; `norms` |x|². */
+template <typename Z>
+__device__ inline void map_fragments(const arguments &a, float common, const shared_map &map,
+                                     const uint32_t (&x)[Z::X_STEPS][4], uint32_t (&f)[Z::F_STEPS][4],
+                                     float (&scale)[2], float (&unit)[2])
+{
+    float u[Z::U_TILES][4] = {}, other[Z::U_TILES][4], norm[2] = {0, 0};
+    const bool both = Z::D > 8 * Z::U_TILES;
+#pragma unroll
+    for (int s = 0; s < Z::X_STEPS; s++)
+#pragma unroll
+        for (int t = 0; t < Z::U_TILES; t += 2) {
+            uint32_t b[4];
+            load_b(b, map.w, Z::W_STRIDE, 16 * s, 8 * t);
+            mma_two(u[t], u[t + 1], x[s], b);
+        }
+    unit[0] = unit[1] = 1;
+    if (a.map.norm != 0 || a.transform == BO_CUDA_TRANSFORM_UNIT) square_norms(x, map.square, norm);
+    if (a.transform == BO_CUDA_TRANSFORM_UNIT) {
+        for (int r = 0; r < 2; r++) unit[r] = 1 / (sqrtf(norm[r]) + 1e-3f);
+#pragma unroll
+        for (int t = 0; t < Z::U_TILES; t++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) u[t][i] *= unit[i / 2];
+    }
+    scale[0] = scale[1] = 0;
+    if (a.map.form == BO_CUDA_MAP_EXP || a.map.form == BO_CUDA_MAP_EXP_BOTH) {
+        exponentials(map.offset, both, a.map.constant, u, other, scale);
+        for (int r = 0; r < 2; r++) scale[r] += common + 0.5f * a.map.norm * norm[r];
+    } else {
+        for (int r = 0; r < 2; r++) scale[r] = a.map.scaled ? 0.5f * norm[r] : 0.0f;
+#pragma unroll
+        for (int t = 0; t < Z::U_TILES; t++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float weight = a.map.factor * map.offset[8 * t + lane_column() + i % 2], value = u[t][i];
+                if (both) {
+                    float sine, cosine;
+                    __sincosf(value, &sine, &cosine);
+                    u[t][i] = weight * cosine, other[t][i] = weight * sine;
+                } else if (a.map.form == BO_CUDA_MAP_RELU) {
+                    u[t][i] = value < 0 ? 0.0f : weight * value;
+                } else if (a.map.form == BO_CUDA_MAP_ELU) {
+                    u[t][i] = value < 0 ? __expf(value) : value + 1;
+                }
+            }
+    }
+#pragma unroll
+    for (int s = 0; s < Z::U_TILES / 2; s++) {
+        accumulators_to_a(f[s], u[2 * s], u[2 * s + 1]);
+        if (both) accumulators_to_a(f[(s + Z::U_TILES / 2) % Z::F_STEPS], other[2 * s], other[2 * s + 1]);
+    }
+}
+
+/* Stores A as rows [first, first + 16) of a matrix. */
+template <int STEPS> __device__ inline void store_a(const uint32_t (&a)[STEPS][4], bf16 *x, int stride, int first)
+{
+    bf16 *at = x + (first + lane_row()) * stride + lane_column();
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+        for (int part = 0; part < 4; part++)
+            *reinterpret_cast<uint32_t *>(at + part % 2 * 8 * stride + 16 * s + part / 2 * 8) = a[s][part];
+}
+
+/* ---- exponents --------------------------------------------------------------------------------------------------- */
+
+/* Exponents of the 64 tokens of a chunk relative to its start: key j has the weight exp(c[j] + shift[i]) at row i, the
+ * sums before the chunk have exp(begin + shift[i]). In the notation of linear.h, shift = b - r. */
+struct chunk_exponents {
+    float *c, *shift, *scale; /* scale: log scales of the keys, given */
+};
+
+/* What holds after the last row of a chunk. */
+struct chunk_end {
+    float shift, scale, gates; /* b - r, r, b */
+};
+
+/* Computed by every warp for itself, with the same result. Prefix sums depend on earlier tokens only. */
+template <typename T>
+__device__ inline chunk_end find_chunk(const arguments &a, size_t first, int count, int key_head, float begin,
+                                       const chunk_exponents &e)
+{
+    const int lane = lane_id(), token = 2 * lane;
+    float own[2], gate[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        const bool present = token + i < count;
+        if (a.gated && present) gate[i] = fmaxf(log_gate<T>(a, first + (size_t)(token + i), key_head), -1000.0f);
+        own[i] = present ? e.scale[token + i] + log_input(a, gate[i]) : -INFINITY;
+    }
+    float sum = gate[0] + gate[1];
+    for (int step = 1; a.gated && step < WARP; step *= 2) {
+        const float more = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);
+        if (lane >= step) sum += more;
+    }
+    float before = __shfl_up_sync(0xFFFFFFFFu, sum, 1u);
+    if (lane == 0) before = 0;
+    const float b[2] = {before + gate[0], before + gate[0] + gate[1]}, c[2] = {own[0] - b[0], own[1] - b[1]};
+    float most = fmaxf(c[0], c[1]);
+    for (int step = 1; step < WARP; step *= 2) {
+        const float more = __shfl_up_sync(0xFFFFFFFFu, most, (unsigned)step);
+        if (lane >= step) most = fmaxf(most, more);
+    }
+    float top = __shfl_up_sync(0xFFFFFFFFu, most, 1u);
+    top = fmaxf(lane == 0 ? begin : fmaxf(begin, top), c[0]);
+    const float tops[2] = {top, fmaxf(top, c[1])};
+    float shift[2];
+    for (int i = 0; i < 2; i++) {
+        shift[i] = a.map.scaled ? -tops[i] : b[i];
+        e.c[token + i] = c[i], e.shift[token + i] = shift[i];
+    }
+    __syncwarp();
+    chunk_end end;
+    end.shift = __shfl_sync(0xFFFFFFFFu, shift[1], WARP - 1), end.gates = __shfl_sync(0xFFFFFFFFu, b[1], WARP - 1);
+    end.scale = a.map.scaled ? end.gates - end.shift : 0.0f;
+    return end;
+}
+
+/* exp(c + shift), where c may be -∞. */
+__device__ inline float weight_of(float c, float shift) { return __expf(c + shift); }
+
+/* ---- values and sums --------------------------------------------------------------------------------------------- */
+
+/* Starts the copy of rows [0, count) of V numbers to v~ (64 rows); later rows are 0, also in the last column. */
+template <typename Z, int V>
+__device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
+{
+    for (int e = (int)threadIdx.x; e < CHUNK * V / 8; e += FAST_THREADS) {
+        const int row = e / (V / 8), column = e % (V / 8) * 8;
+        const bool present = row < count;
+        copy_async(to + row * Z::V_STRIDE + column, rows + (size_t)(present ? row : 0) * stride + column, present);
+    }
+    for (int row = (int)threadIdx.x; row < CHUNK; row += FAST_THREADS) {
+        pack<bf16, 8> last;
+        for (int i = 0; i < 8; i++) last.at[i] = __float2bfloat16(i == 0 && row < count ? 1.0f : 0.0f);
+        *reinterpret_cast<pack<bf16, 8> *>(to + row * Z::V_STRIDE + V) = last;
+    }
+}
+
+/* to = weights v~ for the 16 rows of this warp. */
+template <typename Z>
+__device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
+{
+    enum { PACKS = Z::V_STRIDE / 8 };
+    for (int e = lane_id(); e < 16 * PACKS; e += WARP) {
+        const int row = 16 * warp_id() + e / PACKS, at = row * Z::V_STRIDE + e % PACKS * 8;
+        const float weight = weight_of(c[row], shift);
+        pack<bf16, 8> x = *reinterpret_cast<const pack<bf16, 8> *>(v + at);
+        for (int i = 0; i < 8; i++) x.at[i] = __float2bfloat16(weight * __bfloat162float(x.at[i]));
+        *reinterpret_cast<pack<bf16, 8> *>(to + at) = x;
+    }
+}
+
+/* S~ of the features that a warp owns, as accumulators: features x columns of v~. */
+template <typename Z> struct owned_sums {
+    float s[Z::OWN][Z::V_TILES][4];
+
+    __device__ static int feature(int tile, int i) { return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8; }
+    __device__ static int column(int tile, int i) { return 8 * tile + lane_column() + i % 2; }
+
+    __device__ void clear()
+    {
+        for (int m = 0; m < Z::OWN; m++)
+            for (int t = 0; t < Z::V_TILES; t++)
+                for (int i = 0; i < 4; i++) s[m][t][i] = 0;
+    }
+    /* From or to memory with the layout of bo_sums. */
+    __device__ void load(const arguments &a, const float *sums)
+    {
+#pragma unroll
+        for (int m = 0; m < Z::OWN; m++)
+#pragma unroll
+            for (int t = 0; t < Z::V_TILES; t++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[m][t][i] = column(t, i) <= a.call.value_dim ? sums[sums_wide(a, feature(m, i), column(t, i))] : 0;
+    }
+    __device__ void store(const arguments &a, float *sums) const
+    {
+#pragma unroll
+        for (int m = 0; m < Z::OWN; m++)
+#pragma unroll
+            for (int t = 0; t < Z::V_TILES; t++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (column(t, i) <= a.call.value_dim) sums[sums_wide(a, feature(m, i), column(t, i))] = s[m][t][i];
+    }
+    /* To shared memory, rounded: D x V_STRIDE. */
+    __device__ void share(bf16 *to) const
+    {
+#pragma unroll
+        for (int m = 0; m < Z::OWN; m++)
+#pragma unroll
+            for (int t = 0; t < Z::V_TILES; t++)
+#pragma unroll
+                for (int i = 0; i < 4; i += 2)
+                    *reinterpret_cast<uint32_t *>(to + feature(m, i) * Z::V_STRIDE + column(t, i)) =
+                        pack_bf16(s[m][t][i], s[m][t][i + 1]);
+    }
+    /* S~ = kept S~ + fᵀ x over the rows of a chunk: f is 64 x F_STRIDE, x 64 x V_STRIDE. */
+    __device__ void absorb(float kept, const bf16 *f, const bf16 *x)
+    {
+#pragma unroll
+        for (int m = 0; m < Z::OWN; m++) {
+            uint32_t rows[CHUNK / 16][4];
+#pragma unroll
+            for (int k = 0; k < CHUNK / 16; k++)
+                load_a_transposed(rows[k], f, Z::F_STRIDE, 16 * (Z::OWN * warp_id() + m), 16 * k);
+#pragma unroll
+            for (int t = 0; t < Z::V_TILES; t++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) s[m][t][i] *= kept;
+            multiply_rows<CHUNK / 16, Z::V_TILES>(s[m], rows, x, Z::V_STRIDE, 0);
+        }
+    }
+};
+
+} // namespace features
+} // namespace bo
+
+#endif

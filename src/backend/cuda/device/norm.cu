@@ -1,0 +1,275 @@
+/* LayerNorm and RMSNorm. Memory-bound: with bfloat16, forward moves 4 bytes per number (x, y), backward 6 (x, dy, dx).
+ *
+ * A team of `lanes` threads handles a group of columns and keeps it in registers: lane l has the octets l, l + lanes, …,
+ * SLOTS of them. Teams of up to a warp share a block; wider groups have a block each. In backward, a team
+ * handles many groups and sums dgain and dbias of its columns in registers; teams of a block are added in order in
+ * shared memory, and blocks by a second kernel. */
+#include "arrays.cuh"
+#include "columns.cuh"
+#include "launches.cuh"
+
+namespace bo {
+
+enum { MOST_SLOTS = 4, NORM_THREADS = 128, LEAST_LANES = 8, WIDEST_TEAM = BO_CUDA_NORM_WIDEST / OCTET / MOST_SLOTS };
+
+/* ---- teams ------------------------------------------------------------------------------------------------------- */
+
+struct team_shape {
+    int lanes, slots, threads; /* threads: of a block */
+    int teams() const
+    {
+        return threads / lanes;
+    }
+};
+
+static team_shape team_for(size_t width)
+{
+    const size_t octets = ceil_div(width, OCTET);
+    int lanes = LEAST_LANES;
+    while (lanes < WARP && (size_t)lanes < octets) lanes *= 2;
+    if ((size_t)lanes * MOST_SLOTS < octets) lanes = (int)ceil_div(octets, WARP * MOST_SLOTS) * WARP;
+    return team_shape{lanes, (int)ceil_div(octets, (size_t)lanes), lanes > WARP ? lanes : NORM_THREADS};
+}
+
+/* The sum over the threads of a team; all threads of the block call it. */
+__device__ inline float team_sum(float x, int lanes, float *room)
+{
+    if (lanes > WARP) return block_sum(x, room);
+    for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
+    return x;
+}
+
+/* One thread's columns of a group. */
+struct norm_share {
+    int lane, lanes;
+    size_t width;
+    bool aligned; /* octets are whole, and start at multiples of 16 bytes */
+    __device__ size_t column(int slot) const
+    {
+        return (size_t)(slot * lanes + lane) * OCTET;
+    }
+    __device__ int there(int slot) const
+    {
+        const size_t first = column(slot);
+        return first >= width ? 0 : width - first < OCTET ? (int)(width - first) : OCTET;
+    }
+    __device__ void read(const bo_cuda_source &from, size_t group, int slot, raw_octet &raw) const
+    {
+        if (there(slot)) read_raw(from, group * width + column(slot), there(slot), aligned, raw);
+    }
+    /* The numbers that were read; 0 beyond the width. */
+    __device__ void widen(bo_cuda_type type, int slot, const raw_octet &raw, float (&x)[OCTET]) const
+    {
+        if (there(slot)) widen_octet(type, raw, x);
+#pragma unroll
+        for (int i = 0; i < OCTET && !there(slot); i++) x[i] = 0;
+    }
+    __device__ void read_now(const bo_cuda_source &from, int slot, float (&x)[OCTET]) const
+    {
+        raw_octet raw;
+        read(from, 0, slot, raw);
+        widen(from.type, slot, raw, x);
+    }
+    /* x̂, dy and gain of a slot from what was read of x and dy; beyond the width, dy is 0. */
+    __device__ void read_normalized(const bo_cuda_norm_back &a, int slot, const raw_octet &raw_x,
+                                    const raw_octet &raw_dy, float mean, float rate, float (&x)[OCTET],
+                                    float (&dy)[OCTET], float (&gain)[OCTET]) const
+    {
+        widen(a.x.type, slot, raw_x, x);
+        widen(a.dy.type, slot, raw_dy, dy);
+        if (a.gain.at) read_now(a.gain, slot, gain);
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) {
+            x[i] = (x[i] - mean) * rate;
+            if (!a.gain.at) gain[i] = 1;
+        }
+    }
+    __device__ void write(const bo_cuda_target &to, size_t group, int slot, const float (&x)[OCTET]) const
+    {
+        if (there(slot)) write_octet(to, group * width + column(slot), there(slot), aligned, x);
+    }
+};
+
+__device__ inline norm_share share_of(int lanes, size_t width)
+{
+    return norm_share{(int)threadIdx.x % lanes, lanes, width, width % OCTET == 0};
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+__device__ inline float square_of(float x)
+{
+    return x * x;
+}
+
+/* x -= mean for the columns of the group, and returns the mean. Columns beyond the width stay 0. */
+template <int SLOTS> __device__ inline float center(float (&x)[SLOTS][OCTET], const norm_share &mine, float *room)
+{
+    float level = 0;
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) level += x[s][i];
+    const float mean = team_sum(level, mine.lanes, room) / (float)mine.width;
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) x[s][i] = i < mine.there(s) ? x[s][i] - mean : 0.0f;
+    return mean;
+}
+
+template <int SLOTS> __global__ void __launch_bounds__(WIDEST_TEAM) norm_kernel(bo_cuda_norm a, int lanes)
+{
+    __shared__ float room[WARP];
+    const norm_share mine = share_of(lanes, a.width);
+    const size_t group = (size_t)blockIdx.x * (blockDim.x / (unsigned)lanes) + threadIdx.x / (unsigned)lanes;
+    const bool present = group < a.groups;
+    raw_octet raw[SLOTS];
+    float x[SLOTS][OCTET];
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++) mine.read(a.x, present ? group : 0, s, raw[s]);
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++) mine.widen(a.x.type, s, raw[s], x[s]);
+    const float mean = a.centered ? center(x, mine, room) : 0.0f;
+    float squares = 0;
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) squares += square_of(x[s][i]);
+    const float rate = 1.0f / sqrtf(team_sum(squares, lanes, room) / (float)a.width + a.epsilon);
+    if (!present) return;
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++) {
+        if (!mine.there(s)) continue;
+        float gain[OCTET], bias[OCTET];
+        if (a.gain.at) mine.read_now(a.gain, s, gain);
+        if (a.bias.at) mine.read_now(a.bias, s, bias);
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) {
+            x[s][i] *= rate;
+            if (a.gain.at) x[s][i] *= gain[i];
+            if (a.bias.at) x[s][i] += bias[i];
+        }
+        mine.write(a.y, group, s, x[s]);
+    }
+    if (mine.lane == 0 && a.rate) a.rate[group] = rate;
+    if (mine.lane == 0 && a.mean) a.mean[group] = mean;
+}
+
+bo_cuda_error norm(bo_cuda *cuda, const bo_cuda_norm *a)
+{
+    static void (*const kernels[MOST_SLOTS])(bo_cuda_norm, int) = {norm_kernel<1>, norm_kernel<2>, norm_kernel<3>,
+                                                                   norm_kernel<4>};
+    const team_shape shape = team_for(a->width);
+    return launch(cuda, dim3((unsigned)ceil_div(a->groups, (size_t)shape.teams())), dim3((unsigned)shape.threads), 0,
+                  kernels[shape.slots - 1], *a, shape.lanes);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* Sums of dgain or dbias of a block. Teams add theirs in order. */
+template <int SLOTS>
+__device__ inline void add_teams(const norm_share &mine, const float (&sums)[SLOTS][OCTET], float *room, float *out)
+{
+    const int team = (int)threadIdx.x / mine.lanes, teams = (int)blockDim.x / mine.lanes;
+    for (int t = 0; t < teams; t++) {
+        __syncthreads();
+        if (team != t) continue;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) {
+                const size_t column = mine.column(s) + (size_t)i;
+                if (column >= mine.width) continue;
+                const float sum = t == 0 ? sums[s][i] : room[column] + sums[s][i];
+                (t == teams - 1 ? out : room)[column] = sum;
+            }
+    }
+}
+
+/* With x̂ = (x - mean) r and g = gain ∘ dy: dx = r (g - mean g [if centered] - x̂ mean(g ∘ x̂)). */
+template <int SLOTS, bool SUMS, int THREADS>
+__global__ void __launch_bounds__(THREADS, THREADS == NORM_THREADS ? (SLOTS < 4 ? 3 : 2) : 1)
+    norm_back_kernel(bo_cuda_norm_back a, int lanes, size_t each)
+{
+    BO_SHARED(shared);
+    __shared__ float room[WARP];
+    const norm_share mine = share_of(lanes, a.width);
+    const unsigned teams = blockDim.x / (unsigned)lanes, team = threadIdx.x / (unsigned)lanes;
+    float dgain[SLOTS][OCTET], dbias[SLOTS][OCTET];
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) dgain[s][i] = dbias[s][i] = 0;
+    for (size_t turn = 0; turn < each; turn++) {
+        const size_t group = ((size_t)blockIdx.x * each + turn) * teams + team;
+        const bool present = group < a.groups;
+        const float rate = present ? a.rate[group] : 0.0f, mean = present && a.mean ? a.mean[group] : 0.0f;
+        raw_octet raw_x[SLOTS], raw_dy[SLOTS];
+        float x[OCTET], dy[OCTET], gain[OCTET], level = 0, along = 0;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            mine.read(a.x, present ? group : 0, s, raw_x[s]);
+            mine.read(a.dy, present ? group : 0, s, raw_dy[s]);
+        }
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            mine.read_normalized(a, s, raw_x[s], raw_dy[s], mean, rate, x, dy, gain);
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) {
+                if (SUMS && present) dgain[s][i] += dy[i] * x[i], dbias[s][i] += dy[i];
+                level += gain[i] * dy[i];
+                along += gain[i] * dy[i] * x[i];
+            }
+        }
+        if (!a.dx.at) continue;
+        along = team_sum(along, lanes, room) / (float)a.width;
+        level = a.mean ? team_sum(level, lanes, room) / (float)a.width : 0.0f;
+        if (!present) continue;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            mine.read_normalized(a, s, raw_x[s], raw_dy[s], mean, rate, x, dy, gain);
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) x[i] = rate * (gain[i] * dy[i] - level - x[i] * along);
+            mine.write(a.dx, group, s, x);
+        }
+    }
+    if (!SUMS) return;
+    float *out = a.partial + (size_t)blockIdx.x * 2 * a.width;
+    add_teams(mine, dgain, (float *)shared, out);
+    add_teams(mine, dbias, (float *)shared, out + a.width);
+}
+
+template <int SLOTS, int THREADS>
+static bo_cuda_error norm_back_of(bo_cuda *cuda, const bo_cuda_norm_back *a, team_shape shape)
+{
+    const bool sums = a->dgain.at || a->dbias.at;
+    const size_t turns = ceil_div(a->groups, (size_t)shape.teams()), each = sums ? ceil_div(turns, a->blocks) : 1,
+                 blocks = ceil_div(turns, each ? each : 1);
+    const dim3 grid((unsigned)blocks), block((unsigned)shape.threads);
+    if (!sums) return launch(cuda, grid, block, 0, norm_back_kernel<SLOTS, false, THREADS>, *a, shape.lanes, each);
+    const size_t shared = shape.teams() > 1 ? a->width * sizeof(float) : 0;
+    if (bo_cuda_error error =
+            launch(cuda, grid, block, shared, norm_back_kernel<SLOTS, true, THREADS>, *a, shape.lanes, each))
+        return error;
+    if (bo_cuda_error error = add_rows(cuda, a->partial, blocks, a->width, 2 * a->width, a->dgain)) return error;
+    return add_rows(cuda, a->partial + a->width, blocks, a->width, 2 * a->width, a->dbias);
+}
+
+bo_cuda_error norm_back(bo_cuda *cuda, const bo_cuda_norm_back *a)
+{
+    const team_shape shape = team_for(a->width);
+    if (shape.lanes > WARP) return norm_back_of<MOST_SLOTS, WIDEST_TEAM>(cuda, a, shape);
+    switch (shape.slots) {
+    case 1:
+        return norm_back_of<1, NORM_THREADS>(cuda, a, shape);
+    case 2:
+        return norm_back_of<2, NORM_THREADS>(cuda, a, shape);
+    case 3:
+        return norm_back_of<3, NORM_THREADS>(cuda, a, shape);
+    default:
+        return norm_back_of<4, NORM_THREADS>(cuda, a, shape);
+    }
+}
+
+} // namespace bo

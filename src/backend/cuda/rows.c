@@ -1,0 +1,91 @@
+/* Helpers of the operations on rows and numbers. */
+#include "rows.h"
+#include <string.h>
+#include "../cpu/angles.h"
+
+bo_status bo_cuda_pass_on(bo_context *context, const bo_op_call *call)
+{
+    return BO_LAUNCH(
+        context, plus,
+        &((bo_cuda_plus){.count = bo_cuda_count(&call->in[0]), .a = bo_cuda_in(call, 0), .y = bo_cuda_out(call, 0)}));
+}
+
+bo_status bo_cuda_zero_gradient(bo_context *context, const bo_op_call *call, size_t input)
+{
+    const bo_cuda_device *d = bo_cuda_open_device();
+    if (!call->din[input] || call->add[input]) return BO_OK;
+    const size_t bytes = bo_cuda_count(&call->in[input]) * bo_cuda_bytes(bo_cuda_type_of(call->in[input].element));
+    return bo_cuda_check(context, d->functions->fill(d->cuda, call->din[input], 0, bytes));
+}
+
+/* ---- sorting and scattering -------------------------------------------------------------------------------------- */
+
+static size_t parts(size_t count, size_t each)
+{
+    return (count + each - 1) / each;
+}
+
+/* Sorted keys, their order, a second copy of both, and the counts of the digits of every tile. */
+size_t bo_cuda_sorted_bytes(size_t count)
+{
+    const size_t counts = parts(count, BO_CUDA_SORT_TILE) << BO_CUDA_SORT_BITS;
+    return bo_padded_bytes((4 * count + counts) * sizeof(int32_t));
+}
+
+bo_status bo_cuda_sort_keys(bo_context *context, const int32_t *keys, size_t count, size_t limit, void *room,
+                            bo_cuda_sorted *out)
+{
+    int32_t *at = room;
+    *out = (bo_cuda_sorted){at, at + count};
+    return BO_LAUNCH(context, sort,
+                     &((bo_cuda_sort){.count = count,
+                                      .limit = limit,
+                                      .keys = keys,
+                                      .sorted = out->keys,
+                                      .order = out->order,
+                                      .room = at + 2 * count}));
+}
+
+size_t bo_cuda_scatter_bytes(const bo_op_call *call, size_t indices, size_t table)
+{
+    const size_t count = call->in[indices].rows, columns = call->in[table].columns;
+    if (!call->din[table]) return 0;
+    return bo_cuda_sorted_bytes(count) + 2 * parts(count, BO_CUDA_SCATTER_TILE) * columns * sizeof(float);
+}
+
+bo_status bo_cuda_scatter_rows(bo_context *context, const bo_op_call *call, size_t indices, size_t table)
+{
+    const size_t count = call->in[indices].rows, rows = call->in[table].rows;
+    bo_cuda_sorted sorted;
+    if (!call->din[table]) return BO_OK;
+    BO_TRY(bo_cuda_zero_gradient(context, call, table));
+    BO_TRY(bo_cuda_sort_keys(context, call->in[indices].data, count, rows, call->scratch, &sorted));
+    return BO_LAUNCH(
+        context, scatter,
+        &((bo_cuda_scatter){.count = count,
+                            .columns = call->in[table].columns,
+                            .table_rows = rows,
+                            .sorted = sorted.keys,
+                            .order = sorted.order,
+                            .dy = bo_cuda_dout(call, 0),
+                            .dtable = bo_cuda_din(call, table),
+                            .partial = (float *)(void *)((char *)call->scratch + bo_cuda_sorted_bytes(count))}));
+}
+
+/* ---- angles ------------------------------------------------------------------------------------------------------ */
+
+/* The frequencies are computed on the host, some at a time, and are arguments of launches: all high parts, then all low
+ * parts. */
+bo_status bo_cuda_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling, void *room)
+{
+    const size_t pairs = (width + 1) / 2;
+    for (size_t first = 0; first < pairs; first += BO_CUDA_TURNS) {
+        const size_t count = pairs - first < BO_CUDA_TURNS ? pairs - first : BO_CUDA_TURNS;
+        bo_cuda_turns high = {.to = (double *)room + first, .count = count},
+                          low = {.to = (double *)room + pairs + first, .count = count};
+        bo_angles_part(width, base, scaling, first, count, high.numbers, low.numbers);
+        BO_TRY(BO_LAUNCH(context, turns, &high));
+        BO_TRY(BO_LAUNCH(context, turns, &low));
+    }
+    return BO_OK;
+}

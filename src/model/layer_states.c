@@ -1,0 +1,57 @@
+/* The states of layers, for sessions, lanes and classification: memory of the backend of the model. */
+#include <string.h>
+#include "../attention/attention.h"
+#include "internal.h"
+
+size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, const bo_attention *attention)
+{
+    bo_mixer_layer desc = bo_model_mixer(d, layer, attention);
+    return bo_nn_mixer_state_bytes(&desc);
+}
+
+size_t bo_layer_state_room(const bo_model_desc *d, size_t layer, const bo_attention *attention)
+{
+    return bo_padded_bytes(bo_layer_state_bytes(d, layer, attention));
+}
+
+void *bo_layer_states_allocate(bo_context *context, const bo_model *model, size_t count, size_t bytes, const char *what)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    size_t all;
+    if (backend->plain || __builtin_mul_overflow(count, bytes, &all)) return bo_alloc_raw(context, count, bytes, what);
+    return backend->allocate(context, all > 0 ? all : 1, what);
+}
+
+void bo_layer_states_release(const bo_model *model, void *memory)
+{
+    if (memory) bo_weights_backend(model->weights)->release(memory);
+}
+
+/* Only the first bytes of an empty state are not zero: a state with room for all keys is not copied. */
+static bo_status begin_on(bo_context *context, const bo_backend *backend, const bo_attention *attention, void *state)
+{
+    const size_t bytes = bo_attention_state_prefix(attention);
+    void *prefix = bo_alloc_raw(context, bytes, 1, "an empty state");
+    if (!prefix) return BO_MEMORY;
+    bo_attention_state_start(attention, prefix);
+    bo_status status = backend->zero(context, state, bo_attention_state_bytes(attention));
+    if (status == BO_OK) status = backend->write(context, state, prefix, bytes);
+    bo_free(prefix);
+    return status;
+}
+
+bo_status bo_attention_state_begin(bo_context *context, const bo_model *model, const bo_attention *attention,
+                                   void *state)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    if (backend->plain) return bo_attention_state_init(context, attention, state);
+    return begin_on(context, backend, attention, state);
+}
+
+bo_status bo_layer_state_begin(bo_context *context, const bo_model *model, size_t layer, const bo_attention *attention,
+                               void *state)
+{
+    if (attention) return bo_attention_state_begin(context, model, attention, state);
+    const size_t bytes = bo_layer_state_bytes(&model->desc, layer, attention);
+    return bytes ? bo_weights_backend(model->weights)->zero(context, state, bytes) : BO_OK;
+}
