@@ -81,7 +81,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     load_rows(x, k, k_stride, 16 * warp_id(), at.count);
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
-        const int count = min(CHUNK, at.count - first);
+        const int count = min((int)CHUNK, at.count - first);
         copy_values<Z, V>(v + (size_t)first * v_stride, v_stride, count, m.v);
         copy_commit();
         share_keys(a, common, m, x);
@@ -178,7 +178,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     if (causal) load_rows(x, k, k_stride, 16 * warp_id(), at.count);
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
-        const int count = min(CHUNK, at.count - first), rows = 16 * warp_id();
+        const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         uint32_t y[Z::X_STEPS][4], f[Z::F_STEPS][4];
         load_rows(y, q, q_stride, first + rows, at.count);
         float kept = 1, next = scale, shift[2] = {0, 0};
