@@ -386,6 +386,8 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
         float df[Z::D / 8][4], log_scale[2], unit[2];
         const float last[2] = {m.last[rows + lane_row()], m.last[rows + lane_row() + 8]};
+        load_staged(x, m.fq, Z::V_STRIDE);
+        map_fragments<Z>(a, 0, m.map, x, f, log_scale, unit);
         multiply_sums<Z>(m.dn, last, m.s, m.z, remains, df);
         for (int key = 0; causal && key <= rows; key += 16) {
             float p[2][4] = {};
@@ -403,8 +405,6 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             accumulators_to_a(scores[0], p[0], p[1]);
             multiply_rows<1, Z::D / 8>(df, scores, m.fk, Z::F_STRIDE, key);
         }
-        load_staged(x, m.fq, Z::V_STRIDE);
-        map_fragments<Z>(a, 0, m.map, x, f, log_scale, unit);
         float flow[2], dx[2 * Z::X_STEPS][4] = {};
         back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
         write_flow(flow, a.flow, (size_t)a.call.heads, head, row, count);
@@ -510,11 +510,15 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         const size_t row = at.first + (size_t)first;
         const bf16 *k = (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim);
         copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
-        stage<Z>(k, k_stride, count, m.fq);
+        stage<Z>(k, k_stride, count, m.dn);
         if (causal) stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
         copy_wait<0>();
         __syncwarp();
-        share_features<Z>(a, key_head, m.map, m.fq, m.fk, m.e.scale);
+        share_features<Z>(a, key_head, m.map, m.dn, m.fk, m.e.scale);
+        if (causal) {
+            share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
+            share_slopes<Z, V>(a, key_head * group, row, count, m.dn, m.last);
+        }
         __syncthreads();
         float begin = 0, kept = 1, end_shift = 0;
         if (weighted) {
@@ -527,23 +531,21 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         float df[Z::D / 8][4], dv[Z::V_TILES - 1][4];
         keys_through_sums(m, weighted, end_shift, count, df, dv);
         for (int g = 0; causal && g < group; g++) {
-            const int head = key_head * group + g;
             if (g > 0) {
+                __syncthreads();
                 stage<Z>(q + row * q_stride + (size_t)(g * dim), q_stride, count, m.weighed);
                 copy_wait<0>();
                 __syncwarp();
-            }
-            share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
-            share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
-            if (weighted) {
+                share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
+                share_slopes<Z, V>(a, key_head * group + g, row, count, m.dn, m.last);
                 __syncwarp();
-                weigh_values<Z>(m.dn, m.e.shift, begin, m.weighed);
             }
+            if (weighted) weigh_values<Z>(m.dn, m.e.shift, begin, m.weighed);
             __syncthreads();
             keys_by_queries(m, weighted, df, dv);
             sums.absorb(g == 0 ? kept : 1.0f, m.fq, weighted ? m.weighed : m.dn);
-            __syncthreads();
         }
+        __syncthreads();
         uint32_t f[Z::F_STEPS][4];
 #pragma unroll
         for (int s = 0; s < Z::F_STEPS; s++) load_a(f[s], m.fk, Z::F_STRIDE, rows, 16 * s);
