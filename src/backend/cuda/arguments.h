@@ -5,10 +5,7 @@
 #include "arguments_attention.h"
 #include "arguments_exact.h"
 #include "arguments_fit.h"
-<<<<<<< .merge_file_JCAs5M
-=======
 #include "arguments_hybrid.h"
->>>>>>> .merge_file_ZNNaJb
 #include "arguments_linear.h"
 #include "arguments_matrix.h"
 #include "arguments_memory.h"
@@ -19,10 +16,7 @@
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
     BO_CUDA_LAUNCHES_EXACT(X)                                                                                          \
     BO_CUDA_LAUNCHES_FIT(X)                                                                                            \
-<<<<<<< .merge_file_JCAs5M
-=======
     BO_CUDA_LAUNCHES_HYBRID(X)                                                                                         \
->>>>>>> .merge_file_ZNNaJb
     BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
     BO_CUDA_LAUNCHES_MEMORY(X)                                                                                         \

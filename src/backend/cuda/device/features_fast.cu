@@ -87,12 +87,9 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first);
-<<<<<<< .merge_file_7DxfXq
         copy_wait<0>();
         __syncwarp();
         load_staged(x, m.k, Z::W_STRIDE);
-=======
->>>>>>> .merge_file_oWqpGd
         copy_values<Z, V>(v + (size_t)first * v_stride, v_stride, count, m.v);
         copy_commit();
         stage_rows<16 * Z::X_STEPS>(k, k_stride, first + CHUNK + 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
@@ -193,12 +190,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
-<<<<<<< .merge_file_7DxfXq
         uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
-=======
-        uint32_t y[Z::X_STEPS][4], f[Z::F_STEPS][4];
-        load_rows(y, q, q_stride, first + rows, at.count);
->>>>>>> .merge_file_oWqpGd
         float kept = 1, next = scale, shift[2] = {0, 0};
         if (causal) { /* copies in their order: q, v, the next k */
             copy_wait<1>();

@@ -158,14 +158,9 @@ template <typename T> __global__ void gates_kernel(arguments a)
     for (size_t stop = end; stop > first; stop -= min(stop - first, (size_t)SCAN_THREADS)) {
         const size_t rows = min(stop - first, (size_t)SCAN_THREADS), row = stop - rows + (size_t)thread;
         const bool present = (size_t)thread < rows;
-<<<<<<< .merge_file_lrsPSr
-        const double own = present ? a.own[row * heads + head] : 0;
-        const double flow = present && a.call.causal ? flow_of(a, row, key_head) : 0;
-=======
         const size_t entered = row + (size_t)a.delay;
         const double own = present && entered < end ? a.own[entered * heads + head] : 0;
-        const double flow = present && a.call.causal ? a.flow[row * heads + head] : 0;
->>>>>>> .merge_file_6xcLN7
+        const double flow = present && a.call.causal ? flow_of(a, row, key_head) : 0;
         const double slope = carried + sum_after(flow - own, room, all);
         if (present) {
             decay += slope;
