@@ -14,9 +14,13 @@ succeeds "$BOCHNER" train --data text.txt --out rounded $tiny $features $run --d
     complain "auto is $(field out device), $(field out precision)"
 same_curve cpu rounded 0.1
 
-# The same run gives the same bits.
+# The same run gives the same bits, also if it is resumed.
 succeeds "$BOCHNER" train --data text.txt --out again $tiny $features $run --device cuda --precision float32
 cmp gpu/model.safetensors again/model.safetensors || complain "two runs on the device differ"
+rm -r again/checkpoints/step-12
+succeeds "$BOCHNER" train --resume --out again --quiet --json
+[ "$(field out device)" = cuda ] || complain "a resumed run is on $(field out device)"
+cmp gpu/model.safetensors again/model.safetensors || complain "a resumed run differs"
 
 # The second half on the other device, in both directions. The precision is that of the run, not that of the device.
 for from in cpu gpu; do
