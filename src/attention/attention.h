@@ -38,6 +38,7 @@ typedef struct bo_attention_view {
     const float *decay;                 /* gate FIXED: the default log g of each key head; else NULL */
     size_t held;                        /* keys that a state holds: 0, the window, or the capacity */
     size_t gates_held;                  /* log gates that a state holds: 0, or `held` */
+    size_t panel;                       /* keys per panel of kept keys (kv_cache.h) */
     /* A state is a header, then for each key head sums_bytes and kept_bytes (internal.h, kv_cache.h). */
     size_t sums_bytes, kept_bytes;
     unsigned char header[BO_STATE_HEADER_BYTES]; /* of an empty state */

@@ -87,6 +87,7 @@ bo_attention_view bo_attention_view_of(const bo_attention *attention)
                              .decay = a->decay,
                              .held = a->held,
                              .gates_held = a->gates_held,
+                             .panel = BO_PANEL,
                              .sums_bytes = a->sums_bytes,
                              .kept_bytes = a->kept_bytes,
                              .tokens_at = offsetof(bo_state_header, tokens)};

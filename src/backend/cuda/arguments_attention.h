@@ -18,6 +18,7 @@ typedef struct bo_cuda_attention {
     bo_cuda_type type; /* of q, k, v, out, log_gate, beta, and of their gradients */
     int heads, key_heads, dim, value_dim;
     bool causal; /* query t of a sequence sees its keys up to t; false in cross attention */
+    bool cross;  /* cross attention: keys are rows of another stream, or only in states */
     /* Cross attention of an attention that is causal: all keys are read into a state first, and every query uses that
      * state, like a query without a key after the last token. */
     bool reads_first;

@@ -7,7 +7,9 @@
 typedef struct bo_cuda_exact {
     bo_cuda_attention at;
     int window;
-    int held; /* positions that a state holds: position p in slot p % held (src/attention/kv_cache.h) */
+    /* A state holds `held` positions, position p in slot p % held, and keys in panels of `panel` slots
+     * (src/attention/kv_cache.h); exact_step requires panels of 64. */
+    int held, panel;
     /* heads x rows of queries, for backward: the largest score and the sum of exp(score - top) of a row; INFINITY in
      * both if it saw no key. Kernels for tensor cores use only `top`, and store log2 of the sum of exp(score). NULL: no
      * backward follows. */

@@ -13,6 +13,9 @@ static const bo_cuda_engine *const engines[BO_ATTENTION_COUNT] = {
     [BO_ATTENTION_FAVOR] = &bo_cuda_engine_linear,
     [BO_ATTENTION_DARK] = &bo_cuda_engine_linear,
     [BO_ATTENTION_LEARNED] = &bo_cuda_engine_linear,
+    [BO_ATTENTION_HYBRID] = &bo_cuda_engine_hybrid,
+    [BO_ATTENTION_GLA] = &bo_cuda_engine_gla,
+    [BO_ATTENTION_DELTA] = &bo_cuda_engine_delta,
 };
 
 static const bo_attention_attributes *attributes_of(const bo_op_call *call)
@@ -161,6 +164,7 @@ static bo_cuda_attention describe_attention(const bo_op_call *call)
                                .dim = (int)view.desc->dim,
                                .value_dim = (int)view.desc->value_dim,
                                .causal = view.desc->causal && !a->cross,
+                               .cross = a->cross,
                                .reads_first = reads_first(call),
                                .scale = (float)view.desc->scale,
                                .sums_bytes = view.sums_bytes,

@@ -21,12 +21,14 @@ static size_t saved(const bo_attention *attention, const bo_cuda_attention *call
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 16, MOST_PARTS = 64 };
+enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 32, MOST_PARTS = 64 };
 
 /* True if there are as few queries as sequences, usually one each: then keys are divided among blocks. */
-static bool is_step(const bo_cuda_attention *call)
+static bool is_step(const bo_attention *attention, const bo_cuda_attention *call)
 {
-    return call->queries.rows <= (size_t)call->queries.sequences && call->value_dim <= STEP_WIDTH;
+    const bool reads_keys_of_others = call->cross && call->k;
+    return !reads_keys_of_others && call->queries.rows <= (size_t)call->queries.sequences &&
+           call->value_dim <= STEP_WIDTH && bo_attention_view_of(attention).panel == PANEL;
 }
 
 /* Parts of the keys of a sequence, so that all parts together occupy the device. */
@@ -34,7 +36,8 @@ static size_t parts_of(const bo_attention *attention, const bo_cuda_attention *c
 {
     const size_t held = bo_attention_view_of(attention).held;
     const size_t blocks = bo_max(1, call->queries.rows * (size_t)call->key_heads);
-    const size_t wanted = bo_ceil_div((size_t)bo_cuda_open_device()->properties.processors * BLOCKS_OF_A_PROCESSOR, blocks);
+    const size_t wanted =
+        bo_ceil_div((size_t)bo_cuda_open_device()->properties.processors * BLOCKS_OF_A_PROCESSOR, blocks);
     const size_t most = bo_max(1, bo_ceil_div(held, PANEL * PANELS_OF_A_BLOCK));
     return bo_min(bo_min(wanted, most), MOST_PARTS);
 }
@@ -49,13 +52,17 @@ static size_t partial_floats(const bo_attention *attention, const bo_cuda_attent
 static size_t scratch(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
 {
     if (backward) return tape_floats(call) * sizeof(float);
-    return is_step(call) ? partial_floats(attention, call) * sizeof(float) : 0;
+    return is_step(attention, call) ? partial_floats(attention, call) * sizeof(float) : 0;
 }
 
 static bo_cuda_exact describe(const bo_attention *attention, const bo_cuda_attention *call)
 {
     const bo_attention_view view = bo_attention_view_of(attention);
-    bo_cuda_exact out = {.at = *call, .window = (int)view.desc->window, .held = (int)view.held, .top = call->saved};
+    bo_cuda_exact out = {.at = *call,
+                         .window = (int)view.desc->window,
+                         .held = (int)view.held,
+                         .panel = (int)view.panel,
+                         .top = call->saved};
     if (out.top) out.sum = out.top + tape_floats(call);
     return out;
 }
@@ -63,7 +70,7 @@ static bo_cuda_exact describe(const bo_attention *attention, const bo_cuda_atten
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
 {
     bo_cuda_exact e = describe(attention, call);
-    if (call->states && is_step(call) && !call->saved && call->queries.rows == call->keys.rows) {
+    if (call->states && is_step(attention, call) && !call->saved) {
         e.partial = call->scratch, e.parts = (int)parts_of(attention, call);
         return BO_LAUNCH(context, exact_step, &e);
     }

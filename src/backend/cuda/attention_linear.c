@@ -1,5 +1,5 @@
 /* Attention with features on the device: the memory of a call, and the maps that its kernels read. */
-#include "attention.h"
+#include "attention_linear.h"
 #include "uploads.h"
 #include "../../attention/row_transform.h"
 #include "../../features/parts.h"
@@ -30,7 +30,7 @@ static size_t tile_of(const bo_attention *attention)
 static const char *refuses(const bo_attention *attention)
 {
     if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) return "with this feature map";
-    if (!tile_of(attention)) return "with so many features";
+    if (!tile_of(attention)) return "with this many features";
     return NULL;
 }
 
@@ -234,6 +234,25 @@ static bo_status describe(bo_context *context, const bo_attention *attention, co
     bo_carver carver = {.at = call->saved ? call->saved : call->scratch};
     carve_forward(attention, out, &carver);
     return describe_map(context, attention, &out->map);
+}
+
+/* ---- as a part of HYBRID ----------------------------------------------------------------------------------------- */
+
+/* The general kernels; `call` has the keys that enter the sums. */
+bo_cuda_linear_attention bo_cuda_linear_part(const bo_attention *attention, const bo_cuda_attention *call,
+                                             bo_carver *forward, bo_carver *backward)
+{
+    bo_cuda_linear_attention out = begin(attention, call);
+    out.fast = out.steps = false;
+    out.segment = (int)tile_of(attention);
+    carve_forward(attention, &out, forward);
+    if (backward) carve_backward(attention, &out, backward);
+    return out;
+}
+
+bo_status bo_cuda_linear_map(bo_context *context, const bo_attention *attention, bo_cuda_map *out)
+{
+    return describe_map(context, attention, out);
 }
 
 /* ---- the engine -------------------------------------------------------------------------------------------------- */

@@ -1,14 +1,15 @@
 /* Keys and values in states (the layout of src/attention/kv_cache.h, in float32), and steps of few tokens per sequence.
  *
- * A step reads every kept key and value once for all query heads of its group: (dim + value_dim) 4 bytes per key and key
- * head, the memory floor of a step. The keys of a sequence are divided among `parts` blocks, whose results are combined
- * in a fixed order by a second kernel. */
+ * A step reads every kept key and value once for all query heads of its group (at most four at a time): 4 (dim +
+ * value_dim) bytes per key and key head, the memory floor of a step. The keys of a sequence are divided among `parts`
+ * blocks, whose results are combined in a fixed order by a second kernel. */
 #include "exact.cuh"
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
-enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, STEP_COLUMNS = 4, PAIR = PANEL / WARP };
+enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, PANEL = 64, PAIR = PANEL / WARP, BATCH = 8 };
 
 /* ---- storing ----------------------------------------------------------------------------------------------------- */
 
@@ -32,7 +33,8 @@ __device__ inline void keep(const bo_cuda_exact &a, const exact_keys &keys, int 
     for (int c = lane; c < kept.dim; c += lanes)
         to_keys[kept_key_at(kept, slot, c)] = to_float(static_cast<const T *>(a.at.k)[row * kept.dim + c]);
     for (int c = lane; c < kept.value_dim; c += lanes)
-        to_values[(size_t)slot * kept.value_dim + c] = to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
+        to_values[(size_t)slot * kept.value_dim + c] =
+            to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
 }
 
 enum { APPEND_ROWS = 32, APPEND_THREADS = 256 };
@@ -48,20 +50,13 @@ template <typename T> __global__ void append_kernel(bo_cuda_exact a)
             APPEND_THREADS / APPEND_ROWS);
 }
 
-bo_cuda_error exact_append(bo_cuda *cuda, const bo_cuda_exact *a)
-{
-    const dim3 grid(tiles_of(a->at.keys, APPEND_ROWS), (unsigned)a->at.key_heads), block(APPEND_THREADS);
-    if (a->at.type == BO_CUDA_F32) return launch(cuda, grid, block, 0, append_kernel<float>, *a);
-    return launch(cuda, grid, block, 0, append_kernel<bf16>, *a);
-}
-
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* The sums of a warp for G query heads over the keys that it has read; column lane + 32 i of the values. */
-template <int G> struct step_sums {
-    float top[G], sum[G], acc[G][STEP_COLUMNS];
+/* The sums of a warp for G query heads over the keys that it has read; columns lane + 32 i of the values, i < C. */
+template <int G, int C> struct step_sums {
+    float top[G], sum[G], acc[G][C];
 
-    /* Adds 32 N keys: lane l has those with scores[·][n], position 32 n + l of the piece; value(n, l, column). */
+    /* Adds `present` <= 32 N keys: key 32 n + l has the scores[·][n] of lane l, and the values value(key, column). */
     template <int N, typename V> __device__ void add(const float (&scores)[G][N], int present, int width, V value)
     {
         const int lane = (int)(threadIdx.x % WARP);
@@ -75,19 +70,28 @@ template <int G> struct step_sums {
             float more = 0;
             for (int n = 0; n < N; n++) more += weights[h][n] = expf(scores[h][n] - base);
             top[h] = most, sum[h] = sum[h] * shrink + warp_sum(more);
-            for (int i = 0; i < STEP_COLUMNS; i++) acc[h][i] *= shrink;
+            for (int i = 0; i < C; i++) acc[h][i] *= shrink;
         }
-        for (int l = 0; l < min(present, (int)WARP * N); l++) {
-            float x[STEP_COLUMNS];
 #pragma unroll
-            for (int i = 0; i < STEP_COLUMNS; i++) x[i] = lane + i * WARP < width ? value(l, lane + i * WARP) : 0.0f;
+        for (int n = 0; n < N; n++)
+            for (int first = 0; first < min(present - n * WARP, (int)WARP); first += BATCH) {
+                float x[BATCH][C]; /* loaded together */
 #pragma unroll
-            for (int h = 0; h < G; h++) {
-                const float w = __shfl_sync(0xFFFFFFFFu, weights[h][l / WARP], l % WARP);
+                for (int j = 0; j < BATCH; j++)
 #pragma unroll
-                for (int i = 0; i < STEP_COLUMNS; i++) acc[h][i] = fmaf(w, x[i], acc[h][i]);
+                    for (int i = 0; i < C; i++) {
+                        const int key = n * WARP + first + j, column = lane + i * WARP;
+                        x[j][i] = key < present && column < width ? value(key, column) : 0.0f;
+                    }
+#pragma unroll
+                for (int j = 0; j < BATCH; j++)
+#pragma unroll
+                    for (int h = 0; h < G; h++) {
+                        const float w = __shfl_sync(0xFFFFFFFFu, weights[h][n], first + j);
+#pragma unroll
+                        for (int i = 0; i < C; i++) acc[h][i] = fmaf(w, x[j][i], acc[h][i]);
+                    }
             }
-        }
     }
 };
 
@@ -107,7 +111,7 @@ __device__ inline void merge(float &top, float &sum, float other_top, float othe
     top = most;
 }
 
-template <typename T, int G> __global__ void __launch_bounds__(STEP_THREADS) step_kernel(bo_cuda_exact a)
+template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREADS) step_kernel(bo_cuda_exact a)
 {
     BO_SHARED(shared);
     float *q = reinterpret_cast<float *>(shared); /* G x dim, scaled; later the sums of the warps */
@@ -119,24 +123,26 @@ template <typename T, int G> __global__ void __launch_bounds__(STEP_THREADS) ste
     const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP), row = at.start + at.first,
               width = a.at.value_dim, dim = a.at.dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span seen = seen_by(a, keys, keys.old + at.first);
     for (int i = (int)threadIdx.x; i < G * dim; i += STEP_THREADS)
         q[i] = i < heads * dim
-                   ? a.at.scale * to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
+                   ? a.at.scale *
+                         to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
                    : 0.0f;
     __syncthreads();
 
-    step_sums<G> sums;
+    step_sums<G, C> sums;
     for (int h = 0; h < G; h++) {
         sums.top[h] = -INFINITY, sums.sum[h] = 0;
-        for (int i = 0; i < STEP_COLUMNS; i++) sums.acc[h][i] = 0;
+        for (int i = 0; i < C; i++) sums.acc[h][i] = 0;
     }
     const kept_keys kept = kept_of(a, at.sequence, key_head);
     const int slots = min(keys.old, kept.ring), panels = (slots + PANEL - 1) / PANEL,
-              each = (panels + a.parts - 1) / a.parts, from = (int)blockIdx.z * each;
+              each = (int)ceil_div((size_t)panels, (size_t)(a.parts * STEP_WARPS)) * STEP_WARPS,
+              from = (int)blockIdx.z * each;
     for (int panel = from + warp; panel < min(from + each, panels); panel += STEP_WARPS) {
-        const float *at_keys = kept.keys + (size_t)panel * PANEL * dim + lane, *values =
-            kept.values + (size_t)panel * PANEL * width;
+        const float *at_keys = kept.keys + (size_t)panel * PANEL * dim + lane,
+                    *values = kept.values + (size_t)panel * PANEL * width;
         const int present = min(slots - panel * PANEL, (int)PANEL);
         float scores[G][PAIR] = {};
 #pragma unroll 16
@@ -153,8 +159,7 @@ template <typename T, int G> __global__ void __launch_bounds__(STEP_THREADS) ste
             if (slot < slots && position >= seen.first && position < seen.end) continue;
             for (int h = 0; h < G; h++) scores[h][n] = -INFINITY;
         }
-        sums.template add<PAIR>(scores, present, width,
-                                [&](int l, int c) { return values[(size_t)l * width + c]; });
+        sums.template add<PAIR>(scores, present, width, [&](int l, int c) { return values[(size_t)l * width + c]; });
     }
     /* the keys of the call: those of the same token or of few before it */
     const int fresh = seen.end - max(keys.old, seen.first);
@@ -177,65 +182,76 @@ template <typename T, int G> __global__ void __launch_bounds__(STEP_THREADS) ste
     const int numbers = width + 2;
     for (int h = 0; h < heads; h++) {
         float *mine = room + ((size_t)warp * G + h) * numbers;
-        for (int i = 0; i < STEP_COLUMNS; i++)
+        for (int i = 0; i < C; i++)
             if (lane + i * WARP < width) mine[lane + i * WARP] = sums.acc[h][i];
         if (lane == 0) mine[width] = sums.top[h], mine[width + 1] = sums.sum[h];
     }
     __syncthreads();
     for (int h = warp; h < heads; h += STEP_WARPS) {
-        float *to = a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
-        float top = -INFINITY, sum = 0, acc[STEP_COLUMNS] = {};
+        float *to =
+            a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
+        float top = -INFINITY, sum = 0, acc[C] = {};
         for (int w = 0; w < STEP_WARPS; w++) {
             const float *other = room + ((size_t)w * G + h) * numbers;
             float x, y;
             merge(top, sum, other[width], other[width + 1], x, y);
-            for (int i = 0; i < STEP_COLUMNS; i++)
+            for (int i = 0; i < C; i++)
                 if (lane + i * WARP < width) acc[i] = acc[i] * x + other[lane + i * WARP] * y;
         }
-        for (int i = 0; i < STEP_COLUMNS; i++)
+        for (int i = 0; i < C; i++)
             if (lane + i * WARP < width) to[lane + i * WARP] = acc[i];
         if (lane == 0) to[width] = top, to[width + 1] = sum;
     }
 }
 
 /* Combines the parts of a row and key head in their order, and stores the row's key. A warp per query head. */
-template <typename T> __global__ void combine_kernel(bo_cuda_exact a)
+template <typename T, int C> __global__ void combine_kernel(bo_cuda_exact a)
 {
     row_tile at;
     if (!find_tile(a.at.queries, 1, (int)blockIdx.x, &at)) return;
     const int key_head = (int)blockIdx.y, group = a.at.heads / a.at.key_heads, lane = (int)(threadIdx.x % WARP),
               warp = (int)(threadIdx.x / WARP), row = at.start + at.first, width = a.at.value_dim, numbers = width + 2;
     for (int head = key_head * group + warp; head < (key_head + 1) * group; head += STEP_WARPS) {
-        float top = -INFINITY, sum = 0, acc[STEP_COLUMNS] = {};
+        float top = -INFINITY, sum = 0, acc[C] = {};
         for (int part = 0; part < a.parts; part++) {
             const float *other = a.partial + (((size_t)part * a.at.queries.rows + row) * a.at.heads + head) * numbers;
             float x, y;
             merge(top, sum, other[width], other[width + 1], x, y);
-            for (int i = 0; i < STEP_COLUMNS; i++)
+            for (int i = 0; i < C; i++)
                 if (lane + i * WARP < width) acc[i] = acc[i] * x + other[lane + i * WARP] * y;
         }
         T *out = static_cast<T *>(a.at.out) + ((size_t)row * a.at.heads + head) * width;
-        for (int i = 0; i < STEP_COLUMNS; i++)
+        for (int i = 0; i < C; i++)
             if (lane + i * WARP < width) out[lane + i * WARP] = from_float<T>(sum > 0 ? acc[i] / sum : 0.0f);
     }
-    if (a.at.k)
-        keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
+    if (a.at.k) keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
 }
 
-template <typename T, int G> static bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T, int G, int C> bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const int group = a->at.heads / a->at.key_heads, passes = (group + G - 1) / G;
     const size_t q = (size_t)G * a->at.dim, sums = (size_t)STEP_WARPS * G * (a->at.value_dim + 2);
     const unsigned rows = tiles_of(a->at.queries, 1);
     bo_cuda_error error = launch(cuda, dim3(rows, (unsigned)(a->at.key_heads * passes), (unsigned)a->parts),
-                                 dim3(STEP_THREADS), (q > sums ? q : sums) * sizeof(float), step_kernel<T, G>, *a);
+                                 dim3(STEP_THREADS), (q > sums ? q : sums) * sizeof(float), step_kernel<T, G, C>, *a);
     if (error) return error;
-    return launch(cuda, dim3(rows, (unsigned)a->at.key_heads), dim3(STEP_THREADS), 0, combine_kernel<T>, *a);
+    return launch(cuda, dim3(rows, (unsigned)a->at.key_heads), dim3(STEP_THREADS), 0, combine_kernel<T, C>, *a);
 }
 
-template <typename T> static bo_cuda_error step(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T> bo_cuda_error step(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    return a->at.heads == a->at.key_heads ? step_of<T, 1>(cuda, a) : step_of<T, 4>(cuda, a);
+    const bool grouped = a->at.heads != a->at.key_heads;
+    if (a->at.value_dim <= 2 * WARP) return grouped ? step_of<T, 4, 2>(cuda, a) : step_of<T, 1, 2>(cuda, a);
+    return grouped ? step_of<T, 4, 4>(cuda, a) : step_of<T, 1, 4>(cuda, a);
+}
+
+} // namespace
+
+bo_cuda_error exact_append(bo_cuda *cuda, const bo_cuda_exact *a)
+{
+    const dim3 grid(tiles_of(a->at.keys, APPEND_ROWS), (unsigned)a->at.key_heads), block(APPEND_THREADS);
+    if (a->at.type == BO_CUDA_F32) return launch(cuda, grid, block, 0, append_kernel<float>, *a);
+    return launch(cuda, grid, block, 0, append_kernel<bf16>, *a);
 }
 
 bo_cuda_error exact_step(bo_cuda *cuda, const bo_cuda_exact *a)

@@ -89,6 +89,12 @@ __device__ inline float log_input(const arguments &a, float gate)
     return a.convex ? logf(fmaxf(-expm1f(gate), 1e-30f)) : 0.0f;
 }
 
+/* The same for the key of a row. */
+__device__ inline float log_entry(const arguments &a, size_t row, int key_head, float gate)
+{
+    return a.entries ? a.entries[row * (size_t)a.call.key_heads + (size_t)key_head] : log_input(a, gate);
+}
+
 /* exp(before + gates - after), where empty sums (-∞) may have any factor. */
 __device__ inline float remaining(float before, double gates, float after)
 {

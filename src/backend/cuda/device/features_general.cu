@@ -81,7 +81,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
         e.b[0] = 0, e.r[0] = begin;
         for (int u = 0; u < at.count; u++) {
             const float gate = log_gate<T>(a, at.first + (size_t)u, key_head);
-            const double own = (double)scales[u] + (double)log_input(a, gate);
+            const double own = (double)scales[u] + (double)log_entry(a, at.first + (size_t)u, key_head, gate);
             e.b[u + 1] = e.b[u] + (double)gate;
             e.c[u] = own - e.b[u + 1];
             e.r[u + 1] = a.map.scaled ? fmaxf(e.r[u] + gate, (float)own) : 0.0f;
@@ -91,7 +91,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
     const double gates = e.b[at.count];
     const float last = end ? *end : e.r[at.count];
     FOR_EACH_NUMBER(u, at.count + 1) e.remains[u] = remaining(begin, e.b[u], e.r[u]);
-    FOR_EACH_NUMBER(j, at.count) e.weights[j] = (float)exp(e.c[j] + (gates - (double)last));
+    FOR_EACH_NUMBER(j, at.count) e.weights[j] = isinf(e.c[j]) ? 0.0f : (float)exp(e.c[j] + (gates - (double)last));
     __syncthreads();
 }
 
@@ -113,7 +113,7 @@ __device__ inline float dot(int n, const float *x, const float *y)
 /* The factor of key j at row i: exp(c[j] + b[u] - r[u]). */
 __device__ inline float pair_weight(const exponents &e, int i, int j)
 {
-    return expf((float)(e.c[j] + (e.b[i + 1] - (double)e.r[i + 1])));
+    return isinf(e.c[j]) ? 0.0f : expf((float)(e.c[j] + (e.b[i + 1] - (double)e.r[i + 1])));
 }
 
 template <typename T> __device__ void map_keys(const arguments &a, const span &at, int key_head, const mapped &to)
@@ -157,6 +157,22 @@ template <typename T> __global__ void sums_kernel(arguments a)
         sums[sums_wide(a, i, v)] = sum;
     }
     if (threadIdx.x == 0) sums[0] = m.e.r[at.count], sums_gates(sums) = m.e.b[at.count];
+}
+
+/* Numerators, denominators and their log scales, which another kernel divides. */
+__device__ inline void give_parts(const arguments &a, const room &m, const span &at, int head)
+{
+    const int wide = a.call.value_dim + 1;
+    const rows_of<float> to = rows_at(a.numerators, a.call.heads, a.call.value_dim, at.first, head);
+    FOR_EACH_NUMBER(e, at.count * wide)
+    {
+        const int i = e / wide, v = e % wide;
+        const size_t row = (at.first + (size_t)i) * (size_t)a.call.heads + (size_t)head;
+        if (v < wide - 1)
+            to(i, v) = m.dn[e];
+        else
+            a.norms[row] = m.dn[e], a.tops[row] = m.q.scale[i] + m.e.r[i + 1];
+    }
 }
 
 /* The outputs of each segment. Grid: segments of queries, heads. */
@@ -208,6 +224,10 @@ template <typename T> __global__ void outputs_kernel(arguments a)
         }
     }
     __syncthreads();
+    if (a.numerators) {
+        give_parts(a, m, at, head);
+        return;
+    }
     const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, a.call.value_dim, at.first, head);
     FOR_EACH_NUMBER(e, at.count * wide)
     {

@@ -210,7 +210,8 @@ template <typename T> __global__ void gates_kernel(arguments a)
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const size_t at = (size_t)(thread * EACH + i), row = stop + at;
-            own[i] = at < rows ? a.own[row * heads + head] : 0;
+            const size_t entered = row + (size_t)a.delay;
+            own[i] = at < rows && entered < end ? a.own[entered * heads + head] : 0;
             change[i] = (at < rows && a.call.causal ? flow_of(a, row, key_head) : 0) - own[i];
         }
         for (int i = 0; i < EACH; i++) total += change[i];
