@@ -481,8 +481,9 @@ __device__ inline void keys_through_sums(const back_room<Z> &m, bool weighted, f
         for (int i = 0; i < 4; i++) dv[t][i] *= weight[i / 2];
 }
 
-/* before: number of the blocks of query_gradients_kernel for a key head. Grid: segments of keys, key heads. */
-template <typename Z, int V>
+/* GROUPED: key heads have several query heads. before: number of the blocks of query_gradients_kernel for a key head.
+ * Grid: segments of keys, key heads. */
+template <typename Z, int V, bool GROUPED>
 __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(arguments a, unsigned before)
 {
     BO_SHARED(shared);
@@ -532,8 +533,8 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         }
         float df[Z::D / 8][4], dv[Z::V_TILES - 1][4];
         keys_through_sums(m, weighted, end_shift, count, df, dv);
-        for (int g = 0; causal && g < group; g++) {
-            if (g > 0) {
+        for (int g = 0; causal && g < (GROUPED ? group : 1); g++) {
+            if (GROUPED && g > 0) {
                 __syncthreads();
                 stage<Z>(q + row * q_stride + (size_t)(g * dim), q_stride, count, m.weighed);
                 copy_wait<0>();
@@ -581,8 +582,9 @@ template <typename Z, int V> static bo_cuda_error backward_fast(bo_cuda *cuda, c
         error = launch(cuda, dim3(queries, (unsigned)c.heads), dim3(FAST_THREADS), shared, query_gradients_kernel<Z, V>,
                        *a);
     if (!error)
-        error = launch(cuda, dim3(keys, (unsigned)c.key_heads), dim3(FAST_THREADS), shared, key_gradients_kernel<Z, V>,
-                       *a, queries * (unsigned)(c.heads / c.key_heads));
+        error = launch(cuda, dim3(keys, (unsigned)c.key_heads), dim3(FAST_THREADS), shared,
+                       c.heads > c.key_heads ? key_gradients_kernel<Z, V, true> : key_gradients_kernel<Z, V, false>, *a,
+                       queries * (unsigned)(c.heads / c.key_heads));
     if (!error) error = give_gates(cuda, a);
     return error ? error : give_parameters(cuda, a);
 }
