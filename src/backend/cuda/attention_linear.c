@@ -179,7 +179,7 @@ static bool is_fast(const bo_attention *attention, const bo_cuda_attention *call
     const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
     if (call->type != BO_CUDA_BF16 || !call->q || is_step(call)) return false;
     if (type != BO_ROW_TRANSFORM_NONE && type != BO_ROW_TRANSFORM_UNIT) return false;
-    if (call->saved && call->reads_first) return false;
+    if (!call->causal && attention->desc.gate != BO_GATE_NONE) return false;
     return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
 }
 
