@@ -1,4 +1,5 @@
 /* Attention with features on the device: the memory of a call, and the maps that its kernels read. */
+#include <stdio.h>
 #include "attention_linear.h"
 #include "uploads.h"
 #include "../../attention/row_transform.h"
@@ -29,7 +30,11 @@ static size_t tile_of(const bo_attention *attention)
 
 static const char *refuses(const bo_attention *attention)
 {
-    if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) return "with this feature map";
+    static _Thread_local char text[64]; /* until the next call */
+    if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) {
+        snprintf(text, sizeof text, "with the function %s", bo_function_name(attention->desc.features.function));
+        return text;
+    }
     if (!tile_of(attention)) return "with this many features";
     return NULL;
 }
