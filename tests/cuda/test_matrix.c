@@ -9,7 +9,8 @@ static bo_context *host, *device;
 
 typedef enum law { VALUE, WEIGHT, TARGETS } law;
 
-/* A tensor: a value is held as bfloat16 on the device, a weight is float32 or stored in fewer bits. */
+/* A tensor: on the device a value is held as bfloat16, and a weight is float32 or stored in fewer bits. On the host all
+ * are float32, with the same numbers. */
 typedef struct operand {
     law law;
     size_t rows, columns;
@@ -95,7 +96,7 @@ static bo_tensor tensor_of(const operand *o, bool narrow)
 {
     bo_tensor t = {.element = BO_ELEMENT_FLOAT32, .rows = o->rows, .columns = o->columns};
     if (o->law == TARGETS) t.element = BO_ELEMENT_INT32;
-    if (o->law == WEIGHT) t.element = o->stored;
+    if (o->law == WEIGHT && narrow) t.element = o->stored;
     if (o->law == VALUE && narrow) t.element = BO_ELEMENT_BFLOAT16;
     return t;
 }
@@ -103,11 +104,21 @@ static bo_tensor tensor_of(const operand *o, bool narrow)
 /* shape() sees values as float32, as when a graph is recorded. */
 static void find_shapes(bo_context *context, const bo_op *op, const trial *t, bool narrow, bo_op_call *call)
 {
-    for (size_t i = 0; i < t->inputs; i++) call->in[i] = tensor_of(&t->in[i], false);
+    for (size_t i = 0; i < t->inputs; i++) call->in[i] = tensor_of(&t->in[i], narrow && t->in[i].law == WEIGHT);
     assert_ok(context, op->shape(context, call));
     for (size_t i = 0; i < t->inputs; i++) call->in[i] = tensor_of(&t->in[i], narrow);
     for (size_t o = 0; narrow && o < call->outputs; o++)
         if (!(op->float_outputs >> o & 1) && !t->float_out) call->out[o].element = BO_ELEMENT_BFLOAT16;
+}
+
+/* Rounds numbers to those that `element` stores. */
+static void round_to(bo_element element, const bo_tensor *t, float *x)
+{
+    if (element == BO_ELEMENT_FLOAT32) return;
+    void *kept = malloc(bo_element_bytes(element, t->rows, t->columns));
+    assert_ok(host, bo_backend_cpu()->narrow(host, element, t->rows, t->columns, x, kept));
+    assert_ok(host, bo_backend_cpu()->widen(host, element, t->rows, t->columns, kept, x));
+    free(kept);
 }
 
 static void fill_inputs(bo_context *context, const trial *t, bo_op_call *call)
@@ -122,10 +133,10 @@ static void fill_inputs(bo_context *context, const trial *t, bo_op_call *call)
             continue;
         }
         float *x = random_floats(count, t->in[i].law == WEIGHT ? 0.3 : 1, 10 + i);
+        round_to(t->in[i].law == WEIGHT ? t->in[i].stored : BO_ELEMENT_FLOAT32, &call->in[i], x);
         call->in[i].data = upload(context, &call->in[i], x);
         free(x);
-        const bool integers = call->in[i].element == BO_ELEMENT_INT8 || call->in[i].element == BO_ELEMENT_INT4;
-        if (integers || (t->in[i].law == WEIGHT && t->in[i].stored != BO_ELEMENT_FLOAT32)) continue;
+        if (t->in[i].law == WEIGHT && t->in[i].stored != BO_ELEMENT_FLOAT32) continue; /* it has no gradient */
         float *before = random_floats(count, 1, 30 + i);
         call->din[i] = upload(context, &call->in[i], before);
         call->add[i] = t->add;
@@ -167,9 +178,7 @@ static outcome run(bo_context *context, const trial *t)
         call.dout[o] = dout[o] = upload(context, &call.out[o], any);
         free(any);
     }
-    bool any = false;
-    for (size_t i = 0; i < t->inputs; i++) any |= t->in[i].law == WEIGHT && t->in[i].stored != BO_ELEMENT_FLOAT32;
-    if (!any) submit(context, op, &call, op->backward); /* the CPU has no backward with stored weights */
+    submit(context, op, &call, op->backward);
     for (size_t i = 0; i < t->inputs; i++) {
         if (call.din[i]) found.din[i] = download(context, call.in[i].element, call.din[i], count_of(&call.in[i]));
         backend->release(call.in[i].data);
@@ -246,6 +255,37 @@ static void linear_layers(void **state)
                            false});
 }
 
+/* As in decoding: every way to store weights, and all parts of the formula. */
+static void few_rows(void **state)
+{
+    (void)state;
+    const bo_linear_attributes residual = {.weights = 1, .bias = true, .residual = true, .scale = 0.5, .keep = 0.7},
+                               many = {.weights = 3, .bias = false};
+    const bo_element stored[] = {BO_ELEMENT_FLOAT32, BO_ELEMENT_BFLOAT16, BO_ELEMENT_INT8, BO_ELEMENT_INT4};
+    for (size_t i = 0; i < 4; i++)
+        for (size_t rows = 1; rows <= 13; rows += 6)
+            for (size_t columns = 32; columns < 3000; columns = columns * 5 + 64) {
+                const operand x = {VALUE, rows, columns, 0};
+                check(&(trial){"few rows",
+                               BO_OPERATION_LINEAR,
+                               &residual,
+                               4,
+                               {x, {WEIGHT, 15, columns, stored[i]}, {WEIGHT, 1, 15, 0}, {VALUE, rows, 15, 0}},
+                               rows == 1,
+                               columns == 32});
+                check(&(trial){"few rows of three weights",
+                               BO_OPERATION_LINEAR,
+                               &many,
+                               4,
+                               {x,
+                                {WEIGHT, 9, columns, stored[i]},
+                                {WEIGHT, 1, columns, stored[i]},
+                                {WEIGHT, 4, columns, stored[i]}},
+                               false,
+                               false});
+            }
+}
+
 static void cross_entropies(void **state)
 {
     (void)state;
@@ -297,6 +337,7 @@ int main(void)
     if (!getenv("BOCHNER_CUDA")) return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_layers),
+        cmocka_unit_test(few_rows),
         cmocka_unit_test(cross_entropies),
         cmocka_unit_test(quadratic_forms),
     };

@@ -48,6 +48,29 @@ typedef struct bo_cuda_recast {
     bo_cuda_recast_item items[BO_CUDA_RECASTS];
 } bo_cuda_recast;
 
+/* y = scale x Wᵀ + bias + keep residual for a few rows of x in bfloat16, and one to four weights, which are read once, as
+ * they are stored. `columns` is a multiple of BO_CUDA_FEW_COLUMNS. */
+enum { BO_CUDA_FEW_COLUMNS = 32, BO_CUDA_FEW_WEIGHTS = 4 };
+
+typedef struct bo_cuda_few_item {
+    const void *w;    /* n x columns */
+    const void *bias; /* NULL: none */
+    void *y;
+    size_t n;
+    bo_cuda_type bias_type, y_type;
+} bo_cuda_few_item;
+
+typedef struct bo_cuda_few_rows {
+    size_t rows, columns;
+    const void *x;
+    const void *residual; /* of the only weight; NULL: none */
+    bo_cuda_type residual_type;
+    float scale, keep;
+    bo_cuda_stored stored; /* of all weights */
+    size_t count;
+    bo_cuda_few_item items[BO_CUDA_FEW_WEIGHTS];
+} bo_cuda_few_rows;
+
 /* to = factor from; accumulate: to += factor from. */
 typedef struct bo_cuda_put_scaled {
     size_t count;
@@ -129,6 +152,7 @@ typedef struct bo_cuda_quadratic {
 #define BO_CUDA_LAUNCHES_MATRIX(X)                                                                                     \
     X(gemm, bo_cuda_gemm)                                                                                              \
     X(recast, bo_cuda_recast)                                                                                          \
+    X(few_rows, bo_cuda_few_rows)                                                                                      \
     X(put_scaled, bo_cuda_put_scaled)                                                                                  \
     X(sum_columns, bo_cuda_sum_columns)                                                                                \
     X(count_targets, bo_cuda_count_targets)                                                                            \

@@ -1,7 +1,7 @@
 #include "matrix.h"
 #include <assert.h>
 
-static bo_cuda_stored stored_of(bo_element element)
+bo_cuda_stored bo_cuda_stored_of(bo_element element)
 {
     switch (element) {
     case BO_ELEMENT_BFLOAT16:
@@ -32,7 +32,7 @@ const void *bo_cuda_factor(bo_cuda_recast *list, bo_carver *carver, const bo_ten
         .rows = tensor->rows,
         .padded_rows = padded_rows,
         .columns = tensor->columns,
-        .stored = stored_of(tensor->element),
+        .stored = bo_cuda_stored_of(tensor->element),
         .to_type = type,
     };
     return to;

@@ -6,6 +6,8 @@
 #include "cuda.h"
 #include "../../base/carver.h"
 
+/* How the numbers of a tensor are stored. */
+bo_cuda_stored bo_cuda_stored_of(bo_element element);
 /* Returns the address of a tensor's numbers in `type`: its own, or, if it has another type, memory of the carver with
  * padded_rows rows (those after the last are zero), which `list` fills when it is launched. */
 const void *bo_cuda_factor(bo_cuda_recast *list, bo_carver *carver, const bo_tensor *tensor, size_t padded_rows,
