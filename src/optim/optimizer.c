@@ -277,7 +277,7 @@ static bo_status allocate(bo_context *context, const needs *n, size_t scratch, b
         return BO_MEMORY;
     o->memory = o->backend->allocate(context, n->floats * sizeof(float), what);
     if (!o->memory) return BO_MEMORY;
-    o->scratch = o->backend->allocate(context, scratch, "Muon's matrices");
+    o->scratch = o->backend->allocate(context, scratch, "scratch memory of the optimizer");
     return o->scratch ? BO_OK : BO_MEMORY;
 }
 

@@ -22,4 +22,9 @@ succeeds "$BOCHNER" bench decode --device cuda $model --sequences 2 --lengths 4,
 for kind in softmax rfa-gate; do
     grep -q "^$kind, decode 2 sequences after 8 tokens .* tokens/s" out || complain "bench decode has no line for $kind: $(cat out)"
 done
+
+succeeds "$BOCHNER" bench machines --device cuda --rows 1200 --columns 4 --features 32 --repeats 1
+for precision in int8 float32 float64; do
+    grep -q "^fit of 1200 x 4, R = 32, $precision .* sums .* solution" out || complain "bench machines has no line for $precision: $(cat out)"
+done
 finish

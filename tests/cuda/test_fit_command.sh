@@ -1,6 +1,5 @@
 # bochner fit --device cuda: the same models as on the CPU up to rounding, from memory and from streams, and refusals.
-. "$BOCHNER_SOURCE/tests/cli/common.sh"
-[ -n "${BOCHNER_CUDA:-}" ] || { echo "no GPU and no emulator"; exit 77; }
+. "$BOCHNER_SOURCE/tests/cuda/common.sh"
 
 awk 'BEGIN { srand(1); print "a,b,c,y,class"
     for (i = 0; i < 1300; i++) { a = rand(); b = rand(); c = rand(); y = sin(6 * a) + b * c + 0.1 * rand()
@@ -14,9 +13,7 @@ same() {
         succeeds "$BOCHNER" fit table.csv --device $device --threads 1 --seed 2 --json "$@" || return
         mv out "$name.$device"
     done
-    expected=$(field "$name.cpu" "$of") found=$(field "$name.cuda" "$of")
-    awk -v a="$expected" -v b="$found" -v t="$tolerance" 'BEGIN { d = a - b; exit !(a != "" && d < t && d > -t) }' ||
-        complain "$name: $of is $found on the GPU, $expected on the CPU"
+    near "$name: $of on the CPU and on the GPU" "$(field "$name.cpu" "$of")" "$(field "$name.cuda" "$of")" "$tolerance"
     [ "$(field "$name.cuda" solver)" = primal ] || complain "$name: the solver is $(field "$name.cuda" solver)"
 }
 

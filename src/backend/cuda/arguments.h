@@ -5,6 +5,7 @@
 #include "arguments_attention.h"
 #include "arguments_exact.h"
 #include "arguments_fit.h"
+#include "arguments_hybrid.h"
 #include "arguments_linear.h"
 #include "arguments_matrix.h"
 #include "arguments_memory.h"
@@ -15,6 +16,7 @@
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
     BO_CUDA_LAUNCHES_EXACT(X)                                                                                          \
     BO_CUDA_LAUNCHES_FIT(X)                                                                                            \
+    BO_CUDA_LAUNCHES_HYBRID(X)                                                                                         \
     BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
     BO_CUDA_LAUNCHES_MEMORY(X)                                                                                         \

@@ -17,6 +17,7 @@
 #include "memory.cuh"
 
 namespace bo {
+namespace delta {
 
 enum { SLICE = 64, SCAN_SLICE = 32 }; /* columns of values that a block has at a time */
 
@@ -704,8 +705,10 @@ template <template <typename, int> class Code> static bo_cuda_error dispatch(bo_
     return rounded ? Code<bf16, 16>::run(cuda, a) : Code<float, 16>::run(cuda, a);
 }
 
-bo_cuda_error delta_memories(bo_cuda *cuda, const bo_cuda_memory *a) { return dispatch<memories_of>(cuda, a); }
-bo_cuda_error delta_outputs(bo_cuda *cuda, const bo_cuda_memory *a) { return dispatch<outputs_of>(cuda, a); }
-bo_cuda_error delta_gradients(bo_cuda *cuda, const bo_cuda_memory *a) { return dispatch<gradients_of>(cuda, a); }
+} // namespace delta
+
+bo_cuda_error delta_memories(bo_cuda *cuda, const bo_cuda_memory *a) { return delta::dispatch<delta::memories_of>(cuda, a); }
+bo_cuda_error delta_outputs(bo_cuda *cuda, const bo_cuda_memory *a) { return delta::dispatch<delta::outputs_of>(cuda, a); }
+bo_cuda_error delta_gradients(bo_cuda *cuda, const bo_cuda_memory *a) { return delta::dispatch<delta::gradients_of>(cuda, a); }
 
 } // namespace bo

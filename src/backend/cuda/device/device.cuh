@@ -72,6 +72,12 @@ __device__ inline float warp_sum(float x)
     return x;
 }
 
+__device__ inline double warp_sum_double(double x)
+{
+    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
+    return x;
+}
+
 __device__ inline float warp_max(float x)
 {
     for (int step = WARP / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, step));

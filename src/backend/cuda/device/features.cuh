@@ -89,6 +89,12 @@ __device__ inline float log_input(const arguments &a, float gate)
     return a.convex ? logf(fmaxf(-expm1f(gate), 1e-30f)) : 0.0f;
 }
 
+/* The same for the key of a row. */
+__device__ inline float log_entry(const arguments &a, size_t row, int key_head, float gate)
+{
+    return a.entries ? a.entries[row * (size_t)a.call.key_heads + (size_t)key_head] : log_input(a, gate);
+}
+
 /* exp(before + gates - after), where empty sums (-∞) may have any factor. */
 __device__ inline float remaining(float before, double gates, float after)
 {
@@ -111,6 +117,13 @@ __device__ inline float normalize(const arguments &a, float denominator, float &
     if (!(least > 1.17549435e-38f)) return INFINITY;
     factor = 1 / least;
     return denominator > a.clamp ? least : -least;
+}
+
+/* The log scale of the sums before the chunk of 64 rows at row `first` of a segment, as the fast kernels save it. */
+__device__ inline float &chunk_scale(const arguments &a, size_t index, int key_head, int first)
+{
+    return a.chunk_scales[(index * (size_t)a.call.key_heads + (size_t)key_head) * (size_t)(a.segment / 64) +
+                          (size_t)first / 64];
 }
 
 /* Launches that both sets of kernels share (features_scan.cu). */

@@ -79,7 +79,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
         e.b[0] = 0, e.r[0] = begin;
         for (int u = 0; u < at.count; u++) {
             const float gate = log_gate<T>(a, at.first + (size_t)u, key_head);
-            const double own = (double)scales[u] + (double)log_input(a, gate);
+            const double own = (double)scales[u] + (double)log_entry(a, at.first + (size_t)u, key_head, gate);
             e.b[u + 1] = e.b[u] + (double)gate;
             e.c[u] = own - e.b[u + 1];
             e.r[u + 1] = a.map.scaled ? fmaxf(e.r[u] + gate, (float)own) : 0.0f;
@@ -89,7 +89,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
     const double gates = e.b[at.count];
     const float last = end ? *end : e.r[at.count];
     FOR_EACH_NUMBER(u, at.count + 1) e.remains[u] = remaining(begin, e.b[u], e.r[u]);
-    FOR_EACH_NUMBER(j, at.count) e.weights[j] = (float)exp(e.c[j] + (gates - (double)last));
+    FOR_EACH_NUMBER(j, at.count) e.weights[j] = isinf(e.c[j]) ? 0.0f : (float)exp(e.c[j] + (gates - (double)last));
     __syncthreads();
 }
 
@@ -111,7 +111,7 @@ __device__ inline float dot(int n, const float *x, const float *y)
 /* The factor of key j at row i: exp(c[j] + b[u] - r[u]). */
 __device__ inline float pair_weight(const exponents &e, int i, int j)
 {
-    return expf((float)(e.c[j] + (e.b[i + 1] - (double)e.r[i + 1])));
+    return isinf(e.c[j]) ? 0.0f : expf((float)(e.c[j] + (e.b[i + 1] - (double)e.r[i + 1])));
 }
 
 template <typename T> __device__ void map_keys(const arguments &a, const span &at, int key_head, const mapped &to)
@@ -156,6 +156,22 @@ template <typename T> __global__ void sums_kernel(arguments a)
     if (threadIdx.x == 0) sums[0] = m.e.r[at.count], sums_gates(sums) = m.e.b[at.count];
 }
 
+/* Numerators, denominators and their log scales, which another kernel divides. */
+__device__ inline void give_parts(const arguments &a, const room &m, const span &at, int head)
+{
+    const int wide = a.call.value_dim + 1;
+    const rows_of<float> to = rows_at(a.numerators, a.call.heads, a.call.value_dim, at.first, head);
+    FOR_EACH_NUMBER(e, at.count * wide)
+    {
+        const int i = e / wide, v = e % wide;
+        const size_t row = (at.first + (size_t)i) * (size_t)a.call.heads + (size_t)head;
+        if (v < wide - 1)
+            to(i, v) = m.dn[e];
+        else
+            a.norms[row] = m.dn[e], a.tops[row] = m.q.scale[i] + m.e.r[i + 1];
+    }
+}
+
 /* The outputs of each segment. Grid: segments of queries, heads. */
 template <typename T> __global__ void outputs_kernel(arguments a)
 {
@@ -193,6 +209,10 @@ template <typename T> __global__ void outputs_kernel(arguments a)
         m.dn[e] = causal ? fmaf(m.e.remains[i + 1], sum, within) : sum;
     }
     __syncthreads();
+    if (a.numerators) {
+        give_parts(a, m, at, head);
+        return;
+    }
     const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, a.call.value_dim, at.first, head);
     FOR_EACH_NUMBER(e, at.count * wide)
     {
@@ -332,9 +352,9 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
     }
 }
 
-/* f·df of each row, added to `to` (rows x key_heads) unless `first`. */
-__device__ inline void find_flow(const arguments &a, const span &at, int key_head, const float *f, const float *df,
-                                 double *to, bool first)
+/* f·df of each row, to column `head` of `heads`. */
+__device__ inline void find_flow(const arguments &a, const span &at, int heads, int head, const float *f,
+                                 const float *df, double *to)
 {
     const int count = a.map.features;
     if (!to) return;
@@ -343,8 +363,7 @@ __device__ inline void find_flow(const arguments &a, const span &at, int key_hea
         for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
             sum += (double)f[r * count + i] * (double)df[r * count + i];
         sum = warp_sum_double(sum);
-        double &flow = to[(at.first + (size_t)r) * (size_t)a.call.key_heads + (size_t)key_head];
-        if (threadIdx.x % WARP == 0) flow = first ? sum : flow + sum;
+        if (threadIdx.x % WARP == 0) to[(at.first + (size_t)r) * (size_t)heads + (size_t)head] = sum;
     }
 }
 
@@ -425,7 +444,7 @@ __device__ void back_queries(const arguments &a, const room &m, const span &at, 
         output_slopes<T>(a, at, head, m.dn);
         queries_through_sums(a, m, at, sums_read(a, at, index, key_head));
         if (a.call.causal) within_segment(a, m, at);
-        find_flow(a, at, key_head, m.q.f, m.dfq, a.flow, g == 0);
+        find_flow(a, at, a.call.heads, head, m.q.f, m.dfq, a.flow);
         __syncthreads();
         map_back<T>(a, OF_QUERIES, key_head, at.count, rows_at((const T *)a.call.q, a.call.heads, dim, at.first, head),
                     m.q, m.dfq, m.dt, m.row, rows_at((T *)a.call.dq, a.call.heads, dim, at.first, head), partials);
@@ -449,7 +468,7 @@ __device__ void end_keys(const arguments &a, const room &m, const span &at, int 
     const int values = a.call.value_dim, heads = a.call.key_heads, dim = a.call.dim;
     const rows_of<T> dv = rows_at((T *)a.call.dv, heads, values, at.first, key_head);
     FOR_EACH_NUMBER(e, dv.at ? at.count * values : 0) dv(e / values, e % values) = from_float<T>(m.dv[e]);
-    find_flow(a, at, key_head, m.k.f, m.dfk, a.own, true);
+    find_flow(a, at, heads, key_head, m.k.f, m.dfk, a.own);
     __syncthreads();
     map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, heads, dim, at.first, key_head), m.k,
                 m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, heads, dim, at.first, key_head), partials);
@@ -507,6 +526,7 @@ bo_cuda_error linear_attention(bo_cuda *cuda, const bo_cuda_linear_attention *a)
 
 bo_cuda_error linear_attention_back(bo_cuda *cuda, const bo_cuda_linear_attention *a)
 {
+    if (a->fast) return features::fast_backward(cuda, a);
     return a->call.type == BO_CUDA_F32 ? features::backward<float>(cuda, a) : features::backward<bf16>(cuda, a);
 }
 

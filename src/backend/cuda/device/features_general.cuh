@@ -11,12 +11,6 @@ namespace features {
 enum { GENERAL_THREADS = 128, GENERAL_WARPS = GENERAL_THREADS / WARP };
 enum role { OF_QUERIES = 0, OF_KEYS = 1 };
 
-__device__ inline double warp_sum_double(double x)
-{
-    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-    return x;
-}
-
 /* Rows of one head of an array: row r starts at `at + r * stride`. */
 template <typename T> struct rows_of {
     T *at;

@@ -12,6 +12,7 @@
 #include "memory.cuh"
 
 namespace bo {
+namespace gla {
 
 enum { CHUNK = 64, BLOCK = 16, BLOCKS = CHUNK / BLOCK };
 
@@ -648,19 +649,21 @@ template <typename T> static bo_cuda_error gradients_typed(bo_cuda *cuda, const 
                   room.bytes, gla_gradients_kernel<T>, *a);
 }
 
+} // namespace gla
+
 bo_cuda_error gla_memories(bo_cuda *cuda, const bo_cuda_memory *a)
 {
-    return a->call.type == BO_CUDA_F32 ? memories_typed<float>(cuda, a) : memories_typed<bf16>(cuda, a);
+    return a->call.type == BO_CUDA_F32 ? gla::memories_typed<float>(cuda, a) : gla::memories_typed<bf16>(cuda, a);
 }
 
 bo_cuda_error gla_outputs(bo_cuda *cuda, const bo_cuda_memory *a)
 {
-    return a->call.type == BO_CUDA_F32 ? outputs_typed<float>(cuda, a) : outputs_typed<bf16>(cuda, a);
+    return a->call.type == BO_CUDA_F32 ? gla::outputs_typed<float>(cuda, a) : gla::outputs_typed<bf16>(cuda, a);
 }
 
 bo_cuda_error gla_gradients(bo_cuda *cuda, const bo_cuda_memory *a)
 {
-    return a->call.type == BO_CUDA_F32 ? gradients_typed<float>(cuda, a) : gradients_typed<bf16>(cuda, a);
+    return a->call.type == BO_CUDA_F32 ? gla::gradients_typed<float>(cuda, a) : gla::gradients_typed<bf16>(cuda, a);
 }
 
 } // namespace bo

@@ -5,6 +5,7 @@
 #include "memory.cuh"
 
 namespace bo {
+namespace asking {
 
 enum { ASK_ROWS = 32, ASK_SLICE = 64 };
 
@@ -141,14 +142,16 @@ template <typename T> static bo_cuda_error ask_gradients_typed(bo_cuda *cuda, co
     return error ? error : launch(cuda, scans, dim3(TILE_THREADS), room.bytes, ask_slopes_kernel<T>, *a);
 }
 
+} // namespace asking
+
 bo_cuda_error memory_ask(bo_cuda *cuda, const bo_cuda_memory *a)
 {
-    return a->call.type == BO_CUDA_F32 ? ask_typed<float>(cuda, a) : ask_typed<bf16>(cuda, a);
+    return a->call.type == BO_CUDA_F32 ? asking::ask_typed<float>(cuda, a) : asking::ask_typed<bf16>(cuda, a);
 }
 
 bo_cuda_error memory_ask_gradients(bo_cuda *cuda, const bo_cuda_memory *a)
 {
-    return a->call.type == BO_CUDA_F32 ? ask_gradients_typed<float>(cuda, a) : ask_gradients_typed<bf16>(cuda, a);
+    return a->call.type == BO_CUDA_F32 ? asking::ask_gradients_typed<float>(cuda, a) : asking::ask_gradients_typed<bf16>(cuda, a);
 }
 
 } // namespace bo

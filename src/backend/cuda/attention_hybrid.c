@@ -1,0 +1,197 @@
+/* Softmax attention in a window and features for older keys, with one denominator: the window is that of the engine EXACT,
+ * the past is that of the engine LINEAR, whose keys enter `window` rows after their own. Backward of both parts is that
+ * of their engines, with the common denominator. */
+#include "attention_linear.h"
+#include "../../attention/kv_cache.h"
+
+static const char *refuses(const bo_attention *attention)
+{
+    if (bo_attention_describe(attention)->normalizer != BO_NORMALIZER_SUM) return "without a denominator";
+    return bo_cuda_engine_linear.refuses(attention);
+}
+
+static bo_status prepare(bo_context *context, const bo_attention *attention)
+{
+    return bo_cuda_engine_linear.prepare(context, attention);
+}
+
+/* As in device/exact.cuh. */
+static bool window_in_tiles(const bo_cuda_attention *c)
+{
+    return c->type == BO_CUDA_BF16 && c->dim % 8 == 0 && c->value_dim % 8 == 0 && c->dim <= 128 && c->value_dim <= 128;
+}
+
+enum { MIX_BLOCKS = 64 };
+
+/* A call and its two parts. */
+typedef struct parts {
+    bo_cuda_hybrid hybrid;
+    bo_cuda_linear_attention past;
+    void *dq; /* of the past */
+} parts;
+
+/* What forward keeps for backward. */
+static void carve_kept(const bo_cuda_attention *c, bo_cuda_hybrid *h, bo_carver *carver)
+{
+    const size_t rows = c->queries.rows * (size_t)c->heads;
+    h->exact.top = bo_carve_floats(carver, rows);
+    h->exact.sum = bo_carve_floats(carver, rows);
+    h->near = bo_carve(carver, rows * (size_t)c->value_dim, bo_cuda_bytes(c->type));
+    h->shares = bo_carve_floats(carver, rows);
+}
+
+/* What both directions compute. */
+static void carve_leaving(const bo_cuda_attention *c, bo_cuda_hybrid *h, bo_carver *carver)
+{
+    const size_t rows = c->keys.rows * (size_t)c->key_heads, bytes = bo_cuda_bytes(c->type);
+    h->k = bo_carve(carver, rows * (size_t)c->dim, bytes);
+    h->v = bo_carve(carver, rows * (size_t)c->value_dim, bytes);
+    h->entries = bo_carve_floats(carver, rows);
+}
+
+static bo_cuda_hybrid begin(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bo_attention_view view = bo_attention_view_of(attention);
+    return (bo_cuda_hybrid){.exact = {.at = *call,
+                                      .window = (int)view.desc->window,
+                                      .held = (int)view.held,
+                                      .panel = (int)view.panel},
+                            .gated = view.desc->gate != BO_GATE_NONE,
+                            .convex = view.desc->gate == BO_GATE_CONVEX,
+                            .gates_held = view.gates_held > 0,
+                            .gates_at = bo_kv_cache_bytes(view.held, view.desc->dim, view.desc->value_dim),
+                            .log2 = window_in_tiles(call),
+                            .clamp = (float)view.desc->clamp,
+                            .mix_blocks = MIX_BLOCKS};
+}
+
+/* The call of the past: its keys are those that leave the window. */
+static bo_cuda_attention past_call(const bo_cuda_attention *call, const bo_cuda_hybrid *h)
+{
+    bo_cuda_attention out = *call;
+    out.k = h->k ? h->k : call->k, out.v = h->v ? h->v : call->v; /* sizes: any address */
+    return out;
+}
+
+static parts forward_parts(const bo_attention *attention, const bo_cuda_attention *call, bo_carver *kept,
+                           bo_carver *scratch)
+{
+    parts p = {.hybrid = begin(attention, call)};
+    const size_t rows = call->queries.rows * (size_t)call->heads;
+    carve_kept(call, &p.hybrid, kept);
+    carve_leaving(call, &p.hybrid, scratch);
+    const bo_cuda_attention past = past_call(call, &p.hybrid);
+    p.past = bo_cuda_linear_part(attention, &past, kept, NULL);
+    p.past.numerators = bo_carve_floats(scratch, rows * (size_t)call->value_dim);
+    p.past.tops = bo_carve_floats(scratch, rows);
+    p.past.entries = p.hybrid.entries;
+    p.past.delay = p.hybrid.exact.window;
+    p.hybrid.numerators = p.past.numerators, p.hybrid.tops = p.past.tops, p.hybrid.norms = p.past.norms;
+    return p;
+}
+
+static parts backward_parts(const bo_attention *attention, const bo_cuda_attention *call, bo_carver *kept,
+                            bo_carver *scratch)
+{
+    parts p = {.hybrid = begin(attention, call)};
+    const size_t bytes = bo_cuda_bytes(call->type), rows = call->queries.rows * (size_t)call->heads,
+                 keys = call->keys.rows * (size_t)call->key_heads;
+    carve_kept(call, &p.hybrid, kept);
+    carve_leaving(call, &p.hybrid, scratch);
+    bo_cuda_attention past = past_call(call, &p.hybrid);
+    if (call->dq) past.dq = p.dq = bo_carve(scratch, rows * (size_t)call->dim, bytes);
+    if (call->dk) past.dk = bo_carve(scratch, keys * (size_t)call->dim, bytes);
+    if (call->dv) past.dv = bo_carve(scratch, keys * (size_t)call->value_dim, bytes);
+    p.hybrid.dk = past.dk, p.hybrid.dv = past.dv;
+    p.past = bo_cuda_linear_part(attention, &past, kept, scratch);
+    p.past.entries = p.hybrid.entries;
+    p.past.delay = p.hybrid.exact.window;
+    p.hybrid.norms = p.past.norms;
+    p.hybrid.out = bo_carve(scratch, rows * (size_t)call->value_dim, bytes);
+    p.hybrid.exact.delta = bo_carve_floats(scratch, rows);
+    p.hybrid.mix_parts = bo_carve_floats(scratch, (size_t)MIX_BLOCKS * (size_t)call->heads);
+    if (!call->dmix) p.hybrid.shares = NULL;
+    return p;
+}
+
+static size_t saved(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_carver kept = {0}, scratch = {0};
+    forward_parts(attention, call, &kept, &scratch);
+    return kept.bytes;
+}
+
+static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+{
+    bo_carver kept = {0}, scratch = {0};
+    (backward ? backward_parts : forward_parts)(attention, call, &kept, &scratch);
+    return scratch.bytes + (backward || call->saved ? 0 : kept.bytes);
+}
+
+static bo_status window_forward(bo_context *context, const parts *p)
+{
+    bo_cuda_exact window = p->hybrid.exact;
+    window.at.out = p->hybrid.near;
+    return BO_LAUNCH(context, exact_forward, &window);
+}
+
+static bo_status update_states(bo_context *context, const parts *p)
+{
+    if (!p->hybrid.exact.at.states) return BO_OK;
+    BO_TRY(BO_LAUNCH(context, exact_append, &p->hybrid.exact));
+    return p->hybrid.gates_held ? BO_LAUNCH(context, hybrid_keep, &p->hybrid) : BO_OK;
+}
+
+static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
+{
+    if (!call->k)
+        return bo_fail(context, BO_UNSUPPORTED, "attention: kind hybrid without keys is not supported on GPUs");
+    bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
+    if (!call->saved) { /* what would be kept is in front of the scratch memory */
+        bo_carver counted = {0}, other = {0};
+        forward_parts(attention, call, &counted, &other);
+        kept.at = call->scratch, scratch.at = (char *)call->scratch + counted.bytes;
+    }
+    parts p = forward_parts(attention, call, &kept, &scratch);
+    BO_TRY(bo_cuda_linear_map(context, attention, &p.past.map));
+    BO_TRY(BO_LAUNCH(context, hybrid_leave, &p.hybrid));
+    BO_TRY(window_forward(context, &p));
+    BO_TRY(BO_LAUNCH(context, linear_attention, &p.past));
+    BO_TRY(BO_LAUNCH(context, hybrid_merge, &p.hybrid));
+    return update_states(context, &p);
+}
+
+static bo_status window_backward(bo_context *context, const parts *p)
+{
+    bo_cuda_exact window = p->hybrid.exact;
+    window.at.out = p->hybrid.out;
+    return BO_LAUNCH(context, exact_backward, &window);
+}
+
+static bo_status backward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
+    parts p = backward_parts(attention, call, &kept, &scratch);
+    BO_TRY(bo_cuda_linear_map(context, attention, &p.past.map));
+    BO_TRY(BO_LAUNCH(context, hybrid_leave, &p.hybrid));
+    BO_TRY(BO_LAUNCH(context, hybrid_split, &p.hybrid));
+    BO_TRY(window_backward(context, &p));
+    BO_TRY(BO_LAUNCH(context, linear_attention_back, &p.past));
+    if (call->dq)
+        BO_TRY(BO_LAUNCH(context, add,
+                         &((bo_cuda_add){.type = call->type,
+                                         .count = call->queries.rows * (size_t)(call->heads * call->dim),
+                                         .a = p.dq,
+                                         .y = call->dq,
+                                         .accumulate = true})));
+    return call->dk || call->dv ? BO_LAUNCH(context, hybrid_return, &p.hybrid) : BO_OK;
+}
+
+const bo_cuda_engine bo_cuda_engine_hybrid = {
+    .refuses = refuses,
+    .saved = saved,
+    .scratch = scratch_bytes,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+};
