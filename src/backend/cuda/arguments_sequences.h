@@ -1,4 +1,5 @@
-/* Arguments of operations within sequences and images: device/convolution.cu, device/recurrent.cu. */
+/* Arguments of operations within sequences and images: device/convolution.cu, device/mix.cu,
+ * device/recurrent.cu. */
 #ifndef BO_CUDA_ARGUMENTS_SEQUENCES_H
 #define BO_CUDA_ARGUMENTS_SEQUENCES_H
 
@@ -53,10 +54,30 @@ typedef struct bo_cuda_recurrent_back {
 } bo_cuda_recurrent_back;
 enum { BO_CUDA_RECURRENT_LARGEST = 4096 }; /* size of h: h, U h and gradients are in shared memory */
 
+/* y_t = Σ_s W_h[t, s] x_s over the tokens of a sequence, at most `most`. A state holds the number of its tokens (uint32)
+ * and, from byte `head`, their rows in float32: new rows are appended first, unless `again`. */
+typedef struct bo_cuda_mix {
+    bo_cuda_rows sequences;
+    size_t columns, heads, most;
+    bool causal, again;
+    void *const *states;
+    size_t offset, head;
+    bo_cuda_source x, weight;
+    bo_cuda_target y;
+} bo_cuda_mix;
+
+typedef struct bo_cuda_mix_back {
+    bo_cuda_mix of; /* without states */
+    bo_cuda_source dy;
+    bo_cuda_target dx, dweight;
+} bo_cuda_mix_back;
+
 #define BO_CUDA_LAUNCHES_SEQUENCES(X)                                                                                  \
     X(convolution, bo_cuda_convolution)                                                                                \
     X(convolution_back, bo_cuda_convolution_back)                                                                      \
     X(recurrent, bo_cuda_recurrent)                                                                                    \
-    X(recurrent_back, bo_cuda_recurrent_back)
+    X(recurrent_back, bo_cuda_recurrent_back)                                                                          \
+    X(mix, bo_cuda_mix)                                                                                                \
+    X(mix_back, bo_cuda_mix_back)
 
 #endif
