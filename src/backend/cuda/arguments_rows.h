@@ -161,10 +161,13 @@ typedef struct bo_cuda_turns {
 } bo_cuda_turns;
 
 /* Rotates pairs of columns of each head by sign position turns; see backend/cpu/angles.h for high and low. Pair i has
- * the columns i step and i step + partner; columns from `rotated` on are copied. */
+ * the columns i step and i step + partner; columns from `rotated` on are copied. Few frequencies are part of the launch:
+ * then high and low are NULL. */
+enum { BO_CUDA_FEW_TURNS = 64 };
 typedef struct bo_cuda_rope {
     size_t rows, heads, dim, rotated, partner, step;
     const double *high, *low;
+    double few_high[BO_CUDA_FEW_TURNS], few_low[BO_CUDA_FEW_TURNS];
     const int32_t *position;
     float sign;
     bo_cuda_source x;
