@@ -249,6 +249,7 @@ static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_POOL] = &bo_cuda_op_pool,
     [BO_OPERATION_AGGREGATE] = &bo_cuda_op_aggregate,
     [BO_OPERATION_CONVOLUTION] = &bo_cuda_op_convolution,
+    [BO_OPERATION_FEATURES] = &bo_cuda_op_features,
     [BO_OPERATION_MIX] = &bo_cuda_op_mix,
     [BO_OPERATION_RECURRENT] = &bo_cuda_op_recurrent,
     [BO_OPERATION_CROSS_ENTROPY] = &bo_cuda_op_cross_entropy,
