@@ -72,6 +72,8 @@ void bo_cuda_unstage(bo_staged *staged);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
+/* Writes zeros to the gradient of an input, or leaves it if it is added to. */
+bo_status bo_cuda_no_gradient(bo_context *context, const bo_op_call *call, size_t input);
 /* Backward of an operation whose outputs have no gradient: writes zeros to gradients that are not added to. Returns true
  * if the call was one of these. */
 bo_status bo_cuda_backward_zero(bo_context *context, const bo_op_call *call, bool *done);

@@ -11,14 +11,6 @@ bo_status bo_cuda_pass_on(bo_context *context, const bo_op_call *call)
         &((bo_cuda_plus){.count = bo_cuda_count(&call->in[0]), .a = bo_cuda_in(call, 0), .y = bo_cuda_out(call, 0)}));
 }
 
-bo_status bo_cuda_zero_gradient(bo_context *context, const bo_op_call *call, size_t input)
-{
-    const bo_cuda_device *d = bo_cuda_open_device();
-    if (!call->din[input] || call->add[input]) return BO_OK;
-    const size_t bytes = bo_cuda_count(&call->in[input]) * bo_cuda_bytes(bo_cuda_type_of(call->in[input].element));
-    return bo_cuda_check(context, d->functions->fill(d->cuda, call->din[input], 0, bytes));
-}
-
 /* ---- sorting and scattering -------------------------------------------------------------------------------------- */
 
 static size_t parts(size_t count, size_t each)
@@ -59,7 +51,7 @@ bo_status bo_cuda_scatter_rows(bo_context *context, const bo_op_call *call, size
     const size_t count = call->in[indices].rows, rows = call->in[table].rows;
     bo_cuda_sorted sorted;
     if (!call->din[table]) return BO_OK;
-    BO_TRY(bo_cuda_zero_gradient(context, call, table));
+    BO_TRY(bo_cuda_no_gradient(context, call, table));
     BO_TRY(bo_cuda_sort_keys(context, call->in[indices].data, count, rows, call->scratch, &sorted));
     return BO_LAUNCH(
         context, scatter,

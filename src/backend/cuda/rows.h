@@ -28,8 +28,6 @@ static inline bo_cuda_target bo_cuda_din(const bo_op_call *call, size_t i)
 
 /* out[0] = in[0]. */
 bo_status bo_cuda_pass_on(bo_context *context, const bo_op_call *call);
-/* Sets a gradient to zero, unless it is added to. */
-bo_status bo_cuda_zero_gradient(bo_context *context, const bo_op_call *call, size_t input);
 
 /* The gradient of a table whose rows were selected by the indices of an input: sums of the rows of dout[0] with the same
  * index. Does nothing if din[table] is NULL. Uses bo_cuda_scatter_bytes of scratch memory. */
