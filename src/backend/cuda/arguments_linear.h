@@ -60,13 +60,16 @@ typedef struct bo_cuda_linear_attention {
     float *totals;        /* of all keys of each sequence */
     float *begins, *ends; /* log scales of the sums before and after each segment */
     float *total_scales;  /* those of `totals` */
-    float *scales;        /* running log scale after each key: rows of keys x key_heads */
-    float *norms;         /* the numbers that bo_normalize returns: rows of queries x heads */
+    /* rows of keys x key_heads: running log scale after each key; in the fast kernels, the logarithm of what remains of
+     * the sums before the segment */
+    float *scales;
+    float *chunk_scales; /* fast: log scales before each chunk of 64 rows of each segment */
+    float *norms;        /* the numbers that bo_normalize returns: rows of queries x heads */
     /* of backward */
     float *slopes;         /* gradient of the sums by the queries of each segment; then of those after it */
     float *after;          /* the latter, by segments of keys: `slopes` if causal */
     float *slope_totals;   /* by all queries of each sequence */
-    double *flow, *own;    /* f·df of queries (summed over the group) and keys: rows x key_heads; NULL: no gates */
+    double *flow, *own;    /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
     double *decays;        /* gradient of the fixed gate: sequences x key_heads */
     float *partials;       /* gradients of parameters by block, then key head */
     int blocks;            /* … and the number of these blocks */

@@ -124,6 +124,7 @@ static void carve_forward(const bo_attention *attention, bo_cuda_linear_attentio
     a->totals = bo_carve_floats(carver, sequences * heads * a->sums_floats);
     a->total_scales = bo_carve_floats(carver, sequences * heads);
     a->scales = bo_carve_floats(carver, c->keys.rows * heads);
+    a->chunk_scales = bo_carve_floats(carver, a->fast ? segments * heads * (size_t)(a->segment / 64) : 0);
     a->norms = bo_carve_floats(carver, c->queries.rows * (size_t)c->heads);
 }
 
@@ -148,9 +149,12 @@ static void carve_backward(const bo_attention *attention, bo_cuda_linear_attenti
     a->after = c->causal ? a->slopes : bo_carve_floats(carver, segments_of(&c->keys, a->segment) * sums);
     a->partial_floats = partial_floats(attention, c);
     a->blocks = PARTIAL_BLOCKS;
+    if (a->fast)
+        a->blocks = (int)(segments_of(&c->queries, a->segment) * (size_t)(c->heads / c->key_heads) +
+                          segments_of(&c->keys, a->segment));
     a->partials = bo_carve_floats(carver, (size_t)a->blocks * heads * a->partial_floats);
     if (!c->dlog_gate && !c->dlog_decay) return;
-    a->flow = bo_carve(carver, c->queries.rows * heads, sizeof *a->flow);
+    a->flow = bo_carve(carver, c->queries.rows * (size_t)c->heads, sizeof *a->flow);
     a->own = bo_carve(carver, c->keys.rows * heads, sizeof *a->own);
     a->decays = bo_carve(carver, (size_t)c->keys.sequences * heads, sizeof *a->decays);
 }
@@ -175,7 +179,8 @@ static bool is_fast(const bo_attention *attention, const bo_cuda_attention *call
     const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
     if (call->type != BO_CUDA_BF16 || !call->q || is_step(call)) return false;
     if (type != BO_ROW_TRANSFORM_NONE && type != BO_ROW_TRANSFORM_UNIT) return false;
-    return parts.form != BO_MAP_HEDGEHOG && !call->saved && has_kernels(&parts, attention->desc.value_dim);
+    if (call->saved && call->reads_first) return false;
+    return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
 }
 
 /* Rows of a segment of the fast kernels: whole chunks, so that all segments run at once, two on each processor. */

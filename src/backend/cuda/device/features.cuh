@@ -119,6 +119,13 @@ __device__ inline float normalize(const arguments &a, float denominator, float &
     return denominator > a.clamp ? least : -least;
 }
 
+/* The log scale of the sums before the chunk of 64 rows at row `first` of a segment, as the fast kernels save it. */
+__device__ inline float &chunk_scale(const arguments &a, size_t index, int key_head, int first)
+{
+    return a.chunk_scales[(index * (size_t)a.call.key_heads + (size_t)key_head) * (size_t)(a.segment / 64) +
+                          (size_t)first / 64];
+}
+
 /* Launches that both sets of kernels share (features_scan.cu). */
 bo_cuda_error scan(bo_cuda *cuda, const arguments *a);
 bo_cuda_error scan_back(bo_cuda *cuda, const arguments *a);

@@ -15,6 +15,7 @@ template <typename Z> struct forward_room {
     bf16 *f;      /* features of the chunk's keys: CHUNK x F_STRIDE */
     bf16 *v, *vw; /* v~, and v~ times the weights of the keys: CHUNK x V_STRIDE */
     bf16 *s;      /* S~: D x V_STRIDE */
+    bf16 *k, *q;  /* rows of the next chunks, 16 of each warp; q also outputs: CHUNK x W_STRIDE */
     chunk_exponents e;
 };
 
@@ -25,7 +26,9 @@ template <typename Z> struct forward_layout {
         VALUES = F + CHUNK * Z::F_STRIDE * 2,
         WEIGHED = VALUES + CHUNK * Z::V_STRIDE * 2,
         SUMS = WEIGHED + CHUNK * Z::V_STRIDE * 2,
-        FLOATS = SUMS + Z::D * Z::V_STRIDE * 2,
+        KEYS = SUMS + Z::D * Z::V_STRIDE * 2,
+        QUERIES = KEYS + CHUNK * Z::W_STRIDE * 2,
+        FLOATS = QUERIES + CHUNK * Z::W_STRIDE * 2,
         BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 3 * CHUNK) * 4
     };
 };
@@ -39,6 +42,7 @@ template <typename Z> __device__ inline forward_room<Z> forward_room_in(unsigned
     m.f = reinterpret_cast<bf16 *>(shared + L::F);
     m.v = reinterpret_cast<bf16 *>(shared + L::VALUES), m.vw = reinterpret_cast<bf16 *>(shared + L::WEIGHED);
     m.s = reinterpret_cast<bf16 *>(shared + L::SUMS);
+    m.k = reinterpret_cast<bf16 *>(shared + L::KEYS), m.q = reinterpret_cast<bf16 *>(shared + L::QUERIES);
     float *e = floats + Z::U_TILES * 8 + Z::X_STEPS * 16;
     m.e = {e, e + CHUNK, e + 2 * CHUNK};
     return m;
@@ -77,16 +81,21 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     uint32_t x[Z::X_STEPS][4];
     owned_sums<Z> sums;
     sums.clear();
+    stage_rows<16 * Z::X_STEPS>(k, k_stride, 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
+    copy_commit();
     load_map<Z>(a, key_head, m.map);
-    load_rows(x, k, k_stride, 16 * warp_id(), at.count);
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first);
+        copy_wait<0>();
+        __syncwarp();
+        load_staged(x, m.k, Z::W_STRIDE);
         copy_values<Z, V>(v + (size_t)first * v_stride, v_stride, count, m.v);
         copy_commit();
+        stage_rows<16 * Z::X_STEPS>(k, k_stride, first + CHUNK + 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
+        copy_commit();
         share_keys(a, common, m, x);
-        load_rows(x, k, k_stride, first + CHUNK + 16 * warp_id(), at.count);
-        copy_wait<0>();
+        copy_wait<1>();
         __syncthreads();
         float kept = 1;
         if (weighted) {
@@ -129,26 +138,26 @@ __device__ inline void score_keys(const forward_room<Z> &m, const uint32_t (&f)[
     accumulators_to_a(out[0], s[0], s[1]);
 }
 
-/* Divides and writes this warp's rows. */
+/* Divides and writes this warp's rows, through its rows of q in shared memory. */
 template <typename Z, int V>
 __device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_TILES][4], int head, size_t first,
-                                     int count)
+                                     int count, bf16 *room)
 {
     const size_t stride = (size_t)a.call.heads * V;
-    bf16 *out = (bf16 *)a.call.out + first * stride + (size_t)(head * V) + lane_column();
+    float factor[2], out[Z::V_TILES - 1][4];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = 16 * warp_id() + lane_row() + 8 * r;
         const float denominator = __shfl_sync(0xFFFFFFFFu, n[Z::V_TILES - 1][2 * r], lane_id() / 4 * 4);
-        float factor;
-        const float norm = normalize(a, denominator, factor);
-        if (row >= count) continue;
-#pragma unroll
-        for (int t = 0; t < Z::V_TILES - 1; t++)
-            *reinterpret_cast<uint32_t *>(out + (size_t)row * stride + 8 * t) =
-                pack_bf16(factor * n[t][2 * r], factor * n[t][2 * r + 1]);
-        if (lane_column() == 0) a.norms[(first + (size_t)row) * (size_t)a.call.heads + (size_t)head] = norm;
+        const float norm = normalize(a, denominator, factor[r]);
+        if (row < count && lane_column() == 0)
+            a.norms[(first + (size_t)row) * (size_t)a.call.heads + (size_t)head] = norm;
     }
+#pragma unroll
+    for (int t = 0; t < Z::V_TILES - 1; t++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) out[t][i] = n[t][i];
+    write_rows(out, factor, room, Z::W_STRIDE, (bf16 *)a.call.out + first * stride + (size_t)(head * V), stride, count);
 }
 
 /* Grid: segments of queries, heads. */
@@ -169,25 +178,34 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const float common = a.map.common[(size_t)key_head * a.map.stride];
     const float begin = causal && a.map.scaled ? a.begins[blockIdx.x * key_heads + (size_t)key_head] : 0.0f;
     float scale = begin, before = begin; /* before: begin + gates of the earlier chunks */
+    if (causal) stage_rows<16 * Z::X_STEPS>(k, k_stride, 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
+    copy_commit();
+    stage_rows<16 * Z::X_STEPS>(q, q_stride, 16 * warp_id(), at.count, m.q, Z::W_STRIDE);
+    copy_commit();
     owned_sums<Z> sums;
     sums.load(a, causal ? a.sums + sums_at(a, blockIdx.x, key_head)
                         : a.totals + sums_at(a, (size_t)at.sequence, key_head));
     load_map<Z>(a, key_head, m.map);
     sums.share(m.s);
-    uint32_t x[Z::X_STEPS][4];
-    if (causal) load_rows(x, k, k_stride, 16 * warp_id(), at.count);
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
-        uint32_t y[Z::X_STEPS][4], f[Z::F_STEPS][4];
-        load_rows(y, q, q_stride, first + rows, at.count);
+        uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
         float kept = 1, next = scale, shift[2] = {0, 0};
-        if (causal) {
+        if (causal) { /* copies in their order: q, v, the next k */
+            copy_wait<1>();
+            __syncwarp();
+            load_staged(x, m.k, Z::W_STRIDE);
             copy_values<Z, V>(v + (size_t)first * v_stride, v_stride, count, m.v);
             copy_commit();
+            stage_rows<16 * Z::X_STEPS>(k, k_stride, first + CHUNK + rows, at.count, m.k, Z::W_STRIDE);
+            copy_commit();
             share_keys(a, common, m, x);
-            copy_wait<0>();
+            copy_wait<1>();
             __syncthreads();
+        } else {
+            copy_wait<0>();
+            __syncwarp();
         }
         if (weighted) {
             const chunk_end end = find_chunk<bf16>(a, at.first + (size_t)first, count, key_head, scale, m.e);
@@ -201,10 +219,12 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
                     if (row < count)
                         a.scales[(at.first + (size_t)(first + row)) * key_heads + (size_t)key_head] = before + shift[r];
                 }
+            if (head % group == 0 && threadIdx.x == 0) chunk_scale(a, blockIdx.x, key_head, first) = scale;
             before += end.gates;
         }
         float n[Z::V_TILES][4] = {}, log_scale[2], unit[2];
-        map_fragments<Z>(a, common, m.map, y, f, log_scale, unit);
+        load_staged(x, m.q, Z::W_STRIDE);
+        map_fragments<Z>(a, common, m.map, x, f, log_scale, unit);
         multiply_rows<Z::F_STEPS, Z::V_TILES>(n, f, m.s, Z::V_STRIDE, 0);
         if (weighted) {
             const float remains[2] = {__expf(scale + shift[0]), __expf(scale + shift[1])};
@@ -219,9 +239,10 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             score_keys(m, f, key, weighted, shift, scores);
             multiply_rows<1, Z::V_TILES>(n, scores, m.v, Z::V_STRIDE, key);
         }
-        write_outputs<Z, V>(a, n, head, at.first + (size_t)first, count);
+        write_outputs<Z, V>(a, n, head, at.first + (size_t)first, count, m.q);
+        stage_rows<16 * Z::X_STEPS>(q, q_stride, first + CHUNK + rows, at.count, m.q, Z::W_STRIDE);
+        copy_commit();
         if (!causal || first + CHUNK >= at.count) continue;
-        load_rows(x, k, k_stride, first + CHUNK + rows, at.count);
         __syncthreads();
         sums.absorb(kept, m.f, weighted ? m.vw : m.v);
         sums.share(m.s);

@@ -11,11 +11,23 @@ namespace features {
 
 enum { FAST_WARPS = 4, FAST_THREADS = FAST_WARPS * WARP, CHUNK = 16 * FAST_WARPS };
 
-__device__ inline int lane_id() { return (int)threadIdx.x % WARP; }
-__device__ inline int warp_id() { return (int)threadIdx.x / WARP; }
+__device__ inline int lane_id()
+{
+    return (int)threadIdx.x % WARP;
+}
+__device__ inline int warp_id()
+{
+    return (int)threadIdx.x / WARP;
+}
 /* The row and the column of a lane in a fragment: lane / 4 and 2 (lane % 4). */
-__device__ inline int lane_row() { return lane_id() / 4; }
-__device__ inline int lane_column() { return 2 * (lane_id() % 4); }
+__device__ inline int lane_row()
+{
+    return lane_id() / 4;
+}
+__device__ inline int lane_column()
+{
+    return 2 * (lane_id() % 4);
+}
 
 /* Over the four lanes that share a row. */
 __device__ inline float quad_sum(float x)
@@ -103,8 +115,8 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
         mma(d[TILES - 1], a[s + 1], second);
     }
     if (STEPS % 2 == 0) return;
-    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - (k0 + 16 * STEPS >= 32 ? 16 : 0), 8 * (TILES - 1));
-    const bool upper = k0 + 16 * STEPS >= 32;
+    const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
+    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
     const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
     mma(d[TILES - 1], a[STEPS - 1], last);
 }
@@ -122,10 +134,10 @@ __device__ inline void accumulators_to_a(uint32_t (&a)[4], const float (&left)[4
 template <int DIM, int M, int PER, int V> struct sizes {
     enum {
         D = M * PER,
-        X_STEPS = DIM / 16,     /* mma steps over the columns of a row */
-        U_TILES = M / 8,        /* tiles of u */
-        F_STEPS = D / 16,       /* steps over the features */
-        V_TILES = V / 8 + 1,    /* tiles of v~ */
+        X_STEPS = DIM / 16,        /* mma steps over the columns of a row */
+        U_TILES = M / 8,           /* tiles of u */
+        F_STEPS = D / 16,          /* steps over the features */
+        V_TILES = V / 8 + 1,       /* tiles of v~ */
         OWN = D / 16 / FAST_WARPS, /* tiles of 16 features of S~ that a warp owns */
         W_STRIDE = DIM + 8,
         F_STRIDE = D + 8,
@@ -142,6 +154,12 @@ struct shared_map {
     float *square; /* DIM */
 };
 
+/* σ, but not 0: its gradient is that of σ x divided by σ. */
+__device__ inline float sigma_of(float sigma)
+{
+    return fabsf(sigma) < 1e-12f ? 1e-12f : sigma;
+}
+
 template <typename Z> __device__ void load_map(const arguments &a, int key_head, const shared_map &to)
 {
     const size_t head = (size_t)key_head * a.map.stride;
@@ -149,7 +167,7 @@ template <typename Z> __device__ void load_map(const arguments &a, int key_head,
     const bool exponential = a.map.form == BO_CUDA_MAP_EXP || a.map.form == BO_CUDA_MAP_EXP_BOTH;
     const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * (size_t)dim : nullptr;
     for (int e = (int)threadIdx.x; e < m * dim; e += FAST_THREADS) {
-        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma[e % dim] : 1.0f);
+        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma_of(sigma[e % dim]) : 1.0f);
         to.w[e / dim * Z::W_STRIDE + e % dim] = __float2bfloat16(w);
     }
     for (int i = (int)threadIdx.x; i < m; i += FAST_THREADS)
@@ -158,20 +176,49 @@ template <typename Z> __device__ void load_map(const arguments &a, int key_head,
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
 
-/* 16 rows of a head as A, rows from `first` on; those from `count` on are 0. */
-template <int STEPS>
-__device__ inline void load_rows(uint32_t (&x)[STEPS][4], const bf16 *rows, size_t stride, int first, int count)
+/* Starts the copy of this warp's 16 rows, from `first` on, to its rows of a matrix in shared memory; rows from `count` on
+ * are 0. */
+template <int COLUMNS>
+__device__ inline void stage_rows(const bf16 *rows, size_t stride, int first, int count, bf16 *to, int to_stride)
 {
-    const int row = first + lane_row();
-    const bf16 *at = rows + (size_t)row * stride + lane_column(), *below = at + 8 * stride;
-    const bool here = row < count, there = row + 8 < count;
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) {
-        x[s][0] = here ? *reinterpret_cast<const uint32_t *>(at + 16 * s) : 0u;
-        x[s][1] = there ? *reinterpret_cast<const uint32_t *>(below + 16 * s) : 0u;
-        x[s][2] = here ? *reinterpret_cast<const uint32_t *>(at + 16 * s + 8) : 0u;
-        x[s][3] = there ? *reinterpret_cast<const uint32_t *>(below + 16 * s + 8) : 0u;
+    for (int i = 0; i < COLUMNS / 16; i++) {
+        const int e = lane_id() + WARP * i, row = e / (COLUMNS / 8), column = e % (COLUMNS / 8) * 8;
+        const bool present = first + row < count;
+        copy_async(to + (16 * warp_id() + row) * to_stride + column,
+                   rows + (size_t)(present ? first + row : 0) * stride + column, present);
     }
+}
+
+/* This warp's 16 rows of a matrix as A. */
+template <int STEPS> __device__ inline void load_staged(uint32_t (&x)[STEPS][4], const bf16 *from, int stride)
+{
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) load_a(x[s], from, stride, 16 * warp_id(), 16 * s);
+    __syncwarp();
+}
+
+/* Writes 16 rows of this warp (8 TILES columns), through its rows of a matrix in shared memory. */
+template <int TILES>
+__device__ inline void write_rows(const float (&x)[TILES][4], const float (&factor)[2], bf16 *room, int room_stride,
+                                  bf16 *rows, size_t stride, int count)
+{
+    bf16 *at = room + (16 * warp_id() + lane_row()) * room_stride + lane_column();
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            *reinterpret_cast<uint32_t *>(at + 8 * r * room_stride + 8 * t) =
+                pack_bf16(factor[r] * x[t][2 * r], factor[r] * x[t][2 * r + 1]);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < TILES / 2; i++) {
+        const int e = lane_id() + WARP * i, row = 16 * warp_id() + e / TILES, column = e % TILES * 8;
+        if (row < count)
+            *reinterpret_cast<pack<bf16, 8> *>(rows + (size_t)row * stride + column) =
+                *reinterpret_cast<const pack<bf16, 8> *>(room + row * room_stride + column);
+    }
+    __syncwarp();
 }
 
 /* Σ_j square_j x_j² of the rows lane_row() and lane_row() + 8. */
@@ -335,13 +382,15 @@ __device__ inline chunk_end find_chunk(const arguments &a, size_t first, int cou
 }
 
 /* exp(c + shift), where c may be -∞. */
-__device__ inline float weight_of(float c, float shift) { return __expf(c + shift); }
+__device__ inline float weight_of(float c, float shift)
+{
+    return __expf(c + shift);
+}
 
 /* ---- values and sums --------------------------------------------------------------------------------------------- */
 
 /* Starts the copy of rows [0, count) of V numbers to v~ (64 rows); later rows are 0, also in the last column. */
-template <typename Z, int V>
-__device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
+template <typename Z, int V> __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
 {
     for (int e = (int)threadIdx.x; e < CHUNK * V / 8; e += FAST_THREADS) {
         const int row = e / (V / 8), column = e % (V / 8) * 8;
@@ -356,8 +405,7 @@ __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, b
 }
 
 /* to = weights v~ for the 16 rows of this warp. */
-template <typename Z>
-__device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
+template <typename Z> __device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
 {
     enum { PACKS = Z::V_STRIDE / 8 };
     for (int e = lane_id(); e < 16 * PACKS; e += WARP) {
@@ -373,8 +421,14 @@ __device__ inline void weigh_values(const bf16 *v, const float *c, float shift, 
 template <typename Z> struct owned_sums {
     float s[Z::OWN][Z::V_TILES][4];
 
-    __device__ static int feature(int tile, int i) { return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8; }
-    __device__ static int column(int tile, int i) { return 8 * tile + lane_column() + i % 2; }
+    __device__ static int feature(int tile, int i)
+    {
+        return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8;
+    }
+    __device__ static int column(int tile, int i)
+    {
+        return 8 * tile + lane_column() + i % 2;
+    }
 
     __device__ void clear()
     {
@@ -418,17 +472,34 @@ template <typename Z> struct owned_sums {
     /* S~ = kept S~ + fᵀ x over the rows of a chunk: f is 64 x F_STRIDE, x 64 x V_STRIDE. */
     __device__ void absorb(float kept, const bf16 *f, const bf16 *x)
     {
+        const int own = 16 * Z::OWN * warp_id();
 #pragma unroll
-        for (int m = 0; m < Z::OWN; m++) {
-            uint32_t rows[CHUNK / 16][4];
-#pragma unroll
-            for (int k = 0; k < CHUNK / 16; k++)
-                load_a_transposed(rows[k], f, Z::F_STRIDE, 16 * (Z::OWN * warp_id() + m), 16 * k);
+        for (int m = 0; m < Z::OWN; m++)
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) s[m][t][i] *= kept;
-            multiply_rows<CHUNK / 16, Z::V_TILES>(s[m], rows, x, Z::V_STRIDE, 0);
+#pragma unroll
+        for (int k = 0; k < CHUNK; k += 32) {
+            uint32_t rows[2][Z::OWN][4], b[4];
+#pragma unroll
+            for (int m = 0; m < Z::OWN; m++)
+                for (int h = 0; h < 2; h++) load_a_transposed(rows[h][m], f, Z::F_STRIDE, own + 16 * m, k + 16 * h);
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int t = 0; t + 1 < Z::V_TILES; t += 2) {
+                    load_b_rows(b, x, Z::V_STRIDE, k + 16 * h, 8 * t);
+#pragma unroll
+                    for (int m = 0; m < Z::OWN; m++) mma_two(s[m][t], s[m][t + 1], rows[h][m], b);
+                }
+            load_b_rows_below(b, x, Z::V_STRIDE, k, 8 * (Z::V_TILES - 1));
+            const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+#pragma unroll
+            for (int m = 0; m < Z::OWN; m++) {
+                mma(s[m][Z::V_TILES - 1], rows[0][m], first);
+                mma(s[m][Z::V_TILES - 1], rows[1][m], second);
+            }
         }
     }
 };

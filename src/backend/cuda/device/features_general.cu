@@ -352,9 +352,9 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
     }
 }
 
-/* f·df of each row, added to `to` (rows x key_heads) unless `first`. */
-__device__ inline void find_flow(const arguments &a, const span &at, int key_head, const float *f, const float *df,
-                                 double *to, bool first)
+/* f·df of each row, to column `head` of `heads`. */
+__device__ inline void find_flow(const arguments &a, const span &at, int heads, int head, const float *f,
+                                 const float *df, double *to)
 {
     const int count = a.map.features;
     if (!to) return;
@@ -363,8 +363,7 @@ __device__ inline void find_flow(const arguments &a, const span &at, int key_hea
         for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
             sum += (double)f[r * count + i] * (double)df[r * count + i];
         sum = warp_sum_double(sum);
-        double &flow = to[(at.first + (size_t)r) * (size_t)a.call.key_heads + (size_t)key_head];
-        if (threadIdx.x % WARP == 0) flow = first ? sum : flow + sum;
+        if (threadIdx.x % WARP == 0) to[(at.first + (size_t)r) * (size_t)heads + (size_t)head] = sum;
     }
 }
 
@@ -445,7 +444,7 @@ __device__ void back_queries(const arguments &a, const room &m, const span &at, 
         output_slopes<T>(a, at, head, m.dn);
         queries_through_sums(a, m, at, sums_read(a, at, index, key_head));
         if (a.call.causal) within_segment(a, m, at);
-        find_flow(a, at, key_head, m.q.f, m.dfq, a.flow, g == 0);
+        find_flow(a, at, a.call.heads, head, m.q.f, m.dfq, a.flow);
         __syncthreads();
         map_back<T>(a, OF_QUERIES, key_head, at.count, rows_at((const T *)a.call.q, a.call.heads, dim, at.first, head),
                     m.q, m.dfq, m.dt, m.row, rows_at((T *)a.call.dq, a.call.heads, dim, at.first, head), partials);
@@ -469,7 +468,7 @@ __device__ void end_keys(const arguments &a, const room &m, const span &at, int 
     const int values = a.call.value_dim, heads = a.call.key_heads, dim = a.call.dim;
     const rows_of<T> dv = rows_at((T *)a.call.dv, heads, values, at.first, key_head);
     FOR_EACH_NUMBER(e, dv.at ? at.count * values : 0) dv(e / values, e % values) = from_float<T>(m.dv[e]);
-    find_flow(a, at, key_head, m.k.f, m.dfk, a.own, true);
+    find_flow(a, at, heads, key_head, m.k.f, m.dfk, a.own);
     __syncthreads();
     map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, heads, dim, at.first, key_head), m.k,
                 m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, heads, dim, at.first, key_head), partials);
@@ -527,6 +526,7 @@ bo_cuda_error linear_attention(bo_cuda *cuda, const bo_cuda_linear_attention *a)
 
 bo_cuda_error linear_attention_back(bo_cuda *cuda, const bo_cuda_linear_attention *a)
 {
+    if (a->fast) return features::fast_backward(cuda, a);
     return a->call.type == BO_CUDA_F32 ? features::backward<float>(cuda, a) : features::backward<bf16>(cuda, a);
 }
 

@@ -5,7 +5,7 @@
 namespace bo {
 namespace features {
 
-enum { SCAN_THREADS = 128 };
+enum { SCAN_THREADS = 128, BATCH = 8 };
 
 __device__ inline int count_segments(const bo_cuda_rows &rows, int segment, int sequence)
 {
@@ -27,19 +27,27 @@ __global__ void scan_kernel(arguments a)
     const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
     float *state = a.call.states ? state_sums(a, sequence, key_head) : nullptr;
     float scale = state ? state[0] : empty_scale(a), sum = state ? state[at] : 0.0f;
-    for (int i = 0; i < segments; i++) {
-        const size_t index = slot + (size_t)i;
-        float *own = a.sums + sums_at(a, index, key_head);
-        const double gates = a.gated ? sums_gates(own) : 0;
-        const float local = own[at], local_scale = own[0];
-        const float next = a.map.scaled ? fmaxf((float)((double)scale + gates), local_scale) : 0.0f;
-        own[at] = sum;
-        if (e == 0) {
-            a.begins[index * (size_t)a.call.key_heads + (size_t)key_head] = scale;
-            a.ends[index * (size_t)a.call.key_heads + (size_t)key_head] = next;
+    for (int first = 0; first < segments; first += BATCH) {
+        const int count = min(segments - first, (int)BATCH);
+        float *own[BATCH], local[BATCH], local_scale[BATCH];
+        double gates[BATCH];
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) { /* loads first, so that they overlap */
+            if (i >= count) break;
+            own[i] = a.sums + sums_at(a, slot + (size_t)(first + i), key_head);
+            local[i] = own[i][at], local_scale[i] = own[i][0], gates[i] = a.gated ? sums_gates(own[i]) : 0;
         }
-        sum = sum * remaining(scale, gates, next) + local * (a.map.scaled ? remaining(local_scale, 0, next) : 1.0f);
-        scale = next;
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+            if (i >= count) break;
+            const size_t index = (slot + (size_t)(first + i)) * (size_t)a.call.key_heads + (size_t)key_head;
+            const float next = a.map.scaled ? fmaxf((float)((double)scale + gates[i]), local_scale[i]) : 0.0f;
+            own[i][at] = sum;
+            if (e == 0) a.begins[index] = scale, a.ends[index] = next;
+            sum = sum * remaining(scale, gates[i], next) +
+                  local[i] * (a.map.scaled ? remaining(local_scale[i], 0, next) : 1.0f);
+            scale = next;
+        }
     }
     a.totals[sums_at(a, (size_t)sequence, key_head) + at] = sum;
     if (e == 0) a.total_scales[(size_t)sequence * (size_t)a.call.key_heads + (size_t)key_head] = scale;
@@ -121,6 +129,15 @@ __device__ inline double sum_after(double x, double *room, double &all)
     return x;
 }
 
+/* The flow of a row over the query heads of a group. */
+__device__ inline double flow_of(const arguments &a, size_t row, int key_head)
+{
+    const int group = a.call.heads / a.call.key_heads;
+    double sum = 0;
+    for (int g = 0; g < group; g++) sum += a.flow[row * (size_t)a.call.heads + (size_t)(key_head * group + g)];
+    return sum;
+}
+
 /* dL/d log g_t = Σ_{s >= t} (flow_s - own_s), with a convex gate also through the weight 1 - g. If queries come after
  * all keys, their whole flow counts for every key. Grid: sequences x key heads. */
 template <typename T> __global__ void gates_kernel(arguments a)
@@ -135,7 +152,7 @@ template <typename T> __global__ void gates_kernel(arguments a)
         double mine = 0;
         const size_t last = first_row(a.call.queries, sequence + 1);
         for (size_t row = first_row(a.call.queries, sequence) + (size_t)thread; row < last; row += SCAN_THREADS)
-            mine += a.flow[row * heads + head];
+            mine += flow_of(a, row, key_head);
         sum_after(mine, room, carried);
     }
     for (size_t stop = end; stop > first; stop -= min(stop - first, (size_t)SCAN_THREADS)) {
@@ -143,7 +160,7 @@ template <typename T> __global__ void gates_kernel(arguments a)
         const bool present = (size_t)thread < rows;
         const size_t entered = row + (size_t)a.delay;
         const double own = present && entered < end ? a.own[entered * heads + head] : 0;
-        const double flow = present && a.call.causal ? a.flow[row * heads + head] : 0;
+        const double flow = present && a.call.causal ? flow_of(a, row, key_head) : 0;
         const double slope = carried + sum_after(flow - own, room, all);
         if (present) {
             decay += slope;

@@ -4,7 +4,8 @@
 #define BO_CUDA_FEATURES_SETS_CUH
 
 #define BO_IF_SET(map, call, d, m, per, v, CASE)                                                                       \
-    if ((map).dim == d && (map).frequencies == m && (map).features == m * per && (call).value_dim == v) CASE(d, m, per, v);
+    if ((map).dim == d && (map).frequencies == m && (map).features == m * per && (call).value_dim == v)                \
+        CASE(d, m, per, v);
 
 #define BO_FOR_SET(map, call, CASE)                                                                                    \
     BO_IF_SET(map, call, 64, 128, 1, 64, CASE)                                                                         \

@@ -106,8 +106,8 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_slopes
         for (int head = h * group; head < (h + 1) * group; head++) {
             const int tokens = min((int)ASK_ROWS, end - row);
             unit_load(room.q, stride, ASK_ROWS, tokens, dim,
-                      row_at((const T *)call.q, (size_t)row, call.heads, head, dim), (size_t)(call.heads * dim),
-                      a.unit, [&](int) { return call.scale; });
+                      row_at((const T *)call.q, (size_t)row, call.heads, head, dim), (size_t)(call.heads * dim), a.unit,
+                      [&](int) { return call.scale; });
             tile_load(room.dout, across, ASK_ROWS, tokens, columns,
                       row_at((const T *)call.dout, (size_t)row, call.heads, head, values) + first,
                       (size_t)(call.heads * values));
@@ -151,7 +151,8 @@ bo_cuda_error memory_ask(bo_cuda *cuda, const bo_cuda_memory *a)
 
 bo_cuda_error memory_ask_gradients(bo_cuda *cuda, const bo_cuda_memory *a)
 {
-    return a->call.type == BO_CUDA_F32 ? asking::ask_gradients_typed<float>(cuda, a) : asking::ask_gradients_typed<bf16>(cuda, a);
+    return a->call.type == BO_CUDA_F32 ? asking::ask_gradients_typed<float>(cuda, a)
+                                       : asking::ask_gradients_typed<bf16>(cuda, a);
 }
 
 } // namespace bo
