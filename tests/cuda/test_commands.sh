@@ -48,12 +48,20 @@ done
 
 # A model that classifies texts.
 awk 'BEGIN { srand(5); for (i = 0; i < 60; i++) { k = rand() < 0.5; print (k ? "good" : "bad") "\tthis is " (k ? "fine and nice" : "poor and wrong") " " i } }' >labels.tsv
-succeeds "$BOCHNER" train --task classify --data labels.tsv --out labels --layers 1 --width 16 --heads 2 --steps 10 --batch 1 --quiet --pooling last
+succeeds "$BOCHNER" train --task classify --data labels.tsv --out labels --layers 1 --width 16 --heads 2 --steps 10 --batch 1 --quiet
 cut -f 2 labels.tsv | head -5 >texts
 succeeds "$BOCHNER" predict labels texts --proba --quiet && cp out expected
 succeeds "$BOCHNER" predict labels texts --proba --quiet --device cuda --precision float32
 paste -d ' ' out expected | tr ',\t' '  ' | awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 0.001 || d < -0.001) exit 1 } }' ||
     complain "predict: $(cat out) instead of $(cat expected)"
+
+# Softmax attention is replaced by attention with features.
+for device in cpu cuda; do
+    succeeds "$BOCHNER" linearize softmax --data text.txt --out linear-$device --features 8 --transfer-steps 2 --steps 2 --batch 2 \
+        --no-timing --quiet --json --device $device --precision float32
+    cp out linear-$device.json
+done
+near "linearize: perplexity" "$(field linear-cuda.json perplexity_ratio)" "$(field linear-cpu.json perplexity_ratio)" 0.001
 
 # Kernel machines are not computed on GPUs.
 house 50 1 >house.csv

@@ -224,6 +224,10 @@ static void as_on_the_cpu(void **state)
         {.name = "heads of 96, 32", .desc = {HEADS(1, 1, 96, 32), .causal = true}, .sequences = 1, .lengths = {140}},
         {.name = "odd heads", .desc = {HEADS(2, 1, 5, 12), .causal = true}, .sequences = 2, .lengths = {50, 14}},
         {.name = "huge heads", .desc = {HEADS(1, 1, 136, 131), .causal = true}, .sequences = 1, .lengths = {40}},
+        {.name = "a power",
+         .desc = {.kind = BO_ATTENTION_POWER, HEADS(2, 1, 16, 16), .causal = true, .power = 3},
+         .sequences = 2,
+         .lengths = {70, 9}},
         {.name = "across",
          .desc = {HEADS(2, 1, 64, 64)},
          .sequences = 4,
@@ -298,6 +302,9 @@ static void states_move(void **state)
         check_states("states, odd heads", (bo_attention_desc){HEADS(2, 1, 7, 5), .causal = true, .window = 33}, first,
                      element);
         check_states("states, large heads", (bo_attention_desc){HEADS(2, 1, 128, 128), .causal = true}, first, element);
+        check_states("states, a power",
+                     (bo_attention_desc){.kind = BO_ATTENTION_POWER, HEADS(2, 1, 8, 8), .causal = true}, first,
+                     element);
         check_states("states, huge heads", (bo_attention_desc){HEADS(1, 1, 130, 140), .causal = true}, first, element);
     }
 }

@@ -244,10 +244,11 @@ static void turns(void **state)
 {
     (void)state;
     const bo_rope_attributes halves = {.dim = 64}, neighbors = {.dim = 32, .layout = BO_ROPE_LAYOUT_NEIGHBORS},
-                             some = {.dim = 12, .rotated = 6};
+                             some = {.dim = 12, .rotated = 6}, wide = {.dim = 160};
     const trial trials[] = {
         {"rope", BO_OPERATION_ROPE, &halves, .in = {{VALUE, 40, 192, 0}, {INDEX, 40, 1, 5000}}},
         {"rope of neighbors", BO_OPERATION_ROPE, &neighbors, .in = {{VALUE, 40, 64, 0}, {INDEX, 40, 1, 5000}}},
+        {"rope of wide heads", BO_OPERATION_ROPE, &wide, .in = {{VALUE, 9, 160, 0}, {INDEX, 9, 1, 5000}}},
         {"rope of some columns", BO_OPERATION_ROPE, &some, .in = {{VALUE, 40, 24, 0}, {INDEX, 40, 1, 5000}}},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) check(&trials[i]);

@@ -10,6 +10,7 @@
 #include "arguments_matrix.h"
 #include "arguments_memory.h"
 #include "arguments_rows.h"
+#include "arguments_sequences.h"
 #include "arguments_updates.h"
 
 #define BO_CUDA_LAUNCHES(X)                                                                                            \
@@ -21,6 +22,7 @@
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
     BO_CUDA_LAUNCHES_MEMORY(X)                                                                                         \
     BO_CUDA_LAUNCHES_ROWS(X)                                                                                           \
+    BO_CUDA_LAUNCHES_SEQUENCES(X)                                                                                      \
     BO_CUDA_LAUNCHES_UPDATES(X)
 
 #endif

@@ -21,9 +21,9 @@ typedef struct bo_cuda_hybrid {
     float *norms;                   /* of the past: its denominators; hybrid_merge: its denominators for backward */
     float *shares; /* rows of queries x heads: the weight of `near` in the output; NULL: mix has no gradient */
     /* backward */
-    void *out;             /* outputs, or 0 where the denominator was clamped: T */
-    const void *dk, *dv;   /* gradients of k and v above: T; NULL: not needed */
-    float *mix_parts;      /* mix_blocks x heads */
+    void *out;           /* outputs, or 0 where the denominator was clamped: T */
+    const void *dk, *dv; /* gradients of k and v above: T; NULL: not needed */
+    float *mix_parts;    /* mix_blocks x heads */
     int mix_blocks;
 } bo_cuda_hybrid;
 

@@ -6,6 +6,7 @@
  * (device/attention.cuh). `T`: numbers of the type of the call. */
 typedef struct bo_cuda_memory {
     bo_cuda_attention call;
+    bool delta;        /* DELTA, else GLA */
     bool unit;         /* q and k are divided by their norms */
     int chunk;         /* tokens */
     void *memories;    /* S before each chunk: tiles x key_heads x dim x value_dim; DELTA: T, GLA: float */
@@ -20,9 +21,10 @@ typedef struct bo_cuda_memory {
     float *decays; /* the sum of the log gates of each chunk: tiles x key_heads x dim */
 } bo_cuda_memory;
 
-/* *_memories: S before each chunk, `ends` and the states. *_outputs: the outputs of queries that see the keys up to their
- * own. *_gradients: all gradients, after *_memories. memory_ask: the outputs of queries that read `ends`, or the states if
- * it is NULL. memory_ask_gradients: their dq, and end_slopes. */
+/* *_memories: S before each chunk, `ends` and the states. *_outputs: the outputs of queries that see the keys up to
+ * their own. *_gradients: all gradients, after *_memories. memory_ask: the outputs of queries that read `ends`, or the
+ * states if it is NULL. memory_ask_gradients: their dq, and end_slopes. memory_step: outputs and states, token by token,
+ * without work memory. */
 #define BO_CUDA_LAUNCHES_MEMORY(X)                                                                                     \
     X(delta_gradients, bo_cuda_memory)                                                                                 \
     X(delta_memories, bo_cuda_memory)                                                                                  \
@@ -31,6 +33,7 @@ typedef struct bo_cuda_memory {
     X(gla_memories, bo_cuda_memory)                                                                                    \
     X(gla_outputs, bo_cuda_memory)                                                                                     \
     X(memory_ask, bo_cuda_memory)                                                                                      \
-    X(memory_ask_gradients, bo_cuda_memory)
+    X(memory_ask_gradients, bo_cuda_memory)                                                                            \
+    X(memory_step, bo_cuda_memory)
 
 #endif

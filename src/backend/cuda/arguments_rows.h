@@ -1,5 +1,6 @@
 /* Arguments of operations on numbers and rows: device/add.cu, convert.cu, curves.cu, masks.cu, elementwise.cu, norm.cu,
- * sort.cu, scatter.cu, rope.cu, batch.cu, pool.cu, edges.cu, loss.cu. */
+ * sort.cu, scatter.cu, rope.cu, batch.cu, pool.cu, edges.cu, maps.cu,
+ * loss.cu. */
 #ifndef BO_CUDA_ARGUMENTS_ROWS_H
 #define BO_CUDA_ARGUMENTS_ROWS_H
 
@@ -161,10 +162,13 @@ typedef struct bo_cuda_turns {
 } bo_cuda_turns;
 
 /* Rotates pairs of columns of each head by sign position turns; see backend/cpu/angles.h for high and low. Pair i has
- * the columns i step and i step + partner; columns from `rotated` on are copied. */
+ * the columns i step and i step + partner; columns from `rotated` on are copied. Few frequencies are part of the launch:
+ * then high and low are NULL. */
+enum { BO_CUDA_FEW_TURNS = 64 };
 typedef struct bo_cuda_rope {
     size_t rows, heads, dim, rotated, partner, step;
     const double *high, *low;
+    double few_high[BO_CUDA_FEW_TURNS], few_low[BO_CUDA_FEW_TURNS];
     const int32_t *position;
     float sign;
     bo_cuda_source x;
@@ -318,6 +322,33 @@ typedef struct bo_cuda_aggregate_back {
     bo_cuda_target dx;
 } bo_cuda_aggregate_back;
 
+/* φ from u = w x, and gradients (bo_map_parts of features/parts.h, without a gradient of w). numbers: offsets and weights
+ * (m each), squares (dim) and `common`. */
+typedef struct bo_cuda_map_features {
+    int form; /* bo_map_form */
+    size_t rows, dim, frequencies, features;
+    float norm, factor, constant;
+    const float *offset, *weight, *square, *common;
+    const float *x, *u; /* rows x dim, rows x m */
+    bo_cuda_target phi;
+} bo_cuda_map_features;
+
+/* du (rows x m), and dt, the sum of the gradients of norm |t|²/2 in each row. */
+typedef struct bo_cuda_map_features_back {
+    bo_cuda_map_features of; /* without x, u and phi */
+    bo_cuda_source phi, dphi;
+    float *du, *dt;
+} bo_cuda_map_features_back;
+
+/* dx = product + norm square ∘ x dt */
+typedef struct bo_cuda_map_features_input {
+    size_t rows, dim;
+    float norm;
+    const float *square, *product, *dt;
+    bo_cuda_source x;
+    bo_cuda_target dx;
+} bo_cuda_map_features_input;
+
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
 /* kind: bo_loss_kind. `items` numbers, or for KL rows of `columns` numbers. partial: 2 x BO_CUDA_LOSS_BLOCKS doubles.
@@ -371,6 +402,9 @@ typedef struct bo_cuda_loss_back {
     X(edge_weights, bo_cuda_edge_weights)                                                                              \
     X(aggregate, bo_cuda_aggregate)                                                                                    \
     X(aggregate_back, bo_cuda_aggregate_back)                                                                          \
+    X(map_features, bo_cuda_map_features)                                                                              \
+    X(map_features_back, bo_cuda_map_features_back)                                                                    \
+    X(map_features_input, bo_cuda_map_features_input)                                                                  \
     X(loss, bo_cuda_loss)                                                                                              \
     X(loss_back, bo_cuda_loss_back)
 

@@ -29,6 +29,7 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
 {
     bo_carver carver = {.at = call->scratch};
     const bo_cuda_memory memory = memory_of(attention, call, false, &carver);
+    if (bo_cuda_memory_is_step(call)) return BO_LAUNCH(context, memory_step, &memory);
     if (call->k) BO_TRY(BO_LAUNCH(context, delta_memories, &memory));
     if (!call->k || call->reads_first) return BO_LAUNCH(context, memory_ask, &memory);
     return BO_LAUNCH(context, delta_outputs, &memory);

@@ -52,17 +52,15 @@ static void carve_leaving(const bo_cuda_attention *c, bo_cuda_hybrid *h, bo_carv
 static bo_cuda_hybrid begin(const bo_attention *attention, const bo_cuda_attention *call)
 {
     const bo_attention_view view = bo_attention_view_of(attention);
-    return (bo_cuda_hybrid){.exact = {.at = *call,
-                                      .window = (int)view.desc->window,
-                                      .held = (int)view.held,
-                                      .panel = (int)view.panel},
-                            .gated = view.desc->gate != BO_GATE_NONE,
-                            .convex = view.desc->gate == BO_GATE_CONVEX,
-                            .gates_held = view.gates_held > 0,
-                            .gates_at = bo_kv_cache_bytes(view.held, view.desc->dim, view.desc->value_dim),
-                            .log2 = window_in_tiles(call),
-                            .clamp = (float)view.desc->clamp,
-                            .mix_blocks = MIX_BLOCKS};
+    return (bo_cuda_hybrid){
+        .exact = {.at = *call, .window = (int)view.desc->window, .held = (int)view.held, .panel = (int)view.panel},
+        .gated = view.desc->gate != BO_GATE_NONE,
+        .convex = view.desc->gate == BO_GATE_CONVEX,
+        .gates_held = view.gates_held > 0,
+        .gates_at = bo_kv_cache_bytes(view.held, view.desc->dim, view.desc->value_dim),
+        .log2 = window_in_tiles(call),
+        .clamp = (float)view.desc->clamp,
+        .mix_blocks = MIX_BLOCKS};
 }
 
 /* The call of the past: its keys are those that leave the window. */

@@ -59,8 +59,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_cuda_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    for (size_t i = MEAN; i < INPUTS; i++)
-        BO_TRY(bo_cuda_zero_gradient(context, call, i)); /* running values have none */
+    for (size_t i = MEAN; i < INPUTS; i++) BO_TRY(bo_cuda_no_gradient(context, call, i)); /* running values have none */
     return BO_LAUNCH(context, batch_norm_back,
                      &((bo_cuda_batch_norm_back){.rows = call->in[X].rows,
                                                  .columns = call->in[X].columns,

@@ -55,14 +55,6 @@ size_t bo_cuda_sum_floats(size_t rows, size_t columns)
     return bo_cuda_sum_parts(rows) * columns;
 }
 
-bo_status bo_cuda_no_gradient(bo_context *context, const bo_op_call *call, size_t input)
-{
-    if (!call->din[input] || call->add[input]) return BO_OK;
-    const bo_cuda_device *d = bo_cuda_open_device();
-    const size_t bytes = bo_cuda_count(&call->in[input]) * bo_cuda_bytes(bo_cuda_type_of(call->in[input].element));
-    return bo_cuda_check(context, d->functions->fill(d->cuda, call->din[input], 0, bytes));
-}
-
 bo_status bo_cuda_refuse_integers(bo_context *context, const bo_op_call *call, const char *op)
 {
     for (size_t i = 0; i < call->inputs; i++)

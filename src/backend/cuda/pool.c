@@ -10,13 +10,7 @@ static bool is_mean(const bo_op_call *call)
 static bo_cuda_windows windows_of(const bo_op_call *call)
 {
     const bo_grid grid = bo_grid_of(&((const bo_pool_attributes *)call->attributes)->windows);
-    bo_cuda_windows w = {.images = call->in[0].rows / (grid.size[0] * grid.size[1]), .channels = call->in[0].columns};
-    for (size_t i = 0; i < 2; i++) {
-        w.size[i] = grid.size[i], w.kernel[i] = grid.kernel[i];
-        w.stride[i] = grid.stride[i], w.before[i] = grid.before[i];
-        w.places[i] = bo_grid_count(&grid, i);
-    }
-    return w;
+    return bo_cuda_windows_of(&grid, call);
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)

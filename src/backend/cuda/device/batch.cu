@@ -7,15 +7,6 @@ namespace bo {
 
 enum { BATCH_THREADS = 128 };
 
-struct level_of {
-    bo_cuda_source x;
-    size_t columns;
-    __device__ void operator()(size_t r, size_t c, double (&values)[1]) const
-    {
-        values[0] = (double)read_one(x, r * columns + c);
-    }
-};
-
 struct squares_of {
     bo_cuda_source x;
     size_t columns;
@@ -79,11 +70,12 @@ bo_cuda_error batch_norm(bo_cuda *cuda, const bo_cuda_batch_norm *a)
     const size_t parts = ceil_div(a->rows, part_rows(a->rows)), count = a->rows * a->columns;
     const dim3 grid((unsigned)ceil_div(a->columns, BATCH_THREADS)), block(BATCH_THREADS);
     if (a->training) {
-        if (bo_cuda_error e = column_sums<1>(cuda, a->rows, a->columns, level_of{a->x, a->columns}, a->partial))
+        if (bo_cuda_error e = column_sums<1>(cuda, a->rows, part_rows(a->rows), a->columns,
+                                             column_level{a->x, a->columns}, a->partial))
             return e;
         if (bo_cuda_error e = launch(cuda, grid, block, 0, batch_mean_kernel, *a, parts)) return e;
-        if (bo_cuda_error e = column_sums<1>(cuda, a->rows, a->columns, squares_of{a->x, a->columns, a->mean},
-                                             a->partial + parts * a->columns))
+        if (bo_cuda_error e = column_sums<1>(cuda, a->rows, part_rows(a->rows), a->columns,
+                                             squares_of{a->x, a->columns, a->mean}, a->partial + parts * a->columns))
             return e;
     }
     if (bo_cuda_error e = launch(cuda, grid, block, 0, batch_rate_kernel, *a, parts)) return e;
@@ -145,7 +137,7 @@ bo_cuda_error batch_norm_back(bo_cuda *cuda, const bo_cuda_batch_norm_back *a)
 {
     const size_t parts = ceil_div(a->rows, part_rows(a->rows));
     double *totals = a->partial + 2 * parts * a->columns;
-    if (bo_cuda_error e = column_sums<2>(cuda, a->rows, a->columns,
+    if (bo_cuda_error e = column_sums<2>(cuda, a->rows, part_rows(a->rows), a->columns,
                                          batch_gradients{a->x, a->dy, a->columns, a->mean, a->rate}, a->partial))
         return e;
     if (bo_cuda_error e = launch(cuda, dim3((unsigned)ceil_div(a->columns, BATCH_THREADS)), dim3(BATCH_THREADS), 0,

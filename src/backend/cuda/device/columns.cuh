@@ -32,21 +32,30 @@ __global__ void column_sums_kernel(size_t rows, size_t columns, size_t each, F f
     }
 }
 
-/* Rows of a part, for at most BO_CUDA_COLUMN_PARTS parts. */
-inline size_t part_rows(size_t rows)
+/* Rows of a part, for at most `parts` parts. */
+inline size_t part_rows(size_t rows, size_t parts = BO_CUDA_COLUMN_PARTS)
 {
-    const size_t each = ceil_div(rows, BO_CUDA_COLUMN_PARTS);
+    const size_t each = ceil_div(rows, parts);
     return each < COLUMN_ROWS ? (size_t)COLUMN_ROWS : each;
 }
 
-/* Computes partial sums of columns; there are ceil_div(rows, part_rows(rows)) parts. */
+/* Computes partial sums of columns, with `each` rows in a part. */
 template <int N, typename F>
-inline bo_cuda_error column_sums(bo_cuda *cuda, size_t rows, size_t columns, F f, double *partial)
+inline bo_cuda_error column_sums(bo_cuda *cuda, size_t rows, size_t each, size_t columns, F f, double *partial)
 {
-    const size_t each = part_rows(rows);
     return launch(cuda, dim3((unsigned)ceil_div(columns, COLUMN_LANES), (unsigned)ceil_div(rows, each)),
                   dim3(COLUMN_LANES, COLUMN_ROWS), 0, column_sums_kernel<N, F>, rows, columns, each, f, partial);
 }
+
+/* The numbers of a matrix themselves. */
+struct column_level {
+    bo_cuda_source x;
+    size_t columns;
+    __device__ void operator()(size_t r, size_t c, double (&values)[1]) const
+    {
+        values[0] = (double)read_one(x, r * columns + c);
+    }
+};
 
 /* The sum over the parts of number `which` of column c. */
 __device__ inline double column_total(const double *partial, size_t parts, int numbers, int which, size_t columns,

@@ -27,10 +27,22 @@ enum { SLICE = 64, SCAN_SLICE = 32 }; /* columns of values that a block has at a
 template <int C> struct token_weights {
     double *b; /* sums of log gates; after the last token its sum */
     float *beta;
-    __device__ float between(int i, int j) const { return expf((float)(b[i] - b[j])); }
-    __device__ float before(int i) const { return expf((float)b[i]); }
-    __device__ float after(int j) const { return between(C - 1, j); }
-    __device__ float whole() const { return before(C - 1); }
+    __device__ float between(int i, int j) const
+    {
+        return expf((float)(b[i] - b[j]));
+    }
+    __device__ float before(int i) const
+    {
+        return expf((float)b[i]);
+    }
+    __device__ float after(int j) const
+    {
+        return between(C - 1, j);
+    }
+    __device__ float whole() const
+    {
+        return before(C - 1);
+    }
 };
 
 template <int C> __host__ __device__ inline token_weights<C> take_weights(tile_room *room)
@@ -126,8 +138,7 @@ template <typename T, int C> struct prepare_room {
 };
 
 /* Computes X and W: one thread solves a column of the system at a time, with its C numbers in registers. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_prepare_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_prepare_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -193,8 +204,7 @@ template <typename T, int C> struct scan_room {
 };
 
 /* Computes S before each chunk, and x: one block for some columns of the memory of one key head of one sequence. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_memories_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_memories_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -232,9 +242,8 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_memories_kernel(bo_cuda_me
         __syncthreads();
         tile_store(room.sum, across, at.tokens, columns, arrays.x + first, arrays.ldv);
         const float whole = room.weights.whole();
-        tile_product(rows, width, C, transposed(room.k, stride), plain(room.x, across), [&](int i, int j, float x) {
-            room.s[i * across + j] = fmaf(whole, room.s[i * across + j], x);
-        });
+        tile_product(rows, width, C, transposed(room.k, stride), plain(room.x, across),
+                     [&](int i, int j, float x) { room.s[i * across + j] = fmaf(whole, room.s[i * across + j], x); });
         __syncthreads();
     }
     __syncthreads();
@@ -264,8 +273,7 @@ template <typename T, int C> struct output_room {
 };
 
 /* Computes the outputs of a chunk of one query head. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_outputs_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_outputs_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -304,8 +312,7 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_outputs_kernel(bo_cuda_mem
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* Computes Aᵀ do, the sum over the query heads of the group: the part of du that comes from outputs of the chunk. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_asked_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_asked_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -327,11 +334,10 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_asked_kernel(bo_cuda_memor
             load_values<T, C>(row_at((const T *)call.dout, at.row, call.heads, head, values),
                               (size_t)(call.heads * values), at.tokens, first, columns, room.u, across);
             __syncthreads();
-            tile_product(C, C, tile_pad(dim), plain(room.q, stride), transposed(room.k, stride),
-                         [&](int i, int j, float x) {
-                             room.scores[i * square + j] =
-                                 from_float<T>(j <= i ? x * room.weights.between(i, j) : 0.0f);
-                         });
+            tile_product(
+                C, C, tile_pad(dim), plain(room.q, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+                    room.scores[i * square + j] = from_float<T>(j <= i ? x * room.weights.between(i, j) : 0.0f);
+                });
             __syncthreads();
             tile_product(C, width, C, transposed(room.scores, square), plain(room.u, across),
                          [&](int i, int j, float x) { room.out[i * across + j] += x; });
@@ -344,8 +350,7 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_asked_kernel(bo_cuda_memor
 }
 
 /* Computes G after each chunk, and R. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_slopes_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_slopes_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -383,9 +388,8 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_slopes_kernel(bo_cuda_memo
         __syncthreads();
         tile_store(room.sum, across, at.tokens, columns, arrays.du + first, arrays.ldv);
         const float whole = weights.whole();
-        tile_product(rows, width, C, transposed(room.w, stride), plain(room.x, across), [&](int i, int j, float x) {
-            room.s[i * across + j] = fmaf(whole, room.s[i * across + j], -x);
-        });
+        tile_product(rows, width, C, transposed(room.w, stride), plain(room.x, across),
+                     [&](int i, int j, float x) { room.s[i * across + j] = fmaf(whole, room.s[i * across + j], -x); });
         for (int g = 0; g < group; g++) {
             const int head = h * group + g;
             load_queries<T, C>(a, at, head, room.q, [&](int i) { return weights.before(i); });
@@ -401,8 +405,7 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_slopes_kernel(bo_cuda_memo
 }
 
 /* Solves for du and replaces R by y; writes dv and dβ. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_solve_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_solve_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -462,14 +465,14 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_solve_kernel(bo_cuda_memor
 
 template <typename T, int C> struct gradient_room {
     token_weights<C> weights;
-    T *k, *q;         /* C x dim */
-    T *pairs;         /* C x C */
-    T *left, *right;  /* C x SLICE: do or y, and u */
-    T *memory;        /* dim x SLICE: S or G */
-    float *dk, *dq;   /* C x dim */
-    float *part;      /* C x dim: what comes through S or G */
-    float *raw;       /* C x C */
-    float *z;         /* C x C: Z */
+    T *k, *q;        /* C x dim */
+    T *pairs;        /* C x C */
+    T *left, *right; /* C x SLICE: do or y, and u */
+    T *memory;       /* dim x SLICE: S or G */
+    float *dk, *dq;  /* C x dim */
+    float *part;     /* C x dim: what comes through S or G */
+    float *raw;      /* C x C */
+    float *z;        /* C x C: Z */
     double *from_s, *to_s;
     float *sums; /* for block_sum */
     __host__ __device__ gradient_room(tile_room *room, int dim, bool gated)
@@ -494,7 +497,8 @@ template <typename T, int C> struct gradient_room {
 
 /* raw_ij = left_i·right_j, summed over all columns of values. */
 template <typename T, int C, typename Left, typename Right>
-__device__ inline void raw_pairs(const gradient_room<T, C> &room, int values, Left load_left_rows, Right load_right_rows)
+__device__ inline void raw_pairs(const gradient_room<T, C> &room, int values, Left load_left_rows,
+                                 Right load_right_rows)
 {
     const int across = tile_stride(SLICE), square = tile_stride(C);
     for (int first = 0; first < values; first += SLICE) {
@@ -556,8 +560,7 @@ __device__ inline void store_gates(const gradient_room<T, C> &room, int tokens, 
 }
 
 /* Computes dq, dk and the gradients of the gates of a chunk of one key head, from x, y, S and G. */
-template <typename T, int C>
-__global__ void __launch_bounds__(TILE_THREADS) delta_gradients_kernel(bo_cuda_memory a)
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_gradients_kernel(bo_cuda_memory a)
 {
     BO_SHARED(shared);
     const bo_cuda_attention &call = a.call;
@@ -596,15 +599,15 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_gradients_kernel(bo_cuda_m
                  [&](int i, int j, float x) { room.dk[i * stride + j] += x; });
     __syncthreads();
     /* from keys to S' */
-    through_memory(room, dim, values, arrays.slope,
-                   [&](int first, int columns) { load_u_into(room.left, first, columns); },
-                   [&](int j) { return weights.after(j); }, room.part);
+    through_memory(
+        room, dim, values, arrays.slope, [&](int first, int columns) { load_u_into(room.left, first, columns); },
+        [&](int j) { return weights.after(j); }, room.part);
     tile_row_dots(C, dim, room.part, stride, room.k, stride, [&](int j, float sum) { room.to_s[j] = (double)sum; });
     tile_add(room.dk, room.part, stride, C, dim);
     __syncthreads();
     /* from S to keys */
-    through_memory(room, dim, values, (const T *)arrays.memory, load_y, [&](int i) { return -weights.before(i); },
-                   room.part);
+    through_memory(
+        room, dim, values, (const T *)arrays.memory, load_y, [&](int i) { return -weights.before(i); }, room.part);
     tile_row_dots(C, dim, room.part, stride, room.k, stride, [&](int j, float sum) { room.from_s[j] = (double)sum; });
     tile_add(room.dk, room.part, stride, C, dim);
     __syncthreads();
@@ -614,8 +617,8 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_gradients_kernel(bo_cuda_m
             load_values<T, C>(dout, (size_t)(call.heads * values), at.tokens, first, columns, room.left, across);
         };
         load_queries<T, C>(a, at, head, room.q, tile_one());
-        through_memory(room, dim, values, (const T *)arrays.memory, load_dout,
-                       [&](int i) { return weights.before(i); }, room.dq);
+        through_memory(
+            room, dim, values, (const T *)arrays.memory, load_dout, [&](int i) { return weights.before(i); }, room.dq);
         tile_row_dots(C, dim, room.dq, stride, room.q, stride,
                       [&](int i, float sum) { room.from_s[i] += (double)sum; });
         raw_pairs(room, values, load_dout, load_u);
@@ -640,8 +643,7 @@ __global__ void __launch_bounds__(TILE_THREADS) delta_gradients_kernel(bo_cuda_m
         unit_store(room.dk, stride, at.tokens, dim, a.unit, 1.0f, arrays.k,
                    row_at((T *)call.dk, at.row, call.key_heads, h, dim), arrays.ldk);
     if (!gated) return;
-    const float through =
-        weights.whole() * inner_product(arrays.memory, arrays.slope, dim * values, room.sums);
+    const float through = weights.whole() * inner_product(arrays.memory, arrays.slope, dim * values, room.sums);
     store_gates(room, at.tokens, (double)through, row_at((T *)call.dlog_gate, at.row, call.key_heads, h, 1),
                 (size_t)call.key_heads);
 }
@@ -658,8 +660,7 @@ template <typename T, int C> struct memories_of {
         tile_room prepare = {}, scan = {};
         (void)prepare_room<T, C>(&prepare, call.dim);
         (void)scan_room<T, C>(&scan, call.dim, false);
-        bo_cuda_error error =
-            launch(cuda, chunks, dim3(TILE_THREADS), prepare.bytes, delta_prepare_kernel<T, C>, *a);
+        bo_cuda_error error = launch(cuda, chunks, dim3(TILE_THREADS), prepare.bytes, delta_prepare_kernel<T, C>, *a);
         if (error) return error;
         return launch(cuda, scans, dim3(TILE_THREADS), scan.bytes, delta_memories_kernel<T, C>, *a);
     }
@@ -707,8 +708,17 @@ template <template <typename, int> class Code> static bo_cuda_error dispatch(bo_
 
 } // namespace delta
 
-bo_cuda_error delta_memories(bo_cuda *cuda, const bo_cuda_memory *a) { return delta::dispatch<delta::memories_of>(cuda, a); }
-bo_cuda_error delta_outputs(bo_cuda *cuda, const bo_cuda_memory *a) { return delta::dispatch<delta::outputs_of>(cuda, a); }
-bo_cuda_error delta_gradients(bo_cuda *cuda, const bo_cuda_memory *a) { return delta::dispatch<delta::gradients_of>(cuda, a); }
+bo_cuda_error delta_memories(bo_cuda *cuda, const bo_cuda_memory *a)
+{
+    return delta::dispatch<delta::memories_of>(cuda, a);
+}
+bo_cuda_error delta_outputs(bo_cuda *cuda, const bo_cuda_memory *a)
+{
+    return delta::dispatch<delta::outputs_of>(cuda, a);
+}
+bo_cuda_error delta_gradients(bo_cuda *cuda, const bo_cuda_memory *a)
+{
+    return delta::dispatch<delta::gradients_of>(cuda, a);
+}
 
 } // namespace bo

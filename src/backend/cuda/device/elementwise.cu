@@ -185,8 +185,8 @@ bo_cuda_error scale_sums(bo_cuda *cuda, const bo_cuda_scale_sums *a)
         return launch(cuda, dim3((unsigned)ceil_div(a->rows * WARP, TOTAL_THREADS)), dim3(TOTAL_THREADS), 0,
                       row_products_kernel, *a);
     const size_t parts = ceil_div(a->rows, part_rows(a->rows));
-    if (bo_cuda_error error =
-            column_sums<1>(cuda, a->rows, a->columns, column_products{a->x, a->dy, a->columns}, a->partial))
+    if (bo_cuda_error error = column_sums<1>(cuda, a->rows, part_rows(a->rows), a->columns,
+                                             column_products{a->x, a->dy, a->columns}, a->partial))
         return error;
     return launch(cuda, dim3(a->by == BO_CUDA_ALL ? 1 : (unsigned)ceil_div(a->columns, TOTAL_THREADS)),
                   dim3(TOTAL_THREADS), 0, scale_totals_kernel, *a, parts);

@@ -58,6 +58,21 @@ __device__ inline size_t tape_at(const bo_cuda_exact &a, int head, int row)
     return (size_t)head * a.at.queries.rows + (size_t)row;
 }
 
+/* The logarithm of the weight of a key with this q·k; -INFINITY: the weight is 0. */
+__device__ inline float log_weight(const bo_cuda_exact &a, float product)
+{
+    const float score = product * a.at.scale;
+    return a.power != 0 ? a.power * logf(fabsf(score)) : score;
+}
+
+/* The derivative of log_weight with respect to the score; 0 where there is none. */
+__device__ inline float log_weight_slope(const bo_cuda_exact &a, float product)
+{
+    const float score = product * a.at.scale;
+    if (a.power == 0) return 1.0f;
+    return fabsf(score) >= 0x1p-126f ? a.power / score : 0.0f;
+}
+
 /* Keys and values of one key head in a state. */
 struct kept_keys {
     const float *keys, *values;
@@ -90,14 +105,15 @@ __device__ inline float kept_value(const kept_keys &kept, int slot, int i)
     return kept.values[(size_t)slot * (size_t)kept.value_dim + (size_t)i];
 }
 
-/* Which kernels compute a call: on tensor cores if rows of heads are pieces of 16 bytes, else in tiles of floats (both
- * for heads of at most 128 numbers), else the simple ones. */
+/* Which kernels compute a call: those on tensor cores for exponentials of bfloat16 numbers if rows of heads are pieces
+ * of 16 bytes, tiles of floats for float32 (both for heads of at most 128 numbers), else the simple ones. */
 enum exact_way { EXACT_TENSOR_CORES, EXACT_FLOAT, EXACT_SIMPLE };
-inline exact_way exact_way_of(const bo_cuda_attention &at)
+inline exact_way exact_way_of(const bo_cuda_exact &a)
 {
+    const bo_cuda_attention &at = a.at;
     if (at.dim > 128 || at.value_dim > 128) return EXACT_SIMPLE;
     if (at.type == BO_CUDA_F32) return EXACT_FLOAT;
-    return at.dim % 8 || at.value_dim % 8 ? EXACT_SIMPLE : EXACT_TENSOR_CORES;
+    return at.dim % 8 || at.value_dim % 8 || a.power != 0 ? EXACT_SIMPLE : EXACT_TENSOR_CORES;
 }
 
 /* ---- tiles in shared memory -------------------------------------------------------------------------------------- */

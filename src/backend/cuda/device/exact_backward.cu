@@ -347,8 +347,8 @@ template <int D> bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_cuda_ex
 
 bo_cuda_error exact_backward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    if (exact_way_of(a->at) == EXACT_SIMPLE) return exact_simple_backward(cuda, a);
-    if (exact_way_of(a->at) == EXACT_FLOAT) return exact_float_backward(cuda, a);
+    if (exact_way_of(*a) == EXACT_SIMPLE) return exact_simple_backward(cuda, a);
+    if (exact_way_of(*a) == EXACT_FLOAT) return exact_float_backward(cuda, a);
     return a->at.dim <= 64 && a->at.value_dim <= 64 ? backward_in_tiles<64>(cuda, a) : backward_in_tiles<128>(cuda, a);
 }
 

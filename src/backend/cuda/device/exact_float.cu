@@ -131,7 +131,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
             float most = top[i], more = 0;
             for (int j = 0; j < SIDE; j++) {
                 const int key = first + SIDE * thread_x() + j;
-                s[i][j] = key >= mine.first && key < mine.end ? s[i][j] * a.at.scale : -INFINITY;
+                s[i][j] = key >= mine.first && key < mine.end ? log_weight(a, s[i][j]) : -INFINITY;
                 most = fmaxf(most, s[i][j]);
             }
             for (int step = 8; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, step));
@@ -160,10 +160,10 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* P of a pair of query and key; 0 if the query does not see the key. */
+/* P of a pair of query and key. */
 __device__ inline float weight_of(const bo_cuda_exact &a, float product, float top, float sum)
 {
-    return expf(product * a.at.scale - top) / sum;
+    return expf(log_weight(a, product) - top) / sum;
 }
 
 /* δ of the tile's rows, four threads per row. */
@@ -224,8 +224,8 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
             for (int j = 0; j < SIDE; j++) {
                 const int key = first + SIDE * thread_x() + j;
                 const bool visible = key >= mine.first && key < mine.end;
-                s[i][j] =
-                    visible ? weight_of(a, s[i][j], top[i], sum[i]) * (dp[i][j] - deltas[SIDE * thread_y() + i]) : 0.0f;
+                const float ds = weight_of(a, s[i][j], top[i], sum[i]) * (dp[i][j] - deltas[SIDE * thread_y() + i]);
+                s[i][j] = visible ? ds * log_weight_slope(a, s[i][j]) : 0.0f;
             }
         }
         put(ds, s);
@@ -283,8 +283,9 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
                 for (int j = 0; j < SIDE; j++) {
                     const int c = SIDE * thread_x() + j, query = first + c;
                     const bool visible = query >= mine.first && query < mine.end;
+                    const float slope = log_weight_slope(a, s[i][j]);
                     s[i][j] = visible ? weight_of(a, s[i][j], tops[c], sums[c]) : 0.0f;
-                    dp[i][j] = s[i][j] * (dp[i][j] - deltas[c]);
+                    dp[i][j] = visible ? s[i][j] * (dp[i][j] - deltas[c]) * slope : 0.0f;
                 }
             }
             put(weights, s);

@@ -253,8 +253,8 @@ template <int D, int MT> bo_cuda_error forward_in_tiles(bo_cuda *cuda, const bo_
 
 bo_cuda_error exact_forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    if (exact_way_of(a->at) == EXACT_SIMPLE) return exact_simple_forward(cuda, a);
-    if (exact_way_of(a->at) == EXACT_FLOAT) return exact_float_forward(cuda, a);
+    if (exact_way_of(*a) == EXACT_SIMPLE) return exact_simple_forward(cuda, a);
+    if (exact_way_of(*a) == EXACT_FLOAT) return exact_float_forward(cuda, a);
     if (a->at.dim <= 64 && a->at.value_dim <= 64) return forward_in_tiles<64, 2>(cuda, a);
     return forward_in_tiles<128, 1>(cuda, a);
 }

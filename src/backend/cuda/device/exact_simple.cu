@@ -91,8 +91,9 @@ template <typename T> __global__ void simple_forward_kernel(bo_cuda_exact a)
             const int position = first + lane;
             float s = -INFINITY;
             if (position < seen.end)
-                s = a.at.scale * dot(a.at.dim, q, key_at<T>(a, keys, at.sequence, key_head, position, false));
-            const float most = fmaxf(top, warp_max(s)), shrink = expf(top - most), w = expf(s - most);
+                s = log_weight(a, dot(a.at.dim, q, key_at<T>(a, keys, at.sequence, key_head, position, false)));
+            const float most = fmaxf(top, warp_max(s)), base = most == -INFINITY ? 0.0f : most;
+            const float shrink = expf(top - base), w = expf(s - base);
             top = most, sum = sum * shrink + warp_sum(w);
             for (int i = 0; i < COLUMNS; i++) acc[i] *= shrink;
             weigh<T>(acc, w, seen.end - first, width, column,
@@ -114,10 +115,10 @@ __device__ inline slope slope_of(const bo_cuda_exact &a, int head, int row, floa
                                  const row_of<T> &v)
 {
     const size_t tape = tape_at(a, head, row);
-    const float s = a.at.scale * dot(a.at.dim, row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim), k);
+    const float product = dot(a.at.dim, row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim), k);
     const float dp = dot(a.at.value_dim, row_at<T>(a.at.dout, row, a.at.heads, head, a.at.value_dim), v);
-    const float p = expf(s - a.top[tape]) / a.sum[tape];
-    return slope{p, p * (dp - delta)};
+    const float p = expf(log_weight(a, product) - a.top[tape]) / a.sum[tape];
+    return slope{p, p * (dp - delta) * log_weight_slope(a, product)};
 }
 
 template <typename T> __global__ void simple_dq_kernel(bo_cuda_exact a)

@@ -17,7 +17,10 @@ namespace gla {
 enum { CHUNK = 64, BLOCK = 16, BLOCKS = CHUNK / BLOCK };
 
 /* Columns of values that a block of threads has at a time: the more numbers a key has, the fewer fit. */
-__host__ __device__ inline int slice_of(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 32 : 16; }
+__host__ __device__ inline int slice_of(int dim)
+{
+    return dim <= 64 ? 64 : dim <= 128 ? 32 : 16;
+}
 
 /* ---- rows and gates ---------------------------------------------------------------------------------------------- */
 
@@ -46,8 +49,9 @@ template <typename T, typename E>
 __device__ inline void load_queries(const bo_cuda_memory &a, size_t row, int head, int n, int padded, E *to)
 {
     const bo_cuda_attention &call = a.call;
-    unit_load(to, tile_stride(call.dim), padded, n, call.dim, row_at((const T *)call.q, row, call.heads, head, call.dim),
-              (size_t)(call.heads * call.dim), a.unit, [&](int) { return call.scale; });
+    unit_load(to, tile_stride(call.dim), padded, n, call.dim,
+              row_at((const T *)call.q, row, call.heads, head, call.dim), (size_t)(call.heads * call.dim), a.unit,
+              [&](int) { return call.scale; });
 }
 
 /* Multiplies n rows by the gates after each of them; total (NULL: not needed) receives the sum of all log gates. One
@@ -306,18 +310,18 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_output
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 template <typename T> struct gradient_room {
-    T *rows;           /* keys before or queries after the block, decayed to it; then k ∘ after: CHUNK x dim */
-    T *others;         /* their values or do: CHUNK x columns */
-    float *k, *g, *q;  /* BLOCK x dim */
-    float *dk, *dq;    /* BLOCK x dim */
-    float *dlog;       /* BLOCK x dim */
-    float *total;      /* dim: sum of log gates between the block and the start or end of the chunk */
-    float *flow;       /* dim: Σ_v S G */
-    T *s, *slope;      /* S before the block and its gradient after it: dim x columns */
-    T *v, *dout;       /* BLOCK x columns */
-    T *scores;         /* BLOCK x BLOCK */
-    float *w;          /* BLOCK x BLOCK: do_i·v_j */
-    float *dv;         /* BLOCK x columns */
+    T *rows;          /* keys before or queries after the block, decayed to it; then k ∘ after: CHUNK x dim */
+    T *others;        /* their values or do: CHUNK x columns */
+    float *k, *g, *q; /* BLOCK x dim */
+    float *dk, *dq;   /* BLOCK x dim */
+    float *dlog;      /* BLOCK x dim */
+    float *total;     /* dim: sum of log gates between the block and the start or end of the chunk */
+    float *flow;      /* dim: Σ_v S G */
+    T *s, *slope;     /* S before the block and its gradient after it: dim x columns */
+    T *v, *dout;      /* BLOCK x columns */
+    T *scores;        /* BLOCK x BLOCK */
+    float *w;         /* BLOCK x BLOCK: do_i·v_j */
+    float *dv;        /* BLOCK x columns */
     __host__ __device__ gradient_room(tile_room *room, int dim)
     {
         const int slice = slice_of(dim);
@@ -368,7 +372,8 @@ template <typename T> __device__ inline void find_memory(const gradient_task<T> 
                  [&](int i, int j, float x) {
                      const bool present = i < dim && j < columns;
                      const float carried =
-                         present ? expf(room.total[i]) * memory[(size_t)i * (size_t)t.call.value_dim + (size_t)j] : 0.0f;
+                         present ? expf(room.total[i]) * memory[(size_t)i * (size_t)t.call.value_dim + (size_t)j]
+                                 : 0.0f;
                      room.s[i * t.across + j] = from_float<T>(carried + x);
                  });
     __syncthreads();
@@ -426,8 +431,7 @@ template <typename T> __device__ inline void take_head(const gradient_task<T> &t
     __syncthreads();
 }
 
-template <typename T>
-__device__ inline void load_dout(const gradient_task<T> &t, int head, int first, int columns)
+template <typename T> __device__ inline void load_dout(const gradient_task<T> &t, int head, int first, int columns)
 {
     tile_load(t.room.dout, t.across, BLOCK, t.at.n, columns,
               row_at((const T *)t.call.dout, t.at.row, t.call.heads, head, t.call.value_dim) + first,
@@ -523,8 +527,7 @@ template <typename T> __device__ inline void finish_queries(const gradient_task<
             room.dq[place] = dq;
         }
 #pragma unroll
-        for (int j = 0; j < BLOCK; j++)
-            room.dk[j * t.stride + c] += dk[j], room.dlog[j * t.stride + c] += dlog[j];
+        for (int j = 0; j < BLOCK; j++) room.dk[j * t.stride + c] += dk[j], room.dlog[j * t.stride + c] += dlog[j];
     }
 }
 
@@ -623,8 +626,7 @@ template <typename T> static bo_cuda_error memories_typed(bo_cuda *cuda, const b
 {
     tile_room room = {};
     (void)local_room<T>(&room, a->call.dim);
-    bo_cuda_error error =
-        launch(cuda, slices_of(a->call), dim3(TILE_THREADS), room.bytes, gla_local_kernel<T>, *a);
+    bo_cuda_error error = launch(cuda, slices_of(a->call), dim3(TILE_THREADS), room.bytes, gla_local_kernel<T>, *a);
     return error ? error : scan<false>(cuda, a);
 }
 

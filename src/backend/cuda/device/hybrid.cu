@@ -31,7 +31,8 @@ __device__ inline float *kept_gates(const bo_cuda_hybrid &a, int sequence, int k
 
 /* The log gate at a position: of the call, of a state, or the same everywhere. */
 template <typename T>
-__device__ inline float gate_at(const bo_cuda_hybrid &a, const exact_keys &keys, int sequence, int key_head, int position)
+__device__ inline float gate_at(const bo_cuda_hybrid &a, const exact_keys &keys, int sequence, int key_head,
+                                int position)
 {
     const bo_cuda_attention &call = a.exact.at;
     if (!call.log_gate) return call.log_decay[key_head];
@@ -72,8 +73,7 @@ template <typename T> __global__ void leave_kernel(bo_cuda_hybrid a)
     const int position = keys.old + at.first - a.exact.window;
     const size_t to = (size_t)(at.start + at.first) * (size_t)call.key_heads + (size_t)key_head;
     T *k = static_cast<T *>(a.k) + to * (size_t)dim, *v = static_cast<T *>(a.v) + to * (size_t)values;
-    const float entry =
-        position >= 0 ? entry_of<T>(a, keys, at.sequence, key_head, position) : -INFINITY;
+    const float entry = position >= 0 ? entry_of<T>(a, keys, at.sequence, key_head, position) : -INFINITY;
     if (lane == 0) a.entries[to] = entry;
     if (position >= keys.old) {
         const size_t from = (size_t)(keys.start + position - keys.old) * (size_t)call.key_heads + (size_t)key_head;
@@ -109,7 +109,10 @@ template <typename T> __global__ void keep_kernel(bo_cuda_hybrid a)
 
 /* ---- both parts -------------------------------------------------------------------------------------------------- */
 
-__device__ inline float relative(float top, float reference) { return top > -INFINITY ? expf(top - reference) : 0.0f; }
+__device__ inline float relative(float top, float reference)
+{
+    return top > -INFINITY ? expf(top - reference) : 0.0f;
+}
 
 template <typename T> __global__ void merge_kernel(bo_cuda_hybrid a)
 {
@@ -121,8 +124,7 @@ template <typename T> __global__ void merge_kernel(bo_cuda_hybrid a)
     const size_t place = (size_t)row * (size_t)call.heads + (size_t)head, tape = tape_at(a.exact, head, row);
     const float log_mix = call.mix ? logf(call.mix[head]) : 0.0f, denominator = a.norms[place];
     const float far = denominator == 0.0f ? -INFINITY : a.tops[place];
-    const float near =
-        (a.log2 ? a.exact.top[tape] / LOG2_E : a.exact.top[tape] + logf(a.exact.sum[tape])) + log_mix;
+    const float near = (a.log2 ? a.exact.top[tape] / LOG2_E : a.exact.top[tape] + logf(a.exact.sum[tape])) + log_mix;
     const float top = fmaxf(far, near), keep = relative(far, top), take = relative(near, top);
     const float sum = keep * denominator + take, least = fmaxf(sum, a.clamp);
     const bool present = least > 1.17549435e-38f;

@@ -1,14 +1,15 @@
 /* Linear layers of a few rows (decoding), limited by the memory that the weights take: they are read once per 8 rows, as
- * they are stored (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. A block computes LINES outputs
- * for up to 8 rows. Its threads split the columns, and their sums are added in a fixed order. 8 rows take 8 multiply-adds
- * per weight, half of what a processor can do while it reads weights of 2 bytes. */
+ * they are stored (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. One to eight warps compute a few
+ * outputs for up to 8 rows: as many as are needed to have enough warps, so that each of them reads as much as possible.
+ * They split the columns, and their sums are added in a fixed order. 8 rows take 8 multiply-adds per weight, half of what a
+ * processor can do while it reads weights of 2 bytes. */
 #include "device.cuh"
 #include "launches.cuh"
 #include "stored.cuh"
 
 namespace bo {
 
-enum { MOST_THREADS = 256, LINES = 2, EACH = 8, ROWS_OF_BLOCK = 8 };
+enum { THREADS = 256, WARPS = THREADS / WARP, EACH = 8, MOST_ROWS = 8, ENOUGH_WARPS = 2048 };
 
 /* ---- units of eight weights of a line ---------------------------------------------------------------------------- */
 
@@ -93,17 +94,18 @@ __device__ inline void finish(const bo_cuda_few_rows &a, const bo_cuda_few_item 
         static_cast<float *>(item.y)[at] = y;
 }
 
-/* The sums of a thread for LINES lines and ROWS rows. */
-template <int STORED, int ROWS>
+/* Adds the products of every `step`-th unit to the sums of LINES lines and ROWS rows. */
+template <int STORED, int ROWS, int LINES>
 __device__ inline void add_products(const bo_cuda_few_rows &a, const bo_cuda_few_item &item, size_t line, size_t row,
-                                    float (&sums)[LINES][ROWS])
+                                    size_t first, size_t step, float (&sums)[LINES][ROWS])
 {
-    for (size_t unit = threadIdx.x; unit < a.columns / EACH; unit += blockDim.x) {
-        float w[LINES][EACH] = {};
-        for (int l = 0; l < LINES; l++)
-            if (line + l < item.n) read_weights<STORED>(item.w, a.columns, line + l, unit, w[l]);
+#pragma unroll 2
+    for (size_t unit = first; unit < a.columns / EACH; unit += step) {
+        float w[LINES][EACH];
+        for (int l = 0; l < LINES; l++) /* after the last line: the last again */
+            read_weights<STORED>(item.w, a.columns, line + l < item.n ? line + l : item.n - 1, unit, w[l]);
         for (int r = 0; r < ROWS; r++) {
-            if (row + r >= a.rows) break;
+            if (ROWS > 1 && row + r >= a.rows) break;
             float x[EACH];
             read_inputs<STORED>(static_cast<const bf16 *>(a.x) + (row + r) * a.columns, a.columns, unit, x);
             for (int l = 0; l < LINES; l++)
@@ -112,39 +114,60 @@ __device__ inline void add_products(const bo_cuda_few_rows &a, const bo_cuda_few
     }
 }
 
-template <int STORED, int ROWS> __global__ void __launch_bounds__(MOST_THREADS) few_rows_kernel(bo_cuda_few_rows a)
+/* `split` warps, 1 to WARPS, compute LINES lines. */
+template <int STORED, int ROWS, int LINES>
+__global__ void __launch_bounds__(THREADS) few_rows_kernel(bo_cuda_few_rows a, int split)
 {
-    __shared__ float room[MOST_THREADS / WARP][LINES * ROWS];
-    size_t block = blockIdx.x, at = 0;
+    __shared__ float room[WARPS][LINES * ROWS];
+    const int warp = (int)(threadIdx.x / WARP), lane = (int)(threadIdx.x % WARP), part = warp % split;
+    size_t group = (size_t)blockIdx.x * (WARPS / split) + warp / split;
+    int at = 0;
     for (int i = 0; i + 1 < BO_CUDA_FEW_WEIGHTS; i++) { /* items after the last have no lines */
-        const size_t blocks = (a.items[i].n + LINES - 1) / LINES;
-        if ((int)at == i && block >= blocks) block -= blocks, at = i + 1;
+        const size_t groups = (a.items[i].n + LINES - 1) / LINES;
+        if (at == i && group >= groups && a.items[i + 1].n > 0) group -= groups, at = i + 1;
     }
     const bo_cuda_few_item &item = a.items[at];
-    const size_t line = block * LINES, row = (size_t)blockIdx.y * ROWS;
+    const size_t line = group * LINES, row = (size_t)blockIdx.y * ROWS;
     float sums[LINES][ROWS] = {};
-    add_products<STORED, ROWS>(a, item, line, row, sums);
+    if (line < item.n)
+        add_products<STORED, ROWS, LINES>(a, item, line, row, (size_t)(part * WARP + lane), (size_t)(split * WARP),
+                                          sums);
     for (int l = 0; l < LINES; l++)
         for (int r = 0; r < ROWS; r++) {
             const float sum = warp_sum(sums[l][r]);
-            if (threadIdx.x % WARP == 0) room[threadIdx.x / WARP][l * ROWS + r] = sum;
+            if (lane == 0) room[warp][l * ROWS + r] = sum;
         }
-    __syncthreads();
-    const int mine = (int)threadIdx.x, l = mine / ROWS, r = mine % ROWS;
-    if (mine >= LINES * ROWS || row + r >= a.rows || line + l >= item.n) return;
+    if (split > 1)
+        __syncthreads();
+    else
+        __syncwarp();
+    const int l = lane / ROWS, r = lane % ROWS;
+    if (part > 0 || lane >= LINES * ROWS || row + r >= a.rows || line + l >= item.n) return;
     float sum = 0;
-    for (int warp = 0; warp < (int)(blockDim.x / WARP); warp++) sum += room[warp][mine];
+    for (int other = 0; other < split; other++) sum += room[warp + other][lane];
     finish(a, item, row + r, line + l, sum);
+}
+
+/* As few warps per line as give the device enough to do. */
+static int split_of(size_t groups, size_t columns)
+{
+    int split = 1;
+    while (split < WARPS && groups * split < ENOUGH_WARPS && columns / (2 * split * WARP * EACH) > 0) split *= 2;
+    return split;
+}
+
+template <int STORED, int ROWS, int LINES> static bo_cuda_error launch_few(bo_cuda *cuda, const bo_cuda_few_rows *a)
+{
+    size_t groups = 0;
+    for (size_t i = 0; i < a->count; i++) groups += ceil_div(a->items[i].n, LINES);
+    const int split = split_of(groups, a->columns);
+    const dim3 grid((unsigned)ceil_div(groups * split, WARPS), (unsigned)ceil_div(a->rows, ROWS));
+    return launch(cuda, grid, dim3(THREADS), 0, few_rows_kernel<STORED, ROWS, LINES>, *a, split);
 }
 
 template <int STORED> static bo_cuda_error few_rows_of(bo_cuda *cuda, const bo_cuda_few_rows *a)
 {
-    size_t blocks = 0;
-    for (size_t i = 0; i < a->count; i++) blocks += ceil_div(a->items[i].n, LINES);
-    const dim3 grid((unsigned)blocks, (unsigned)ceil_div(a->rows, ROWS_OF_BLOCK)),
-        block(a->columns <= 1024 ? MOST_THREADS / 2 : MOST_THREADS);
-    return launch(cuda, grid, block, 0,
-                  a->rows == 1 ? few_rows_kernel<STORED, 1> : few_rows_kernel<STORED, ROWS_OF_BLOCK>, *a);
+    return a->rows == 1 ? launch_few<STORED, 1, 4>(cuda, a) : launch_few<STORED, MOST_ROWS, 2>(cuda, a);
 }
 
 bo_cuda_error few_rows(bo_cuda *cuda, const bo_cuda_few_rows *a)

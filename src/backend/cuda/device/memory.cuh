@@ -72,7 +72,7 @@ __device__ inline void unit_load(E *to, int stride, int padded, int rows, int co
  * dt is a tile; x and dx are rows of memory. */
 template <typename T>
 __device__ inline void unit_store(const float *dt, int stride, int rows, int columns, bool unit, float scale,
-                                       const T *x, T *dx, size_t ld)
+                                  const T *x, T *dx, size_t ld)
 {
     const int lane = (int)(threadIdx.x % WARP);
     for (int i = (int)(threadIdx.x / WARP); i < rows; i += TILE_WARPS) {
@@ -95,7 +95,10 @@ __device__ inline void unit_store(const float *dt, int stride, int rows, int col
 }
 
 /* A log gate, at least -1e8: nothing remains of the past anyway, and sums stay precise. */
-__device__ inline float least_gate(float log_gate) { return fmaxf(log_gate, -1e8f); }
+__device__ inline float least_gate(float log_gate)
+{
+    return fmaxf(log_gate, -1e8f);
+}
 
 } // namespace bo
 

@@ -12,10 +12,16 @@ namespace bo {
 
 enum { TILE_THREADS = 256, TILE_WARPS = TILE_THREADS / WARP };
 
-__host__ __device__ inline int tile_pad(int n) { return (n + 15) / 16 * 16; }
+__host__ __device__ inline int tile_pad(int n)
+{
+    return (n + 15) / 16 * 16;
+}
 
 /* Numbers between two rows of a tile: rows that are read together are in different banks. */
-__host__ __device__ inline int tile_stride(int columns) { return tile_pad(columns) + 8; }
+__host__ __device__ inline int tile_stride(int columns)
+{
+    return tile_pad(columns) + 8;
+}
 
 /* Bytes of a tile, a multiple of 16. */
 template <typename E> __host__ __device__ inline size_t tile_bytes(int rows, int columns)
@@ -47,10 +53,19 @@ struct tile_room {
 template <typename E, bool TRANSPOSED> struct tile_factor {
     const E *x;
     int stride;
-    __device__ float at(int i, int j) const { return to_float(TRANSPOSED ? x[j * stride + i] : x[i * stride + j]); }
+    __device__ float at(int i, int j) const
+    {
+        return to_float(TRANSPOSED ? x[j * stride + i] : x[i * stride + j]);
+    }
 };
-template <typename E> __device__ inline tile_factor<E, false> plain(const E *x, int stride) { return {x, stride}; }
-template <typename E> __device__ inline tile_factor<E, true> transposed(const E *x, int stride) { return {x, stride}; }
+template <typename E> __device__ inline tile_factor<E, false> plain(const E *x, int stride)
+{
+    return {x, stride};
+}
+template <typename E> __device__ inline tile_factor<E, true> transposed(const E *x, int stride)
+{
+    return {x, stride};
+}
 
 /* Fragments of A: rows from i on, 16 of the sum's indices from l on. */
 template <bool TRANSPOSED>
@@ -144,7 +159,10 @@ __device__ inline void tile_product(int m, int n, int k, tile_factor<float, TA> 
 /* ---- rows of memory ---------------------------------------------------------------------------------------------- */
 
 struct tile_one {
-    __device__ float operator()(int) const { return 1.0f; }
+    __device__ float operator()(int) const
+    {
+        return 1.0f;
+    }
 };
 
 /* Reads rows x columns numbers, times factor(row), into a tile of `padded` rows. ld: numbers between two rows. */

@@ -1,0 +1,73 @@
+/* Attention with a matrix memory, and the hybrid of a window and features, on a device in bfloat16: outputs, gradients,
+ * states, and the bits of earlier tokens. */
+#include "trials.h"
+
+static const trial trials[] = {
+    {.name = "gated delta", .preset = "gated-delta", .heads = 1, .key_heads = 1, .sequences = 1, .lengths = {150}},
+    {.name = "delta, several sequences, grouped",
+     .preset = "delta",
+     .heads = 4,
+     .key_heads = 2,
+     .sequences = 3,
+     .lengths = {70, 1, 40},
+     .value_dim = 24},
+    {.name = "gated delta, larger keys",
+     .preset = "gated-delta",
+     .heads = 1,
+     .key_heads = 1,
+     .sequences = 1,
+     .lengths = {50},
+     .dim = 128,
+     .value_dim = 80},
+    {.name = "gla", .preset = "gla", .heads = 1, .key_heads = 1, .sequences = 1, .lengths = {150}},
+    {.name = "gla, several sequences, grouped",
+     .preset = "gla",
+     .heads = 2,
+     .key_heads = 1,
+     .sequences = 2,
+     .lengths = {70, 33},
+     .dim = 24,
+     .value_dim = 80},
+    {.name = "hybrid",
+     .preset = "hybrid",
+     .heads = 2,
+     .key_heads = 1,
+     .features = 32,
+     .sequences = 2,
+     .lengths = {130, 20},
+     .dim = 32,
+     .value_dim = 32},
+};
+enum { TRIALS = sizeof trials / sizeof *trials };
+
+static void results_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TRIALS; i++) trial_compare(&trials[i]);
+}
+
+static const size_t alone[] = {0, 3, 5};
+enum { ALONE = sizeof alone / sizeof *alone };
+
+static void later_tokens_change_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ALONE; i++) trial_change_later(trials[alone[i]]);
+}
+
+static void states_continue(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ALONE; i++) trial_continue(trials[alone[i]]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_those_of_the_cpu),
+                                       cmocka_unit_test(later_tokens_change_nothing),
+                                       cmocka_unit_test(states_continue)};
+    if (!trials_begin()) return 77;
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    trials_end();
+    return failures;
+}
