@@ -20,6 +20,7 @@ typedef struct trial {
     bo_function function;
     bo_gate gate;
     size_t dim, value_dim; /* 0: 64 */
+    size_t window;         /* 0: the usual one */
     bool one_side;         /* learned maps: queries and keys share W and b */
 } trial;
 
@@ -79,6 +80,7 @@ static inline bo_attention *make_attention(const trial *t)
     assert_true(bo_attention_preset(t->preset, &desc));
     if (t->function) desc.features.function = t->function;
     if (t->gate) desc.gate = t->gate;
+    if (t->window) desc.window = t->window;
     assert_ok(host, bo_attention_create(host, &desc, &attention));
     return attention;
 }

@@ -311,7 +311,15 @@ static bo_status transform_back(bo_context *context, const transformed_sides *si
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)
+bo_cuda_attention bo_cuda_with_states(const bo_cuda_attention *call)
+{
+    static void *const any[1];
+    bo_cuda_attention out = *call;
+    out.states = any;
+    return out;
+}
+
+static size_t count_saved(const bo_attention *attention, const bo_cuda_attention *call)
 {
     bo_cuda_linear_attention a = begin(attention, call, is_fast(attention, call));
     bo_carver carver = {0};
@@ -319,7 +327,13 @@ static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention
     return carver.bytes;
 }
 
-static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bo_cuda_attention other = bo_cuda_with_states(call);
+    return bo_max(count_saved(attention, call), count_saved(attention, &other));
+}
+
+static size_t count_scratch(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
 {
     bo_cuda_linear_attention a = begin(attention, call, is_fast(attention, call));
     bo_carver scratch = {0}, saved = {0};
@@ -327,6 +341,12 @@ static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attenti
     if (backward) carve_backward(attention, &a, &scratch);
     carve_sides(attention, call, backward, &scratch);
     return scratch.bytes;
+}
+
+static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+{
+    const bo_cuda_attention other = bo_cuda_with_states(call);
+    return bo_max(count_scratch(attention, call, backward), count_scratch(attention, &other, backward));
 }
 
 /* Describes a call with its memory; `scratch` is where the rest of the scratch memory begins. */
@@ -342,11 +362,12 @@ static bo_status describe(bo_context *context, const bo_attention *attention, co
 
 /* ---- as a part of HYBRID ----------------------------------------------------------------------------------------- */
 
-/* The general kernels; `call` has the keys that enter the sums. */
+/* `call` has the keys that enter the sums. */
 bo_cuda_linear_attention bo_cuda_linear_part(const bo_attention *attention, const bo_cuda_attention *call,
                                              bo_carver *forward, bo_carver *backward)
 {
-    bo_cuda_linear_attention out = begin(attention, call, false);
+    const bool fast = is_fast(attention, call);
+    bo_cuda_linear_attention out = begin(attention, call, fast && !transforms_first(attention, fast));
     out.steps = false;
     carve_forward(attention, &out, forward);
     if (backward) carve_backward(attention, &out, backward);
