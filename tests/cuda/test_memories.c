@@ -52,7 +52,7 @@ static const trial trials[] = {
      .sequences = 3,
      .lengths = {250, 1, 64},
      .gate = BO_GATE_CONVEX,
-     .window = 5},
+     .window = 3},
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
