@@ -53,6 +53,15 @@ static const trial trials[] = {
      .lengths = {250, 1, 64},
      .gate = BO_GATE_CONVEX,
      .window = 3},
+    {.name = "hybrid on tensor cores, with a matrix",
+     .preset = "hybrid",
+     .heads = 2,
+     .key_heads = 1,
+     .features = 64,
+     .sequences = 2,
+     .lengths = {150, 90},
+     .window = 16,
+     .rank = 64},
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -62,7 +71,7 @@ static void results_are_those_of_the_cpu(void **state)
     for (size_t i = 0; i < TRIALS; i++) trial_compare(&trials[i]);
 }
 
-static const size_t alone[] = {0, 3, 5, 6, 7};
+static const size_t alone[] = {0, 3, 5, 6, 7, 8};
 enum { ALONE = sizeof alone / sizeof *alone };
 
 static void later_tokens_change_nothing(void **state)

@@ -20,7 +20,7 @@ typedef struct trial {
     bo_function function;
     bo_gate gate;
     size_t dim, value_dim; /* 0: 64 */
-    size_t window;         /* 0: the usual one */
+    size_t window, rank;   /* HYBRID; window 0: the usual one, rank 0: no M */
     bool one_side;         /* learned maps: queries and keys share W and b */
 } trial;
 
@@ -81,6 +81,7 @@ static inline bo_attention *make_attention(const trial *t)
     if (t->function) desc.features.function = t->function;
     if (t->gate) desc.gate = t->gate;
     if (t->window) desc.window = t->window;
+    if (t->rank) desc.rank = t->rank;
     assert_ok(host, bo_attention_create(host, &desc, &attention));
     return attention;
 }
@@ -104,7 +105,7 @@ static inline operands operands_make(const trial *t, bo_attention *attention)
     }
     const size_t matrix = d->key_heads * d->rank * d->dim, width = d->key_heads * d->rank;
     const bool affine = d->kind == BO_ATTENTION_LEARNED, both = affine && !t->one_side;
-    if (d->kind == BO_ATTENTION_DARK || affine) add_parameter(&o, BO_ATTENTION_GIVEN_M, matrix, 0.1);
+    if (d->rank) add_parameter(&o, BO_ATTENTION_GIVEN_M, matrix, 0.1);
     if (both) add_parameter(&o, BO_ATTENTION_GIVEN_M_K, matrix, 0.1);
     if (affine) add_parameter(&o, BO_ATTENTION_GIVEN_BIAS, width, 0.3);
     if (both) add_parameter(&o, BO_ATTENTION_GIVEN_BIAS_K, width, 0.3);

@@ -88,7 +88,7 @@ typedef struct bo_cuda_row_transform {
     const float *m, *bias; /* NULL: the identity, 0 */
     int parts;             /* blocks per head */
     /* backward */
-    const void *dt;
+    void *dt;             /* of t; read */
     void *dx;             /* NULL: not needed */
     float *dm, *dbias;    /* NULL: not needed */
     bool add_m, add_bias; /* dM += …, db += … */

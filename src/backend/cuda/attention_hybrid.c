@@ -26,7 +26,7 @@ enum { MIX_BLOCKS = 64 };
 /* A call and its two parts. */
 typedef struct parts {
     bo_cuda_hybrid hybrid;
-    bo_cuda_linear_attention past;
+    bo_cuda_linear_part past;
     void *dq; /* of the past */
 } parts;
 
@@ -71,6 +71,16 @@ static bo_cuda_attention past_call(const bo_cuda_attention *call, const bo_cuda_
     return out;
 }
 
+static bo_cuda_linear_part past_part(const bo_attention *attention, const bo_cuda_attention *past,
+                                     const bo_cuda_hybrid *h, bool backward, bo_carver *kept, bo_carver *scratch)
+{
+    bo_cuda_linear_part out = bo_cuda_linear_make(attention, past, backward, kept, scratch);
+    out.attention.steps = false;
+    out.attention.entries = h->entries;
+    out.attention.delay = h->exact.window;
+    return out;
+}
+
 static parts forward_parts(const bo_attention *attention, const bo_cuda_attention *call, bo_carver *kept,
                            bo_carver *scratch)
 {
@@ -79,12 +89,10 @@ static parts forward_parts(const bo_attention *attention, const bo_cuda_attentio
     carve_kept(call, &p.hybrid, kept);
     carve_leaving(call, &p.hybrid, scratch);
     const bo_cuda_attention past = past_call(call, &p.hybrid);
-    p.past = bo_cuda_linear_part(attention, &past, kept, NULL);
-    p.past.numerators = bo_carve_floats(scratch, rows * (size_t)call->value_dim);
-    p.past.tops = bo_carve_floats(scratch, rows);
-    p.past.entries = p.hybrid.entries;
-    p.past.delay = p.hybrid.exact.window;
-    p.hybrid.numerators = p.past.numerators, p.hybrid.tops = p.past.tops, p.hybrid.norms = p.past.norms;
+    p.past = past_part(attention, &past, &p.hybrid, false, kept, scratch);
+    p.hybrid.numerators = p.past.attention.numerators = bo_carve_floats(scratch, rows * (size_t)call->value_dim);
+    p.hybrid.tops = p.past.attention.tops = bo_carve_floats(scratch, rows);
+    p.hybrid.norms = p.past.attention.norms;
     return p;
 }
 
@@ -101,10 +109,8 @@ static parts backward_parts(const bo_attention *attention, const bo_cuda_attenti
     if (call->dk) past.dk = bo_carve(scratch, keys * (size_t)call->dim, bytes);
     if (call->dv) past.dv = bo_carve(scratch, keys * (size_t)call->value_dim, bytes);
     p.hybrid.dk = past.dk, p.hybrid.dv = past.dv;
-    p.past = bo_cuda_linear_part(attention, &past, kept, scratch);
-    p.past.entries = p.hybrid.entries;
-    p.past.delay = p.hybrid.exact.window;
-    p.hybrid.norms = p.past.norms;
+    p.past = past_part(attention, &past, &p.hybrid, true, kept, scratch);
+    p.hybrid.norms = p.past.attention.norms;
     p.hybrid.out = bo_carve(scratch, rows * (size_t)call->value_dim, bytes);
     p.hybrid.exact.delta = bo_carve_floats(scratch, rows);
     p.hybrid.mix_parts = bo_carve_floats(scratch, (size_t)MIX_BLOCKS * (size_t)call->heads);
@@ -163,10 +169,9 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
         kept.at = call->scratch, scratch.at = (char *)call->scratch + counted.bytes;
     }
     parts p = forward_parts(attention, call, &kept, &scratch);
-    BO_TRY(bo_cuda_linear_map(context, attention, &p.past.map));
     BO_TRY(BO_LAUNCH(context, hybrid_leave, &p.hybrid));
     BO_TRY(window_forward(context, &p));
-    BO_TRY(BO_LAUNCH(context, linear_attention, &p.past));
+    BO_TRY(bo_cuda_linear_forward(context, attention, &p.past));
     BO_TRY(BO_LAUNCH(context, hybrid_merge, &p.hybrid));
     return update_states(context, &p);
 }
@@ -182,11 +187,10 @@ static bo_status backward(bo_context *context, const bo_attention *attention, co
 {
     bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
     parts p = backward_parts(attention, call, &kept, &scratch);
-    BO_TRY(bo_cuda_linear_map(context, attention, &p.past.map));
     BO_TRY(BO_LAUNCH(context, hybrid_leave, &p.hybrid));
     BO_TRY(BO_LAUNCH(context, hybrid_split, &p.hybrid));
     BO_TRY(window_backward(context, &p));
-    BO_TRY(BO_LAUNCH(context, linear_attention_back, &p.past));
+    BO_TRY(bo_cuda_linear_backward(context, attention, &p.past));
     if (call->dq)
         BO_TRY(BO_LAUNCH(context, add,
                          &((bo_cuda_add){.type = call->type,

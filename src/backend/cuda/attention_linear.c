@@ -225,18 +225,6 @@ static bo_cuda_linear_attention begin(const bo_attention *attention, const bo_cu
 
 /* ---- transformed rows -------------------------------------------------------------------------------------------- */
 
-/* One side of a transform that precedes the fast kernels, and where its results are in scratch memory. */
-typedef struct transformed_side {
-    bo_cuda_row_transform rows;
-    void *dt; /* gradients that the fast kernels write */
-} transformed_side;
-
-/* Side 0: queries, 1: keys. */
-typedef struct transformed_sides {
-    transformed_side at[2];
-    int count; /* 0: no transform; 1: no keys */
-} transformed_sides;
-
 /* Blocks per head: enough for all processors, few partial sums. */
 static int parts_of(size_t rows)
 {
@@ -271,45 +259,61 @@ static bo_cuda_row_transform keys_of(const bo_cuda_attention *c)
                                    .add_bias = !c->bias_k};
 }
 
-static transformed_sides carve_sides(const bo_attention *attention, const bo_cuda_attention *c, bool backward,
-                                     bo_carver *carver)
+/* Describes the transform, if it precedes the kernels: its results take the place of q and k in the call. */
+static void carve_sides(bo_cuda_linear_part *part, const bo_cuda_attention *c, bool backward, bo_carver *carver)
 {
     enum { DIM = BO_CUDA_ROW_TRANSFORM_DIM };
-    transformed_sides out = {.at = {{.rows = queries_of(c)}, {.rows = keys_of(c)}}};
-    if (transforms_first(attention, is_fast(attention, c))) out.count = c->k ? 2 : 1;
-    for (int i = 0; i < out.count; i++) {
-        bo_cuda_row_transform *rows = &out.at[i].rows;
-        const size_t numbers = rows->rows * (size_t)rows->heads * DIM;
-        rows->key_heads = c->key_heads, rows->parts = parts_of(rows->rows);
-        rows->t = bo_carve(carver, numbers, bo_cuda_bytes(BO_CUDA_BF16));
+    bo_cuda_attention *inner = &part->attention.call;
+    part->sides[0] = queries_of(c), part->sides[1] = keys_of(c), part->count = c->k ? 2 : 1;
+    for (int i = 0; i < part->count; i++) {
+        bo_cuda_row_transform *side = &part->sides[i];
+        const size_t numbers = side->rows * (size_t)side->heads * DIM;
+        side->key_heads = c->key_heads, side->parts = parts_of(side->rows);
+        side->t = bo_carve(carver, numbers, bo_cuda_bytes(BO_CUDA_BF16));
         if (!backward) continue;
-        out.at[i].dt = bo_carve(carver, numbers, bo_cuda_bytes(BO_CUDA_BF16));
-        rows->partials = bo_carve_floats(carver, (size_t)(rows->parts * rows->key_heads) * DIM * (DIM + 1));
+        side->dt = bo_carve(carver, numbers, bo_cuda_bytes(BO_CUDA_BF16));
+        side->partials = bo_carve_floats(carver, (size_t)(side->parts * side->key_heads) * DIM * (DIM + 1));
     }
+    inner->q = part->sides[0].t, inner->dq = part->sides[0].dt;
+    if (c->k) inner->k = part->sides[1].t, inner->dk = part->sides[1].dt;
+}
+
+/* ---- both directions --------------------------------------------------------------------------------------------- */
+
+bo_cuda_linear_part bo_cuda_linear_make(const bo_attention *attention, const bo_cuda_attention *call, bool backward,
+                                        bo_carver *kept, bo_carver *scratch)
+{
+    const bool fast = is_fast(attention, call);
+    bo_cuda_linear_part out = {.attention = begin(attention, call, fast)};
+    carve_forward(attention, &out.attention, kept);
+    if (backward) carve_backward(attention, &out.attention, scratch);
+    if (transforms_first(attention, fast)) carve_sides(&out, call, backward, scratch);
     return out;
 }
 
-/* Transforms the rows, which take the place of q and k in the call. */
-static bo_status transform_rows(bo_context *context, const transformed_sides *sides, bo_cuda_linear_attention *a)
+/* Uploads the map, and transforms the rows. */
+static bo_status enter(bo_context *context, const bo_attention *attention, bo_cuda_linear_part *part)
 {
-    if (sides->count > 0) a->call.q = sides->at[0].rows.t, a->call.dq = sides->at[0].dt;
-    if (sides->count > 1) a->call.k = sides->at[1].rows.t, a->call.dk = sides->at[1].dt;
-    for (int i = 0; i < sides->count; i++) BO_TRY(BO_LAUNCH(context, row_transform, &sides->at[i].rows));
+    BO_TRY(describe_map(context, attention, &part->attention.map));
+    for (int i = 0; i < part->count; i++) BO_TRY(BO_LAUNCH(context, row_transform, &part->sides[i]));
     return BO_OK;
 }
 
-/* From the gradients of transformed rows to those of the rows and of the parameters. */
-static bo_status transform_back(bo_context *context, const transformed_sides *sides)
+bo_status bo_cuda_linear_forward(bo_context *context, const bo_attention *attention, bo_cuda_linear_part *part)
 {
-    for (int i = 0; i < sides->count; i++) {
-        bo_cuda_row_transform rows = sides->at[i].rows;
-        rows.dt = sides->at[i].dt;
-        BO_TRY(BO_LAUNCH(context, row_transform_back, &rows));
-    }
+    BO_TRY(enter(context, attention, part));
+    return BO_LAUNCH(context, linear_attention, &part->attention);
+}
+
+bo_status bo_cuda_linear_backward(bo_context *context, const bo_attention *attention, bo_cuda_linear_part *part)
+{
+    BO_TRY(enter(context, attention, part));
+    BO_TRY(BO_LAUNCH(context, linear_attention_back, &part->attention));
+    for (int i = 0; i < part->count; i++) BO_TRY(BO_LAUNCH(context, row_transform_back, &part->sides[i]));
     return BO_OK;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 bo_cuda_attention bo_cuda_with_states(const bo_cuda_attention *call)
 {
@@ -319,88 +323,43 @@ bo_cuda_attention bo_cuda_with_states(const bo_cuda_attention *call)
     return out;
 }
 
-static size_t count_saved(const bo_attention *attention, const bo_cuda_attention *call)
+/* What forward keeps is in front of the scratch memory if no backward follows. */
+static bo_cuda_linear_part carve(const bo_attention *attention, const bo_cuda_attention *call, bool backward,
+                                 bo_carver *kept, bo_carver *scratch)
 {
-    bo_cuda_linear_attention a = begin(attention, call, is_fast(attention, call));
-    bo_carver carver = {0};
-    carve_forward(attention, &a, &carver);
-    return carver.bytes;
+    return bo_cuda_linear_make(attention, call, backward, call->saved ? kept : scratch, scratch);
 }
 
 static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)
 {
     const bo_cuda_attention other = bo_cuda_with_states(call);
-    return bo_max(count_saved(attention, call), count_saved(attention, &other));
-}
-
-static size_t count_scratch(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
-{
-    bo_cuda_linear_attention a = begin(attention, call, is_fast(attention, call));
-    bo_carver scratch = {0}, saved = {0};
-    carve_forward(attention, &a, call->saved ? &saved : &scratch);
-    if (backward) carve_backward(attention, &a, &scratch);
-    carve_sides(attention, call, backward, &scratch);
-    return scratch.bytes;
+    bo_carver kept = {0}, kept_other = {0}, scratch = {0};
+    carve(attention, call, false, &kept, &scratch);
+    carve(attention, &other, false, &kept_other, &scratch);
+    return bo_max(kept.bytes, kept_other.bytes);
 }
 
 static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
 {
     const bo_cuda_attention other = bo_cuda_with_states(call);
-    return bo_max(count_scratch(attention, call, backward), count_scratch(attention, &other, backward));
+    bo_carver kept = {0}, scratch = {0}, scratch_other = {0};
+    carve(attention, call, backward, &kept, &scratch);
+    carve(attention, &other, backward, &kept, &scratch_other);
+    return bo_max(scratch.bytes, scratch_other.bytes);
 }
-
-/* Describes a call with its memory; `scratch` is where the rest of the scratch memory begins. */
-static bo_status describe(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call,
-                          bo_cuda_linear_attention *out, bo_carver *scratch)
-{
-    bo_carver saved = {.at = call->saved};
-    *scratch = (bo_carver){.at = call->scratch};
-    *out = begin(attention, call, is_fast(attention, call));
-    carve_forward(attention, out, call->saved ? &saved : scratch);
-    return describe_map(context, attention, &out->map);
-}
-
-/* ---- as a part of HYBRID ----------------------------------------------------------------------------------------- */
-
-/* `call` has the keys that enter the sums. */
-bo_cuda_linear_attention bo_cuda_linear_part(const bo_attention *attention, const bo_cuda_attention *call,
-                                             bo_carver *forward, bo_carver *backward)
-{
-    const bool fast = is_fast(attention, call);
-    bo_cuda_linear_attention out = begin(attention, call, fast && !transforms_first(attention, fast));
-    out.steps = false;
-    carve_forward(attention, &out, forward);
-    if (backward) carve_backward(attention, &out, backward);
-    return out;
-}
-
-bo_status bo_cuda_linear_map(bo_context *context, const bo_attention *attention, bo_cuda_map *out)
-{
-    return describe_map(context, attention, out);
-}
-
-/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
 {
-    bo_cuda_linear_attention a;
-    bo_carver scratch;
-    BO_TRY(describe(context, attention, call, &a, &scratch));
-    const transformed_sides sides = carve_sides(attention, call, false, &scratch);
-    BO_TRY(transform_rows(context, &sides, &a));
-    return BO_LAUNCH(context, linear_attention, &a);
+    bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
+    bo_cuda_linear_part part = carve(attention, call, false, &kept, &scratch);
+    return bo_cuda_linear_forward(context, attention, &part);
 }
 
 static bo_status backward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
 {
-    bo_cuda_linear_attention a;
-    bo_carver scratch;
-    BO_TRY(describe(context, attention, call, &a, &scratch));
-    carve_backward(attention, &a, &scratch);
-    const transformed_sides sides = carve_sides(attention, call, true, &scratch);
-    BO_TRY(transform_rows(context, &sides, &a));
-    BO_TRY(BO_LAUNCH(context, linear_attention_back, &a));
-    return transform_back(context, &sides);
+    bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
+    bo_cuda_linear_part part = carve(attention, call, true, &kept, &scratch);
+    return bo_cuda_linear_backward(context, attention, &part);
 }
 
 const bo_cuda_engine bo_cuda_engine_linear = {

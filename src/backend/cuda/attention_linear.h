@@ -1,15 +1,24 @@
-/* Attention with features as a part of HYBRID. */
+/* Attention with features: the engine LINEAR, and a part of HYBRID. */
 #ifndef BO_BACKEND_CUDA_ATTENTION_LINEAR_H
 #define BO_BACKEND_CUDA_ATTENTION_LINEAR_H
 
 #include "attention.h"
 
-/* Describes a call but for its map. forward: where what is written by forward is; backward: where the memory of backward
- * is, NULL: not needed. */
-bo_cuda_linear_attention bo_cuda_linear_part(const bo_attention *attention, const bo_cuda_attention *call,
-                                             bo_carver *forward, bo_carver *backward);
+/* A call but for its map, and the transforms of queries and keys that precede it (DARK and learned maps on tensor cores;
+ * their gradients follow it). */
+typedef struct bo_cuda_linear_part {
+    bo_cuda_linear_attention attention;
+    bo_cuda_row_transform sides[2]; /* of queries, of keys */
+    int count;                      /* of sides: 0: no transform precedes; 1: there are no keys */
+} bo_cuda_linear_part;
+
+/* kept: where what forward writes for backward is; scratch: where the other memory is. */
+bo_cuda_linear_part bo_cuda_linear_make(const bo_attention *attention, const bo_cuda_attention *call, bool backward,
+                                        bo_carver *kept, bo_carver *scratch);
+bo_status bo_cuda_linear_forward(bo_context *context, const bo_attention *attention, bo_cuda_linear_part *part);
+bo_status bo_cuda_linear_backward(bo_context *context, const bo_attention *attention, bo_cuda_linear_part *part);
+
 /* The same call with states, for sizes: about one token per sequence that continues from a state has other kernels. */
 bo_cuda_attention bo_cuda_with_states(const bo_cuda_attention *call);
-bo_status bo_cuda_linear_map(bo_context *context, const bo_attention *attention, bo_cuda_map *out);
 
 #endif
