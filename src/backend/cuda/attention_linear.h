@@ -4,8 +4,8 @@
 
 #include "attention.h"
 
-/* Describes a call but for its map. forward: where what is written by forward is; backward: where the memory of backward
- * is, NULL: not needed. */
+/* Describes a call but for its map. forward: where what is written by forward is; backward: where the memory of
+ * backward is, NULL: not needed. */
 bo_cuda_linear_attention bo_cuda_linear_part(const bo_attention *attention, const bo_cuda_attention *call,
                                              bo_carver *forward, bo_carver *backward);
 bo_status bo_cuda_linear_map(bo_context *context, const bo_attention *attention, bo_cuda_map *out);
