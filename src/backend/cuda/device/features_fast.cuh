@@ -162,19 +162,24 @@ __device__ inline float sigma_of(float sigma)
     return fabsf(sigma) < 1e-12f ? 1e-12f : sigma;
 }
 
-template <typename Z> __device__ void load_map(const arguments &a, int key_head, const shared_map &to)
+template <typename Z> __device__ inline void load_map(const arguments &a, int key_head, const shared_map &to)
 {
+    enum { M = 8 * Z::U_TILES, DIM = 16 * Z::X_STEPS, PACKS = M * DIM / 4 };
     const size_t head = (size_t)key_head * a.map.stride;
-    const int m = a.map.frequencies, dim = a.map.dim;
     const bool exponential = a.map.form == BO_CUDA_MAP_EXP || a.map.form == BO_CUDA_MAP_EXP_BOTH;
-    const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * (size_t)dim : nullptr;
-    for (int e = (int)threadIdx.x; e < m * dim; e += FAST_THREADS) {
-        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma_of(sigma[e % dim]) : 1.0f);
-        to.w[e / dim * Z::W_STRIDE + e % dim] = __float2bfloat16(w);
+    const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * DIM : nullptr;
+    const pack<float, 4> *w = reinterpret_cast<const pack<float, 4> *>(a.map.w + head);
+#pragma unroll 8
+    for (int e = (int)threadIdx.x; e < PACKS; e += FAST_THREADS) {
+        pack<float, 4> x = w[e];
+        const int row = e / (DIM / 4), column = e % (DIM / 4) * 4;
+        for (int i = 0; sigma && i < 4; i++) x.at[i] *= sigma_of(sigma[column + i]);
+        uint32_t *at = reinterpret_cast<uint32_t *>(to.w + row * Z::W_STRIDE + column);
+        at[0] = pack_bf16(x.at[0], x.at[1]), at[1] = pack_bf16(x.at[2], x.at[3]);
     }
-    for (int i = (int)threadIdx.x; i < m; i += FAST_THREADS)
+    for (int i = (int)threadIdx.x; i < M; i += FAST_THREADS)
         to.offset[i] = exponential ? a.map.offset[head + (size_t)i] : a.map.weight[head + (size_t)i];
-    for (int j = (int)threadIdx.x; j < dim; j += FAST_THREADS)
+    for (int j = (int)threadIdx.x; j < DIM; j += FAST_THREADS)
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
 
