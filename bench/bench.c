@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "../cli/common/json.h"
 #include "../cli/common/plot.h"
+#include "device/device.h"
 #include "tables/tables.h"
 #include "yardstick.h"
 #include <errno.h>
@@ -371,6 +372,18 @@ static const char *part_name(const void *unused, size_t index)
     return parts[index].name;
 }
 
+/* A fit of random rows on a GPU. */
+static int measure_device(bench_run *bench, const bench_options *o)
+{
+    const device_options device = {.device = o->device};
+    return device_fit(bench, &(device_fit_options){.device = &device,
+                                                   .rows = CLI_GIVEN(o, rows) ? o->rows : 1000000,
+                                                   .columns = o->columns,
+                                                   .features = CLI_GIVEN(o, features) ? o->features : 8192,
+                                                   .repeats = o->repeats,
+                                                   .seed = bench->session->common.seed});
+}
+
 static int measure_machines(bench_run *bench, void *options)
 {
     static const char fashion[] = "/usr/share/datasets/fashion-mnist", command[] = "bench machines";
@@ -381,6 +394,7 @@ static int measure_machines(bench_run *bench, void *options)
     if (!bench_parts_known(command, bench->only, CLI_COUNT_OF(parts), part_name) ||
         !bench_words_known(command, "only-tables", "table", o->only_tables, BENCH_TABLES, bench_table_name))
         return CLI_WRONG_USE;
+    if (device_wanted(&(device_options){.device = o->device})) return measure_device(bench, o);
     if (!o->mnist && !o->fashion && !o->tables && !o->scratch)
         cli_say(bench->session,
                 "no data: only the reference matrix product is measured (--mnist, --fashion, --tables, --scratch)");
@@ -418,6 +432,10 @@ static const cli_option rows[] = {
          .otherwise = "all twelve"),
     COUNT("splits", "N", bench_options, splits, "number of splits in the part tables", .low = 1, .high = BENCH_SPLITS,
           .initial = "5"),
+    SECTION("GPU"),
+    DEVICE(bench_options),
+    COUNT("columns", "N", bench_options, columns, "with --device cuda: columns of the random rows", .low = 1,
+          .high = 100000, .initial = "90"),
     SECTION("Comparison"),
     TEXT("peers", "FOLDER", bench_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
     TEXT("python", "FILE", bench_options, run.python, "Python interpreter with scikit-learn", .otherwise = "python3"),
@@ -431,7 +449,7 @@ const cli_usage bench_machines_usage = {
     .about = "Measures kernel machines: the rate of a fit relative to a large matrix product, time and "
              "accuracy compared with scikit-learn, accuracy with default settings, memory and rate of a "
              "stream, errors and times on twelve tables compared with gradient boosting and xRFM. Parts without data "
-             "are skipped.",
+             "are skipped. With --device cuda it measures fits of random rows on a GPU instead, in every precision.",
     .examples = "  bochner bench machines --only stream --scratch . --rows 20000\n",
     .groups = {{rows, 0}},
     .essential = {"only", "mnist", "fashion", "tables", "scratch", "rows", "features", "repeats", "json"},

@@ -33,6 +33,8 @@ typedef struct bench_options {
     const char *mnist, *fashion, *tables, *tables_peers, *only_tables, *scratch;
     size_t rows, features, quality_features, stream_features, repeats, splits;
     bo_draw draw; /* draw of the frequencies in the speed measurement */
+    const char *device;
+    size_t columns; /* on a device */
 } bench_options;
 
 /* Adds a figure and prints it. The detail is a format string. */

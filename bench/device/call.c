@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NOISE = 1 << 20 };
+enum { NOISE = 1000003 }; /* a prime: rows of any width repeat only after as many of them */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 

@@ -37,6 +37,16 @@ static size_t number_of(const char *device)
     return colon ? strtoul(colon + 1, NULL, 10) : 0;
 }
 
+/* Checks that every word of --kinds is a kind of attention. */
+static bool kinds_known(device_bench *bench, const char *kind, void *unused)
+{
+    bo_attention_desc desc = {0};
+    (void)unused;
+    if (bo_attention_preset(kind, &desc)) return true;
+    cli_fail(bench->run->session, "--kinds: there is no attention '%s'", kind);
+    return false;
+}
+
 bool device_open(bench_run *run, const device_options *options, bo_precision precision, size_t repeats,
                  device_bench *out)
 {
@@ -45,6 +55,7 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
                                   .isa = bo_context_isa(run->session->context),
                                   .precision = precision};
     bo_device described;
+    if (!device_each_kind(out, options->kinds, kinds_known, NULL)) return false;
     if (!device_ok(out, bo_context_create(&desc, &out->context)) ||
         !device_ok(out, bo_context_use_device(out->context, options->device)))
         return false;
@@ -79,12 +90,7 @@ bool device_each_kind(device_bench *bench, const char *kinds,
 {
     for (const char *at = kinds; at && *at;) {
         char word[32];
-        bo_attention_desc desc = {0};
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        if (!bo_attention_preset(word, &desc)) {
-            cli_fail(bench->run->session, "--kinds: there is no attention '%s'", word);
-            return false;
-        }
         if (cli_interrupted() || !use(bench, word, of)) return false;
         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
     }
@@ -151,31 +157,22 @@ bool device_time_steps(device_bench *bench, size_t warmups, device_step step, vo
 
 /* ---- yardsticks -------------------------------------------------------------------------------------------------- */
 
-typedef struct copying {
-    const bo_backend *backend;
-    void *from, *to;
-    size_t bytes;
-} copying;
-
-static bo_status copy(bo_context *context, void *what)
-{
-    const copying *c = what;
-    return c->backend->copy(context, c->to, c->from, c->bytes);
-}
-
+/* An operation that reads and writes every number once. */
 static bo_status measure_copy(device_bench *bench)
 {
-    copying c = {.backend = bench->backend, .bytes = bench->emulated ? 1 << 12 : (size_t)1 << 30};
+    const size_t n = bench->emulated ? 64 : 16384;
+    const bo_unary_attributes attributes = {.function = BO_UNARY_IDENTITY};
+    const device_input in[1] = {{n, 2 * n, bench->held, 0, 1, INFINITY}};
+    const double bytes = 2 * (double)n * (double)n * (bench->held == BO_ELEMENT_BFLOAT16 ? 2 : 4);
+    device_call call;
     double seconds = NAN;
-    c.from = bench->backend->allocate(bench->context, c.bytes, "a copy");
-    c.to = c.from ? bench->backend->allocate(bench->context, c.bytes, "a copy") : NULL;
-    const bo_status status = c.to ? device_time(bench, copy, &c, &seconds) : BO_MEMORY;
-    bench->backend->release(c.from);
-    bench->backend->release(c.to);
+    bo_status status = device_call_open(bench, BO_OPERATION_UNARY, &attributes, 1, 1, in, &call);
+    if (status == BO_OK) status = device_time(bench, device_call_forward, &call, &seconds);
+    device_call_close(bench, &call);
     if (status != BO_OK) return status;
-    bench->copied = 2 * (double)c.bytes / seconds;
+    bench->copied = 2 * bytes / seconds;
     bench_add(bench->run, "copy on the device", 1e-9 * bench->copied, "GB/s", NAN, false,
-              "%s, read and written, %s; %s", cli_bytes((double)c.bytes).s, bench->name,
+              "%s, read and written, %s; %s", cli_bytes(bytes).s, bench->name,
               bo_precision_name(bo_context_precision(bench->context)));
     return BO_OK;
 }

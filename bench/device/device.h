@@ -1,4 +1,4 @@
-/* Benchmarks on a GPU: `bochner bench attention`, `train` and `decode` with --device. Kernels are timed by marks in the
+/* Benchmarks on a GPU: `bochner bench attention`, `train`, `decode` and `machines` with --device. Kernels are timed by marks in the
  * queue of the device, without transfers; whole steps of training and decoding by the clock of the host, since their
  * results are read by it. Rates are compared with a copy and a matrix product of the same run. */
 #ifndef BO_BENCH_DEVICE_H
@@ -106,5 +106,12 @@ typedef struct device_decode_options {
     bo_precision precision;
 } device_decode_options;
 int device_decode(bench_run *run, const device_decode_options *options);
+
+typedef struct device_fit_options {
+    const device_options *device;
+    size_t rows, columns, features, repeats;
+    uint64_t seed;
+} device_fit_options;
+int device_fit(bench_run *run, const device_fit_options *options);
 
 #endif

@@ -207,7 +207,8 @@ static int attention(void *options, const cli_common *common, const cli_argument
     if (status == CLI_DONE) status = cli_attention_check(o);
     if (status != CLI_DONE) return status;
     cli_session session;
-    if (!cli_session_open_in(&session, "attention", common, false, (cli_compute){.precision = o->precision})) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "attention", common, false, (cli_compute){.precision = o->precision}))
+        return CLI_FAILED;
     cli_attention_job job = {.session = &session, .options = o};
     for (int i = 0; i < CLI_SOURCES; i++)
         job.files[i] =

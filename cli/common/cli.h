@@ -88,8 +88,7 @@ typedef struct cli_compute {
     bo_precision precision;
     bool precision_given; /* false: that of the device */
 } cli_compute;
-#define CLI_COMPUTE(options)                                                                                           \
-    ((cli_compute){(options)->device, (options)->precision, CLI_GIVEN(options, precision)})
+#define CLI_COMPUTE(options) ((cli_compute){(options)->device, (options)->precision, CLI_GIVEN(options, precision)})
 
 /* The same with a device and a precision of matrix products. */
 bool cli_session_open_in(cli_session *session, const char *command, const cli_common *common, bool parallel,

@@ -93,10 +93,11 @@ typedef struct cli_option {
 
 /* The device of the context of a command, a member of its options: const char *device. */
 #define DEVICE(owner)                                                                                                  \
-    TEXT("device", "NAME", owner, device,                                                                              \
-         "where the model is computed: cpu, cuda (a GPU; one per rank with mpirun), cuda:N or auto (a GPU if there is "   \
-         "one)",                                                                                                       \
-         .initial = "cpu")
+    TEXT(                                                                                                              \
+        "device", "NAME", owner, device,                                                                               \
+        "where the model is computed: cpu, cuda (a GPU; one per rank with mpirun), cuda:N or auto (a GPU if there is " \
+        "one)",                                                                                                        \
+        .initial = "cpu")
 
 /* The precision of the context of a command, a member of its options: bo_precision precision. */
 #define PRECISION(owner, ...)                                                                                          \

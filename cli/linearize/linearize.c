@@ -362,7 +362,8 @@ static int linearize(const cli_linearize_words *words)
     const int status = check(&words->options);
     if (status != CLI_DONE) return status;
     cli_session session;
-    if (!cli_session_open_in(&session, "linearize", &words->common, false, CLI_COMPUTE(&words->options))) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "linearize", &words->common, false, CLI_COMPUTE(&words->options)))
+        return CLI_FAILED;
     cli_linearize_job job = {.session = &session, .options = &words->options};
     const int ended = run(&job, words);
     bo_model_destroy(job.student);

@@ -545,8 +545,8 @@ const cli_usage cli_eval_usage = {
                {cli_network_part_rows, offsetof(eval_options, network)},
                {cli_network_column_rows, offsetof(eval_options, network)},
                {cli_network_graph_rows, offsetof(eval_options, network)}},
-    .essential = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "device", "examples", "beam", "plot",
-                  "json"},
+    .essential = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "device", "examples", "beam",
+                  "plot", "json"},
 };
 
 int cli_eval(int argc, char **argv)

@@ -695,7 +695,8 @@ static int info(void *options, const cli_common *common, const cli_arguments *ar
     int status;
     if (o->devices)
         status = list_devices(&session);
-    else if (cli_profile_check(&session, options, &status)) status = describe(&session, arguments->items[0], options);
+    else if (cli_profile_check(&session, options, &status))
+        status = describe(&session, arguments->items[0], options);
     cli_session_close(&session);
     return status;
 }
@@ -711,6 +712,7 @@ const cli_usage cli_info_usage = {
                 "  bochner info model --graph step.svg --tokens 128\n"
                 "  bochner info --devices\n",
     .groups = {{cli_profile_rows, 0}},
+    .essential = {"devices", "graph", "batch", "tokens", "device", "json"},
 };
 
 int cli_info(int argc, char **argv)

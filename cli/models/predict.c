@@ -391,11 +391,13 @@ static const char *table_option(const predict_options *o)
 /* The same for options of texts. */
 static const char *text_option(const predict_options *o)
 {
-    return o->labeled                ? "labeled"
-           : CLI_GIVEN(o, context)   ? "context"
-           : CLI_GIVEN(o, weights)   ? "weights"
-           : CLI_GIVEN(o, precision) ? "precision"
-                                     : NULL;
+    return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
+}
+
+/* The same for options of texts and networks. */
+static const char *compute_option(const predict_options *o)
+{
+    return CLI_GIVEN(o, device) ? "device" : CLI_GIVEN(o, precision) ? "precision" : NULL;
 }
 
 /* Predicts with a network or a text model. */
@@ -453,9 +455,10 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
         cli_session_close(&session);
         return done;
     }
-    if (CLI_GIVEN(options, device)) {
+    if (compute_option(options)) {
         cli_session_close(&session);
-        return cli_wrong_use("predict", "--device applies to text models and networks only; kernel machines use the CPU");
+        return cli_wrong_use("predict", "--%s applies to text models and networks only; %s does not hold one",
+                             compute_option(options), use.folder);
     }
     predict_job job = {
         .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};

@@ -443,7 +443,8 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
     int status = check(options, files);
     if (status != CLI_DONE) return status;
     cli_session session;
-    if (!cli_session_open(&session, "fit", common, true)) return CLI_FAILED;
+    const cli_compute compute = {.device = options->device, .precision_given = true}; /* has its own --gram-precision */
+    if (!cli_session_open_in(&session, "fit", common, true, compute)) return CLI_FAILED;
     if (CLI_GIVEN(options, features) && options->features == 0) {
         status = cli_fail(&session, "--features: expected at least 1, found 0");
         cli_session_close(&session);
@@ -578,6 +579,7 @@ static const cli_option rows[] = {
     FLAG("no-intercept", cli_fit_options, no_intercept, "fit without a constant term"),
     BYTES("memory", "BYTES", cli_fit_options, memory, "maximum memory for the fit, such as 4G",
           .otherwise = "three quarters of the memory that the process may use", .low = 1),
+    DEVICE(cli_fit_options),
     SECTION("Judging"),
     COUNT("folds", "K", cli_fit_options, folds,
           "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the others, and "

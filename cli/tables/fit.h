@@ -8,7 +8,7 @@
 typedef struct cli_fit_options {
     cli_given was_given;
     const char *labels, *target, *test, *test_labels, *categorical, *drop, *keep, *weights, *group, *length_scales,
-        *out, *plot;
+        *out, *plot, *device;
     bo_task task;
     bo_format format;
     bo_impute impute;

@@ -431,8 +431,7 @@ static void say_run(const cli_train_job *job)
     char length[256] = "the steps left in the run", about[CLI_TRAIN_ABOUT];
     if (r->steps)
         snprintf(length, sizeof length, "%s steps (%s epochs)%s", cli_count(r->steps).s,
-                 cli_significant((double)r->steps * (double)p->batch / epoch, 2).s,
-                 cli_train_about(job, about));
+                 cli_significant((double)r->steps * (double)p->batch / epoch, 2).s, cli_train_about(job, about));
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",

@@ -114,8 +114,8 @@ static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, 
 {
     const bo_backend *backend = bo_backend_cpu();
     const bo_rule rule = {.scale = 1, .rate = -1};
-    const bo_muon_matrix matrix = {rows, columns, 1, g, NULL, x};
-    void *scratch = backend->allocate(context, backend->updates->muon_bytes(context, rows, columns), "room for Muon");
+    const bo_muon_matrix matrix = {.rows = rows, .columns = columns, .g = g, .w = x, .pace = {.rate = 1, .factor = 1}};
+    void *scratch = backend->allocate(context, backend->updates->bytes(context, 0, NULL, 1, &matrix), "room for Muon");
     if (!scratch) return BO_MEMORY;
     memset(x, 0, rows * columns * sizeof *x);
     const bo_status status = backend->updates->muon(context, &rule, iteration, steps, 1, &matrix, scratch);

@@ -1,19 +1,45 @@
-/* Functions of a backend for optimizers: sums over gradients, and updates of weights in place. Vectors have `count`
- * floats on the device. Results do not depend on the number of threads, and nothing is allocated. */
+/* Functions of a backend for optimizers: sums over gradients, and updates of weights in place. Each takes a list of
+ * vectors, so that a device handles all weights at once. Results do not depend on the number of threads, nor on the other
+ * vectors of a list, and nothing is allocated. */
 #ifndef BO_BACKEND_UPDATES_H
 #define BO_BACKEND_UPDATES_H
 
 #include "../base/base.h"
 
-/* One update w = (1 - decay) w - rate u, with the direction u of a rule below. g is `scale` times the stored gradient
- * (so clipping needs no separate pass), μ is the momentum. */
+/* One update w = (1 - decay) w - rate u, with the direction u of a rule below. g is `scale` times the stored gradient (so
+ * clipping needs no separate pass), μ is the momentum. */
 typedef struct bo_rule {
-    double scale, rate, decay;
+    double scale;
+    double rate; /* factor of the rates of all vectors */
     double momentum;
     bool nesterov;
     double beta1, beta2, epsilon; /* of AdamW */
     uint64_t step;                /* t = 1, 2, … of AdamW */
 } bo_rule;
+
+/* The constants of one weight: its update has the rate rule.rate · rate · factor and the decay rule.rate · rate · decay. */
+typedef struct bo_pace {
+    double rate, decay, factor;
+} bo_pace;
+
+static inline double bo_pace_rate(const bo_rule *rule, const bo_pace *pace)
+{
+    return rule->rate * pace->rate * pace->factor;
+}
+
+/* 1 - decay */
+static inline double bo_pace_keep(const bo_rule *rule, const bo_pace *pace)
+{
+    return 1 - rule->rate * pace->rate * pace->decay;
+}
+
+/* Vectors of `count` floats on the device; those that a function does not use may be NULL. */
+typedef struct bo_update {
+    size_t count;
+    const void *g;
+    void *m, *v, *w;
+    bo_pace pace;
+} bo_update;
 
 typedef enum bo_newton_schulz {
     /* aX + (bA + cA²)X, A = XXᵀ, (a, b, c) = (3.4445, -4.7750, 2.0315): five steps map singular values in [0.005, 1] to
@@ -24,30 +50,33 @@ typedef enum bo_newton_schulz {
 
 typedef struct bo_muon_matrix {
     size_t rows, columns;
-    double factor; /* factor of the learning rate for the shape */
     const void *g;
-    void *m, *w; /* m NULL: no momentum */
+    void *m, *w;  /* m NULL: no momentum */
+    bo_pace pace; /* its factor is that for the shape */
 } bo_muon_matrix;
 
 typedef struct bo_updates {
-    bo_status (*sum_squares)(bo_context *context, size_t count, const void *x, double *out);
-    bo_status (*sum_sizes)(bo_context *context, size_t count, const void *x, double *out); /* Σ|x_i| */
-    /* y = y + a (x - y): weight averaging; a = 1 copies */
-    bo_status (*approach)(bo_context *context, size_t count, double a, const void *x, void *y);
-    bo_status (*swap)(bo_context *context, size_t count, void *x, void *y);
+    /* Bytes of scratch memory for the sums of these vectors (only `count` is read), and for the update of these matrices
+     * (only rows and columns are read). */
+    size_t (*bytes)(bo_context *context, size_t count, const bo_update *list, size_t matrices,
+                    const bo_muon_matrix *matrix);
+    /* out[i] = Σ g² or Σ |g| of vector i, in memory of the host */
+    bo_status (*sum_squares)(bo_context *context, size_t count, const bo_update *list, void *scratch, double *out);
+    bo_status (*sum_sizes)(bo_context *context, size_t count, const bo_update *list, void *scratch, double *out);
+    /* w = w + a (g - w): weight averaging; a = 1 copies */
+    bo_status (*approach)(bo_context *context, double a, size_t count, const bo_update *list);
+    /* exchanges m and w */
+    bo_status (*swap)(bo_context *context, size_t count, const bo_update *list);
     /* m = μ m + g; u = nesterov ? g + μ m : m. m NULL: u = g */
-    bo_status (*sgd)(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w);
+    bo_status (*sgd)(bo_context *context, const bo_rule *rule, size_t count, const bo_update *list);
     /* m = μ m + (1 - μ) g; u = sign(m), sign(0) = 0. m NULL: u = sign(g) */
-    bo_status (*sign)(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w);
+    bo_status (*sign)(bo_context *context, const bo_rule *rule, size_t count, const bo_update *list);
     /* AdamW (1711.05101): m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g²; u = m̂ / (√v̂ + ε), m̂ = m / (1 - β₁ᵗ) and
      * v̂ = v / (1 - β₂ᵗ) */
-    bo_status (*adamw)(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *v,
-                       void *w);
-    /* Muon: m = μ m + (1 - μ) g, x = nesterov ? (1 - μ) g + μ m : m, or g without m; u = factor X, where X is x /
-     * (|x|_F + 1e-7) after `steps` steps of the iteration, which works on the smaller side of the matrix. Many matrices
-     * are updated at once, since a single one is too small for many threads. scratch: the maximum of muon_bytes over
-     * all of them. */
-    size_t (*muon_bytes)(bo_context *context, size_t rows, size_t columns);
+    bo_status (*adamw)(bo_context *context, const bo_rule *rule, size_t count, const bo_update *list);
+    /* Muon: m = μ m + (1 - μ) g, x = nesterov ? (1 - μ) g + μ m : m, or g without m; u = X, where X is x / (|x|_F +
+     * 1e-7) after `steps` steps of the iteration, which works on the smaller side of the matrix. Many matrices are
+     * updated at once, since a single one is too small for many threads. */
     bo_status (*muon)(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps, size_t count,
                       const bo_muon_matrix *matrices, void *scratch);
 } bo_updates;

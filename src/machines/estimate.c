@@ -171,6 +171,8 @@ static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, cons
     double limit = (double)s->limit.bytes;
     if (desc->solver != BO_SOLVER_AUTO) {
         *out = desc->solver;
+        if (s->device && desc->solver == BO_SOLVER_PRIMAL) /* also the default there: bo_fit_for_device */
+            return "the device has the Gram matrix of the features in its memory";
         return "requested by the user";
     }
     if (s->exact) return choose_exact_solver(desc, s, out);

@@ -167,16 +167,16 @@ void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, 
  * system, and `factor` is NULL. */
 typedef struct bo_machine_ridge {
     size_t features, outputs;
-    double *factor;    /* features x features, lower: L Lᵀ = centered ZᵀZ + D */
+    double *factor;            /* features x features, lower: L Lᵀ = centered ZᵀZ + D */
     const bo_moments *moments; /* on a device; otherwise NULL */
-    double *beta;      /* features x outputs */
-    double *intercept; /* outputs; f = β·(φ - center) + intercept */
-    double *center;    /* features */
-    double weight;     /* Σ w */
-    double rows;       /* rows of positive weight, the count for GCV */
-    double freedom;    /* effective degrees of freedom, intercept included */
-    double *rss;       /* outputs: residual sum of squares on the training rows */
-    double gcv;        /* generalized cross-validation, summed over outputs */
+    double *beta;              /* features x outputs */
+    double *intercept;         /* outputs; f = β·(φ - center) + intercept */
+    double *center;            /* features */
+    double weight;             /* Σ w */
+    double rows;               /* rows of positive weight, the count for GCV */
+    double freedom;            /* effective degrees of freedom, intercept included */
+    double *rss;               /* outputs: residual sum of squares on the training rows */
+    double gcv;                /* generalized cross-validation, summed over outputs */
 } bo_machine_ridge;
 
 bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,

@@ -269,30 +269,53 @@ void bo_left_out_free(bo_left_out *left_out)
     *left_out = (bo_left_out){0};
 }
 
-/* v (features x rows) = (φ - center)ᵀ, in double for the triangular solve. */
-static void transpose_centered(const bo_machine_ridge *ridge, size_t rows, const float *z, double *v)
-{
-    for (size_t j = 0; j < ridge->features; j++)
-        for (size_t i = 0; i < rows; i++) v[j * rows + i] = (double)z[i * ridge->features + j] - ridge->center[j];
-}
+/* Rows of a task. */
+enum { LEFT_OUT_ROWS = BO_SIZE(32, 2) };
 
-static void predict_rows(const bo_machine_ridge *ridge, size_t rows, const double *v, double *prediction)
+typedef struct left_out_job {
+    const bo_machine_ridge *ridge;
+    size_t rows;
+    const float *z; /* rows x features: φ */
+    double *v; /* features x rows: (φ - center)ᵀ, in double for the triangular solve, which replaces it by L⁻¹ v */
+    bo_left_out *out;
+} left_out_job;
+
+/* Transposes and predicts some rows. */
+static void predict_rows(void *arg, size_t index, int worker)
 {
-    size_t outputs = ridge->outputs;
-    for (size_t i = 0; i < rows; i++)
+    (void)worker;
+    const left_out_job *job = arg;
+    const bo_machine_ridge *ridge = job->ridge;
+    const size_t rows = job->rows, features = ridge->features, outputs = ridge->outputs;
+    const size_t first = index * LEFT_OUT_ROWS, end = bo_min(first + LEFT_OUT_ROWS, rows);
+    double *prediction = job->out->prediction;
+    for (size_t i = first; i < end; i++)
         for (size_t t = 0; t < outputs; t++) prediction[i * outputs + t] = ridge->intercept[t];
-    for (size_t j = 0; j < ridge->features; j++)
-        for (size_t i = 0; i < rows; i++)
-            for (size_t t = 0; t < outputs; t++)
-                prediction[i * outputs + t] += v[j * rows + i] * ridge->beta[j * outputs + t];
+    for (size_t j = 0; j < features; j++)
+        for (size_t i = first; i < end; i++) {
+            const double centered = (double)job->z[i * features + j] - ridge->center[j];
+            job->v[j * rows + i] = centered;
+            for (size_t t = 0; t < outputs; t++) prediction[i * outputs + t] += centered * ridge->beta[j * outputs + t];
+        }
 }
 
+/* |L⁻¹ v|² of some rows. */
+static void measure_rows(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const left_out_job *job = arg;
+    const size_t first = index * LEFT_OUT_ROWS, end = bo_min(first + LEFT_OUT_ROWS, job->rows);
+    for (size_t j = 0; j < job->ridge->features; j++) {
+        const double *v = job->v + j * job->rows;
+        for (size_t i = first; i < end; i++) job->out->leverage[i] += v[i] * v[i];
+    }
+}
+
+/* `leverage` has |L⁻¹ v|² before, `prediction` that of the fit to all rows. */
 static void leave_out(const bo_machine_ridge *ridge, const bo_targets *targets, const bo_samples *samples,
-                      bool intercept, const double *v, bo_left_out *out)
+                      bool intercept, bo_left_out *out)
 {
     size_t rows = samples->rows, outputs = ridge->outputs;
-    for (size_t j = 0; j < ridge->features; j++)
-        for (size_t i = 0; i < rows; i++) out->leverage[i] += v[j * rows + i] * v[j * rows + i];
     for (size_t i = 0; i < rows; i++) {
         double root = (double)bo_targets_root_weight(targets, samples, i);
         double h = root * root * (out->leverage[i] + (intercept ? 1 / ridge->weight : 0));
@@ -318,12 +341,16 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
     double *v = bo_alloc_raw(context, rows * features, sizeof *v, "leave-one-out rows");
     const bo_inputs inputs = bo_samples_inputs(samples, 0, rows);
     bo_status status = z && v ? bo_row_map_apply(context, row_map, &inputs, z, features) : BO_MEMORY;
+    left_out_job job = {ridge, rows, z, v, out};
+    const size_t tasks = bo_ceil_div(rows, LEFT_OUT_ROWS);
     if (status == BO_OK) {
-        transpose_centered(ridge, rows, z, v);
-        predict_rows(ridge, rows, v, out->prediction);
+        bo_parallel(context, tasks, predict_rows, &job);
         status = bo_ridge_solve_lower(context, ridge, rows, v);
     }
-    if (status == BO_OK) leave_out(ridge, targets, samples, intercept, v, out);
+    if (status == BO_OK) {
+        bo_parallel(context, tasks, measure_rows, &job);
+        leave_out(ridge, targets, samples, intercept, out);
+    }
     bo_free(z);
     bo_free(v);
     if (status != BO_OK) bo_left_out_free(out);

@@ -87,9 +87,9 @@ static double sum_of(const bo_moments *moments, const margins *edge, size_t row)
 /* Buffers for one block of rows. */
 typedef struct block {
     size_t rows, stride;
-    float *z;     /* rows x stride: features, targets, one */
-    int8_t *q;    /* INT8: rows x features, the features as multiples of the quantum */
-    float *cross; /* INT8: features x (outputs + 1) */
+    float *z;                      /* rows x stride: features, targets, one */
+    int8_t *q;                     /* INT8: rows x features, the features as multiples of the quantum */
+    float *cross;                  /* INT8: features x (outputs + 1) */
     float *scaled, *others, *root; /* on a device: see bo_device_rows */
 } block;
 
@@ -317,8 +317,7 @@ static bo_status allocate(bo_context *context, const bo_moments *moments, bo_mac
 {
     size_t n = moments->features, t = moments->outputs;
     *out = (bo_machine_ridge){.features = n, .outputs = t, .moments = moments->device ? moments : NULL};
-    if (!out->moments)
-        out->factor = bo_alloc_raw(context, n * n, sizeof *out->factor, "the factor of the Gram matrix");
+    if (!out->moments) out->factor = bo_alloc_raw(context, n * n, sizeof *out->factor, "the factor of the Gram matrix");
     out->beta = bo_alloc_raw(context, n * t, sizeof *out->beta, "the coefficients");
     out->intercept = bo_alloc(context, t, sizeof *out->intercept, "the coefficients");
     out->center = bo_alloc(context, n, sizeof *out->center, "the coefficients");

@@ -228,8 +228,8 @@ void bo_lanes_destroy(bo_lanes *lanes)
     bo_sized_attentions_destroy(&lanes->attentions, lanes->model);
     release_blocks(lanes, &lanes->lane);
     release_blocks(lanes, &lanes->source);
-    void *const blocks[] = {lanes->lane.offsets, lanes->source.offsets, lanes->blocks, lanes->next,
-                            lanes->tokens,       lanes->sources,        lanes->room,   lanes->taken,
+    void *const blocks[] = {lanes->lane.offsets, lanes->source.offsets, lanes->blocks,       lanes->next,
+                            lanes->tokens,       lanes->sources,        lanes->room,         lanes->taken,
                             lanes->summaries,    lanes->table,          lanes->reader_states};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_free(lanes);

@@ -22,20 +22,24 @@ bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, 
 /* Returns Muon's factor for the shape and the parametrization. */
 double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part);
 
-/* Invariants: parts are in the order of the weights. Matrices (those of Muon, in order of decreasing work) point to the
- * state and the weight of their part. swapped: the weights hold the average, and the average holds the weights. */
+/* Invariants: parts are in the order of the weights. Matrices (those of Muon, in order of decreasing work) and lists point
+ * to the state and the weight of their part. In `average`, g and m are the weight, and w is its average. swapped: the
+ * weights hold the average, and the average holds the weights. */
 struct bo_optimizer {
     bo_optimizer_desc desc;
     const bo_backend *backend;
     double gradient_scale; /* scale of the stored gradients */
     uint64_t steps;
     bool swapped;
-    size_t parts, states, matrices;
+    size_t parts, states, matrices, vectors, averages;
     bo_optim_part *part;
     bo_optimizer_state *state;
     bo_muon_matrix *matrix;
+    /* lists for the backend: the gradients of all parts, the parts that are not matrices, and the averages */
+    bo_update *gradient, *vector, *average;
+    double *sum; /* of each gradient */
     char *names;
-    void *memory, *scratch; /* on the device: states; scratch memory of Muon */
+    void *memory, *scratch; /* on the device: states; scratch memory of sums and of Muon */
 };
 
 #endif

@@ -193,12 +193,10 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
 typedef struct needs {
     size_t parts, states, matrices;
     size_t floats, names; /* floats of the states, and bytes of their names */
-    size_t scratch;
 } needs;
 
-static needs count_needs(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights)
+static needs count_needs(const bo_optimizer_desc *desc, bo_weights *weights)
 {
-    const bo_updates *updates = bo_weights_backend(weights)->updates;
     needs n = {0};
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         bo_optim_part part;
@@ -210,37 +208,13 @@ static needs count_needs(bo_context *context, const bo_optimizer_desc *desc, bo_
         for (size_t s = 0; s < states; s++) n.names += strlen(names[s]) + strlen(weight->name) + 2;
         n.states += states;
         n.floats += states * part_stride(&part);
-        if (part.rule != BO_OPTIMIZER_MUON) continue;
-        n.matrices++;
-        size_t scratch = updates->muon_bytes(context, weight->rows, weight->columns);
-        if (scratch > n.scratch) n.scratch = scratch;
+        if (part.rule == BO_OPTIMIZER_MUON) n.matrices++;
     }
     return n;
 }
 
-size_t bo_optimizer_bytes(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights)
-{
-    bo_optimizer_desc resolved;
-    if (bo_optimizer_resolve(context, desc, &resolved) != BO_OK) return 0;
-    needs n = count_needs(context, &resolved, weights);
-    return n.floats * sizeof(float) + n.scratch;
-}
-
-static bo_status allocate(bo_context *context, const needs *n, bo_optimizer *o)
-{
-    static const char what[] = "the state of the optimizer";
-    o->part = bo_alloc(context, n->parts, sizeof *o->part, what);
-    o->state = bo_alloc(context, n->states, sizeof *o->state, what);
-    o->matrix = bo_alloc(context, n->matrices, sizeof *o->matrix, what);
-    o->names = bo_alloc(context, n->names, 1, what);
-    if (!o->part || !o->state || !o->matrix || !o->names) return BO_MEMORY;
-    o->memory = o->backend->allocate(context, n->floats * sizeof(float), what);
-    if (!o->memory) return BO_MEMORY;
-    o->scratch = o->backend->allocate(context, n->scratch, "Muon's matrices");
-    return o->scratch ? BO_OK : BO_MEMORY;
-}
-
-/* Orders by decreasing work, so that threads finish together; ties keep the order of the weights. */
+/* Orders by decreasing work, so that threads finish together, and matrices of the same shape follow each other (their
+ * transposes too); ties keep the order of the weights. */
 static int by_work(const void *left, const void *right)
 {
     const bo_muon_matrix *a = left, *b = right;
@@ -249,7 +223,62 @@ static int by_work(const void *left, const void *right)
     double work_a = small_a * (double)a->rows * (double)a->columns;
     double work_b = small_b * (double)b->rows * (double)b->columns;
     if (work_a != work_b) return work_a > work_b ? -1 : 1;
+    if (small_a != small_b) return small_a > small_b ? -1 : 1;
     return a->w < b->w ? -1 : a->w > b->w;
+}
+
+/* Bytes of scratch memory of the backend. */
+static bo_status scratch_bytes(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights, const needs *n,
+                               size_t *bytes)
+{
+    bo_update *list = bo_alloc(context, n->parts, sizeof *list, "the shapes of weights");
+    bo_muon_matrix *matrix = bo_alloc(context, n->matrices, sizeof *matrix, "the shapes of matrices");
+    bo_status status = list && matrix ? BO_OK : BO_MEMORY;
+    size_t parts = 0, matrices = 0;
+    for (size_t i = 0; status == BO_OK && i < bo_weights_count(weights); i++) {
+        bo_optim_part part;
+        const bo_weight *weight = bo_weights_at(weights, i);
+        if (!bo_optim_part_make(desc, weight, &part)) continue;
+        list[parts++].count = part_count(&part);
+        if (part.rule != BO_OPTIMIZER_MUON) continue;
+        matrix[matrices++] = (bo_muon_matrix){.rows = weight->rows, .columns = weight->columns};
+    }
+    if (status == BO_OK) {
+        qsort(matrix, matrices, sizeof *matrix, by_work);
+        *bytes = bo_weights_backend(weights)->updates->bytes(context, parts, list, matrices, matrix);
+    }
+    bo_free(list);
+    bo_free(matrix);
+    return status;
+}
+
+size_t bo_optimizer_bytes(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights)
+{
+    bo_optimizer_desc resolved;
+    if (bo_optimizer_resolve(context, desc, &resolved) != BO_OK) return 0;
+    const needs n = count_needs(&resolved, weights);
+    size_t scratch;
+    if (scratch_bytes(context, &resolved, weights, &n, &scratch) != BO_OK) return 0;
+    return n.floats * sizeof(float) + scratch;
+}
+
+static bo_status allocate(bo_context *context, const needs *n, size_t scratch, bo_optimizer *o)
+{
+    static const char what[] = "the state of the optimizer";
+    o->part = bo_alloc(context, n->parts, sizeof *o->part, what);
+    o->state = bo_alloc(context, n->states, sizeof *o->state, what);
+    o->matrix = bo_alloc(context, n->matrices, sizeof *o->matrix, what);
+    o->names = bo_alloc(context, n->names, 1, what);
+    o->gradient = bo_alloc(context, n->parts, sizeof *o->gradient, what);
+    o->vector = bo_alloc(context, n->parts, sizeof *o->vector, what);
+    o->average = bo_alloc(context, n->parts, sizeof *o->average, what);
+    o->sum = bo_alloc(context, n->parts, sizeof *o->sum, what);
+    if (!o->part || !o->state || !o->matrix || !o->names || !o->gradient || !o->vector || !o->average || !o->sum)
+        return BO_MEMORY;
+    o->memory = o->backend->allocate(context, n->floats * sizeof(float), what);
+    if (!o->memory) return BO_MEMORY;
+    o->scratch = o->backend->allocate(context, scratch, "scratch memory of the optimizer");
+    return o->scratch ? BO_OK : BO_MEMORY;
 }
 
 static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
@@ -257,10 +286,32 @@ static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
     o->matrix[o->matrices++] = (bo_muon_matrix){
         .rows = part->weight->rows,
         .columns = part->weight->columns,
-        .factor = bo_optim_part_shape_factor(&o->desc, part),
         .g = part->weight->gradient,
         .m = part->state[0],
         .w = part->weight->data,
+        .pace = {o->desc.rate, o->desc.decay, bo_optim_part_shape_factor(&o->desc, part)},
+    };
+}
+
+/* Adds a part to the lists for the backend. */
+static void add_lists(bo_optimizer *o, const bo_optim_part *part)
+{
+    const bo_weight *w = part->weight;
+    const size_t count = part_count(part);
+    o->gradient[o->parts] = (bo_update){.count = count, .g = w->gradient};
+    if (part->average)
+        o->average[o->averages++] = (bo_update){.count = count, .g = w->data, .m = w->data, .w = part->average};
+    if (part->rule == BO_OPTIMIZER_MUON) {
+        add_matrix(o, part);
+        return;
+    }
+    o->vector[o->vectors++] = (bo_update){
+        .count = count,
+        .g = w->gradient,
+        .m = part->rule == BO_OPTIMIZER_LINF ? NULL : part->state[0],
+        .v = part->state[1],
+        .w = w->data,
+        .pace = {part->rate, part->decay, 1},
     };
 }
 
@@ -301,9 +352,9 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
         if (!weight->data || !weight->gradient)
             return bo_fail(context, BO_INVALID, "weight %s has no memory for its gradient", weight->name);
         *part = found;
-        o->parts++;
         add_states(o, part, &floats, &letters);
-        if (part->rule == BO_OPTIMIZER_MUON) add_matrix(o, part);
+        add_lists(o, part);
+        o->parts++;
     }
     qsort(o->matrix, o->matrices, sizeof *o->matrix, by_work);
     assert(order_holds(o));
@@ -334,9 +385,11 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
     o->desc = resolved;
     o->backend = bo_weights_backend(weights);
     o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
-    needs n = count_needs(context, &resolved, weights);
+    const needs n = count_needs(&resolved, weights);
+    size_t scratch = 0;
     bo_status status = n.parts > 0 ? BO_OK : bo_fail(context, BO_INVALID, "optimizer: there is no trainable weight");
-    if (status == BO_OK) status = allocate(context, &n, o);
+    if (status == BO_OK) status = scratch_bytes(context, &resolved, weights, &n, &scratch);
+    if (status == BO_OK) status = allocate(context, &n, scratch, o);
     if (status == BO_OK) status = fill(context, weights, o);
     if (status != BO_OK) {
         bo_optimizer_destroy(o);
@@ -352,6 +405,10 @@ void bo_optimizer_destroy(bo_optimizer *o)
     if (o->memory) o->backend->release(o->memory);
     if (o->scratch) o->backend->release(o->scratch);
     bo_free(o->names);
+    bo_free(o->sum);
+    bo_free(o->average);
+    bo_free(o->vector);
+    bo_free(o->gradient);
     bo_free(o->matrix);
     bo_free(o->state);
     bo_free(o->part);
@@ -392,12 +449,10 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
 {
     double squares = 0;
     const bo_optim_part *bad = NULL;
+    BO_TRY(o->backend->updates->sum_squares(context, o->parts, o->gradient, o->scratch, o->sum));
     for (size_t i = 0; i < o->parts; i++) {
-        const bo_optim_part *part = &o->part[i];
-        double own;
-        BO_TRY(o->backend->updates->sum_squares(context, part_count(part), part->weight->gradient, &own));
-        if (!isfinite(own) && !bad) bad = part;
-        squares += own;
+        if (!isfinite(o->sum[i]) && !bad) bad = &o->part[i];
+        squares += o->sum[i];
     }
     *norm = sqrt(squares) / o->gradient_scale;
     if (!bad) return BO_OK;
@@ -405,60 +460,36 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
                    (unsigned long long)o->steps + 1);
 }
 
-static bo_rule rule_of(const bo_optimizer *o, double rate, double decay, double factor, double scale)
-{
-    return (bo_rule){
-        .scale = scale,
-        .rate = rate * factor,
-        .decay = rate * factor * decay,
-        .momentum = o->desc.momentum,
-        .nesterov = !o->desc.no_nesterov,
-        .beta1 = o->desc.beta1,
-        .beta2 = o->desc.beta2,
-        .epsilon = o->desc.epsilon,
-        .step = o->steps,
-    };
-}
-
 /* The steepest step of length |g|₁ in the ℓ∞ norm: -(α/2) |g|₁ sign g. */
-static bo_status step_linf(bo_context *context, const bo_updates *updates, const bo_optim_part *part, bo_rule *rule)
+static bo_status step_linf(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
-    const bo_weight *w = part->weight;
-    double size;
-    BO_TRY(updates->sum_sizes(context, part_count(part), w->gradient, &size));
-    rule->rate *= 0.5 * rule->scale * size;
-    return updates->sign(context, rule, part_count(part), w->gradient, NULL, w->data);
+    BO_TRY(o->backend->updates->sum_sizes(context, o->vectors, o->vector, o->scratch, o->sum));
+    for (size_t i = 0; i < o->vectors; i++) o->vector[i].pace.factor = 0.5 * rule->scale * o->sum[i];
+    return o->backend->updates->sign(context, rule, o->vectors, o->vector);
 }
 
-/* Updates one part. Muon's matrices are updated by step_matrices. */
-static bo_status step_part(bo_context *context, const bo_optimizer *o, const bo_optim_part *part, double factor,
-                           double scale)
+/* Updates the parts that are not matrices of Muon. They have the same rule. */
+static bo_status step_vectors(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
     const bo_updates *updates = o->backend->updates;
-    const bo_weight *w = part->weight;
-    size_t count = part_count(part);
-    bo_rule rule = rule_of(o, part->rate, part->decay, factor, scale);
-    switch (part->rule) {
-    case BO_OPTIMIZER_ADAMW:
-        return updates->adamw(context, &rule, count, w->gradient, part->state[0], part->state[1], w->data);
+    switch (o->desc.kind) {
     case BO_OPTIMIZER_SGD:
-        return updates->sgd(context, &rule, count, w->gradient, part->state[0], w->data);
+        return updates->sgd(context, rule, o->vectors, o->vector);
     case BO_OPTIMIZER_SIGN:
-        return updates->sign(context, &rule, count, w->gradient, part->state[0], w->data);
+        return updates->sign(context, rule, o->vectors, o->vector);
     case BO_OPTIMIZER_LINF:
-        return step_linf(context, updates, part, &rule);
+        return step_linf(context, o, rule);
     default:
-        return BO_OK;
+        return updates->adamw(context, rule, o->vectors, o->vector);
     }
 }
 
-static bo_status step_matrices(bo_context *context, const bo_optimizer *o, double factor, double scale)
+static bo_status step_matrices(bo_context *context, const bo_optimizer *o, const bo_rule *rule)
 {
     if (o->matrices == 0) return BO_OK;
-    bo_rule rule = rule_of(o, o->desc.rate, o->desc.decay, factor, scale);
     bo_newton_schulz iteration =
         o->desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
-    return o->backend->updates->muon(context, &rule, iteration, o->desc.iterations, o->matrices, o->matrix, o->scratch);
+    return o->backend->updates->muon(context, rule, iteration, o->desc.iterations, o->matrices, o->matrix, o->scratch);
 }
 
 /* Updates the average: the mean of all weights so far, until it covers as many steps as the moving average. This avoids
@@ -466,13 +497,7 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, doubl
 static bo_status average(bo_context *context, const bo_optimizer *o)
 {
     double part_of_now = fmax(1 - o->desc.average, 1 / (double)o->steps);
-    for (size_t i = 0; i < o->parts; i++) {
-        const bo_optim_part *part = &o->part[i];
-        if (!part->average) continue;
-        BO_TRY(
-            o->backend->updates->approach(context, part_count(part), part_of_now, part->weight->data, part->average));
-    }
-    return BO_OK;
+    return o->backend->updates->approach(context, part_of_now, o->averages, o->average);
 }
 
 bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm)
@@ -492,9 +517,18 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double
     double scale = (optimizer->desc.clip > 0 && *norm > optimizer->desc.clip ? optimizer->desc.clip / *norm : 1) /
                    optimizer->gradient_scale;
     optimizer->steps++;
-    for (size_t i = 0; i < optimizer->parts; i++)
-        BO_TRY(step_part(context, optimizer, &optimizer->part[i], factor, scale));
-    BO_TRY(step_matrices(context, optimizer, factor, scale));
+    const bo_rule rule = {
+        .scale = scale,
+        .rate = factor,
+        .momentum = optimizer->desc.momentum,
+        .nesterov = !optimizer->desc.no_nesterov,
+        .beta1 = optimizer->desc.beta1,
+        .beta2 = optimizer->desc.beta2,
+        .epsilon = optimizer->desc.epsilon,
+        .step = optimizer->steps,
+    };
+    BO_TRY(step_vectors(context, optimizer, &rule));
+    BO_TRY(step_matrices(context, optimizer, &rule));
     return average(context, optimizer);
 }
 
@@ -502,10 +536,7 @@ bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer
 {
     BO_REQUIRE(context, optimizer);
     if (optimizer->desc.average == 0 || optimizer->steps == 0) return BO_OK;
-    for (size_t i = 0; i < optimizer->parts; i++) {
-        const bo_optim_part *part = &optimizer->part[i];
-        BO_TRY(optimizer->backend->updates->swap(context, part_count(part), part->average, part->weight->data));
-    }
+    BO_TRY(optimizer->backend->updates->swap(context, optimizer->averages, optimizer->average));
     optimizer->swapped = !optimizer->swapped;
     return BO_OK;
 }

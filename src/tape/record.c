@@ -323,8 +323,8 @@ static const bo_op *find_op(bo_graph *graph, bo_operation operation)
     const bo_op *op = (unsigned)operation < BO_OPERATION_COUNT ? graph->backend->ops[operation] : NULL;
     const char *name = bo_operation_name(operation);
     if (!op && graph->status == BO_OK && name)
-        remember(graph, bo_fail(graph->context, BO_UNSUPPORTED, "operation %s is not supported on %s; use the CPU", name,
-                                graph->backend->name));
+        remember(graph, bo_fail(graph->context, BO_UNSUPPORTED, "operation %s is not supported on %s; use the CPU",
+                                name, graph->backend->name));
     if (!op && graph->status == BO_OK) REFUSE("operation %d does not exist", (int)operation);
     return graph->status == BO_OK ? op : NULL;
 }

@@ -319,8 +319,8 @@ static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t step
         return bo_fail(context, BO_UNSUPPORTED,
                        "a pass with final states (consecutive segments) is not supported on %s; use the CPU",
                        graph->backend->name);
-    bo_status status = graph->backend->runs->stage(context, pass, graph->layers, graph->sequences,
-                                                          &graph->staged, &moved);
+    bo_status status =
+        graph->backend->runs->stage(context, pass, graph->layers, graph->sequences, &graph->staged, &moved);
     for (size_t i = 0; moved && i < BO_RECORDED_RUNS; i++) {
         if (graph->recorded[i].recording) graph->backend->runs->forget(graph->recorded[i].recording);
         graph->recorded[i].recording = NULL;

@@ -70,15 +70,6 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
     return found;
 }
 
-/* False if the backend refuses this attention by name: devices lack some kinds. */
-static inline bool attention_supported(bo_context *context, const bo_op *op, const plain_op *plain)
-{
-    bo_op_call call = {.attributes = plain->attributes, .inputs = plain->inputs};
-    for (size_t k = 0; k < plain->inputs; k++)
-        call.in[k] = (bo_tensor){NULL, plain->in[k].element, plain->in[k].rows, plain->in[k].columns};
-    return bo_backend_of(context)->plain || op->shape(context, &call) != BO_UNSUPPORTED;
-}
-
 /* Converts a trial in layout TOKENS_FIRST to a case. `lengths`: given by the pass instead of the attributes. */
 static inline void attention_check(harness *h, const trial_desc *desc, bool lengths)
 {
@@ -94,7 +85,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     if (lengths) c.pass.sequences = desc->shape.sequences, c.pass.lengths = t.queries;
     if (lengths && desc->across) c.pass.source_lengths = t.keys;
     plain_op plain = attention_plain(&t, &attributes);
-    if (attention_supported(h->contexts[0], op, &plain)) {
+    if (harness_supports(h->contexts[0], op, &plain)) {
         op_truth found = attention_truth(&c, &t, &plain);
         harness_judge(h, op, &c, &plain, &found);
         truth_drop(&found);

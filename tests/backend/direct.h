@@ -3,6 +3,7 @@
 #ifndef BO_TESTS_DIRECT_H
 #define BO_TESTS_DIRECT_H
 
+#include <bochner/devices.h>
 #include "testing.h"
 #include "backend/backend.h"
 
@@ -29,7 +30,15 @@ static inline bo_context *direct_context(int threads, const char *isa, direct_pu
     bo_context_desc desc = {.threads = threads, .isa = isa, .allocator = {direct_allocate, direct_release, purse}};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+    const char *device = getenv("BOCHNER_TEST_DEVICE");
+    if (device) assert_ok(context, bo_context_use_device(context, device));
     return context;
+}
+
+/* An operation of the CPU, or of the device that is tested. */
+static inline const bo_op *direct_op(bo_context *context, bo_operation operation)
+{
+    return bo_backend_of(context)->ops[operation];
 }
 
 static inline float *direct_floats(size_t count, uint64_t stream)
@@ -45,21 +54,69 @@ static inline bo_tensor direct_operand(size_t rows, size_t columns, uint64_t str
     return (bo_tensor){direct_floats(rows * columns, stream), BO_ELEMENT_FLOAT32, rows, columns};
 }
 
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+enum { DIRECT_GUARD = 64, DIRECT_MOST = 2 * (BO_OP_INPUTS + BO_OP_OUTPUTS) + 2 };
+
+/* Copies of what a call uses in memory of the backend; on the CPU its memory is used directly. */
+typedef struct direct_copies {
+    bo_context *context;
+    size_t count;
+    struct direct_copy {
+        void *host, *device;
+        size_t bytes;
+    } all[DIRECT_MOST];
+} direct_copies;
+
+static inline void *direct_enter(direct_copies *copies, const void *host, size_t bytes)
+{
+    const bo_backend *backend = bo_backend_of(copies->context);
+    if (!host || backend->plain) return (void *)(uintptr_t)host;
+    struct direct_copy *copy = &copies->all[copies->count++];
+    *copy = (struct direct_copy){(void *)(uintptr_t)host, backend->allocate(copies->context, bytes, "a tensor"), bytes};
+    assert_non_null(copy->device);
+    assert_ok(copies->context, backend->write(copies->context, copy->device, host, bytes));
+    return copy->device;
+}
+
+static inline void direct_leave(direct_copies *copies)
+{
+    const bo_backend *backend = bo_backend_of(copies->context);
+    for (size_t i = 0; i < copies->count; i++) {
+        struct direct_copy *copy = &copies->all[i];
+        assert_ok(copies->context, backend->read(copies->context, copy->host, copy->device, copy->bytes));
+        backend->release(copy->device);
+    }
+}
+
 /* Forward or backward with scratch of the requested size and no allocation allowed. */
 static inline bo_status direct_run(bo_context *context, direct_purse *purse, const bo_op *op, bo_op_call *call,
                                    bool backward)
 {
-    enum { GUARD = 64 };
     size_t saved, scratch;
     assert_int_equal(op->sizes(context, call, backward, &saved, &scratch), BO_OK);
-    char *room = aligned_alloc(64, (scratch + 63) / 64 * 64 + GUARD), *kept = malloc(saved + 1);
-    memset(room, 0x7f, scratch + GUARD);
-    call->scratch = room, call->saved = kept;
+    char *room = aligned_alloc(64, (scratch + 63) / 64 * 64 + DIRECT_GUARD), *kept = malloc(saved + 1);
+    memset(room, 0x7f, scratch + DIRECT_GUARD);
+    direct_copies copies = {.context = context};
+    bo_op_call own = *call;
+    own.scratch = direct_enter(&copies, room, scratch + DIRECT_GUARD);
+    own.saved = direct_enter(&copies, kept, saved + 1);
+    for (size_t i = 0; i < call->inputs; i++) {
+        const size_t bytes = call->in[i].rows * call->in[i].columns * 4;
+        own.in[i].data = direct_enter(&copies, call->in[i].data, bytes);
+        own.din[i] = direct_enter(&copies, call->din[i], bytes);
+    }
+    for (size_t i = 0; i < call->outputs; i++) {
+        const size_t bytes = call->out[i].rows * call->out[i].columns * 4;
+        own.out[i].data = direct_enter(&copies, call->out[i].data, bytes);
+        own.dout[i] = direct_enter(&copies, call->dout[i], bytes);
+    }
     long allowed = purse->allowed;
     purse->allowed = 0;
-    bo_status status = (backward ? op->backward : op->forward)(context, call);
+    bo_status status = (backward ? op->backward : op->forward)(context, &own);
     purse->allowed = allowed;
-    for (size_t i = 0; i < GUARD; i++) assert_int_equal(room[scratch + i], 0x7f);
+    direct_leave(&copies);
+    for (size_t i = 0; i < DIRECT_GUARD; i++) assert_int_equal(room[scratch + i], 0x7f);
     free(room), free(kept);
     return status;
 }

@@ -1,7 +1,6 @@
 /* Linear layers compared with loops in double: odd sizes, several weights, bias and residual, gradients that add or
  * overwrite, few rows; the same bits for any number of threads; no allocation. */
 #include "direct.h"
-#include "backend/cpu/cpu.h"
 
 enum { MOST = 4 };
 
@@ -160,11 +159,11 @@ static void check(bo_context *context, direct_purse *purse, const layer *l, unsi
     run r;
     prepare(&r, l);
     r.call.attributes = &r.attributes;
-    assert_ok(context, direct_run(context, purse, &bo_cpu_linear, &r.call, false));
+    assert_ok(context, direct_run(context, purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, false));
     check_forward(&r, l);
     for (size_t i = 0; i < r.call.inputs; i++) r.call.add[i] = add >> i & 1;
     if (second_is_zero && l->weights > 1) r.call.dout[1] = NULL;
-    assert_ok(context, direct_run(context, purse, &bo_cpu_linear, &r.call, true));
+    assert_ok(context, direct_run(context, purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
     check_backward(&r, l);
     clear(&r);
 }
@@ -193,12 +192,12 @@ static void gradients_may_be_left_out(void **state)
     r.call.attributes = &r.attributes;
     void *dx = r.call.din[0], *dw = r.call.din[2];
     r.call.din[0] = r.call.din[2] = NULL;
-    assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &r.call, true));
+    assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
     check_backward(&r, l);
     r.call.din[0] = dx, r.call.din[2] = dw;
     /* no output gradients: zeros, and gradients that are added to do not change */
     for (size_t i = 0; i < MOST; i++) r.call.dout[i] = NULL;
-    assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &r.call, true));
+    assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
     check_dx(&r, l);
     check_dw(&r, l, 1);
     clear(&r);
@@ -217,8 +216,8 @@ static void bits_do_not_depend_on_threads(void **state)
             run r;
             prepare(&r, &layers[i]);
             r.call.attributes = &r.attributes;
-            assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &r.call, false));
-            assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &r.call, true));
+            assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, false));
+            assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
             bo_context_destroy(context);
             if (threads == 1) {
                 first = r;

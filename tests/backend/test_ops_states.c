@@ -92,7 +92,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
     p.attributes.most_sequences = SEQUENCES;
     op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &p.attributes};
     plain_op whole = attention_plain(&t, &p.attributes);
-    if (!attention_supported(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &whole)) {
+    if (!harness_supports(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &whole)) {
         op_drop(&whole);
         trial_drop(&t);
         return;
@@ -161,7 +161,7 @@ static void check_calibration(harness *h, const char *preset)
     trial t = trial_make(context, &desc);
     bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};
     plain_op plain = attention_plain(&t, &attributes);
-    const bool supported = attention_supported(context, h->backend->ops[BO_OPERATION_ATTENTION], &plain);
+    const bool supported = harness_supports(context, h->backend->ops[BO_OPERATION_ATTENTION], &plain);
     op_drop(&plain);
     if (!supported) {
         trial_drop(&t);

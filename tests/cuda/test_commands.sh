@@ -15,7 +15,8 @@ BOCHNER_CUDA=./broken.so succeeds "$BOCHNER" info --devices --json
 fails 2 "--devices alone" "$BOCHNER" info model --devices
 
 for kind in rfa-gate softmax; do
-    succeeds "$BOCHNER" train --data text.txt --out $kind $tiny $run --attention $kind --steps 60
+    [ $kind = softmax ] && features=
+    succeeds "$BOCHNER" train --data text.txt --out $kind $tiny $features $run --attention $kind --steps 100
     succeeds "$BOCHNER" eval $kind --data text.txt --tokens 500 --json
     loss=$(field out loss)
     for how in "float32 0.0005" "bfloat16 0.03"; do
@@ -54,8 +55,16 @@ succeeds "$BOCHNER" predict labels texts --proba --quiet --device cuda --precisi
 paste -d ' ' out expected | tr ',\t' '  ' | awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 0.001 || d < -0.001) exit 1 } }' ||
     complain "predict: $(cat out) instead of $(cat expected)"
 
+# Softmax attention is replaced by attention with features.
+for device in cpu cuda; do
+    succeeds "$BOCHNER" linearize softmax --data text.txt --out linear-$device --features 8 --transfer-steps 2 --steps 2 --batch 2 \
+        --no-timing --quiet --json --device $device --precision float32
+    cp out linear-$device.json
+done
+near "linearize: perplexity" "$(field linear-cuda.json perplexity_ratio)" "$(field linear-cpu.json perplexity_ratio)" 0.001
+
 # Kernel machines are not computed on GPUs.
 house 50 1 >house.csv
 succeeds "$BOCHNER" fit house.csv --target price --features 16 --out house.model --quiet
-fails 2 "kernel machines use the CPU" "$BOCHNER" predict house.model house.csv --device cuda
+fails 2 "text models and networks only|house.model does not hold one" "$BOCHNER" predict house.model house.csv --device cuda
 finish

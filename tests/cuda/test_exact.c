@@ -1,5 +1,5 @@
-/* Softmax attention on a device in bfloat16, compared with the CPU on the same rounded inputs: outputs, gradients, and
- * states that move between the two. */
+/* Softmax attention on a device in bfloat16 and float32, compared with the CPU on the same inputs: outputs, gradients,
+ * and states that move between the two. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "attention/attention.h"
@@ -169,28 +169,30 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-static void close_to(const char *name, const char *what, const float *found, const float *expected, size_t count)
+static void close_to(const char *name, const char *what, bo_element element, const float *found, const float *expected,
+                     size_t count)
 {
+    const double most = element == BO_ELEMENT_BFLOAT16 ? 1e-2 : 1e-5;
     double error = 0, size = 0;
     for (size_t i = 0; i < count; i++) {
         error += pow((double)found[i] - (double)expected[i], 2);
         size += pow((double)expected[i], 2);
     }
-    if (!(sqrt(error) <= 1e-2 * sqrt(size)))
+    if (!(sqrt(error) <= most * sqrt(size)))
         fail_msg("%s: %s has a relative error of %.3g", name, what, sqrt(error / size));
 }
 
-static void check(const trial *t)
+static void check(const trial *t, bo_element element)
 {
     bo_attention *attention = NULL;
     static const char *const names[] = {"dq", "dk", "dv"};
     assert_ok(host, bo_attention_create(host, &t->desc, &attention));
     arrays expected = arrays_make(t, attention, 11), found = arrays_make(t, attention, 11);
     run(host, BO_ELEMENT_FLOAT32, t, attention, &expected, NULL);
-    run(device, BO_ELEMENT_BFLOAT16, t, attention, &found, NULL);
-    close_to(t->name, "out", found.out, expected.out, found.rows[3] * found.columns[3]);
+    run(device, element, t, attention, &found, NULL);
+    close_to(t->name, "out", element, found.out, expected.out, found.rows[3] * found.columns[3]);
     for (size_t i = 0; i < 3; i++)
-        close_to(t->name, names[i], found.d[i], expected.d[i], found.rows[i] * found.columns[i]);
+        close_to(t->name, names[i], element, found.d[i], expected.d[i], found.rows[i] * found.columns[i]);
     arrays_drop(&expected);
     arrays_drop(&found);
     bo_attention_destroy(attention);
@@ -221,6 +223,11 @@ static void as_on_the_cpu(void **state)
         {.name = "large heads", .desc = {HEADS(2, 1, 128, 128), .causal = true}, .sequences = 2, .lengths = {150, 20}},
         {.name = "heads of 96, 32", .desc = {HEADS(1, 1, 96, 32), .causal = true}, .sequences = 1, .lengths = {140}},
         {.name = "odd heads", .desc = {HEADS(2, 1, 5, 12), .causal = true}, .sequences = 2, .lengths = {50, 14}},
+        {.name = "huge heads", .desc = {HEADS(1, 1, 136, 131), .causal = true}, .sequences = 1, .lengths = {40}},
+        {.name = "a power",
+         .desc = {.kind = BO_ATTENTION_POWER, HEADS(2, 1, 16, 16), .causal = true, .power = 3},
+         .sequences = 2,
+         .lengths = {70, 9}},
         {.name = "across",
          .desc = {HEADS(2, 1, 64, 64)},
          .sequences = 4,
@@ -240,7 +247,10 @@ static void as_on_the_cpu(void **state)
          .key_lengths = {140, 20},
          .cross = true},
     };
-    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) check(&trials[i]);
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        check(&trials[i], BO_ELEMENT_BFLOAT16);
+        check(&trials[i], BO_ELEMENT_FLOAT32);
+    }
 }
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
@@ -249,7 +259,7 @@ enum { PIECES = 6 };
 static const size_t pieces[PIECES][3] = {{70, 0, 3}, {1, 1, 1}, {0, 130, 3}, {1, 1, 1}, {1, 2, 0}, {1, 1, 1}};
 
 /* A sequence in pieces, which alternate between the device and the CPU; all pieces on the CPU are the truth. */
-static void check_states(const char *name, bo_attention_desc desc, bool device_first)
+static void check_states(const char *name, bo_attention_desc desc, bool device_first, bo_element element)
 {
     bo_attention *attention = NULL;
     assert_ok(host, bo_attention_create(host, &desc, &attention));
@@ -265,9 +275,8 @@ static void check_states(const char *name, bo_attention_desc desc, bool device_f
         const bool on_device = p % 2 != device_first;
         arrays expected = arrays_make(&t, attention, 100 + p), found = arrays_make(&t, attention, 100 + p);
         run(host, BO_ELEMENT_FLOAT32, &t, attention, &expected, states[0]);
-        run(on_device ? device : host, on_device ? BO_ELEMENT_BFLOAT16 : BO_ELEMENT_FLOAT32, &t, attention, &found,
-            states[1]);
-        close_to(name, "a piece", found.out, expected.out, found.rows[3] * found.columns[3]);
+        run(on_device ? device : host, on_device ? element : BO_ELEMENT_FLOAT32, &t, attention, &found, states[1]);
+        close_to(name, "a piece", element, found.out, expected.out, found.rows[3] * found.columns[3]);
         for (size_t s = 0; s < 3; s++) /* the inputs are numbers in bfloat16: kept keys are the same */
             if (memcmp(states[0][s], states[1][s], bytes))
                 fail_msg("%s: the state of sequence %zu differs after piece %zu", name, s, p);
@@ -281,13 +290,22 @@ static void check_states(const char *name, bo_attention_desc desc, bool device_f
 static void states_move(void **state)
 {
     (void)state;
-    for (int first = 0; first < 2; first++) {
-        check_states("states", (bo_attention_desc){HEADS(4, 2, 64, 64), .causal = true, .capacity = 200}, first);
-        check_states("states, a window", (bo_attention_desc){HEADS(2, 2, 64, 64), .causal = true, .window = 40}, first);
+    for (int way = 0; way < 4; way++) {
+        const bo_element element = way / 2 ? BO_ELEMENT_FLOAT32 : BO_ELEMENT_BFLOAT16;
+        const bool first = way % 2;
+        check_states("states", (bo_attention_desc){HEADS(4, 2, 64, 64), .causal = true, .capacity = 200}, first,
+                     element);
+        check_states("states, a window", (bo_attention_desc){HEADS(2, 2, 64, 64), .causal = true, .window = 40}, first,
+                     element);
         check_states("states, many heads", (bo_attention_desc){HEADS(6, 1, 16, 24), .causal = true, .window = 130},
-                     first);
-        check_states("states, odd heads", (bo_attention_desc){HEADS(2, 1, 7, 5), .causal = true, .window = 33}, first);
-        check_states("states, large heads", (bo_attention_desc){HEADS(2, 1, 128, 128), .causal = true}, first);
+                     first, element);
+        check_states("states, odd heads", (bo_attention_desc){HEADS(2, 1, 7, 5), .causal = true, .window = 33}, first,
+                     element);
+        check_states("states, large heads", (bo_attention_desc){HEADS(2, 1, 128, 128), .causal = true}, first, element);
+        check_states("states, a power",
+                     (bo_attention_desc){.kind = BO_ATTENTION_POWER, HEADS(2, 1, 8, 8), .causal = true}, first,
+                     element);
+        check_states("states, huge heads", (bo_attention_desc){HEADS(1, 1, 130, 140), .causal = true}, first, element);
     }
 }
 
@@ -318,7 +336,7 @@ static void sources_stay_in_states(void **state)
         arrays expected = arrays_make(calls[c], attention, 50 + c), found = arrays_make(calls[c], attention, 50 + c);
         run(host, BO_ELEMENT_FLOAT32, calls[c], attention, &expected, states[0]);
         run(device, BO_ELEMENT_BFLOAT16, calls[c], attention, &found, states[1]);
-        close_to(calls[c]->name, "out", found.out, expected.out, found.rows[3] * found.columns[3]);
+        close_to(calls[c]->name, "out", BO_ELEMENT_BFLOAT16, found.out, expected.out, found.rows[3] * found.columns[3]);
         for (size_t s = 0; s < 2; s++) assert_memory_equal(states[0][s], states[1][s], bytes);
         arrays_drop(&expected);
         arrays_drop(&found);

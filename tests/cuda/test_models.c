@@ -23,7 +23,8 @@ static bool make_pair(const bo_model_desc *desc, bo_model **on_host, bo_model **
 static bool is_refused(const bo_model *model)
 {
     bo_model_graph graph;
-    const bo_status status = bo_model_graph_create(device, model, &(bo_model_graph_desc){.rows = 1, .logits = true, .chosen = 1}, &graph);
+    const bo_status status =
+        bo_model_graph_create(device, model, &(bo_model_graph_desc){.rows = 1, .logits = true, .chosen = 1}, &graph);
     if (status == BO_OK) bo_model_graph_destroy(&graph);
     return status == BO_UNSUPPORTED;
 }
@@ -85,20 +86,22 @@ static void check_crossing(const char *kind, bo_context *from, const bo_model *s
     bo_session_destroy(b);
 }
 
-/* All lanes read the same; before the last step, lanes are exchanged and copied. */
+/* Lane 1 reads other tokens; before the last step, it is replaced by a copy of lane 0, and lane 2 is exchanged. */
 static void check_lanes(const char *kind, const bo_model *model, const int32_t *ids, float (*expected)[VOCAB])
 {
     static float logits[LANES * VOCAB];
     static const size_t from[LANES] = {2, 0, 0};
     bo_lanes *lanes;
     assert_ok(device, bo_lanes_create(device, model, &(bo_lanes_desc){.count = LANES}, &lanes));
-    for (size_t l = 0; l < LANES; l++) assert_ok(device, bo_lanes_feed(device, lanes, l, ids, FIRST, NULL));
+    for (size_t l = 0; l < LANES; l++) assert_ok(device, bo_lanes_feed(device, lanes, l, ids + (l == 1), FIRST, NULL));
     for (size_t t = 0; t < STEPS; t++) {
+        const bool last = t + 1 == STEPS;
         int32_t next[LANES];
         for (size_t l = 0; l < LANES; l++) next[l] = ids[FIRST + t];
-        if (t + 1 == STEPS) assert_ok(device, bo_lanes_choose(device, lanes, LANES, from));
+        if (last) assert_ok(device, bo_lanes_choose(device, lanes, LANES, from));
         assert_ok(device, bo_lanes_step(device, lanes, LANES, next, logits));
-        for (size_t l = 0; l < LANES; l++) compare("lanes", kind, t, logits + l * VOCAB, expected[t], 2e-4);
+        for (size_t l = 0; l < LANES; l++)
+            if (last || l != 1) compare("lanes", kind, t, logits + l * VOCAB, expected[t], 2e-4);
     }
     bo_lanes_destroy(lanes);
 }
@@ -132,7 +135,8 @@ static void of_every_mixer(void **state)
         const char *kind = test_kind(i);
         bool supported = check_kind(kind);
         if (!supported) print_message("%s: %s\n", kind, bo_context_error(device));
-        for (size_t e = 0; e < sizeof expected / sizeof *expected; e++) found += supported && test_same_word(expected[e], kind);
+        for (size_t e = 0; e < sizeof expected / sizeof *expected; e++)
+            found += supported && test_same_word(expected[e], kind);
     }
     assert_int_equal(found, sizeof expected / sizeof *expected);
 }

@@ -1,7 +1,7 @@
 # bochner serve --device cuda answers with the text of bochner generate on the CPU.
 . "$BOCHNER_SOURCE/tests/cuda/common.sh"
 command -v python3 >/dev/null || { echo "python3 is not installed"; exit 77; }
-succeeds "$BOCHNER" train --data text.txt --out model $tiny $run --steps 60
+succeeds "$BOCHNER" train --data text.txt --out model $tiny $features $run --steps 100
 succeeds "$BOCHNER" generate model --prompt "the cow" --tokens 16 --greedy --quiet && cp out expected
 "$BOCHNER" serve model --port 0 --slots 4 --device cuda --precision float32 >served 2>errors &
 server=$!

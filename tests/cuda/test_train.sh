@@ -1,42 +1,47 @@
 # bochner train --device cuda: the losses of the CPU, checkpoints that are resumed on the other device, and refusals.
 . "$BOCHNER_SOURCE/tests/cuda/common.sh"
+tiny="$tiny --lr 0.02 --other-lr 0.003" # larger rates amplify differences of rounding
 
 # In float32 the losses are those of the CPU up to rounding; in bfloat16, the default on a GPU, roughly.
-succeeds "$BOCHNER" train --data text.txt --out cpu $tiny $run
+succeeds "$BOCHNER" train --data text.txt --out cpu $tiny $features $run
 [ "$(field out device)" = cpu ] || complain "the device is $(field out device)"
-succeeds "$BOCHNER" train --data text.txt --out gpu $tiny $run --device cuda --precision float32
+succeeds "$BOCHNER" train --data text.txt --out gpu $tiny $features $run --device cuda --precision float32
 [ "$(field out device)" = cuda ] || complain "the device is $(field out device)"
 [ "$(field out precision)" = float32 ] || complain "the precision is $(field out precision)"
 same_curve cpu gpu 0.002
-succeeds "$BOCHNER" train --data text.txt --out rounded $tiny $run --device auto
+succeeds "$BOCHNER" train --data text.txt --out rounded $tiny $features $run --device auto
 [ "$(field out device) $(field out precision)" = "cuda bfloat16" ] ||
     complain "auto is $(field out device), $(field out precision)"
 same_curve cpu rounded 0.1
 
-# The same run gives the same bits.
-succeeds "$BOCHNER" train --data text.txt --out again $tiny $run --device cuda --precision float32
+# The same run gives the same bits, also if it is resumed.
+succeeds "$BOCHNER" train --data text.txt --out again $tiny $features $run --device cuda --precision float32
 cmp gpu/model.safetensors again/model.safetensors || complain "two runs on the device differ"
+rm -r again/checkpoints/step-12
+succeeds "$BOCHNER" train --resume --out again --quiet --json
+[ "$(field out device)" = cuda ] || complain "a resumed run is on $(field out device)"
+cmp gpu/model.safetensors again/model.safetensors || complain "a resumed run differs"
 
 # The second half on the other device, in both directions. The precision is that of the run, not that of the device.
 for from in cpu gpu; do
     [ $from = cpu ] && to=cuda || to=cpu
     cp -r $from crossed-$from
-    rm -r crossed-$from/checkpoints/step-20
+    rm -r crossed-$from/checkpoints/step-12
     succeeds "$BOCHNER" train --resume --out crossed-$from --device $to --quiet --json
     [ "$(field out device) $(field out precision)" = "$to float32" ] ||
         complain "resumed on $to: $(field out device), $(field out precision)"
     same_curve cpu crossed-$from 0.002
 done
 cp -r rounded crossed-rounded
-rm -r crossed-rounded/checkpoints/step-20
+rm -r crossed-rounded/checkpoints/step-12
 succeeds "$BOCHNER" train --resume --out crossed-rounded --device cpu --quiet --json
 [ "$(field out device) $(field out precision)" = "cpu bfloat16" ] ||
     complain "a run in bfloat16 resumed on the CPU: $(field out device), $(field out precision)"
 same_curve cpu crossed-rounded 0.1
 
 # Other optimizers and options.
-for options in "--optim sgd --lr 0.1" "--optim sign --lr 0.001" "--optim adamw --lr 0.01 --average 0.9 --micro-batch 2" \
-    "--checkpointing --dropout 0.1" "--documents --separator ." "--attention softmax --positions learned --mlp swiglu"; do
+for options in "$features --optim sgd --lr 0.1" "$features --optim sign --lr 0.001" "$features --optim adamw --lr 0.01 --average 0.9 --micro-batch 1" \
+    "$features --checkpointing --dropout 0.1" "$features --documents --separator ." "--attention softmax --positions learned --mlp swiglu"; do
     rm -rf one two
     succeeds "$BOCHNER" train --data text.txt --out one $tiny $run $options
     succeeds "$BOCHNER" train --data text.txt --out two $tiny $run $options --device cuda --precision float32
@@ -44,9 +49,9 @@ for options in "--optim sgd --lr 0.1" "--optim sign --lr 0.001" "--optim adamw -
 done
 
 # Refusals.
-fails 1 "stateful|train on the CPU" "$BOCHNER" train --data text.txt --out no $tiny $run --stateful --device cuda
-fails 1 "cuda:9 does not exist" "$BOCHNER" train --data text.txt --out no $tiny $run --device cuda:9
-fails 1 "device gpu is unknown" "$BOCHNER" train --data text.txt --out no $tiny $run --device gpu
-BOCHNER_CUDA=./absent.so fails 1 "absent.so does not exist" "$BOCHNER" train --data text.txt --out no $tiny $run --device cuda
+fails 1 "stateful|train on the CPU" "$BOCHNER" train --data text.txt --out no $tiny $features $run --stateful --device cuda
+fails 1 "cuda:9 does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda:9
+fails 1 "device gpu is unknown" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device gpu
+BOCHNER_CUDA=./absent.so fails 1 "absent.so does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda
 [ -e no ] && complain "a refused run left a folder"
 finish

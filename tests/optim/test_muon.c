@@ -1,40 +1,39 @@
 /* The Newton-Schulz iterations of Muon: singular values converge, matrices of every shape agree with the formula in
  * double, tall ones with their transposes, and the number of threads does not matter. */
-#include "testing.h"
-#include "backend/backend.h"
-#include "backend/updates.h"
+#include "vectors.h"
 #include "math/linalg.h"
 
 typedef struct shape {
     size_t rows, columns;
 } shape;
 
-static float *normals(size_t count, uint64_t seed)
-{
-    float *out = malloc((count + 1) * sizeof *out);
-    bo_rng rng = bo_rng_make(seed, 3);
-    for (size_t i = 0; i < count; i++) out[i] = (float)bo_rng_normal(&rng);
-    return out;
-}
-
 /* X for the gradients g[i], read from w = -X after a step from w = 0 with learning rate 1. */
 static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t count,
                           const shape *shapes, float *const *g, float *const *x)
 {
-    const bo_updates *updates = bo_backend_cpu()->updates;
-    bo_rule rule = {.scale = 1, .rate = -1};
+    const bo_backend *backend = bo_backend_of(context);
+    const bo_rule rule = {.scale = 1, .rate = -1};
     bo_muon_matrix matrices[16] = {{0}};
-    size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t needed = updates->muon_bytes(context, shapes[i].rows, shapes[i].columns);
-        bytes = needed > bytes ? needed : bytes;
-        memset(x[i], 0, shapes[i].rows * shapes[i].columns * sizeof *x[i]);
-        matrices[i] = (bo_muon_matrix){shapes[i].rows, shapes[i].columns, 1, g[i], NULL, x[i]};
+        const size_t n = shapes[i].rows * shapes[i].columns;
+        matrices[i] = (bo_muon_matrix){
+            .rows = shapes[i].rows,
+            .columns = shapes[i].columns,
+            .g = vector_make(context, n, g[i]),
+            .w = vector_make(context, n, NULL),
+            .pace = {.rate = 1, .factor = 1},
+        };
     }
-    void *scratch = bo_backend_cpu()->allocate(context, bytes, "scratch");
+    void *scratch = backend->allocate(context, backend->updates->bytes(context, 0, NULL, count, matrices), "scratch");
     assert_non_null(scratch);
-    assert_ok(context, updates->muon(context, &rule, iteration, steps, count, matrices, scratch));
-    bo_backend_cpu()->release(scratch);
+    assert_ok(context, backend->updates->muon(context, &rule, iteration, steps, count, matrices, scratch));
+    backend->release(scratch);
+    for (size_t i = 0; i < count; i++) {
+        const size_t n = shapes[i].rows * shapes[i].columns;
+        assert_ok(context, backend->read(context, x[i], matrices[i].w, n * sizeof **x));
+        vector_drop(context, (void *)(uintptr_t)matrices[i].g);
+        vector_drop(context, matrices[i].w);
+    }
 }
 
 /* ---- singular values --------------------------------------------------------------------------------------------- */
@@ -76,7 +75,7 @@ static void singular_values(bo_context *context, size_t rows, size_t columns, co
 static void check_values(bo_newton_schulz iteration, size_t steps, double least, double low, double high)
 {
     enum { ROWS = 40, COLUMNS = 96 };
-    bo_context *context = test_context(1);
+    bo_context *context = vector_context(1, NULL);
     float *g = malloc(ROWS * COLUMNS * sizeof *g), *x = malloc(ROWS * COLUMNS * sizeof *x);
     double values[ROWS];
     with_values(context, ROWS, COLUMNS, least, g);
@@ -138,7 +137,7 @@ static void prepare(bool transposed, shape *s, float **g, float **x)
 {
     for (size_t i = 0; i < SHAPES; i++) {
         size_t rows = shapes[i].rows, columns = shapes[i].columns;
-        float *values = normals(rows * columns, i);
+        float *values = vector_normals(rows * columns, i);
         g[i] = malloc(rows * columns * sizeof *g[i]);
         x[i] = malloc(rows * columns * sizeof *x[i]);
         s[i] = transposed ? (shape){columns, rows} : shapes[i];
@@ -158,7 +157,7 @@ static void release(float **g, float **x)
  * of up to 610 terms of size 1 / √columns have rounding errors of about 1e-7. */
 static void check_formula(bo_newton_schulz iteration, size_t steps)
 {
-    bo_context *context = test_context(2);
+    bo_context *context = vector_context(2, NULL);
     shape s[SHAPES];
     float *g[SHAPES], *x[SHAPES];
     prepare(false, s, g, x);
@@ -189,7 +188,7 @@ static void test_formula(void **state)
 static void test_transposes(void **state)
 {
     (void)state;
-    bo_context *context = test_context(2);
+    bo_context *context = vector_context(2, NULL);
     shape s[SHAPES], t[SHAPES];
     float *g[SHAPES], *x[SHAPES], *gt[SHAPES], *xt[SHAPES];
     prepare(false, s, g, x);
@@ -208,7 +207,7 @@ static void test_transposes(void **state)
 static void test_threads(void **state)
 {
     (void)state;
-    bo_context *one = test_context(1), *three = test_context(3);
+    bo_context *one = vector_context(1, NULL), *three = vector_context(3, NULL);
     shape s[SHAPES];
     float *g[SHAPES], *x[SHAPES], *g3[SHAPES], *x3[SHAPES];
     prepare(false, s, g, x);
@@ -226,7 +225,7 @@ static void test_threads(void **state)
 static void test_zero(void **state)
 {
     (void)state;
-    bo_context *context = test_context(1);
+    bo_context *context = vector_context(1, NULL);
     float *g = calloc(12, sizeof *g), *x = calloc(12, sizeof *x);
     orthogonalize(context, BO_NEWTON_SCHULZ_QUINTIC, 5, 1, &(shape){3, 4}, &g, &x);
     for (size_t i = 0; i < 12; i++) assert_true(x[i] == 0);
@@ -234,11 +233,87 @@ static void test_zero(void **state)
     bo_context_destroy(context);
 }
 
+/* In bfloat16 the last two steps have factors of 8 significant bits; directions of small singular values grow, and their
+ * errors with them. */
+static void test_bfloat16(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, COLUMNS = 96 };
+    bo_context *wide = vector_context(1, NULL), *narrow = NULL;
+    assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1, .precision = BO_PRECISION_BFLOAT16}, &narrow),
+                     BO_OK);
+    if (getenv("BOCHNER_TEST_DEVICE")) assert_ok(narrow, bo_context_use_device(narrow, getenv("BOCHNER_TEST_DEVICE")));
+    for (int tall = 0; tall < 2; tall++) {
+        const shape s = tall ? (shape){COLUMNS, ROWS} : (shape){ROWS, COLUMNS};
+        float *g = vector_normals(ROWS * COLUMNS, 7), *x = malloc(ROWS * COLUMNS * sizeof *x),
+              *y = malloc(ROWS * COLUMNS * sizeof *y);
+        double error = 0, size = 0;
+        orthogonalize(wide, BO_NEWTON_SCHULZ_QUINTIC, 5, 1, &s, &g, &x);
+        orthogonalize(narrow, BO_NEWTON_SCHULZ_QUINTIC, 5, 1, &s, &g, &y);
+        for (size_t i = 0; i < ROWS * COLUMNS; i++) error += pow((double)x[i] - y[i], 2), size += pow(x[i], 2);
+        assert_true(error > 0 && sqrt(error) < 0.02 * sqrt(size));
+        free(g), free(x), free(y);
+    }
+    bo_context_destroy(wide);
+    bo_context_destroy(narrow);
+}
+
+/* Matrices with the same sides, some of them transposed, are updated together: each as if it were alone. */
+enum { TOGETHER = 5 };
+
+static void update_some(bo_context *context, size_t first, size_t count, const bo_muon_matrix *all)
+{
+    const bo_backend *backend = bo_backend_of(context);
+    const bo_rule rule = {.scale = 0.5, .rate = 0.1, .momentum = 0.9, .nesterov = true};
+    void *scratch =
+        backend->allocate(context, backend->updates->bytes(context, 0, NULL, count, all + first), "scratch");
+    assert_ok(context,
+              backend->updates->muon(context, &rule, BO_NEWTON_SCHULZ_QUINTIC, 5, count, all + first, scratch));
+    backend->release(scratch);
+}
+
+static void test_together(void **state)
+{
+    (void)state;
+    static const shape sides[TOGETHER] = {{40, 56}, {56, 40}, {40, 56}, {24, 33}, {33, 24}};
+    bo_context *context = vector_context(2, NULL);
+    bo_muon_matrix all[2][TOGETHER] = {{{0}}};
+    for (int alone = 0; alone < 2; alone++) {
+        for (size_t i = 0; i < TOGETHER; i++) {
+            const size_t n = sides[i].rows * sides[i].columns;
+            all[alone][i] = (bo_muon_matrix){
+                .rows = sides[i].rows,
+                .columns = sides[i].columns,
+                .g = vector_make_normals(context, n, 40 + i),
+                .m = vector_make_normals(context, n, 50 + i),
+                .w = vector_make_normals(context, n, 60 + i),
+                .pace = {.rate = 1, .decay = i % 2 ? 0.1 : 0, .factor = 1 + (double)i},
+            };
+        }
+        for (size_t i = 0; alone && i < TOGETHER; i++) update_some(context, i, 1, all[1]);
+        if (!alone) update_some(context, 0, TOGETHER, all[0]);
+    }
+    for (size_t i = 0; i < TOGETHER; i++) {
+        const size_t n = sides[i].rows * sides[i].columns;
+        float *w[2], *m[2];
+        for (int alone = 0; alone < 2; alone++) {
+            w[alone] = vector_read(context, n, all[alone][i].w), m[alone] = vector_read(context, n, all[alone][i].m);
+            vector_drop(context, (void *)(uintptr_t)all[alone][i].g);
+            vector_drop(context, all[alone][i].m), vector_drop(context, all[alone][i].w);
+        }
+        assert_memory_equal(m[0], m[1], n * sizeof **m);
+        for (size_t k = 0; k < n; k++) assert_close(w[0][k], w[1][k], 485 * 1e-7);
+        for (int alone = 0; alone < 2; alone++) free(w[alone]), free(m[alone]);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quintic),    cmocka_unit_test(test_cubic),   cmocka_unit_test(test_formula),
-        cmocka_unit_test(test_transposes), cmocka_unit_test(test_threads), cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_quintic),    cmocka_unit_test(test_cubic),    cmocka_unit_test(test_formula),
+        cmocka_unit_test(test_transposes), cmocka_unit_test(test_threads),  cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_together),   cmocka_unit_test(test_bfloat16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

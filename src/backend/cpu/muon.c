@@ -119,12 +119,10 @@ static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz it
     layout l = plan(context, matrix->rows, matrix->columns);
     size_t count = matrix->rows * matrix->columns;
     bool tall = matrix->rows > matrix->columns;
-    bo_rule_numbers k = bo_momentum_numbers(rule);
+    bo_rule_numbers k = bo_momentum_numbers(rule, &matrix->pace);
     float *u = tall ? scratch + l.y : scratch;
     bo_update_blocks(context, &k, direction_loop, count, matrix->g, matrix->m, u, NULL);
-    double squares;
-    bo_cpu_updates.sum_squares(context, count, u, &squares);
-    k.scale = (float)(1 / (sqrt(squares) + 1e-7));
+    k.scale = (float)(1 / (sqrt(bo_cpu_sum_squares(context, count, u)) + 1e-7));
     bo_update_blocks(context, &k, scale_loop, count, NULL, NULL, NULL, u);
     if (tall) kernels->transpose(l.columns, l.rows, u, l.rows, scratch, l.columns);
     float *x = orthogonalize(context, iteration, steps, &l, scratch);
@@ -133,8 +131,9 @@ static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz it
         kernels->transpose(l.rows, l.columns, x, l.columns, other, l.rows);
         x = other;
     }
-    bo_rule plain = {.scale = 1, .rate = rule->rate * matrix->factor, .decay = rule->decay};
-    bo_cpu_updates.sgd(context, &plain, count, x, NULL, matrix->w);
+    const bo_rule plain = {.scale = 1, .rate = rule->rate};
+    const bo_update own = {.count = count, .g = x, .w = matrix->w, .pace = matrix->pace};
+    bo_cpu_updates.sgd(context, &plain, 1, &own);
 }
 
 /* ---- many matrices ----------------------------------------------------------------------------------------------- */

@@ -31,16 +31,16 @@ static void sum_task(void *arg, size_t index, int worker)
 }
 
 /* Blocks depend only on the count, and their sums are added in order. */
-static bo_status sum_blocks(bo_context *context, size_t count, const void *x, sum_fn sum, double *out)
+static double sum_blocks(bo_context *context, size_t count, const float *x, sum_fn sum)
 {
     size_t least = bo_round_up(bo_ceil_div(count, MOST_BLOCKS), 16);
     sum_job job = {.kernels = bo_context_kernels(context), .sum = sum, .x = x, .count = count};
     job.block = least > BLOCK ? least : BLOCK;
     size_t blocks = bo_ceil_div(count, job.block);
     bo_parallel(context, blocks, sum_task, &job);
-    *out = 0;
-    for (size_t i = 0; i < blocks; i++) *out += job.parts[i];
-    return BO_OK;
+    double total = 0;
+    for (size_t i = 0; i < blocks; i++) total += job.parts[i];
+    return total;
 }
 
 static double squares(const bo_kernels *kernels, size_t n, const float *x)
@@ -61,24 +61,33 @@ static double sizes(const bo_kernels *kernels, size_t n, const float *x)
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-static bo_status sum_squares(bo_context *context, size_t count, const void *x, double *out)
+double bo_cpu_sum_squares(bo_context *context, size_t count, const float *x)
 {
-    return sum_blocks(context, count, x, squares, out);
+    return sum_blocks(context, count, x, squares);
 }
 
-static bo_status sum_sizes(bo_context *context, size_t count, const void *x, double *out)
+static bo_status sum_squares(bo_context *context, size_t count, const bo_update *list, void *scratch, double *out)
 {
-    return sum_blocks(context, count, x, sizes, out);
+    (void)scratch;
+    for (size_t i = 0; i < count; i++) out[i] = sum_blocks(context, list[i].count, list[i].g, squares);
+    return BO_OK;
+}
+
+static bo_status sum_sizes(bo_context *context, size_t count, const bo_update *list, void *scratch, double *out)
+{
+    (void)scratch;
+    for (size_t i = 0; i < count; i++) out[i] = sum_blocks(context, list[i].count, list[i].g, sizes);
+    return BO_OK;
 }
 
 /* ---- updates in place -------------------------------------------------------------------------------------------- */
 
-bo_rule_numbers bo_momentum_numbers(const bo_rule *rule)
+bo_rule_numbers bo_momentum_numbers(const bo_rule *rule, const bo_pace *pace)
 {
     return (bo_rule_numbers){
         .scale = (float)rule->scale,
-        .rate = (float)rule->rate,
-        .keep = (float)(1 - rule->decay),
+        .rate = (float)bo_pace_rate(rule, pace),
+        .keep = (float)bo_pace_keep(rule, pace),
         .momentum = (float)rule->momentum,
         .rest = (float)(1 - rule->momentum),
         .nesterov = rule->nesterov,
@@ -180,53 +189,78 @@ static void adamw_loop(const bo_rule_numbers *k, size_t n, const float *g, float
     k->kernels->adamw(n, &k->adamw, g, m, v, w);
 }
 
-static bo_status approach(bo_context *context, size_t count, double a, const void *x, void *y)
+static bo_status approach(bo_context *context, double a, size_t count, const bo_update *list)
 {
     bo_rule_numbers k = {.rate = (float)a};
-    bo_update_blocks(context, &k, a == 1 ? copy_loop : approach_loop, count, x, NULL, NULL, y);
+    for (size_t i = 0; i < count; i++)
+        bo_update_blocks(context, &k, a == 1 ? copy_loop : approach_loop, list[i].count, list[i].g, NULL, NULL,
+                         list[i].w);
     return BO_OK;
 }
 
-static bo_status swap(bo_context *context, size_t count, void *x, void *y)
+static bo_status swap(bo_context *context, size_t count, const bo_update *list)
 {
-    bo_update_blocks(context, NULL, swap_loop, count, NULL, x, NULL, y);
+    for (size_t i = 0; i < count; i++)
+        bo_update_blocks(context, NULL, swap_loop, list[i].count, NULL, list[i].m, NULL, list[i].w);
     return BO_OK;
 }
 
-static bo_status sgd(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w)
+static bo_status with_momentum(bo_context *context, const bo_rule *rule, bo_update_loop loop, size_t count,
+                               const bo_update *list)
 {
-    bo_rule_numbers k = bo_momentum_numbers(rule);
-    bo_update_blocks(context, &k, sgd_loop, count, g, m, NULL, w);
+    for (size_t i = 0; i < count; i++) {
+        const bo_update *u = &list[i];
+        bo_rule_numbers k = bo_momentum_numbers(rule, &u->pace);
+        bo_update_blocks(context, &k, loop, u->count, u->g, u->m, NULL, u->w);
+    }
     return BO_OK;
 }
 
-static bo_status sign(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w)
+static bo_status sgd(bo_context *context, const bo_rule *rule, size_t count, const bo_update *list)
 {
-    bo_rule_numbers k = bo_momentum_numbers(rule);
-    bo_update_blocks(context, &k, sign_loop, count, g, m, NULL, w);
-    return BO_OK;
+    return with_momentum(context, rule, sgd_loop, count, list);
 }
 
-static bo_status adamw(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *v, void *w)
+static bo_status sign(bo_context *context, const bo_rule *rule, size_t count, const bo_update *list)
+{
+    return with_momentum(context, rule, sign_loop, count, list);
+}
+
+static bo_status adamw(bo_context *context, const bo_rule *rule, size_t count, const bo_update *list)
 {
     double t = (double)rule->step;
     bo_rule_numbers k = {.kernels = bo_context_kernels(context)};
-    k.adamw = (bo_adamw_step){
-        .scale = (float)rule->scale,
-        .keep = (float)(1 - rule->decay),
-        .rate = (float)(rule->rate / (1 - pow(rule->beta1, t))),
-        .beta1 = (float)rule->beta1,
-        .rest1 = (float)(1 - rule->beta1),
-        .beta2 = (float)rule->beta2,
-        .rest2 = (float)(1 - rule->beta2),
-        .correction = (float)(1 / sqrt(1 - pow(rule->beta2, t))),
-        .epsilon = (float)rule->epsilon,
-    };
-    bo_update_blocks(context, &k, adamw_loop, count, g, m, v, w);
+    for (size_t i = 0; i < count; i++) {
+        const bo_update *u = &list[i];
+        k.adamw = (bo_adamw_step){
+            .scale = (float)rule->scale,
+            .keep = (float)bo_pace_keep(rule, &u->pace),
+            .rate = (float)(bo_pace_rate(rule, &u->pace) / (1 - pow(rule->beta1, t))),
+            .beta1 = (float)rule->beta1,
+            .rest1 = (float)(1 - rule->beta1),
+            .beta2 = (float)rule->beta2,
+            .rest2 = (float)(1 - rule->beta2),
+            .correction = (float)(1 / sqrt(1 - pow(rule->beta2, t))),
+            .epsilon = (float)rule->epsilon,
+        };
+        bo_update_blocks(context, &k, adamw_loop, u->count, u->g, u->m, u->v, u->w);
+    }
     return BO_OK;
 }
 
+/* Sums need no memory: their parts are on the stack. */
+static size_t bytes(bo_context *context, size_t count, const bo_update *list, size_t matrices,
+                    const bo_muon_matrix *matrix)
+{
+    (void)count, (void)list;
+    size_t most = 0;
+    for (size_t i = 0; i < matrices; i++)
+        most = bo_max(most, bo_cpu_muon_bytes(context, matrix[i].rows, matrix[i].columns));
+    return most;
+}
+
 const bo_updates bo_cpu_updates = {
+    .bytes = bytes,
     .sum_squares = sum_squares,
     .sum_sizes = sum_sizes,
     .approach = approach,
@@ -234,6 +268,5 @@ const bo_updates bo_cpu_updates = {
     .sgd = sgd,
     .sign = sign,
     .adamw = adamw,
-    .muon_bytes = bo_cpu_muon_bytes,
     .muon = bo_cpu_muon,
 };

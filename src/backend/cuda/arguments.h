@@ -10,6 +10,8 @@
 #include "arguments_matrix.h"
 #include "arguments_memory.h"
 #include "arguments_rows.h"
+#include "arguments_sequences.h"
+#include "arguments_updates.h"
 
 #define BO_CUDA_LAUNCHES(X)                                                                                            \
     BO_CUDA_LAUNCHES_ATTENTION(X)                                                                                      \
@@ -19,6 +21,8 @@
     BO_CUDA_LAUNCHES_LINEAR(X)                                                                                         \
     BO_CUDA_LAUNCHES_MATRIX(X)                                                                                         \
     BO_CUDA_LAUNCHES_MEMORY(X)                                                                                         \
-    BO_CUDA_LAUNCHES_ROWS(X)
+    BO_CUDA_LAUNCHES_ROWS(X)                                                                                           \
+    BO_CUDA_LAUNCHES_SEQUENCES(X)                                                                                      \
+    BO_CUDA_LAUNCHES_UPDATES(X)
 
 #endif

@@ -7,6 +7,7 @@
 typedef struct bo_cuda_exact {
     bo_cuda_attention at;
     int window;
+    float power; /* p: weights are |score|^p; 0: exp(score) */
     /* A state holds `held` positions, position p in slot p % held, and keys in panels of `panel` slots
      * (src/attention/kv_cache.h); exact_step requires panels of 64. */
     int held, panel;

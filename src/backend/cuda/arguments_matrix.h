@@ -5,9 +5,9 @@
 
 /* D = alpha op(A) op(B) + beta C + bias, all row-major: op(A) is m x k, op(B) is k x n. `ta`: A is stored as k x m;
  * `tb`: B is stored as n x k. A and B have the type `factors`; C and D have the type `result`. Sums are float32; with
- * factors F32 products are float32 too (no TF32). The same arguments give the same bits. Factors F64 have results F64, in
- * float64. Factors I8 have results I32, which are exact: for tb without ta, alpha 1, beta 0 or 1, no bias, multiples of 16
- * as sizes and strides. */
+ * factors F32 products are float32 too, unless `tf32` is set: then factors are rounded to 11 significant bits. The same
+ * arguments give the same bits. Factors F64 have results F64, in float64. Factors I8 have results I32, which are exact: for
+ * tb without ta, alpha 1, beta 0 or 1, no bias, multiples of 16 as sizes and strides. */
 typedef struct bo_cuda_gemm {
     size_t m, n, k;
     bool ta, tb;
@@ -15,6 +15,7 @@ typedef struct bo_cuda_gemm {
     void *d;
     size_t lda, ldb, ldc, ldd; /* numbers between two rows as stored */
     bo_cuda_type factors, result;
+    bool tf32;
     float alpha, beta;
     const void *bias; /* n numbers of the type `result`; NULL: none */
     size_t batch;     /* 0 or 1: one product */
@@ -46,6 +47,29 @@ typedef struct bo_cuda_recast {
     size_t count;
     bo_cuda_recast_item items[BO_CUDA_RECASTS];
 } bo_cuda_recast;
+
+/* y = scale x Wᵀ + bias + keep residual for a few rows of x in bfloat16, and one to four weights, which are read once, as
+ * they are stored. `columns` is a multiple of BO_CUDA_FEW_COLUMNS. */
+enum { BO_CUDA_FEW_COLUMNS = 32, BO_CUDA_FEW_WEIGHTS = 4 };
+
+typedef struct bo_cuda_few_item {
+    const void *w;    /* n x columns */
+    const void *bias; /* NULL: none */
+    void *y;
+    size_t n;
+    bo_cuda_type bias_type, y_type;
+} bo_cuda_few_item;
+
+typedef struct bo_cuda_few_rows {
+    size_t rows, columns;
+    const void *x;
+    const void *residual; /* of the only weight; NULL: none */
+    bo_cuda_type residual_type;
+    float scale, keep;
+    bo_cuda_stored stored; /* of all weights */
+    size_t count;
+    bo_cuda_few_item items[BO_CUDA_FEW_WEIGHTS];
+} bo_cuda_few_rows;
 
 /* to = factor from; accumulate: to += factor from. */
 typedef struct bo_cuda_put_scaled {
@@ -128,6 +152,7 @@ typedef struct bo_cuda_quadratic {
 #define BO_CUDA_LAUNCHES_MATRIX(X)                                                                                     \
     X(gemm, bo_cuda_gemm)                                                                                              \
     X(recast, bo_cuda_recast)                                                                                          \
+    X(few_rows, bo_cuda_few_rows)                                                                                      \
     X(put_scaled, bo_cuda_put_scaled)                                                                                  \
     X(sum_columns, bo_cuda_sum_columns)                                                                                \
     X(count_targets, bo_cuda_count_targets)                                                                            \

@@ -14,6 +14,7 @@ static const bo_cuda_engine *const engines[BO_ATTENTION_COUNT] = {
     [BO_ATTENTION_DARK] = &bo_cuda_engine_linear,
     [BO_ATTENTION_LEARNED] = &bo_cuda_engine_linear,
     [BO_ATTENTION_HYBRID] = &bo_cuda_engine_hybrid,
+    [BO_ATTENTION_POWER] = &bo_cuda_engine_exact,
     [BO_ATTENTION_GLA] = &bo_cuda_engine_gla,
     [BO_ATTENTION_DELTA] = &bo_cuda_engine_delta,
 };

@@ -1,11 +1,5 @@
-/* Softmax attention over explicit keys on the device: device/exact*.cu. */
+/* Softmax attention and powers over explicit keys on the device: device/exact*.cu. */
 #include "attention.h"
-
-static const char *refuses(const bo_attention *attention)
-{
-    (void)attention;
-    return NULL;
-}
 
 /* heads x rows of queries. */
 static size_t tape_floats(const bo_cuda_attention *call)
@@ -26,9 +20,10 @@ enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSO
 /* True if there are as few queries as sequences, usually one each: then keys are divided among blocks. */
 static bool is_step(const bo_attention *attention, const bo_cuda_attention *call)
 {
-    const bool reads_keys_of_others = call->cross && call->k;
-    return !reads_keys_of_others && call->queries.rows <= (size_t)call->queries.sequences &&
-           call->value_dim <= STEP_WIDTH && bo_attention_view_of(attention).panel == PANEL;
+    const bo_attention_view view = bo_attention_view_of(attention);
+    const bool supported = !(view.traits & BO_TRAIT_POWER) && view.panel == PANEL && call->value_dim <= STEP_WIDTH;
+    const bool reads_another_stream = call->cross && call->k;
+    return supported && !reads_another_stream && call->queries.rows <= (size_t)call->queries.sequences;
 }
 
 /* Parts of the keys of a sequence, so that all parts together occupy the device. */
@@ -63,6 +58,7 @@ static bo_cuda_exact describe(const bo_attention *attention, const bo_cuda_atten
                          .held = (int)view.held,
                          .panel = (int)view.panel,
                          .top = call->saved};
+    if (view.traits & BO_TRAIT_POWER) out.power = (float)view.desc->power;
     if (out.top) out.sum = out.top + tape_floats(call);
     return out;
 }
@@ -86,7 +82,6 @@ static bo_status backward(bo_context *context, const bo_attention *attention, co
 }
 
 const bo_cuda_engine bo_cuda_engine_exact = {
-    .refuses = refuses,
     .reads_first = true,
     .saved = saved,
     .scratch = scratch,

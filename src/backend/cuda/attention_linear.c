@@ -1,4 +1,5 @@
 /* Attention with features on the device: the memory of a call, and the maps that its kernels read. */
+#include <stdio.h>
 #include "attention_linear.h"
 #include "uploads.h"
 #include "../../attention/row_transform.h"
@@ -15,7 +16,7 @@ enum {
 static size_t tile_bytes(const bo_attention *attention, size_t rows)
 {
     const bo_attention_desc *d = &attention->desc;
-    const size_t floats = 4 * attention->count + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
+    const size_t floats = 4 * (attention->count + 1) + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
     return rows * floats * sizeof(float) + 1024;
 }
 
@@ -29,8 +30,12 @@ static size_t tile_of(const bo_attention *attention)
 
 static const char *refuses(const bo_attention *attention)
 {
-    if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) return "with this feature map";
-    if (!tile_of(attention)) return "with so many features";
+    static _Thread_local char text[64]; /* until the next call */
+    if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) {
+        snprintf(text, sizeof text, "with the function %s", bo_function_name(attention->desc.features.function));
+        return text;
+    }
+    if (!tile_of(attention)) return "with this many features";
     return NULL;
 }
 
@@ -179,7 +184,7 @@ static bool is_fast(const bo_attention *attention, const bo_cuda_attention *call
     const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
     if (call->type != BO_CUDA_BF16 || !call->q || is_step(call)) return false;
     if (type != BO_ROW_TRANSFORM_NONE && type != BO_ROW_TRANSFORM_UNIT) return false;
-    if (call->saved && call->reads_first) return false;
+    if (!call->causal && attention->desc.gate != BO_GATE_NONE) return false;
     return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
 }
 

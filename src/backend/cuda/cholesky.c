@@ -33,8 +33,13 @@ static bo_status assemble(bo_context *context, bo_device_sums *s, const bo_devic
     BO_TRY(bo_fit_write(context, s->vectors + n, system->penalty, bytes));
     BO_TRY(bo_fit_write(context, s->pivot, &none, sizeof none));
     return BO_LAUNCH(context, ridge_assemble,
-                     &((bo_cuda_ridge_assemble){.n = n, .g = s->g, .ldg = s->ldg, .weight = system->weight,
-                                                .center = s->vectors, .penalty = s->vectors + n, .a = s->a,
+                     &((bo_cuda_ridge_assemble){.n = n,
+                                                .g = s->g,
+                                                .ldg = s->ldg,
+                                                .weight = system->weight,
+                                                .center = s->vectors,
+                                                .penalty = s->vectors + n,
+                                                .a = s->a,
                                                 .lda = s->lda}));
 }
 
@@ -43,8 +48,14 @@ static bo_status factorize_block(bo_context *context, const bo_device_sums *s, s
     const size_t n = s->features, lda = s->lda, rows = bo_min(BLOCK, n - first), rest = n - first - rows;
     double *a = s->a + first * lda + first, *u = s->factor + first * lda + first;
     BO_TRY(BO_LAUNCH(context, cholesky_block,
-                     &((bo_cuda_cholesky_block){.n = rows, .first = first, .a = a, .lda = lda, .u = u, .ldu = lda,
-                                                .inverse = inverse_of(s, first), .pivot = s->pivot})));
+                     &((bo_cuda_cholesky_block){.n = rows,
+                                                .first = first,
+                                                .a = a,
+                                                .lda = lda,
+                                                .u = u,
+                                                .ldu = lda,
+                                                .inverse = inverse_of(s, first),
+                                                .pivot = s->pivot})));
     if (rest == 0) return BO_OK;
     BO_TRY(bo_fit_multiply(context, true, rows, rest, rows, 1, inverse_of(s, first), BLOCK, a + rows, lda, 0, u + rows,
                            lda));

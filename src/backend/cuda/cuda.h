@@ -72,6 +72,8 @@ void bo_cuda_unstage(bo_staged *staged);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
+/* Writes zeros to the gradient of an input, or leaves it if it is added to. */
+bo_status bo_cuda_no_gradient(bo_context *context, const bo_op_call *call, size_t input);
 /* Backward of an operation whose outputs have no gradient: writes zeros to gradients that are not added to. Returns true
  * if the call was one of these. */
 bo_status bo_cuda_backward_zero(bo_context *context, const bo_op_call *call, bool *done);
@@ -83,6 +85,9 @@ bo_status bo_cuda_sizes_none(bo_context *context, const bo_op_call *call, bool g
 extern const bo_op bo_cuda_op_add, bo_cuda_op_attention;
 extern const bo_op bo_cuda_op_embed, bo_cuda_op_position, bo_cuda_op_norm, bo_cuda_op_dropout, bo_cuda_op_rope,
     bo_cuda_op_unary, bo_cuda_op_glu, bo_cuda_op_loss; /* on rows and numbers */
+extern const bo_op bo_cuda_op_noise, bo_cuda_op_round, bo_cuda_op_product, bo_cuda_op_scale, bo_cuda_op_reshape,
+    bo_cuda_op_concat, bo_cuda_op_batch_norm, bo_cuda_op_pool, bo_cuda_op_aggregate;
+extern const bo_op bo_cuda_op_features, bo_cuda_op_convolution, bo_cuda_op_mix, bo_cuda_op_recurrent;
 extern const bo_op bo_cuda_op_cross_entropy;
 extern const bo_op bo_cuda_op_linear;
 extern const bo_op bo_cuda_op_quadratic;

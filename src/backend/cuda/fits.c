@@ -162,8 +162,19 @@ bo_status bo_fit_multiply(bo_context *context, bool ta, size_t m, size_t n, size
                           size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd)
 {
     return BO_LAUNCH(context, gemm,
-                     &((bo_cuda_gemm){.m = m, .n = n, .k = k, .ta = ta, .a = a, .b = b, .d = d, .lda = lda, .ldb = ldb,
-                                      .ldd = ldd, .factors = BO_CUDA_F64, .result = BO_CUDA_F64, .alpha = (float)alpha,
+                     &((bo_cuda_gemm){.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .ta = ta,
+                                      .a = a,
+                                      .b = b,
+                                      .d = d,
+                                      .lda = lda,
+                                      .ldb = ldb,
+                                      .ldd = ldd,
+                                      .factors = BO_CUDA_F64,
+                                      .result = BO_CUDA_F64,
+                                      .alpha = (float)alpha,
                                       .beta = (float)beta}));
 }
 
@@ -183,8 +194,14 @@ static bo_status add_panel(bo_context *context, const bo_device_sums *s, bo_cuda
                            size_t first, size_t columns)
 {
     return BO_LAUNCH(context, gram_add,
-                     &((bo_cuda_gram_add){.type = type, .rows = rows, .columns = columns, .scale = scale, .s = s->sums,
-                                          .lds = bo_fit_panel(), .g = s->g + first, .ldg = s->ldg}));
+                     &((bo_cuda_gram_add){.type = type,
+                                          .rows = rows,
+                                          .columns = columns,
+                                          .scale = scale,
+                                          .s = s->sums,
+                                          .lds = bo_fit_panel(),
+                                          .g = s->g + first,
+                                          .ldg = s->ldg}));
 }
 
 static bo_status add_float32(bo_context *context, const bo_device_sums *s, size_t rows)
@@ -195,9 +212,17 @@ static bo_status add_float32(bo_context *context, const bo_device_sums *s, size_
         for (size_t j = 0; j < s->size; j += panel) {
             const size_t columns = bo_min(panel, s->size - j);
             BO_TRY(BO_LAUNCH(context, gemm,
-                             &((bo_cuda_gemm){.m = j + columns, .n = columns, .k = bo_min(RUN, rows - first),
-                                              .ta = true, .a = z, .b = z + j, .d = s->sums, .lda = s->ldz,
-                                              .ldb = s->ldz, .ldd = panel, .alpha = 1})));
+                             &((bo_cuda_gemm){.m = j + columns,
+                                              .n = columns,
+                                              .k = bo_min(RUN, rows - first),
+                                              .ta = true,
+                                              .a = z,
+                                              .b = z + j,
+                                              .d = s->sums,
+                                              .lda = s->ldz,
+                                              .ldb = s->ldz,
+                                              .ldd = panel,
+                                              .alpha = 1})));
             BO_TRY(add_panel(context, s, BO_CUDA_F32, 1, j + columns, j, columns));
         }
     }
@@ -209,14 +234,29 @@ static bo_status add_rounded(bo_context *context, const bo_device_sums *s, size_
 {
     const size_t panel = bo_fit_panel(), depth = padded(rows);
     BO_TRY(BO_LAUNCH(context, feature_round,
-                     &((bo_cuda_feature_round){.rows = rows, .features = s->features, .quantum = s->quantum, .z = s->z,
-                                               .ldz = s->ldz, .q = s->q, .ldq = depth})));
+                     &((bo_cuda_feature_round){.rows = rows,
+                                               .features = s->features,
+                                               .quantum = s->quantum,
+                                               .z = s->z,
+                                               .ldz = s->ldz,
+                                               .q = s->q,
+                                               .ldq = depth})));
     for (size_t j = 0; j < s->features; j += panel) {
         const size_t columns = bo_min(panel, s->q_rows - j);
         BO_TRY(BO_LAUNCH(context, gemm,
-                         &((bo_cuda_gemm){.m = j + columns, .n = columns, .k = depth, .tb = true, .a = s->q,
-                                          .b = s->q + j * depth, .d = s->sums, .lda = depth, .ldb = depth, .ldd = panel,
-                                          .factors = BO_CUDA_I8, .result = BO_CUDA_I32, .alpha = 1})));
+                         &((bo_cuda_gemm){.m = j + columns,
+                                          .n = columns,
+                                          .k = depth,
+                                          .tb = true,
+                                          .a = s->q,
+                                          .b = s->q + j * depth,
+                                          .d = s->sums,
+                                          .lda = depth,
+                                          .ldb = depth,
+                                          .ldd = panel,
+                                          .factors = BO_CUDA_I8,
+                                          .result = BO_CUDA_I32,
+                                          .alpha = 1})));
         BO_TRY(add_panel(context, s, BO_CUDA_I32, (double)s->quantum * (double)s->quantum,
                          bo_min(j + columns, s->features), j, bo_min(columns, s->features - j)));
     }
@@ -231,8 +271,16 @@ static bo_status project(bo_context *context, const bo_device_sums *s, const bo_
     if (rows->z) return bo_fit_write(context, s->u, rows->z, rows->count * s->features * sizeof(float));
     BO_TRY(bo_fit_write(context, s->x, rows->x, rows->count * s->dim * sizeof(float)));
     return BO_LAUNCH(context, gemm,
-                     &((bo_cuda_gemm){.m = rows->count, .n = s->frequencies, .k = s->dim, .tb = true, .a = s->x,
-                                      .b = s->w, .d = s->u, .lda = s->dim, .ldb = s->dim, .ldd = s->frequencies,
+                     &((bo_cuda_gemm){.m = rows->count,
+                                      .n = s->frequencies,
+                                      .k = s->dim,
+                                      .tb = true,
+                                      .a = s->x,
+                                      .b = s->w,
+                                      .d = s->u,
+                                      .lda = s->dim,
+                                      .ldb = s->dim,
+                                      .ldd = s->frequencies,
                                       .alpha = 1}));
 }
 
@@ -288,8 +336,12 @@ static bo_status read_margins(bo_context *context, bo_device_sums *s)
     if (!s->host_margins) s->host_margins = bo_alloc_raw(context, count, sizeof(double), "sums over the rows");
     if (!s->host_margins) return BO_MEMORY;
     BO_TRY(BO_LAUNCH(context, gram_margins,
-                     &((bo_cuda_gram_margins){.size = s->size, .first = s->features, .g = s->g, .ldg = s->ldg,
-                                              .columns = s->margins, .diagonal = s->margins + s->size * s->others})));
+                     &((bo_cuda_gram_margins){.size = s->size,
+                                              .first = s->features,
+                                              .g = s->g,
+                                              .ldg = s->ldg,
+                                              .columns = s->margins,
+                                              .diagonal = s->margins + s->size * s->others})));
     BO_TRY(bo_fit_read(context, s->host_margins, s->margins, count * sizeof(double)));
     s->margins_known = true;
     return BO_OK;
@@ -320,8 +372,8 @@ static bo_status transfer(bo_context *context, bo_device_sums *s, bool to_host, 
         }
         if (!to_host) status = bo_fit_write(context, s->g + first * s->ldg, rows, bytes);
     }
-    if (!to_host && status == BO_OK) status = bo_cuda_check(context, bo_cuda_open_device()->functions->wait(
-                                                                         bo_cuda_open_device()->cuda));
+    if (!to_host && status == BO_OK)
+        status = bo_cuda_check(context, bo_cuda_open_device()->functions->wait(bo_cuda_open_device()->cuda));
     bo_free(rows);
     return status;
 }

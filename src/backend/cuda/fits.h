@@ -25,12 +25,12 @@ struct bo_device_sums {
     size_t ldz, q_rows;
     double *g; /* size x ldg; its upper triangle */
     size_t ldg;
-    bool mirrored;                      /* the lower triangle of the features, too */
-    double *margins;                    /* columns, then the diagonal */
-    double *host_margins;               /* the same on the host … */
-    bool margins_known;                 /* … if it was read after the last row */
-    double *vectors;                    /* 2 features: center and penalty, or the two of a product */
-    double *a, *factor, *inverses;      /* of the latest system: features x lda twice, blocks of the diagonal; or NULL */
+    bool mirrored;                 /* the lower triangle of the features, too */
+    double *margins;               /* columns, then the diagonal */
+    double *host_margins;          /* the same on the host … */
+    bool margins_known;            /* … if it was read after the last row */
+    double *vectors;               /* 2 features: center and penalty, or the two of a product */
+    double *a, *factor, *inverses; /* of the latest system: features x lda twice, blocks of the diagonal; or NULL */
     size_t lda;
     bo_cuda_pivot *pivot;
     double *right, *solution; /* of a system: features x solved */
@@ -40,7 +40,8 @@ struct bo_device_sums {
 };
 
 /* Allocates memory of the device that lives as long as the sums. */
-bo_status bo_fit_take(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *what, void *out);
+bo_status bo_fit_take(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *what,
+                      void *out);
 /* The lines below hold the lock. */
 bo_status bo_fit_write(bo_context *context, void *to, const void *host, size_t bytes);
 bo_status bo_fit_read(bo_context *context, void *host, const void *from, size_t bytes);

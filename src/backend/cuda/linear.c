@@ -3,7 +3,7 @@
 #include "matrix.h"
 #include "../shapes.h"
 
-enum { MOST_WEIGHTS = 4 };
+enum { MOST_WEIGHTS = 4, MOST_ROWS = 8, MOST_ROWS_OF_INTEGERS = 16 };
 
 /* The inputs by name, with the factors of the products in their type. */
 typedef struct linear {
@@ -36,10 +36,23 @@ static const void *factor(linear *l, bo_carver *carver, const bo_tensor *tensor,
     return bo_cuda_factor(&l->recast, carver, tensor, tensor->rows, type);
 }
 
+/* Decoding: weights are read as they are stored, once per 8 rows. Those that are stored as integers would otherwise be
+ * converted, which costs more than to read them twice. */
+static bool has_few_rows(const bo_op_call *call, const linear *l)
+{
+    const bo_element stored = call->in[1].element;
+    const bool integers = stored == BO_ELEMENT_INT8 || stored == BO_ELEMENT_INT4;
+    for (size_t i = 1; i < l->weights; i++)
+        if (call->in[1 + i].element != stored) return false;
+    return call->in[0].element == BO_ELEMENT_BFLOAT16 && l->columns % BO_CUDA_FEW_COLUMNS == 0 &&
+           l->rows <= (integers ? MOST_ROWS_OF_INTEGERS : MOST_ROWS);
+}
+
 /* Bias and residual have the type of the output. */
 static linear plan_forward(const bo_op_call *call)
 {
     linear l = linear_of(call);
+    if (has_few_rows(call, &l)) return l; /* needs no memory */
     bo_carver carver = {call->scratch, 0};
     l.x = factor(&l, &carver, &call->in[0], l.type);
     for (size_t i = 0; i < l.weights; i++) {
@@ -82,9 +95,43 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
+/* ---- a few rows -------------------------------------------------------------------------------------------------- */
+
+static bo_status forward_few(bo_context *context, const bo_op_call *call, const linear *l)
+{
+    bo_cuda_few_rows few = {
+        .rows = l->rows,
+        .columns = l->columns,
+        .x = call->in[0].data,
+        .scale = l->scale,
+        .keep = l->keep,
+        .stored = bo_cuda_stored_of(call->in[1].element),
+        .count = l->weights,
+    };
+    if (l->has_residual) {
+        few.residual = call->in[l->place_of_residual].data;
+        few.residual_type = bo_cuda_type_of(call->in[l->place_of_residual].element);
+    }
+    for (size_t i = 0; i < l->weights; i++) {
+        few.items[i] = (bo_cuda_few_item){
+            .w = call->in[1 + i].data,
+            .y = call->out[i].data,
+            .n = call->in[1 + i].rows,
+            .y_type = bo_cuda_type_of(call->out[i].element),
+        };
+        if (!l->has_bias) continue;
+        few.items[i].bias = call->in[l->first_bias + i].data;
+        few.items[i].bias_type = bo_cuda_type_of(call->in[l->first_bias + i].element);
+    }
+    return BO_LAUNCH(context, few_rows, &few);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     const linear l = plan_forward(call);
+    if (has_few_rows(call, &l)) return forward_few(context, call, &l);
     BO_TRY(bo_cuda_recast_all(context, &l.recast));
     for (size_t i = 0; i < l.weights; i++) {
         const size_t out = call->in[1 + i].rows;

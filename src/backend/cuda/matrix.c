@@ -1,7 +1,7 @@
 #include "matrix.h"
 #include <assert.h>
 
-static bo_cuda_stored stored_of(bo_element element)
+bo_cuda_stored bo_cuda_stored_of(bo_element element)
 {
     switch (element) {
     case BO_ELEMENT_BFLOAT16:
@@ -32,7 +32,7 @@ const void *bo_cuda_factor(bo_cuda_recast *list, bo_carver *carver, const bo_ten
         .rows = tensor->rows,
         .padded_rows = padded_rows,
         .columns = tensor->columns,
-        .stored = stored_of(tensor->element),
+        .stored = bo_cuda_stored_of(tensor->element),
         .to_type = type,
     };
     return to;
@@ -53,14 +53,6 @@ bo_cuda_type bo_cuda_products(const bo_op_call *call)
 size_t bo_cuda_sum_floats(size_t rows, size_t columns)
 {
     return bo_cuda_sum_parts(rows) * columns;
-}
-
-bo_status bo_cuda_no_gradient(bo_context *context, const bo_op_call *call, size_t input)
-{
-    if (!call->din[input] || call->add[input]) return BO_OK;
-    const bo_cuda_device *d = bo_cuda_open_device();
-    const size_t bytes = bo_cuda_count(&call->in[input]) * bo_cuda_bytes(bo_cuda_type_of(call->in[input].element));
-    return bo_cuda_check(context, d->functions->fill(d->cuda, call->din[input], 0, bytes));
 }
 
 bo_status bo_cuda_refuse_integers(bo_context *context, const bo_op_call *call, const char *op)

@@ -6,6 +6,8 @@
 #include "cuda.h"
 #include "../../base/carver.h"
 
+/* How the numbers of a tensor are stored. */
+bo_cuda_stored bo_cuda_stored_of(bo_element element);
 /* Returns the address of a tensor's numbers in `type`: its own, or, if it has another type, memory of the carver with
  * padded_rows rows (those after the last are zero), which `list` fills when it is launched. */
 const void *bo_cuda_factor(bo_cuda_recast *list, bo_carver *carver, const bo_tensor *tensor, size_t padded_rows,
@@ -18,8 +20,6 @@ bo_cuda_type bo_cuda_products(const bo_op_call *call);
 
 /* Floats that the sum of the columns of a matrix needs. */
 size_t bo_cuda_sum_floats(size_t rows, size_t columns);
-/* Writes zeros to the gradient of an input, or leaves it if it is added to. */
-bo_status bo_cuda_no_gradient(bo_context *context, const bo_op_call *call, size_t input);
 /* Fails if the gradient of an input is needed that is stored as integers. */
 bo_status bo_cuda_refuse_integers(bo_context *context, const bo_op_call *call, const char *op);
 

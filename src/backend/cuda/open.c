@@ -62,8 +62,12 @@ static void own_folder(char folder[LONGEST_PATH])
  * it returns false. */
 static bool find_plugin(char path[2 * LONGEST_PATH])
 {
-    static const char *const folders[] = {"", "bochner/", "../lib/bochner/", "../lib64/bochner/",
-                                          "../lib/x86_64-linux-gnu/bochner/", "../lib/aarch64-linux-gnu/bochner/"};
+    static const char *const folders[] = {"",
+                                          "bochner/",
+                                          "../lib/bochner/",
+                                          "../lib64/bochner/",
+                                          "../lib/x86_64-linux-gnu/bochner/",
+                                          "../lib/aarch64-linux-gnu/bochner/"};
     char own[LONGEST_PATH];
     const char *wanted = getenv("BOCHNER_CUDA");
     if (wanted && *wanted) {

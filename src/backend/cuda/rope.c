@@ -8,12 +8,31 @@ static size_t rotated_of(const bo_rope_attributes *a)
     return a->rotated ? a->rotated : a->dim;
 }
 
+static bool has_few(const bo_rope_attributes *a)
+{
+    return rotated_of(a) / 2 <= BO_CUDA_FEW_TURNS;
+}
+
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     (void)context, (void)gradients;
     *saved = 0;
-    *scratch = bo_angles_bytes(rotated_of(call->attributes));
+    *scratch = has_few(call->attributes) ? 0 : bo_angles_bytes(rotated_of(call->attributes));
     return BO_OK;
+}
+
+/* Sets the frequencies: in the arguments, or in scratch memory of the device. */
+static bo_status set_frequencies(bo_context *context, const bo_op_call *call, bo_cuda_rope *r)
+{
+    const bo_rope_attributes *a = call->attributes;
+    const double base = a->base != 0 ? a->base : 10000;
+    if (has_few(a)) {
+        bo_angles_part(r->rotated, base, &a->scaling, 0, r->rotated / 2, r->few_high, r->few_low);
+        return BO_OK;
+    }
+    const bo_angles angles = bo_angles_in(r->rotated, call->scratch);
+    r->high = angles.high, r->low = angles.low;
+    return bo_cuda_angles(context, r->rotated, base, &a->scaling, call->scratch);
 }
 
 static bo_status rotate(bo_context *context, const bo_op_call *call, float sign, bo_cuda_source from, bo_cuda_target to)
@@ -21,21 +40,18 @@ static bo_status rotate(bo_context *context, const bo_op_call *call, float sign,
     const bo_rope_attributes *a = call->attributes;
     const size_t rotated = rotated_of(a);
     const bool halves = a->layout == BO_ROPE_LAYOUT_HALVES;
-    const bo_angles angles = bo_angles_in(rotated, call->scratch);
-    BO_TRY(bo_cuda_angles(context, rotated, a->base != 0 ? a->base : 10000, &a->scaling, call->scratch));
-    return BO_LAUNCH(context, rope,
-                     &((bo_cuda_rope){.rows = call->in[0].rows,
-                                      .heads = call->in[0].columns / a->dim,
-                                      .dim = a->dim,
-                                      .rotated = rotated,
-                                      .partner = halves ? rotated / 2 : 1,
-                                      .step = halves ? 1 : 2,
-                                      .high = angles.high,
-                                      .low = angles.low,
-                                      .position = call->in[1].data,
-                                      .sign = sign,
-                                      .x = from,
-                                      .y = to}));
+    bo_cuda_rope r = {.rows = call->in[0].rows,
+                      .heads = call->in[0].columns / a->dim,
+                      .dim = a->dim,
+                      .rotated = rotated,
+                      .partner = halves ? rotated / 2 : 1,
+                      .step = halves ? 1 : 2,
+                      .position = call->in[1].data,
+                      .sign = sign,
+                      .x = from,
+                      .y = to};
+    BO_TRY(set_frequencies(context, call, &r));
+    return BO_LAUNCH(context, rope, &r);
 }
 
 static bo_status forward(bo_context *context, const bo_op_call *call)

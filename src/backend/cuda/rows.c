@@ -2,20 +2,13 @@
 #include "rows.h"
 #include <string.h>
 #include "../cpu/angles.h"
+#include "../cpu/sequences.h"
 
 bo_status bo_cuda_pass_on(bo_context *context, const bo_op_call *call)
 {
     return BO_LAUNCH(
         context, plus,
         &((bo_cuda_plus){.count = bo_cuda_count(&call->in[0]), .a = bo_cuda_in(call, 0), .y = bo_cuda_out(call, 0)}));
-}
-
-bo_status bo_cuda_zero_gradient(bo_context *context, const bo_op_call *call, size_t input)
-{
-    const bo_cuda_device *d = bo_cuda_open_device();
-    if (!call->din[input] || call->add[input]) return BO_OK;
-    const size_t bytes = bo_cuda_count(&call->in[input]) * bo_cuda_bytes(bo_cuda_type_of(call->in[input].element));
-    return bo_cuda_check(context, d->functions->fill(d->cuda, call->din[input], 0, bytes));
 }
 
 /* ---- sorting and scattering -------------------------------------------------------------------------------------- */
@@ -58,7 +51,7 @@ bo_status bo_cuda_scatter_rows(bo_context *context, const bo_op_call *call, size
     const size_t count = call->in[indices].rows, rows = call->in[table].rows;
     bo_cuda_sorted sorted;
     if (!call->din[table]) return BO_OK;
-    BO_TRY(bo_cuda_zero_gradient(context, call, table));
+    BO_TRY(bo_cuda_no_gradient(context, call, table));
     BO_TRY(bo_cuda_sort_keys(context, call->in[indices].data, count, rows, call->scratch, &sorted));
     return BO_LAUNCH(
         context, scatter,
@@ -82,10 +75,42 @@ bo_status bo_cuda_angles(bo_context *context, size_t width, double base, const b
     for (size_t first = 0; first < pairs; first += BO_CUDA_TURNS) {
         const size_t count = pairs - first < BO_CUDA_TURNS ? pairs - first : BO_CUDA_TURNS;
         bo_cuda_turns high = {.to = (double *)room + first, .count = count},
-                          low = {.to = (double *)room + pairs + first, .count = count};
+                      low = {.to = (double *)room + pairs + first, .count = count};
         bo_angles_part(width, base, scaling, first, count, high.numbers, low.numbers);
         BO_TRY(BO_LAUNCH(context, turns, &high));
         BO_TRY(BO_LAUNCH(context, turns, &low));
     }
     return BO_OK;
+}
+
+/* ---- images and sequences ---------------------------------------------------------------------------------------- */
+
+bo_cuda_windows bo_cuda_windows_of(const bo_grid *grid, const bo_op_call *call)
+{
+    const size_t pixels = grid->size[0] * grid->size[1];
+    bo_cuda_windows w = {.images = pixels ? call->in[0].rows / pixels : 0, .channels = call->in[0].columns};
+    for (size_t i = 0; i < 2; i++) {
+        w.size[i] = grid->size[i], w.kernel[i] = grid->kernel[i];
+        w.stride[i] = grid->stride[i], w.before[i] = grid->before[i];
+        w.places[i] = bo_grid_count(grid, i);
+    }
+    return w;
+}
+
+bo_status bo_cuda_sequences(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
+                            bo_cuda_rows *out)
+{
+    bo_spans spans;
+    if (bo_pass_segments(call->pass) && !sequences->source)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: passes with final states are not supported on GPUs", op);
+    BO_TRY(bo_spans_of(context, call, sequences, op, &spans));
+    *out = (bo_cuda_rows){.tokens = (int32_t)spans.tokens, .sequences = (int32_t)spans.count, .rows = call->in[0].rows};
+    if (spans.lengths) out->starts = sequences->source ? call->staged->host.source_starts : call->staged->host.starts;
+    return BO_OK;
+}
+
+void *const *bo_cuda_states_of(const bo_op_call *call, const bo_sequences *sequences, const bo_cuda_rows *rows)
+{
+    if (!bo_spans_remember(call, sequences)) return NULL;
+    return call->staged->host.states + sequences->layer * (size_t)rows->sequences;
 }

@@ -3,6 +3,7 @@
 #define BO_BACKEND_CUDA_ROWS_H
 
 #include "cuda.h"
+#include "../shapes.h"
 
 /* Inputs, outputs and their gradients, which may be absent (NULL). */
 static inline bo_cuda_source bo_cuda_in(const bo_op_call *call, size_t i)
@@ -27,8 +28,6 @@ static inline bo_cuda_target bo_cuda_din(const bo_op_call *call, size_t i)
 
 /* out[0] = in[0]. */
 bo_status bo_cuda_pass_on(bo_context *context, const bo_op_call *call);
-/* Sets a gradient to zero, unless it is added to. */
-bo_status bo_cuda_zero_gradient(bo_context *context, const bo_op_call *call, size_t input);
 
 /* The gradient of a table whose rows were selected by the indices of an input: sums of the rows of dout[0] with the same
  * index. Does nothing if din[table] is NULL. Uses bo_cuda_scatter_bytes of scratch memory. */
@@ -45,5 +44,13 @@ bo_status bo_cuda_sort_keys(bo_context *context, const int32_t *keys, size_t cou
 
 /* Frequencies of positions (cpu/angles.h) in scratch memory of the device: bo_angles_bytes(width). */
 bo_status bo_cuda_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling, void *room);
+
+/* Windows on the images of input 0. */
+bo_cuda_windows bo_cuda_windows_of(const bo_grid *grid, const bo_op_call *call);
+
+/* The sequences of input 0 in this pass, and their states: NULL if there are none. Refuses passes with final states. */
+bo_status bo_cuda_sequences(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
+                            bo_cuda_rows *out);
+void *const *bo_cuda_states_of(const bo_op_call *call, const bo_sequences *sequences, const bo_cuda_rows *rows);
 
 #endif

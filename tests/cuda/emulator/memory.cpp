@@ -8,7 +8,8 @@ namespace bo {
 
 namespace {
 
-const size_t ROOM = (size_t)64 << 30, GRAIN = 4096; /* addresses; memory is taken when it is used */
+/* Addresses; memory is taken when it is used, in huge pages, whose protection changes quickly. */
+const size_t ROOM = (size_t)64 << 30, GRAIN = 4096, HUGE = (size_t)2 << 20;
 
 /* Invariant: free and used ranges (first byte, bytes) partition [start, start + top). Ranges of free bytes do not
  * touch. */
@@ -21,7 +22,8 @@ struct device_memory {
 
 void protect(int protection)
 {
-    if (memory.top && mprotect(memory.start, memory.top, protection) != 0) abort();
+    const size_t bytes = (memory.top + HUGE - 1) / HUGE * HUGE;
+    if (bytes && mprotect(memory.start, bytes, protection) != 0) abort();
 }
 
 /* Takes the first unused range that is large enough, or extends the memory. */
@@ -58,9 +60,10 @@ void *device_allocate(size_t bytes)
     size_t at;
     bytes = (bytes + GRAIN) / GRAIN * GRAIN;
     if (!memory.start) {
-        void *room = mmap(nullptr, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *room = mmap(nullptr, ROOM + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (room == MAP_FAILED) return nullptr;
-        memory.start = (char *)room;
+        memory.start = (char *)(((uintptr_t)room + HUGE - 1) / HUGE * HUGE);
+        madvise(memory.start, ROOM, MADV_HUGEPAGE);
     }
     if (!take(bytes, &at)) return nullptr;
     memory.used[at] = bytes;

@@ -174,13 +174,16 @@ static void product(const bo_cuda_gemm *g, size_t batch)
 {
     const void *c = g->c ? g->c : g->d;
     const size_t ldc = g->c ? g->ldc : g->ldd, stride_c = g->c ? g->stride_c : g->stride_d;
-    std::vector<double> row(g->n);
+    std::vector<double> row(g->n), b(g->k * g->n); /* b: op(B) */
+    for (size_t p = 0; p < g->k; p++)
+        for (size_t j = 0; j < g->n; j++)
+            b[p * g->n + j] = number(g->b, g->factors, batch * g->stride_b + (g->tb ? j * g->ldb + p : p * g->ldb + j));
     for (size_t i = 0; i < g->m; i++) {
         for (double &x : row) x = 0;
         for (size_t p = 0; p < g->k; p++) {
-            double a = number(g->a, g->factors, batch * g->stride_a + (g->ta ? p * g->lda + i : i * g->lda + p));
-            for (size_t j = 0; j < g->n; j++)
-                row[j] += a * number(g->b, g->factors, batch * g->stride_b + (g->tb ? j * g->ldb + p : p * g->ldb + j));
+            const double a = number(g->a, g->factors, batch * g->stride_a + (g->ta ? p * g->lda + i : i * g->lda + p));
+            const double *line = b.data() + p * g->n;
+            for (size_t j = 0; j < g->n; j++) row[j] += a * line[j];
         }
         for (size_t j = 0; j < g->n; j++) {
             double sum = (double)g->alpha * row[j];

@@ -3,27 +3,30 @@
 
 namespace bo {
 
-enum { COLUMN_LANES = 32, COLUMN_PARTS = 16 };
+enum { ADD_PARTS = 16 };
 
-__global__ void add_rows_kernel(const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target to)
+__global__ void add_rows_kernel(const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target first,
+                                bo_cuda_target second)
 {
-    __shared__ double parts[COLUMN_PARTS][COLUMN_LANES];
+    __shared__ double parts[ADD_PARTS][COLUMN_LANES];
     const size_t column = (size_t)blockIdx.x * COLUMN_LANES + threadIdx.x;
+    const bo_cuda_target to = blockIdx.y ? second : first;
     double sum = 0;
-    for (size_t r = threadIdx.y; column < columns && r < rows; r += COLUMN_PARTS)
-        sum += (double)from[r * apart + column];
+    if (!to.at) return;
+    from += blockIdx.y * columns;
+    for (size_t r = threadIdx.y; column < columns && r < rows; r += ADD_PARTS) sum += (double)from[r * apart + column];
     parts[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y || column >= columns) return;
-    for (int p = 1; p < COLUMN_PARTS; p++) sum += parts[p][threadIdx.x];
+    for (int p = 1; p < ADD_PARTS; p++) sum += parts[p][threadIdx.x];
     write_one(to, column, (float)sum);
 }
 
-bo_cuda_error add_rows(bo_cuda *cuda, const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target to)
+bo_cuda_error add_rows(bo_cuda *cuda, const float *from, size_t rows, size_t columns, size_t apart,
+                       bo_cuda_target first, bo_cuda_target second)
 {
-    if (!to.at) return nullptr;
-    return launch(cuda, dim3((unsigned)ceil_div(columns, COLUMN_LANES)), dim3(COLUMN_LANES, COLUMN_PARTS), 0,
-                  add_rows_kernel, from, rows, columns, apart, to);
+    return launch(cuda, dim3((unsigned)ceil_div(columns, COLUMN_LANES), 2), dim3(COLUMN_LANES, ADD_PARTS), 0,
+                  add_rows_kernel, from, rows, columns, apart, first, second);
 }
 
 } // namespace bo

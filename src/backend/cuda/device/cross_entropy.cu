@@ -10,32 +10,12 @@
 
 namespace bo {
 
-enum { MANY = 512, FEW = 128, MANY_COLUMNS = 8192 };
+enum { MANY = 512 }; /* maximum number of threads of a block */
 
-/* ---- sums over a block ------------------------------------------------------------------------------------------- */
-
-/* Like block_sum, for float or double. */
-template <typename S> __device__ inline S block_total(S x, S *room)
+/* Threads of a block that sums `count` numbers: 1, 4 or 16 warps. */
+static unsigned threads_for(size_t count)
 {
-    const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
-    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-    if (lane == 0) room[threadIdx.x / WARP] = x;
-    __syncthreads();
-    x = lane < warps ? room[lane] : (S)0;
-    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-    __syncthreads();
-    return x;
-}
-
-__device__ inline float block_max(float x, float *room)
-{
-    const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
-    x = warp_max(x);
-    if (lane == 0) room[threadIdx.x / WARP] = x;
-    __syncthreads();
-    x = warp_max(lane < warps ? room[lane] : -INFINITY);
-    __syncthreads();
-    return x;
+    return (unsigned)(count <= 512 ? (int)WARP : count <= 8192 ? 4 * WARP : (int)MANY);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -195,7 +175,7 @@ template <typename T> __global__ void __launch_bounds__(MANY, 2) taught_loss_ker
 
 bo_cuda_error softmax_loss(bo_cuda *cuda, const bo_cuda_softmax_loss *a)
 {
-    const dim3 grid((unsigned)a->rows), block(a->columns >= MANY_COLUMNS ? MANY : FEW);
+    const dim3 grid((unsigned)a->rows), block(threads_for(a->columns));
     const bool floats = a->type == BO_CUDA_F32;
     if (a->teacher)
         return launch(cuda, grid, block, 0, floats ? taught_loss_kernel<float> : taught_loss_kernel<bf16>, *a);
@@ -216,7 +196,7 @@ __global__ void count_targets_kernel(size_t rows, const int32_t *targets, float 
 
 bo_cuda_error count_targets(bo_cuda *cuda, const bo_cuda_count_targets *a)
 {
-    return launch(cuda, dim3(1), dim3(MANY), 0, count_targets_kernel, a->rows, a->targets, a->counted);
+    return launch(cuda, dim3(1), dim3(threads_for(a->rows)), 0, count_targets_kernel, a->rows, a->targets, a->counted);
 }
 
 __global__ void mean_loss_kernel(size_t rows, const float *losses, const float *counted, float *mean)
@@ -230,7 +210,8 @@ __global__ void mean_loss_kernel(size_t rows, const float *losses, const float *
 
 bo_cuda_error mean_loss(bo_cuda *cuda, const bo_cuda_mean_loss *a)
 {
-    return launch(cuda, dim3(1), dim3(MANY), 0, mean_loss_kernel, a->rows, a->losses, a->counted, a->mean);
+    return launch(cuda, dim3(1), dim3(threads_for(a->rows)), 0, mean_loss_kernel, a->rows, a->losses, a->counted,
+                  a->mean);
 }
 
 } // namespace bo

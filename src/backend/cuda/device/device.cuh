@@ -72,6 +72,12 @@ __device__ inline float warp_sum(float x)
     return x;
 }
 
+__device__ inline double warp_sum_double(double x)
+{
+    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
+    return x;
+}
+
 __device__ inline float warp_max(float x)
 {
     for (int step = WARP / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, step));
@@ -79,14 +85,29 @@ __device__ inline float warp_max(float x)
 }
 
 /* The sum over all threads of a block of at most 1024 threads, a multiple of 32; every thread receives it. `room`: 32
- * floats of shared memory, which may be used again after the next barrier. */
-__device__ inline float block_sum(float x, float *room)
+ * numbers of shared memory, which may be used again after the call. S: float or double. */
+template <typename S> __device__ inline S block_total(S x, S *room)
 {
     const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
-    x = warp_sum(x);
+    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
     if (lane == 0) room[threadIdx.x / WARP] = x;
     __syncthreads();
-    x = warp_sum(lane < warps ? room[lane] : 0.0f);
+    x = lane < warps ? room[lane] : (S)0;
+    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
+    __syncthreads();
+    return x;
+}
+
+__device__ inline float block_sum(float x, float *room) { return block_total(x, room); }
+
+/* The same for the maximum. */
+__device__ inline float block_max(float x, float *room)
+{
+    const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
+    x = warp_max(x);
+    if (lane == 0) room[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = warp_max(lane < warps ? room[lane] : -INFINITY);
     __syncthreads();
     return x;
 }

@@ -29,23 +29,23 @@ __device__ inline exact_keys keys_of(const bo_cuda_exact &a, int sequence)
 }
 
 /* The positions first … end - 1 that the query at `position` sees. */
-struct span {
+struct exact_span {
     int first, end;
 };
-__device__ inline span seen_by(const bo_cuda_exact &a, const exact_keys &keys, int position)
+__device__ inline exact_span seen_by(const bo_cuda_exact &a, const exact_keys &keys, int position)
 {
-    span seen = {keys.oldest, keys.end};
+    exact_span seen = {keys.oldest, keys.end};
     if (!a.at.causal) return seen;
     seen.end = min(position + 1, keys.end);
     if (a.window) seen.first = max(position + 1 - a.window, keys.oldest);
     return seen;
 }
 
-/* The queries first … end - 1 (relative to their sequence of `count`) that see the key `j` of the call; without states. */
-__device__ inline span seers_of(const bo_cuda_exact &a, const exact_keys &keys, int count, int j)
+/* The queries first … end - 1 of the `count` of a sequence that see key `j` of the call; without states. */
+__device__ inline exact_span seers_of(const bo_cuda_exact &a, const exact_keys &keys, int count, int j)
 {
-    span seers = {0, count};
-    if (j < keys.oldest || j >= keys.end) return span{0, 0};
+    exact_span seers = {0, count};
+    if (j < keys.oldest || j >= keys.end) return exact_span{0, 0};
     if (!a.at.causal) return seers;
     seers.first = j;
     if (a.window) seers.end = min(count, j + a.window);
@@ -56,6 +56,21 @@ __device__ inline span seers_of(const bo_cuda_exact &a, const exact_keys &keys, 
 __device__ inline size_t tape_at(const bo_cuda_exact &a, int head, int row)
 {
     return (size_t)head * a.at.queries.rows + (size_t)row;
+}
+
+/* The logarithm of the weight of a key with this q·k; -INFINITY: the weight is 0. */
+__device__ inline float log_weight(const bo_cuda_exact &a, float product)
+{
+    const float score = product * a.at.scale;
+    return a.power != 0 ? a.power * logf(fabsf(score)) : score;
+}
+
+/* The derivative of log_weight with respect to the score; 0 where there is none. */
+__device__ inline float log_weight_slope(const bo_cuda_exact &a, float product)
+{
+    const float score = product * a.at.scale;
+    if (a.power == 0) return 1.0f;
+    return fabsf(score) >= 0x1p-126f ? a.power / score : 0.0f;
 }
 
 /* Keys and values of one key head in a state. */
@@ -74,9 +89,8 @@ __device__ inline size_t kept_key_floats(int ring, int panel, int dim)
 __device__ inline kept_keys kept_of(const bo_cuda_exact &a, int sequence, int key_head)
 {
     const char *state = static_cast<const char *>(a.at.states[sequence]);
-    const float *at = reinterpret_cast<const float *>(state + sizeof(bo_cuda_header) +
-                                                      (size_t)key_head * (a.at.sums_bytes + a.at.kept_bytes) +
-                                                      a.at.sums_bytes);
+    const float *at = reinterpret_cast<const float *>(
+        state + sizeof(bo_cuda_header) + (size_t)key_head * (a.at.sums_bytes + a.at.kept_bytes) + a.at.sums_bytes);
     return kept_keys{at, at + kept_key_floats(a.held, a.panel, a.at.dim), a.held, a.panel, a.at.dim, a.at.value_dim};
 }
 
@@ -86,20 +100,32 @@ __device__ inline size_t kept_key_at(const kept_keys &kept, int slot, int i)
     return (size_t)(slot / kept.panel * kept.dim + i) * (size_t)kept.panel + (size_t)(slot % kept.panel);
 }
 
-/* True if the kernels for tensor cores apply: rows of 16 bytes, at most 128 numbers per head. */
-inline bool exact_in_tiles(const bo_cuda_attention &at)
+__device__ inline float kept_value(const kept_keys &kept, int slot, int i)
 {
-    return at.type == BO_CUDA_BF16 && at.dim % 8 == 0 && at.value_dim % 8 == 0 && at.dim <= 128 &&
-           at.value_dim <= 128;
+    return kept.values[(size_t)slot * (size_t)kept.value_dim + (size_t)i];
+}
+
+/* Which kernels compute a call: those on tensor cores for exponentials of bfloat16 numbers if rows of heads are pieces
+ * of 16 bytes, tiles of floats for float32 (both for heads of at most 128 numbers), else the simple ones. */
+enum exact_way { EXACT_TENSOR_CORES, EXACT_FLOAT, EXACT_SIMPLE };
+inline exact_way exact_way_of(const bo_cuda_exact &a)
+{
+    const bo_cuda_attention &at = a.at;
+    if (at.dim > 128 || at.value_dim > 128) return EXACT_SIMPLE;
+    if (at.type == BO_CUDA_F32) return EXACT_FLOAT;
+    return at.dim % 8 || at.value_dim % 8 || a.power != 0 ? EXACT_SIMPLE : EXACT_TENSOR_CORES;
 }
 
 /* ---- tiles in shared memory -------------------------------------------------------------------------------------- */
 
 /* Rows of D bfloat16 numbers. Chunk c of 16 bytes of row r is stored at place c ^ (r % 8), so that ldmatrix reads eight
  * rows without bank conflicts. */
-template <int D> struct tile {
+template <int D> struct exact_tile {
     bf16 *at;
-    __device__ bf16 *chunk(int row, int c) const { return at + row * D + (c ^ (row & 7)) * 8; }
+    __device__ bf16 *chunk(int row, int c) const
+    {
+        return at + row * D + (c ^ (row & 7)) * 8;
+    }
 
     /* Fragment of a left-hand factor: rows row … row + 15, columns 16 k …. */
     __device__ void left(uint32_t (&a)[4], int row, int k) const
@@ -170,9 +196,23 @@ __device__ inline void mma_pair(float (&even)[4], float (&odd)[4], const uint32_
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
+/* exact_float.cu: float32, at most 128 numbers per head. */
+bo_cuda_error exact_float_forward(bo_cuda *cuda, const bo_cuda_exact *a);
+bo_cuda_error exact_float_backward(bo_cuda *cuda, const bo_cuda_exact *a);
 /* exact_simple.cu: any types and dims. */
 bo_cuda_error exact_simple_forward(bo_cuda *cuda, const bo_cuda_exact *a);
 bo_cuda_error exact_simple_backward(bo_cuda *cuda, const bo_cuda_exact *a);
+
+/* The tile and the head of a block, in grids of tiles times heads: tiles in the order of blocks, each for all heads, so
+ * that blocks with the most work start first. */
+struct exact_place {
+    int tile, head;
+};
+__device__ inline exact_place exact_place_of(int heads, bool last_first)
+{
+    const int tiles = (int)gridDim.x / heads, tile = (int)blockIdx.x / heads;
+    return {last_first ? tiles - 1 - tile : tile, (int)blockIdx.x % heads};
+}
 
 } // namespace bo
 

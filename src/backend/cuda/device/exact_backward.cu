@@ -4,16 +4,18 @@
  *
  * Two kernels, so that every sum has a fixed order: one per tile of queries (δ and dQ: three products), one per tile of
  * keys (dK and dV: four products, computed transposed, so that Pᵀ and dSᵀ are left-hand factors in registers).
- * Operations: 2 (4 dim + 3 value_dim) per pair of query and seen key. Bytes: all arrays a few times, from the L2 cache. */
+ * Operations: 2 (4 dim + 3 value_dim) per pair of query and seen key. Bytes: q, dO and their gradients once and k, v
+ * once per tile of queries, then the other way around; repeated reads are from the L2 cache. */
 #include "exact.cuh"
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { WARPS = 4, THREADS = WARPS * WARP };
 
-/* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows, PIECE
- * of them at a time. */
+/* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows,
+ * PIECE of them at a time. */
 template <int D> struct backward_shape {
     enum { MT = D == 64 ? 2 : 1, ROWS = WARPS * 16 * MT, OTHERS = 64, PIECE = 32 };
     enum { TILES = (2 * ROWS + 4 * OTHERS) * D * 2 }; /* bytes */
@@ -22,8 +24,8 @@ template <int D> struct backward_shape {
 
 /* acc += left · tile[first … first + 31]ᵀ, for fragments of 16 MT rows. */
 template <int D, int MT>
-__device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT][D / 16][4], const tile<D> &others,
-                              int first)
+__device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT][D / 16][4],
+                              const exact_tile<D> &others, int first)
 {
 #pragma unroll
     for (int k16 = 0; k16 < D / 16; k16++)
@@ -38,7 +40,8 @@ __device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT]
 
 /* The same with the left-hand factor in shared memory. */
 template <int D, int MT>
-__device__ inline void scores(float (&acc)[MT][4][4], const tile<D> &rows, int row, const tile<D> &others, int first)
+__device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows, int row, const exact_tile<D> &others,
+                              int first)
 {
 #pragma unroll
     for (int k16 = 0; k16 < D / 16; k16++) {
@@ -57,7 +60,7 @@ __device__ inline void scores(float (&acc)[MT][4][4], const tile<D> &rows, int r
 
 /* acc += weights · tile[first … first + 31]. */
 template <int D, int MT>
-__device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[MT][4][4], const tile<D> &others,
+__device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[MT][4][4], const exact_tile<D> &others,
                              int first)
 {
 #pragma unroll
@@ -79,7 +82,7 @@ __device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[
 
 /* δ of the tile's rows, to shared memory and for the other kernel; a thread per row. */
 template <int D>
-__device__ inline void find_delta(const bo_cuda_exact &a, const row_tile &at, int head, const tile<D> &douts,
+__device__ inline void find_delta(const bo_cuda_exact &a, const row_tile &at, int head, const exact_tile<D> &douts,
                                   float *delta)
 {
     const int r = (int)threadIdx.x, width = a.at.value_dim;
@@ -104,16 +107,17 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
     enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
     BO_SHARED(shared);
     row_tile at;
-    if (!find_tile(a.at.queries, ROWS, (int)(gridDim.x - 1 - blockIdx.x), &at)) return;
-    const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads);
+    const exact_place place = exact_place_of(a.at.heads, true);
+    if (!find_tile(a.at.queries, ROWS, place.tile, &at)) return;
+    const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
               c = 2 * (lane % 4);
-    const tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, douts = {queries.at + ROWS * D},
-                  keys = {douts.at + ROWS * D}, values = {keys.at + 2 * OTHERS * D};
+    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, douts = {queries.at + ROWS * D},
+                        keys = {douts.at + ROWS * D}, values = {keys.at + 2 * OTHERS * D};
     float *deltas = reinterpret_cast<float *>(values.at + 2 * OTHERS * D);
     const exact_keys all = keys_of(a, at.sequence);
     const int last = min(at.first + ROWS, at.length) - 1;
-    const span seen = {seen_by(a, all, at.first).first, seen_by(a, all, last).end};
+    const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, last).end};
     const int tiles = a.at.dq && seen.end > seen.first ? (seen.end - seen.first + OTHERS - 1) / OTHERS : 0;
     const size_t q_stride = (size_t)a.at.heads * a.at.dim, o_stride = (size_t)a.at.heads * a.at.value_dim,
                  k_stride = (size_t)a.at.key_heads * a.at.dim, v_stride = (size_t)a.at.key_heads * a.at.value_dim;
@@ -123,7 +127,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
     const float scale2 = a.at.scale * LOG2_E;
 
     auto fetch = [&](int j) {
-        const tile<D> to_keys = {keys.at + j % 2 * OTHERS * D}, to_values = {values.at + j % 2 * OTHERS * D};
+        const exact_tile<D> to_keys = {keys.at + j % 2 * OTHERS * D}, to_values = {values.at + j % 2 * OTHERS * D};
         const int first = seen.first + j * OTHERS;
         const size_t from = (size_t)(all.start + first);
         to_keys.template load<OTHERS, THREADS>(k + from * k_stride, k_stride, seen.end - first, a.at.dim);
@@ -164,11 +168,12 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
         copy_wait<0>();
         __syncthreads();
         if (j + 1 < tiles) fetch(j + 1);
-        const tile<D> these = {keys.at + j % 2 * OTHERS * D}, theirs = {values.at + j % 2 * OTHERS * D};
+        const exact_tile<D> these = {keys.at + j % 2 * OTHERS * D}, theirs = {values.at + j % 2 * OTHERS * D};
 #pragma unroll 1
         for (int piece = 0; piece < OTHERS; piece += shape::PIECE) {
             const int first = seen.first + j * OTHERS + piece;
-            const span upper = seen_by(a, all, at.first + row), lower = seen_by(a, all, at.first + row + 16 * MT - 1);
+            const exact_span upper = seen_by(a, all, at.first + row),
+                             lower = seen_by(a, all, at.first + row + 16 * MT - 1);
             if (first >= lower.end || first + shape::PIECE <= upper.first) continue;
             const bool whole = upper.end >= first + shape::PIECE && lower.first <= first;
             float s[MT][4][4] = {}, dp[MT][4][4] = {};
@@ -177,19 +182,25 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    span mine = {first, first + shape::PIECE};
-                    if (!whole) mine = seen_by(a, all, at.first + row + 16 * m + g + 8 * h);
-                    const int low = mine.first - first - c, high = mine.end - first - c;
+                for (int n = 0; n < 4; n++)
 #pragma unroll
-                    for (int n = 0; n < 4; n++)
+                    for (int i = 0; i < 4; i++) {
+                        const float p = exp2_fast(fmaf(s[m][n][i], scale2, -top[m][i / 2]));
+                        s[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
+                    }
+            if (!whole)
 #pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            const bool visible = whole || (8 * n + i >= low && 8 * n + i < high);
-                            const float p = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -top[m][h]));
-                            s[m][n][2 * h + i] = visible ? p * (dp[m][n][2 * h + i] - delta[m][h]) : 0.0f;
-                        }
-                }
+                for (int m = 0; m < MT; m++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        const exact_span mine = seen_by(a, all, at.first + row + 16 * m + g + 8 * h);
+                        const int low = mine.first - first - c, high = mine.end - first - c;
+#pragma unroll
+                        for (int n = 0; n < 4; n++)
+#pragma unroll
+                            for (int i = 0; i < 2; i++)
+                                if (8 * n + i < low || 8 * n + i >= high) s[m][n][2 * h + i] = 0.0f;
+                    }
             weigh<D, MT>(dq, s, these, piece);
         }
     }
@@ -197,8 +208,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
 #pragma unroll
     for (int m = 0; m < MT; m++) queries.put(row + 16 * m, dq[m], a.at.scale, a.at.scale);
     __syncwarp();
-    queries.store(row, 16 * MT,
-                  static_cast<bf16 *>(a.at.dq) + first_row * q_stride + (size_t)head * a.at.dim, q_stride,
+    queries.store(row, 16 * MT, static_cast<bf16 *>(a.at.dq) + first_row * q_stride + (size_t)head * a.at.dim, q_stride,
                   at.length - at.first, a.at.dim);
 }
 
@@ -210,18 +220,19 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
     enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
     BO_SHARED(shared);
     row_tile at;
-    if (!find_tile(a.at.keys, ROWS, (int)blockIdx.x, &at)) return; /* early keys are seen by the most queries */
-    const int key_head = (int)blockIdx.y, group = a.at.heads / a.at.key_heads;
+    const exact_place place = exact_place_of(a.at.key_heads, false); /* early keys are seen by the most queries */
+    if (!find_tile(a.at.keys, ROWS, place.tile, &at)) return;
+    const int key_head = place.head, group = a.at.heads / a.at.key_heads;
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
               c = 2 * (lane % 4);
-    const tile<D> keys = {reinterpret_cast<bf16 *>(shared)}, values = {keys.at + ROWS * D},
-                  queries = {values.at + ROWS * D}, douts = {queries.at + 2 * OTHERS * D};
+    const exact_tile<D> keys = {reinterpret_cast<bf16 *>(shared)}, values = {keys.at + ROWS * D},
+                        queries = {values.at + ROWS * D}, douts = {queries.at + 2 * OTHERS * D};
     float *tops = reinterpret_cast<float *>(douts.at + 2 * OTHERS * D), *deltas = tops + 2 * OTHERS;
     const exact_keys all = keys_of(a, at.sequence);
     const int query_start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - query_start;
     const int last = min(at.first + ROWS, at.length) - 1;
-    span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first, seers_of(a, all, count, last).end};
+    exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first, seers_of(a, all, count, last).end};
     const int each = seers.end > seers.first ? (seers.end - seers.first + OTHERS - 1) / OTHERS : 0,
               tiles = each * group;
     const size_t q_stride = (size_t)a.at.heads * a.at.dim, o_stride = (size_t)a.at.heads * a.at.value_dim,
@@ -230,7 +241,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
     const float scale2 = a.at.scale * LOG2_E;
 
     auto fetch = [&](int j) {
-        const tile<D> to_queries = {queries.at + j % 2 * OTHERS * D}, to_douts = {douts.at + j % 2 * OTHERS * D};
+        const exact_tile<D> to_queries = {queries.at + j % 2 * OTHERS * D}, to_douts = {douts.at + j % 2 * OTHERS * D};
         const int head = key_head * group + j / each, first = seers.first + j % each * OTHERS;
         const size_t from = (size_t)(query_start + first);
         to_queries.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.q) + from * q_stride +
@@ -261,13 +272,13 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
         copy_wait<0>();
         __syncthreads();
         if (j + 1 < tiles) fetch(j + 1);
-        const tile<D> these = {queries.at + j % 2 * OTHERS * D}, theirs = {douts.at + j % 2 * OTHERS * D};
+        const exact_tile<D> these = {queries.at + j % 2 * OTHERS * D}, theirs = {douts.at + j % 2 * OTHERS * D};
         const float *top = tops + j % 2 * OTHERS, *delta = deltas + j % 2 * OTHERS;
 #pragma unroll 1
         for (int piece = 0; piece < OTHERS; piece += shape::PIECE) {
             const int first = seers.first + j % each * OTHERS + piece;
-            const span upper = seers_of(a, all, count, at.first + row),
-                       lower = seers_of(a, all, count, at.first + row + 16 * MT - 1);
+            const exact_span upper = seers_of(a, all, count, at.first + row),
+                             lower = seers_of(a, all, count, at.first + row + 16 * MT - 1);
             const bool whole = lower.end && upper.end && lower.first <= first && upper.end >= first + shape::PIECE;
             if (a.at.causal && first + shape::PIECE <= upper.first) continue;
             float s[MT][4][4] = {}, dp[MT][4][4] = {};
@@ -292,7 +303,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
                 for (int m = 0; m < MT; m++)
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
-                        const span mine = seers_of(a, all, count, at.first + row + 16 * m + g + 8 * h);
+                        const exact_span mine = seers_of(a, all, count, at.first + row + 16 * m + g + 8 * h);
                         const int low = mine.first - first - c, high = mine.end - first - c;
 #pragma unroll
                         for (int n = 0; n < 4; n++)
@@ -324,19 +335,22 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-template <int D> static bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
+template <int D> bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     typedef backward_shape<D> shape;
-    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS), (unsigned)a->at.heads), dim3(THREADS),
+    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS) * (unsigned)a->at.heads), dim3(THREADS),
                                  shape::DQ_SHARED, exact_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
-    return launch(cuda, dim3(tiles_of(a->at.keys, shape::ROWS), (unsigned)a->at.key_heads), dim3(THREADS),
+    return launch(cuda, dim3(tiles_of(a->at.keys, shape::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
                   shape::DKV_SHARED, exact_dkv_kernel<D>, *a);
 }
 
+} // namespace
+
 bo_cuda_error exact_backward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    if (!exact_in_tiles(a->at)) return exact_simple_backward(cuda, a);
+    if (exact_way_of(*a) == EXACT_SIMPLE) return exact_simple_backward(cuda, a);
+    if (exact_way_of(*a) == EXACT_FLOAT) return exact_float_backward(cuda, a);
     return a->at.dim <= 64 && a->at.value_dim <= 64 ? backward_in_tiles<64>(cuda, a) : backward_in_tiles<128>(cuda, a);
 }
 

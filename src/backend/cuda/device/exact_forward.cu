@@ -8,6 +8,7 @@
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { KEYS = 64 };
 
@@ -18,7 +19,7 @@ template <int D, int MT> struct forward_shape {
 
 /* Copies positions first … first + 63 of a state to tiles; those from `end` on are zero. */
 template <int D, int THREADS>
-__device__ void load_kept(const kept_keys &kept, int first, int end, tile<D> keys, tile<D> values)
+__device__ void load_kept(const kept_keys &kept, int first, int end, exact_tile<D> keys, exact_tile<D> values)
 {
     for (int i = (int)threadIdx.x; i < KEYS * D; i += THREADS) {
         const int key = i % KEYS, c = i / KEYS, position = first + key;
@@ -29,7 +30,7 @@ __device__ void load_kept(const kept_keys &kept, int first, int end, tile<D> key
     for (int i = (int)threadIdx.x; i < KEYS * D; i += THREADS) {
         const int key = i / D, c = i % D, position = first + key;
         const bool there = position < end && c < kept.value_dim;
-        const float x = there ? kept.values[(size_t)(position % kept.ring) * (size_t)kept.value_dim + (size_t)c] : 0.0f;
+        const float x = there ? kept_value(kept, position % kept.ring, c) : 0.0f;
         values.chunk(key, c / 8)[c % 8] = from_float<bf16>(x);
     }
 }
@@ -61,7 +62,7 @@ __device__ inline void mask_scores(const bo_cuda_exact &a, const exact_keys &key
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const span seen = seen_by(a, keys, position + 16 * m + g + 8 * h);
+            const exact_span seen = seen_by(a, keys, position + 16 * m + g + 8 * h);
             const int low = seen.first - first - c, high = min(seen.end, end) - first - c;
 #pragma unroll
             for (int n = 0; n < KEYS / 8; n++)
@@ -115,7 +116,7 @@ template <int D, int MT> __device__ inline void finish_rows(forward_rows<D, MT> 
 /* Writes the outputs of a warp through its rows of the tile of queries, and log2 of the sums for backward. */
 template <int D, int MT>
 __device__ inline void write_rows(const bo_cuda_exact &a, const row_tile &at, int head, int row,
-                                  const tile<D> &queries, float scale2, forward_rows<D, MT> &rows)
+                                  const exact_tile<D> &queries, float scale2, forward_rows<D, MT> &rows)
 {
     const int lane = (int)(threadIdx.x % WARP), g = lane / 4;
     const size_t stride = (size_t)a.at.heads * (size_t)a.at.value_dim;
@@ -146,14 +147,15 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
     enum { THREADS = forward_shape<D, MT>::THREADS, QUERIES = forward_shape<D, MT>::QUERIES };
     BO_SHARED(shared);
     row_tile at;
-    if (!find_tile(a.at.queries, QUERIES, (int)(gridDim.x - 1 - blockIdx.x), &at)) return; /* the longest first */
-    const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads);
+    const exact_place place = exact_place_of(a.at.heads, true); /* late queries see the most keys */
+    if (!find_tile(a.at.queries, QUERIES, place.tile, &at)) return;
+    const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int warp = (int)(threadIdx.x / WARP), row = warp * 16 * MT;
-    const tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, keys = {queries.at + QUERIES * D},
-                  values = {keys.at + 2 * KEYS * D};
+    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, keys = {queries.at + QUERIES * D},
+                        values = {keys.at + 2 * KEYS * D};
     const exact_keys all = keys_of(a, at.sequence);
     const int position = all.old + at.first, last = min(at.first + QUERIES, at.length) - 1;
-    const span seen = {seen_by(a, all, position).first, seen_by(a, all, all.old + last).end};
+    const exact_span seen = {seen_by(a, all, position).first, seen_by(a, all, all.old + last).end};
     const int boundary = STATES ? min(max(all.old, seen.first), seen.end) : seen.first;
     const int before = STATES ? (int)ceil_div((size_t)(boundary - seen.first), KEYS) : 0;
     const int tiles = before + (seen.end > boundary ? (seen.end - boundary + KEYS - 1) / KEYS : 0);
@@ -167,7 +169,7 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
     auto first_of = [&](int j) { return j < before ? seen.first + j * KEYS : boundary + (j - before) * KEYS; };
     auto end_of = [&](int j) { return j < before ? boundary : seen.end; };
     auto fetch = [&](int j) {
-        const tile<D> to_keys = {keys.at + j % 2 * KEYS * D}, to_values = {values.at + j % 2 * KEYS * D};
+        const exact_tile<D> to_keys = {keys.at + j % 2 * KEYS * D}, to_values = {values.at + j % 2 * KEYS * D};
         const int first = first_of(j);
         if (STATES && j < before) {
             load_kept<D, THREADS>(kept_of(a, at.sequence, key_head), first, boundary, to_keys, to_values);
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
         if (j + 1 < tiles) fetch(j + 1);
         const int first = first_of(j), end = end_of(j), top = position + row, bottom = top + 16 * MT - 1;
         if (first >= seen_by(a, all, bottom).end || first + KEYS <= seen_by(a, all, top).first) continue;
-        const tile<D> these = {keys.at + j % 2 * KEYS * D}, weighted = {values.at + j % 2 * KEYS * D};
+        const exact_tile<D> these = {keys.at + j % 2 * KEYS * D}, weighted = {values.at + j % 2 * KEYS * D};
         float s[MT][KEYS / 8][4] = {};
 #pragma unroll
         for (int k16 = 0; k16 < D / 16; k16++) {
@@ -217,8 +219,8 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
                 for (int m = 0; m < MT; m++) mma_pair(s[m][2 * n], s[m][2 * n + 1], left[m], b);
             }
         }
-        const bool whole = first + KEYS <= end && seen_by(a, all, top).end >= first + KEYS &&
-                           seen_by(a, all, bottom).first <= first;
+        const bool whole =
+            first + KEYS <= end && seen_by(a, all, top).end >= first + KEYS && seen_by(a, all, bottom).first <= first;
         if (!whole) mask_scores<MT>(a, all, top, first, end, s);
         online_softmax<D, MT>(scale2, s, rows);
 #pragma unroll
@@ -240,17 +242,20 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
     write_rows<D, MT>(a, at, head, row, queries, scale2, rows);
 }
 
-template <int D, int MT> static bo_cuda_error forward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
+template <int D, int MT> bo_cuda_error forward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     typedef forward_shape<D, MT> shape;
-    const dim3 grid(tiles_of(a->at.queries, shape::QUERIES), (unsigned)a->at.heads), block(shape::THREADS);
+    const dim3 grid(tiles_of(a->at.queries, shape::QUERIES) * (unsigned)a->at.heads), block(shape::THREADS);
     if (a->at.states) return launch(cuda, grid, block, shape::SHARED, exact_forward_kernel<D, MT, true>, *a);
     return launch(cuda, grid, block, shape::SHARED, exact_forward_kernel<D, MT, false>, *a);
 }
 
+} // namespace
+
 bo_cuda_error exact_forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    if (!exact_in_tiles(a->at)) return exact_simple_forward(cuda, a);
+    if (exact_way_of(*a) == EXACT_SIMPLE) return exact_simple_forward(cuda, a);
+    if (exact_way_of(*a) == EXACT_FLOAT) return exact_float_forward(cuda, a);
     if (a->at.dim <= 64 && a->at.value_dim <= 64) return forward_in_tiles<64, 2>(cuda, a);
     return forward_in_tiles<128, 1>(cuda, a);
 }

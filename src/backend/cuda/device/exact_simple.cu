@@ -1,10 +1,11 @@
-/* Softmax attention for all types and dims, in float32: a warp per row and head, a lane per key (or query). For float32
- * runs and head sizes that tensor cores do not take; not fast. Operations: 2 (dim + value_dim) per pair of query and seen
- * key in forward, 2 (4 dim + 3 value_dim) in backward, once more for every 128 columns after the first. */
+/* Softmax attention for all types and dims, in float32: a warp per row and head, a lane per key (or query). For head
+ * sizes that the other kernels do not take; not fast. Operations: 2 (dim + value_dim) per pair of query and seen key in
+ * forward, 2 (4 dim + 3 value_dim) in backward, once more for every 128 columns after the first. */
 #include "exact.cuh"
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { WARPS = 4, THREADS = WARPS * WARP, COLUMNS = 4, BLOCK_COLUMNS = COLUMNS * WARP };
 
@@ -13,7 +14,10 @@ template <typename T> struct row_of {
     const T *at;
     const float *kept; /* not NULL: instead of `at` */
     int stride;
-    __device__ float operator[](int i) const { return kept ? kept[(size_t)i * stride] : to_float(at[i]); }
+    __device__ float operator[](int i) const
+    {
+        return kept ? kept[(size_t)i * stride] : to_float(at[i]);
+    }
 };
 
 template <typename T> __device__ inline row_of<T> row_at(const void *array, int row, int heads, int head, int width)
@@ -79,7 +83,7 @@ template <typename T> __global__ void simple_forward_kernel(bo_cuda_exact a)
     const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
               row = at.start + at.first, width = a.at.value_dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span seen = seen_by(a, keys, keys.old + at.first);
     const row_of<T> q = row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim);
     for (int column = lane; column - lane < width; column += BLOCK_COLUMNS) {
         float top = -INFINITY, sum = 0, acc[COLUMNS] = {};
@@ -87,8 +91,9 @@ template <typename T> __global__ void simple_forward_kernel(bo_cuda_exact a)
             const int position = first + lane;
             float s = -INFINITY;
             if (position < seen.end)
-                s = a.at.scale * dot(a.at.dim, q, key_at<T>(a, keys, at.sequence, key_head, position, false));
-            const float most = fmaxf(top, warp_max(s)), shrink = expf(top - most), w = expf(s - most);
+                s = log_weight(a, dot(a.at.dim, q, key_at<T>(a, keys, at.sequence, key_head, position, false)));
+            const float most = fmaxf(top, warp_max(s)), base = most == -INFINITY ? 0.0f : most;
+            const float shrink = expf(top - base), w = expf(s - base);
             top = most, sum = sum * shrink + warp_sum(w);
             for (int i = 0; i < COLUMNS; i++) acc[i] *= shrink;
             weigh<T>(acc, w, seen.end - first, width, column,
@@ -110,10 +115,10 @@ __device__ inline slope slope_of(const bo_cuda_exact &a, int head, int row, floa
                                  const row_of<T> &v)
 {
     const size_t tape = tape_at(a, head, row);
-    const float s = a.at.scale * dot(a.at.dim, row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim), k);
+    const float product = dot(a.at.dim, row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim), k);
     const float dp = dot(a.at.value_dim, row_at<T>(a.at.dout, row, a.at.heads, head, a.at.value_dim), v);
-    const float p = expf(s - a.top[tape]) / a.sum[tape];
-    return slope{p, p * (dp - delta)};
+    const float p = expf(log_weight(a, product) - a.top[tape]) / a.sum[tape];
+    return slope{p, p * (dp - delta) * log_weight_slope(a, product)};
 }
 
 template <typename T> __global__ void simple_dq_kernel(bo_cuda_exact a)
@@ -129,7 +134,7 @@ template <typename T> __global__ void simple_dq_kernel(bo_cuda_exact a)
     delta = warp_sum(delta);
     if (lane == 0) a.delta[tape_at(a, head, row)] = delta;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, at.first);
+    const exact_span seen = seen_by(a, keys, at.first);
     for (int column = lane; a.at.dq && column - lane < a.at.dim; column += BLOCK_COLUMNS) {
         float acc[COLUMNS] = {};
         for (int first = seen.first; first < seen.end; first += WARP) {
@@ -153,7 +158,7 @@ template <typename T> __global__ void simple_dkv_kernel(bo_cuda_exact a)
     const exact_keys keys = keys_of(a, at.sequence);
     const int start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - start;
-    const span seers = seers_of(a, keys, count, at.first);
+    const exact_span seers = seers_of(a, keys, count, at.first);
     const row_of<T> k = row_at<T>(a.at.k, row, a.at.key_heads, key_head, a.at.dim),
                     v = row_at<T>(a.at.v, row, a.at.key_heads, key_head, a.at.value_dim);
     for (int column = lane; column - lane < max(a.at.dim, a.at.value_dim); column += BLOCK_COLUMNS) {
@@ -163,9 +168,8 @@ template <typename T> __global__ void simple_dkv_kernel(bo_cuda_exact a)
                 const int query = start + first + lane;
                 slope x = {0, 0};
                 if (first + lane < seers.end) x = slope_of<T>(a, head, query, a.delta[tape_at(a, head, query)], k, v);
-                weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column, [&](int j) {
-                    return row_at<T>(a.at.q, start + first + j, a.at.heads, head, a.at.dim);
-                });
+                weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column,
+                         [&](int j) { return row_at<T>(a.at.q, start + first + j, a.at.heads, head, a.at.dim); });
                 weigh<T>(dv, x.p, seers.end - first, a.at.value_dim, column, [&](int j) {
                     return row_at<T>(a.at.dout, start + first + j, a.at.heads, head, a.at.value_dim);
                 });
@@ -175,7 +179,7 @@ template <typename T> __global__ void simple_dkv_kernel(bo_cuda_exact a)
     }
 }
 
-template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T> bo_cuda_error backward(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, WARPS), (unsigned)a->at.heads), dim3(THREADS), 0,
                                  simple_dq_kernel<T>, *a);
@@ -183,6 +187,8 @@ template <typename T> static bo_cuda_error backward(bo_cuda *cuda, const bo_cuda
     return launch(cuda, dim3(tiles_of(a->at.keys, WARPS), (unsigned)a->at.key_heads), dim3(THREADS), 0,
                   simple_dkv_kernel<T>, *a);
 }
+
+} // namespace
 
 bo_cuda_error exact_simple_forward(bo_cuda *cuda, const bo_cuda_exact *a)
 {

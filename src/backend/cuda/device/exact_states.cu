@@ -1,12 +1,13 @@
 /* Keys and values in states (the layout of src/attention/kv_cache.h, in float32), and steps of few tokens per sequence.
  *
- * A step reads every kept key and value once for all query heads of its group: (dim + value_dim) 4 bytes per key and key
- * head, the memory floor of a step. The keys of a sequence are divided among `parts` blocks, whose results are combined
- * in a fixed order by a second kernel. */
+ * A step reads every kept key and value once for all query heads of its group (at most four at a time): 4 (dim +
+ * value_dim) bytes per key and key head, the memory floor of a step. The keys of a sequence are divided among `parts`
+ * blocks, whose results are combined in a fixed order by a second kernel. */
 #include "exact.cuh"
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, PANEL = 64, PAIR = PANEL / WARP, BATCH = 8 };
 
@@ -32,7 +33,8 @@ __device__ inline void keep(const bo_cuda_exact &a, const exact_keys &keys, int 
     for (int c = lane; c < kept.dim; c += lanes)
         to_keys[kept_key_at(kept, slot, c)] = to_float(static_cast<const T *>(a.at.k)[row * kept.dim + c]);
     for (int c = lane; c < kept.value_dim; c += lanes)
-        to_values[(size_t)slot * kept.value_dim + c] = to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
+        to_values[(size_t)slot * kept.value_dim + c] =
+            to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
 }
 
 enum { APPEND_ROWS = 32, APPEND_THREADS = 256 };
@@ -46,13 +48,6 @@ template <typename T> __global__ void append_kernel(bo_cuda_exact a)
     if (i >= at.length) return;
     keep<T>(a, keys_of(a, at.sequence), at.sequence, (int)blockIdx.y, i, (int)threadIdx.x / APPEND_ROWS,
             APPEND_THREADS / APPEND_ROWS);
-}
-
-bo_cuda_error exact_append(bo_cuda *cuda, const bo_cuda_exact *a)
-{
-    const dim3 grid(tiles_of(a->at.keys, APPEND_ROWS), (unsigned)a->at.key_heads), block(APPEND_THREADS);
-    if (a->at.type == BO_CUDA_F32) return launch(cuda, grid, block, 0, append_kernel<float>, *a);
-    return launch(cuda, grid, block, 0, append_kernel<bf16>, *a);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -128,10 +123,11 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP), row = at.start + at.first,
               width = a.at.value_dim, dim = a.at.dim;
     const exact_keys keys = keys_of(a, at.sequence);
-    const span seen = seen_by(a, keys, keys.old + at.first);
+    const exact_span seen = seen_by(a, keys, keys.old + at.first);
     for (int i = (int)threadIdx.x; i < G * dim; i += STEP_THREADS)
         q[i] = i < heads * dim
-                   ? a.at.scale * to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
+                   ? a.at.scale *
+                         to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
                    : 0.0f;
     __syncthreads();
 
@@ -145,8 +141,8 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
               each = (int)ceil_div((size_t)panels, (size_t)(a.parts * STEP_WARPS)) * STEP_WARPS,
               from = (int)blockIdx.z * each;
     for (int panel = from + warp; panel < min(from + each, panels); panel += STEP_WARPS) {
-        const float *at_keys = kept.keys + (size_t)panel * PANEL * dim + lane, *values =
-            kept.values + (size_t)panel * PANEL * width;
+        const float *at_keys = kept.keys + (size_t)panel * PANEL * dim + lane,
+                    *values = kept.values + (size_t)panel * PANEL * width;
         const int present = min(slots - panel * PANEL, (int)PANEL);
         float scores[G][PAIR] = {};
 #pragma unroll 16
@@ -163,8 +159,7 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
             if (slot < slots && position >= seen.first && position < seen.end) continue;
             for (int h = 0; h < G; h++) scores[h][n] = -INFINITY;
         }
-        sums.template add<PAIR>(scores, present, width,
-                                [&](int l, int c) { return values[(size_t)l * width + c]; });
+        sums.template add<PAIR>(scores, present, width, [&](int l, int c) { return values[(size_t)l * width + c]; });
     }
     /* the keys of the call: those of the same token or of few before it */
     const int fresh = seen.end - max(keys.old, seen.first);
@@ -193,7 +188,8 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     }
     __syncthreads();
     for (int h = warp; h < heads; h += STEP_WARPS) {
-        float *to = a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
+        float *to =
+            a.partial + (((size_t)blockIdx.z * a.at.queries.rows + row) * a.at.heads + first_head + h) * numbers;
         float top = -INFINITY, sum = 0, acc[C] = {};
         for (int w = 0; w < STEP_WARPS; w++) {
             const float *other = room + ((size_t)w * G + h) * numbers;
@@ -228,11 +224,10 @@ template <typename T, int C> __global__ void combine_kernel(bo_cuda_exact a)
         for (int i = 0; i < C; i++)
             if (lane + i * WARP < width) out[lane + i * WARP] = from_float<T>(sum > 0 ? acc[i] / sum : 0.0f);
     }
-    if (a.at.k)
-        keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
+    if (a.at.k) keep<T>(a, keys_of(a, at.sequence), at.sequence, key_head, at.first, (int)threadIdx.x, STEP_THREADS);
 }
 
-template <typename T, int G, int C> static bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T, int G, int C> bo_cuda_error step_of(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const int group = a->at.heads / a->at.key_heads, passes = (group + G - 1) / G;
     const size_t q = (size_t)G * a->at.dim, sums = (size_t)STEP_WARPS * G * (a->at.value_dim + 2);
@@ -243,11 +238,20 @@ template <typename T, int G, int C> static bo_cuda_error step_of(bo_cuda *cuda, 
     return launch(cuda, dim3(rows, (unsigned)a->at.key_heads), dim3(STEP_THREADS), 0, combine_kernel<T, C>, *a);
 }
 
-template <typename T> static bo_cuda_error step(bo_cuda *cuda, const bo_cuda_exact *a)
+template <typename T> bo_cuda_error step(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     const bool grouped = a->at.heads != a->at.key_heads;
     if (a->at.value_dim <= 2 * WARP) return grouped ? step_of<T, 4, 2>(cuda, a) : step_of<T, 1, 2>(cuda, a);
     return grouped ? step_of<T, 4, 4>(cuda, a) : step_of<T, 1, 4>(cuda, a);
+}
+
+} // namespace
+
+bo_cuda_error exact_append(bo_cuda *cuda, const bo_cuda_exact *a)
+{
+    const dim3 grid(tiles_of(a->at.keys, APPEND_ROWS), (unsigned)a->at.key_heads), block(APPEND_THREADS);
+    if (a->at.type == BO_CUDA_F32) return launch(cuda, grid, block, 0, append_kernel<float>, *a);
+    return launch(cuda, grid, block, 0, append_kernel<bf16>, *a);
 }
 
 bo_cuda_error exact_step(bo_cuda *cuda, const bo_cuda_exact *a)

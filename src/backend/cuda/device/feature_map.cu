@@ -69,8 +69,8 @@ bo_cuda_error feature_map(bo_cuda *cuda, const bo_cuda_feature_map *a)
         if (error) return error;
     }
     const dim3 grid((unsigned)ceil_div(a->frequencies + a->others, THREADS), (unsigned)min(a->rows, (size_t)MOST_ROWS));
-    return launch(cuda, grid, dim3(THREADS), 0, a->type == BO_CUDA_F64 ? feature_map_kernel<double> : feature_map_kernel<float>,
-                  *a);
+    return launch(cuda, grid, dim3(THREADS), 0,
+                  a->type == BO_CUDA_F64 ? feature_map_kernel<double> : feature_map_kernel<float>, *a);
 }
 
 /* ---- rounding ---------------------------------------------------------------------------------------------------- */

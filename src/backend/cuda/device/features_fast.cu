@@ -87,6 +87,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first);
+        const lane_gates log_gates = load_gates(a, at.first + (size_t)first, count, key_head);
         copy_wait<0>();
         __syncwarp();
         load_staged(x, m.k, Z::W_STRIDE);
@@ -99,7 +100,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         __syncthreads();
         float kept = 1;
         if (weighted) {
-            const chunk_end end = find_chunk<bf16>(a, at.first + (size_t)first, count, key_head, scale, m.e);
+            const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
             weigh_values<Z>(m.v, m.e.c, end.shift, m.vw);
             kept = __expf(scale + end.shift);
             scale = end.scale, gates += (double)end.gates;
@@ -190,6 +191,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
+        const lane_gates log_gates = load_gates(a, at.first + (size_t)first, causal ? count : 0, key_head);
         uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
         float kept = 1, next = scale, shift[2] = {0, 0};
         if (causal) { /* copies in their order: q, v, the next k */
@@ -208,7 +210,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             __syncwarp();
         }
         if (weighted) {
-            const chunk_end end = find_chunk<bf16>(a, at.first + (size_t)first, count, key_head, scale, m.e);
+            const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
             weigh_values<Z>(m.v, m.e.c, end.shift, m.vw);
             for (int r = 0; r < 2; r++) shift[r] = m.e.shift[rows + lane_row() + 8 * r];
             kept = __expf(scale + end.shift);

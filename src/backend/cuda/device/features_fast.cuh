@@ -106,19 +106,21 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
             load_b_rows(b, x, stride, k0 + 16 * s, 8 * t);
             mma_two(d[t], d[t + 1], a[s], b);
         }
-    if (TILES % 2 == 0) return;
+    if constexpr (TILES % 2 == 1 && STEPS > 1) {
 #pragma unroll
-    for (int s = 0; s + 1 < STEPS; s += 2) {
-        load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
-        const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
-        mma(d[TILES - 1], a[s], first);
-        mma(d[TILES - 1], a[s + 1], second);
+        for (int s = 0; s + 1 < STEPS; s += 2) {
+            load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
+            const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+            mma(d[TILES - 1], a[s], first);
+            mma(d[TILES - 1], a[s + 1], second);
+        }
     }
-    if (STEPS % 2 == 0) return;
-    const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
-    load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
-    const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
-    mma(d[TILES - 1], a[STEPS - 1], last);
+    if constexpr (TILES % 2 == 1 && STEPS % 2 == 1) {
+        const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
+        load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
+        const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
+        mma(d[TILES - 1], a[STEPS - 1], last);
+    }
 }
 
 /* The accumulators of two neighboring tiles as A. */
@@ -160,19 +162,24 @@ __device__ inline float sigma_of(float sigma)
     return fabsf(sigma) < 1e-12f ? 1e-12f : sigma;
 }
 
-template <typename Z> __device__ void load_map(const arguments &a, int key_head, const shared_map &to)
+template <typename Z> __device__ inline void load_map(const arguments &a, int key_head, const shared_map &to)
 {
+    enum { M = 8 * Z::U_TILES, DIM = 16 * Z::X_STEPS, PACKS = M * DIM / 4 };
     const size_t head = (size_t)key_head * a.map.stride;
-    const int m = a.map.frequencies, dim = a.map.dim;
     const bool exponential = a.map.form == BO_CUDA_MAP_EXP || a.map.form == BO_CUDA_MAP_EXP_BOTH;
-    const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * (size_t)dim : nullptr;
-    for (int e = (int)threadIdx.x; e < m * dim; e += FAST_THREADS) {
-        const float w = a.map.w[head + (size_t)e] * (sigma ? sigma_of(sigma[e % dim]) : 1.0f);
-        to.w[e / dim * Z::W_STRIDE + e % dim] = __float2bfloat16(w);
+    const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * DIM : nullptr;
+    const pack<float, 4> *w = reinterpret_cast<const pack<float, 4> *>(a.map.w + head);
+#pragma unroll 8
+    for (int e = (int)threadIdx.x; e < PACKS; e += FAST_THREADS) {
+        pack<float, 4> x = w[e];
+        const int row = e / (DIM / 4), column = e % (DIM / 4) * 4;
+        for (int i = 0; sigma && i < 4; i++) x.at[i] *= sigma_of(sigma[column + i]);
+        uint32_t *at = reinterpret_cast<uint32_t *>(to.w + row * Z::W_STRIDE + column);
+        at[0] = pack_bf16(x.at[0], x.at[1]), at[1] = pack_bf16(x.at[2], x.at[3]);
     }
-    for (int i = (int)threadIdx.x; i < m; i += FAST_THREADS)
+    for (int i = (int)threadIdx.x; i < M; i += FAST_THREADS)
         to.offset[i] = exponential ? a.map.offset[head + (size_t)i] : a.map.weight[head + (size_t)i];
-    for (int j = (int)threadIdx.x; j < dim; j += FAST_THREADS)
+    for (int j = (int)threadIdx.x; j < DIM; j += FAST_THREADS)
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
 
@@ -341,18 +348,28 @@ struct chunk_end {
     float shift, scale, gates; /* b - r, r, b */
 };
 
+/* The log gates of the tokens 2 lane and 2 lane + 1 of a chunk, loaded early. Nothing remains after -1000. */
+struct lane_gates {
+    float at[2];
+};
+__device__ inline lane_gates load_gates(const arguments &a, size_t first, int count, int key_head)
+{
+    lane_gates gates = {{0, 0}};
+    for (int i = 0; a.gated && i < 2; i++) {
+        const int token = 2 * lane_id() + i;
+        if (token < count) gates.at[i] = fmaxf(log_gate<bf16>(a, first + (size_t)token, key_head), -1000.0f);
+    }
+    return gates;
+}
+
 /* Computed by every warp for itself, with the same result. Prefix sums depend on earlier tokens only. */
-template <typename T>
-__device__ inline chunk_end find_chunk(const arguments &a, size_t first, int count, int key_head, float begin,
+__device__ inline chunk_end find_chunk(const arguments &a, int count, const lane_gates &gates, float begin,
                                        const chunk_exponents &e)
 {
     const int lane = lane_id(), token = 2 * lane;
-    float own[2], gate[2] = {0, 0};
-    for (int i = 0; i < 2; i++) {
-        const bool present = token + i < count;
-        if (a.gated && present) gate[i] = fmaxf(log_gate<T>(a, first + (size_t)(token + i), key_head), -1000.0f);
-        own[i] = present ? e.scale[token + i] + log_input(a, gate[i]) : -INFINITY;
-    }
+    const float(&gate)[2] = gates.at;
+    float own[2];
+    for (int i = 0; i < 2; i++) own[i] = token + i < count ? e.scale[token + i] + log_input(a, gate[i]) : -INFINITY;
     float sum = gate[0] + gate[1];
     for (int step = 1; a.gated && step < WARP; step *= 2) {
         const float more = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);

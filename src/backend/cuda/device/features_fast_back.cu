@@ -362,6 +362,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
+        const lane_gates log_gates = load_gates(a, row, causal ? count : 0, key_head);
         float kept = 1, next = scale, shift[2] = {0, 0}, remains[2] = {1, 1};
         if (causal) {
             copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
@@ -374,7 +375,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale);
         __syncthreads();
         if (weighted) {
-            const chunk_end end = find_chunk<bf16>(a, row, count, key_head, scale, m.e);
+            const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
             weigh_values<Z>(m.v, m.e.c, end.shift, m.weighed);
             for (int r = 0; r < 2; r++) {
                 shift[r] = m.e.shift[rows + lane_row() + 8 * r];
@@ -386,6 +387,8 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
         float df[Z::D / 8][4], log_scale[2], unit[2];
         const float last[2] = {m.last[rows + lane_row()], m.last[rows + lane_row() + 8]};
+        load_staged(x, m.fq, Z::V_STRIDE);
+        map_fragments<Z>(a, 0, m.map, x, f, log_scale, unit);
         multiply_sums<Z>(m.dn, last, m.s, m.z, remains, df);
         for (int key = 0; causal && key <= rows; key += 16) {
             float p[2][4] = {};
@@ -403,8 +406,6 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             accumulators_to_a(scores[0], p[0], p[1]);
             multiply_rows<1, Z::D / 8>(df, scores, m.fk, Z::F_STRIDE, key);
         }
-        load_staged(x, m.fq, Z::V_STRIDE);
-        map_fragments<Z>(a, 0, m.map, x, f, log_scale, unit);
         float flow[2], dx[2 * Z::X_STEPS][4] = {};
         back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
         write_flow(flow, a.flow, (size_t)a.call.heads, head, row, count);
@@ -480,8 +481,9 @@ __device__ inline void keys_through_sums(const back_room<Z> &m, bool weighted, f
         for (int i = 0; i < 4; i++) dv[t][i] *= weight[i / 2];
 }
 
-/* before: number of the blocks of query_gradients_kernel for a key head. Grid: segments of keys, key heads. */
-template <typename Z, int V>
+/* GROUPED: key heads have several query heads. before: number of the blocks of query_gradients_kernel for a key head.
+ * Grid: segments of keys, key heads. */
+template <typename Z, int V, bool GROUPED>
 __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(arguments a, unsigned before)
 {
     BO_SHARED(shared);
@@ -509,41 +511,44 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
         const bf16 *k = (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim);
+        const lane_gates log_gates = load_gates(a, row, count, key_head);
         copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
-        stage<Z>(k, k_stride, count, m.fq);
+        stage<Z>(k, k_stride, count, m.dn);
         if (causal) stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
         copy_wait<0>();
         __syncwarp();
-        share_features<Z>(a, key_head, m.map, m.fq, m.fk, m.e.scale);
+        share_features<Z>(a, key_head, m.map, m.dn, m.fk, m.e.scale);
+        if (causal) {
+            share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
+            share_slopes<Z, V>(a, key_head * group, row, count, m.dn, m.last);
+        }
         __syncthreads();
         float begin = 0, kept = 1, end_shift = 0;
         if (weighted) {
             if (a.map.scaled) begin = causal ? chunk_scale(a, blockIdx.x, key_head, first) : -INFINITY;
-            const chunk_end end = find_chunk<bf16>(a, row, count, key_head, begin, m.e);
+            const chunk_end end = find_chunk(a, count, log_gates, begin, m.e);
             end_shift = end.shift;
             if (a.map.scaled && (!causal || first + CHUNK >= at.count)) end_shift = end.gates - a.ends[slot];
             kept = causal ? __expf(begin + end_shift) : 1.0f;
         }
         float df[Z::D / 8][4], dv[Z::V_TILES - 1][4];
         keys_through_sums(m, weighted, end_shift, count, df, dv);
-        for (int g = 0; causal && g < group; g++) {
-            const int head = key_head * group + g;
-            if (g > 0) {
+        for (int g = 0; causal && g < (GROUPED ? group : 1); g++) {
+            if (GROUPED && g > 0) {
+                __syncthreads();
                 stage<Z>(q + row * q_stride + (size_t)(g * dim), q_stride, count, m.weighed);
                 copy_wait<0>();
                 __syncwarp();
-            }
-            share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
-            share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
-            if (weighted) {
+                share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
+                share_slopes<Z, V>(a, key_head * group + g, row, count, m.dn, m.last);
                 __syncwarp();
-                weigh_values<Z>(m.dn, m.e.shift, begin, m.weighed);
             }
+            if (weighted) weigh_values<Z>(m.dn, m.e.shift, begin, m.weighed);
             __syncthreads();
             keys_by_queries(m, weighted, df, dv);
             sums.absorb(g == 0 ? kept : 1.0f, m.fq, weighted ? m.weighed : m.dn);
-            __syncthreads();
         }
+        __syncthreads();
         uint32_t f[Z::F_STEPS][4];
 #pragma unroll
         for (int s = 0; s < Z::F_STEPS; s++) load_a(f[s], m.fk, Z::F_STRIDE, rows, 16 * s);
@@ -577,8 +582,9 @@ template <typename Z, int V> static bo_cuda_error backward_fast(bo_cuda *cuda, c
         error = launch(cuda, dim3(queries, (unsigned)c.heads), dim3(FAST_THREADS), shared, query_gradients_kernel<Z, V>,
                        *a);
     if (!error)
-        error = launch(cuda, dim3(keys, (unsigned)c.key_heads), dim3(FAST_THREADS), shared, key_gradients_kernel<Z, V>,
-                       *a, queries * (unsigned)(c.heads / c.key_heads));
+        error = launch(cuda, dim3(keys, (unsigned)c.key_heads), dim3(FAST_THREADS), shared,
+                       c.heads > c.key_heads ? key_gradients_kernel<Z, V, true> : key_gradients_kernel<Z, V, false>, *a,
+                       queries * (unsigned)(c.heads / c.key_heads));
     if (!error) error = give_gates(cuda, a);
     return error ? error : give_parameters(cuda, a);
 }

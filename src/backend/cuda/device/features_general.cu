@@ -41,14 +41,14 @@ __host__ __device__ inline mapped take_mapped(const arguments &a, cutter &cut, s
 {
     mapped m;
     m.t = cut.take<float>(tile * (size_t)a.map.dim);
-    m.f = cut.take<float>(tile * (size_t)a.map.features);
+    m.f = cut.take<float>(tile * (size_t)features_stride(a));
     m.scale = cut.take<float>(tile);
     return m;
 }
 
 __host__ __device__ inline room make_room(const arguments &a, unsigned char *at, bool backward, size_t *bytes)
 {
-    const size_t tile = (size_t)a.segment, count = (size_t)a.map.features, values = (size_t)a.call.value_dim;
+    const size_t tile = (size_t)a.segment, count = (size_t)features_stride(a), values = (size_t)a.call.value_dim;
     cutter cut = {at, 0};
     room m = {};
     m.e.b = cut.take<double>(tile + 1), m.e.c = cut.take<double>(tile);
@@ -66,6 +66,8 @@ __host__ __device__ inline room make_room(const arguments &a, unsigned char *at,
 }
 
 /* ---- parts of kernels, by all threads of a block ----------------------------------------------------------------- */
+
+enum { TOGETHER = 4 }; /* rows for which a thread uses a number of the sums that it has read */
 
 #define FOR_EACH_NUMBER(e, count) for (int e = (int)threadIdx.x; e < (count); e += GENERAL_THREADS)
 
@@ -150,7 +152,8 @@ template <typename T> __global__ void sums_kernel(arguments a)
     {
         const int i = e / wide, v = e % wide;
         float sum = 0;
-        for (int j = 0; j < at.count; j++) sum = fmaf(m.e.weights[j] * m.k.f[j * count + i], m.v[j * wide + v], sum);
+        for (int j = 0; j < at.count; j++)
+            sum = fmaf(m.e.weights[j] * m.k.f[j * features_stride(a) + i], m.v[j * wide + v], sum);
         sums[sums_wide(a, i, v)] = sum;
     }
     if (threadIdx.x == 0) sums[0] = m.e.r[at.count], sums_gates(sums) = m.e.b[at.count];
@@ -197,16 +200,28 @@ template <typename T> __global__ void outputs_kernel(arguments a)
     {
         const int i = e / at.count, j = e % at.count;
         m.scores[i * tile + j] =
-            j <= i ? pair_weight(m.e, i, j) * dot(count, m.q.f + i * count, m.k.f + j * count) : 0.0f;
+            j <= i ? pair_weight(m.e, i, j) * dot(count, m.q.f + i * features_stride(a), m.k.f + j * features_stride(a))
+                   : 0.0f;
     }
     __syncthreads();
-    FOR_EACH_NUMBER(e, at.count * wide)
+    FOR_EACH_NUMBER(e, (at.count + TOGETHER - 1) / TOGETHER * wide)
     {
-        const int i = e / wide, v = e % wide;
-        float sum = 0, within = 0;
-        for (int f = 0; f < count; f++) sum = fmaf(m.q.f[i * count + f], sums[sums_wide(a, f, v)], sum);
-        for (int j = 0; causal && j <= i; j++) within = fmaf(m.scores[i * tile + j], m.v[j * wide + v], within);
-        m.dn[e] = causal ? fmaf(m.e.remains[i + 1], sum, within) : sum;
+        const int first = e / wide * TOGETHER, v = e % wide;
+        float sum[TOGETHER] = {};
+        for (int f = 0; f < count; f++) {
+            const float s = sums[sums_wide(a, f, v)];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+                if (first + r < at.count) sum[r] = fmaf(m.q.f[(first + r) * features_stride(a) + f], s, sum[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++) {
+            const int i = first + r;
+            float within = 0;
+            if (i >= at.count) break;
+            for (int j = 0; causal && j <= i; j++) within = fmaf(m.scores[i * tile + j], m.v[j * wide + v], within);
+            m.dn[i * wide + v] = causal ? fmaf(m.e.remains[i + 1], sum[r], within) : sum[r];
+        }
     }
     __syncthreads();
     if (a.numerators) {
@@ -226,44 +241,135 @@ template <typename T> __global__ void outputs_kernel(arguments a)
     }
 }
 
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Memory of a step in addition to that of a tile of one row. */
+struct step_room {
+    room tile;
+    float *fq, *z; /* features of all queries of the group; z */
+    float *n;      /* parts of the numerators: GENERAL_THREADS x STEP_HEADS numbers */
+};
+
+enum { STEP_HEADS = 4, STEP_ROWS = 4 }; /* query heads, and rows of S of a thread, at a time */
+
+__host__ __device__ inline step_room make_step_room(arguments a, unsigned char *at, size_t *bytes)
+{
+    step_room m;
+    size_t used;
+    a.segment = 1;
+    m.tile = make_room(a, at, false, &used);
+    cutter cut = {at, used};
+    m.fq = cut.take<float>((size_t)(a.call.heads / a.call.key_heads * a.map.features));
+    m.z = cut.take<float>((size_t)a.map.features);
+    m.n = cut.take<float>((size_t)GENERAL_THREADS * STEP_HEADS * 4);
+    if (bytes) *bytes = cut.bytes;
+    return m;
+}
+
+/* S = kept S + weight f vᵀ (unless `again`), and its products with the features of `heads` queries, for E columns of v
+ * from `column` on: every `parts`-th row from `part` on. */
+template <int E>
+__device__ void step_columns(const arguments &a, const step_room &m, float *s, bool again, int column, int part,
+                             int parts, int head, int heads)
+{
+    typedef pack<float, E> numbers;
+    const int count = a.map.features, values = a.call.value_dim;
+    const float kept = m.tile.e.remains[1], weight = m.tile.e.weights[0];
+    float sums[STEP_HEADS][E] = {};
+    for (int first = part; first < count; first += STEP_ROWS * parts) {
+        numbers rows[STEP_ROWS];
+#pragma unroll
+        for (int r = 0; r < STEP_ROWS; r++)
+            if (first + r * parts < count)
+                rows[r] = *reinterpret_cast<const numbers *>(s + (first + r * parts) * values + column);
+#pragma unroll
+        for (int r = 0; r < STEP_ROWS; r++) {
+            const int i = first + r * parts;
+            if (i >= count) break;
+            for (int e = 0; e < E && !again; e++)
+                rows[r].at[e] = kept * rows[r].at[e] + weight * m.tile.k.f[i] * m.tile.v[column + e];
+            if (!again) *reinterpret_cast<numbers *>(s + i * values + column) = rows[r];
+#pragma unroll
+            for (int h = 0; h < STEP_HEADS; h++)
+                for (int e = 0; e < E && h < heads; e++)
+                    sums[h][e] = fmaf(m.fq[(head + h) * count + i], rows[r].at[e], sums[h][e]);
+        }
+    }
+    for (int h = 0; h < heads; h++)
+        for (int e = 0; e < E; e++) m.n[((int)threadIdx.x * STEP_HEADS + h) * E + e] = sums[h][e];
+}
+
+/* z = kept z + weight f, in the state and in shared memory. */
+__device__ inline void step_z(const arguments &a, const step_room &m, float *z)
+{
+    const float kept = m.tile.e.remains[1], weight = m.tile.e.weights[0];
+    FOR_EACH_NUMBER(i, a.map.features) z[i] = m.z[i] = kept * z[i] + weight * m.tile.k.f[i];
+    __syncthreads();
+}
+
+/* The outputs of some query heads of a group from the parts of their numerators, for columns [column, column + wide). */
+template <typename T, int E>
+__device__ void step_outputs(const arguments &a, const step_room &m, size_t row, int key_head, int head, int heads,
+                             int column, int wide, int parts)
+{
+    const int group = a.call.heads / a.call.key_heads, count = a.map.features, values = a.call.value_dim;
+    __syncthreads();
+    for (int h = (int)threadIdx.x / WARP; h < heads; h += GENERAL_WARPS) {
+        float sum = 0, factor;
+        for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
+            sum = fmaf(m.fq[(head + h) * count + i], m.z[i], sum);
+        normalize(a, warp_sum(sum), factor);
+        const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, values, row, key_head * group + head + h);
+        for (int v = (int)threadIdx.x % WARP; v < wide; v += WARP) {
+            float n = 0;
+            for (int p = 0; p < parts; p++) n += m.n[((v / E + p * (wide / E)) * STEP_HEADS + h) * E + v % E];
+            out(0, column + v) = from_float<T>(factor * n);
+        }
+    }
+    __syncthreads();
+}
+
+/* All outputs of a token, in blocks of columns and heads. */
+template <typename T, int E>
+__device__ void step_token(const arguments &a, const step_room &m, size_t row, int key_head, float *s)
+{
+    const int values = a.call.value_dim, group = a.call.heads / a.call.key_heads, thread = (int)threadIdx.x;
+    for (int column = 0; column < values; column += GENERAL_THREADS * E) {
+        const int wide = min(values - column, GENERAL_THREADS * E), lanes = wide / E, parts = GENERAL_THREADS / lanes;
+        for (int head = 0; head < group; head += STEP_HEADS) {
+            const int heads = min(group - head, (int)STEP_HEADS);
+            if (thread < lanes * parts)
+                step_columns<E>(a, m, s, head > 0, column + thread % lanes * E, thread / lanes, parts, head, heads);
+            step_outputs<T, E>(a, m, row, key_head, head, heads, column, wide, parts);
+        }
+    }
+}
+
 /* One block per sequence and key head reads the tokens of its sequence one by one: for passes of about one token per
  * sequence. It reads and writes the sums once per token. */
 template <typename T> __global__ void steps_kernel(arguments a)
 {
     BO_SHARED(shared);
-    arguments one = a;
-    one.segment = 1;
-    const room m = make_room(one, shared, false, nullptr);
+    const step_room m = make_step_room(a, shared, nullptr);
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
               key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), group = a.call.heads / a.call.key_heads;
-    const int wide = a.call.value_dim + 1, count = a.map.features, values = a.call.value_dim;
     const size_t end = first_row(a.call.queries, sequence + 1);
-    float *sums = state_sums(a, sequence, key_head);
+    float *sums = state_sums(a, sequence, key_head), *s = sums + sums_s(a);
     for (span at = {sequence, 1, first_row(a.call.queries, sequence)}; at.first < end; at.first++) {
-        map_keys<T>(a, at, key_head, m.k);
-        find_exponents<T>(a, at, key_head, sums[0], nullptr, m.k.scale, m.e);
-        load_values<T>(a, at, key_head, m.v);
-        const float kept = m.e.remains[1], weight = m.e.weights[0];
-        if (threadIdx.x == 0) sums[0] = m.e.r[1];
-        FOR_EACH_NUMBER(i, count) sums[sums_z() + (size_t)i] = kept * sums[sums_z() + (size_t)i] + weight * m.k.f[i];
-        float *s = sums + sums_s(a);
-        FOR_EACH_NUMBER(e, count * values) s[e] = kept * s[e] + weight * m.k.f[e / values] * m.v[e % values];
+        map_keys<T>(a, at, key_head, m.tile.k);
+        find_exponents<T>(a, at, key_head, sums[0], nullptr, m.tile.k.scale, m.tile.e);
+        load_values<T>(a, at, key_head, m.tile.v);
         for (int g = 0; g < group; g++) {
-            const int head = key_head * group + g;
-            map_queries<T>(a, at, head, m.q);
-            FOR_EACH_NUMBER(v, wide)
-            {
-                float sum = 0;
-                for (int i = 0; i < count; i++) sum = fmaf(m.q.f[i], sums[sums_wide(a, i, v)], sum);
-                m.dn[v] = sum;
-            }
-            __syncthreads();
-            float factor;
-            normalize(a, m.dn[values], factor);
-            const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, values, at.first, head);
-            FOR_EACH_NUMBER(v, values) out(0, v) = from_float<T>(factor * m.dn[v]);
-            __syncthreads();
+            mapped to = m.tile.q;
+            to.f = m.fq + g * a.map.features;
+            map_queries<T>(a, at, key_head * group + g, to);
         }
+        if (threadIdx.x == 0) sums[0] = m.tile.e.r[1];
+        step_z(a, m, sums + sums_z());
+        if (a.call.value_dim % 4 == 0)
+            step_token<T, 4>(a, m, at.first, key_head, s);
+        else
+            step_token<T, 1>(a, m, at.first, key_head, s);
     }
 }
 
@@ -274,9 +380,7 @@ template <typename T> static bo_cuda_error forward(bo_cuda *cuda, const argument
     const bo_cuda_attention &c = a->call;
     bo_cuda_error error = nullptr;
     if (a->steps) {
-        arguments one = *a;
-        one.segment = 1;
-        make_room(one, nullptr, false, &shared);
+        make_step_room(*a, nullptr, &shared);
         return launch(cuda, dim3((unsigned)(c.queries.sequences * c.key_heads)), dim3(GENERAL_THREADS), shared,
                       steps_kernel<T>, *a);
     }
@@ -344,7 +448,7 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
             float *to = slopes + sums_wide(a, i, v), sum = g ? *to : 0.0f;
             for (int j = 0; j < at.count; j++) {
                 const float kept = a.call.causal ? m.e.remains[j + 1] : 1.0f;
-                sum = fmaf(kept * m.q.f[j * count + i], m.dn[j * wide + v], sum);
+                sum = fmaf(kept * m.q.f[j * features_stride(a) + i], m.dn[j * wide + v], sum);
             }
             *to = sum;
         }
@@ -361,28 +465,43 @@ __device__ inline void find_flow(const arguments &a, const span &at, int heads, 
     for (int r = (int)threadIdx.x / WARP; r < at.count; r += GENERAL_WARPS) {
         double sum = 0;
         for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
-            sum += (double)f[r * count + i] * (double)df[r * count + i];
+            sum += (double)f[r * features_stride(a) + i] * (double)df[r * features_stride(a) + i];
         sum = warp_sum_double(sum);
         if (threadIdx.x % WARP == 0) to[(at.first + (size_t)r) * (size_t)heads + (size_t)head] = sum;
+    }
+}
+
+/* df = factors ∘ (x S~ᵀ) for the rows x of the segment (tile x (value_dim + 1)); factors NULL: 1. */
+__device__ inline void features_through_sums(const arguments &a, const span &at, const float *sums, const float *x,
+                                             const float *factors, float *df)
+{
+    const int count = a.map.features, wide = a.call.value_dim + 1, stride = features_stride(a);
+    FOR_EACH_NUMBER(e, (at.count + TOGETHER - 1) / TOGETHER * count)
+    {
+        const int first = e / count * TOGETHER, i = e % count;
+        float sum[TOGETHER] = {};
+        for (int v = 0; v < wide; v++) {
+            const float s = sums[sums_wide(a, i, v)];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+                if (first + r < at.count) sum[r] = fmaf(s, x[(first + r) * wide + v], sum[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++)
+            if (first + r < at.count) df[(first + r) * stride + i] = factors ? factors[first + r] * sum[r] : sum[r];
     }
 }
 
 /* df_j and dv_j through the sums after the segment. */
 __device__ inline void keys_through_sums(const arguments &a, const room &m, const span &at, const float *after)
 {
-    const int count = a.map.features, values = a.call.value_dim, wide = values + 1;
-    FOR_EACH_NUMBER(e, at.count * count)
-    {
-        const int j = e / count, i = e % count;
-        float sum = 0;
-        for (int v = 0; v < wide; v++) sum = fmaf(after[sums_wide(a, i, v)], m.v[j * wide + v], sum);
-        m.dfk[e] = m.e.weights[j] * sum;
-    }
+    const int count = a.map.features, values = a.call.value_dim;
+    features_through_sums(a, at, after, m.v, m.e.weights, m.dfk);
     FOR_EACH_NUMBER(e, at.count * values)
     {
         const int j = e / values, v = e % values;
         float sum = 0;
-        for (int i = 0; i < count; i++) sum = fmaf(after[sums_wide(a, i, v)], m.k.f[j * count + i], sum);
+        for (int i = 0; i < count; i++) sum = fmaf(after[sums_wide(a, i, v)], m.k.f[j * features_stride(a) + i], sum);
         m.dv[e] = m.e.weights[j] * sum;
     }
     __syncthreads();
@@ -391,36 +510,31 @@ __device__ inline void keys_through_sums(const arguments &a, const room &m, cons
 /* df_i through the sums before the segment. */
 __device__ inline void queries_through_sums(const arguments &a, const room &m, const span &at, const float *sums)
 {
-    const int count = a.map.features, wide = a.call.value_dim + 1;
-    FOR_EACH_NUMBER(e, at.count * count)
-    {
-        const int i = e / count, f = e % count;
-        float sum = 0;
-        for (int v = 0; v < wide; v++) sum = fmaf(sums[sums_wide(a, f, v)], m.dn[i * wide + v], sum);
-        m.dfq[e] = a.call.causal ? m.e.remains[i + 1] * sum : sum;
-    }
+    features_through_sums(a, at, sums, m.dn, a.call.causal ? m.e.remains + 1 : nullptr, m.dfq);
     __syncthreads();
 }
 
 /* The gradients between queries and keys of the segment: adds to df_i, df_j and dv_j through P and A. */
 __device__ inline void within_segment(const arguments &a, const room &m, const span &at)
 {
-    const int count = a.map.features, values = a.call.value_dim, wide = values + 1, tile = a.segment, n = at.count;
+    const int count = a.map.features, stride = features_stride(a), values = a.call.value_dim, wide = values + 1;
+    const int tile = a.segment, n = at.count;
     FOR_EACH_NUMBER(e, n * n)
     {
         const int i = e / n, j = e % n;
         const float weight = j <= i ? pair_weight(m.e, i, j) : 0.0f;
-        m.scores[i * tile + j] = j <= i ? weight * dot(count, m.q.f + i * count, m.k.f + j * count) : 0.0f;
+        m.scores[i * tile + j] =
+            j <= i ? weight * dot(count, m.q.f + i * features_stride(a), m.k.f + j * features_stride(a)) : 0.0f;
         m.p[i * tile + j] = j <= i ? weight * dot(wide, m.dn + i * wide, m.v + j * wide) : 0.0f;
     }
     __syncthreads();
     FOR_EACH_NUMBER(e, n * count)
     {
         const int r = e / count, f = e % count;
-        float query = m.dfq[e], key = m.dfk[e];
-        for (int j = 0; j <= r; j++) query = fmaf(m.p[r * tile + j], m.k.f[j * count + f], query);
-        for (int i = r; i < n; i++) key = fmaf(m.p[i * tile + r], m.q.f[i * count + f], key);
-        m.dfq[e] = query, m.dfk[e] = key;
+        float query = m.dfq[r * stride + f], key = m.dfk[r * stride + f];
+        for (int j = 0; j <= r; j++) query = fmaf(m.p[r * tile + j], m.k.f[j * stride + f], query);
+        for (int i = r; i < n; i++) key = fmaf(m.p[i * tile + r], m.q.f[i * stride + f], key);
+        m.dfq[r * stride + f] = query, m.dfk[r * stride + f] = key;
     }
     FOR_EACH_NUMBER(e, n * values)
     {

@@ -11,12 +11,6 @@ namespace features {
 enum { GENERAL_THREADS = 128, GENERAL_WARPS = GENERAL_THREADS / WARP };
 enum role { OF_QUERIES = 0, OF_KEYS = 1 };
 
-__device__ inline double warp_sum_double(double x)
-{
-    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-    return x;
-}
-
 /* Rows of one head of an array: row r starts at `at + r * stride`. */
 template <typename T> struct rows_of {
     T *at;
@@ -34,9 +28,15 @@ template <typename T> __device__ inline rows_of<T> rows_at(T *array, int heads, 
     return {array ? array + first * stride + (size_t)head * (size_t)width : nullptr, stride};
 }
 
+/* Numbers between two rows of features in shared memory: odd, so that a column lies in all banks. */
+__host__ __device__ inline int features_stride(const arguments &a)
+{
+    return a.map.features | 1;
+}
+
 /* Rows and their features. */
 struct mapped {
-    float *t, *f, *scale; /* rows x dim of the map, rows x features, log scales */
+    float *t, *f, *scale; /* rows x dim of the map, rows x features_stride, log scales */
 };
 
 /* The matrix and the bias of one role and key head; NULL: the identity, 0. */
@@ -206,11 +206,11 @@ __device__ void map_rows(const arguments &a, role of, int key_head, int rows, ro
         const int r = e / m, i = e % m;
         float sum = 0;
         for (int j = 0; j < width; j++) sum = fmaf(w[j * m + i], to.t[r * width + j], sum);
-        to.f[r * a.map.features + i] = sum;
+        to.f[r * features_stride(a) + i] = sum;
     }
     __syncthreads();
     for (int r = (int)threadIdx.x / WARP; r < rows; r += GENERAL_WARPS) {
-        const float scale = map_row(a, key_head, to.t + r * width, to.f + r * a.map.features);
+        const float scale = map_row(a, key_head, to.t + r * width, to.f + r * features_stride(a));
         if (threadIdx.x % WARP == 0) to.scale[r] = scale;
     }
     __syncthreads();
@@ -297,18 +297,18 @@ template <typename T>
 __device__ void map_back(const arguments &a, role of, int key_head, int rows, rows_of<const T> x, const mapped &at,
                          float *df, float *dt, float *room, rows_of<T> dx, float *partials)
 {
-    const int width = a.map.dim, count = a.map.features;
+    const int width = a.map.dim, stride = features_stride(a);
     const float *w = a.map.w + (size_t)key_head * a.map.stride,
                 *square = a.map.square + (size_t)key_head * a.map.stride;
     for (int r = (int)threadIdx.x / WARP; r < rows; r += GENERAL_WARPS) {
-        const float push = map_row_back(a, key_head, at.f + r * count, df + r * count);
+        const float push = map_row_back(a, key_head, at.f + r * stride, df + r * stride);
         if (threadIdx.x % WARP == 0) room[r] = push;
     }
     __syncthreads();
     for (int e = (int)threadIdx.x; e < rows * width; e += GENERAL_THREADS) {
         const int r = e / width, j = e % width;
         float sum = room[r] * (square[j] * at.t[e]);
-        for (int i = 0; i < a.map.frequencies; i++) sum = fmaf(df[r * count + i], w[i * width + j], sum);
+        for (int i = 0; i < a.map.frequencies; i++) sum = fmaf(df[r * stride + i], w[i * width + j], sum);
         dt[e] = sum;
     }
     __syncthreads();

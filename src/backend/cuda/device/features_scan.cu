@@ -5,7 +5,7 @@
 namespace bo {
 namespace features {
 
-enum { SCAN_THREADS = 128, BATCH = 8 };
+enum { SCAN_THREADS = 128, BATCH = 8, EACH = 8 }; /* segments, and rows of a thread, at a time */
 
 __device__ inline int count_segments(const bo_cuda_rows &rows, int segment, int sequence)
 {
@@ -14,41 +14,68 @@ __device__ inline int count_segments(const bo_cuda_rows &rows, int segment, int 
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* The factors of some consecutive segments: sums after segment i = keep[i] sums before it + add[i] its own. */
+struct segment_factors {
+    float keep[BATCH], add[BATCH], scales[BATCH + 1]; /* scales: before each of them, and after the last */
+};
+
+/* Computes the factors of `count` segments from number `index` on, by all threads of a block. `scale`: the log scale
+ * before the first. */
+__device__ inline void find_factors(const arguments &a, size_t index, int count, int key_head, float scale,
+                                    segment_factors &f)
+{
+    const int i = (int)threadIdx.x;
+    __syncthreads();
+    if (i == 0) {
+        f.scales[0] = scale;
+        for (int k = 0; k < count; k++) {
+            float *own = a.sums + sums_at(a, index + (size_t)k, key_head);
+            const double kept = (double)f.scales[k] + (a.gated ? sums_gates(own) : 0);
+            f.scales[k + 1] = a.map.scaled ? fmaxf((float)kept, own[0]) : 0.0f;
+        }
+    }
+    __syncthreads();
+    if (i < count) {
+        float *own = a.sums + sums_at(a, index + (size_t)i, key_head);
+        f.keep[i] = remaining(f.scales[i], a.gated ? sums_gates(own) : 0, f.scales[i + 1]);
+        f.add[i] = a.map.scaled ? remaining(own[0], 0, f.scales[i + 1]) : 1.0f;
+    }
+    __syncthreads();
+}
+
 /* Replaces the sums of each segment by those of all keys before it, starting from the states. Grid: sequences x key
  * heads, numbers. */
 __global__ void scan_kernel(arguments a)
 {
+    __shared__ segment_factors f;
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
               key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads);
     const size_t e = (size_t)blockIdx.y * blockDim.x + threadIdx.x;
-    if (e >= (size_t)a.map.features * (size_t)(a.call.value_dim + 1)) return;
-    const size_t at = sums_number(a, e);
+    const bool present = e < (size_t)a.map.features * (size_t)(a.call.value_dim + 1);
+    const size_t at = present ? sums_number(a, e) : sums_z();
     const int segments = a.call.k ? count_segments(a.call.keys, a.segment, sequence) : 0;
     const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
     float *state = a.call.states ? state_sums(a, sequence, key_head) : nullptr;
     float scale = state ? state[0] : empty_scale(a), sum = state ? state[at] : 0.0f;
     for (int first = 0; first < segments; first += BATCH) {
         const int count = min(segments - first, (int)BATCH);
-        float *own[BATCH], local[BATCH], local_scale[BATCH];
-        double gates[BATCH];
+        const size_t index = slot + (size_t)first;
+        float local[BATCH];
 #pragma unroll
-        for (int i = 0; i < BATCH; i++) { /* loads first, so that they overlap */
-            if (i >= count) break;
-            own[i] = a.sums + sums_at(a, slot + (size_t)(first + i), key_head);
-            local[i] = own[i][at], local_scale[i] = own[i][0], gates[i] = a.gated ? sums_gates(own[i]) : 0;
-        }
+        for (int i = 0; i < BATCH; i++)
+            local[i] = i < count ? a.sums[sums_at(a, index + (size_t)i, key_head) + at] : 0.0f;
+        find_factors(a, index, count, key_head, scale, f);
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
             if (i >= count) break;
-            const size_t index = (slot + (size_t)(first + i)) * (size_t)a.call.key_heads + (size_t)key_head;
-            const float next = a.map.scaled ? fmaxf((float)((double)scale + gates[i]), local_scale[i]) : 0.0f;
-            own[i][at] = sum;
-            if (e == 0) a.begins[index] = scale, a.ends[index] = next;
-            sum = sum * remaining(scale, gates[i], next) +
-                  local[i] * (a.map.scaled ? remaining(local_scale[i], 0, next) : 1.0f);
-            scale = next;
+            const size_t number = (index + (size_t)i) * (size_t)a.call.key_heads + (size_t)key_head;
+            if (present) a.sums[sums_at(a, index + (size_t)i, key_head) + at] = sum;
+            if (e == 0) a.begins[number] = f.scales[i], a.ends[number] = f.scales[i + 1];
+            sum = sum * f.keep[i] + local[i] * f.add[i];
         }
+        scale = f.scales[count];
     }
+    if (!present) return;
     a.totals[sums_at(a, (size_t)sequence, key_head) + at] = sum;
     if (e == 0) a.total_scales[(size_t)sequence * (size_t)a.call.key_heads + (size_t)key_head] = scale;
     if (state && a.call.k) state[at] = sum;
@@ -78,29 +105,49 @@ bo_cuda_error scan(bo_cuda *cuda, const arguments *a)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
+/* The gradient of all sums by all queries of a sequence. */
+__device__ inline float sum_slopes(const arguments &a, int sequence, int key_head, size_t at)
+{
+    const size_t slot = (size_t)first_tile(a.call.queries, a.segment, sequence);
+    const int segments = count_segments(a.call.queries, a.segment, sequence);
+    float sum = 0;
+    for (int i = 0; i < segments; i++) sum += a.slopes[sums_at(a, slot + (size_t)i, key_head) + at];
+    return sum;
+}
+
 /* Causal: replaces the gradient by the queries of each segment by that of the sums after it. Else sums those of all
  * queries; segments of keys receive the gradient of the sums after them. */
 __global__ void scan_back_kernel(arguments a)
 {
+    __shared__ float keep[BATCH];
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
-              key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads);
+              key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), thread = (int)threadIdx.x;
     const size_t e = (size_t)blockIdx.y * blockDim.x + threadIdx.x;
-    if (e >= (size_t)a.map.features * (size_t)(a.call.value_dim + 1)) return;
-    const size_t at = sums_number(a, e);
-    float sum = 0;
-    if (!a.call.causal) {
-        const size_t slot = (size_t)first_tile(a.call.queries, a.segment, sequence);
-        const int segments = count_segments(a.call.queries, a.segment, sequence);
-        for (int i = 0; i < segments; i++) sum += a.slopes[sums_at(a, slot + (size_t)i, key_head) + at];
-    }
+    const bool present = e < (size_t)a.map.features * (size_t)(a.call.value_dim + 1);
+    const size_t at = present ? sums_number(a, e) : sums_z();
     const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
-    for (int i = count_segments(a.call.keys, a.segment, sequence) - 1; i >= 0; i--) {
-        const size_t index = slot + (size_t)i, scale = index * (size_t)a.call.key_heads + (size_t)key_head;
-        float *own = a.after + sums_at(a, index, key_head) + at;
-        const double gates = a.gated ? sums_gates(a.sums + sums_at(a, index, key_head)) : 0;
-        const float local = a.call.causal ? *own : 0.0f;
-        *own = sum;
-        sum = sum * remaining(a.begins[scale], gates, a.ends[scale]) + local;
+    float sum = a.call.causal ? 0.0f : sum_slopes(a, sequence, key_head, at);
+    for (int end = count_segments(a.call.keys, a.segment, sequence); end > 0; end -= BATCH) { /* from the last one */
+        const int count = min(end, (int)BATCH);
+        float local[BATCH];
+#pragma unroll
+        for (int i = 0; i < BATCH; i++)
+            local[i] =
+                a.call.causal && i < count ? a.after[sums_at(a, slot + (size_t)(end - 1 - i), key_head) + at] : 0.0f;
+        __syncthreads();
+        if (thread < count) {
+            const size_t index = slot + (size_t)(end - 1 - thread);
+            const size_t scale = index * (size_t)a.call.key_heads + (size_t)key_head;
+            const double gates = a.gated ? sums_gates(a.sums + sums_at(a, index, key_head)) : 0;
+            keep[thread] = remaining(a.begins[scale], gates, a.ends[scale]);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+            if (i >= count) break;
+            if (present) a.after[sums_at(a, slot + (size_t)(end - 1 - i), key_head) + at] = sum;
+            sum = sum * keep[i] + local[i];
+        }
     }
 }
 
@@ -111,20 +158,21 @@ bo_cuda_error scan_back(bo_cuda *cuda, const arguments *a)
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-/* Sums over this thread and those after it; `all` receives the sum over all threads. */
+/* Sums over this thread and those after it; `all` receives the sum over all threads. room: a number per warp. */
 __device__ inline double sum_after(double x, double *room, double &all)
 {
-    const int thread = (int)threadIdx.x;
-    room[thread] = x;
-    for (int step = 1; step < (int)blockDim.x; step *= 2) {
-        __syncthreads();
-        const double more = thread + step < (int)blockDim.x ? room[thread + step] : 0;
-        __syncthreads();
-        room[thread] += more;
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+    for (int step = 1; step < WARP; step *= 2) {
+        const double more = __shfl_down_sync(0xFFFFFFFFu, x, (unsigned)step);
+        if (lane + step < WARP) x += more;
     }
+    if (lane == 0) room[warp] = x;
     __syncthreads();
-    all = room[0];
-    x = room[thread];
+    all = 0;
+    for (int w = SCAN_THREADS / WARP - 1; w >= 0; w--) {
+        if (w == warp) x += all;
+        all += room[w];
+    }
     __syncthreads();
     return x;
 }
@@ -142,7 +190,7 @@ __device__ inline double flow_of(const arguments &a, size_t row, int key_head)
  * all keys, their whole flow counts for every key. Grid: sequences x key heads. */
 template <typename T> __global__ void gates_kernel(arguments a)
 {
-    __shared__ double room[SCAN_THREADS];
+    __shared__ double room[SCAN_THREADS / WARP];
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
               key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), thread = (int)threadIdx.x;
     const size_t heads = (size_t)a.call.key_heads, head = (size_t)key_head;
@@ -155,19 +203,29 @@ template <typename T> __global__ void gates_kernel(arguments a)
             mine += flow_of(a, row, key_head);
         sum_after(mine, room, carried);
     }
-    for (size_t stop = end; stop > first; stop -= min(stop - first, (size_t)SCAN_THREADS)) {
-        const size_t rows = min(stop - first, (size_t)SCAN_THREADS), row = stop - rows + (size_t)thread;
-        const bool present = (size_t)thread < rows;
-        const size_t entered = row + (size_t)a.delay;
-        const double own = present && entered < end ? a.own[entered * heads + head] : 0;
-        const double flow = present && a.call.causal ? flow_of(a, row, key_head) : 0;
-        const double slope = carried + sum_after(flow - own, room, all);
-        if (present) {
+    for (size_t stop = end; stop > first;) {
+        const size_t rows = min(stop - first, (size_t)(SCAN_THREADS * EACH));
+        stop -= rows;
+        double own[EACH], change[EACH], total = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const size_t at = (size_t)(thread * EACH + i), row = stop + at;
+            const size_t entered = row + (size_t)a.delay;
+            own[i] = at < rows && entered < end ? a.own[entered * heads + head] : 0;
+            change[i] = (at < rows && a.call.causal ? flow_of(a, row, key_head) : 0) - own[i];
+        }
+        for (int i = 0; i < EACH; i++) total += change[i];
+        double slope = carried + sum_after(total, room, all) - total;
+#pragma unroll
+        for (int i = EACH - 1; i >= 0; i--) {
+            const size_t at = (size_t)(thread * EACH + i), row = stop + at;
+            slope += change[i];
+            if (at >= rows) continue;
             decay += slope;
+            if (!a.call.dlog_gate) continue;
             const double gate = (double)log_gate<T>(a, row, key_head), input = -expm1(gate);
-            const double through = a.convex && input > 1e-30 ? -own * exp(gate) / input : 0;
-            if (a.call.dlog_gate)
-                static_cast<T *>(a.call.dlog_gate)[row * heads + head] = from_float<T>((float)(slope + through));
+            const double through = a.convex && input > 1e-30 ? -own[i] * exp(gate) / input : 0;
+            static_cast<T *>(a.call.dlog_gate)[row * heads + head] = from_float<T>((float)(slope + through));
         }
         carried += all;
     }

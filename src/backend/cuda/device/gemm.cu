@@ -79,10 +79,12 @@ static cudaDataType_t data_type(bo_cuda_type type)
 }
 
 /* How sums are computed, and the type of alpha and beta. */
-static cublasComputeType_t compute_type(bo_cuda_type factors, cudaDataType_t *scale)
+static cublasComputeType_t compute_type(const bo_cuda_gemm *g, cudaDataType_t *scale)
 {
-    *scale = factors == BO_CUDA_F64 ? CUDA_R_64F : factors == BO_CUDA_I8 ? CUDA_R_32I : CUDA_R_32F;
-    return factors == BO_CUDA_F64 ? CUBLAS_COMPUTE_64F : factors == BO_CUDA_I8 ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F;
+    *scale = g->factors == BO_CUDA_F64 ? CUDA_R_64F : g->factors == BO_CUDA_I8 ? CUDA_R_32I : CUDA_R_32F;
+    if (g->factors == BO_CUDA_F64) return CUBLAS_COMPUTE_64F;
+    if (g->factors == BO_CUDA_I8) return CUBLAS_COMPUTE_32I;
+    return g->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 /* A factor in the type that compute_type() gives. */
@@ -108,7 +110,7 @@ static bo_cuda_error plan_make(bo_cuda *cuda, const bo_cuda_gemm *g, const void 
 {
     const cudaDataType_t factors = data_type(g->factors), result = data_type(g->result);
     cudaDataType_t scale;
-    const cublasComputeType_t compute = compute_type(g->factors, &scale);
+    const cublasComputeType_t compute = compute_type(g, &scale);
     const cublasOperation_t first = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     if (cublasLtMatmulDescCreate(&p->product, compute, scale) != CUBLAS_STATUS_SUCCESS)
         return "cuBLASLt: a product cannot be described";
@@ -136,8 +138,8 @@ static bo_cuda_error plan_make(bo_cuda *cuda, const bo_cuda_gemm *g, const void 
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[3], 4);
     cublasLtMatmulHeuristicResult_t best;
     int found = 0;
-    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(cuda->lt, p->product, p->b, p->a, p->c, p->d, preference, 1,
-                                                           &best, &found);
+    cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(cuda->lt, p->product, p->b, p->a, p->c, p->d, preference, 1, &best, &found);
     cublasLtMatmulPreferenceDestroy(preference);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) return "cuBLASLt has no algorithm for a product";
     p->algorithm = best.algo;
@@ -147,17 +149,29 @@ static bo_cuda_error plan_make(bo_cuda *cuda, const bo_cuda_gemm *g, const void 
 bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
 {
     const void *c = g->c ? g->c : g->d;
+    if (g->m == 0 || g->n == 0) return nullptr;
     struct key {
         size_t numbers[12];
         unsigned bits[4];
     } key;
     memset(&key, 0, sizeof key);
-    const size_t numbers[] = {g->m, g->n, g->k, g->lda, g->ldb, g->c ? g->ldc : g->ldd, g->ldd, g->batch,
-                              g->stride_a, g->stride_b, g->c ? g->stride_c : g->stride_d, g->stride_d};
+    const size_t numbers[] = {g->m,
+                              g->n,
+                              g->k,
+                              g->lda,
+                              g->ldb,
+                              g->c ? g->ldc : g->ldd,
+                              g->ldd,
+                              g->batch,
+                              g->stride_a,
+                              g->stride_b,
+                              g->c ? g->stride_c : g->stride_d,
+                              g->stride_d};
     memcpy(key.numbers, numbers, sizeof numbers);
     key.bits[0] = alignment(g->a) << 16 | alignment(g->b), key.bits[1] = alignment(c) << 16 | alignment(g->d);
     key.bits[2] = (unsigned)g->ta | (unsigned)g->tb << 1 | (unsigned)!!g->bias << 2 | (unsigned)g->factors << 3 |
-                  (unsigned)g->result << 6 | (unsigned)(g->beta != 0) << 9 | (unsigned)(c == g->d) << 10;
+                  (unsigned)g->result << 6 | (unsigned)(g->beta != 0) << 9 | (unsigned)(c == g->d) << 10 |
+                  (unsigned)g->tf32 << 11;
     std::string name((const char *)&key, sizeof key);
     auto at = cuda->plans->chosen.find(name);
     if (at == cuda->plans->chosen.end()) {
@@ -173,9 +187,8 @@ bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
     if (g->bias)
         cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
     const scalar alpha = scalar_of(g->factors, g->alpha), beta = scalar_of(g->factors, g->beta);
-    cublasStatus_t status = cublasLtMatmul(cuda->lt, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, c, p->c,
-                                           g->d, p->d, &p->algorithm, cuda->workspace, cuda->workspace_bytes,
-                                           cuda->stream);
+    cublasStatus_t status = cublasLtMatmul(cuda->lt, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, c, p->c, g->d,
+                                           p->d, &p->algorithm, cuda->workspace, cuda->workspace_bytes, cuda->stream);
     if (status == CUBLAS_STATUS_SUCCESS) return nullptr;
     snprintf(cuda->error, sizeof cuda->error, "cuBLASLt: product of %zu x %zu x %zu: status %d", g->m, g->n, g->k,
              (int)status);

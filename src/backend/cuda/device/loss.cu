@@ -9,37 +9,6 @@ namespace bo {
 enum { LOSS_THREADS = 256 };
 enum loss_kind { LOSS_MSE = 0, LOSS_L1 = 1, LOSS_BCE = 2, LOSS_KL = 3, LOSS_RELATIVE = 4 }; /* bo_loss_kind */
 
-/* ---- sums in double ---------------------------------------------------------------------------------------------- */
-
-__device__ inline double warp_sum_double(double x)
-{
-    for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-    return x;
-}
-
-/* As block_sum. */
-__device__ inline double block_sum_double(double x, double *room)
-{
-    const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
-    x = warp_sum_double(x);
-    if (lane == 0) room[threadIdx.x / WARP] = x;
-    __syncthreads();
-    x = warp_sum_double(lane < warps ? room[lane] : 0.0);
-    __syncthreads();
-    return x;
-}
-
-__device__ inline float block_max(float x, float *room)
-{
-    const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
-    x = warp_max(x);
-    if (lane == 0) room[threadIdx.x / WARP] = x;
-    __syncthreads();
-    x = warp_max(lane < warps ? room[lane] : -INFINITY);
-    __syncthreads();
-    return x;
-}
-
 /* ---- losses per element ------------------------------------------------------------------------------------------ */
 
 /* BCE is log(1 + exp(p)) - p t = max(p, 0) - p t + log(1 + exp(-|p|)). */
@@ -72,8 +41,8 @@ __global__ void loss_elements_kernel(bo_cuda_loss a)
             if (a.kind == LOSS_RELATIVE) size += (double)t[i] * (double)t[i];
         }
     }
-    sum = block_sum_double(sum, room);
-    size = block_sum_double(size, room);
+    sum = block_total(sum, room);
+    size = block_total(size, room);
     if (threadIdx.x) return;
     a.partial[blockIdx.x] = sum;
     a.partial[BO_CUDA_LOSS_BLOCKS + blockIdx.x] = size;
@@ -134,7 +103,7 @@ __device__ inline double log_total(const bo_cuda_source &x, size_t first, size_t
     for (size_t j = threadIdx.x; j < columns; j += blockDim.x) top = fmaxf(top, read_one(x, first + j));
     top = block_max(top, tops);
     for (size_t j = threadIdx.x; j < columns; j += blockDim.x) sum += exp((double)read_one(x, first + j) - (double)top);
-    return (double)top + log(block_sum_double(sum, room));
+    return (double)top + log(block_total(sum, room));
 }
 
 __device__ inline row_divergence divergence_of(const bo_cuda_source &p, const bo_cuda_source &t, size_t first,
@@ -147,7 +116,7 @@ __device__ inline row_divergence divergence_of(const bo_cuda_source &p, const bo
                      log_s = (double)read_one(p, first + j) - d.p_total;
         sum += weigh(exp(log_q), log_q - log_s);
     }
-    d.value = block_sum_double(sum, room);
+    d.value = block_total(sum, room);
     return d;
 }
 
@@ -187,8 +156,8 @@ __global__ void loss_total_kernel(bo_cuda_loss a, size_t blocks)
         sum += a.partial[b];
         if (a.kind == LOSS_RELATIVE) size += a.partial[BO_CUDA_LOSS_BLOCKS + b];
     }
-    sum = block_sum_double(sum, room);
-    size = block_sum_double(size, room);
+    sum = block_total(sum, room);
+    size = block_total(size, room);
     const double divisor = a.kind == LOSS_RELATIVE ? size : (double)a.items;
     if (threadIdx.x) return;
     *a.loss = (float)(divisor == 0 ? 0 : sum / divisor);

@@ -105,7 +105,9 @@ template <typename T, typename U> __global__ void rope_kernel(bo_cuda_rope r, si
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
         if (i >= there) continue;
-        turn_by(r.high[first + (size_t)i], r.low[first + (size_t)i], position, &sine[i], &cosine[i]);
+        const size_t pair = first + (size_t)i;
+        turn_by(r.high ? r.high[pair] : r.few_high[pair], r.low ? r.low[pair] : r.few_low[pair], position, &sine[i],
+                &cosine[i]);
         sine[i] *= r.sign;
     }
 #pragma unroll 2

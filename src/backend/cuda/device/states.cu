@@ -3,6 +3,7 @@
 #include "launches.cuh"
 
 namespace bo {
+namespace {
 
 enum { CLEAR_THREADS = 256 };
 
@@ -21,13 +22,6 @@ __global__ void states_clear_kernel(bo_cuda_states a, size_t bytes)
     to[0] = words[0], to[1] = words[1];
 }
 
-bo_cuda_error states_clear(bo_cuda *cuda, const bo_cuda_states *a)
-{
-    const size_t bytes = sizeof a->header + (size_t)a->key_heads * (a->sums_bytes + a->kept_bytes);
-    return launch(cuda, dim3((unsigned)ceil_div(bytes, CLEAR_THREADS * 16), (unsigned)a->keys.sequences),
-                  dim3(CLEAR_THREADS), 0, states_clear_kernel, *a, bytes);
-}
-
 __global__ void states_count_kernel(bo_cuda_states a)
 {
     const int s = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -36,14 +30,23 @@ __global__ void states_count_kernel(bo_cuda_states a)
     header->tokens += (uint64_t)(rows_before(a.keys, s + 1) - rows_before(a.keys, s));
 }
 
-bo_cuda_error states_count(bo_cuda *cuda, const bo_cuda_states *a)
-{
-    return launch(cuda, dim3((unsigned)ceil_div((size_t)a->keys.sequences, 64)), dim3(64), 0, states_count_kernel, *a);
-}
-
 __global__ void constants_kernel(bo_cuda_constants a)
 {
     if ((int)threadIdx.x < a.count) a.to[threadIdx.x] = a.values[threadIdx.x];
+}
+
+} // namespace
+
+bo_cuda_error states_clear(bo_cuda *cuda, const bo_cuda_states *a)
+{
+    const size_t bytes = sizeof a->header + (size_t)a->key_heads * (a->sums_bytes + a->kept_bytes);
+    return launch(cuda, dim3((unsigned)ceil_div(bytes, CLEAR_THREADS * 16), (unsigned)a->keys.sequences),
+                  dim3(CLEAR_THREADS), 0, states_clear_kernel, *a, bytes);
+}
+
+bo_cuda_error states_count(bo_cuda *cuda, const bo_cuda_states *a)
+{
+    return launch(cuda, dim3((unsigned)ceil_div((size_t)a->keys.sequences, 64)), dim3(64), 0, states_count_kernel, *a);
 }
 
 bo_cuda_error constants(bo_cuda *cuda, const bo_cuda_constants *a)
