@@ -60,6 +60,39 @@ static const trial trials[] = {
      .lengths = {50},
      .dim = 16,
      .value_dim = 24},
+    {.name = "dark", .preset = "dark", .heads = 2, .key_heads = 2, .features = 128, .sequences = 1, .lengths = {200}},
+    {.name = "dark, several sequences, grouped, convex gates",
+     .preset = "dark",
+     .heads = 4,
+     .key_heads = 2,
+     .features = 128,
+     .sequences = 3,
+     .lengths = {70, 1, 130},
+     .gate = BO_GATE_CONVEX},
+    {.name = "dark, not causal",
+     .preset = "dark",
+     .heads = 2,
+     .key_heads = 1,
+     .features = 64,
+     .sequences = 2,
+     .lengths = {65, 90},
+     .everywhere = true},
+    {.name = "hedgehog",
+     .preset = "hedgehog",
+     .heads = 2,
+     .key_heads = 2,
+     .features = 128,
+     .sequences = 1,
+     .lengths = {150}},
+    {.name = "hedgehog, several sequences, grouped, one side",
+     .preset = "hedgehog",
+     .heads = 4,
+     .key_heads = 1,
+     .features = 128,
+     .sequences = 2,
+     .lengths = {140, 33},
+     .one_side = true},
+    {.name = "t2r", .preset = "t2r", .heads = 2, .key_heads = 1, .features = 64, .sequences = 1, .lengths = {700}},
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -72,14 +105,14 @@ static void results_are_those_of_the_cpu(void **state)
 static void later_tokens_change_nothing(void **state)
 {
     (void)state;
-    static const size_t which[] = {0, 3, 5, 6};
+    static const size_t which[] = {0, 3, 5, 6, 10};
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) trial_change_later(trials[which[i]]);
 }
 
 static void states_continue(void **state)
 {
     (void)state;
-    static const size_t which[] = {0, 6, 7};
+    static const size_t which[] = {0, 6, 7, 10, 13};
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) trial_continue(trials[which[i]]);
 }
 

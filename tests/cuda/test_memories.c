@@ -37,6 +37,22 @@ static const trial trials[] = {
      .lengths = {130, 20},
      .dim = 32,
      .value_dim = 32},
+    {.name = "hybrid on tensor cores",
+     .preset = "hybrid",
+     .heads = 2,
+     .key_heads = 2,
+     .features = 128,
+     .sequences = 1,
+     .lengths = {300}},
+    {.name = "hybrid on tensor cores, several sequences, grouped, convex gates",
+     .preset = "hybrid",
+     .heads = 4,
+     .key_heads = 2,
+     .features = 128,
+     .sequences = 3,
+     .lengths = {250, 1, 64},
+     .gate = BO_GATE_CONVEX,
+     .window = 3},
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -46,7 +62,7 @@ static void results_are_those_of_the_cpu(void **state)
     for (size_t i = 0; i < TRIALS; i++) trial_compare(&trials[i]);
 }
 
-static const size_t alone[] = {0, 3, 5};
+static const size_t alone[] = {0, 3, 5, 6, 7};
 enum { ALONE = sizeof alone / sizeof *alone };
 
 static void later_tokens_change_nothing(void **state)

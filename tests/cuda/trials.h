@@ -8,7 +8,7 @@
 #include "backend/backend.h"
 #include "base/rng.h"
 
-enum { MOST_SEQUENCES = 4, MOST_INPUTS = 6, LAYERS = 1 };
+enum { MOST_SEQUENCES = 4, MOST_INPUTS = 8, LAYERS = 1 };
 
 static bo_context *host, *device;
 
@@ -20,6 +20,8 @@ typedef struct trial {
     bo_function function;
     bo_gate gate;
     size_t dim, value_dim; /* 0: 64 */
+    size_t window;         /* 0: the usual one */
+    bool one_side;         /* learned maps: queries and keys share W and b */
 } trial;
 
 /* The operands of a call on the host: q, k, v, then those of `given`. */
@@ -59,6 +61,12 @@ static inline void add_input(operands *o, size_t rows, size_t columns, bool para
     o->d[i] = floats(rows * columns);
 }
 
+static inline void add_parameter(operands *o, unsigned given, size_t count, double size)
+{
+    o->attributes.given |= given;
+    add_input(o, 1, count, true, 0, size);
+}
+
 static inline bo_attention *make_attention(const trial *t)
 {
     const size_t dim = t->dim ? t->dim : 64;
@@ -72,6 +80,7 @@ static inline bo_attention *make_attention(const trial *t)
     assert_true(bo_attention_preset(t->preset, &desc));
     if (t->function) desc.features.function = t->function;
     if (t->gate) desc.gate = t->gate;
+    if (t->window) desc.window = t->window;
     assert_ok(host, bo_attention_create(host, &desc, &attention));
     return attention;
 }
@@ -93,6 +102,12 @@ static inline operands operands_make(const trial *t, bo_attention *attention)
         o.attributes.given |= BO_ATTENTION_GIVEN_SIGMA;
         add_input(&o, 1, d->key_heads * d->dim, true, 1, 0.1);
     }
+    const size_t matrix = d->key_heads * d->rank * d->dim, width = d->key_heads * d->rank;
+    const bool affine = d->kind == BO_ATTENTION_LEARNED, both = affine && !t->one_side;
+    if (d->kind == BO_ATTENTION_DARK || affine) add_parameter(&o, BO_ATTENTION_GIVEN_M, matrix, 0.1);
+    if (both) add_parameter(&o, BO_ATTENTION_GIVEN_M_K, matrix, 0.1);
+    if (affine) add_parameter(&o, BO_ATTENTION_GIVEN_BIAS, width, 0.3);
+    if (both) add_parameter(&o, BO_ATTENTION_GIVEN_BIAS_K, width, 0.3);
     if (d->kind == BO_ATTENTION_HYBRID) {
         o.attributes.given |= BO_ATTENTION_GIVEN_MIX;
         add_input(&o, 1, d->heads, true, 1, 0.1);
@@ -229,8 +244,7 @@ static inline operands part_of(const operands *o, size_t first, size_t rows)
 /* Compares outputs and gradients with those of the CPU. */
 static inline void trial_compare(const trial *t)
 {
-    static const char *const names[] = {"gradients of q",  "gradients of k",  "gradients of v",
-                                        "other gradients", "other gradients", "other gradients"};
+    static const char *const names[MOST_INPUTS] = {"gradients of q", "gradients of k", "gradients of v"};
     bo_attention *attention = make_attention(t);
     operands expected = operands_make(t, attention), found = operands_make(t, attention);
     const bo_graph_pass pass = {.sequences = t->sequences, .lengths = t->lengths};
@@ -240,7 +254,8 @@ static inline void trial_compare(const trial *t)
     run(device, &found, &pass, true);
     assert_near(t->name, "outputs", found.out_rows * found.out_columns, found.out, expected.out, 1e-2);
     for (size_t k = 0; k < found.inputs; k++)
-        assert_near(t->name, names[k], found.rows[k] * found.columns[k], found.d[k], expected.d[k], 2e-2);
+        assert_near(t->name, names[k] ? names[k] : "other gradients", found.rows[k] * found.columns[k], found.d[k],
+                    expected.d[k], 2e-2);
     operands_drop(&expected);
     operands_drop(&found);
     bo_attention_destroy(attention);

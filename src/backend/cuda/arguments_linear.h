@@ -76,8 +76,29 @@ typedef struct bo_cuda_linear_attention {
     size_t partial_floats; /* per key head: σ, M, W', b, b', as far as wanted */
 } bo_cuda_linear_attention;
 
+/* row_transform: t = M x + b for each head of rows of `heads` heads side by side; each key head has an M and a b, which
+ * heads / key_heads heads share. row_transform_back: dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt over the rows of these heads. Rows
+ * are bfloat16 with BO_CUDA_ROW_TRANSFORM_DIM columns per head. */
+enum { BO_CUDA_ROW_TRANSFORM_DIM = 64 };
+typedef struct bo_cuda_row_transform {
+    size_t rows;
+    int heads, key_heads;
+    const void *x;
+    void *t;
+    const float *m, *bias; /* NULL: the identity, 0 */
+    int parts;             /* blocks per head */
+    /* backward */
+    const void *dt;
+    void *dx;             /* NULL: not needed */
+    float *dm, *dbias;    /* NULL: not needed */
+    bool add_m, add_bias; /* dM += …, db += … */
+    float *partials;      /* by part, then key head: dim (dim + 1) */
+} bo_cuda_row_transform;
+
 #define BO_CUDA_LAUNCHES_LINEAR(X)                                                                                     \
     X(linear_attention, bo_cuda_linear_attention)                                                                      \
-    X(linear_attention_back, bo_cuda_linear_attention)
+    X(linear_attention_back, bo_cuda_linear_attention)                                                                 \
+    X(row_transform, bo_cuda_row_transform)                                                                            \
+    X(row_transform_back, bo_cuda_row_transform)
 
 #endif

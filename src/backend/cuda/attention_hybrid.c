@@ -112,18 +112,30 @@ static parts backward_parts(const bo_attention *attention, const bo_cuda_attenti
     return p;
 }
 
-static size_t saved(const bo_attention *attention, const bo_cuda_attention *call)
+static size_t count_saved(const bo_attention *attention, const bo_cuda_attention *call)
 {
     bo_carver kept = {0}, scratch = {0};
     forward_parts(attention, call, &kept, &scratch);
     return kept.bytes;
 }
 
-static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+static size_t saved(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    const bo_cuda_attention other = bo_cuda_with_states(call);
+    return bo_max(count_saved(attention, call), count_saved(attention, &other));
+}
+
+static size_t count_scratch(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
 {
     bo_carver kept = {0}, scratch = {0};
     (backward ? backward_parts : forward_parts)(attention, call, &kept, &scratch);
     return scratch.bytes + (backward || call->saved ? 0 : kept.bytes);
+}
+
+static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+{
+    const bo_cuda_attention other = bo_cuda_with_states(call);
+    return bo_max(count_scratch(attention, call, backward), count_scratch(attention, &other, backward));
 }
 
 static bo_status window_forward(bo_context *context, const parts *p)

@@ -181,9 +181,8 @@ static bool is_step(const bo_cuda_attention *call)
 static bool is_fast(const bo_attention *attention, const bo_cuda_attention *call)
 {
     const bo_map_parts parts = bo_features_parts(attention->features[0]);
-    const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
     if (call->type != BO_CUDA_BF16 || !call->q || is_step(call)) return false;
-    if (type != BO_ROW_TRANSFORM_NONE && type != BO_ROW_TRANSFORM_UNIT) return false;
+    if (attention->desc.dim != parts.dim) return false;
     if (!call->causal && attention->desc.gate != BO_GATE_NONE) return false;
     return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
 }
@@ -198,58 +197,178 @@ static size_t fast_segment(const bo_cuda_attention *call)
     return each ? (each + CHUNK - 1) / CHUNK * CHUNK : CHUNK;
 }
 
-/* Sets all but the map and addresses. */
-static bo_cuda_linear_attention begin(const bo_attention *attention, const bo_cuda_attention *call)
+/* True if rows are multiplied by a matrix before the kernels for bfloat16 see them. */
+static bool transforms_first(const bo_attention *attention, bool fast)
 {
-    const bo_attention_desc *d = &attention->desc;
-    const bool fast = is_fast(attention, call);
-    return (bo_cuda_linear_attention){.call = *call,
-                                      .transform = (int)bo_row_transform_type_of(d),
-                                      .gated = d->gate != BO_GATE_NONE,
-                                      .convex = d->gate == BO_GATE_CONVEX,
-                                      .divides = d->normalizer == BO_NORMALIZER_SUM,
-                                      .clamp = (float)d->clamp,
-                                      .fast = fast,
-                                      .steps = is_step(call),
-                                      .segment = (int)(fast ? fast_segment(call) : tile_of(attention))};
+    const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
+    return fast && (type == BO_ROW_TRANSFORM_MATRIX || type == BO_ROW_TRANSFORM_AFFINE);
 }
 
-static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)
+/* Sets all but the map and addresses. */
+static bo_cuda_linear_attention begin(const bo_attention *attention, const bo_cuda_attention *call, bool fast)
 {
-    bo_cuda_linear_attention a = begin(attention, call);
+    const bo_attention_desc *d = &attention->desc;
+    bo_cuda_linear_attention out = {.call = *call,
+                                    .transform = (int)bo_row_transform_type_of(d),
+                                    .gated = d->gate != BO_GATE_NONE,
+                                    .convex = d->gate == BO_GATE_CONVEX,
+                                    .divides = d->normalizer == BO_NORMALIZER_SUM,
+                                    .clamp = (float)d->clamp,
+                                    .fast = fast,
+                                    .steps = is_step(call),
+                                    .segment = (int)(fast ? fast_segment(call) : tile_of(attention))};
+    if (!transforms_first(attention, fast)) return out;
+    out.transform = BO_CUDA_TRANSFORM_NONE;
+    out.call.dm = out.call.dm_k = out.call.dbias = out.call.dbias_k = NULL;
+    return out;
+}
+
+/* ---- transformed rows -------------------------------------------------------------------------------------------- */
+
+/* One side of a transform that precedes the fast kernels, and where its results are in scratch memory. */
+typedef struct transformed_side {
+    bo_cuda_row_transform rows;
+    void *dt; /* gradients that the fast kernels write */
+} transformed_side;
+
+/* Side 0: queries, 1: keys. */
+typedef struct transformed_sides {
+    transformed_side at[2];
+    int count; /* 0: no transform; 1: no keys */
+} transformed_sides;
+
+/* Blocks per head: enough for all processors, few partial sums. */
+static int parts_of(size_t rows)
+{
+    enum { PART = 512, MOST_PARTS = 64 };
+    return (int)bo_min((rows + PART - 1) / PART, MOST_PARTS);
+}
+
+static bo_cuda_row_transform queries_of(const bo_cuda_attention *c)
+{
+    return (bo_cuda_row_transform){.rows = c->queries.rows,
+                                   .heads = c->heads,
+                                   .x = c->q,
+                                   .m = c->m,
+                                   .bias = c->bias,
+                                   .dx = c->dq,
+                                   .dm = c->dm,
+                                   .dbias = c->dbias};
+}
+
+/* Parameters that are not given for the keys are those of the queries; their gradients are added to those. */
+static bo_cuda_row_transform keys_of(const bo_cuda_attention *c)
+{
+    return (bo_cuda_row_transform){.rows = c->keys.rows,
+                                   .heads = c->key_heads,
+                                   .x = c->k,
+                                   .m = c->m_k ? c->m_k : c->m,
+                                   .bias = c->bias_k ? c->bias_k : c->bias,
+                                   .dx = c->dk,
+                                   .dm = c->m_k ? c->dm_k : c->dm,
+                                   .dbias = c->bias_k ? c->dbias_k : c->dbias,
+                                   .add_m = !c->m_k,
+                                   .add_bias = !c->bias_k};
+}
+
+static transformed_sides carve_sides(const bo_attention *attention, const bo_cuda_attention *c, bool backward,
+                                     bo_carver *carver)
+{
+    enum { DIM = BO_CUDA_ROW_TRANSFORM_DIM };
+    transformed_sides out = {.at = {{.rows = queries_of(c)}, {.rows = keys_of(c)}}};
+    if (transforms_first(attention, is_fast(attention, c))) out.count = c->k ? 2 : 1;
+    for (int i = 0; i < out.count; i++) {
+        bo_cuda_row_transform *rows = &out.at[i].rows;
+        const size_t numbers = rows->rows * (size_t)rows->heads * DIM;
+        rows->key_heads = c->key_heads, rows->parts = parts_of(rows->rows);
+        rows->t = bo_carve(carver, numbers, bo_cuda_bytes(BO_CUDA_BF16));
+        if (!backward) continue;
+        out.at[i].dt = bo_carve(carver, numbers, bo_cuda_bytes(BO_CUDA_BF16));
+        rows->partials = bo_carve_floats(carver, (size_t)(rows->parts * rows->key_heads) * DIM * (DIM + 1));
+    }
+    return out;
+}
+
+/* Transforms the rows, which take the place of q and k in the call. */
+static bo_status transform_rows(bo_context *context, const transformed_sides *sides, bo_cuda_linear_attention *a)
+{
+    if (sides->count > 0) a->call.q = sides->at[0].rows.t, a->call.dq = sides->at[0].dt;
+    if (sides->count > 1) a->call.k = sides->at[1].rows.t, a->call.dk = sides->at[1].dt;
+    for (int i = 0; i < sides->count; i++) BO_TRY(BO_LAUNCH(context, row_transform, &sides->at[i].rows));
+    return BO_OK;
+}
+
+/* From the gradients of transformed rows to those of the rows and of the parameters. */
+static bo_status transform_back(bo_context *context, const transformed_sides *sides)
+{
+    for (int i = 0; i < sides->count; i++) {
+        bo_cuda_row_transform rows = sides->at[i].rows;
+        rows.dt = sides->at[i].dt;
+        BO_TRY(BO_LAUNCH(context, row_transform_back, &rows));
+    }
+    return BO_OK;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+bo_cuda_attention bo_cuda_with_states(const bo_cuda_attention *call)
+{
+    static void *const any[1];
+    bo_cuda_attention out = *call;
+    out.states = any;
+    return out;
+}
+
+static size_t count_saved(const bo_attention *attention, const bo_cuda_attention *call)
+{
+    bo_cuda_linear_attention a = begin(attention, call, is_fast(attention, call));
     bo_carver carver = {0};
     carve_forward(attention, &a, &carver);
     return carver.bytes;
 }
 
-static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+static size_t saved_bytes(const bo_attention *attention, const bo_cuda_attention *call)
 {
-    bo_cuda_linear_attention a = begin(attention, call);
-    bo_carver forward = {0}, back = {0};
-    carve_forward(attention, &a, &forward);
-    carve_backward(attention, &a, &back);
-    if (backward) return back.bytes;
-    return call->saved ? 0 : forward.bytes;
+    const bo_cuda_attention other = bo_cuda_with_states(call);
+    return bo_max(count_saved(attention, call), count_saved(attention, &other));
 }
 
-static bo_status describe(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call,
-                          bo_cuda_linear_attention *out)
+static size_t count_scratch(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
 {
-    *out = begin(attention, call);
-    bo_carver carver = {.at = call->saved ? call->saved : call->scratch};
-    carve_forward(attention, out, &carver);
+    bo_cuda_linear_attention a = begin(attention, call, is_fast(attention, call));
+    bo_carver scratch = {0}, saved = {0};
+    carve_forward(attention, &a, call->saved ? &saved : &scratch);
+    if (backward) carve_backward(attention, &a, &scratch);
+    carve_sides(attention, call, backward, &scratch);
+    return scratch.bytes;
+}
+
+static size_t scratch_bytes(const bo_attention *attention, const bo_cuda_attention *call, bool backward)
+{
+    const bo_cuda_attention other = bo_cuda_with_states(call);
+    return bo_max(count_scratch(attention, call, backward), count_scratch(attention, &other, backward));
+}
+
+/* Describes a call with its memory; `scratch` is where the rest of the scratch memory begins. */
+static bo_status describe(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call,
+                          bo_cuda_linear_attention *out, bo_carver *scratch)
+{
+    bo_carver saved = {.at = call->saved};
+    *scratch = (bo_carver){.at = call->scratch};
+    *out = begin(attention, call, is_fast(attention, call));
+    carve_forward(attention, out, call->saved ? &saved : scratch);
     return describe_map(context, attention, &out->map);
 }
 
 /* ---- as a part of HYBRID ----------------------------------------------------------------------------------------- */
 
-/* The general kernels; `call` has the keys that enter the sums. */
+/* `call` has the keys that enter the sums. */
 bo_cuda_linear_attention bo_cuda_linear_part(const bo_attention *attention, const bo_cuda_attention *call,
                                              bo_carver *forward, bo_carver *backward)
 {
-    bo_cuda_linear_attention out = begin(attention, call);
-    out.fast = out.steps = false;
-    out.segment = (int)tile_of(attention);
+    const bool fast = is_fast(attention, call);
+    bo_cuda_linear_attention out = begin(attention, call, fast && !transforms_first(attention, fast));
+    out.steps = false;
     carve_forward(attention, &out, forward);
     if (backward) carve_backward(attention, &out, backward);
     return out;
@@ -265,17 +384,23 @@ bo_status bo_cuda_linear_map(bo_context *context, const bo_attention *attention,
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
 {
     bo_cuda_linear_attention a;
-    BO_TRY(describe(context, attention, call, &a));
+    bo_carver scratch;
+    BO_TRY(describe(context, attention, call, &a, &scratch));
+    const transformed_sides sides = carve_sides(attention, call, false, &scratch);
+    BO_TRY(transform_rows(context, &sides, &a));
     return BO_LAUNCH(context, linear_attention, &a);
 }
 
 static bo_status backward(bo_context *context, const bo_attention *attention, const bo_cuda_attention *call)
 {
     bo_cuda_linear_attention a;
-    BO_TRY(describe(context, attention, call, &a));
-    bo_carver carver = {.at = call->scratch};
-    carve_backward(attention, &a, &carver);
-    return BO_LAUNCH(context, linear_attention_back, &a);
+    bo_carver scratch;
+    BO_TRY(describe(context, attention, call, &a, &scratch));
+    carve_backward(attention, &a, &scratch);
+    const transformed_sides sides = carve_sides(attention, call, true, &scratch);
+    BO_TRY(transform_rows(context, &sides, &a));
+    BO_TRY(BO_LAUNCH(context, linear_attention_back, &a));
+    return transform_back(context, &sides);
 }
 
 const bo_cuda_engine bo_cuda_engine_linear = {

@@ -95,6 +95,12 @@ __device__ inline float log_entry(const arguments &a, size_t row, int key_head, 
     return a.entries ? a.entries[row * (size_t)a.call.key_heads + (size_t)key_head] : log_input(a, gate);
 }
 
+/* True if keys have weights other than 1. */
+__device__ inline bool has_weights(const arguments &a)
+{
+    return a.gated || a.map.scaled || a.entries;
+}
+
 /* exp(before + gates - after), where empty sums (-∞) may have any factor. */
 __device__ inline float remaining(float before, double gates, float after)
 {

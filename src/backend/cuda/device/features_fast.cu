@@ -29,7 +29,7 @@ template <typename Z> struct forward_layout {
         KEYS = SUMS + Z::D * Z::V_STRIDE * 2,
         QUERIES = KEYS + CHUNK * Z::W_STRIDE * 2,
         FLOATS = QUERIES + CHUNK * Z::W_STRIDE * 2,
-        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 3 * CHUNK) * 4
+        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 4 * CHUNK) * 4
     };
 };
 
@@ -44,21 +44,20 @@ template <typename Z> __device__ inline forward_room<Z> forward_room_in(unsigned
     m.s = reinterpret_cast<bf16 *>(shared + L::SUMS);
     m.k = reinterpret_cast<bf16 *>(shared + L::KEYS), m.q = reinterpret_cast<bf16 *>(shared + L::QUERIES);
     float *e = floats + Z::U_TILES * 8 + Z::X_STEPS * 16;
-    m.e = {e, e + CHUNK, e + 2 * CHUNK};
+    m.e = {e, e + CHUNK, e + 2 * CHUNK, e + 3 * CHUNK};
     return m;
 }
 
 /* Writes the features and the log scales of this warp's keys. */
 template <typename Z>
 __device__ inline void share_keys(const arguments &a, float common, const forward_room<Z> &m,
-                                  const uint32_t (&x)[Z::X_STEPS][4])
+                                  const uint32_t (&x)[Z::X_STEPS][4], size_t first, int count, int key_head)
 {
     uint32_t f[Z::F_STEPS][4];
     float scale[2], unit[2];
     map_fragments<Z>(a, common, m.map, x, f, scale, unit);
     store_a(f, m.f, Z::F_STRIDE, 16 * warp_id());
-    if (lane_column() == 0)
-        for (int r = 0; r < 2; r++) m.e.scale[16 * warp_id() + lane_row() + 8 * r] = scale[r];
+    share_scales(a, scale, first, count, key_head, m.e.scale);
 }
 
 /* ---- sums of segments -------------------------------------------------------------------------------------------- */
@@ -75,7 +74,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const bf16 *k = (const bf16 *)a.call.k + at.first * k_stride + (size_t)(key_head * a.call.dim);
     const bf16 *v = (const bf16 *)a.call.v + at.first * v_stride + (size_t)(key_head * V);
     const float common = a.map.common[(size_t)key_head * a.map.stride];
-    const bool weighted = a.gated || a.map.scaled;
+    const bool weighted = has_weights(a);
     float scale = empty_scale(a);
     double gates = 0;
     uint32_t x[Z::X_STEPS][4];
@@ -95,7 +94,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         copy_commit();
         stage_rows<16 * Z::X_STEPS>(k, k_stride, first + CHUNK + 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
         copy_commit();
-        share_keys(a, common, m, x);
+        share_keys(a, common, m, x, at.first + (size_t)first, count, key_head);
         copy_wait<1>();
         __syncthreads();
         float kept = 1;
@@ -161,13 +160,33 @@ __device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_T
     write_rows(out, factor, room, Z::W_STRIDE, (bf16 *)a.call.out + first * stride + (size_t)(head * V), stride, count);
 }
 
+/* HYBRID: writes the numerators of this warp's rows, their denominators and log scales: of the queries, and of the sums. */
+template <typename Z, int V>
+__device__ inline void write_numerators(const arguments &a, const float (&n)[Z::V_TILES][4], int head, size_t first,
+                                        int count, const float (&scale)[2], const float *scales)
+{
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int row = 16 * warp_id() + lane_row() + 8 * r;
+        if (row >= count) continue;
+        const size_t place = (first + (size_t)row) * (size_t)a.call.heads + (size_t)head;
+        float *to = a.numerators + place * V + lane_column();
+#pragma unroll
+        for (int t = 0; t < Z::V_TILES - 1; t++) {
+            const pack<float, 2> x = {{n[t][2 * r], n[t][2 * r + 1]}};
+            *reinterpret_cast<pack<float, 2> *>(to + 8 * t) = x;
+        }
+        if (lane_column() == 0) a.norms[place] = n[Z::V_TILES - 1][2 * r], a.tops[place] = scale[r] + scales[row];
+    }
+}
+
 /* Grid: segments of queries, heads. */
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) segment_outputs_kernel(arguments a)
 {
     BO_SHARED(shared);
     const forward_room<Z> m = forward_room_in<Z>(shared);
     const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group;
-    const bool causal = a.call.causal, weighted = causal && (a.gated || a.map.scaled);
+    const bool causal = a.call.causal, weighted = causal && has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads;
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
@@ -202,7 +221,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             copy_commit();
             stage_rows<16 * Z::X_STEPS>(k, k_stride, first + CHUNK + rows, at.count, m.k, Z::W_STRIDE);
             copy_commit();
-            share_keys(a, common, m, x);
+            share_keys(a, common, m, x, at.first + (size_t)first, count, key_head);
             copy_wait<1>();
             __syncthreads();
         } else {
@@ -241,7 +260,11 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             score_keys(m, f, key, weighted, shift, scores);
             multiply_rows<1, Z::V_TILES>(n, scores, m.v, Z::V_STRIDE, key);
         }
-        write_outputs<Z, V>(a, n, head, at.first + (size_t)first, count, m.q);
+        if (a.numerators) {
+            write_numerators<Z, V>(a, n, head, at.first + (size_t)first, count, log_scale, m.e.r);
+        } else {
+            write_outputs<Z, V>(a, n, head, at.first + (size_t)first, count, m.q);
+        }
         stage_rows<16 * Z::X_STEPS>(q, q_stride, first + CHUNK + rows, at.count, m.q, Z::W_STRIDE);
         copy_commit();
         if (!causal || first + CHUNK >= at.count) continue;

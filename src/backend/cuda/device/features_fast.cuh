@@ -340,8 +340,21 @@ template <int STEPS> __device__ inline void store_a(const uint32_t (&a)[STEPS][4
 /* Exponents of the 64 tokens of a chunk relative to its start: key j has the weight exp(c[j] + shift[i]) at row i, the
  * sums before the chunk have exp(begin + shift[i]). In the notation of linear.h, shift = b - r. */
 struct chunk_exponents {
-    float *c, *shift, *scale; /* scale: log scales of the keys, given */
+    float *c, *shift, *scale; /* scale: log scales of the keys, given; with the log weights of HYBRID */
+    float *r;                 /* log scales of the sums at each row; NULL: not needed */
 };
+
+/* Writes the log scales of this warp's rows lane_row() and lane_row() + 8 of a chunk that begins at row `first`. */
+__device__ inline void share_scales(const arguments &a, const float (&scale)[2], size_t first, int count, int key_head,
+                                    float *to)
+{
+    if (lane_column() != 0) return;
+    for (int r = 0; r < 2; r++) {
+        const int row = 16 * warp_id() + lane_row() + 8 * r;
+        const bool enters = a.entries && row < count;
+        to[row] = scale[r] + (enters ? log_entry(a, first + (size_t)row, key_head, 0) : 0.0f);
+    }
+}
 
 /* What holds after the last row of a chunk. */
 struct chunk_end {
@@ -369,7 +382,10 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
     const int lane = lane_id(), token = 2 * lane;
     const float(&gate)[2] = gates.at;
     float own[2];
-    for (int i = 0; i < 2; i++) own[i] = token + i < count ? e.scale[token + i] + log_input(a, gate[i]) : -INFINITY;
+    for (int i = 0; i < 2; i++) {
+        const float entry = a.entries ? 0.0f : log_input(a, gate[i]);
+        own[i] = token + i < count ? e.scale[token + i] + entry : -INFINITY;
+    }
     float sum = gate[0] + gate[1];
     for (int step = 1; a.gated && step < WARP; step *= 2) {
         const float more = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);
@@ -387,14 +403,17 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
     top = fmaxf(lane == 0 ? begin : fmaxf(begin, top), c[0]);
     const float tops[2] = {top, fmaxf(top, c[1])};
     float shift[2];
+    float r = 0;
     for (int i = 0; i < 2; i++) {
-        shift[i] = a.map.scaled ? -tops[i] : b[i];
+        shift[i] = !a.map.scaled ? b[i] : tops[i] > -INFINITY ? -tops[i] : 0.0f; /* -∞: no keys yet */
+        if (a.map.scaled) r = b[i] + tops[i];
+        if (e.r) e.r[token + i] = r;
         e.c[token + i] = c[i], e.shift[token + i] = shift[i];
     }
     __syncwarp();
     chunk_end end;
     end.shift = __shfl_sync(0xFFFFFFFFu, shift[1], WARP - 1), end.gates = __shfl_sync(0xFFFFFFFFu, b[1], WARP - 1);
-    end.scale = a.map.scaled ? end.gates - end.shift : 0.0f;
+    end.scale = __shfl_sync(0xFFFFFFFFu, r, WARP - 1);
     return end;
 }
 

@@ -48,7 +48,7 @@ template <typename Z> __device__ inline back_room<Z> back_room_in(unsigned char 
     m.weighed = reinterpret_cast<bf16 *>(shared + L::WEIGHED), m.s = reinterpret_cast<bf16 *>(shared + L::SUMS);
     m.map.offset = at, at += Z::U_TILES * 8;
     m.map.square = at, at += Z::X_STEPS * 16;
-    m.e = {at, at + CHUNK, at + 2 * CHUNK}, m.last = at + 3 * CHUNK, at += 4 * CHUNK;
+    m.e = {at, at + CHUNK, at + 2 * CHUNK, nullptr}, m.last = at + 3 * CHUNK, at += 4 * CHUNK;
     m.z = at, at += Z::D;
     m.sigma = at;
     return m;
@@ -63,18 +63,18 @@ template <typename Z> __device__ inline void stage(const bf16 *rows, size_t stri
     copy_commit();
 }
 
-/* Features of this warp's 16 rows, which are in `room`, to shared memory; and their log scales if `scale` is not NULL. */
+/* Features of this warp's 16 rows, which are in `room`, to shared memory. If `scale` is not NULL, these are keys of a
+ * chunk that begins at row `first`, and their log scales are written too. */
 template <typename Z>
 __device__ inline void share_features(const arguments &a, int key_head, const shared_map &map, const bf16 *room,
-                                      bf16 *to, float *scale)
+                                      bf16 *to, float *scale, size_t first = 0, int count = 0)
 {
     uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
     float scales[2], unit[2];
     load_staged(x, room, Z::V_STRIDE);
     map_fragments<Z>(a, a.map.common[(size_t)key_head * a.map.stride], map, x, f, scales, unit);
     store_a(f, to, Z::F_STRIDE, 16 * warp_id());
-    if (scale && lane_column() == 0)
-        for (int r = 0; r < 2; r++) scale[16 * warp_id() + lane_row() + 8 * r] = scales[r];
+    if (scale) share_scales(a, scales, first, count, key_head, scale);
 }
 
 /* dn~ of the 16 rows of this warp: o = n / denominator. Eight lanes share a row. */
@@ -247,7 +247,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     BO_SHARED(shared);
     const back_room<Z> m = back_room_in<Z>(shared);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, dim = a.call.dim;
-    const bool weighted = a.call.causal && (a.gated || a.map.scaled);
+    const bool weighted = a.call.causal && has_weights(a);
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
     const size_t stride = (size_t)(a.call.heads * dim);
@@ -340,7 +340,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const back_room<Z> m = back_room_in<Z>(shared);
     const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group,
               dim = a.call.dim;
-    const bool causal = a.call.causal, weighted = causal && (a.gated || a.map.scaled);
+    const bool causal = a.call.causal, weighted = causal && has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads,
                  block = (size_t)blockIdx.x * (size_t)group + (size_t)(head % group);
     span at;
@@ -372,7 +372,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
         copy_wait<0>();
         __syncwarp();
-        if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale);
+        if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale, row, count);
         __syncthreads();
         if (weighted) {
             const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
@@ -489,7 +489,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
     BO_SHARED(shared);
     const back_room<Z> m = back_room_in<Z>(shared);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, dim = a.call.dim;
-    const bool causal = a.call.causal, weighted = a.gated || a.map.scaled;
+    const bool causal = a.call.causal, weighted = has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads, slot = blockIdx.x * key_heads + (size_t)key_head;
     const size_t block = (size_t)before + blockIdx.x;
     span at;
@@ -517,7 +517,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         if (causal) stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
         copy_wait<0>();
         __syncwarp();
-        share_features<Z>(a, key_head, m.map, m.dn, m.fk, m.e.scale);
+        share_features<Z>(a, key_head, m.map, m.dn, m.fk, m.e.scale, row, count);
         if (causal) {
             share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
             share_slopes<Z, V>(a, key_head * group, row, count, m.dn, m.last);
@@ -528,7 +528,8 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
             if (a.map.scaled) begin = causal ? chunk_scale(a, blockIdx.x, key_head, first) : -INFINITY;
             const chunk_end end = find_chunk(a, count, log_gates, begin, m.e);
             end_shift = end.shift;
-            if (a.map.scaled && (!causal || first + CHUNK >= at.count)) end_shift = end.gates - a.ends[slot];
+            if (a.map.scaled && (!causal || first + CHUNK >= at.count))
+                end_shift = a.ends[slot] > -INFINITY ? end.gates - a.ends[slot] : 0.0f;
             kept = causal ? __expf(begin + end_shift) : 1.0f;
         }
         float df[Z::D / 8][4], dv[Z::V_TILES - 1][4];
