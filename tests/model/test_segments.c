@@ -23,7 +23,7 @@ static chain make_chain(bo_context *context, const bo_model *model)
             c.states[s][i] = malloc(bytes);
             c.slopes[s][i] = calloc(floats, sizeof(float));
         }
-        assert_ok(context, bo_layer_state_begin(context, &model->desc, i / LANES, attention, c.states[0][i]));
+        assert_ok(context, bo_layer_state_begin(context, model, i / LANES, attention, c.states[0][i]));
     }
     return c;
 }

@@ -4,8 +4,8 @@
 
 #include "arguments_exact.h"
 
-/* The window is computed by exact_*, the past by linear_attention*, both with the arrays of this struct. `T`: numbers of
- * the type of the call. */
+/* The window is computed by exact_*, the past by linear_attention*, both with the arrays of this struct. `T`: numbers
+ * of the type of the call. */
 typedef struct bo_cuda_hybrid {
     bo_cuda_exact exact; /* the call, and the window */
     bool gated, convex;  /* gates of the past; the weight of a key is 1 - g */
@@ -28,8 +28,8 @@ typedef struct bo_cuda_hybrid {
 } bo_cuda_hybrid;
 
 /* hybrid_leave: k, v and entries. hybrid_merge: the outputs, and what backward of both parts reads (norms, exact.top,
- * exact.sum). hybrid_keep: the gates of kept keys in states. hybrid_split: `out`, and the gradient of mix. hybrid_return:
- * adds the gradients of the keys that left the window to those of the call. */
+ * exact.sum). hybrid_keep: the gates of kept keys in states. hybrid_split: `out`, and the gradient of mix.
+ * hybrid_return: adds the gradients of the keys that left the window to those of the call. */
 #define BO_CUDA_LAUNCHES_HYBRID(X)                                                                                     \
     X(hybrid_keep, bo_cuda_hybrid)                                                                                     \
     X(hybrid_leave, bo_cuda_hybrid)                                                                                    \

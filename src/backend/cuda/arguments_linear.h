@@ -50,8 +50,8 @@ typedef struct bo_cuda_linear_attention {
     int segment; /* rows */
     size_t sums_floats;
     /* HYBRID: keys enter the sums `delay` rows after their own (k and v are moved by as many rows), with these log
-     * weights: rows of keys x key_heads, -INFINITY: no key. Outputs are not divided: their numerators (rows of queries x
-     * heads x value_dim) and log scales (rows of queries x heads); `norms` receives the denominators. Else NULL, 0. */
+     * weights: rows of keys x key_heads, -INFINITY: no key. Outputs are not divided: their numerators (rows of queries
+     * x heads x value_dim) and log scales (rows of queries x heads); `norms` receives the denominators. Else NULL, 0. */
     const float *entries;
     float *numerators, *tops;
     int delay;

@@ -23,8 +23,8 @@ typedef struct bo_cuda_memory {
 
 /* *_memories: S before each chunk, `ends` and the states. *_outputs: the outputs of queries that see the keys up to
  * their own. *_gradients: all gradients, after *_memories. memory_ask: the outputs of queries that read `ends`, or the
- * states if it is NULL. memory_ask_gradients: their dq, and end_slopes. memory_step: outputs and states, token by token,
- * without work memory. */
+ * states if it is NULL. memory_ask_gradients: their dq, and end_slopes. memory_step: outputs and states, token by
+ * token, without work memory. */
 #define BO_CUDA_LAUNCHES_MEMORY(X)                                                                                     \
     X(delta_gradients, bo_cuda_memory)                                                                                 \
     X(delta_memories, bo_cuda_memory)                                                                                  \

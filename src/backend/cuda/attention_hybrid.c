@@ -1,6 +1,6 @@
-/* Softmax attention in a window and features for older keys, with one denominator: the window is that of the engine EXACT,
- * the past is that of the engine LINEAR, whose keys enter `window` rows after their own. Backward of both parts is that
- * of their engines, with the common denominator. */
+/* Softmax attention in a window and features for older keys, with one denominator: the window is that of the engine
+ * EXACT, the past is that of the engine LINEAR, whose keys enter `window` rows after their own. Backward of both parts
+ * is that of their engines, with the common denominator. */
 #include "attention_linear.h"
 #include "../../attention/kv_cache.h"
 

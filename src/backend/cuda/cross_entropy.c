@@ -130,6 +130,23 @@ static bo_status take_rows(bo_context *context, const bo_op_call *call, const en
     return BO_LAUNCH(context, softmax_loss, &loss);
 }
 
+/* dW of all classes in two products: cuBLASLt has slower kernels if the number of classes is not a multiple of a tile,
+ * so the classes beyond the last whole tile are a product of their own. */
+static bo_status spread_weights(bo_context *context, const entropy *e, bo_cuda_gemm dw)
+{
+    const bool emulated = bo_cuda_open_device()->properties.emulated;
+    const size_t tile = emulated ? EMULATED_TILE : TILE, whole = e->classes / tile * tile;
+    if (whole) {
+        dw.m = whole;
+        BO_TRY(BO_LAUNCH(context, gemm, &dw));
+    }
+    if (whole == e->classes) return BO_OK;
+    dw.m = e->classes - whole;
+    dw.a = (const char *)dw.a + whole * bo_cuda_bytes(e->type);
+    dw.d = row_of(dw.d, dw.result, e->width, whole);
+    return BO_LAUNCH(context, gemm, &dw);
+}
+
 /* dx, dW and db of a chunk, from the gradients of its logits. */
 static bo_status spread(bo_context *context, const bo_op_call *call, const entropy *e, size_t first, size_t rows)
 {
@@ -150,7 +167,6 @@ static bo_status spread(bo_context *context, const bo_op_call *call, const entro
         .beta = call->add[0] ? 1 : 0,
     };
     const bo_cuda_gemm dw = {
-        .m = e->classes,
         .n = e->width,
         .k = rows,
         .ta = true,
@@ -166,7 +182,7 @@ static bo_status spread(bo_context *context, const bo_op_call *call, const entro
         .beta = call->add[1] || first > 0 ? 1 : 0,
     };
     if (dx.d) BO_TRY(BO_LAUNCH(context, gemm, &dx));
-    if (dw.d) BO_TRY(BO_LAUNCH(context, gemm, &dw));
+    if (dw.d) BO_TRY(spread_weights(context, e, dw));
     if (!e->attributes->bias || !call->din[3]) return BO_OK;
     const bo_cuda_sum_columns db = {
         .type = e->type,

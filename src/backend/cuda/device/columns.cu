@@ -5,11 +5,15 @@ namespace bo {
 
 enum { ADD_PARTS = 16 };
 
-__global__ void add_rows_kernel(const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target to)
+__global__ void add_rows_kernel(const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target first,
+                                bo_cuda_target second)
 {
     __shared__ double parts[ADD_PARTS][COLUMN_LANES];
     const size_t column = (size_t)blockIdx.x * COLUMN_LANES + threadIdx.x;
+    const bo_cuda_target to = blockIdx.y ? second : first;
     double sum = 0;
+    if (!to.at) return;
+    from += blockIdx.y * columns;
     for (size_t r = threadIdx.y; column < columns && r < rows; r += ADD_PARTS) sum += (double)from[r * apart + column];
     parts[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
@@ -18,11 +22,11 @@ __global__ void add_rows_kernel(const float *from, size_t rows, size_t columns, 
     write_one(to, column, (float)sum);
 }
 
-bo_cuda_error add_rows(bo_cuda *cuda, const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target to)
+bo_cuda_error add_rows(bo_cuda *cuda, const float *from, size_t rows, size_t columns, size_t apart,
+                       bo_cuda_target first, bo_cuda_target second)
 {
-    if (!to.at) return nullptr;
-    return launch(cuda, dim3((unsigned)ceil_div(columns, COLUMN_LANES)), dim3(COLUMN_LANES, ADD_PARTS), 0,
-                  add_rows_kernel, from, rows, columns, apart, to);
+    return launch(cuda, dim3((unsigned)ceil_div(columns, COLUMN_LANES), 2), dim3(COLUMN_LANES, ADD_PARTS), 0,
+                  add_rows_kernel, from, rows, columns, apart, first, second);
 }
 
 } // namespace bo

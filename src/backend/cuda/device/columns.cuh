@@ -66,8 +66,10 @@ __device__ inline double column_total(const double *partial, size_t parts, int n
     return total;
 }
 
-/* to[j] = Σ_i from[i apart + j] for `columns` columns; zeros if there are no rows. Does nothing if to.at is NULL. */
-bo_cuda_error add_rows(bo_cuda *cuda, const float *from, size_t rows, size_t columns, size_t apart, bo_cuda_target to);
+/* first[j] = Σ_i from[i apart + j] for `columns` columns, and second[j] the same for the columns after them. Does nothing
+ * for a target that is absent. */
+bo_cuda_error add_rows(bo_cuda *cuda, const float *from, size_t rows, size_t columns, size_t apart,
+                       bo_cuda_target first, bo_cuda_target second);
 
 } // namespace bo
 

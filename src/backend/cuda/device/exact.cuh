@@ -203,6 +203,17 @@ bo_cuda_error exact_float_backward(bo_cuda *cuda, const bo_cuda_exact *a);
 bo_cuda_error exact_simple_forward(bo_cuda *cuda, const bo_cuda_exact *a);
 bo_cuda_error exact_simple_backward(bo_cuda *cuda, const bo_cuda_exact *a);
 
+/* The tile and the head of a block, in grids of tiles times heads: tiles in the order of blocks, each for all heads, so
+ * that blocks with the most work start first. */
+struct exact_place {
+    int tile, head;
+};
+__device__ inline exact_place exact_place_of(int heads, bool last_first)
+{
+    const int tiles = (int)gridDim.x / heads, tile = (int)blockIdx.x / heads;
+    return {last_first ? tiles - 1 - tile : tile, (int)blockIdx.x % heads};
+}
+
 } // namespace bo
 
 #endif

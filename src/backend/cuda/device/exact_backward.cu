@@ -107,8 +107,9 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
     enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
     BO_SHARED(shared);
     row_tile at;
-    if (!find_tile(a.at.queries, ROWS, (int)(gridDim.x - 1 - blockIdx.x), &at)) return;
-    const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads);
+    const exact_place place = exact_place_of(a.at.heads, true);
+    if (!find_tile(a.at.queries, ROWS, place.tile, &at)) return;
+    const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
               c = 2 * (lane % 4);
     const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, douts = {queries.at + ROWS * D},
@@ -219,8 +220,9 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
     enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
     BO_SHARED(shared);
     row_tile at;
-    if (!find_tile(a.at.keys, ROWS, (int)blockIdx.x, &at)) return; /* early keys are seen by the most queries */
-    const int key_head = (int)blockIdx.y, group = a.at.heads / a.at.key_heads;
+    const exact_place place = exact_place_of(a.at.key_heads, false); /* early keys are seen by the most queries */
+    if (!find_tile(a.at.keys, ROWS, place.tile, &at)) return;
+    const int key_head = place.head, group = a.at.heads / a.at.key_heads;
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
               c = 2 * (lane % 4);
     const exact_tile<D> keys = {reinterpret_cast<bf16 *>(shared)}, values = {keys.at + ROWS * D},
@@ -336,10 +338,10 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
 template <int D> bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     typedef backward_shape<D> shape;
-    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS), (unsigned)a->at.heads), dim3(THREADS),
+    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS) * (unsigned)a->at.heads), dim3(THREADS),
                                  shape::DQ_SHARED, exact_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
-    return launch(cuda, dim3(tiles_of(a->at.keys, shape::ROWS), (unsigned)a->at.key_heads), dim3(THREADS),
+    return launch(cuda, dim3(tiles_of(a->at.keys, shape::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
                   shape::DKV_SHARED, exact_dkv_kernel<D>, *a);
 }
 

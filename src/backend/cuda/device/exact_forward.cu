@@ -147,8 +147,9 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
     enum { THREADS = forward_shape<D, MT>::THREADS, QUERIES = forward_shape<D, MT>::QUERIES };
     BO_SHARED(shared);
     row_tile at;
-    if (!find_tile(a.at.queries, QUERIES, (int)(gridDim.x - 1 - blockIdx.x), &at)) return; /* the longest first */
-    const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads);
+    const exact_place place = exact_place_of(a.at.heads, true); /* late queries see the most keys */
+    if (!find_tile(a.at.queries, QUERIES, place.tile, &at)) return;
+    const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int warp = (int)(threadIdx.x / WARP), row = warp * 16 * MT;
     const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, keys = {queries.at + QUERIES * D},
                         values = {keys.at + 2 * KEYS * D};
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
 template <int D, int MT> bo_cuda_error forward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     typedef forward_shape<D, MT> shape;
-    const dim3 grid(tiles_of(a->at.queries, shape::QUERIES), (unsigned)a->at.heads), block(shape::THREADS);
+    const dim3 grid(tiles_of(a->at.queries, shape::QUERIES) * (unsigned)a->at.heads), block(shape::THREADS);
     if (a->at.states) return launch(cuda, grid, block, shape::SHARED, exact_forward_kernel<D, MT, true>, *a);
     return launch(cuda, grid, block, shape::SHARED, exact_forward_kernel<D, MT, false>, *a);
 }

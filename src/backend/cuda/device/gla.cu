@@ -1,13 +1,13 @@
 /* Gated linear attention (arXiv 2312.06635): src/attention/gla.h has the formulas. S is computed before each chunk of
- * CHUNK tokens; within a chunk, blocks of BLOCK tokens run in parallel. Keys before a block are multiplied by the gates
- * up to its start, queries by the gates from there on; within a block gates are multiplied one by one. So every factor is
- * in [0, 1], and there is no division: all gates are allowed. Gradients of gates are sums of terms that contain the gate,
- * as in src/attention/gla_backward.c.
+ * CHUNK tokens; within a chunk, blocks of BLOCK tokens run in parallel. Keys before a block are multiplied by the
+ * gates up to its start, queries by the gates from there on; within a block gates are multiplied one by one. So every
+ * factor is in [0, 1], and there is no division: all gates are allowed. Gradients of gates are sums of terms that
+ * contain the gate, as in src/attention/gla_backward.c.
  *
  * For n tokens and key heads of dim = value_dim = d, numbers of t bytes: forward reads q, k, v, log_gate up to CHUNK /
- * BLOCK / 2 times (from the cache except the first) and writes out: 5 n d t bytes; S of a chunk is written twice and read
- * 5 times: 28 d² / CHUNK bytes per token. Multiply-adds per token: 2 d² + CHUNK d. Backward: about 9 n d t + 84 n d² /
- * CHUNK bytes, and 6 d² + 3 CHUNK d. */
+ * BLOCK / 2 times (from the cache except the first) and writes out: 5 n d t bytes; S of a chunk is written twice and
+ * read 5 times: 28 d² / CHUNK bytes per token. Multiply-adds per token: 2 d² + CHUNK d. Backward: about 9 n d t + 84 n
+ * d² / CHUNK bytes, and 6 d² + 3 CHUNK d. */
 #include "launches.cuh"
 #include "memory.cuh"
 
@@ -189,8 +189,8 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
                (size_t)call.value_dim);
 }
 
-/* Replaces the parts of chunks by sums: S before each chunk, or (BACK) its gradient after each. One thread per number of
- * the matrix of one key head of one sequence. */
+/* Replaces the parts of chunks by sums: S before each chunk, or (BACK) its gradient after each. One thread per number
+ * of the matrix of one key head of one sequence. */
 template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_scan_kernel(bo_cuda_memory a)
 {
     const bo_cuda_attention &call = a.call;
@@ -215,7 +215,7 @@ template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_scan_ke
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
-/* A block of n tokens from `row` on, `before` tokens after the start of its chunk, which has `after` tokens after it. */
+/* n tokens from `row` on, `before` tokens after the start of their chunk, which has `after` tokens after them. */
 struct token_block {
     int tile, sequence, before, n, after;
     size_t row;

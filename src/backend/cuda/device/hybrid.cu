@@ -1,7 +1,7 @@
 /* Softmax attention in a window and features for older keys, with one denominator (src/attention/hybrid.c): what is
- * between the two parts, which other kernels compute. All kernels are memory-bound: one warp per row and head. For n rows
- * of heads with d columns and t bytes per number: hybrid_leave reads and writes 2 n d t, hybrid_merge (3 t + 4) n d,
- * hybrid_split 4 n d t, hybrid_return 5 n d t bytes. */
+ * between the two parts, which other kernels compute. All kernels are memory-bound: one warp per row and head. For n
+ * rows of heads with d columns and t bytes per number: hybrid_leave reads and writes 2 n d t, hybrid_merge (3 t + 4) n
+ * d, hybrid_split 4 n d t, hybrid_return 5 n d t bytes. */
 #include "exact.cuh"
 #include "launches.cuh"
 

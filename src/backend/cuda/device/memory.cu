@@ -1,8 +1,8 @@
 /* What GLA and DELTA have in common: queries that read a memory, and steps.
  *
- * memory_ask: o = s Sᵀq for all queries of a sequence, after its last token. Used if all keys are read before the queries
- * (cross attention), and if only states are read. For n queries and heads of dim = value_dim = d:
- * n (2 d) numbers are read and written and 2 n d² operations are computed; backward twice.
+ * memory_ask: o = s Sᵀq for all queries of a sequence, after its last token. Used if all keys are read before the
+ * queries (cross attention), and if only states are read. For n queries and heads of dim = value_dim = d: n (2 d)
+ * numbers are read and written and 2 n d² operations are computed; backward twice.
  *
  * memory_step: a token reads and writes 8 d² bytes of its state, and computes 6 d² operations (GLA: 4 d²). */
 #include "launches.cuh"
@@ -156,8 +156,8 @@ __device__ inline float step_read(const float *x, const float (&s)[STEP_ROWS], i
     return sum;
 }
 
-/* Tokens one by one, with 32 columns of S of one key head of one sequence in registers: for passes of about one token per
- * sequence, which read and write the states once. */
+/* Tokens one by one, with 32 columns of S of one key head of one sequence in registers: for passes of about one token
+ * per sequence, which read and write the states once. */
 template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kernel(bo_cuda_memory a)
 {
     __shared__ float k[STEP_DIM], q[STEP_DIM], g[STEP_DIM], sums[WARP], parts[TILE_WARPS][WARP];

@@ -252,8 +252,7 @@ static bo_cuda_error norm_back_of(bo_cuda *cuda, const bo_cuda_norm_back *a, tea
     if (bo_cuda_error error =
             launch(cuda, grid, block, shared, norm_back_kernel<SLOTS, true, THREADS>, *a, shape.lanes, each))
         return error;
-    if (bo_cuda_error error = add_rows(cuda, a->partial, blocks, a->width, 2 * a->width, a->dgain)) return error;
-    return add_rows(cuda, a->partial + a->width, blocks, a->width, 2 * a->width, a->dbias);
+    return add_rows(cuda, a->partial, blocks, a->width, 2 * a->width, a->dgain, a->dbias);
 }
 
 bo_cuda_error norm_back(bo_cuda *cuda, const bo_cuda_norm_back *a)

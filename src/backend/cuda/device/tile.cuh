@@ -118,8 +118,8 @@ __device__ inline void warp_product(int row, int column, int k, tile_factor<bf16
     }
 }
 
-/* Calls put(i, j, Σ_l A_il B_lj) for all i < m, j < n: multiples of 16, like k. For equal m and n, (i, j) always belongs
- * to the same thread. No barrier: factors must be complete before, and unchanged until the next barrier. */
+/* Calls put(i, j, Σ_l A_il B_lj) for all i < m, j < n: multiples of 16, like k. For equal m and n, (i, j) always
+ * belongs to the same thread. No barrier: factors must be complete before, and unchanged until the next barrier. */
 template <bool TA, bool TB, typename Put>
 __device__ inline void tile_product(int m, int n, int k, tile_factor<bf16, TA> a, tile_factor<bf16, TB> b, Put put)
 {
