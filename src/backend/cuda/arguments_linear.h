@@ -50,8 +50,9 @@ typedef struct bo_cuda_linear_attention {
     int segment; /* rows */
     size_t sums_floats;
     /* HYBRID: keys enter the sums `delay` rows after their own (k and v are moved by as many rows), with these log
-     * weights: rows of keys x key_heads, -INFINITY: no key. Outputs are not divided: their numerators (rows of queries
-     * x heads x value_dim) and log scales (rows of queries x heads); `norms` receives the denominators. Else NULL, 0. */
+     * weights: rows of keys x key_heads, -INFINITY: no key. Outputs are not divided: their numerators (rows of
+     * queries x heads x value_dim) and log scales (rows of queries x heads); `norms` receives the denominators. Else
+     * NULL, 0. */
     const float *entries;
     float *numerators, *tops;
     int delay;
@@ -76,9 +77,9 @@ typedef struct bo_cuda_linear_attention {
     size_t partial_floats; /* per key head: σ, M, W', b, b', as far as wanted */
 } bo_cuda_linear_attention;
 
-/* row_transform: t = M x + b for each head of rows of `heads` heads side by side; each key head has an M and a b, which
- * heads / key_heads heads share. row_transform_back: dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt over the rows of these heads. Rows
- * are bfloat16 with BO_CUDA_ROW_TRANSFORM_DIM columns per head. */
+/* row_transform: t = M x + b for each head of rows of `heads` heads side by side; each key head has an M and a b,
+ * which heads / key_heads heads share. row_transform_back: dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt over the rows of these
+ * heads. Rows are bfloat16 with BO_CUDA_ROW_TRANSFORM_DIM columns per head. */
 enum { BO_CUDA_ROW_TRANSFORM_DIM = 64 };
 typedef struct bo_cuda_row_transform {
     size_t rows;

@@ -4,8 +4,8 @@
 
 #include "attention.h"
 
-/* A call but for its map, and the transforms of queries and keys that precede it (DARK and learned maps on tensor cores;
- * their gradients follow it). */
+/* A call but for its map, and the transforms of queries and keys that precede it, with gradients that follow it: DARK
+ * and learned maps on tensor cores. */
 typedef struct bo_cuda_linear_part {
     bo_cuda_linear_attention attention;
     bo_cuda_row_transform sides[2]; /* of queries, of keys */

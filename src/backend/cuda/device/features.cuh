@@ -1,5 +1,5 @@
-/* What the kernels of attention with features share: segments of rows, sums, gates, exponents. The formulas are those of
- * src/attention/linear.h and linear_backward.h. */
+/* What the kernels of attention with features share: segments of rows, sums, gates, exponents. The formulas are those
+ * of src/attention/linear.h and linear_backward.h. */
 #ifndef BO_CUDA_FEATURES_CUH
 #define BO_CUDA_FEATURES_CUH
 

@@ -1,7 +1,7 @@
 /* Attention with features in bfloat16, forward. With D features of d columns, values of d columns, and N tokens, per
- * head: segment_sums_kernel 4 N d D operations and D exponentials per key, reads k and v; segment_outputs_kernel about N
- * (8 d D + 160 (D + d)) operations and 2 D + 40 exponentials per token, reads q, k, v and writes the output. Both read or
- * write the sums of a segment once. */
+ * head: segment_sums_kernel 4 N d D operations and D exponentials per key, reads k and v; segment_outputs_kernel
+ * about N (8 d D + 160 (D + d)) operations and 2 D + 40 exponentials per token, reads q, k, v and writes the output.
+ * Both read or write the sums of a segment once. */
 #include "features_fast.cuh"
 #include "features_sets.cuh"
 
@@ -160,7 +160,8 @@ __device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_T
     write_rows(out, factor, room, Z::W_STRIDE, (bf16 *)a.call.out + first * stride + (size_t)(head * V), stride, count);
 }
 
-/* HYBRID: writes the numerators of this warp's rows, their denominators and log scales: of the queries, and of the sums. */
+/* HYBRID: writes the numerators of this warp's rows, their denominators and log scales: of the queries, and of the
+ * sums. */
 template <typename Z, int V>
 __device__ inline void write_numerators(const arguments &a, const float (&n)[Z::V_TILES][4], int head, size_t first,
                                         int count, const float (&scale)[2], const float *scales)

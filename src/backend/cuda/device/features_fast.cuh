@@ -92,8 +92,8 @@ __device__ inline void mma_two(float (&d0)[4], float (&d1)[4], const uint32_t (&
     mma(d1, a, second);
 }
 
-/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns 0 … 8 TILES - 1.
- * TILES is odd (columns of v~), STEPS even; or TILES even. */
+/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns 0 … 8 TILES
+ * - 1. TILES is odd (columns of v~), STEPS even; or TILES even. */
 template <int STEPS, int TILES>
 __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[STEPS][4], const bf16 *x, int stride,
                                      int k0)
@@ -183,8 +183,8 @@ template <typename Z> __device__ inline void load_map(const arguments &a, int ke
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
 
-/* Starts the copy of this warp's 16 rows, from `first` on, to its rows of a matrix in shared memory; rows from `count` on
- * are 0. */
+/* Starts the copy of this warp's 16 rows, from `first` on, to its rows of a matrix in shared memory; rows from
+ * `count` on are 0. */
 template <int COLUMNS>
 __device__ inline void stage_rows(const bf16 *rows, size_t stride, int first, int count, bf16 *to, int to_stride)
 {
@@ -269,8 +269,8 @@ __device__ inline void exponentials(const float *offset, bool both, float consta
         }
 }
 
-/* The features of 16 rows as A, and the log scales of the rows lane_row() and lane_row() + 8. `unit` receives 1 / (|x| +
- * e) of both rows with the transform UNIT, else 1; `norms` |x|². */
+/* The features of 16 rows as A, and the log scales of the rows lane_row() and lane_row() + 8. `unit` receives 1 /
+ * (|x| + e) of both rows with the transform UNIT, else 1; `norms` |x|². */
 template <typename Z>
 __device__ inline void map_fragments(const arguments &a, float common, const shared_map &map,
                                      const uint32_t (&x)[Z::X_STEPS][4], uint32_t (&f)[Z::F_STEPS][4],

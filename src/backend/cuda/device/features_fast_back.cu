@@ -1,8 +1,8 @@
 /* Attention with features in bfloat16, backward. The gradient G of the sums flows from the last segment to the first:
  * query_sums_kernel adds up what the queries of each segment give to it, a scan gives G after every segment. Then
- * query_gradients_kernel goes forward through each segment with S~ (dq), key_gradients_kernel backward with G (dk, dv).
- * With D features, d columns of q, k and v, per token and head: 4 d D, about 10 d D + 80 (2 D + d) and about 12 d D + 80
- * (2 D + 2 d) operations. Formulas: src/attention/linear_backward.h. */
+ * query_gradients_kernel goes forward through each segment with S~ (dq), key_gradients_kernel backward with G (dk,
+ * dv). With D features, d columns of q, k and v, per token and head: 4 d D, about 10 d D + 80 (2 D + d) and about 12
+ * d D + 80 (2 D + 2 d) operations. Formulas: src/attention/linear_backward.h. */
 #include "features_fast.cuh"
 #include "features_sets.cuh"
 
@@ -122,8 +122,8 @@ __device__ inline void share_slopes(const arguments &a, int head, size_t first, 
 
 /* ---- through the map --------------------------------------------------------------------------------------------- */
 
-/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives f·df
- * of the rows lane_row() and + 8. */
+/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives
+ * f·df of the rows lane_row() and + 8. */
 template <typename Z>
 __device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
                                         const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
@@ -239,7 +239,7 @@ __device__ inline void clear_sigma(const arguments &a, int key_head, size_t inde
     for (int j = (int)threadIdx.x; a.call.dsigma && j < a.call.dim; j += FAST_THREADS) to[j] = 0;
 }
 
-/* ---- the gradient of the sums by the queries of each segment ------------------------------------------------------ */
+/* ---- the gradient of the sums by the queries of each segment ----------------------------------------------------- */
 
 /* Grid: segments of queries, key heads. */
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) query_sums_kernel(arguments a)

@@ -1,7 +1,7 @@
 /* The transform of rows before their features, in bfloat16 on tensor cores: t = M x + b for each head (DARK, learned
- * maps), and its gradients dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt. The other kernels then compute features of t. A block has
- * some rows of a head, in chunks of 64; the next chunk is copied while one is multiplied. With d columns, per row and
- * head: forward reads and writes 4 d bytes for 2 d² operations, backward 6 d bytes for 4 d² operations. */
+ * maps), and its gradients dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt. The other kernels then compute features of t. A block
+ * has some rows of a head, in chunks of 64; the next chunk is copied while one is multiplied. With d columns, per row
+ * and head: forward reads and writes 4 d bytes for 2 d² operations, backward 6 d bytes for 4 d² operations. */
 #include "features_fast.cuh"
 #include "launches.cuh"
 
