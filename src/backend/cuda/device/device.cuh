@@ -172,6 +172,18 @@ __device__ inline void copy_async(void *shared, const void *global, bool present
 #endif
 }
 
+/* The same for one float: for numbers that are not aligned to 16 bytes. */
+__device__ inline void copy_async_float(float *shared, const float *global, bool present = true)
+{
+#ifdef BO_CUDA_EMULATED
+    *shared = present ? *global : 0.0f;
+#else
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    int bytes = present ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(global), "r"(bytes) : "memory");
+#endif
+}
+
 __device__ inline void copy_commit()
 {
 #ifndef BO_CUDA_EMULATED

@@ -250,13 +250,14 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
         to_douts.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.dout) + from * o_stride +
                                                     (size_t)head * a.at.value_dim,
                                                 o_stride, seers.end - first, a.at.value_dim);
-        copy_commit();
-        if (threadIdx.x < OTHERS) {
+        if (threadIdx.x < OTHERS) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
             const int r = (int)threadIdx.x;
             const bool there = first + r < seers.end;
-            tops[j % 2 * OTHERS + r] = there ? a.top[tape_at(a, head, query_start + first + r)] : INFINITY;
-            deltas[j % 2 * OTHERS + r] = there ? a.delta[tape_at(a, head, query_start + first + r)] : 0.0f;
+            const size_t tape = tape_at(a, head, query_start + first + (there ? r : 0));
+            copy_async_float(tops + j % 2 * OTHERS + r, a.top + tape, there);
+            copy_async_float(deltas + j % 2 * OTHERS + r, a.delta + tape, there);
         }
+        copy_commit();
     };
 
     keys.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.k) + first_row * k_stride +
@@ -288,15 +289,12 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
             for (int n = 0; n < 4; n++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float t = top[piece + 8 * n + c + i], d = delta[piece + 8 * n + c + i];
+                    const float t = top[piece + 8 * n + c + i];
 #pragma unroll
                     for (int m = 0; m < MT; m++)
 #pragma unroll
-                        for (int h = 0; h < 2; h++) {
-                            const float p = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -t));
-                            s[m][n][2 * h + i] = p;
-                            dp[m][n][2 * h + i] = p * (dp[m][n][2 * h + i] - d);
-                        }
+                        for (int h = 0; h < 2; h++)
+                            s[m][n][2 * h + i] = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -t));
                 }
             if (!whole)
 #pragma unroll
@@ -313,6 +311,18 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
                                     s[m][n][2 * h + i] = dp[m][n][2 * h + i] = 0.0f;
                     }
             weigh<D, MT>(dv, s, theirs, piece);
+            /* dS while the tensor cores are at dV */
+#pragma unroll
+            for (int n = 0; n < 4; n++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float d = delta[piece + 8 * n + c + i];
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int h = 0; h < 2; h++)
+                            dp[m][n][2 * h + i] = s[m][n][2 * h + i] * (dp[m][n][2 * h + i] - d);
+                }
             weigh<D, MT>(dk, dp, these, piece);
         }
     }
@@ -338,8 +348,8 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
 template <int D> bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
 {
     typedef backward_shape<D> shape;
-    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS) * (unsigned)a->at.heads), dim3(THREADS),
-                                 shape::DQ_SHARED, exact_dq_kernel<D>, *a);
+    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS) * (unsigned)a->at.heads),
+                                 dim3(THREADS), shape::DQ_SHARED, exact_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
     return launch(cuda, dim3(tiles_of(a->at.keys, shape::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
                   shape::DKV_SHARED, exact_dkv_kernel<D>, *a);
