@@ -264,6 +264,8 @@ static void curves(void **state)
         check(&(trial){"unary", BO_OPERATION_UNARY, &a, .in = {{VALUE, 37, 11, 0}}});
         check(&(trial){"unary of a weight", BO_OPERATION_UNARY, &a, .in = {{WEIGHT, 1, 16, 0}}});
         check(&(trial){"glu", BO_OPERATION_GLU, &gate, .in = {{VALUE, 37, 11, 0}, {VALUE, 37, 11, 0}}});
+        check(&(trial){"unary of octets", BO_OPERATION_UNARY, &a, .in = {{VALUE, 80, 72, 0}}, .adds_evenly = true});
+        check(&(trial){"glu of octets", BO_OPERATION_GLU, &gate, .in = {{VALUE, 80, 72, 0}, {VALUE, 80, 72, 0}}});
     }
 }
 
@@ -276,6 +278,7 @@ static void random_numbers(void **state)
                               rows = {BO_NOISE_ROWS, .amount = 0.5, .stream = 9};
     const trial trials[] = {
         {"dropout", BO_OPERATION_DROPOUT, &drop, .in = {{VALUE, 63, 33, 0}}, .training = true},
+        {"dropout of octets", BO_OPERATION_DROPOUT, &drop, .in = {{VALUE, 80, 72, 0}}, .training = true},
         {"no dropout", BO_OPERATION_DROPOUT, &drop, .in = {{VALUE, 63, 33, 0}}},
         {"noise", BO_OPERATION_NOISE, &normal, .in = {{VALUE, 63, 33, 0}}, .training = true},
         {"masked numbers", BO_OPERATION_NOISE, &mask, .in = {{VALUE, 63, 33, 0}}, .training = true},

@@ -13,7 +13,6 @@
 namespace bo {
 
 enum { MANY = 512 }; /* maximum number of threads of a block */
-constexpr float LOG2_E = 1.4426950408889634f;
 
 /* Threads of a block that sums `count` numbers: 1, 4 or 16 warps. */
 static unsigned threads_for(size_t count)
@@ -134,27 +133,14 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
  * the logit of the target. */
 enum { HELD_BYTES = 110 * 1024 }; /* of a row; two of them fit into a processor */
 
-struct held_row {
-    const uint4 *at; /* octets of numbers */
-    __device__ void read(size_t octet, float (&x)[8]) const
-    {
-        const uint4 raw = at[octet];
-        pack<bf16, 8> all;
-        memcpy(&all, &raw, sizeof all);
-#pragma unroll
-        for (int i = 0; i < 8; i++) x[i] = to_float(all.at[i]);
-    }
-};
-
 __global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_cuda_softmax_loss a)
 {
     BO_SHARED(shared);
     __shared__ float tops[WARP], sums[WARP];
     const size_t row = blockIdx.x, octets = a.ld / 8, whole = a.columns / 8, seen = ceil_div(a.columns, (size_t)8);
     bf16 *logits = static_cast<bf16 *>(a.logits) + row * a.ld;
-    const held_row held = {reinterpret_cast<const uint4 *>(shared)};
-    for (size_t o = threadIdx.x; o < seen; o += blockDim.x)
-        copy_async(reinterpret_cast<uint4 *>(shared) + o, logits + o * 8);
+    uint4 *held = reinterpret_cast<uint4 *>(shared); /* octets of numbers */
+    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) copy_async(held + o, logits + o * 8);
     copy_commit();
     const bool counted = row_is_counted(a, row, logits);
     const double factor = a.gradients ? row_factor(a, row) : 0;
@@ -166,14 +152,14 @@ __global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_cuda_soft
 
     float x[8], top = -INFINITY, sum[2] = {}, total = 0;
     for (size_t o = threadIdx.x; o < seen; o += blockDim.x) {
-        held.read(o, x);
+        widen_bf16(held[o], x);
 #pragma unroll
         for (int i = 0; i < 8; i++) top = fmaxf(top, x[i]);
     }
     top = block_max(top, tops);
     const float shift = -top * LOG2_E;
     for (size_t o = threadIdx.x; o < seen; o += blockDim.x) {
-        held.read(o, x);
+        widen_bf16(held[o], x);
 #pragma unroll
         for (int i = 0; i < 8; i++) sum[i % 2] += exp2_fast(fmaf(x[i], LOG2_E, shift));
         for (int i = 0; a.smoothing > 0 && i < 8; i++) total += o * 8 + (size_t)i < a.columns ? x[i] : 0.0f;
@@ -189,7 +175,7 @@ __global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_cuda_soft
                 rest = (float)(a.smoothing / (double)a.columns * factor);
     for (size_t o = threadIdx.x; o < octets; o += blockDim.x) {
         pack<bf16, 8> out;
-        held.read(o, x);
+        widen_bf16(held[o], x);
 #pragma unroll
         for (int i = 0; i < 8; i++) x[i] = fmaf(each, exp2_fast(fmaf(x[i], LOG2_E, shift)), -rest);
         if (o == target / 8 || o >= whole)

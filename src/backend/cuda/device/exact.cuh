@@ -200,8 +200,6 @@ __device__ inline void mma_pair(float (&even)[4], float (&odd)[4], const uint32_
     mma(odd, a, high);
 }
 
-constexpr float LOG2_E = 1.4426950408889634f;
-
 /* exact_float.cu: float32, at most 128 numbers per head. */
 bo_cuda_error exact_float_forward(bo_cuda *cuda, const bo_cuda_exact *a);
 bo_cuda_error exact_float_backward(bo_cuda *cuda, const bo_cuda_exact *a);

@@ -270,14 +270,6 @@ template <int SLOTS, bool ADD> struct rows_shape {
     static_assert((int)RING >= ROWS_WARPS * 2 * COLUMNS * 4, "the sums of all warps replace the groups");
 };
 
-__device__ inline void widen_bf16(const uint4 &raw, float (&x)[OCTET])
-{
-    pack<bf16, OCTET> all;
-    memcpy(&all, &raw, sizeof all);
-#pragma unroll
-    for (int i = 0; i < OCTET; i++) x[i] = to_float(all.at[i]);
-}
-
 /* partial[which width + c] = Σ over the warps of the block, in order; which: 0 dgain, 1 dbias. */
 template <int SLOTS>
 __device__ inline void add_warps(const float (&dgain)[SLOTS][OCTET], const float (&dbias)[SLOTS][OCTET], float *room,
