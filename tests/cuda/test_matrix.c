@@ -315,6 +315,15 @@ static void cross_entropies(void **state)
             add,
             false});
     }
+    for (size_t classes = 9001; classes < 100000;
+         classes += 50000) /* rows that fit into shared memory, and that do not */
+        check(&(trial){"cross-entropy of many classes",
+                       BO_OPERATION_CROSS_ENTROPY,
+                       &plain,
+                       3,
+                       {{VALUE, 6, 8, 0}, {WEIGHT, classes, 8, 0}, {TARGETS, 6, 1, 0}},
+                       false,
+                       false});
     check(&(trial){"stored weights",
                    BO_OPERATION_CROSS_ENTROPY,
                    &plain,

@@ -24,7 +24,7 @@ typedef struct trial {
     bo_operation op;
     const void *attributes;
     operand in[MOST];
-    bool training, loss;
+    bool training, loss, adds_evenly; /* adds_evenly: gradients of even inputs are added to, not those of odd ones */
 } trial;
 
 typedef struct results {
@@ -121,7 +121,7 @@ static void submit(bo_context *context, const bo_op *op, bo_op_call *call, direc
     backend->release(call->scratch);
 }
 
-/* Forward and backward, with gradients that are added to for odd inputs. */
+/* Forward and backward, with gradients that are added to for every other input. */
 static results run(bo_context *context, const trial *t)
 {
     const bo_backend *backend = bo_backend_of(context);
@@ -152,7 +152,7 @@ static results run(bo_context *context, const trial *t)
         if (t->in[i].origin == INDEX) continue;
         float *before = numbers(&t->in[i], 5);
         call.din[i] = upload(context, call.in[i].element, before, count_of(&t->in[i]));
-        call.add[i] = i % 2 == 1;
+        call.add[i] = i % 2 == (t->adds_evenly ? 0 : 1);
         free(before);
     }
     submit(context, op, &call, op->backward);
@@ -227,7 +227,7 @@ static void tables(void **state)
 static void norms(void **state)
 {
     (void)state;
-    static const size_t widths[] = {3, 16, 64, 100, 264, 768, 1024, 1040, 4096};
+    static const size_t widths[] = {3, 16, 64, 100, 136, 264, 768, 1000, 1024, 1040, 4096};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int kind = 0; kind < 2; kind++) {
             const size_t width = widths[w];
@@ -236,6 +236,8 @@ static void norms(void **state)
             trial t = {"norm", BO_OPERATION_NORM, &a, .in = {{VALUE, 101, width, 0}, {WEIGHT, 1, width, 0}}};
             if (kind) t.in[2] = (operand){WEIGHT, 1, width, 0};
             if (width > 1000) t.in[0].rows = 5;
+            check(&t);
+            t.adds_evenly = true;
             check(&t);
         }
 }
@@ -262,6 +264,8 @@ static void curves(void **state)
         check(&(trial){"unary", BO_OPERATION_UNARY, &a, .in = {{VALUE, 37, 11, 0}}});
         check(&(trial){"unary of a weight", BO_OPERATION_UNARY, &a, .in = {{WEIGHT, 1, 16, 0}}});
         check(&(trial){"glu", BO_OPERATION_GLU, &gate, .in = {{VALUE, 37, 11, 0}, {VALUE, 37, 11, 0}}});
+        check(&(trial){"unary of octets", BO_OPERATION_UNARY, &a, .in = {{VALUE, 80, 72, 0}}, .adds_evenly = true});
+        check(&(trial){"glu of octets", BO_OPERATION_GLU, &gate, .in = {{VALUE, 80, 72, 0}, {VALUE, 80, 72, 0}}});
     }
 }
 
@@ -274,6 +278,7 @@ static void random_numbers(void **state)
                               rows = {BO_NOISE_ROWS, .amount = 0.5, .stream = 9};
     const trial trials[] = {
         {"dropout", BO_OPERATION_DROPOUT, &drop, .in = {{VALUE, 63, 33, 0}}, .training = true},
+        {"dropout of octets", BO_OPERATION_DROPOUT, &drop, .in = {{VALUE, 80, 72, 0}}, .training = true},
         {"no dropout", BO_OPERATION_DROPOUT, &drop, .in = {{VALUE, 63, 33, 0}}},
         {"noise", BO_OPERATION_NOISE, &normal, .in = {{VALUE, 63, 33, 0}}, .training = true},
         {"masked numbers", BO_OPERATION_NOISE, &mask, .in = {{VALUE, 63, 33, 0}}, .training = true},

@@ -118,7 +118,7 @@ typedef struct bo_cuda_norm_back {
     bo_cuda_source x, gain, dy;
     const float *rate, *mean; /* mean NULL: not centered */
     bo_cuda_target dx, dgain, dbias;
-    size_t blocks;
+    size_t processors, blocks; /* multiprocessors of the GPU */
     float *partial;
 } bo_cuda_norm_back;
 

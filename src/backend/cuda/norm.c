@@ -18,10 +18,15 @@ static size_t groups_of(const bo_op_call *call)
     return bo_cuda_count(&call->in[0]) / ((const bo_norm_attributes *)call->attributes)->width;
 }
 
+static size_t processors_of(void)
+{
+    return (size_t)bo_cuda_open_device()->properties.processors;
+}
+
 /* Blocks that sum the gradients of gain and bias: two and three blocks fit into a multiprocessor. */
 static size_t blocks_of(void)
 {
-    return (size_t)bo_cuda_open_device()->properties.processors * 6;
+    return processors_of() * 6;
 }
 
 static bo_status shape(bo_context *context, bo_op_call *call)
@@ -85,6 +90,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
                            .rate = rates(call),
                            .mean = means(call),
                            .dx = bo_cuda_din(call, 0),
+                           .processors = processors_of(),
                            .blocks = blocks_of(),
                            .partial = call->scratch};
     if (a->gain) n.gain = bo_cuda_in(call, gain_input(a)), n.dgain = bo_cuda_din(call, gain_input(a));

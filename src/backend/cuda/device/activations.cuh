@@ -23,13 +23,13 @@ enum activation {
 
 template <bool FAST> __device__ inline float exponential(float x)
 {
-    return FAST ? __expf(x) : expf(x);
+    return FAST ? exp2_fast(LOG2_E * x) : expf(x);
 }
 
 template <bool FAST> __device__ inline float sigmoid(float x)
 {
     const float e = exponential<FAST>(-x);
-    return FAST ? __fdividef(1.0f, 1.0f + e) : 1.0f / (1.0f + e);
+    return FAST ? reciprocal_fast(1.0f + e) : 1.0f / (1.0f + e);
 }
 
 __device__ inline float softplus(float x)
@@ -40,7 +40,7 @@ __device__ inline float softplus(float x)
 /* 2 √(2/π) (x + 0.044715 x³): GELU_TANH is x σ of it (1606.08415). */
 __device__ inline float gelu_angle(float x)
 {
-    return 1.5957691216f * x * fmaf(0.044715f * x, x, 1.0f);
+    return x * fmaf(0.044715f * 1.5957691216f * x, x, 1.5957691216f);
 }
 
 template <bool FAST, int F> __device__ inline float activate(float x)
@@ -79,7 +79,7 @@ template <bool FAST, int F> __device__ inline float slope(float x)
         return normcdff(x) + x * 0.39894228040f * exponential<FAST>(-0.5f * x * x);
     case GELU_TANH:
         s = sigmoid<FAST>(gelu_angle(x));
-        return s + x * s * (1.0f - s) * 1.5957691216f * fmaf(3 * 0.044715f * x, x, 1.0f);
+        return fmaf(x * fmaf(-s, s, s), fmaf(3 * 0.044715f * 1.5957691216f * x, x, 1.5957691216f), s);
     case RELU2:
         return x > 0 ? 2 * x : 0.0f;
     case SILU:

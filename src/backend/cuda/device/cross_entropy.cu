@@ -1,8 +1,10 @@
 /* Losses of softmax distributions over many classes, one block per row of logits.
  *
- * softmax_loss reads a row twice (the maximum and the sum of exponentials in one pass, then the gradients) and writes it
- * once; the second read finds the row in the L2 cache, since at most 4 x 512 threads work on a processor: 4 bytes of
- * memory traffic and two exponentials per logit in bfloat16. With a teacher both rows are read three times.
+ * softmax_loss reads a row once and writes it once: 4 bytes of memory traffic and two exponentials per logit in
+ * bfloat16. Such a row waits in shared memory between the maximum, the sum of exponentials and the gradients; the blocks
+ * of two rows fit into a processor, so that one row is read while the other is computed. Rows that do not fit, and those
+ * of float32, are read twice (maximum and sum in one pass), the second time from the L2 cache. With a teacher both rows
+ * are read three times.
  * Sums are float32 for logits in bfloat16, and float64 for logits in float32 and with a teacher, whose divergence is a
  * difference of sums. */
 #include "device.cuh"
@@ -81,6 +83,12 @@ template <typename T> __device__ inline bool row_is_counted(const bo_cuda_softma
     return false;
 }
 
+/* Σ_j t_j l_j from the logit of the target and, with smoothing, the sum of all logits. */
+__device__ inline double wanted_level(const bo_cuda_softmax_loss &a, double chosen, double total)
+{
+    return (1 - a.smoothing) * chosen + (a.smoothing > 0 ? a.smoothing * total / (double)a.columns : 0);
+}
+
 /* Loss: log Σ exp(l_j - top) + top - Σ_j t_j l_j. */
 template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) softmax_loss_kernel(bo_cuda_softmax_loss a)
 {
@@ -102,8 +110,7 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
     const soft_sum<S> all = soft_combine<T, S>(mine, tops, sums);
     if (a.smoothing > 0) total = block_total(total, sums);
     if (threadIdx.x == 0) {
-        const double wanted = (1 - a.smoothing) * (double)chosen +
-                              (a.smoothing > 0 ? a.smoothing * (double)total / (double)a.columns : 0);
+        const double wanted = wanted_level(a, (double)chosen, (double)total);
         a.losses[row] = (float)(log((double)all.sum) + ((double)all.top - wanted));
     }
     if (!a.gradients) return;
@@ -119,6 +126,67 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
             out.at[j] = from_float<T>(i + j < a.columns ? g - rest : 0.0f);
         }
         *reinterpret_cast<pack<T, EACH> *>(logits + i) = out;
+    }
+}
+
+/* The same for a row of bfloat16 that is kept in shared memory. A thread uses only numbers that it copied itself, but for
+ * the logit of the target. */
+enum { HELD_BYTES = 110 * 1024 }; /* of a row; two of them fit into a processor */
+
+__global__ void __launch_bounds__(MANY, 2) held_softmax_loss_kernel(bo_cuda_softmax_loss a)
+{
+    BO_SHARED(shared);
+    __shared__ float tops[WARP], sums[WARP];
+    const size_t row = blockIdx.x, octets = a.ld / 8, whole = a.columns / 8, seen = ceil_div(a.columns, (size_t)8);
+    bf16 *logits = static_cast<bf16 *>(a.logits) + row * a.ld;
+    uint4 *held = reinterpret_cast<uint4 *>(shared); /* octets of numbers */
+    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) copy_async(held + o, logits + o * 8);
+    copy_commit();
+    const bool counted = row_is_counted(a, row, logits);
+    const double factor = a.gradients ? row_factor(a, row) : 0;
+    copy_wait<0>();
+    if (!counted) return;
+    const size_t target = (size_t)a.targets[row];
+    if (whole < seen && threadIdx.x == whole % blockDim.x) /* numbers after the last column do not count */
+        for (size_t i = a.columns; i < seen * 8; i++) reinterpret_cast<bf16 *>(shared)[i] = from_float<bf16>(-INFINITY);
+
+    float x[8], top = -INFINITY, sum[2] = {}, total = 0;
+    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) {
+        widen_bf16(held[o], x);
+#pragma unroll
+        for (int i = 0; i < 8; i++) top = fmaxf(top, x[i]);
+    }
+    top = block_max(top, tops);
+    const float shift = -top * LOG2_E;
+    for (size_t o = threadIdx.x; o < seen; o += blockDim.x) {
+        widen_bf16(held[o], x);
+#pragma unroll
+        for (int i = 0; i < 8; i++) sum[i % 2] += exp2_fast(fmaf(x[i], LOG2_E, shift));
+        for (int i = 0; a.smoothing > 0 && i < 8; i++) total += o * 8 + (size_t)i < a.columns ? x[i] : 0.0f;
+    }
+    const float all = block_sum(sum[0] + sum[1], sums);
+    if (a.smoothing > 0) total = block_sum(total, sums);
+    if (threadIdx.x == 0) {
+        const double chosen = (double)to_float(reinterpret_cast<const bf16 *>(shared)[target]);
+        a.losses[row] = (float)(log((double)all) + ((double)top - wanted_level(a, chosen, (double)total)));
+    }
+    if (!a.gradients) return;
+    const float each = (float)(factor / (double)all), own = (float)((1 - a.smoothing) * factor),
+                rest = (float)(a.smoothing / (double)a.columns * factor);
+    for (size_t o = threadIdx.x; o < octets; o += blockDim.x) {
+        pack<bf16, 8> out;
+        widen_bf16(held[o], x);
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i] = fmaf(each, exp2_fast(fmaf(x[i], LOG2_E, shift)), -rest);
+        if (o == target / 8 || o >= whole)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (o * 8 + (size_t)i == target) x[i] -= own;
+                if (o * 8 + (size_t)i >= a.columns) x[i] = 0;
+            }
+#pragma unroll
+        for (int i = 0; i < 8; i++) out.at[i] = from_float<bf16>(x[i]);
+        *reinterpret_cast<pack<bf16, 8> *>(logits + o * 8) = out;
     }
 }
 
@@ -179,6 +247,8 @@ bo_cuda_error softmax_loss(bo_cuda *cuda, const bo_cuda_softmax_loss *a)
     const bool floats = a->type == BO_CUDA_F32;
     if (a->teacher)
         return launch(cuda, grid, block, 0, floats ? taught_loss_kernel<float> : taught_loss_kernel<bf16>, *a);
+    if (!floats && a->ld * sizeof(bf16) <= HELD_BYTES)
+        return launch(cuda, grid, block, a->ld * sizeof(bf16), held_softmax_loss_kernel, *a);
     return launch(cuda, grid, block, 0, floats ? softmax_loss_kernel<float, double> : softmax_loss_kernel<bf16, float>,
                   *a);
 }

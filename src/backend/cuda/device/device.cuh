@@ -48,6 +48,20 @@ __device__ inline uint32_t pack_bf16(float low, float high)
     return bits;
 }
 
+/* Eight bfloat16 numbers as floats, with one instruction for each. */
+__device__ inline void widen_bf16(const uint4 &raw, float (&x)[8])
+{
+    const uint32_t pairs[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t low = pairs[i] << 16, high = pairs[i] & 0xFFFF0000u;
+        memcpy(&x[2 * i], &low, sizeof low);
+        memcpy(&x[2 * i + 1], &high, sizeof high);
+    }
+}
+
+constexpr float LOG2_E = 1.4426950408889634f;
+
 /* 2^x with a relative error below 2^-22; results below the smallest normal float are 0. */
 __device__ inline float exp2_fast(float x)
 {
@@ -56,6 +70,18 @@ __device__ inline float exp2_fast(float x)
 #else
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+/* 1 / x with a relative error below 2^-22; 0 for infinities and numbers above 2^126. */
+__device__ inline float reciprocal_fast(float x)
+{
+#ifdef BO_CUDA_EMULATED
+    return 1.0f / x;
+#else
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 #endif
 }
@@ -169,6 +195,18 @@ __device__ inline void copy_async(void *shared, const void *global, bool present
     uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
     int bytes = present ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(bytes) : "memory");
+#endif
+}
+
+/* The same for one float: for numbers that are not aligned to 16 bytes. */
+__device__ inline void copy_async_float(float *shared, const float *global, bool present = true)
+{
+#ifdef BO_CUDA_EMULATED
+    *shared = present ? *global : 0.0f;
+#else
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    int bytes = present ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(global), "r"(bytes) : "memory");
 #endif
 }
 

@@ -127,23 +127,29 @@ template <int D> struct exact_tile {
         return at + row * D + (c ^ (row & 7)) * 8;
     }
 
+    /* chunk(row, 2 pair + second) for second 0 or 1: the pair is the last operation, so that the rest is shared. */
+    __device__ bf16 *chunk_of_pair(int row, int pair, int second) const
+    {
+        return at + ((row * D + (second ^ (row & 7)) * 8) ^ (pair * 16));
+    }
+
     /* Fragment of a left-hand factor: rows row … row + 15, columns 16 k …. */
     __device__ void left(uint32_t (&a)[4], int row, int k) const
     {
         const int lane = (int)(threadIdx.x % WARP);
-        ldmatrix(a, chunk(row + lane % 16, 2 * k + lane / 16));
+        ldmatrix(a, chunk_of_pair(row + lane % 16, k, lane / 16));
     }
     /* Two fragments of a right-hand factor B with B[k][n] = tile[n][k]: n in row … row + 15, k in 16 k …. */
     __device__ void right(uint32_t (&b)[4], int row, int k) const
     {
         const int lane = (int)(threadIdx.x % WARP);
-        ldmatrix(b, chunk(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+        ldmatrix(b, chunk_of_pair(row + lane % 8 + lane / 16 * 8, k, lane / 8 % 2));
     }
     /* The same with B[k][n] = tile[k][n]: k in row … row + 15, n in 16 n …. */
     __device__ void right_rows(uint32_t (&b)[4], int row, int n) const
     {
         const int lane = (int)(threadIdx.x % WARP);
-        ldmatrix_transposed(b, chunk(row + lane % 16, 2 * n + lane / 16));
+        ldmatrix_transposed(b, chunk_of_pair(row + lane % 16, n, lane / 16));
     }
     /* Copies rows of `width` numbers, `stride` apart; rows from `present` on and columns from `width` on are zero. */
     template <int ROWS, int THREADS> __device__ void load(const bf16 *from, size_t stride, int present, int width) const
@@ -193,8 +199,6 @@ __device__ inline void mma_pair(float (&even)[4], float (&odd)[4], const uint32_
     mma(even, a, low);
     mma(odd, a, high);
 }
-
-constexpr float LOG2_E = 1.4426950408889634f;
 
 /* exact_float.cu: float32, at most 128 numbers per head. */
 bo_cuda_error exact_float_forward(bo_cuda *cuda, const bo_cuda_exact *a);

@@ -15,12 +15,15 @@ namespace {
 enum { WARPS = 4, THREADS = WARPS * WARP };
 
 /* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows,
- * PIECE of them at a time. */
-template <int D> struct backward_shape {
-    enum { MT = D == 64 ? 2 : 1, ROWS = WARPS * 16 * MT, OTHERS = 64, PIECE = 32 };
+ * PIECE of them at a time. BLOCKS share a multiprocessor. More rows of a warp mean fewer reads of shared memory per
+ * product, fewer rows more warps. */
+template <int D, int MT_> struct backward_shape {
+    enum { MT = MT_, ROWS = WARPS * 16 * MT, OTHERS = 64, PIECE = 32, BLOCKS = D == 64 && MT == 1 ? 4 : 2 };
     enum { TILES = (2 * ROWS + 4 * OTHERS) * D * 2 }; /* bytes */
     enum { DQ_SHARED = TILES + ROWS * 4, DKV_SHARED = TILES + 4 * OTHERS * 4 };
 };
+template <int D> using dq_shape = backward_shape<D, 1>;
+template <int D> using dkv_shape = backward_shape<D, D == 64 ? 2 : 1>;
 
 /* acc += left · tile[first … first + 31]ᵀ, for fragments of 16 MT rows. */
 template <int D, int MT>
@@ -80,30 +83,46 @@ __device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[
 
 /* ---- gradients of queries ---------------------------------------------------------------------------------------- */
 
-/* δ of the tile's rows, to shared memory and for the other kernel; a thread per row. */
-template <int D>
-__device__ inline void find_delta(const bo_cuda_exact &a, const row_tile &at, int head, const exact_tile<D> &douts,
-                                  float *delta)
-{
-    const int r = (int)threadIdx.x, width = a.at.value_dim;
-    if (r >= backward_shape<D>::ROWS) return;
-    float sum = 0;
-    if (at.first + r < at.length) {
-        const int row = at.start + at.first + r;
-        const bf16 *out = static_cast<const bf16 *>(a.at.out) + ((size_t)row * a.at.heads + head) * width;
-        for (int c = 0; c < width / 8; c++) {
-            const pack<bf16, 8> x = *reinterpret_cast<const pack<bf16, 8> *>(out + c * 8),
-                                y = *reinterpret_cast<const pack<bf16, 8> *>(douts.chunk(r, c));
-            for (int i = 0; i < 8; i++) sum += to_float(x.at[i]) * to_float(y.at[i]);
-        }
-        a.delta[tape_at(a, head, row)] = sum;
-    }
-    delta[r] = sum;
-}
+/* δ of the tile's rows, to shared memory and for the other kernel: EACH neighboring threads per row, with one chunk in
+ * EACH. The outputs are read while the tile of dO arrives. */
+template <int D> struct row_deltas {
+    enum { EACH = THREADS / dq_shape<D>::ROWS, CHUNKS = D / 8 / EACH };
+    uint4 out[CHUNKS];
 
-template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(bo_cuda_exact a)
+    __device__ void read(const bo_cuda_exact &a, const row_tile &at, int head)
+    {
+        const int r = (int)threadIdx.x / EACH, part = (int)threadIdx.x % EACH, width = a.at.value_dim;
+        const size_t row = (size_t)(at.start + at.first + r);
+        const bf16 *from = static_cast<const bf16 *>(a.at.out) + (row * a.at.heads + head) * width;
+#pragma unroll
+        for (int i = 0; i < CHUNKS; i++) {
+            const int c = i * EACH + part;
+            out[i] = uint4{};
+            if (at.first + r < at.length && c * 8 < width) out[i] = *reinterpret_cast<const uint4 *>(from + c * 8);
+        }
+    }
+
+    __device__ void find(const bo_cuda_exact &a, const row_tile &at, int head, const exact_tile<D> &douts, float *delta)
+    {
+        const int r = (int)threadIdx.x / EACH, part = (int)threadIdx.x % EACH;
+        float sum = 0, x[8], y[8];
+#pragma unroll
+        for (int i = 0; i < CHUNKS; i++) {
+            widen_bf16(out[i], x);
+            widen_bf16(*reinterpret_cast<const uint4 *>(douts.chunk(r, i * EACH + part)), y);
+#pragma unroll
+            for (int j = 0; j < 8; j++) sum += x[j] * y[j];
+        }
+        for (int step = 1; step < EACH; step *= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+        if (part) return;
+        delta[r] = sum;
+        if (at.first + r < at.length) a.delta[tape_at(a, head, at.start + at.first + r)] = sum;
+    }
+};
+
+template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS) exact_dq_kernel(bo_cuda_exact a)
 {
-    typedef backward_shape<D> shape;
+    typedef dq_shape<D> shape;
     enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
     BO_SHARED(shared);
     row_tile at;
@@ -143,9 +162,11 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
                                        o_stride, at.length - at.first, a.at.value_dim);
     copy_commit();
     if (tiles) fetch(0);
+    row_deltas<D> found;
+    found.read(a, at, head);
     copy_wait<0>();
     __syncthreads();
-    find_delta<D>(a, at, head, douts, deltas);
+    found.find(a, at, head, douts, deltas);
     __syncthreads();
     if (!a.at.dq) return;
 
@@ -214,9 +235,9 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dq_kernel(b
 
 /* ---- gradients of keys and values -------------------------------------------------------------------------------- */
 
-template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(bo_cuda_exact a)
+template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS) exact_dkv_kernel(bo_cuda_exact a)
 {
-    typedef backward_shape<D> shape;
+    typedef dkv_shape<D> shape;
     enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
     BO_SHARED(shared);
     row_tile at;
@@ -250,13 +271,14 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
         to_douts.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.dout) + from * o_stride +
                                                     (size_t)head * a.at.value_dim,
                                                 o_stride, seers.end - first, a.at.value_dim);
-        copy_commit();
-        if (threadIdx.x < OTHERS) {
+        if (threadIdx.x < OTHERS) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
             const int r = (int)threadIdx.x;
             const bool there = first + r < seers.end;
-            tops[j % 2 * OTHERS + r] = there ? a.top[tape_at(a, head, query_start + first + r)] : INFINITY;
-            deltas[j % 2 * OTHERS + r] = there ? a.delta[tape_at(a, head, query_start + first + r)] : 0.0f;
+            const size_t tape = tape_at(a, head, query_start + first + (there ? r : 0));
+            copy_async_float(tops + j % 2 * OTHERS + r, a.top + tape, there);
+            copy_async_float(deltas + j % 2 * OTHERS + r, a.delta + tape, there);
         }
+        copy_commit();
     };
 
     keys.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.k) + first_row * k_stride +
@@ -288,15 +310,12 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
             for (int n = 0; n < 4; n++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float t = top[piece + 8 * n + c + i], d = delta[piece + 8 * n + c + i];
+                    const float t = top[piece + 8 * n + c + i];
 #pragma unroll
                     for (int m = 0; m < MT; m++)
 #pragma unroll
-                        for (int h = 0; h < 2; h++) {
-                            const float p = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -t));
-                            s[m][n][2 * h + i] = p;
-                            dp[m][n][2 * h + i] = p * (dp[m][n][2 * h + i] - d);
-                        }
+                        for (int h = 0; h < 2; h++)
+                            s[m][n][2 * h + i] = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -t));
                 }
             if (!whole)
 #pragma unroll
@@ -313,6 +332,18 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
                                     s[m][n][2 * h + i] = dp[m][n][2 * h + i] = 0.0f;
                     }
             weigh<D, MT>(dv, s, theirs, piece);
+            /* dS while the tensor cores are at dV */
+#pragma unroll
+            for (int n = 0; n < 4; n++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float d = delta[piece + 8 * n + c + i];
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int h = 0; h < 2; h++)
+                            dp[m][n][2 * h + i] = s[m][n][2 * h + i] * (dp[m][n][2 * h + i] - d);
+                }
             weigh<D, MT>(dk, dp, these, piece);
         }
     }
@@ -337,12 +368,11 @@ template <int D> __global__ void __launch_bounds__(THREADS, 2) exact_dkv_kernel(
 
 template <int D> bo_cuda_error backward_in_tiles(bo_cuda *cuda, const bo_cuda_exact *a)
 {
-    typedef backward_shape<D> shape;
-    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, shape::ROWS) * (unsigned)a->at.heads), dim3(THREADS),
-                                 shape::DQ_SHARED, exact_dq_kernel<D>, *a);
+    bo_cuda_error error = launch(cuda, dim3(tiles_of(a->at.queries, dq_shape<D>::ROWS) * (unsigned)a->at.heads),
+                                 dim3(THREADS), dq_shape<D>::DQ_SHARED, exact_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
-    return launch(cuda, dim3(tiles_of(a->at.keys, shape::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
-                  shape::DKV_SHARED, exact_dkv_kernel<D>, *a);
+    return launch(cuda, dim3(tiles_of(a->at.keys, dkv_shape<D>::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
+                  dkv_shape<D>::DKV_SHARED, exact_dkv_kernel<D>, *a);
 }
 
 } // namespace

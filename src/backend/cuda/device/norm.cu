@@ -3,7 +3,9 @@
  * A team of `lanes` threads handles a group of columns and keeps it in registers: lane l has the octets l, l + lanes, …,
  * SLOTS of them. Teams of up to a warp share a block; wider groups have a block each. In backward, a team
  * handles many groups and sums dgain and dbias of its columns in registers; teams of a block are added in order in
- * shared memory, and blocks by a second kernel. */
+ * shared memory, and blocks by a second kernel.
+ *
+ * Backward of up to 1024 columns of bfloat16 has a kernel of its own (norm_rows_back_kernel). */
 #include "arrays.cuh"
 #include "columns.cuh"
 #include "launches.cuh"
@@ -255,19 +257,173 @@ static bo_cuda_error norm_back_of(bo_cuda *cuda, const bo_cuda_norm_back *a, tea
     return add_rows(cuda, a->partial, blocks, a->width, 2 * a->width, a->dgain, a->dbias);
 }
 
+/* ---- backward of rows of bfloat16 -------------------------------------------------------------------------------- */
+
+/* A warp handles every n-th group for n warps in one wave of blocks. While it computes one group, the next one is on its
+ * way from memory to shared memory: x, dy and, if the gradient is added to, dx. A lane reads only what it copied itself.
+ * Bytes: 6 per number, 8 if added to; about 15 instructions per number. */
+enum { ROWS_WARPS = 8, ROWS_THREADS = ROWS_WARPS * WARP, ROWS_STAGES = 2 };
+
+template <int SLOTS, bool ADD> struct rows_shape {
+    enum { STREAMS = ADD ? 3 : 2, COLUMNS = SLOTS * WARP * OCTET, BLOCKS = SLOTS < 4 ? 2 : 1 /* per processor */ };
+    enum { RING = ROWS_WARPS * ROWS_STAGES * STREAMS * SLOTS * WARP * 16, SHARED = RING + COLUMNS * 4 }; /* bytes */
+    static_assert((int)RING >= ROWS_WARPS * 2 * COLUMNS * 4, "the sums of all warps replace the groups");
+};
+
+/* partial[which width + c] = Σ over the warps of the block, in order; which: 0 dgain, 1 dbias. */
+template <int SLOTS>
+__device__ inline void add_warps(const float (&dgain)[SLOTS][OCTET], const float (&dbias)[SLOTS][OCTET], float *room,
+                                 size_t width, float *partial)
+{
+    enum { COLUMNS = SLOTS * WARP * OCTET };
+    const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP);
+    __syncthreads(); /* all groups were read */
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+        for (int i = 0; i < OCTET; i++) {
+            float *at = room + warp * 2 * COLUMNS + (s * OCTET + i) * WARP + lane; /* without bank conflicts */
+            at[0] = dgain[s][i], at[COLUMNS] = dbias[s][i];
+        }
+    __syncthreads();
+    for (int c = (int)threadIdx.x; c < (int)width; c += ROWS_THREADS) {
+        const int octet = c / OCTET, at = (octet / WARP * OCTET + c % OCTET) * WARP + octet % WARP;
+        float gain = room[at], bias = room[COLUMNS + at];
+        for (int w = 1; w < ROWS_WARPS; w++) {
+            gain += room[w * 2 * COLUMNS + at];
+            bias += room[w * 2 * COLUMNS + COLUMNS + at];
+        }
+        partial[c] = gain, partial[width + (size_t)c] = bias;
+    }
+}
+
+template <int SLOTS, bool ADD>
+__global__ void __launch_bounds__(ROWS_THREADS, rows_shape<SLOTS, ADD>::BLOCKS)
+    norm_rows_back_kernel(bo_cuda_norm_back a)
+{
+    typedef rows_shape<SLOTS, ADD> shape;
+    BO_SHARED(shared);
+    const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP), width = (int)a.width;
+    uint4 *ring = reinterpret_cast<uint4 *>(shared) + warp * ROWS_STAGES * shape::STREAMS * SLOTS * WARP + lane;
+    float *gains = reinterpret_cast<float *>(shared + shape::RING);
+    const size_t first = (size_t)blockIdx.x * ROWS_WARPS + (size_t)warp, step = (size_t)gridDim.x * ROWS_WARPS;
+    const float share = 1.0f / (float)width;
+    const bf16 *from[3] = {static_cast<const bf16 *>(a.x.at), static_cast<const bf16 *>(a.dy.at),
+                           static_cast<const bf16 *>(a.dx.at)};
+    float next_rate = 0, next_mean = 0;
+
+    auto fetch = [&](size_t group, int stage) {
+        uint4 *to = ring + stage * shape::STREAMS * SLOTS * WARP;
+#pragma unroll
+        for (int stream = 0; stream < shape::STREAMS; stream++)
+#pragma unroll
+            for (int s = 0; s < SLOTS; s++) {
+                const int column = (s * WARP + lane) * OCTET;
+                const bool there = column < width;
+                copy_async(to + (stream * SLOTS + s) * WARP,
+                           from[stream] + group * a.width + (size_t)(there ? column : 0), there);
+            }
+        copy_commit();
+        next_rate = a.rate[group], next_mean = a.mean ? a.mean[group] : 0.0f;
+    };
+
+    if (first < a.groups) fetch(first, 0);
+    for (int c = (int)threadIdx.x; c < shape::COLUMNS; c += ROWS_THREADS)
+        gains[c] = c >= width ? 0.0f : a.gain.at ? read_one(a.gain, (size_t)c) : 1.0f;
+    __syncthreads();
+    float dgain[SLOTS][OCTET] = {}, dbias[SLOTS][OCTET] = {};
+    int stage = 0;
+    for (size_t group = first; group < a.groups; group += step, stage ^= 1) {
+        const float rate = next_rate, shift = -next_mean * next_rate;
+        copy_wait<0>();
+        if (group + step < a.groups) fetch(group + step, stage ^ 1);
+        const uint4 *here = ring + stage * shape::STREAMS * SLOTS * WARP;
+        float x[SLOTS][OCTET], g[SLOTS][OCTET], level = 0, along = 0; /* x̂ and gain ∘ dy */
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            float dy[OCTET];
+            widen_bf16(here[s * WARP], x[s]);
+            widen_bf16(here[(SLOTS + s) * WARP], dy);
+            const pack<float, 4> *gain = reinterpret_cast<const pack<float, 4> *>(gains + (s * WARP + lane) * OCTET);
+            const pack<float, 4> low = gain[0], high = gain[1];
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) {
+                x[s][i] = fmaf(x[s][i], rate, shift);
+                g[s][i] = dy[i] * (i < 4 ? low : high).at[i % 4];
+                dgain[s][i] = fmaf(dy[i], x[s][i], dgain[s][i]);
+                dbias[s][i] += dy[i];
+                level += g[s][i];
+                along = fmaf(g[s][i], x[s][i], along);
+            }
+        }
+#pragma unroll
+        for (int apart = WARP / 2; apart > 0; apart /= 2) {
+            along += __shfl_xor_sync(0xFFFFFFFFu, along, apart);
+            level += __shfl_xor_sync(0xFFFFFFFFu, level, apart);
+        }
+        along *= share, level = a.mean ? level * share : 0.0f;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            float before[OCTET] = {};
+            if (ADD) widen_bf16(here[(2 * SLOTS + s) * WARP], before);
+            pack<bf16, OCTET> out;
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) {
+                const float inner = fmaf(-x[s][i], along, g[s][i] - level);
+                out.at[i] = from_float<bf16>(ADD ? fmaf(rate, inner, before[i]) : rate * inner);
+            }
+            const int column = (s * WARP + lane) * OCTET;
+            if (column < width)
+                *reinterpret_cast<pack<bf16, OCTET> *>(static_cast<bf16 *>(a.dx.at) + group * a.width +
+                                                       (size_t)column) = out;
+        }
+    }
+    add_warps<SLOTS>(dgain, dbias, reinterpret_cast<float *>(shared), a.width,
+                     a.partial + (size_t)blockIdx.x * 2 * a.width);
+}
+
+static bool has_rows_of_bf16(const bo_cuda_norm_back *a, team_shape shape)
+{
+    return (a->dgain.at || a->dbias.at) && a->dx.at && shape.lanes == WARP && a->width % OCTET == 0 &&
+           a->x.type == BO_CUDA_BF16 && a->dy.type == BO_CUDA_BF16 && a->dx.type == BO_CUDA_BF16;
+}
+
+template <int SLOTS> static bo_cuda_error norm_rows_back(bo_cuda *cuda, const bo_cuda_norm_back *a)
+{
+    const size_t wave = a->processors * rows_shape<SLOTS, false>::BLOCKS,
+                 needed = ceil_div(a->groups, (size_t)ROWS_WARPS), most = wave < a->blocks ? wave : a->blocks,
+                 blocks = needed < most ? needed : most;
+    const dim3 grid((unsigned)blocks), block(ROWS_THREADS);
+    if (bo_cuda_error error =
+            a->dx.add
+                ? launch(cuda, grid, block, rows_shape<SLOTS, true>::SHARED, norm_rows_back_kernel<SLOTS, true>, *a)
+                : launch(cuda, grid, block, rows_shape<SLOTS, false>::SHARED, norm_rows_back_kernel<SLOTS, false>, *a))
+        return error;
+    return add_rows(cuda, a->partial, blocks, a->width, 2 * a->width, a->dgain, a->dbias);
+}
+
+/* ---- launch of backward ------------------------------------------------------------------------------------------ */
+
+template <int SLOTS>
+static bo_cuda_error norm_back_of_warps(bo_cuda *cuda, const bo_cuda_norm_back *a, team_shape shape)
+{
+    return has_rows_of_bf16(a, shape) ? norm_rows_back<SLOTS>(cuda, a)
+                                      : norm_back_of<SLOTS, NORM_THREADS>(cuda, a, shape);
+}
+
 bo_cuda_error norm_back(bo_cuda *cuda, const bo_cuda_norm_back *a)
 {
     const team_shape shape = team_for(a->width);
     if (shape.lanes > WARP) return norm_back_of<MOST_SLOTS, WIDEST_TEAM>(cuda, a, shape);
     switch (shape.slots) {
     case 1:
-        return norm_back_of<1, NORM_THREADS>(cuda, a, shape);
+        return norm_back_of_warps<1>(cuda, a, shape);
     case 2:
-        return norm_back_of<2, NORM_THREADS>(cuda, a, shape);
+        return norm_back_of_warps<2>(cuda, a, shape);
     case 3:
-        return norm_back_of<3, NORM_THREADS>(cuda, a, shape);
+        return norm_back_of_warps<3>(cuda, a, shape);
     default:
-        return norm_back_of<4, NORM_THREADS>(cuda, a, shape);
+        return norm_back_of_warps<4>(cuda, a, shape);
     }
 }
 
