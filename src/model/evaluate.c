@@ -10,12 +10,14 @@
 /* ====================================================================================================================
  * Evaluation over the windows of a corpus. Short windows are run several at once, long ones in pieces with a state. */
 
-enum { ROWS = 2048, PIECE = 512 }; /* tokens per graph of whole windows, and per piece of a longer window */
+/* Tokens per graph of whole windows, and per piece of a longer window. A GPU needs more of them to be busy. */
+enum { ROWS = 2048, PIECE = 512, DEVICE_ROWS = 32768, DEVICE_PIECE = 4096 };
 
 typedef struct evaluator {
     const bo_model *model;
     const bo_corpus *corpus;
     size_t window;          /* tokens per window */
+    size_t rows, piece;     /* tokens per graph of whole windows, and per piece of a longer window */
     uint64_t scored;        /* number of tokens to score: 1 … scored of the corpus */
     double nats, bytes;     /* totals so far */
     int32_t *ids, *targets; /* of one run; targets are shifted by one token */
@@ -96,7 +98,7 @@ static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *sessi
 {
     for (uint64_t at = 0; at < e->scored;) {
         uint64_t left = e->scored - at, in_window = e->window - at % e->window;
-        size_t count = PIECE;
+        size_t count = e->piece;
         if (count > left) count = (size_t)left;
         if (count > in_window) count = (size_t)in_window;
         if (at % e->window == 0) BO_TRY(bo_session_reset(context, session));
@@ -119,7 +121,7 @@ static size_t most_kept(const evaluator *e)
 static bo_status evaluate_pieces(bo_context *context, evaluator *e)
 {
     bo_session *session;
-    bo_session_desc desc = {.chunk = PIECE, .capacity = most_kept(e)};
+    bo_session_desc desc = {.chunk = e->piece, .capacity = most_kept(e)};
     BO_TRY(bo_session_create(context, e->model, &desc, &session));
     bo_status status = run_pieces(context, e, session);
     bo_session_destroy(session);
@@ -144,8 +146,11 @@ static bo_status check(bo_context *context, const evaluator *e)
 
 static bo_status evaluate(bo_context *context, evaluator *e)
 {
-    bool pieces = e->window > ROWS;
-    size_t rows = pieces ? PIECE : ROWS / e->window * e->window;
+    const bool device = bo_weights_backend(e->model->weights)->runs != NULL;
+    e->rows = device ? DEVICE_ROWS : ROWS;
+    e->piece = device ? DEVICE_PIECE : PIECE;
+    bool pieces = e->window > e->rows;
+    size_t rows = pieces ? e->piece : e->rows / e->window * e->window;
     uint64_t wanted = (e->scored + e->window - 1) / e->window * e->window;
     if (!pieces && rows > wanted) rows = (size_t)wanted;
     int32_t *numbers = bo_alloc(context, rows, 3 * sizeof *numbers, "tokens to evaluate");
