@@ -102,7 +102,7 @@ typedef struct bo_cuda_normal_noise {
 /* Groups of `width` columns: y = gain ∘ (x - mean) r + bias with r = 1 / √(mean (x - mean)² + ε); without `centered`,
  * mean is 0. */
 typedef struct bo_cuda_norm {
-    size_t groups, width;
+    size_t groups, width, processors; /* processors: multiprocessors of the GPU */
     bool centered;
     float epsilon;
     bo_cuda_source x, gain, bias;

@@ -66,6 +66,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     const bo_norm_attributes *a = call->attributes;
     bo_cuda_norm n = {.groups = groups_of(call),
                       .width = a->width,
+                      .processors = processors_of(),
                       .centered = a->kind == BO_NORM_LAYER,
                       .epsilon = (float)a->epsilon,
                       .x = bo_cuda_in(call, 0),

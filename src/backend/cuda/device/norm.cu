@@ -5,7 +5,7 @@
  * handles many groups and sums dgain and dbias of its columns in registers; teams of a block are added in order in
  * shared memory, and blocks by a second kernel.
  *
- * Backward of up to 1024 columns of bfloat16 has a kernel of its own (norm_rows_back_kernel). */
+ * Rows of up to 1024 columns of bfloat16 have kernels of their own (norm_rows_kernel, norm_rows_back_kernel). */
 #include "arrays.cuh"
 #include "columns.cuh"
 #include "launches.cuh"
@@ -158,11 +158,111 @@ template <int SLOTS> __global__ void __launch_bounds__(WIDEST_TEAM) norm_kernel(
     if (mine.lane == 0 && a.mean) a.mean[group] = mean;
 }
 
+/* ---- forward of rows of bfloat16 --------------------------------------------------------------------------------- */
+
+/* Kernels for rows of up to 1024 columns of bfloat16: a warp handles every n-th group for n warps in one wave of blocks.
+ * While it computes one group, the next one is on its way from memory to shared memory. A lane reads only what it copied
+ * itself. */
+enum { ROWS_WARPS = 8, ROWS_THREADS = ROWS_WARPS * WARP, ROWS_STAGES = 2, FORWARD_BLOCKS = 4 /* per processor */ };
+
+static bool is_row_of_octets(size_t width, team_shape shape)
+{
+    return shape.lanes == WARP && width % OCTET == 0;
+}
+
+static unsigned rows_blocks(size_t groups, size_t most)
+{
+    const size_t needed = ceil_div(groups, (size_t)ROWS_WARPS);
+    return (unsigned)(needed < most ? needed : most);
+}
+
+/* Copies a weight of each column to shared memory as float: `other` if there are none, 0 after the width. */
+__device__ inline void keep_columns(const bo_cuda_source &from, int width, int columns, float other, float *to)
+{
+    for (int c = (int)threadIdx.x; c < columns; c += ROWS_THREADS)
+        to[c] = c >= width ? 0.0f : from.at ? read_one(from, (size_t)c) : other;
+}
+
+/* Starts the copy of this lane's octets of a row; zeros after the width. */
+template <int SLOTS> __device__ inline void fetch_row(uint4 *to, const bf16 *row, int width)
+{
+    const int lane = (int)(threadIdx.x % WARP);
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++) {
+        const int column = (s * WARP + lane) * OCTET;
+        copy_async(to + s * WARP, row + (column < width ? column : 0), column < width);
+    }
+}
+
+/* x -> (x - mean) rate gain + bias for a row in registers. Bytes: 4 per number; about 12 instructions per number. */
+template <int SLOTS> __global__ void __launch_bounds__(ROWS_THREADS, FORWARD_BLOCKS) norm_rows_kernel(bo_cuda_norm a)
+{
+    enum { COLUMNS = SLOTS * WARP * OCTET };
+    __shared__ pack<float, 4> gains[COLUMNS / 4], biases[COLUMNS / 4];
+    __shared__ uint4 rows[ROWS_WARPS][ROWS_STAGES][SLOTS * WARP];
+    const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP), width = (int)a.width;
+    const size_t first = (size_t)blockIdx.x * ROWS_WARPS + (size_t)warp, step = (size_t)gridDim.x * ROWS_WARPS;
+    const float share = 1.0f / (float)width;
+    const bf16 *from = static_cast<const bf16 *>(a.x.at);
+    if (first < a.groups) fetch_row<SLOTS>(rows[warp][0] + lane, from + first * a.width, width);
+    copy_commit();
+    keep_columns(a.gain, width, COLUMNS, 1.0f, gains[0].at);
+    keep_columns(a.bias, width, COLUMNS, 0.0f, biases[0].at);
+    __syncthreads();
+    int stage = 0;
+    for (size_t group = first; group < a.groups; group += step, stage ^= 1) {
+        copy_wait<0>();
+        if (group + step < a.groups)
+            fetch_row<SLOTS>(rows[warp][stage ^ 1] + lane, from + (group + step) * a.width, width);
+        copy_commit();
+        float x[SLOTS][OCTET], level = 0, squares = 0;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            widen_bf16(rows[warp][stage][s * WARP + lane], x[s]);
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) level += x[s][i];
+        }
+        const float mean = a.centered ? warp_sum(level) * share : 0.0f;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+            for (int i = 0; i < OCTET; i++) {
+                x[s][i] = (s * WARP + lane) * OCTET < width ? x[s][i] - mean : 0.0f;
+                squares = fmaf(x[s][i], x[s][i], squares);
+            }
+        const float rate = 1.0f / sqrtf(warp_sum(squares) * share + a.epsilon);
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++) {
+            const int column = (s * WARP + lane) * OCTET;
+            pack<bf16, OCTET> out;
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const pack<float, 4> gain = gains[column / 4 + half], bias = biases[column / 4 + half];
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    out.at[4 * half + i] = from_float<bf16>(fmaf(x[s][4 * half + i] * rate, gain.at[i], bias.at[i]));
+            }
+            if (column < width)
+                *reinterpret_cast<pack<bf16, OCTET> *>(static_cast<bf16 *>(a.y.at) + group * a.width + (size_t)column) =
+                    out;
+        }
+        if (lane == 0 && a.rate) a.rate[group] = rate;
+        if (lane == 0 && a.mean) a.mean[group] = mean;
+    }
+}
+
+/* ---- launch of forward ------------------------------------------------------------------------------------------- */
+
 bo_cuda_error norm(bo_cuda *cuda, const bo_cuda_norm *a)
 {
     static void (*const kernels[MOST_SLOTS])(bo_cuda_norm, int) = {norm_kernel<1>, norm_kernel<2>, norm_kernel<3>,
                                                                    norm_kernel<4>};
+    static void (*const of_rows[MOST_SLOTS])(bo_cuda_norm) = {norm_rows_kernel<1>, norm_rows_kernel<2>,
+                                                              norm_rows_kernel<3>, norm_rows_kernel<4>};
     const team_shape shape = team_for(a->width);
+    if (is_row_of_octets(a->width, shape) && a->x.type == BO_CUDA_BF16 && a->y.type == BO_CUDA_BF16 && !a->y.add)
+        return launch(cuda, dim3(rows_blocks(a->groups, a->processors * FORWARD_BLOCKS)), dim3(ROWS_THREADS), 0,
+                      of_rows[shape.slots - 1], *a);
     return launch(cuda, dim3((unsigned)ceil_div(a->groups, (size_t)shape.teams())), dim3((unsigned)shape.threads), 0,
                   kernels[shape.slots - 1], *a, shape.lanes);
 }
@@ -259,11 +359,8 @@ static bo_cuda_error norm_back_of(bo_cuda *cuda, const bo_cuda_norm_back *a, tea
 
 /* ---- backward of rows of bfloat16 -------------------------------------------------------------------------------- */
 
-/* A warp handles every n-th group for n warps in one wave of blocks. While it computes one group, the next one is on its
- * way from memory to shared memory: x, dy and, if the gradient is added to, dx. A lane reads only what it copied itself.
- * Bytes: 6 per number, 8 if added to; about 15 instructions per number. */
-enum { ROWS_WARPS = 8, ROWS_THREADS = ROWS_WARPS * WARP, ROWS_STAGES = 2 };
-
+/* Streams of rows: x, dy and, if the gradient is added to, dx. Bytes: 6 per number, 8 if added to; about 15 instructions
+ * per number. */
 template <int SLOTS, bool ADD> struct rows_shape {
     enum { STREAMS = ADD ? 3 : 2, COLUMNS = SLOTS * WARP * OCTET, BLOCKS = SLOTS < 4 ? 2 : 1 /* per processor */ };
     enum { RING = ROWS_WARPS * ROWS_STAGES * STREAMS * SLOTS * WARP * 16, SHARED = RING + COLUMNS * 4 }; /* bytes */
@@ -316,20 +413,13 @@ __global__ void __launch_bounds__(ROWS_THREADS, rows_shape<SLOTS, ADD>::BLOCKS)
         uint4 *to = ring + stage * shape::STREAMS * SLOTS * WARP;
 #pragma unroll
         for (int stream = 0; stream < shape::STREAMS; stream++)
-#pragma unroll
-            for (int s = 0; s < SLOTS; s++) {
-                const int column = (s * WARP + lane) * OCTET;
-                const bool there = column < width;
-                copy_async(to + (stream * SLOTS + s) * WARP,
-                           from[stream] + group * a.width + (size_t)(there ? column : 0), there);
-            }
+            fetch_row<SLOTS>(to + stream * SLOTS * WARP, from[stream] + group * a.width, width);
         copy_commit();
         next_rate = a.rate[group], next_mean = a.mean ? a.mean[group] : 0.0f;
     };
 
     if (first < a.groups) fetch(first, 0);
-    for (int c = (int)threadIdx.x; c < shape::COLUMNS; c += ROWS_THREADS)
-        gains[c] = c >= width ? 0.0f : a.gain.at ? read_one(a.gain, (size_t)c) : 1.0f;
+    keep_columns(a.gain, width, shape::COLUMNS, 1.0f, gains);
     __syncthreads();
     float dgain[SLOTS][OCTET] = {}, dbias[SLOTS][OCTET] = {};
     int stage = 0;
@@ -384,16 +474,15 @@ __global__ void __launch_bounds__(ROWS_THREADS, rows_shape<SLOTS, ADD>::BLOCKS)
 
 static bool has_rows_of_bf16(const bo_cuda_norm_back *a, team_shape shape)
 {
-    return (a->dgain.at || a->dbias.at) && a->dx.at && shape.lanes == WARP && a->width % OCTET == 0 &&
-           a->x.type == BO_CUDA_BF16 && a->dy.type == BO_CUDA_BF16 && a->dx.type == BO_CUDA_BF16;
+    return (a->dgain.at || a->dbias.at) && a->dx.at && is_row_of_octets(a->width, shape) && a->x.type == BO_CUDA_BF16 &&
+           a->dy.type == BO_CUDA_BF16 && a->dx.type == BO_CUDA_BF16;
 }
 
 template <int SLOTS> static bo_cuda_error norm_rows_back(bo_cuda *cuda, const bo_cuda_norm_back *a)
 {
-    const size_t wave = a->processors * rows_shape<SLOTS, false>::BLOCKS,
-                 needed = ceil_div(a->groups, (size_t)ROWS_WARPS), most = wave < a->blocks ? wave : a->blocks,
-                 blocks = needed < most ? needed : most;
-    const dim3 grid((unsigned)blocks), block(ROWS_THREADS);
+    const size_t wave = a->processors * rows_shape<SLOTS, false>::BLOCKS;
+    const unsigned blocks = rows_blocks(a->groups, wave < a->blocks ? wave : a->blocks);
+    const dim3 grid(blocks), block(ROWS_THREADS);
     if (bo_cuda_error error =
             a->dx.add
                 ? launch(cuda, grid, block, rows_shape<SLOTS, true>::SHARED, norm_rows_back_kernel<SLOTS, true>, *a)
