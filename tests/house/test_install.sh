@@ -123,7 +123,7 @@ remove "$stage/other"
 grep -q 'no record' "$stage/remove.log" || fail "a second uninstall says $(cat "$stage/remove.log")"
 sh "$BOCHNER_SOURCE/scripts/uninstall" "$stage/nowhere" /opt/bochner | grep -q 'no record' || fail "uninstall without a build folder"
 [ -e "$stage/both/opt/bochner/include/bochner/bochner.h" ] || fail "uninstall removed what is installed elsewhere"
-for folder in both runtime development program mpi; do
+for folder in both runtime development program mpi cuda; do
     remove "$stage/$folder"
     [ -e "$stage/$folder" ] && fail "uninstall left $(find "$stage/$folder")"
 done
