@@ -186,71 +186,142 @@ __device__ inline double flow_of(const arguments &a, size_t row, int key_head)
     return sum;
 }
 
+/* How the flow of queries minus that of the keys changes at the rows of a segment of keys, which begin at `first`. With
+ * queries after all keys, only the keys count. */
+__device__ inline double change_at(const arguments &a, const span &at, int row, int key_head, double &own)
+{
+    const size_t entered = at.first + (size_t)row + (size_t)a.delay, end = first_row(a.call.keys, at.sequence + 1);
+    const bool present = row < at.count;
+    own = present && entered < end ? a.own[entered * (size_t)a.call.key_heads + (size_t)key_head] : 0;
+    return (present && a.call.causal ? flow_of(a, at.first + (size_t)row, key_head) : 0) - own;
+}
+
+/* The totals of a segment lie before its sums, which backward has read: a change of flow, a part of the gradient of the
+ * fixed gate. */
+__device__ inline double &total_change(const arguments &a, size_t index, int key_head)
+{
+    return sums_gates(a.after + sums_at(a, index, key_head));
+}
+__device__ inline double &total_decay(const arguments &a, size_t index, int key_head)
+{
+    return *(&total_change(a, index, key_head) + 1);
+}
+__device__ inline double &total_flow(const arguments &a, size_t index, int key_head)
+{
+    return sums_gates(a.slopes + sums_at(a, index, key_head));
+}
+
+/* Changes of each segment of keys. Grid: segments, key heads. */
+__global__ void changes_kernel(arguments a)
+{
+    __shared__ double room[WARP];
+    const int key_head = (int)blockIdx.y;
+    span at;
+    double own, sum = 0;
+    if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
+#pragma unroll 4
+    for (int row = (int)threadIdx.x; row < at.count; row += SCAN_THREADS) sum += change_at(a, at, row, key_head, own);
+    sum = block_total(sum, room);
+    if (threadIdx.x == 0) total_change(a, blockIdx.x, key_head) = sum;
+}
+
+/* The flow of each segment of queries. Grid: segments, key heads. */
+__global__ void flows_kernel(arguments a)
+{
+    __shared__ double room[WARP];
+    span at;
+    double sum = 0;
+    if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
+    for (int row = (int)threadIdx.x; row < at.count; row += SCAN_THREADS)
+        sum += flow_of(a, at.first + (size_t)row, (int)blockIdx.y);
+    sum = block_total(sum, room);
+    if (threadIdx.x == 0) total_flow(a, blockIdx.x, (int)blockIdx.y) = sum;
+}
+
+/* What the rows after a segment of keys give to the gradients of its gates. */
+__device__ inline double carried_to(const arguments &a, size_t index, int sequence, int key_head, double *room)
+{
+    const size_t end =
+        (size_t)first_tile(a.call.keys, a.segment, sequence) + (size_t)count_segments(a.call.keys, a.segment, sequence);
+    double sum = 0;
+    for (size_t i = index + 1 + threadIdx.x; i < end; i += SCAN_THREADS) sum += total_change(a, i, key_head);
+    if (!a.call.causal) {
+        const int segments = count_segments(a.call.queries, a.segment, sequence);
+        const size_t slot = (size_t)first_tile(a.call.queries, a.segment, sequence);
+        for (int i = (int)threadIdx.x; i < segments; i += SCAN_THREADS)
+            sum += total_flow(a, slot + (size_t)i, key_head);
+    }
+    return block_total(sum, room);
+}
+
 /* dL/d log g_t = Σ_{s >= t} (flow_s - own_s), with a convex gate also through the weight 1 - g. If queries come after
- * all keys, their whole flow counts for every key. Grid: sequences x key heads. */
+ * all keys, their whole flow counts for every key. Grid: segments of keys, key heads. */
 template <typename T> __global__ void gates_kernel(arguments a)
 {
-    __shared__ double room[SCAN_THREADS / WARP];
-    const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
-              key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads), thread = (int)threadIdx.x;
-    const size_t heads = (size_t)a.call.key_heads, head = (size_t)key_head;
-    const size_t first = first_row(a.call.keys, sequence), end = first_row(a.call.keys, sequence + 1);
-    double carried = 0, decay = 0, all;
-    if (!a.call.causal) {
-        double mine = 0;
-        const size_t last = first_row(a.call.queries, sequence + 1);
-        for (size_t row = first_row(a.call.queries, sequence) + (size_t)thread; row < last; row += SCAN_THREADS)
-            mine += flow_of(a, row, key_head);
-        sum_after(mine, room, carried);
-    }
-    for (size_t stop = end; stop > first;) {
-        const size_t rows = min(stop - first, (size_t)(SCAN_THREADS * EACH));
+    __shared__ double room[WARP];
+    const int key_head = (int)blockIdx.y, thread = (int)threadIdx.x;
+    span at;
+    if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
+    double carried = carried_to(a, blockIdx.x, at.sequence, key_head, room), decay = 0, all;
+    for (int stop = at.count; stop > 0;) {
+        const int rows = min(stop, (int)(SCAN_THREADS * EACH));
         stop -= rows;
         double own[EACH], change[EACH], total = 0;
+        float gate[EACH];
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const size_t at = (size_t)(thread * EACH + i), row = stop + at;
-            const size_t entered = row + (size_t)a.delay;
-            own[i] = at < rows && entered < end ? a.own[entered * heads + head] : 0;
-            change[i] = (at < rows && a.call.causal ? flow_of(a, row, key_head) : 0) - own[i];
+            const int row = thread * EACH + i < rows ? stop + thread * EACH + i : at.count;
+            change[i] = change_at(a, at, row, key_head, own[i]);
+            gate[i] = row < at.count ? log_gate<T>(a, at.first + (size_t)row, key_head) : 0.0f;
         }
         for (int i = 0; i < EACH; i++) total += change[i];
         double slope = carried + sum_after(total, room, all) - total;
 #pragma unroll
         for (int i = EACH - 1; i >= 0; i--) {
-            const size_t at = (size_t)(thread * EACH + i), row = stop + at;
+            const int row = thread * EACH + i;
             slope += change[i];
-            if (at >= rows) continue;
+            if (row >= rows) continue;
             decay += slope;
             if (!a.call.dlog_gate) continue;
-            const double gate = (double)log_gate<T>(a, row, key_head), input = -expm1(gate);
-            const double through = a.convex && input > 1e-30 ? -own[i] * exp(gate) / input : 0;
-            static_cast<T *>(a.call.dlog_gate)[row * heads + head] = from_float<T>((float)(slope + through));
+            const float input = -expm1f(gate[i]);
+            const double through = a.convex && input > 1e-30f ? -own[i] * (double)(expf(gate[i]) / input) : 0;
+            static_cast<T *>(
+                a.call.dlog_gate)[(at.first + (size_t)(stop + row)) * (size_t)a.call.key_heads + (size_t)key_head] =
+                from_float<T>((float)(slope + through));
         }
         carried += all;
     }
-    sum_after(decay, room, all);
-    if (thread == 0) a.decays[blockIdx.x] = all;
+    decay = block_total(decay, room);
+    if (thread == 0) total_decay(a, blockIdx.x, key_head) = decay;
 }
 
-__global__ void decay_kernel(arguments a)
+/* Grid: key heads. */
+__global__ void decay_kernel(arguments a, int segments)
 {
-    const int key_head = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (key_head >= a.call.key_heads) return;
+    __shared__ double room[WARP];
+    const int key_head = (int)blockIdx.x;
+    span at;
     double sum = 0;
-    for (int s = 0; s < a.call.keys.sequences; s++) sum += a.decays[s * a.call.key_heads + key_head];
-    a.call.dlog_decay[key_head] = (float)sum;
+    for (int i = (int)threadIdx.x; i < segments; i += SCAN_THREADS)
+        if (find_segment(a, a.call.keys, (size_t)i, at)) sum += total_decay(a, (size_t)i, key_head);
+    sum = block_total(sum, room);
+    if (threadIdx.x == 0) a.call.dlog_decay[key_head] = (float)sum;
 }
 
 bo_cuda_error give_gates(bo_cuda *cuda, const arguments *a)
 {
     if (!a->flow) return nullptr;
-    const dim3 grid((unsigned)(a->call.keys.sequences * a->call.key_heads));
-    bo_cuda_error error = launch(cuda, grid, dim3(SCAN_THREADS), 0,
-                                 a->call.type == BO_CUDA_F32 ? gates_kernel<float> : gates_kernel<bf16>, *a);
+    const unsigned heads = (unsigned)a->call.key_heads, segments = tiles_of(a->call.keys, a->segment);
+    const dim3 grid(segments, heads);
+    bo_cuda_error error = launch(cuda, grid, dim3(SCAN_THREADS), 0, changes_kernel, *a);
+    if (!error && !a->call.causal)
+        error =
+            launch(cuda, dim3(tiles_of(a->call.queries, a->segment), heads), dim3(SCAN_THREADS), 0, flows_kernel, *a);
+    if (!error)
+        error = launch(cuda, grid, dim3(SCAN_THREADS), 0,
+                       a->call.type == BO_CUDA_F32 ? gates_kernel<float> : gates_kernel<bf16>, *a);
     if (error || !a->call.dlog_decay) return error;
-    return launch(cuda, dim3((unsigned)ceil_div((size_t)a->call.key_heads, SCAN_THREADS)), dim3(SCAN_THREADS), 0,
-                  decay_kernel, *a);
+    return launch(cuda, dim3(heads), dim3(SCAN_THREADS), 0, decay_kernel, *a, (int)segments);
 }
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
