@@ -102,7 +102,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         if (weighted) {
             const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
             weigh_values<Z>(m.v, m.e.c, end.shift, m.vw);
-            kept = __expf(scale + end.shift);
+            kept = exp_fast(scale + end.shift);
             scale = end.scale, gates += (double)end.gates;
             __syncthreads();
         }
@@ -213,7 +213,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
             weigh_values<Z>(m.v, m.e.c, end.shift, m.vw);
             for (int r = 0; r < 2; r++) shift[r] = m.e.shift[rows + lane_row() + 8 * r];
-            kept = __expf(scale + end.shift);
+            kept = exp_fast(scale + end.shift);
             next = end.scale;
             if (head % group == 0 && lane_column() == 0)
                 for (int r = 0; r < 2; r++) {
@@ -229,7 +229,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         map_fragments<Z>(a, common, m.map, x, f, log_scale, unit);
         multiply_rows<Z::F_STEPS, Z::V_TILES>(n, f, m.s, Z::V_STRIDE, 0);
         if (weighted) {
-            const float remains[2] = {__expf(scale + shift[0]), __expf(scale + shift[1])};
+            const float remains[2] = {exp_fast(scale + shift[0]), exp_fast(scale + shift[1])};
 #pragma unroll
             for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll

@@ -41,6 +41,12 @@ __device__ inline float quad_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
+/* e^x with a relative error below 2^-21; results below the smallest normal float are 0. */
+__device__ inline float exp_fast(float x)
+{
+    return exp2_fast(1.44269504f * x);
+}
+
 __device__ inline void unpack_bf16(uint32_t bits, float &low, float &high)
 {
     low = __uint_as_float(bits << 16), high = __uint_as_float(bits & 0xFFFF0000u);
@@ -152,7 +158,7 @@ template <int DIM, int M, int PER, int V> struct sizes {
 /* The map of a key head in shared memory. */
 struct shared_map {
     bf16 *w;       /* M x W_STRIDE, with σ */
-    float *offset; /* M: offsets or weights */
+    float *offset; /* M: offsets as logarithms to the base 2, or weights */
     float *square; /* DIM */
 };
 
@@ -178,7 +184,7 @@ template <typename Z> __device__ inline void load_map(const arguments &a, int ke
         at[0] = pack_bf16(x.at[0], x.at[1]), at[1] = pack_bf16(x.at[2], x.at[3]);
     }
     for (int i = (int)threadIdx.x; i < M; i += FAST_THREADS)
-        to.offset[i] = exponential ? a.map.offset[head + (size_t)i] : a.map.weight[head + (size_t)i];
+        to.offset[i] = exponential ? 1.44269504f * a.map.offset[head + (size_t)i] : a.map.weight[head + (size_t)i];
     for (int j = (int)threadIdx.x; j < DIM; j += FAST_THREADS)
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
@@ -188,13 +194,13 @@ template <typename Z> __device__ inline void load_map(const arguments &a, int ke
 template <int COLUMNS>
 __device__ inline void stage_rows(const bf16 *rows, size_t stride, int first, int count, bf16 *to, int to_stride)
 {
+    enum { PACKS = COLUMNS / 8, EACH = WARP / PACKS }; /* rows at a time */
+    const int row = lane_id() / PACKS, column = lane_id() % PACKS * 8;
+    const bf16 *from = rows + (size_t)(first + row) * stride + column;
+    bf16 *at = to + (16 * warp_id() + row) * to_stride + column;
 #pragma unroll
-    for (int i = 0; i < COLUMNS / 16; i++) {
-        const int e = lane_id() + WARP * i, row = e / (COLUMNS / 8), column = e % (COLUMNS / 8) * 8;
-        const bool present = first + row < count;
-        copy_async(to + (16 * warp_id() + row) * to_stride + column,
-                   rows + (size_t)(present ? first + row : 0) * stride + column, present);
-    }
+    for (int i = 0; i < 16 / EACH; i++, from += EACH * stride)
+        copy_async(at + EACH * i * to_stride, from, first + row + EACH * i < count);
 }
 
 /* This warp's 16 rows of a matrix as A. */
@@ -244,28 +250,33 @@ __device__ inline void square_norms(const uint32_t (&x)[STEPS][4], const float *
     norm[0] = quad_sum(sum[0]), norm[1] = quad_sum(sum[1]);
 }
 
-/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. */
+/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. Exponents are to the
+ * base 2. */
 template <int TILES>
 __device__ inline void exponentials(const float *offset, bool both, float constant, float (&u)[TILES][4],
                                     float (&minus)[TILES][4], float (&top)[2])
 {
+    const float unit = 1.44269504f;
     float most[2] = {-INFINITY, -INFINITY};
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float o = offset[8 * t + lane_column() + i % 2];
-            if (both) minus[t][i] = o - u[t][i];
-            u[t][i] += o;
+            if (both) minus[t][i] = o - unit * u[t][i];
+            u[t][i] = o + unit * u[t][i];
             most[i / 2] = fmaxf(most[i / 2], both ? fmaxf(u[t][i], minus[t][i]) : u[t][i]);
         }
-    for (int r = 0; r < 2; r++) top[r] = quad_max(most[r]), most[r] = constant - top[r];
+    for (int r = 0; r < 2; r++) {
+        most[r] = quad_max(most[r]);
+        top[r] = 0.693147181f * most[r], most[r] = unit * constant - most[r];
+    }
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            u[t][i] = __expf(u[t][i] + most[i / 2]);
-            if (both) minus[t][i] = __expf(minus[t][i] + most[i / 2]);
+            u[t][i] = exp2_fast(u[t][i] + most[i / 2]);
+            if (both) minus[t][i] = exp2_fast(minus[t][i] + most[i / 2]);
         }
 }
 
@@ -313,7 +324,7 @@ __device__ inline void map_fragments(const arguments &a, float common, const sha
                 } else if (a.map.form == BO_CUDA_MAP_RELU) {
                     u[t][i] = value < 0 ? 0.0f : weight * value;
                 } else if (a.map.form == BO_CUDA_MAP_ELU) {
-                    u[t][i] = value < 0 ? __expf(value) : value + 1;
+                    u[t][i] = value < 0 ? exp_fast(value) : value + 1;
                 }
             }
     }
@@ -379,7 +390,7 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
     if (lane == 0) before = 0;
     const float b[2] = {before + gate[0], before + gate[0] + gate[1]}, c[2] = {own[0] - b[0], own[1] - b[1]};
     float most = fmaxf(c[0], c[1]);
-    for (int step = 1; step < WARP; step *= 2) {
+    for (int step = 1; a.map.scaled && step < WARP; step *= 2) {
         const float more = __shfl_up_sync(0xFFFFFFFFu, most, (unsigned)step);
         if (lane >= step) most = fmaxf(most, more);
     }
@@ -401,7 +412,7 @@ __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane
 /* exp(c + shift), where c may be -∞. */
 __device__ inline float weight_of(float c, float shift)
 {
-    return __expf(c + shift);
+    return exp_fast(c + shift);
 }
 
 /* ---- values and sums --------------------------------------------------------------------------------------------- */
@@ -409,11 +420,12 @@ __device__ inline float weight_of(float c, float shift)
 /* Starts the copy of rows [0, count) of V numbers to v~ (64 rows); later rows are 0, also in the last column. */
 template <typename Z, int V> __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
 {
-    for (int e = (int)threadIdx.x; e < CHUNK * V / 8; e += FAST_THREADS) {
-        const int row = e / (V / 8), column = e % (V / 8) * 8;
-        const bool present = row < count;
-        copy_async(to + row * Z::V_STRIDE + column, rows + (size_t)(present ? row : 0) * stride + column, present);
-    }
+    enum { PACKS = V / 8, EACH = FAST_THREADS / PACKS }; /* rows at a time */
+    const int first = (int)threadIdx.x / PACKS, column = (int)threadIdx.x % PACKS * 8;
+    const bf16 *from = rows + (size_t)first * stride + column;
+#pragma unroll
+    for (int row = first; row < CHUNK; row += EACH, from += EACH * stride)
+        copy_async(to + row * Z::V_STRIDE + column, from, row < count);
     for (int row = (int)threadIdx.x; row < CHUNK; row += FAST_THREADS) {
         pack<bf16, 8> last;
         for (int i = 0; i < 8; i++) last.at[i] = __float2bfloat16(i == 0 && row < count ? 1.0f : 0.0f);
@@ -424,13 +436,26 @@ template <typename Z, int V> __device__ inline void copy_values(const bf16 *rows
 /* to = weights v~ for the 16 rows of this warp. */
 template <typename Z> __device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
 {
-    enum { PACKS = Z::V_STRIDE / 8 };
-    for (int e = lane_id(); e < 16 * PACKS; e += WARP) {
-        const int row = 16 * warp_id() + e / PACKS, at = row * Z::V_STRIDE + e % PACKS * 8;
-        const float weight = weight_of(c[row], shift);
-        pack<bf16, 8> x = *reinterpret_cast<const pack<bf16, 8> *>(v + at);
-        for (int i = 0; i < 8; i++) x.at[i] = __float2bfloat16(weight * __bfloat162float(x.at[i]));
-        *reinterpret_cast<pack<bf16, 8> *>(to + at) = x;
+    enum { PACKS = Z::V_STRIDE / 8, EACH = (16 * PACKS + WARP - 1) / WARP };
+    pack<uint32_t, 4> x[EACH];
+    float weight[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) { /* all loads before the first store */
+        const int e = min(lane_id() + WARP * i, 16 * PACKS - 1), row = 16 * warp_id() + e / PACKS;
+        x[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(v + row * Z::V_STRIDE + e % PACKS * 8);
+        weight[i] = weight_of(c[row], shift);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int e = lane_id() + WARP * i;
+        if (e >= 16 * PACKS) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float low, high;
+            unpack_bf16(x[i].at[j], low, high);
+            x[i].at[j] = pack_bf16(weight[i] * low, weight[i] * high);
+        }
+        *reinterpret_cast<pack<uint32_t, 4> *>(to + (16 * warp_id() + e / PACKS) * Z::V_STRIDE + e % PACKS * 8) = x[i];
     }
 }
 

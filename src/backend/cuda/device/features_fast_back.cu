@@ -379,9 +379,9 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             weigh_values<Z>(m.v, m.e.c, end.shift, m.weighed);
             for (int r = 0; r < 2; r++) {
                 shift[r] = m.e.shift[rows + lane_row() + 8 * r];
-                remains[r] = __expf(scale + shift[r]);
+                remains[r] = exp_fast(scale + shift[r]);
             }
-            kept = __expf(scale + end.shift);
+            kept = exp_fast(scale + end.shift);
             next = end.scale;
         }
         uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
@@ -529,7 +529,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
             const chunk_end end = find_chunk(a, count, log_gates, begin, m.e);
             end_shift = end.shift;
             if (a.map.scaled && (!causal || first + CHUNK >= at.count)) end_shift = end.gates - a.ends[slot];
-            kept = causal ? __expf(begin + end_shift) : 1.0f;
+            kept = causal ? exp_fast(begin + end_shift) : 1.0f;
         }
         float df[Z::D / 8][4], dv[Z::V_TILES - 1][4];
         keys_through_sums(m, weighted, end_shift, count, df, dv);
