@@ -179,6 +179,16 @@ __device__ inline void copy_commit()
 #endif
 }
 
+/* Asks for the 128 bytes around an address of global memory to be brought to the L2 cache. */
+__device__ inline void prefetch(const void *global)
+{
+#ifdef BO_CUDA_EMULATED
+    (void)global;
+#else
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+#endif
+}
+
 /* Waits until at most N of the committed groups of this thread are pending. */
 template <int N> __device__ inline void copy_wait()
 {

@@ -77,61 +77,81 @@ __device__ inline void share_features(const arguments &a, int key_head, const sh
         for (int r = 0; r < 2; r++) scale[16 * warp_id() + lane_row() + 8 * r] = scales[r];
 }
 
-/* dn~ of the 16 rows of this warp: o = n / denominator. Eight lanes share a row. */
-template <typename Z, int V>
-__device__ inline void share_slopes(const arguments &a, int head, size_t first, int count, bf16 *dn, float *last)
+/* The gradients and outputs of 16 rows of this warp, loaded early: rows 4 i + lane / 8 of them, the columns from 8 (lane %
+ * 8) on. */
+struct lane_slopes {
+    pack<uint32_t, 4> slopes[4], outputs[4];
+    float norms[4];
+};
+
+template <int V> __device__ inline lane_slopes load_slopes(const arguments &a, int head, size_t first, int count)
 {
+    static_assert(V == 64, "eight lanes share a row");
     const size_t stride = (size_t)a.call.heads * V;
-    enum { PACKS = V / 8, EACH = PACKS / 8 };
+    lane_slopes out;
+#pragma unroll
     for (int i = 0; i < 4; i++) {
         const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
-        const bool present = row < count;
-        const size_t at = (first + (size_t)(present ? row : 0)) * stride + (size_t)(head * V);
-        const float norm = present ? a.norms[(first + (size_t)row) * (size_t)a.call.heads + (size_t)head] : INFINITY;
-        const float factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f;
-        float inner = 0, most = 0;
-        pack<bf16, 8> slopes[EACH];
-        for (int p = 0; p < EACH; p++) {
-            const int column = (lane_id() % 8 + 8 * p) * 8;
-            slopes[p] = *reinterpret_cast<const pack<bf16, 8> *>((const bf16 *)a.call.dout + at + column);
-            const pack<bf16, 8> out = *reinterpret_cast<const pack<bf16, 8> *>((const bf16 *)a.call.out + at + column);
-            for (int j = 0; j < 8; j++) {
-                const float slope = to_float(slopes[p].at[j]);
-                inner += slope * to_float(out.at[j]), most = fmaxf(most, fabsf(factor * slope));
-            }
+        const size_t at = first + (size_t)(row < count ? row : 0);
+        const size_t column = at * stride + (size_t)(head * V + lane_id() % 8 * 8);
+        out.slopes[i] = *reinterpret_cast<const pack<uint32_t, 4> *>((const bf16 *)a.call.dout + column);
+        out.outputs[i] = *reinterpret_cast<const pack<uint32_t, 4> *>((const bf16 *)a.call.out + column);
+        out.norms[i] = row < count ? a.norms[at * (size_t)a.call.heads + (size_t)head] : INFINITY;
+    }
+    return out;
+}
+
+/* dn~ of the 16 rows of this warp: o = n / denominator. */
+template <typename Z, int V> __device__ inline void share_slopes(lane_slopes &x, bf16 *dn, float *last)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
+        const float norm = x.norms[i], factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f;
+        float inner = 0, most = 0, slope[2], out[2];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            unpack_bf16(x.slopes[i].at[j], slope[0], slope[1]);
+            unpack_bf16(x.outputs[i].at[j], out[0], out[1]);
+            inner += slope[0] * out[0] + slope[1] * out[1];
+            most = fmaxf(most, fmaxf(fabsf(slope[0]), fabsf(slope[1])));
         }
         for (int step = 1; step < 8; step *= 2) {
             inner += __shfl_xor_sync(0xFFFFFFFFu, inner, step);
             most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, step));
         }
         const float final = norm > 0 && factor > 0 ? -factor * inner : 0.0f;
-        const float kept = fmaxf(most, fabsf(final)) <= 1e36f ? 1.0f : 0.0f;
-        for (int p = 0; p < EACH; p++) {
-            for (int j = 0; j < 8; j++)
-                slopes[p].at[j] = __float2bfloat16(kept > 0 ? factor * to_float(slopes[p].at[j]) : 0.0f);
-            *reinterpret_cast<pack<bf16, 8> *>(dn + row * Z::V_STRIDE + (lane_id() % 8 + 8 * p) * 8) = slopes[p];
+        const bool kept = fmaxf(factor * most, fabsf(final)) <= 1e36f;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            unpack_bf16(x.slopes[i].at[j], slope[0], slope[1]);
+            x.slopes[i].at[j] = kept ? pack_bf16(factor * slope[0], factor * slope[1]) : 0u;
         }
+        *reinterpret_cast<pack<uint32_t, 4> *>(dn + row * Z::V_STRIDE + lane_id() % 8 * 8) = x.slopes[i];
         if (lane_id() % 8 == 0) {
-            pack<bf16, 8> end;
-            for (int j = 0; j < 8; j++) end.at[j] = __float2bfloat16(j == 0 && kept > 0 ? final : 0.0f);
-            *reinterpret_cast<pack<bf16, 8> *>(dn + row * Z::V_STRIDE + V) = end;
-            last[row] = kept > 0 ? final : 0.0f;
+            const pack<uint32_t, 4> end = {{pack_bf16(kept ? final : 0.0f, 0), 0, 0, 0}};
+            *reinterpret_cast<pack<uint32_t, 4> *>(dn + row * Z::V_STRIDE + V) = end;
+            last[row] = kept ? final : 0.0f;
         }
     }
 }
 
+/* Asks for the rows of the chunk at `first`, 64 numbers each, to be brought to the L2 cache. */
+__device__ inline void prefetch_chunk(const bf16 *rows, size_t stride, int first, int count)
+{
+    const int row = first + (int)threadIdx.x % CHUNK;
+    if (rows && first >= 0 && row < count) prefetch(rows + (size_t)row * stride);
+}
+
 /* ---- through the map --------------------------------------------------------------------------------------------- */
 
-/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives f·df
- * of the rows lane_row() and + 8. */
-template <typename Z>
-__device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
-                                        const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
-                                        float (&dx)[2 * Z::X_STEPS][4], float *sigma)
+/* df -> du in its first tiles, for one form of maps; sum receives f·df of this lane. */
+template <typename Z, int FORM>
+__device__ inline void slopes_of_map(const shared_map &map, float factor, const uint32_t (&f)[Z::F_STEPS][4],
+                                     float (&df)[Z::D / 8][4], float (&sum)[2])
 {
     enum { U = Z::U_TILES };
     const bool both = Z::D > 8 * U;
-    float sum[2] = {0, 0};
 #pragma unroll
     for (int t = 0; t < U; t++)
 #pragma unroll
@@ -142,17 +162,44 @@ __device__ inline void back_through_map(const arguments &a, const shared_map &ma
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const float d = df[t][2 * r + i], e = both ? df[(t + U) % (Z::D / 8)][2 * r + i] : 0.0f;
-                sum[r] += d * z[i] + e * more[i];
+                const float first = d * z[i], second = e * more[i];
+                sum[r] += both ? first + second : first;
                 float du = d;
-                if (a.map.form == BO_CUDA_MAP_EXP) du = d * z[i];
-                if (a.map.form == BO_CUDA_MAP_EXP_BOTH) du = d * z[i] - e * more[i];
-                if (a.map.form == BO_CUDA_MAP_SINCOS) du = e * z[i] - d * more[i];
-                if (a.map.form == BO_CUDA_MAP_ELU) du = d * fminf(z[i], 1.0f);
-                if (a.map.form == BO_CUDA_MAP_RELU)
-                    du = z[i] > 0 ? a.map.factor * map.offset[8 * t + lane_column() + i] * d : 0.0f;
+                if (FORM == BO_CUDA_MAP_EXP) du = first;
+                if (FORM == BO_CUDA_MAP_EXP_BOTH) du = first - second;
+                if (FORM == BO_CUDA_MAP_SINCOS) du = e * z[i] - d * more[i];
+                if (FORM == BO_CUDA_MAP_ELU) du = d * fminf(z[i], 1.0f);
+                if (FORM == BO_CUDA_MAP_RELU) du = z[i] > 0 ? factor * map.offset[8 * t + lane_column() + i] * d : 0.0f;
                 df[t][2 * r + i] = du;
             }
         }
+}
+
+/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives f·df
+ * of the rows lane_row() and + 8. */
+template <typename Z>
+__device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
+                                        const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
+                                        float (&dx)[2 * Z::X_STEPS][4], float *sigma)
+{
+    enum { U = Z::U_TILES };
+    float sum[2] = {0, 0};
+    const float factor = a.map.factor;
+    if constexpr (Z::D > 8 * U) {
+        if (a.map.form == BO_CUDA_MAP_SINCOS)
+            slopes_of_map<Z, BO_CUDA_MAP_SINCOS>(map, factor, f, df, sum);
+        else
+            slopes_of_map<Z, BO_CUDA_MAP_EXP_BOTH>(map, factor, f, df, sum);
+    } else {
+        if (a.map.form == BO_CUDA_MAP_EXP)
+            slopes_of_map<Z, BO_CUDA_MAP_EXP>(map, factor, f, df, sum);
+        else if (a.map.form == BO_CUDA_MAP_ELU)
+            slopes_of_map<Z, BO_CUDA_MAP_ELU>(map, factor, f, df, sum);
+        else if (a.map.form == BO_CUDA_MAP_RELU)
+            slopes_of_map<Z, BO_CUDA_MAP_RELU>(map, factor, f, df, sum);
+        else
+            slopes_of_map<Z, BO_CUDA_MAP_IDENTITY>(map, factor, f, df, sum);
+    }
     for (int r = 0; r < 2; r++) flow[r] = quad_sum(sum[r]);
 #pragma unroll
     for (int s = 0; s < U / 2; s++) {
@@ -241,6 +288,13 @@ __device__ inline void clear_sigma(const arguments &a, int key_head, size_t inde
 
 /* ---- the gradient of the sums by the queries of each segment ------------------------------------------------------ */
 
+/* The logarithm of what remains of the sums before the segment, for the row lane % 16 of this warp. */
+__device__ inline float load_remains(const arguments &a, size_t first, int count, int key_head)
+{
+    const int row = 16 * warp_id() + lane_id() % 16;
+    return row < count ? a.scales[(first + (size_t)row) * (size_t)a.call.key_heads + (size_t)key_head] : 0.0f;
+}
+
 /* Grid: segments of queries, key heads. */
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) query_sums_kernel(arguments a)
 {
@@ -250,7 +304,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const bool weighted = a.call.causal && (a.gated || a.map.scaled);
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
-    const size_t stride = (size_t)(a.call.heads * dim);
+    const size_t stride = (size_t)(a.call.heads * dim), o_stride = (size_t)a.call.heads * V;
     owned_sums<Z> sums;
     sums.clear();
     load_map<Z>(a, key_head, m.map);
@@ -262,18 +316,23 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         const int first = step / group * CHUNK, head = key_head * group + step % group;
         const int count = min((int)CHUNK, at.count - first), later = (step + 1) / group * CHUNK;
         const size_t row = at.first + (size_t)first;
+        lane_slopes slopes = load_slopes<V>(a, head, row, count);
+        const float remains = load_remains(a, row, weighted ? count : 0, key_head);
+        if (step % group == 0) {
+            prefetch_chunk((const bf16 *)a.call.dout + at.first * o_stride + (size_t)(head * V), o_stride, later,
+                           at.count);
+            prefetch_chunk((const bf16 *)a.call.out + at.first * o_stride + (size_t)(head * V), o_stride, later,
+                           at.count);
+        }
         copy_wait<0>();
         __syncwarp();
         share_features<Z>(a, key_head, m.map, m.fk, m.fq, nullptr);
         if (step + 1 < steps)
             stage<Z>(q + (size_t)later * stride + (size_t)((key_head * group + (step + 1) % group) * dim), stride,
                      at.count - later, m.fk);
-        share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
+        share_slopes<Z, V>(slopes, m.dn, m.last);
         if (weighted) {
-            if (lane_id() < 16) {
-                const int j = 16 * warp_id() + lane_id();
-                m.e.c[j] = j < count ? a.scales[(row + (size_t)j) * (size_t)a.call.key_heads + (size_t)key_head] : 0.0f;
-            }
+            if (lane_id() < 16) m.e.c[16 * warp_id() + lane_id()] = remains;
             __syncwarp();
             weigh_values<Z>(m.dn, m.e.c, 0, m.weighed);
         }
@@ -333,6 +392,20 @@ __device__ inline void multiply_tile(const bf16 *x, const bf16 *y, int stride, i
     }
 }
 
+/* What backward reads of the chunk at row `first` of a segment. */
+template <int V>
+__device__ inline void prefetch_inputs(const arguments &a, const span &at, int first, int head, int key_head)
+{
+    const size_t heads = (size_t)a.call.heads, key_heads = (size_t)a.call.key_heads, dim = (size_t)a.call.dim;
+    const size_t wide = heads * V, narrow = key_heads * V, q = heads * dim, k = key_heads * dim;
+    const size_t out = at.first * wide + (size_t)(head * V);
+    prefetch_chunk((const bf16 *)a.call.dout + out, wide, first, at.count);
+    prefetch_chunk((const bf16 *)a.call.out + out, wide, first, at.count);
+    prefetch_chunk((const bf16 *)a.call.q + at.first * q + (size_t)head * dim, q, first, at.count);
+    prefetch_chunk((const bf16 *)a.call.k + at.first * k + (size_t)key_head * dim, k, first, at.count);
+    prefetch_chunk((const bf16 *)a.call.v + at.first * narrow + (size_t)(key_head * V), narrow, first, at.count);
+}
+
 /* Grid: segments of queries, heads. */
 template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) query_gradients_kernel(arguments a)
 {
@@ -369,10 +442,12 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
             stage<Z>((const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim), k_stride, count, m.weighed);
         }
         stage<Z>((const bf16 *)a.call.q + row * q_stride + (size_t)(head * dim), q_stride, count, m.fq);
-        share_slopes<Z, V>(a, head, row, count, m.dn, m.last);
+        lane_slopes slopes = load_slopes<V>(a, head, row, count);
+        prefetch_inputs<V>(a, at, first + CHUNK, head, key_head);
         copy_wait<0>();
         __syncwarp();
         if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale);
+        share_slopes<Z, V>(slopes, m.dn, m.last);
         __syncthreads();
         if (weighted) {
             const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
@@ -514,13 +589,18 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         const lane_gates log_gates = load_gates(a, row, count, key_head);
         copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
         stage<Z>(k, k_stride, count, m.dn);
-        if (causal) stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
+        lane_slopes slopes;
+        if (causal) {
+            stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
+            slopes = load_slopes<V>(a, key_head * group, row, count);
+            prefetch_inputs<V>(a, at, first - CHUNK, key_head * group, key_head);
+        }
         copy_wait<0>();
         __syncwarp();
         share_features<Z>(a, key_head, m.map, m.dn, m.fk, m.e.scale);
         if (causal) {
             share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
-            share_slopes<Z, V>(a, key_head * group, row, count, m.dn, m.last);
+            share_slopes<Z, V>(slopes, m.dn, m.last);
         }
         __syncthreads();
         float begin = 0, kept = 1, end_shift = 0;
@@ -537,10 +617,11 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
             if (GROUPED && g > 0) {
                 __syncthreads();
                 stage<Z>(q + row * q_stride + (size_t)(g * dim), q_stride, count, m.weighed);
+                slopes = load_slopes<V>(a, key_head * group + g, row, count);
                 copy_wait<0>();
                 __syncwarp();
                 share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
-                share_slopes<Z, V>(a, key_head * group + g, row, count, m.dn, m.last);
+                share_slopes<Z, V>(slopes, m.dn, m.last);
                 __syncwarp();
             }
             if (weighted) weigh_values<Z>(m.dn, m.e.shift, begin, m.weighed);
