@@ -8,9 +8,6 @@
 namespace bo {
 namespace features {
 
-/* Threads of segment_outputs_kernel: two warps share 16 rows, half of the columns of values each. */
-enum { PARTS = 2, PART_THREADS = PARTS * FAST_THREADS };
-
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */
 
 template <typename Z> struct forward_room {

@@ -10,6 +10,7 @@ namespace bo {
 namespace features {
 
 enum { FAST_WARPS = 4, FAST_THREADS = FAST_WARPS * WARP, CHUNK = 16 * FAST_WARPS };
+enum { PARTS = 2, PART_THREADS = PARTS * FAST_THREADS }; /* of kernels with eight warps */
 
 __device__ inline int lane_id()
 {
