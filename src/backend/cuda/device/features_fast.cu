@@ -51,65 +51,90 @@ template <typename Z> __device__ inline forward_room<Z> forward_room_in(unsigned
     return m;
 }
 
-/* Writes the features and the log scales of this warp's keys. */
+/* Rows that a warp maps: staged in `room`, W_STRIDE. */
+struct mapped_rows {
+    const bf16 *rows;
+    size_t stride;
+    bf16 *room, *features;
+    float *scale; /* NULL: of queries */
+};
+
+/* Writes the features and log scales of this warp's rows, and starts the copy of its rows from `next` on. */
 template <typename Z>
-__device__ inline void share_keys(const arguments &a, float common, const forward_room<Z> &m,
-                                  const uint32_t (&x)[Z::X_STEPS][4])
+__device__ inline void share_mapped(const arguments &a, float common, const shared_map &map, const mapped_rows &x,
+                                    int next, int count)
 {
-    uint32_t f[Z::F_STEPS][4];
+    uint32_t fragments[Z::X_STEPS][4], f[Z::F_STEPS][4];
     float scale[2], unit[2];
-    map_fragments<Z>(a, common, m.map, x, f, scale, unit);
-    store_a(f, m.f, Z::F_STRIDE, 16 * warp_id());
-    if (lane_column() == 0)
-        for (int r = 0; r < 2; r++) m.e.scale[16 * warp_id() + lane_row() + 8 * r] = scale[r];
+    load_staged(fragments, x.room, Z::W_STRIDE);
+    stage_rows<16 * Z::X_STEPS>(x.rows, x.stride, next + 16 * row_warp(), count, x.room, Z::W_STRIDE);
+    copy_commit();
+    map_fragments<Z>(a, common, map, fragments, f, scale, unit);
+    store_a(f, x.features, Z::F_STRIDE, 16 * row_warp());
+    if (x.scale && lane_column() == 0)
+        for (int r = 0; r < 2; r++) x.scale[16 * row_warp() + lane_row() + 8 * r] = scale[r];
 }
 
 /* ---- sums of segments -------------------------------------------------------------------------------------------- */
 
 /* Grid: segments, key heads. */
-template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) segment_sums_kernel(arguments a)
+template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) segment_sums_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const forward_room<Z> m = forward_room_in<Z>(shared);
-    const int key_head = (int)blockIdx.y;
+    const sums_room<Z> m = sums_room_in<Z>(shared);
+    const int key_head = (int)blockIdx.y, mine = warp_part() * CHUNK;
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
     const size_t k_stride = (size_t)a.call.key_heads * (size_t)a.call.dim, v_stride = (size_t)a.call.key_heads * V;
     const bf16 *k = (const bf16 *)a.call.k + at.first * k_stride + (size_t)(key_head * a.call.dim);
     const bf16 *v = (const bf16 *)a.call.v + at.first * v_stride + (size_t)(key_head * V);
+    const mapped_rows mapped = {k, k_stride, m.rows + mine * Z::W_STRIDE, m.f + mine * Z::F_STRIDE, m.e.scale + mine};
     const float common = a.map.common[(size_t)key_head * a.map.stride];
     const bool weighted = a.gated || a.map.scaled;
     float scale = empty_scale(a);
     double gates = 0;
-    uint32_t x[Z::X_STEPS][4];
-    owned_sums<Z> sums;
+    owned_sums<Z, PARTS> sums;
     sums.clear();
-    stage_rows<16 * Z::X_STEPS>(k, k_stride, 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
+    stage_rows<16 * Z::X_STEPS>(k, k_stride, mine + 16 * row_warp(), at.count, mapped.room, Z::W_STRIDE);
     copy_commit();
     load_map<Z>(a, key_head, m.map);
     __syncthreads();
-    for (int first = 0; first < at.count; first += CHUNK) {
-        const int count = min((int)CHUNK, at.count - first);
-        const lane_gates log_gates = load_gates(a, at.first + (size_t)first, count, key_head);
+    for (int first = 0; first < at.count; first += PARTS * CHUNK) {
+        int count[PARTS];
+        lane_gates log_gates[PARTS];
         copy_wait<0>();
         __syncwarp();
-        load_staged(x, m.k, Z::W_STRIDE);
-        copy_values<Z, V>(v + (size_t)first * v_stride, v_stride, count, m.v);
+#pragma unroll
+        for (int p = 0; p < PARTS; p++) {
+            const int start = first + p * CHUNK;
+            count[p] = max(min((int)CHUNK, at.count - start), 0);
+            log_gates[p] = load_gates(a, at.first + (size_t)start, count[p], key_head);
+            copy_values<Z, V, PART_THREADS>(v + (size_t)start * v_stride, v_stride, count[p],
+                                            m.x + p * CHUNK * Z::V_STRIDE);
+        }
         copy_commit();
-        stage_rows<16 * Z::X_STEPS>(k, k_stride, first + CHUNK + 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
-        copy_commit();
-        share_keys(a, common, m, x);
+        share_mapped<Z>(a, common, m.map, mapped, first + PARTS * CHUNK + mine, at.count);
         copy_wait<1>();
         __syncthreads();
-        float kept = 1;
+        float kept[PARTS] = {1, 1};
         if (weighted) {
-            const chunk_end end = find_chunk(a, count, log_gates, scale, m.e);
-            weigh_values<Z>(m.v, m.e.c, end.shift, m.vw);
-            kept = exp_fast(scale + end.shift);
-            scale = end.scale, gates += (double)end.gates;
+            float shift = 0;
+#pragma unroll
+            for (int p = 0; p < PARTS; p++) {
+                const int from = p * CHUNK;
+                const chunk_end end =
+                    find_chunk(a, count[p], log_gates[p], scale, {m.e.c + from, m.e.shift + from, m.e.scale + from});
+                if (p == warp_part()) shift = end.shift;
+                kept[p] = exp_fast(scale + end.shift);
+                scale = end.scale, gates += (double)end.gates;
+            }
+            weigh_values<Z>(m.x, m.e.c, shift, m.weighed);
             __syncthreads();
         }
-        sums.absorb(kept, m.f, weighted ? m.vw : m.v);
+#pragma unroll 1
+        for (int p = 0; p < PARTS; p++)
+            sums.absorb(p ? kept[1] : kept[0], m.f + p * CHUNK * Z::F_STRIDE,
+                        (weighted ? m.weighed : m.x) + p * CHUNK * Z::V_STRIDE);
         __syncthreads();
     }
     float *to = a.sums + sums_at(a, blockIdx.x, key_head);
@@ -207,29 +232,6 @@ __device__ inline void write_outputs(const arguments &a, const float (&n)[part<Z
     }
 }
 
-/* What a warp of segment_outputs_kernel maps: the first part of the warps maps keys, the second queries. */
-struct mapped_rows {
-    const bf16 *rows;
-    size_t stride;
-    bf16 *room, *features;
-    float *scale; /* NULL: of queries */
-};
-
-template <typename Z>
-__device__ inline void share_mapped(const arguments &a, float common, const shared_map &map, const mapped_rows &x,
-                                    int next, int count)
-{
-    uint32_t fragments[Z::X_STEPS][4], f[Z::F_STEPS][4];
-    float scale[2], unit[2];
-    load_staged(fragments, x.room, Z::W_STRIDE);
-    stage_rows<16 * Z::X_STEPS>(x.rows, x.stride, next + 16 * row_warp(), count, x.room, Z::W_STRIDE);
-    copy_commit();
-    map_fragments<Z>(a, common, map, fragments, f, scale, unit);
-    store_a(f, x.features, Z::F_STRIDE, 16 * row_warp());
-    if (x.scale && lane_column() == 0)
-        for (int r = 0; r < 2; r++) x.scale[16 * row_warp() + lane_row() + 8 * r] = scale[r];
-}
-
 /* Grid: segments of queries, heads. */
 template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) segment_outputs_kernel(arguments a)
 {
@@ -245,6 +247,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) 
     const bf16 *q = (const bf16 *)a.call.q + at.first * q_stride + (size_t)(head * a.call.dim);
     const bf16 *k = (const bf16 *)a.call.k + at.first * k_stride + (size_t)(key_head * a.call.dim);
     const bf16 *v = (const bf16 *)a.call.v + at.first * v_stride + (size_t)(key_head * V);
+    /* the first part of the warps maps keys, the second queries */
     const mapped_rows mapped =
         warp_part() ? mapped_rows{q, q_stride, m.q, m.fq, nullptr} : mapped_rows{k, k_stride, m.k, m.f, m.e.scale};
     const bool maps = causal || warp_part() == 1;
@@ -316,8 +319,8 @@ template <typename Z, int V> static bo_cuda_error forward_fast(bo_cuda *cuda, co
     const size_t shared = forward_layout<Z>::BYTES;
     bo_cuda_error error = nullptr;
     if (c.k)
-        error = launch(cuda, dim3((unsigned)tiles_of(c.keys, a->segment), (unsigned)c.key_heads), dim3(FAST_THREADS),
-                       shared, segment_sums_kernel<Z, V>, *a);
+        error = launch(cuda, dim3((unsigned)tiles_of(c.keys, a->segment), (unsigned)c.key_heads), dim3(PART_THREADS),
+                       sums_layout<Z>::BYTES, segment_sums_kernel<Z, V>, *a);
     if (!error) error = scan(cuda, a);
     if (error) return error;
     return launch(cuda, dim3((unsigned)tiles_of(c.queries, a->segment), (unsigned)c.heads), dim3(PART_THREADS), shared,

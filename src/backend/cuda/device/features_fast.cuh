@@ -567,6 +567,42 @@ template <typename Z, int PARTS = 1> struct owned_sums {
     }
 };
 
+/* ---- two chunks at a time ---------------------------------------------------------------------------------------- */
+
+/* The shared memory of kernels that only add to sums: two chunks, one after the other in each array. Warps 0 … 3 map the
+ * first, warps 4 … 7 the second; then each warp adds both chunks to half of the columns of its features. */
+template <typename Z> struct sums_room {
+    shared_map map;
+    bf16 *rows, *f;     /* rows of the next chunks (W_STRIDE), features (F_STRIDE) */
+    bf16 *x, *weighed;  /* values or their gradients, and their products with weights: V_STRIDE */
+    chunk_exponents e;
+};
+
+template <typename Z> struct sums_layout {
+    enum {
+        W = 0,
+        ROWS = W + Z::U_TILES * 8 * Z::W_STRIDE * 2,
+        F = ROWS + PARTS * CHUNK * Z::W_STRIDE * 2,
+        X = F + PARTS * CHUNK * Z::F_STRIDE * 2,
+        WEIGHED = X + PARTS * CHUNK * Z::V_STRIDE * 2,
+        FLOATS = WEIGHED + PARTS * CHUNK * Z::V_STRIDE * 2,
+        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 3 * PARTS * CHUNK) * 4
+    };
+};
+
+template <typename Z> __device__ inline sums_room<Z> sums_room_in(unsigned char *shared)
+{
+    static_assert((int)Z::W_STRIDE == (int)Z::V_STRIDE, "rows of queries are staged like values");
+    typedef sums_layout<Z> L;
+    sums_room<Z> m;
+    float *at = reinterpret_cast<float *>(shared + L::FLOATS), *e = at + Z::U_TILES * 8 + Z::X_STEPS * 16;
+    m.map = {reinterpret_cast<bf16 *>(shared + L::W), at, at + Z::U_TILES * 8};
+    m.rows = reinterpret_cast<bf16 *>(shared + L::ROWS), m.f = reinterpret_cast<bf16 *>(shared + L::F);
+    m.x = reinterpret_cast<bf16 *>(shared + L::X), m.weighed = reinterpret_cast<bf16 *>(shared + L::WEIGHED);
+    m.e = {e, e + PARTS * CHUNK, e + 2 * PARTS * CHUNK};
+    return m;
+}
+
 } // namespace features
 } // namespace bo
 

@@ -288,38 +288,6 @@ __device__ inline void clear_sigma(const arguments &a, int key_head, size_t inde
 
 /* ---- the gradient of the sums by the queries of each segment ------------------------------------------------------ */
 
-/* The shared memory of query_sums_kernel: two chunks at a time, one after the other in each array. */
-template <typename Z> struct slopes_room {
-    shared_map map;
-    bf16 *q, *f;        /* rows of the next chunks (V_STRIDE), features (F_STRIDE) */
-    bf16 *dn, *weighed; /* V_STRIDE */
-    float *remains, *last;
-};
-
-template <typename Z> struct slopes_layout {
-    enum {
-        W = 0,
-        Q = W + Z::U_TILES * 8 * Z::W_STRIDE * 2,
-        F = Q + PARTS * CHUNK * Z::V_STRIDE * 2,
-        SLOPES = F + PARTS * CHUNK * Z::F_STRIDE * 2,
-        WEIGHED = SLOPES + PARTS * CHUNK * Z::V_STRIDE * 2,
-        FLOATS = WEIGHED + PARTS * CHUNK * Z::V_STRIDE * 2,
-        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 2 * PARTS * CHUNK) * 4
-    };
-};
-
-template <typename Z> __device__ inline slopes_room<Z> slopes_room_in(unsigned char *shared)
-{
-    typedef slopes_layout<Z> L;
-    slopes_room<Z> m;
-    float *at = reinterpret_cast<float *>(shared + L::FLOATS);
-    m.map = {reinterpret_cast<bf16 *>(shared + L::W), at, at + Z::U_TILES * 8};
-    m.q = reinterpret_cast<bf16 *>(shared + L::Q), m.f = reinterpret_cast<bf16 *>(shared + L::F);
-    m.dn = reinterpret_cast<bf16 *>(shared + L::SLOPES), m.weighed = reinterpret_cast<bf16 *>(shared + L::WEIGHED);
-    m.remains = at + Z::U_TILES * 8 + Z::X_STEPS * 16, m.last = m.remains + PARTS * CHUNK;
-    return m;
-}
-
 /* A chunk of the queries of one head. Those after the last have no rows. */
 struct query_chunk {
     int first, head, count;
@@ -343,7 +311,7 @@ __device__ inline float load_remains(const arguments &a, size_t first, int count
 template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) query_sums_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const slopes_room<Z> m = slopes_room_in<Z>(shared);
+    const sums_room<Z> m = sums_room_in<Z>(shared);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, dim = a.call.dim;
     const bool weighted = a.call.causal && (a.gated || a.map.scaled);
     span at;
@@ -355,7 +323,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) 
     sums.clear();
     query_chunk chunk = chunk_number(warp_part(), group, key_head, at.count);
     stage<Z>(q + (size_t)chunk.first * stride + (size_t)(chunk.head * dim), stride, chunk.count,
-             m.q + mine * Z::V_STRIDE);
+             m.rows + mine * Z::V_STRIDE);
     load_map<Z>(a, key_head, m.map);
     __syncthreads();
     for (int step = 0; step < steps; step += PARTS) {
@@ -367,20 +335,20 @@ template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) 
         prefetch_chunk((const bf16 *)a.call.out + ahead, o_stride, 0, next.count);
         copy_wait<0>();
         __syncwarp();
-        share_features<Z>(a, key_head, m.map, m.q + mine * Z::V_STRIDE, m.f + mine * Z::F_STRIDE, nullptr);
+        share_features<Z>(a, key_head, m.map, m.rows + mine * Z::V_STRIDE, m.f + mine * Z::F_STRIDE, nullptr);
         lane_slopes slopes = load_slopes<V>(a, chunk.head, row, chunk.count); /* in L2; registers are few before */
         stage<Z>(q + (size_t)next.first * stride + (size_t)(next.head * dim), stride, next.count,
-                 m.q + mine * Z::V_STRIDE);
-        share_slopes<Z, V>(slopes, m.dn + mine * Z::V_STRIDE, m.last + mine);
+                 m.rows + mine * Z::V_STRIDE);
+        share_slopes<Z, V>(slopes, m.x + mine * Z::V_STRIDE, m.e.scale + mine);
         if (weighted) {
-            if (lane_id() < 16) m.remains[16 * warp_id() + lane_id()] = remains;
+            if (lane_id() < 16) m.e.c[16 * warp_id() + lane_id()] = remains;
             __syncwarp();
-            weigh_values<Z>(m.dn, m.remains, 0, m.weighed);
+            weigh_values<Z>(m.x, m.e.c, 0, m.weighed);
         }
         __syncthreads();
 #pragma unroll 1
         for (int p = 0; p < PARTS; p++)
-            sums.absorb(1, m.f + p * CHUNK * Z::F_STRIDE, (weighted ? m.weighed : m.dn) + p * CHUNK * Z::V_STRIDE);
+            sums.absorb(1, m.f + p * CHUNK * Z::F_STRIDE, (weighted ? m.weighed : m.x) + p * CHUNK * Z::V_STRIDE);
         __syncthreads();
         chunk = next;
     }
@@ -701,7 +669,7 @@ template <typename Z, int V> static bo_cuda_error backward_fast(bo_cuda *cuda, c
     const size_t shared = back_layout<Z>::BYTES;
     const unsigned queries = tiles_of(c.queries, a->segment), keys = tiles_of(c.keys, a->segment);
     bo_cuda_error error = launch(cuda, dim3(queries, (unsigned)c.key_heads), dim3(PART_THREADS),
-                                 slopes_layout<Z>::BYTES, query_sums_kernel<Z, V>, *a);
+                                 sums_layout<Z>::BYTES, query_sums_kernel<Z, V>, *a);
     if (!error) error = scan_back(cuda, a);
     if (!error)
         error = launch(cuda, dim3(queries, (unsigned)c.heads), dim3(FAST_THREADS), shared, query_gradients_kernel<Z, V>,
