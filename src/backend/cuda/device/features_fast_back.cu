@@ -107,7 +107,7 @@ template <typename Z, int V> __device__ inline void share_slopes(lane_slopes &x,
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int row = 16 * row_warp() + 4 * i + lane_id() / 8;
-        const float norm = x.norms[i], factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f;
+        const float norm = x.norms[i], factor = isfinite(norm) ? __fdividef(1.0f, fabsf(norm)) : 0.0f;
         float inner = 0, most = 0, slope[2], out[2];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -668,8 +668,8 @@ template <typename Z, int V> static bo_cuda_error backward_fast(bo_cuda *cuda, c
     const bo_cuda_attention &c = a->call;
     const size_t shared = back_layout<Z>::BYTES;
     const unsigned queries = tiles_of(c.queries, a->segment), keys = tiles_of(c.keys, a->segment);
-    bo_cuda_error error = launch(cuda, dim3(queries, (unsigned)c.key_heads), dim3(PART_THREADS),
-                                 sums_layout<Z>::BYTES, query_sums_kernel<Z, V>, *a);
+    bo_cuda_error error = launch(cuda, dim3(queries, (unsigned)c.key_heads), dim3(PART_THREADS), sums_layout<Z>::BYTES,
+                                 query_sums_kernel<Z, V>, *a);
     if (!error) error = scan_back(cuda, a);
     if (!error)
         error = launch(cuda, dim3(queries, (unsigned)c.heads), dim3(FAST_THREADS), shared, query_gradients_kernel<Z, V>,
