@@ -1,6 +1,6 @@
 /* Attention with features in bfloat16, forward. With D features of d columns, values of d columns, and N tokens, per
  * head: segment_sums_kernel 4 N d D operations and D exponentials per key, reads k and v; segment_outputs_kernel
- * about N (8 d D + 160 (D + d)) operations and 2 D + 40 exponentials per token, reads q, k, v and writes the output.
+ * about N (8 d D + 192 D + 96 d) operations and 2 D + 96 exponentials per token, reads q, k, v and writes the output.
  * Both read or write the sums of a segment once. */
 #include "features_fast.cuh"
 #include "features_sets.cuh"

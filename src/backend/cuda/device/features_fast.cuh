@@ -92,11 +92,7 @@ __device__ inline void load_b_rows(uint32_t (&b)[4], const bf16 *x, int stride, 
     const int part = lane_id() / 8, at = lane_id() % 8;
     ldmatrix_transposed(b, x + (k + part % 2 * 8 + at) * stride + n + part / 2 * 8);
 }
-/* Two B one below the other: rows k and k + 16, column n. */
-__device__ inline void load_b_below(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
-{
-    ldmatrix(b, x + (n + lane_id() % 8) * stride + k + lane_id() / 8 * 8);
-}
+/* Two B one below the other: rows k and k + 16, column n; the rows of the matrix are k. */
 __device__ inline void load_b_rows_below(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
 {
     ldmatrix_transposed(b, x + (k + lane_id()) * stride + n);
@@ -109,8 +105,8 @@ __device__ inline void mma_two(float (&d0)[4], float (&d1)[4], const uint32_t (&
     mma(d1, a, second);
 }
 
-/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns 0 … 8 TILES
- * - 1. TILES is odd (columns of v~), STEPS even; or TILES even. */
+/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns
+ * 0 … 8 TILES - 1. TILES is even. */
 template <int STEPS, int TILES>
 __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[STEPS][4], const bf16 *x, int stride,
                                      int k0)
@@ -123,21 +119,6 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
             load_b_rows(b, x, stride, k0 + 16 * s, 8 * t);
             mma_two(d[t], d[t + 1], a[s], b);
         }
-    if constexpr (TILES % 2 == 1 && STEPS > 1) {
-#pragma unroll
-        for (int s = 0; s + 1 < STEPS; s += 2) {
-            load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
-            const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
-            mma(d[TILES - 1], a[s], first);
-            mma(d[TILES - 1], a[s + 1], second);
-        }
-    }
-    if constexpr (TILES % 2 == 1 && STEPS % 2 == 1) {
-        const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
-        load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
-        const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
-        mma(d[TILES - 1], a[STEPS - 1], last);
-    }
 }
 
 /* The accumulators of two neighboring tiles as A. */
@@ -256,7 +237,7 @@ __device__ inline void square_norms(const uint32_t (&x)[STEPS][4], const float *
         for (int part = 0; part < 4; part++) {
             const float *q = square + 16 * s + part / 2 * 8 + lane_column();
             unpack_bf16(x[s][part], low, high);
-            sum[part % 2] += q[0] * low * low + q[1] * high * high;
+            sum[part % 2] = fmaf(q[0] * low, low, fmaf(q[1] * high, high, sum[part % 2]));
         }
     norm[0] = quad_sum(sum[0]), norm[1] = quad_sum(sum[1]);
 }

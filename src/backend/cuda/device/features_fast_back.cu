@@ -107,7 +107,7 @@ template <typename Z, int V> __device__ inline void share_slopes(lane_slopes &x,
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int row = 16 * row_warp() + 4 * i + lane_id() / 8;
-        const float norm = x.norms[i], factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f;
+        const float norm = x.norms[i], factor = isfinite(norm) ? __fdividef(1.0f, fabsf(norm)) : 0.0f;
         float inner = 0, most = 0, slope[2], out[2];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
