@@ -1,7 +1,6 @@
-/* Attention with features in bfloat16 on tensor cores: what its kernels share. A chunk has 64 tokens; a block has
- * four warps with 16 of them each, or eight, of which warps i and i + 4 share the rows of i. Features are computed in
- * registers, in the layout in which mma takes them. Sums, log scales and gates are float32. v~ = [v, 1], S~ = [S, z],
- * so that denominators are computed like numerators. */
+/* Attention with features in bfloat16 on tensor cores: what its kernels share. A block has four warps; a chunk has 64
+ * tokens, 16 per warp. Features are computed in registers, in the layout in which mma takes them. Sums, log scales and
+ * gates are float32. v~ = [v, 1], S~ = [S, z], so that denominators are computed like numerators. */
 #ifndef BO_CUDA_FEATURES_FAST_CUH
 #define BO_CUDA_FEATURES_FAST_CUH
 
@@ -11,7 +10,6 @@ namespace bo {
 namespace features {
 
 enum { FAST_WARPS = 4, FAST_THREADS = FAST_WARPS * WARP, CHUNK = 16 * FAST_WARPS };
-enum { PARTS = 2, PART_THREADS = PARTS * FAST_THREADS }; /* of kernels with eight warps */
 
 __device__ inline int lane_id()
 {
@@ -20,15 +18,6 @@ __device__ inline int lane_id()
 __device__ inline int warp_id()
 {
     return (int)threadIdx.x / WARP;
-}
-/* The warp of four whose rows this warp has, and its number among the warps with these rows. */
-__device__ inline int row_warp()
-{
-    return warp_id() % FAST_WARPS;
-}
-__device__ inline int warp_part()
-{
-    return warp_id() / FAST_WARPS;
 }
 /* The row and the column of a lane in a fragment: lane / 4 and 2 (lane % 4). */
 __device__ inline int lane_row()
@@ -92,7 +81,11 @@ __device__ inline void load_b_rows(uint32_t (&b)[4], const bf16 *x, int stride, 
     const int part = lane_id() / 8, at = lane_id() % 8;
     ldmatrix_transposed(b, x + (k + part % 2 * 8 + at) * stride + n + part / 2 * 8);
 }
-/* Two B one below the other: rows k and k + 16, column n; the rows of the matrix are k. */
+/* Two B one below the other: rows k and k + 16, column n. */
+__device__ inline void load_b_below(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
+{
+    ldmatrix(b, x + (n + lane_id() % 8) * stride + k + lane_id() / 8 * 8);
+}
 __device__ inline void load_b_rows_below(uint32_t (&b)[4], const bf16 *x, int stride, int k, int n)
 {
     ldmatrix_transposed(b, x + (k + lane_id()) * stride + n);
@@ -105,8 +98,8 @@ __device__ inline void mma_two(float (&d0)[4], float (&d1)[4], const uint32_t (&
     mma(d1, a, second);
 }
 
-/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns
- * 0 … 8 TILES - 1. TILES is even. */
+/* d (16 x 8 TILES) += A X, A in registers (16 x 16 STEPS), X: rows `k0` … of a row-major matrix, columns 0 … 8 TILES
+ * - 1. TILES is odd (columns of v~), STEPS even; or TILES even. */
 template <int STEPS, int TILES>
 __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[STEPS][4], const bf16 *x, int stride,
                                      int k0)
@@ -119,6 +112,21 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
             load_b_rows(b, x, stride, k0 + 16 * s, 8 * t);
             mma_two(d[t], d[t + 1], a[s], b);
         }
+    if constexpr (TILES % 2 == 1 && STEPS > 1) {
+#pragma unroll
+        for (int s = 0; s + 1 < STEPS; s += 2) {
+            load_b_rows_below(b, x, stride, k0 + 16 * s, 8 * (TILES - 1));
+            const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+            mma(d[TILES - 1], a[s], first);
+            mma(d[TILES - 1], a[s + 1], second);
+        }
+    }
+    if constexpr (TILES % 2 == 1 && STEPS % 2 == 1) {
+        const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
+        load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
+        const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
+        mma(d[TILES - 1], a[STEPS - 1], last);
+    }
 }
 
 /* The accumulators of two neighboring tiles as A. */
@@ -168,16 +176,16 @@ template <typename Z> __device__ inline void load_map(const arguments &a, int ke
     const float *sigma = a.call.sigma ? a.call.sigma + (size_t)key_head * DIM : nullptr;
     const pack<float, 4> *w = reinterpret_cast<const pack<float, 4> *>(a.map.w + head);
 #pragma unroll 8
-    for (int e = (int)threadIdx.x; e < PACKS; e += (int)blockDim.x) {
+    for (int e = (int)threadIdx.x; e < PACKS; e += FAST_THREADS) {
         pack<float, 4> x = w[e];
         const int row = e / (DIM / 4), column = e % (DIM / 4) * 4;
         for (int i = 0; sigma && i < 4; i++) x.at[i] *= sigma_of(sigma[column + i]);
         uint32_t *at = reinterpret_cast<uint32_t *>(to.w + row * Z::W_STRIDE + column);
         at[0] = pack_bf16(x.at[0], x.at[1]), at[1] = pack_bf16(x.at[2], x.at[3]);
     }
-    for (int i = (int)threadIdx.x; i < M; i += (int)blockDim.x)
+    for (int i = (int)threadIdx.x; i < M; i += FAST_THREADS)
         to.offset[i] = exponential ? 1.44269504f * a.map.offset[head + (size_t)i] : a.map.weight[head + (size_t)i];
-    for (int j = (int)threadIdx.x; j < DIM; j += (int)blockDim.x)
+    for (int j = (int)threadIdx.x; j < DIM; j += FAST_THREADS)
         to.square[j] = a.transform == BO_CUDA_TRANSFORM_UNIT ? 1.0f : a.map.square[head + (size_t)j];
 }
 
@@ -189,7 +197,7 @@ __device__ inline void stage_rows(const bf16 *rows, size_t stride, int first, in
     enum { PACKS = COLUMNS / 8, EACH = WARP / PACKS }; /* rows at a time */
     const int row = lane_id() / PACKS, column = lane_id() % PACKS * 8;
     const bf16 *from = rows + (size_t)(first + row) * stride + column;
-    bf16 *at = to + (16 * row_warp() + row) * to_stride + column;
+    bf16 *at = to + (16 * warp_id() + row) * to_stride + column;
 #pragma unroll
     for (int i = 0; i < 16 / EACH; i++, from += EACH * stride)
         copy_async(at + EACH * i * to_stride, from, first + row + EACH * i < count);
@@ -199,7 +207,7 @@ __device__ inline void stage_rows(const bf16 *rows, size_t stride, int first, in
 template <int STEPS> __device__ inline void load_staged(uint32_t (&x)[STEPS][4], const bf16 *from, int stride)
 {
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) load_a(x[s], from, stride, 16 * row_warp(), 16 * s);
+    for (int s = 0; s < STEPS; s++) load_a(x[s], from, stride, 16 * warp_id(), 16 * s);
     __syncwarp();
 }
 
@@ -208,7 +216,7 @@ template <int TILES>
 __device__ inline void write_rows(const float (&x)[TILES][4], const float (&factor)[2], bf16 *room, int room_stride,
                                   bf16 *rows, size_t stride, int count)
 {
-    bf16 *at = room + (16 * row_warp() + lane_row()) * room_stride + lane_column();
+    bf16 *at = room + (16 * warp_id() + lane_row()) * room_stride + lane_column();
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -218,7 +226,7 @@ __device__ inline void write_rows(const float (&x)[TILES][4], const float (&fact
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < TILES / 2; i++) {
-        const int e = lane_id() + WARP * i, row = 16 * row_warp() + e / TILES, column = e % TILES * 8;
+        const int e = lane_id() + WARP * i, row = 16 * warp_id() + e / TILES, column = e % TILES * 8;
         if (row < count)
             *reinterpret_cast<pack<bf16, 8> *>(rows + (size_t)row * stride + column) =
                 *reinterpret_cast<const pack<bf16, 8> *>(room + row * room_stride + column);
@@ -237,13 +245,13 @@ __device__ inline void square_norms(const uint32_t (&x)[STEPS][4], const float *
         for (int part = 0; part < 4; part++) {
             const float *q = square + 16 * s + part / 2 * 8 + lane_column();
             unpack_bf16(x[s][part], low, high);
-            sum[part % 2] = fmaf(q[0] * low, low, fmaf(q[1] * high, high, sum[part % 2]));
+            sum[part % 2] += q[0] * low * low + q[1] * high * high;
         }
     norm[0] = quad_sum(sum[0]), norm[1] = quad_sum(sum[1]);
 }
 
-/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. Exponents are to
- * the base 2. */
+/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. Exponents are to the
+ * base 2. */
 template <int TILES>
 __device__ inline void exponentials(const float *offset, bool both, float constant, float (&u)[TILES][4],
                                     float (&minus)[TILES][4], float (&top)[2])
@@ -353,7 +361,7 @@ __device__ inline void share_scales(const arguments &a, const float (&scale)[2],
 {
     if (lane_column() != 0) return;
     for (int r = 0; r < 2; r++) {
-        const int row = 16 * row_warp() + lane_row() + 8 * r;
+        const int row = 16 * warp_id() + lane_row() + 8 * r;
         const bool enters = a.entries && row < count;
         to[row] = scale[r] + (enters ? log_entry(a, first + (size_t)row, key_head, 0) : 0.0f);
     }
@@ -429,75 +437,64 @@ __device__ inline float weight_of(float c, float shift)
 /* ---- values and sums --------------------------------------------------------------------------------------------- */
 
 /* Starts the copy of rows [0, count) of V numbers to v~ (64 rows); later rows are 0, also in the last column. */
-template <typename Z, int V, int THREADS = FAST_THREADS>
-__device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
+template <typename Z, int V> __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
 {
-    enum { PACKS = V / 8, EACH = THREADS / PACKS }; /* rows at a time */
+    enum { PACKS = V / 8, EACH = FAST_THREADS / PACKS }; /* rows at a time */
     const int first = (int)threadIdx.x / PACKS, column = (int)threadIdx.x % PACKS * 8;
     const bf16 *from = rows + (size_t)first * stride + column;
 #pragma unroll
     for (int row = first; row < CHUNK; row += EACH, from += EACH * stride)
         copy_async(to + row * Z::V_STRIDE + column, from, row < count);
-    for (int row = (int)threadIdx.x; row < CHUNK; row += THREADS) {
+    for (int row = (int)threadIdx.x; row < CHUNK; row += FAST_THREADS) {
         pack<bf16, 8> last;
         for (int i = 0; i < 8; i++) last.at[i] = __float2bfloat16(i == 0 && row < count ? 1.0f : 0.0f);
         *reinterpret_cast<pack<bf16, 8> *>(to + row * Z::V_STRIDE + V) = last;
     }
 }
 
-/* to = weights v~ for ROWS rows of each warp. */
-template <typename Z, int ROWS = 16>
-__device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
+/* to = weights v~ for the 16 rows of this warp. */
+template <typename Z> __device__ inline void weigh_values(const bf16 *v, const float *c, float shift, bf16 *to)
 {
-    enum { PACKS = Z::V_STRIDE / 8, EACH = (ROWS * PACKS + WARP - 1) / WARP };
+    enum { PACKS = Z::V_STRIDE / 8, EACH = (16 * PACKS + WARP - 1) / WARP };
     pack<uint32_t, 4> x[EACH];
     float weight[EACH];
 #pragma unroll
     for (int i = 0; i < EACH; i++) { /* all loads before the first store */
-        const int e = min(lane_id() + WARP * i, ROWS * PACKS - 1), row = ROWS * warp_id() + e / PACKS;
+        const int e = min(lane_id() + WARP * i, 16 * PACKS - 1), row = 16 * warp_id() + e / PACKS;
         x[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(v + row * Z::V_STRIDE + e % PACKS * 8);
         weight[i] = weight_of(c[row], shift);
     }
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const int e = lane_id() + WARP * i;
-        if (e >= ROWS * PACKS) continue;
+        if (e >= 16 * PACKS) continue;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             float low, high;
             unpack_bf16(x[i].at[j], low, high);
             x[i].at[j] = pack_bf16(weight[i] * low, weight[i] * high);
         }
-        *reinterpret_cast<pack<uint32_t, 4> *>(to + (ROWS * warp_id() + e / PACKS) * Z::V_STRIDE + e % PACKS * 8) =
-            x[i];
+        *reinterpret_cast<pack<uint32_t, 4> *>(to + (16 * warp_id() + e / PACKS) * Z::V_STRIDE + e % PACKS * 8) = x[i];
     }
 }
 
-/* S~ of the features that a warp owns, as accumulators: features x columns of v~. If PARTS warps own the same features,
- * each has a part of the columns of v and the last column. */
-template <typename Z, int PARTS = 1> struct owned_sums {
-    enum { TILES = (Z::V_TILES - 1) / PARTS + 1 };
-    float s[Z::OWN][TILES][4];
-
-    /* The first column of a tile. */
-    __device__ static int tile_column(int tile)
-    {
-        return 8 * (tile == TILES - 1 ? Z::V_TILES - 1 : (PARTS > 1 ? warp_part() * (TILES - 1) : 0) + tile);
-    }
+/* S~ of the features that a warp owns, as accumulators: features x columns of v~. */
+template <typename Z> struct owned_sums {
+    float s[Z::OWN][Z::V_TILES][4];
 
     __device__ static int feature(int tile, int i)
     {
-        return 16 * (Z::OWN * row_warp() + tile) + lane_row() + i / 2 * 8;
+        return 16 * (Z::OWN * warp_id() + tile) + lane_row() + i / 2 * 8;
     }
     __device__ static int column(int tile, int i)
     {
-        return tile_column(tile) + lane_column() + i % 2;
+        return 8 * tile + lane_column() + i % 2;
     }
 
     __device__ void clear()
     {
         for (int m = 0; m < Z::OWN; m++)
-            for (int t = 0; t < TILES; t++)
+            for (int t = 0; t < Z::V_TILES; t++)
                 for (int i = 0; i < 4; i++) s[m][t][i] = 0;
     }
     /* From or to memory with the layout of bo_sums. */
@@ -506,7 +503,7 @@ template <typename Z, int PARTS = 1> struct owned_sums {
 #pragma unroll
         for (int m = 0; m < Z::OWN; m++)
 #pragma unroll
-            for (int t = 0; t < TILES; t++)
+            for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     s[m][t][i] = column(t, i) <= a.call.value_dim ? sums[sums_wide(a, feature(m, i), column(t, i))] : 0;
@@ -516,7 +513,7 @@ template <typename Z, int PARTS = 1> struct owned_sums {
 #pragma unroll
         for (int m = 0; m < Z::OWN; m++)
 #pragma unroll
-            for (int t = 0; t < TILES; t++)
+            for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     if (column(t, i) <= a.call.value_dim) sums[sums_wide(a, feature(m, i), column(t, i))] = s[m][t][i];
@@ -527,7 +524,7 @@ template <typename Z, int PARTS = 1> struct owned_sums {
 #pragma unroll
         for (int m = 0; m < Z::OWN; m++)
 #pragma unroll
-            for (int t = 0; t < TILES; t++)
+            for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i += 2)
                     *reinterpret_cast<uint32_t *>(to + feature(m, i) * Z::V_STRIDE + column(t, i)) =
@@ -536,11 +533,11 @@ template <typename Z, int PARTS = 1> struct owned_sums {
     /* S~ = kept S~ + fᵀ x over the rows of a chunk: f is 64 x F_STRIDE, x 64 x V_STRIDE. */
     __device__ void absorb(float kept, const bf16 *f, const bf16 *x)
     {
-        const int own = 16 * Z::OWN * row_warp();
+        const int own = 16 * Z::OWN * warp_id();
 #pragma unroll
         for (int m = 0; m < Z::OWN; m++)
 #pragma unroll
-            for (int t = 0; t < TILES; t++)
+            for (int t = 0; t < Z::V_TILES; t++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) s[m][t][i] *= kept;
 #pragma unroll
@@ -552,57 +549,21 @@ template <typename Z, int PARTS = 1> struct owned_sums {
 #pragma unroll
             for (int h = 0; h < 2; h++)
 #pragma unroll
-                for (int t = 0; t + 1 < TILES; t += 2) {
-                    load_b_rows(b, x, Z::V_STRIDE, k + 16 * h, tile_column(t));
+                for (int t = 0; t + 1 < Z::V_TILES; t += 2) {
+                    load_b_rows(b, x, Z::V_STRIDE, k + 16 * h, 8 * t);
 #pragma unroll
                     for (int m = 0; m < Z::OWN; m++) mma_two(s[m][t], s[m][t + 1], rows[h][m], b);
                 }
-            load_b_rows_below(b, x, Z::V_STRIDE, k, tile_column(TILES - 1));
+            load_b_rows_below(b, x, Z::V_STRIDE, k, 8 * (Z::V_TILES - 1));
             const uint32_t first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
 #pragma unroll
             for (int m = 0; m < Z::OWN; m++) {
-                mma(s[m][TILES - 1], rows[0][m], first);
-                mma(s[m][TILES - 1], rows[1][m], second);
+                mma(s[m][Z::V_TILES - 1], rows[0][m], first);
+                mma(s[m][Z::V_TILES - 1], rows[1][m], second);
             }
         }
     }
 };
-
-/* ---- two chunks at a time ---------------------------------------------------------------------------------------- */
-
-/* The shared memory of kernels that only add to sums: two chunks, one after the other in each array. Warps 0 … 3 map
- * the first, warps 4 … 7 the second; then each warp adds both chunks to half of the columns of its features. */
-template <typename Z> struct sums_room {
-    shared_map map;
-    bf16 *rows, *f;    /* rows of the next chunks (W_STRIDE), features (F_STRIDE) */
-    bf16 *x, *weighed; /* values or their gradients, and their products with weights: V_STRIDE */
-    chunk_exponents e;
-};
-
-template <typename Z> struct sums_layout {
-    enum {
-        W = 0,
-        ROWS = W + Z::U_TILES * 8 * Z::W_STRIDE * 2,
-        F = ROWS + PARTS * CHUNK * Z::W_STRIDE * 2,
-        X = F + PARTS * CHUNK * Z::F_STRIDE * 2,
-        WEIGHED = X + PARTS * CHUNK * Z::V_STRIDE * 2,
-        FLOATS = WEIGHED + PARTS * CHUNK * Z::V_STRIDE * 2,
-        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 3 * PARTS * CHUNK) * 4
-    };
-};
-
-template <typename Z> __device__ inline sums_room<Z> sums_room_in(unsigned char *shared)
-{
-    static_assert((int)Z::W_STRIDE == (int)Z::V_STRIDE, "rows of queries are staged like values");
-    typedef sums_layout<Z> L;
-    sums_room<Z> m;
-    float *at = reinterpret_cast<float *>(shared + L::FLOATS), *e = at + Z::U_TILES * 8 + Z::X_STEPS * 16;
-    m.map = {reinterpret_cast<bf16 *>(shared + L::W), at, at + Z::U_TILES * 8};
-    m.rows = reinterpret_cast<bf16 *>(shared + L::ROWS), m.f = reinterpret_cast<bf16 *>(shared + L::F);
-    m.x = reinterpret_cast<bf16 *>(shared + L::X), m.weighed = reinterpret_cast<bf16 *>(shared + L::WEIGHED);
-    m.e = {e, e + PARTS * CHUNK, e + 2 * PARTS * CHUNK, nullptr};
-    return m;
-}
 
 } // namespace features
 } // namespace bo

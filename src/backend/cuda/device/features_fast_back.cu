@@ -59,7 +59,7 @@ template <typename Z> __device__ inline back_room<Z> back_room_in(unsigned char 
 /* Starts the copy of this warp's rows of a chunk to `room` (V_STRIDE). */
 template <typename Z> __device__ inline void stage(const bf16 *rows, size_t stride, int count, bf16 *room)
 {
-    stage_rows<16 * Z::X_STEPS>(rows, stride, 16 * row_warp(), count, room, Z::V_STRIDE);
+    stage_rows<16 * Z::X_STEPS>(rows, stride, 16 * warp_id(), count, room, Z::V_STRIDE);
     copy_commit();
 }
 
@@ -73,12 +73,12 @@ __device__ inline void share_features(const arguments &a, int key_head, const sh
     float scales[2], unit[2];
     load_staged(x, room, Z::V_STRIDE);
     map_fragments<Z>(a, a.map.common[(size_t)key_head * a.map.stride], map, x, f, scales, unit);
-    store_a(f, to, Z::F_STRIDE, 16 * row_warp());
+    store_a(f, to, Z::F_STRIDE, 16 * warp_id());
     if (scale) share_scales(a, scales, first, count, key_head, scale);
 }
 
-/* The gradients and outputs of 16 rows of this warp, loaded early: rows 4 i + lane / 8 of them, the columns from 8
- * (lane % 8) on. */
+/* The gradients and outputs of 16 rows of this warp, loaded early: rows 4 i + lane / 8 of them, the columns from 8 (lane %
+ * 8) on. */
 struct lane_slopes {
     pack<uint32_t, 4> slopes[4], outputs[4];
     float norms[4];
@@ -91,7 +91,7 @@ template <int V> __device__ inline lane_slopes load_slopes(const arguments &a, i
     lane_slopes out;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int row = 16 * row_warp() + 4 * i + lane_id() / 8;
+        const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
         const size_t at = first + (size_t)(row < count ? row : 0);
         const size_t column = at * stride + (size_t)(head * V + lane_id() % 8 * 8);
         out.slopes[i] = *reinterpret_cast<const pack<uint32_t, 4> *>((const bf16 *)a.call.dout + column);
@@ -106,8 +106,8 @@ template <typename Z, int V> __device__ inline void share_slopes(lane_slopes &x,
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int row = 16 * row_warp() + 4 * i + lane_id() / 8;
-        const float norm = x.norms[i], factor = isfinite(norm) ? __fdividef(1.0f, fabsf(norm)) : 0.0f;
+        const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
+        const float norm = x.norms[i], factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f;
         float inner = 0, most = 0, slope[2], out[2];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -175,8 +175,8 @@ __device__ inline void slopes_of_map(const shared_map &map, float factor, const 
         }
 }
 
-/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives
- * f·df of the rows lane_row() and + 8. */
+/* df (16 x D) -> dx of 16 rows, which are in `room` or being copied there. f: the features of the rows; flow receives f·df
+ * of the rows lane_row() and + 8. */
 template <typename Z>
 __device__ inline void back_through_map(const arguments &a, const shared_map &map, const bf16 *room,
                                         const uint32_t (&f)[Z::F_STEPS][4], float (&df)[Z::D / 8][4], float (&flow)[2],
@@ -251,7 +251,7 @@ __device__ inline void write_flow(const float (&flow)[2], double *to, size_t hea
 {
     if (!to || lane_column() != 0) return;
     for (int r = 0; r < 2; r++) {
-        const int row = 16 * row_warp() + lane_row() + 8 * r;
+        const int row = 16 * warp_id() + lane_row() + 8 * r;
         if (row < count) to[(first + (size_t)row) * heads + (size_t)head] = (double)flow[r];
     }
 }
@@ -288,69 +288,57 @@ __device__ inline void clear_sigma(const arguments &a, int key_head, size_t inde
 
 /* ---- the gradient of the sums by the queries of each segment ----------------------------------------------------- */
 
-/* A chunk of the queries of one head. Those after the last have no rows. */
-struct query_chunk {
-    int first, head, count;
-};
-__device__ inline query_chunk chunk_number(int step, int group, int key_head, int rows)
-{
-    const int first = step / group * CHUNK;
-    if (first >= rows) return {0, key_head * group, 0};
-    return {first, key_head * group + step % group, min((int)CHUNK, rows - first)};
-}
-
 /* The logarithm of what remains of the sums before the segment, for the row lane % 16 of this warp. */
 __device__ inline float load_remains(const arguments &a, size_t first, int count, int key_head)
 {
-    const int row = 16 * row_warp() + lane_id() % 16;
+    const int row = 16 * warp_id() + lane_id() % 16;
     return row < count ? a.scales[(first + (size_t)row) * (size_t)a.call.key_heads + (size_t)key_head] : 0.0f;
 }
 
-/* Warps 0 … 3 map every other chunk, warps 4 … 7 the others; then each adds both chunks to half of the columns of its
- * features. Grid: segments of queries, key heads. */
-template <typename Z, int V> __global__ void __launch_bounds__(PART_THREADS, 2) query_sums_kernel(arguments a)
+/* Grid: segments of queries, key heads. */
+template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) query_sums_kernel(arguments a)
 {
     BO_SHARED(shared);
-    const sums_room<Z> m = sums_room_in<Z>(shared);
+    const back_room<Z> m = back_room_in<Z>(shared);
     const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, dim = a.call.dim;
     const bool weighted = a.call.causal && has_weights(a);
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
     const size_t stride = (size_t)(a.call.heads * dim), o_stride = (size_t)a.call.heads * V;
-    const bf16 *q = (const bf16 *)a.call.q + at.first * stride;
-    const int steps = (at.count + CHUNK - 1) / CHUNK * group, mine = warp_part() * CHUNK;
-    owned_sums<Z, PARTS> sums;
+    owned_sums<Z> sums;
     sums.clear();
-    query_chunk chunk = chunk_number(warp_part(), group, key_head, at.count);
-    stage<Z>(q + (size_t)chunk.first * stride + (size_t)(chunk.head * dim), stride, chunk.count,
-             m.rows + mine * Z::V_STRIDE);
     load_map<Z>(a, key_head, m.map);
     __syncthreads();
-    for (int step = 0; step < steps; step += PARTS) {
-        const size_t row = at.first + (size_t)chunk.first;
-        const query_chunk next = chunk_number(step + PARTS + warp_part(), group, key_head, at.count);
-        const float remains = load_remains(a, row, weighted ? chunk.count : 0, key_head);
-        const size_t ahead = (at.first + (size_t)next.first) * o_stride + (size_t)(next.head * V);
-        prefetch_chunk((const bf16 *)a.call.dout + ahead, o_stride, 0, next.count);
-        prefetch_chunk((const bf16 *)a.call.out + ahead, o_stride, 0, next.count);
+    const bf16 *q = (const bf16 *)a.call.q + at.first * stride;
+    const int steps = (at.count + CHUNK - 1) / CHUNK * group;
+    stage<Z>(q + (size_t)(key_head * group * dim), stride, at.count, m.fk);
+    for (int step = 0; step < steps; step++) {
+        const int first = step / group * CHUNK, head = key_head * group + step % group;
+        const int count = min((int)CHUNK, at.count - first), later = (step + 1) / group * CHUNK;
+        const size_t row = at.first + (size_t)first;
+        lane_slopes slopes = load_slopes<V>(a, head, row, count);
+        const float remains = load_remains(a, row, weighted ? count : 0, key_head);
+        if (step % group == 0) {
+            prefetch_chunk((const bf16 *)a.call.dout + at.first * o_stride + (size_t)(head * V), o_stride, later,
+                           at.count);
+            prefetch_chunk((const bf16 *)a.call.out + at.first * o_stride + (size_t)(head * V), o_stride, later,
+                           at.count);
+        }
         copy_wait<0>();
         __syncwarp();
-        share_features<Z>(a, key_head, m.map, m.rows + mine * Z::V_STRIDE, m.f + mine * Z::F_STRIDE, nullptr);
-        lane_slopes slopes = load_slopes<V>(a, chunk.head, row, chunk.count); /* in L2; registers are few before */
-        stage<Z>(q + (size_t)next.first * stride + (size_t)(next.head * dim), stride, next.count,
-                 m.rows + mine * Z::V_STRIDE);
-        share_slopes<Z, V>(slopes, m.x + mine * Z::V_STRIDE, m.e.scale + mine);
+        share_features<Z>(a, key_head, m.map, m.fk, m.fq, nullptr);
+        if (step + 1 < steps)
+            stage<Z>(q + (size_t)later * stride + (size_t)((key_head * group + (step + 1) % group) * dim), stride,
+                     at.count - later, m.fk);
+        share_slopes<Z, V>(slopes, m.dn, m.last);
         if (weighted) {
             if (lane_id() < 16) m.e.c[16 * warp_id() + lane_id()] = remains;
             __syncwarp();
-            weigh_values<Z>(m.x, m.e.c, 0, m.weighed);
+            weigh_values<Z>(m.dn, m.e.c, 0, m.weighed);
         }
         __syncthreads();
-#pragma unroll 1
-        for (int p = 0; p < PARTS; p++)
-            sums.absorb(1, m.f + p * CHUNK * Z::F_STRIDE, (weighted ? m.weighed : m.x) + p * CHUNK * Z::V_STRIDE);
+        sums.absorb(1, m.fq, weighted ? m.weighed : m.dn);
         __syncthreads();
-        chunk = next;
     }
     sums.store(a, a.slopes + sums_at(a, blockIdx.x, key_head));
 }
@@ -377,7 +365,7 @@ __device__ inline void multiply_sums(const bf16 *x, const float (&last)[2], cons
 #pragma unroll
     for (int k = 0; k < (Z::V_TILES - 1) / 2; k++) {
         uint32_t rows[4];
-        load_a(rows, x, Z::V_STRIDE, 16 * row_warp(), 16 * k);
+        load_a(rows, x, Z::V_STRIDE, 16 * warp_id(), 16 * k);
 #pragma unroll
         for (int t = 0; t < Z::D / 8; t += 2) {
             uint32_t b[4];
@@ -445,7 +433,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     share_last(sums, m.z);
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
-        const int count = min((int)CHUNK, at.count - first), rows = 16 * row_warp();
+        const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
         const lane_gates log_gates = load_gates(a, row, causal ? count : 0, key_head);
         float kept = 1, next = scale, shift[2] = {0, 0}, remains[2] = {1, 1};
@@ -517,7 +505,7 @@ template <typename Z>
 __device__ inline void keys_by_queries(const back_room<Z> &m, bool weighted, float (&df)[Z::D / 8][4],
                                        float (&dv)[Z::V_TILES - 1][4])
 {
-    const int rows = 16 * row_warp();
+    const int rows = 16 * warp_id();
     const float c[2] = {m.e.c[rows + lane_row()], m.e.c[rows + lane_row() + 8]};
     for (int query = rows; query < CHUNK; query += 16) {
         float p[2][4] = {}, s[2][4] = {};
@@ -546,7 +534,7 @@ template <typename Z>
 __device__ inline void keys_through_sums(const back_room<Z> &m, bool weighted, float end, int count,
                                          float (&df)[Z::D / 8][4], float (&dv)[Z::V_TILES - 1][4])
 {
-    const int rows = 16 * row_warp();
+    const int rows = 16 * warp_id();
     float weight[2], ones[2] = {1, 1};
     for (int r = 0; r < 2; r++) {
         const int row = rows + lane_row() + 8 * r;
@@ -595,7 +583,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
     share_last(sums, m.z);
     __syncthreads();
     for (int first = (at.count - 1) / CHUNK * CHUNK; first >= 0; first -= CHUNK) {
-        const int count = min((int)CHUNK, at.count - first), rows = 16 * row_warp();
+        const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
         const bf16 *k = (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim);
         const lane_gates log_gates = load_gates(a, row, count, key_head);
@@ -669,8 +657,8 @@ template <typename Z, int V> static bo_cuda_error backward_fast(bo_cuda *cuda, c
     const bo_cuda_attention &c = a->call;
     const size_t shared = back_layout<Z>::BYTES;
     const unsigned queries = tiles_of(c.queries, a->segment), keys = tiles_of(c.keys, a->segment);
-    bo_cuda_error error = launch(cuda, dim3(queries, (unsigned)c.key_heads), dim3(PART_THREADS), sums_layout<Z>::BYTES,
-                                 query_sums_kernel<Z, V>, *a);
+    bo_cuda_error error =
+        launch(cuda, dim3(queries, (unsigned)c.key_heads), dim3(FAST_THREADS), shared, query_sums_kernel<Z, V>, *a);
     if (!error) error = scan_back(cuda, a);
     if (!error)
         error = launch(cuda, dim3(queries, (unsigned)c.heads), dim3(FAST_THREADS), shared, query_gradients_kernel<Z, V>,
