@@ -708,7 +708,10 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
         BO_TRY(bo_tensors_require(context, file, "logits", BO_F32, 1, &vocab, &logits));
     if (logits && !bo_context_kernels(context)->finite(vocab, logits->data))
         return bo_fail(context, BO_FORMAT, "%s: the logits hold a number that is not finite", bo_tensors_path(file));
-    if (!backend_of(session)->plain) BO_TRY(write_back(context, session, h));
+    if (!backend_of(session)->plain) {
+        session->broken = true; /* until all layers are written */
+        BO_TRY(write_back(context, session, h));
+    }
     if (logits) memcpy(session->logits, logits->data, vocab * sizeof(float));
     session->has_logits = logits != NULL;
     session->tokens = head.tokens;

@@ -86,6 +86,7 @@ typedef struct bo_list {
 enum { BO_RECORDED_RUNS = 4 };
 typedef struct bo_recorded_run {
     size_t steps, sequences;
+    size_t rows, source_rows; /* sums of the lengths: a wrong sum is another kind, and is checked */
     bool training, lengths, source_lengths, states;
     size_t used;     /* number of the last run that used it; 0: empty */
     void *recording; /* NULL: not recorded yet */

@@ -248,11 +248,20 @@ static bo_status run_steps(bo_context *context, const bo_graph *graph, size_t st
     return BO_OK;
 }
 
+static size_t sum_of(const size_t *lengths, size_t count)
+{
+    size_t sum = 0;
+    for (size_t i = 0; lengths && i < count; i++) sum += lengths[i];
+    return sum;
+}
+
 /* Returns the entry of runs of this kind: the one that exists, else the one that was used least recently, emptied. */
 static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_graph_pass *pass)
 {
     bo_recorded_run kind = {.steps = steps,
                             .sequences = pass->sequences,
+                            .rows = sum_of(pass->lengths, pass->sequences),
+                            .source_rows = sum_of(pass->source_lengths, pass->sequences),
                             .training = pass->training,
                             .lengths = pass->lengths != NULL,
                             .source_lengths = pass->source_lengths != NULL,
@@ -260,7 +269,8 @@ static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_gr
     bo_recorded_run *oldest = &graph->recorded[0];
     for (size_t i = 0; i < BO_RECORDED_RUNS; i++) {
         bo_recorded_run *r = &graph->recorded[i];
-        if (r->used && r->steps == kind.steps && r->sequences == kind.sequences && r->training == kind.training &&
+        if (r->used && r->steps == kind.steps && r->sequences == kind.sequences && r->rows == kind.rows &&
+            r->source_rows == kind.source_rows && r->training == kind.training &&
             r->lengths == kind.lengths && r->source_lengths == kind.source_lengths && r->states == kind.states)
             return r;
         if (r->used < oldest->used) oldest = r;

@@ -70,29 +70,33 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
     return bo_train_agree(context, trainer, status);
 }
 
-/* Rank 0 makes an id, which the others receive; a first number of 0 means that it has none. */
-static bo_status share_id(bo_context *context, const bo_trainer *trainer, const bo_device_runs *runs, bool *found,
+/* Every rank makes an id, to find out whether it can; that of rank 0 is used. *able: all ranks can. */
+static bo_status share_id(bo_context *context, const bo_trainer *trainer, const bo_device_runs *runs, bool *able,
                           unsigned char id[BO_RANK_ID])
 {
-    double numbers[1 + BO_RANK_ID] = {0};
     memset(id, 0, BO_RANK_ID);
-    if (bo_train_first(trainer)) numbers[0] = runs->rank_id(context, id) == BO_OK;
-    for (size_t i = 0; i < BO_RANK_ID; i++) numbers[1 + i] = id[i];
-    BO_TRY(bo_train_broadcast(context, trainer, numbers, 1 + BO_RANK_ID));
-    for (size_t i = 0; i < BO_RANK_ID; i++) id[i] = (unsigned char)numbers[1 + i];
-    *found = numbers[0] > 0;
+    double numbers[BO_RANK_ID], count = runs && runs->rank_id(context, id) == BO_OK;
+    BO_TRY(bo_train_sum(context, trainer, &count, 1));
+    *able = count >= (double)bo_train_ranks(&trainer->desc);
+    for (size_t i = 0; i < BO_RANK_ID; i++) numbers[i] = id[i];
+    BO_TRY(bo_train_broadcast(context, trainer, numbers, BO_RANK_ID));
+    for (size_t i = 0; i < BO_RANK_ID; i++) id[i] = (unsigned char)numbers[i];
     return BO_OK;
 }
 
+/* Ranks may differ in their devices, so all of them take part in the sums of this function. */
 bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 {
     const bo_device_runs *runs = bo_weights_backend(trainer->task->weights)->runs;
     unsigned char id[BO_RANK_ID];
-    if (alone(trainer) || !runs) return BO_OK;
-    BO_TRY(share_id(context, trainer, runs, &trainer->joined, id));
-    if (trainer->joined) return runs->join(context, id, trainer->desc.ranks->rank, trainer->desc.ranks->size);
-    bo_log(context, BO_LOG_INFO, "gradients are summed through the host: %s",
-           bo_train_first(trainer) ? bo_context_error(context) : "rank 0 has no NCCL");
+    bool able = false;
+    if (alone(trainer)) return BO_OK;
+    BO_TRY(share_id(context, trainer, runs, &able, id));
+    bool failed = able && runs->join(context, id, trainer->desc.ranks->rank, trainer->desc.ranks->size) != BO_OK;
+    BO_TRY(bo_train_any(context, trainer, &failed));
+    trainer->joined = able && !failed;
+    if (runs && !trainer->joined)
+        bo_log(context, BO_LOG_INFO, "gradients are summed through the host: not all ranks have a GPU of their own and NCCL");
     return BO_OK;
 }
 

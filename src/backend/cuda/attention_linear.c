@@ -24,7 +24,8 @@ static size_t tile_bytes(const bo_attention *attention, size_t rows)
 static size_t tile_of(const bo_attention *attention)
 {
     size_t rows = MOST_TILE;
-    while (rows && tile_bytes(attention, rows) > MOST_SHARED) rows /= 2;
+    const size_t most = bo_min((size_t)MOST_SHARED, bo_cuda_open_device()->properties.shared_bytes);
+    while (rows && tile_bytes(attention, rows) > most) rows /= 2;
     return rows;
 }
 

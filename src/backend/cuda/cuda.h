@@ -28,8 +28,8 @@ size_t bo_cuda_free_bytes(void); /* of the open device */
 void bo_cuda_lock(void);
 void bo_cuda_unlock(void);
 
-/* Memory of the device for the result of a call that is read at once. It is valid until the next call of this function.
- * NULL: out of memory. */
+/* Memory of the device for the result of a call that is read at once. Called with the lock held, and valid until it is
+ * released. NULL: out of memory. */
 void *bo_cuda_scratch(bo_context *context, size_t bytes);
 
 /* Turns the text of the plugin into an error of the context: BO_OK if it is NULL. */

@@ -139,8 +139,12 @@ static bo_status open_device(bo_context *context, int index)
         return bo_fail(context, BO_INVALID, "cuda:%d does not exist: this machine has %d GPU%s, cuda:0%s", index, count,
                        count == 1 ? "" : "s", count == 1 ? "" : " and up");
     shared.device.functions = functions;
-    BO_TRY(bo_cuda_check(context, functions->properties(index, &shared.device.properties)));
     BO_TRY(bo_cuda_check(context, functions->open(index, &shared.device.cuda)));
+    const bo_status described = bo_cuda_check(context, functions->properties(index, &shared.device.properties));
+    if (described != BO_OK) {
+        functions->close(shared.device.cuda);
+        return described;
+    }
     shared.index = index;
     shared.open = true;
     return BO_OK;

@@ -16,6 +16,7 @@ static void *allocate(bo_context *context, size_t bytes, const char *what)
     bo_cuda_lock();
     bo_status status = CALL(allocate, bytes, &memory);
     if (status == BO_OK) status = CALL(fill, memory, 0, bytes);
+    if (status != BO_OK && memory) bo_cuda_open_device()->functions->release(bo_cuda_open_device()->cuda, memory);
     bo_cuda_unlock();
     if (status == BO_OK) return memory;
     bo_fail(context, BO_MEMORY, "out of memory of the GPU: %s needs %zu bytes (%s)", what, bytes,
@@ -120,10 +121,9 @@ static bo_status widen(bo_context *context, bo_element element, size_t rows, siz
 static bo_status all_finite(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out)
 {
     int32_t found = 0;
-    void *flag = bo_cuda_scratch(context, sizeof found);
-    if (!flag) return BO_MEMORY;
     bo_cuda_lock();
-    bo_status status = BO_LAUNCH(
+    void *flag = bo_cuda_scratch(context, sizeof found);
+    bo_status status = !flag ? BO_MEMORY : BO_LAUNCH(
         context, finite,
         &((bo_cuda_finite){.type = bo_cuda_type_of(element), .count = count, .x = numbers, .out = flag}));
     if (status == BO_OK) status = CALL(read, &found, flag, sizeof found);
@@ -134,10 +134,9 @@ static bo_status all_finite(bo_context *context, bo_element element, const void 
 
 static bo_status largest(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host)
 {
-    void *found = bo_cuda_scratch(context, rows * sizeof *host);
-    if (!found) return BO_MEMORY;
     bo_cuda_lock();
-    bo_status status = BO_LAUNCH(context, largest,
+    void *found = bo_cuda_scratch(context, rows * sizeof *host);
+    bo_status status = !found ? BO_MEMORY : BO_LAUNCH(context, largest,
                                  &((bo_cuda_largest){.rows = rows, .columns = columns, .x = floats, .out = found}));
     if (status == BO_OK) status = CALL(read, host, found, rows * sizeof *host);
     bo_cuda_unlock();

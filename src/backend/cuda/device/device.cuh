@@ -242,6 +242,7 @@ template <typename... P, typename... A>
 inline bo_cuda_error launch(bo_cuda *cuda, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A... arguments)
 {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return nullptr;
+    if (bo_cuda_error error = use_device(cuda)) return error;
     if (shared > 48 * 1024) {
         cudaError_t limit = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
         if (limit != cudaSuccess) return describe(cuda, "shared memory of a kernel", limit);

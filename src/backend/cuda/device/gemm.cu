@@ -3,7 +3,6 @@
 #include <string.h>
 #include <stdio.h>
 #include <map>
-#include <mutex>
 #include <string>
 #include "launches.cuh"
 #include "runtime.cuh"
@@ -148,6 +147,7 @@ static bo_cuda_error plan_make(bo_cuda *cuda, const bo_cuda_gemm *g, const void 
 
 bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *g)
 {
+    if (bo_cuda_error error = use_device(cuda)) return error;
     const void *c = g->c ? g->c : g->d;
     if (g->m == 0 || g->n == 0) return nullptr;
     struct key {

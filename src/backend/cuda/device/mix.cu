@@ -55,8 +55,9 @@ __global__ void mix_kernel(bo_cuda_mix m)
     const char *state = mix_state(m, s.index);
     const bo_cuda_source x = state ? bo_cuda_source{state + m.head, BO_CUDA_F32} : m.x;
     const size_t first = state ? 0 : s.first;
-    float sum = token < m.most && end <= m.most ? 0 : NAN;
-    for (size_t t = 0; t < end && t < m.most; t++)
+    const bool fits = token < m.most && end <= m.most;
+    float sum = fits ? 0 : NAN;
+    for (size_t t = 0; fits && t < end; t++)
         sum += read_one(m.weight, (head * m.most + token) * m.most + t) * read_one(x, (first + t) * m.columns + column);
     write_one(m.y, item, sum);
 }

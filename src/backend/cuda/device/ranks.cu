@@ -60,6 +60,7 @@ bo_cuda_error join(bo_cuda *cuda, const unsigned char id[BO_CUDA_RANK_ID], int r
     nccl_id given;
     if (bo_cuda_error error = load(cuda)) return error;
     memcpy(given.bytes, id, sizeof given.bytes);
+    if (bo_cuda_error error = use_device(cuda)) return error;
     ranks_leave(cuda);
     return check(cuda, nccl.join(&cuda->ranks, size, given, rank));
 }

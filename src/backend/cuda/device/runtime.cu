@@ -8,10 +8,20 @@ namespace bo {
 bo_cuda_error describe(bo_cuda *cuda, const char *what, cudaError_t status)
 {
     if (status == cudaSuccess) return nullptr;
+    cudaGetLastError(); /* otherwise the next launch would report it again */
     static thread_local char without[256];
     char *text = cuda ? cuda->error : without;
     snprintf(text, cuda ? sizeof cuda->error : sizeof without, "%s: %s", what, cudaGetErrorString(status));
     return text;
+}
+
+bo_cuda_error use_device(bo_cuda *cuda)
+{
+    static thread_local int current = -1;
+    if (current == cuda->device) return nullptr;
+    const cudaError_t status = cudaSetDevice(cuda->device);
+    if (status == cudaSuccess) current = cuda->device;
+    return describe(cuda, "the device", status);
 }
 
 } // namespace bo
@@ -87,11 +97,9 @@ static bo_cuda_error open_device(int device, bo_cuda **out)
     return text;
 }
 
-/* Threads other than the one that opened the device have no current device. */
 static bo_cuda_error select(bo_cuda *cuda)
 {
-    TRY("the device", cudaSetDevice(cuda->device));
-    return nullptr;
+    return bo::use_device(cuda);
 }
 
 static bo_cuda_error allocate(bo_cuda *cuda, size_t bytes, void **out)
@@ -111,6 +119,7 @@ static void release(bo_cuda *cuda, void *memory)
 
 static bo_cuda_error write(bo_cuda *cuda, void *to, const void *host, size_t bytes)
 {
+    if (bo_cuda_error error = select(cuda)) return error;
     TRY("a copy to the device", cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, cuda->stream));
     return nullptr;
 }
@@ -123,18 +132,21 @@ static bo_cuda_error wait(bo_cuda *cuda)
 
 static bo_cuda_error read(bo_cuda *cuda, void *host, const void *from, size_t bytes)
 {
+    if (bo_cuda_error error = select(cuda)) return error;
     TRY("a copy from the device", cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, cuda->stream));
     return wait(cuda);
 }
 
 static bo_cuda_error fill(bo_cuda *cuda, void *to, int byte, size_t bytes)
 {
+    if (bo_cuda_error error = select(cuda)) return error;
     TRY("memory of the device", cudaMemsetAsync(to, byte, bytes, cuda->stream));
     return nullptr;
 }
 
 static bo_cuda_error copy(bo_cuda *cuda, void *to, const void *from, size_t bytes)
 {
+    if (bo_cuda_error error = select(cuda)) return error;
     TRY("a copy on the device", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda->stream));
     return nullptr;
 }
@@ -160,6 +172,7 @@ static bo_cuda_error record_end(bo_cuda *cuda, void **recording)
 
 static bo_cuda_error replay(bo_cuda *cuda, void *recording)
 {
+    if (bo_cuda_error error = select(cuda)) return error;
     TRY("a recorded run", cudaGraphLaunch((cudaGraphExec_t)recording, cuda->stream));
     return nullptr;
 }
@@ -172,6 +185,7 @@ static void forget(bo_cuda *cuda, void *recording)
 
 static bo_cuda_error mark(bo_cuda *cuda, int index)
 {
+    if (bo_cuda_error error = select(cuda)) return error;
     TRY("an event", cudaEventRecord(cuda->marks[index], cuda->stream));
     return nullptr;
 }

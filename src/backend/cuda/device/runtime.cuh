@@ -22,6 +22,8 @@ namespace bo {
 
 /* NULL for success, else a text. */
 bo_cuda_error describe(bo_cuda *cuda, const char *what, cudaError_t status);
+/* Makes the device current in this thread: threads other than the one that opened it have another one. */
+bo_cuda_error use_device(bo_cuda *cuda);
 bo_cuda_error plans_create(bo_cuda *cuda);
 void plans_destroy(bo_cuda *cuda);
 void ranks_leave(bo_cuda *cuda);
