@@ -1,4 +1,4 @@
-"""For test_sacrebleu.sh: compares the scores of print_bleu with those of sacreBLEU.
+"""For test_long_sacrebleu.sh: compares the scores of print_bleu with those of sacreBLEU.
 
     python3 sacrebleu_cases.py PRINT_BLEU TEXT...
 
