@@ -18,6 +18,8 @@ configure    = generator=; if ! [ -e $(1)/CMakeCache.txt ] && command -v ninja >
 compile      = cmake --build $(1) --parallel $(JOBS)
 LOG_LEVEL   ?= STATUS
 CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
+# `make all` builds everything; targets that need no GPU build the program only.
+PRODUCT     ?= product
 BENCH       ?=
 MINUTES     ?= 1.6
 TEXT        ?=
@@ -36,10 +38,12 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
         cover sanitize tsan fuzz soak bench bench-peers bench-python speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
-all: ## build: build/bochner, build/libbochner.a, build/libbochner.so
+python api verdicts bench bench-peers speed: PRODUCT = program
+
+all: ## build: build/bochner, build/libbochner.a, build/libbochner.so; with nvcc also build/libbochner_cuda.so (minutes)
 	@scripts/setup build
 	@$(call configure,$(BUILD))
-	@$(call compile,$(BUILD)) --target product
+	@$(call compile,$(BUILD)) --target $(PRODUCT)
 
 check: ## build and run the quick tests (under two minutes)
 	@scripts/setup test
@@ -97,7 +101,7 @@ test-cuda: ## test the backend for NVIDIA GPUs on a GPU (build-cuda); skipped wi
 test-peers: ## compare with transformers, tokenizers, peft and others, which are installed from PyPI into the build folder
 	@scripts/setup test peers
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
-	@$(call compile,$(BUILD)) --target product
+	@$(call compile,$(BUILD)) --target program
 	@scripts/peers $(BUILD); status=$$?; [ $$status = 77 ] && exit 0; [ $$status = 0 ] || exit $$status; \
 	    cd $(BUILD) && $(CTEST) -L '^peers$$'
 
@@ -112,22 +116,22 @@ verdicts: all ## refresh tests/lab/verdicts.txt, the verdicts of the quick lab t
 
 run: ## train a language model with linear attention on English text for two minutes, evaluate it, generate text
 	@scripts/setup run
-	@$(MAKE) all LOG_LEVEL=WARNING
+	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/run $(BUILD) $(MINUTES)
 
 results: ## the numbers and the picture of the README: softmax, RFA-Gate, FAVOR+, DARK at equal budget; TEXT=FILE STEPS=400 SEEDS="1 2 3"
 	@scripts/setup run
-	@$(MAKE) all LOG_LEVEL=WARNING
+	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/results $(BUILD) "$(TEXT)" "$(STEPS)" "$(SEEDS)"
 
 lab: ## run the experiments of the lab with small sizes and write a page of verdicts; LAB_FLAGS= for the full sizes
 	@scripts/setup run
-	@$(MAKE) all LOG_LEVEL=WARNING
+	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/lab $(BUILD) "$(LAB_FLAGS)"
 
 fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion matrix, accuracy report
 	@scripts/setup fashion
-	@$(MAKE) all LOG_LEVEL=WARNING
+	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/fashion $(BUILD) $(FASHION)
 
 install: ## install to $(DESTDIR)$(PREFIX), stripped
@@ -145,7 +149,7 @@ distcheck: dist ## unpack the archive, build it and run its quick tests
 
 soak: MINUTES = 30
 soak: ## training, kill -9 and resuming, evaluation and generation in a loop, with memory and open files watched; MINUTES=30
-	@$(MAKE) all LOG_LEVEL=WARNING
+	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/soak $(BUILD) $(MINUTES)
 
 cover: ## coverage of lines and branches by the tests (build-cover); COVER="-L quick" for quick tests
