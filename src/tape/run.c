@@ -427,11 +427,8 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     return BO_OK;
 }
 
-bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope)
+static bo_status blame(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass, const char **scope)
 {
-    if (scope) *scope = NULL;
-    BO_REQUIRE(context, graph, scope);
-    BO_TRY(check(context, graph, pass));
     BO_TRY(blame_given(context, graph, scope));
     for (size_t i = 0; !*scope && i < graph->steps.count; i++) {
         const bo_step *step = bo_step_at(graph, i);
@@ -439,4 +436,16 @@ bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pa
         BO_TRY(blame_step(context, graph, step, pass ? pass : &plain, scope));
     }
     return BO_OK;
+}
+
+bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope)
+{
+    if (scope) *scope = NULL;
+    BO_REQUIRE(context, graph, scope);
+    BO_TRY(check(context, graph, pass));
+    const bo_device_runs *runs = graph->backend->runs;
+    if (runs) runs->lock(); /* another thread may be recording */
+    const bo_status status = blame(context, graph, pass, scope);
+    if (runs) runs->unlock();
+    return status;
 }

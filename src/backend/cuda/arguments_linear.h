@@ -71,7 +71,6 @@ typedef struct bo_cuda_linear_attention {
     float *after;          /* the latter, by segments of keys: `slopes` if causal */
     float *slope_totals;   /* by all queries of each sequence */
     double *flow, *own;    /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
-    double *decays;        /* gradient of the fixed gate: sequences x key_heads */
     float *partials;       /* gradients of parameters by block, then key head */
     int blocks;            /* … and the number of these blocks */
     size_t partial_floats; /* per key head: σ, M, W', b, b', as far as wanted */

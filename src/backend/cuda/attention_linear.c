@@ -162,7 +162,6 @@ static void carve_backward(const bo_attention *attention, bo_cuda_linear_attenti
     if (!c->dlog_gate && !c->dlog_decay) return;
     a->flow = bo_carve(carver, c->queries.rows * (size_t)c->heads, sizeof *a->flow);
     a->own = bo_carve(carver, c->keys.rows * heads, sizeof *a->own);
-    a->decays = bo_carve(carver, (size_t)c->keys.sequences * heads, sizeof *a->decays);
 }
 
 /* Sizes with kernels for bfloat16: device/features_sets.cuh. */
