@@ -28,7 +28,7 @@ SEEDS       ?= 1
 LAB_FLAGS   ?= --quick
 # These tests are slow with tiny blocks: statistics over many draws, long sequences, measured advice.
 TINY_EXCEPT  = ^(machines\.weights|attention\.(long|statistics|advise.*))$$
-TINY_MODULES = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
+TINY_MODULES = ^(device|math|features|attention|machines|backend|tape|io|text)\.
 # house.install links the static library, which would need the coverage runtime.
 COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
@@ -159,11 +159,12 @@ cover: ## coverage of lines and branches by the tests (build-cover); COVER="-L q
 	@find build-cover -name '*.gcda' -delete
 	@cd build-cover && $(CTEST) $(COVER); status=$$?; cd .. && scripts/cover build-cover && exit $$status
 
-sanitize: ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
+sanitize: SANITIZED = build-sanitize$(if $(findstring clang,$(CC)),-clang)
+sanitize: ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize; CC=clang: build-sanitize-clang)
 	@scripts/setup test check
-	@$(call configure,build-sanitize,-DBOCHNER_SANITIZE=address$(comma)undefined -DBOCHNER_MPI=OFF)
-	@$(call compile,build-sanitize)
-	@cd build-sanitize && $(CTEST) -LE '^long$$'
+	@$(call configure,$(SANITIZED),-DBOCHNER_SANITIZE=address$(comma)undefined -DBOCHNER_MPI=OFF)
+	@$(call compile,$(SANITIZED))
+	@cd $(SANITIZED) && $(CTEST) -LE '^long$$'
 
 tsan: ## run the tests under ThreadSanitizer (build-tsan)
 	@scripts/setup test check
@@ -218,7 +219,7 @@ format: ## clang-format every C file in place
 	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 clean: ## remove the build folders
-	rm -rf build build-sanitize build-tsan build-tiny build-cover build-arm64 build-cuda
+	rm -rf build build-sanitize build-sanitize-clang build-tsan build-tiny build-cover build-arm64 build-cuda
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

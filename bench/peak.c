@@ -3,7 +3,7 @@
 #include <string.h>
 #include "yardstick.h"
 #include "../src/base/base.h"
-#include "../src/kernels/kernels.h"
+#include "../src/device/cpu/kernels.h"
 #include "../src/math/linalg.h"
 
 #if defined(__x86_64__)

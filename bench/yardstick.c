@@ -9,7 +9,7 @@
 #include "../src/math/linalg.h"
 #include "../src/math/panel.h"
 #include "../src/base/rng.h"
-#include "../src/kernels/kernels.h"
+#include "../src/device/cpu/kernels.h"
 
 enum { MOST_REPEATS = 99 };
 

@@ -34,6 +34,9 @@ if(BOCHNER_SANITIZE)
   set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
   add_compile_options(-fsanitize=${BOCHNER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BOCHNER_SANITIZE})
+  string(REGEX MATCH "address|thread" sanitizer ${BOCHNER_SANITIZE})
+  string(TOUPPER "BO_SANITIZE_${sanitizer}" sanitizer) # for tests: compilers have no common macro
+  add_compile_definitions(${sanitizer})
 endif()
 if(BOCHNER_TINY) # for tests of block boundaries, not for speed
   set(CMAKE_C_FLAGS_RELEASE "-O1 -g")

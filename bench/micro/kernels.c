@@ -7,7 +7,7 @@
 #include "../yardstick.h"
 #include "../../src/base/base.h"
 #include "../../src/base/rng.h"
-#include "../../src/kernels/kernels.h"
+#include "../../src/device/cpu/kernels.h"
 
 static double larger(double a, double b)
 {

@@ -9,7 +9,7 @@
 #include "../openblas.h"
 #include "../../src/base/base.h"
 #include "../../src/base/rng.h"
-#include "../../src/kernels/kernels.h"
+#include "../../src/device/cpu/kernels.h"
 #include "../../src/math/linalg.h"
 
 typedef struct series {

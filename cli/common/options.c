@@ -238,8 +238,9 @@ static bool set_choice(const cli_usage *usage, const cli_option *row, const char
 
 static bool add_to_list(const cli_usage *usage, const cli_option *row, const char *text, cli_list *list)
 {
-    if (!*text || list->count == CLI_LIST_ROOM)
-        return wrong_value(usage, row, *text ? "at most 64 values" : "a value", text);
+    char expected[32] = "a value";
+    if (*text) snprintf(expected, sizeof expected, "at most %d values", CLI_LIST_ROOM);
+    if (!*text || list->count == CLI_LIST_ROOM) return wrong_value(usage, row, expected, text);
     list->items[list->count++] = text;
     return true;
 }

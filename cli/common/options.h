@@ -114,7 +114,7 @@ typedef struct cli_option {
     (offsetof(owner, member) + 0 * sizeof(_Generic(&((owner *)0)->member, __VA_ARGS__)) +                              \
      0 * sizeof(char[offsetof(owner, was_given) == 0 && offsetof(owner, member) < CLI_GIVEN_ROOM ? 1 : -1]))
 
-enum { CLI_LIST_ROOM = 64 };
+enum { CLI_LIST_ROOM = 1024 }; /* the number of files of large data sets */
 typedef struct cli_list {
     const char *items[CLI_LIST_ROOM];
     size_t count;
@@ -124,7 +124,7 @@ typedef struct cli_list {
 
 /* The first member of each struct of options: one bit per byte of the struct, set at the offset of a member that was
  * given. */
-enum { CLI_GIVEN_ROOM = 4096 };
+enum { CLI_GIVEN_ROOM = 16384 };
 typedef struct cli_given {
     uint8_t bits[CLI_GIVEN_ROOM / 8];
 } cli_given;

@@ -143,6 +143,27 @@ static FILE *open_tool(const char *tool, const char *output)
     return pipe;
 }
 
+/* Equal runs write equal files: the date in the last bytes of a PDF becomes 2000. Its length must not change. */
+static bool remove_date(const char *path, const char *temporary)
+{
+    static const char mark[] = "/CreationDate (D:", date[] = "20000101000000";
+    char tail[8192];
+    if (!cli_ends_with(path, ".pdf")) return true;
+    FILE *file = fopen(temporary, "r+b");
+    if (!file) return false;
+    bool done = fseek(file, 0, SEEK_END) == 0;
+    const long size = done ? ftell(file) : -1, from = size > (long)sizeof tail ? size - (long)sizeof tail : 0;
+    done = size >= 0 && fseek(file, from, SEEK_SET) == 0;
+    const size_t length = done ? fread(tail, 1, sizeof tail, file) : 0;
+    for (size_t i = 0; i + strlen(mark) + strlen(date) <= length; i++) {
+        if (memcmp(tail + i, mark, strlen(mark)) != 0) continue;
+        done = fseek(file, from + (long)(i + strlen(mark)), SEEK_SET) == 0 &&
+               fwrite(date, 1, strlen(date), file) == strlen(date);
+        break;
+    }
+    return fclose(file) == 0 && done;
+}
+
 /* Without this, a power failure after the rename could leave an empty picture in the place of the old one. */
 static bool flush(const char *path)
 {
@@ -171,7 +192,7 @@ cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn dr
         ended = pclose(pipe);
         if (!sent && ended == 0) ended = 1 << 8; /* it drew a part */
     }
-    const bool whole = ended == 0 && is_whole(path, temporary) && flush(temporary);
+    const bool whole = ended == 0 && is_whole(path, temporary) && remove_date(path, temporary) && flush(temporary);
     const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127 ? CLI_NO_TOOL
                             : access(temporary, F_OK) != 0                ? CLI_NOT_WRITTEN
                             : ended != 0                                  ? CLI_NOT_DRAWN

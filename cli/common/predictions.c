@@ -24,10 +24,37 @@ static bool is_json(const cli_answers *answers)
 
 static const char *column_name(const cli_answers *answers, size_t column, char room[CLI_NAME])
 {
-    if (column < answers->copies) return answers->copy_name(answers->user, column, room);
+    if (column < answers->copies) return answers->copy_names[column];
     column -= answers->copies;
     if (answers->classes && column == 0) return "prediction";
     return answers->name(answers->user, column - (answers->classes > 0), room);
+}
+
+static bool is_taken(const cli_answers *answers, size_t copy, const char *name)
+{
+    char room[CLI_NAME];
+    for (size_t i = 0; i < columns_of(answers); i++)
+        if ((i < copy || i >= answers->copies) && strcmp(column_name(answers, i, room), name) == 0) return true;
+    return false;
+}
+
+/* A copy with the name of a column of answers, such as that of a class, gets another one. */
+static void name_copies(cli_answers *answers)
+{
+    static const char suffix[] = "_copied";
+    answers->copy_names = cli_allocate(answers->copies + 1, sizeof *answers->copy_names, "the names of columns");
+    for (size_t i = 0; i < answers->copies; i++) {
+        char room[CLI_NAME];
+        const char *name = answers->copy_name(answers->user, i, room);
+        const size_t length = strlen(name);
+        char *unique = cli_allocate(length + (columns_of(answers) + 1) * sizeof suffix, 1, "the name of a column");
+        strcpy(unique, name);
+        while (is_taken(answers, i, unique)) strcat(unique, suffix);
+        if (strlen(unique) > length)
+            cli_warn(answers->session, "--copy: the output has another column '%s': the copy is named '%s'", name,
+                     unique);
+        answers->copy_names[i] = unique;
+    }
 }
 
 /* In a .npy file a class is its numeric label or, if labels are text, its index. */
@@ -50,6 +77,7 @@ static void number_classes(cli_answers *answers)
 
 bool cli_answers_open(cli_answers *answers)
 {
+    name_copies(answers);
     answers->row = cli_allocate(columns_of(answers), sizeof(double), "a row of answers");
     if (!answers->out || !cli_ends_with(answers->out, ".npy"))
         return cli_output_text(answers->session, &answers->output, answers->out);
@@ -186,6 +214,8 @@ cli_json *cli_answers_json(cli_answers *answers)
 void cli_answers_close(cli_answers *answers)
 {
     cli_output_abandon(&answers->output);
+    for (size_t i = 0; answers->copy_names && i < answers->copies; i++) free(answers->copy_names[i]);
+    free(answers->copy_names);
     free(answers->class_values);
     free(answers->row);
 }

@@ -36,6 +36,7 @@ typedef struct cli_answers {
     cli_json json;
     bool begun;
     double *class_values; /* .npy: the number for each class */
+    char **copy_names;    /* of the copies, with "_copied" after a name that another column has */
     double *row;
 } cli_answers;
 

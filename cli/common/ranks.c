@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+#include "../../src/base/plugin.h"
 
 /* ---- the launcher -------------------------------------------------------------------------------------------- */
 
@@ -29,16 +30,12 @@ static const struct launcher {
 
 enum { COUNT = sizeof launchers / sizeof *launchers, UNKNOWN = 0 };
 
-static const char *plugin_wanted(void)
-{
-    const char *value = getenv("BOCHNER_MPI");
-    return value && *value ? value : NULL;
-}
+#define VARIABLE "BOCHNER_MPI"
 
 /* NULL: no launcher, or each process runs independently. */
 static const struct launcher *launcher(void)
 {
-    const char *wanted = plugin_wanted();
+    const char *wanted = bo_plugin_variable(VARIABLE);
     if (wanted && strcasecmp(wanted, "off") == 0) return NULL;
     for (size_t i = 0; i < COUNT; i++) {
         const char *value = getenv(launchers[i].size ? launchers[i].size : launchers[i].rank);
@@ -93,44 +90,17 @@ size_t cli_ranks_threads(const cli_ranks *ranks)
 
 /* ---- the plugin ---------------------------------------------------------------------------------------------- */
 
-#define PLUGIN    "bochner-mpi.so"
 #define OTHERWISE "BOCHNER_MPI=off runs each process independently"
-
-enum { PATH = 4096 };
-
-/* Looks beside the program, as in a build folder, and where the plugin is installed, a path relative to the program
- * (CMakeLists.txt), so that the tree can be moved. If it returns false, `path` is the last place. */
-static bool find_plugin(char path[PATH])
-{
-    static const char *const folders[] = {"", BOCHNER_PLUGIN_FOLDER "/"};
-    char program[PATH / 2];
-    const char *wanted = plugin_wanted();
-    if (wanted) {
-        snprintf(path, PATH, "%s%s", strchr(wanted, '/') ? "" : "./",
-                 wanted); /* dlopen searches the library path for a name without a slash */
-        return access(path, F_OK) == 0;
-    }
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = 0;
-    char *slash = strrchr(program, '/');
-    if (slash) slash[1] = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, PATH, "%s%s" PLUGIN, program, folders[i]);
-        if (access(path, F_OK) == 0) return true;
-    }
-    return false;
-}
 
 /* The plugin stays loaded: an MPI that was started cannot be unloaded. Returns NULL with the reason in `why`. */
 static const cli_ranks_plugin *load_plugin(char *why, size_t size)
 {
-    char path[PATH];
-    if (!find_plugin(path)) {
-        snprintf(
-            why, size,
-            "started as one of several ranks, but the MPI plugin is not installed: %.1000s does not exist. Install the "
-            "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " OTHERWISE,
-            path);
+    char path[BO_PLUGIN_TEXT];
+    if (!bo_plugin_find("bochner-mpi.so", VARIABLE, path)) {
+        snprintf(why, size,
+                 "started as one of several ranks, but the MPI plugin was not found: %.1000s. Install the "
+                 "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " OTHERWISE,
+                 path);
         return NULL;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* components of an MPI need its symbols to be global */

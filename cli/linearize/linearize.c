@@ -3,6 +3,7 @@
 #include "words.h"
 #include "../models/corpora.h"
 #include "../models/mixer_words.h"
+#include "../models/text_tasks.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -337,7 +338,8 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
 {
     cli_session *session = job->session;
     const cli_linearize_options *o = job->options;
-    if (!ok(job, bo_model_load(session->context, o->teacher, &job->teacher))) return CLI_FAILED;
+    const bo_status loaded = bo_model_load(session->context, o->teacher, &job->teacher);
+    if (loaded != BO_OK) return cli_fail_model(session, o->teacher, loaded);
     if (!describe(job)) return CLI_FAILED;
     say_plan(job);
     session->terse = true; /* no list of new weights */

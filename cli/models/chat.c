@@ -1,5 +1,6 @@
 /* bochner chat: a conversation with a model, in a terminal or through pipes. */
 #include "chat.h"
+#include "extrapolation.h"
 #include "network.h"
 #include "text_tasks.h"
 #include "../common/json.h"
@@ -67,8 +68,9 @@ static line_outcome read_more(lines *in)
 static line_outcome next_line(cli_session *session, lines *in, char **out, size_t *length)
 {
     for (;;) {
-        char *start = in->bytes + in->at, *end = in->length > in->at ? memchr(start, '\n', in->length - in->at) : NULL;
-        if (!end && in->ended && in->length > in->at) end = in->bytes + in->length;
+        char *start = in->length > in->at ? in->bytes + in->at : NULL; /* without input, there is no buffer */
+        char *end = start ? memchr(start, '\n', in->length - in->at) : NULL;
+        if (start && !end && in->ended) end = in->bytes + in->length;
         if (end) {
             in->at = (size_t)(end - in->bytes) + ((size_t)(end - in->bytes) < in->length);
             *end = 0; /* there is room for one more byte */
@@ -321,12 +323,16 @@ static const cli_option rows[] = {
     TEXT("state", "FILE", cli_chat_options, state,
          "resume the conversation of this file, and save it there at the end; the file may be new"),
     COUNT("context", "N", cli_chat_options, context, "maximum number of tokens of a conversation", .low = 2,
-          .high = 1 << 30, .otherwise = "that of the training, at most 8192; unlimited for states of a fixed size"),
+          .high = 1 << 30,
+          .otherwise =
+              "that of the training, at most " CLI_DIGITS(CLI_MOST_CONTEXT) "; unlimited for states of a fixed size"),
     FLAG("forget", cli_chat_options, forget, "drop the oldest turns if the context is full"),
     SECTION("Template"),
     TEXT("template", "FILE", cli_chat_options, template, "chat template, instead of that of the model"),
     TEXT("variables", "JSON", cli_chat_options, variables,
          "further variables of the template, such as '{\"enable_thinking\": false}'"),
+    FLAG("parse-special", cli_chat_options, parse_special,
+         "texts of special tokens in messages, such as <|im_end|>, become these tokens; otherwise they are plain text"),
     FLAG("render", cli_chat_options, render,
          "print the text that the model would read for each line of standard input, a JSON list of messages, and "
          "generate nothing"),

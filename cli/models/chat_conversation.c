@@ -38,13 +38,11 @@ static void add_id(bo_ids *ids, int32_t id)
 static bool render_ids(cli_chat_job *job, bo_ids *out)
 {
     bo_context *context = job->session->context;
-    const bo_chat_options options = {.add_generation_prompt = true, .variables = job->options->variables};
-    char *text;
-    size_t bytes;
-    if (!ok(job, bo_chat_render(context, job->chat, job->messages.items, job->messages.count, &options, &text, &bytes)))
-        return false;
-    const bo_status status = bo_tokenizer_encode(context, job->tokenizer, text, bytes, true, out);
-    bo_free(text);
+    const bo_chat_options options = {.add_generation_prompt = true,
+                                     .variables = job->options->variables,
+                                     .parse_special = job->options->parse_special};
+    const bo_status status =
+        bo_chat_encode(context, job->chat, job->tokenizer, job->messages.items, job->messages.count, &options, out);
     if (status == BO_OK && out->count == 0) {
         cli_fail(job->session, "the chat template renders this conversation as an empty text");
         return false;
@@ -59,12 +57,18 @@ typedef struct text_at {
     size_t token, byte;
 } text_at;
 
-/* The next byte of the text; -1: the end. */
-static int next_byte(text_at *at)
+/* The next byte of the text, or a special token, which is not the same as its text; -1: the end. */
+static int64_t next_byte(text_at *at)
 {
+    enum { BYTES = 256 };
     for (; at->token < at->ids->count; at->token++, at->byte = 0) {
         size_t bytes;
-        const char *piece = bo_tokenizer_piece(at->tokenizer, at->ids->items[at->token], &bytes);
+        const int32_t id = at->ids->items[at->token];
+        if (bo_tokenizer_is_special(at->tokenizer, id)) {
+            at->token++;
+            return BYTES + (int64_t)id;
+        }
+        const char *piece = bo_tokenizer_piece(at->tokenizer, id, &bytes);
         if (at->byte < bytes) return (unsigned char)piece[at->byte++];
     }
     return -1;
@@ -78,7 +82,7 @@ static size_t tokens_read(const cli_chat_job *job, const bo_ids *ids)
     while (same < job->read.count && same < ids->count && job->read.items[same] == ids->items[same]) same++;
     if (same == job->read.count) return same;
     text_at read = {job->tokenizer, &job->read, same, 0}, now = {job->tokenizer, ids, same, 0};
-    for (int byte = next_byte(&read); byte >= 0; byte = next_byte(&read))
+    for (int64_t byte = next_byte(&read); byte >= 0; byte = next_byte(&read))
         if (next_byte(&now) != byte) return SIZE_MAX;
     size_t bytes = 0;
     if (now.token < ids->count) bo_tokenizer_piece(job->tokenizer, ids->items[now.token], &bytes);
@@ -397,17 +401,18 @@ static bool open_state(cli_chat_job *job)
     struct stat about = {0};
     void *bytes;
     size_t size;
-    if (path && !cli_can_write(job->session, path)) return false;
-    if (path && stat(path, &about) != 0 && errno != ENOENT) {
+    const bool exists = path && stat(path, &about) == 0;
+    if (path && !exists && errno != ENOENT) {
         cli_fail(job->session, "%s: %s", path, strerror(errno));
         return false;
     }
-    if (about.st_size > 0) {
+    if (exists && (about.st_size > 0 || !S_ISREG(about.st_mode))) { /* loading refuses what is not a regular file */
         if (!ok(job, bo_file_load(job->session->context, path, (size_t)64 * GIGABYTE, &bytes, &size))) return false;
-        const bool done = resume(job, bytes, size);
+        const bool done = cli_can_write(job->session, path) && resume(job, bytes, size);
         bo_free(bytes);
         return done;
     }
+    if (path && !cli_can_write(job->session, path)) return false;
     if (job->options->system)
         cli_messages_add(&job->messages, "system", job->options->system, strlen(job->options->system));
     return open_reader(job, 0);

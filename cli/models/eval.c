@@ -507,7 +507,7 @@ static const cli_option rows[] = {
     COUNT("context", "N", eval_options, context,
           "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
           "longer texts are truncated",
-          .low = 1, .otherwise = "as in training, for language models at most 8192"),
+          .low = 1, .otherwise = "as in training, for language models at most " CLI_DIGITS(CLI_MOST_CONTEXT)),
     FLAG("stateful", eval_options, stateful,
          "carry the state through the whole text, as in bochner train --stateful: the text is one window"),
     COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),

@@ -430,7 +430,6 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     cli_json_add_flag(&json, "keeps_rows", keeps_rows(report));
     cli_validation_json(&json, report);
     if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
-    cli_json_add_number(&json, "fit_seconds", report->fit_seconds);
     if (schema) {
         cli_json_array(&json, "inputs");
         for (size_t i = 0; i < bo_schema_inputs(schema); i++)

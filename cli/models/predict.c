@@ -298,7 +298,8 @@ static bool open_data(predict_job *job)
                          .format = job->options->format,
                          .labels = job->options->labels,
                          .keep_unlabeled = true,
-                         .no_target = job->schema == NULL};
+                         .no_target = job->schema == NULL,
+                         .no_origin = true};
     bool own = job->schema == NULL;
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
     if (bo_schema_inputs(job->schema) != job->report->dim) {
@@ -489,8 +490,10 @@ static const cli_option rows[] = {
          "for regression: print mean and the interval that contains the true value with this probability, such as 0.9",
          .low = 0.001, .high = 0.9999, .otherwise = "none; 0.95 with --std"),
     FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
-    TEXT("copy", "COLS", predict_options, copy,
-         "copy these columns of DATA, by name or index, into the output before the predictions"),
+    TEXT(
+        "copy", "COLS", predict_options, copy,
+        "copy these columns of DATA, by name or index, into the output before the predictions; one that has the name of "
+        "another column, such as that of a class, is named NAME_copied"),
     TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy", .otherwise = "CSV on standard output"),
     TEXT("plot", "FILE", predict_options, plot, "draw the predictions and the true values: .svg, .png or .pdf"),
     CHOICE("plot-kind", "KIND", predict_options, plot_kind, cli_plot_kind_name,

@@ -89,12 +89,6 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
                         "%s: no such file or folder; expected a folder written by bochner train or Hugging Face, or a "
                         "text model in one .safetensors file",
                         path);
-    char config[4096], adapter[4096];
-    snprintf(config, sizeof config, "%s/config.json", path);
-    snprintf(adapter, sizeof adapter, "%s/adapter_config.json", path);
-    if (folder && access(config, F_OK) != 0 && access(adapter, F_OK) != 0)
-        return cli_fail(session, "%s: not a model folder: it has no config.json; bochner train --out DIR writes one",
-                        path);
     if (status != BO_FORMAT || folder) return cli_fail_status(session, status);
     char *words = strdup(bo_context_error(session->context));
     if (!cli_fail_foreign(session, path))

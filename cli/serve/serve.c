@@ -13,7 +13,7 @@
 typedef struct serve_options {
     cli_given was_given;
     const char *host, *key_file, *cache_folder, *origin;
-    size_t port, slots, context, queue, connections, max_body, max_prompt, cache_bytes, disk_bytes;
+    size_t port, slots, context, queue, connections, client_connections, max_body, max_prompt, cache_bytes, disk_bytes;
     double timeout, grace;
     bool no_key;
     bo_storage weights;
@@ -75,23 +75,56 @@ static bool interrupted(void *user)
     return cli_interrupted();
 }
 
-/* The first line of standard output: programs read the address from it. */
-static void announce(cli_session *session, const bo_server *server)
+static size_t default_cache(void)
 {
-    size_t discarded, foreign;
-    bo_server_cache_files(server, &discarded, &foreign);
+    const size_t limit = (size_t)1 << 30;
+    bo_memory_bound memory;
+    bo_memory_limit(&memory);
+    return memory.bytes / 4 < limit ? memory.bytes / 4 : limit;
+}
+
+/* What the server will use. */
+static void say_memory(cli_session *session, const bo_model *model, const bo_slots_memory *m, size_t cache_bytes)
+{
+    cli_say(session, "Memory      %s of weights, at most %s of cached states",
+            cli_bytes((double)bo_model_bytes(model)).s, cli_bytes((double)cache_bytes).s);
+    if (m->per_token)
+        cli_say(session, "Slots       %s texts at a time of at most %s tokens; a text takes %s per token, at most %s",
+                cli_count(m->slots).s, cli_count(m->tokens).s, cli_bytes((double)m->per_token).s,
+                cli_bytes((double)m->largest).s);
+    else
+        cli_say(session, "Slots       %s texts at a time; each takes %s", cli_count(m->slots).s,
+                cli_bytes((double)m->largest).s);
+    if (m->budget / m->largest < m->slots)
+        cli_say(session, "            all texts share %s (%s); a request waits until its memory is free",
+                cli_bytes((double)m->budget).s, m->source);
+}
+
+/* The first line of standard output: programs read the address from it. */
+static void announce(cli_session *session, const bo_server *server, const bo_model *model, size_t cache_bytes)
+{
+    const bo_slots_memory *memory = bo_server_memory(server);
+    size_t discarded, foreign, unowned;
+    bo_server_cache_files(server, &discarded, &foreign, &unowned);
+    say_memory(session, model, memory, cache_bytes);
     cli_say(session, "Server      %s; the playground is at the same address; Ctrl-C stops", bo_server_address(server));
     if (discarded)
-        cli_warn(session, "%s damaged file%s of the cache folder removed", cli_count(discarded).s,
-                 discarded == 1 ? " was" : "s were");
+        cli_warn(session, "%s damaged file%s of the cache folder %s removed", cli_count(discarded).s,
+                 discarded == 1 ? "" : "s", discarded == 1 ? "was" : "were");
     if (foreign)
         cli_say(session, "Cache       %s file%s of other models are in the cache folder and are not used",
                 cli_count(foreign).s, foreign == 1 ? "" : "s");
+    if (unowned)
+        cli_say(session, "Cache       %s state%s to no key in use and cannot be reached", cli_count(unowned).s,
+                unowned == 1 ? " in the cache folder belongs" : "s in the cache folder belong");
     cli_json json = {.out = stdout, .line = true};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "listening", bo_server_address(server));
     cli_json_add_count(&json, "discarded_files", discarded);
+    cli_json_add_count(&json, "unowned_states", unowned);
     cli_json_add_count(&json, "state_bytes", bo_server_state_bytes(server, 0));
+    cli_json_add_count(&json, "slots", memory->slots);
+    cli_json_add_count(&json, "slot_bytes", memory->largest);
     cli_json_end(&json);
     cli_streams_flush();
 }
@@ -100,7 +133,7 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
                const key_list *keys)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const size_t usual = d->context < CLI_MOST_CONTEXT ? d->context : CLI_MOST_CONTEXT;
+    const size_t capacity = d->context < CLI_MOST_CONTEXT ? d->context : CLI_MOST_CONTEXT;
     const bo_server_desc desc = {.model = model,
                                  .folder = folder,
                                  .host = o->host,
@@ -110,14 +143,16 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
                                  .key_count = keys->count,
                                  .origin = o->origin,
                                  .slots = o->slots,
-                                 .capacity = CLI_GIVEN(o, context) ? o->context : usual,
+                                 .capacity = CLI_GIVEN(o, context) ? o->context : capacity,
                                  .queue = o->queue,
                                  .connections = o->connections,
+                                 .client_connections =
+                                     CLI_GIVEN(o, client_connections) ? o->client_connections : o->connections / 2,
                                  .max_body = o->max_body,
                                  .max_prompt = o->max_prompt,
                                  .timeout = o->timeout,
                                  .grace = o->grace,
-                                 .cache_bytes = o->cache_bytes,
+                                 .cache_bytes = CLI_GIVEN(o, cache_bytes) ? o->cache_bytes : default_cache(),
                                  .disk_bytes = o->disk_bytes,
                                  .cache_folder = o->cache_folder,
                                  .log = session->common.quiet ? NULL : stdout,
@@ -128,7 +163,7 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
     if (CLI_GIVEN(o, context)) cli_say_extrapolation(session, model, o->context);
     cli_signals_saving();     /* requests are finished after a signal */
     signal(SIGPIPE, SIG_IGN); /* the server outlives the reader of its log */
-    announce(session, server);
+    announce(session, server, model, desc.cache_bytes);
     status = bo_server_run(session->context, server);
     bo_server_destroy(server);
     return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
@@ -178,15 +213,15 @@ static const cli_option rows[] = {
          "another site whose pages may send requests (CORS), such as https://example.org; *: every site"),
     SECTION("Work"),
     COUNT("slots", "N", serve_options, slots, "texts that are generated at a time", .low = 1, .high = 4096,
-          .initial = "64"),
+          .otherwise = "64, or fewer if the memory limit is low"),
     COUNT("queue", "N", serve_options, queue, "texts that may wait for a slot; further requests are refused", .low = 1,
           .high = 1 << 20, .initial = "2048"),
     COUNT("context", "N", serve_options, context,
           "softmax attention: maximum tokens of a conversation, which determine the memory of a slot", .low = 1,
-          .high = 1 << 30, .otherwise = "the context of the model, at most 4096"),
+          .high = 1 << 30, .otherwise = "the context of the model, at most " CLI_DIGITS(CLI_MOST_CONTEXT)),
     SECTION("States"),
     BYTES("cache-bytes", "B", serve_options, cache_bytes, "memory for states of prompts and of kept conversations",
-          .initial = "1G"),
+          .otherwise = "1G, but at most a quarter of the memory"),
     TEXT("cache-dir", "DIR", serve_options, cache_folder, "folder for states, which survive a restart there"),
     BYTES("disk-bytes", "B", serve_options, disk_bytes, "maximum size of the files in --cache-dir", .initial = "16G",
           .low = 1),
@@ -196,6 +231,9 @@ static const cli_option rows[] = {
           .initial = "1048576"),
     COUNT("connections", "N", serve_options, connections, "maximum number of open connections", .low = 4,
           .high = 1 << 20, .initial = "1024"),
+    COUNT("client-connections", "N", serve_options, client_connections,
+          "maximum number of open connections of one address; behind a proxy, all clients have its address", .low = 1,
+          .high = 1 << 20, .otherwise = "half of --connections"),
     REAL("timeout", "S", serve_options, timeout, "seconds after which a request ends", .low = 0.001, .high = 1e9,
          .initial = "600"),
     REAL("grace", "S", serve_options, grace,

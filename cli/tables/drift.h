@@ -35,10 +35,14 @@ typedef struct cli_drift_sums {
 } cli_drift_sums;
 
 typedef struct cli_drift_part {
-    const char *name; /* owned by the table */
-    size_t at[2];     /* column of each file */
-    bool category;
-    bool numbers_seen;
+    const char *name;    /* owned by the table */
+    size_t at[2];        /* column of each file */
+    bool category, date; /* neither: numbers */
+    int form;            /* of dates, the index of bo_text_meaning.date; their numbers are days since 1970-01-01 */
+    /* What the first pass saw: numbers; texts, those that are dates in each form, and those that may be numbers. */
+    size_t numbers, texts, dates[3], words, infinite;
+    double wide; /* the last number beyond the range, or 0 */
+    int wide_side;
     cli_labels labels;
     size_t categories; /* codes: the most frequent labels, then one for all others */
     cli_drift_sums sums[2];

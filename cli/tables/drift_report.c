@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- facts about a column ------------------------------------------------------------------------------ */
 
@@ -115,20 +116,40 @@ static void print_category(const cli_drift_table *table, const cli_labels *label
     for (int side = 0; side < 2; side++) print_new(labels, side);
 }
 
+typedef struct value_text {
+    char s[64];
+} value_text;
+
+/* A number with four digits, or a date from its days since 1970-01-01. */
+static value_text value_of(const cli_drift_part *part, double value)
+{
+    value_text out;
+    const time_t seconds = (time_t)(floor(value) * 86400);
+    struct tm date;
+    if (part->date && gmtime_r(&seconds, &date))
+        strftime(out.s, sizeof out.s, "%Y-%m-%d", &date);
+    else
+        snprintf(out.s, sizeof out.s, "%s", cli_significant(value, 4).s);
+    return out;
+}
+
 static void print_numbers(const cli_drift_table *table, size_t column)
 {
+    const cli_drift_part *part = &table->parts[column];
     const cli_drift_sums *sums = table->parts[column].sums;
     double a[QUANTILES], b[QUANTILES];
     if (!sums[0].present || !sums[1].present) {
-        printf("no numbers in %s", sums[0].present ? "B" : sums[1].present ? "A" : "A and B");
+        printf("no %s in %s", part->date ? "dates" : "numbers",
+               sums[0].present   ? "B"
+               : sums[1].present ? "A"
+                                 : "A and B");
         return;
     }
     quantiles(table, column, 0, a);
     quantiles(table, column, 1, b);
-    printf("mean %s -> %s, median %s -> %s, 5%% to 95%%: %s to %s -> %s to %s", cli_significant(mean(&sums[0]), 4).s,
-           cli_significant(mean(&sums[1]), 4).s, cli_significant(a[1], 4).s, cli_significant(b[1], 4).s,
-           cli_significant(a[0], 4).s, cli_significant(a[2], 4).s, cli_significant(b[0], 4).s,
-           cli_significant(b[2], 4).s);
+    printf("mean %s -> %s, median %s -> %s, 5%% to 95%%: %s to %s -> %s to %s", value_of(part, mean(&sums[0])).s,
+           value_of(part, mean(&sums[1])).s, value_of(part, a[1]).s, value_of(part, b[1]).s, value_of(part, a[0]).s,
+           value_of(part, a[2]).s, value_of(part, b[0]).s, value_of(part, b[2]).s);
 }
 
 static void print_facts(const cli_drift_result *result, size_t column)
@@ -214,7 +235,7 @@ static void column_json(const cli_drift_result *result, size_t column, cli_json 
     const cli_drift_part *part = &result->table->parts[column];
     cli_json_object(json, NULL);
     cli_json_add_text(json, "name", part->name);
-    cli_json_add_text(json, "kind", part->category ? "category" : "number");
+    cli_json_add_text(json, "kind", part->category ? "category" : part->date ? "date" : "number");
     cli_json_add_number(json, "p_adjusted", c->p_adjusted);
     cli_json_add_number(json, "p_value", c->p_value);
     cli_json_add_number(json, "mmd2", c->mmd2);

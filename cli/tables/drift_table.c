@@ -269,37 +269,82 @@ static const char *cell_text(double value, const char *text, char room[32])
     return room;
 }
 
-/* A number, or the index of a label, which becomes its code later. */
-static bool observe(cli_drift_table *table, cli_drift_part *part, int side, double value, const char *text, double *out)
+/* The index of a label. */
+static bool observe_label(cli_drift_table *table, cli_drift_part *part, int side, const char *label, double *out)
+{
+    struct cli_label *item = label_of(&part->labels, label, true);
+    item->count[side]++;
+    *out = (double)(item - part->labels.items);
+    if (part->labels.count <= MOST_LABELS) return true;
+    cli_fail(table->session, "column '%s': expected at most %d different texts, found more; use --drop '%s'",
+             part->name, MOST_LABELS, part->name);
+    return false;
+}
+
+/* A number beyond the range of float32, for which variances overflow; in a column of text it may be a code. */
+static void observe_wide(cli_drift_part *part, int side, double value)
+{
+    part->wide = value;
+    part->wide_side = side;
+}
+
+static void observe_number(cli_drift_part *part, int side, double value)
 {
     cli_drift_sums *sums = &part->sums[side];
-    char room[32];
-    if (!part->category && text && isnan(value)) part->category = true;
-    const char *label = part->category ? cell_text(value, text, room) : NULL;
-    *out = NAN;
-    if (part->category && label) {
-        struct cli_label *item = label_of(&part->labels, label, true);
-        item->count[side]++;
-        *out = (double)(item - part->labels.items);
-        if (part->labels.count <= MOST_LABELS) return true;
-        cli_fail(table->session, "column '%s': expected at most %d different texts, found more; use --drop '%s'",
-                 part->name, MOST_LABELS, part->name);
-        return false;
-    }
-    if (part->category || isnan(value)) {
-        sums->missing++;
-        return true;
-    }
-    part->numbers_seen = true;
-    *out = value;
-    if (fabs(value) > FLT_MAX) { /* variances of larger numbers overflow */
-        cli_fail(table->session, "%s: column '%s': expected a number in the range of float32, found %g",
-                 table->paths[side], part->name, value);
-        return false;
+    if (fabs(value) > FLT_MAX) {
+        observe_wide(part, side, value);
+        return;
     }
     const double difference = value - sums->mean;
     sums->mean += difference / (double)++sums->present;
     sums->squares += difference * (value - sums->mean);
+}
+
+/* Text in a column that had only numbers and dates so far. Labels of dates are read again if the column is one of text. */
+static bool observe_text(cli_drift_table *table, cli_drift_part *part, int side, const char *text, double value,
+                         double *out)
+{
+    bo_text_meaning meaning;
+    bo_text_interpret(text, &meaning);
+    if (isinf(value)) {
+        part->infinite++;
+        observe_wide(part, side, value);
+    } else if (meaning.missing) {
+        part->words++;
+        part->sums[side].missing++;
+    } else {
+        part->texts++;
+        for (int form = 0; form < 3; form++) part->dates[form] += meaning.date[form];
+        if (!meaning.date[0] && !meaning.date[1] && !meaning.date[2])
+            return observe_label(table, part, side, text, out);
+    }
+    return true;
+}
+
+static double date_of(const cli_drift_part *part, const char *text)
+{
+    bo_text_meaning meaning;
+    bo_text_interpret(text, &meaning);
+    return meaning.date[part->form] ? meaning.days[part->form] : NAN;
+}
+
+/* A number, or the index of a label, which becomes its code later. */
+static bool observe(cli_drift_table *table, cli_drift_part *part, int side, double value, const char *text, double *out)
+{
+    char room[32];
+    const char *label = part->category ? cell_text(value, text, room) : NULL;
+    *out = NAN;
+    if (label) return observe_label(table, part, side, label, out);
+    if (!part->category && !part->date && text && !isfinite(value))
+        return observe_text(table, part, side, text, value, out);
+    if (part->date) value = text ? date_of(part, text) : NAN;
+    if (part->category || isnan(value)) {
+        part->sums[side].missing++;
+        return true;
+    }
+    part->numbers++;
+    *out = value;
+    observe_number(part, side, value);
     return true;
 }
 
@@ -344,7 +389,6 @@ static bool scan_once(cli_drift_table *table, size_t room)
     for (size_t j = 0; j < table->columns; j++) {
         labels_free(&table->parts[j].labels);
         table->parts[j].sums[0] = table->parts[j].sums[1] = (cli_drift_sums){0};
-        table->parts[j].numbers_seen = false;
     }
     for (int side = 0; side < 2; side++) {
         table->rows[side] = table->sample_rows[side] = 0;
@@ -383,16 +427,46 @@ static void assign_codes(cli_drift_table *table, cli_drift_part *part, size_t co
         }
 }
 
+/* The form in which most cells are dates, if no other form has as many and at most one cell of a hundred is none; -1: none. */
+static int find_form(const cli_drift_part *part)
+{
+    int best = 0;
+    bool tie = false;
+    for (int form = 1; form < 3; form++)
+        if (part->dates[form] > part->dates[best]) best = form;
+    for (int form = 0; form < 3; form++) tie |= form != best && part->dates[form] == part->dates[best];
+    const size_t cells = part->texts + part->numbers, invalid = cells + part->infinite - part->dates[best];
+    return tie || part->dates[best] == 0 || invalid * 100 > cells ? -1 : best;
+}
+
+/* Decides what a column is. *again: its cells must be read once more. */
+static bool decide(cli_drift_table *table, cli_drift_part *part, bool *again)
+{
+    if (part->category || part->date) return true;
+    if (part->texts == 0 && part->wide != 0) {
+        cli_fail(table->session, "%s: column '%s': expected a number in the range of float32, found %g",
+                 table->paths[part->wide_side], part->name, part->wide);
+        return false;
+    }
+    if (part->texts == 0) return true;
+    part->form = find_form(part);
+    part->date = part->form >= 0;
+    part->category = !part->date;
+    *again |= part->date || part->numbers || part->words || part->infinite || part->dates[0] || part->dates[1] ||
+              part->dates[2];
+    return true;
+}
+
 bool cli_drift_scan(cli_drift_table *table)
 {
     const size_t most = SAMPLE_NUMBERS / table->columns + 2, room = most < SAMPLE_ROWS ? most : SAMPLE_ROWS;
     for (int side = 0; side < 2; side++)
         table->sample[side] = cli_allocate(room * table->columns, sizeof(double), "a sample of the rows");
-    bool again = true;
-    while (again) { /* a second time if a column has text after numbers */
+    for (bool again = true; again;) {
         if (!scan_once(table, room)) return false;
         again = false;
-        for (size_t j = 0; j < table->columns; j++) again |= table->parts[j].category && table->parts[j].numbers_seen;
+        for (size_t j = 0; j < table->columns; j++)
+            if (!decide(table, &table->parts[j], &again)) return false;
     }
     for (size_t j = 0; j < table->columns; j++)
         if (table->parts[j].category) assign_codes(table, &table->parts[j], j);
@@ -426,6 +500,7 @@ double *cli_drift_pool(cli_drift_table *table, size_t *rows)
 static double encode(cli_drift_part *part, double value, const char *text)
 {
     char room[32];
+    if (part->date && text) return date_of(part, text);
     if (!part->category) return value;
     const char *label = cell_text(value, text, room);
     const struct cli_label *item = label ? label_of(&part->labels, label, false) : NULL;

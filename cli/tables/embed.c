@@ -64,7 +64,8 @@ static bool fit_in_memory(embed_job *job)
     const bo_embedding_rows rows = {.rows = job->data->rows,
                                     .dim = job->data->dim,
                                     .x = job->data->x,
-                                    .common_unit = bo_schema_has_common_unit(job->data->schema)};
+                                    .common_unit = bo_schema_has_common_unit(job->data->schema),
+                                    .schema = job->data->schema};
     return !failed(job, bo_embedding_fit(context, &desc, &rows, &job->embedding));
 }
 
@@ -110,7 +111,8 @@ static bool fit_stream(embed_job *job)
     const size_t want = job->options->sample < all ? job->options->sample : all;
     float *x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
     double *y = cli_allocate(want * bo_schema_targets(job->schema), sizeof(double), "a sample of the rows");
-    bo_embedding_rows sample = {.dim = dim, .x = x, .common_unit = bo_schema_has_common_unit(job->schema)};
+    bo_embedding_rows sample = {
+        .dim = dim, .x = x, .common_unit = bo_schema_has_common_unit(job->schema), .schema = job->schema};
     bo_embedding_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
     if (status == BO_OK)
@@ -131,7 +133,7 @@ static bool load(embed_job *job)
     bo_context *context = job->session->context;
     if (failed(job, bo_embedding_load(context, job->options->model, &job->embedding, &job->schema))) return false;
     const size_t dim = bo_embedding_describe(job->embedding)->dim;
-    job->source.data.no_target = true;
+    job->source.data.no_target = job->source.data.no_origin = true;
     if (!job->schema && failed(job, bo_schema_fit(context, &job->source.data, &job->schema))) return false;
     if (bo_schema_inputs(job->schema) == dim) return true;
     cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->source.paths[0], dim,
@@ -196,6 +198,7 @@ static bo_status write_block(embed_job *job, void *stopped, size_t rows, const f
     job->result.seconds += cli_now() - begin;
     if (status == BO_OK && job->x) status = bo_embedding_invert(context, job->embedding, rows, job->c, job->x);
     if (status != BO_OK) return status;
+    for (size_t k = 0; job->x && k < rows * dim; k++) job->x[k] += bo_schema_origin(schema_of(job), k % dim);
     bool written = true;
     for (size_t i = 0; i < rows && written; i++) {
         memcpy(job->row, job->c + i * components, components * sizeof(double));
@@ -329,6 +332,7 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
                                          .categorical = o->categorical,
                                          .drop = o->drop,
                                          .impute = o->impute,
+                                         .no_origin = o->scaling == BO_SCALING_NONE,
                                          .seed = common->seed},
                                 .paths = paths,
                                 .files = files->count,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_WIDTH = 24, BAR = 12, LOADINGS = 6, JSON_LOADINGS = 20, VALUES = 6 };
+enum { NAME_WIDTH = 24, BAR = 12, LOADINGS = 6, JSON_LOADINGS = 20, VALUES = 6, WIDTH = 10 };
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
@@ -128,6 +128,17 @@ static const char *shown_name(const cli_explain_job *job, char *out, size_t size
     return out;
 }
 
+/* The width of a value: numbers are not truncated, so that close ones differ. */
+static size_t curve_width(const cli_explain_job *job, const cli_explain_curve *curve)
+{
+    size_t width = WIDTH;
+    for (size_t k = 0; job->column[curve->column].number && k < curve->points; k++) {
+        const size_t wide = cli_letters(curve->values[k].text) + 1;
+        if (wide > width) width = wide;
+    }
+    return width;
+}
+
 static void print_curves(const cli_explain_job *job)
 {
     char name[96], words[512];
@@ -139,7 +150,8 @@ static void print_curves(const cli_explain_job *job)
     print_explained("Curves", words);
     for (size_t i = 0; i < job->curve_count; i++) {
         const cli_explain_curve *curve = &job->curves[i];
-        const size_t shown = curve->points < VALUES ? curve->points : VALUES;
+        const size_t width = curve_width(job, curve), fit = VALUES * WIDTH / width;
+        const size_t shown = curve->points < fit ? curve->points : fit;
         const double scale = cli_explain_curve_scale(job, curve);
         size_t at[VALUES];
         for (size_t k = 0; k < shown; k++) at[k] = shown > 1 ? k * (curve->points - 1) / (shown - 1) : 0;
@@ -150,15 +162,15 @@ static void print_curves(const cli_explain_job *job)
             const bool date = job->column[curve->column].date; /* year and month */
             snprintf(text, sizeof text, "%.*s", date ? 7 : 63, curve->values[at[k]].text);
             const size_t wide = cli_letters(text);
-            printf("%*s", wide < 10 ? (int)(10 - wide) : 1, "");
-            print_name(text, wide < 9 ? (int)wide : 9);
+            printf("%*s", wide < width ? (int)(width - wide) : 1, "");
+            print_name(text, (int)(wide < width ? wide : width - 1));
         }
         const double *rows[] = {curve->mean, curve->low, curve->high};
         static const char *const titles[] = {"  mean", "  10%", "  90%"};
         for (size_t r = 0; r < 3; r++) {
             printf("\n%-16s", titles[r]);
             for (size_t k = 0; k < shown; k++)
-                printf("%10s", cli_explain_number(rows[r][at[k] * job->outputs + job->shown], scale).s);
+                printf("%*s", (int)width, cli_explain_number(rows[r][at[k] * job->outputs + job->shown], scale).s);
         }
         putchar('\n');
         if (shown < curve->points && isnan(curve->values[0].number))

@@ -74,6 +74,22 @@ static void find_columns(cli_explain_job *job)
     }
 }
 
+/* The number in the file. */
+static double input_of(const cli_explain_job *job, size_t input, const float *row)
+{
+    return (double)row[input] + bo_schema_origin(job->schema, input);
+}
+
+/* Digits that distinguish values of an input: more than 4 if they differ little. */
+static int digits_of(const cli_explain_job *job, size_t input)
+{
+    const double origin = fabs(bo_schema_origin(job->schema, input));
+    double largest = 0;
+    if (origin == 0) return 4;
+    for (size_t i = 0; i < job->rows; i++) largest = fmax(largest, fabs((double)job->x[i * job->report->dim + input]));
+    return largest > 0 ? (int)fmin(4 + fmax(0, log10(origin / largest)), 16) : 4;
+}
+
 /* The category of a row, or the numbers of a column of several inputs. */
 static void describe_inputs(const cli_explain_job *job, const cli_explain_column *c, const float *row,
                             cli_explain_value *out)
@@ -86,7 +102,7 @@ static void describe_inputs(const cli_explain_job *job, const cli_explain_column
         }
         if (!c->category && !is_indicator(job, j) && used < sizeof out->text)
             used += (size_t)snprintf(out->text + used, sizeof out->text - used, "%s%s", used ? " " : "",
-                                     cli_significant((double)row[j], 5).s);
+                                     cli_significant(input_of(job, j, row), 5).s);
     }
     if (c->category) snprintf(out->text, sizeof out->text, "(other)");
 }
@@ -115,8 +131,12 @@ void cli_explain_value_of(const cli_explain_job *job, size_t column, const float
     if (out->missing) {
         snprintf(out->text, sizeof out->text, "missing");
     } else if (c->number) {
-        out->number = (double)row[c->first];
-        snprintf(out->text, sizeof out->text, "%s", cli_quantity(out->number, 4).s);
+        out->number = input_of(job, c->first, row);
+        const int digits =
+            digits_of(job, c->first); /* cli_quantity has none after the decimal point of a large number */
+        const bool fraction = fabs(out->number) >= 1 && digits > (int)floor(log10(fabs(out->number))) + 1;
+        snprintf(out->text, sizeof out->text, "%s",
+                 fraction ? cli_significant(out->number, digits).s : cli_quantity(out->number, digits).s);
     } else if (c->date) {
         describe_date(row + c->first, out);
     } else {
@@ -172,7 +192,8 @@ bool cli_explain_open(cli_explain_job *job)
     const bo_data_desc desc = {.path = job->open_path,
                                .format = job->options->format,
                                .labels = job->options->labels,
-                               .no_target = job->schema == NULL};
+                               .no_target = job->schema == NULL,
+                               .no_origin = true};
     const bool own = job->schema == NULL; /* saved through the API: all columns of the file are inputs */
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
     if (bo_schema_inputs(job->schema) != job->report->dim) {

@@ -316,6 +316,7 @@ static int features(void *options, const cli_common *common, const cli_arguments
                                  .no_target = o->target == NULL,
                                  .categorical = o->categorical,
                                  .impute = o->impute,
+                                 .no_origin = true,
                                  .seed = common->seed}};
     int status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;

@@ -93,6 +93,7 @@ static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x
                         .classes = bo_schema_classes(job->schema),
                         .weights = weights,
                         .common_unit = bo_schema_has_common_unit(job->schema),
+                        .schema = job->schema,
                         .sparse = sparse};
 }
 

@@ -95,9 +95,16 @@ typedef struct copying {
     bool plain;   /* all inputs are numbers, and none is missing */
 } copying;
 
-static bool is_missing(const bo_data_block *block, size_t at)
+/* A target that is missing: its text, if any, is the name of no class. */
+static bool is_missing(const bo_schema *schema, const bo_data_block *block, size_t at)
 {
-    return isnan(block->cells[at]) && !(block->text && block->text[at]);
+    const char *text = block->text ? block->text[at] : NULL;
+    bo_text_meaning meaning = {.missing = true};
+    if (!isnan(block->cells[at])) return false;
+    if (text) bo_text_interpret(text, &meaning);
+    for (size_t i = 0; text && meaning.missing && i < bo_schema_classes(schema); i++)
+        if (strcmp(bo_schema_class(schema, i), text) == 0) return false;
+    return meaning.missing;
 }
 
 static void copy_cell(copying *c, const bo_data_block *block, size_t at, bool target)
@@ -114,7 +121,7 @@ static void copy_cell(copying *c, const bo_data_block *block, size_t at, bool ta
 static void copy_row(copying *c, const bo_data_block *block, size_t row)
 {
     for (size_t i = 0; i < c->columns; i++)
-        if (c->target[i] && is_missing(block, row * c->columns + i)) return;
+        if (c->target[i] && is_missing(c->table->data->schema, block, row * c->columns + i)) return;
     for (size_t i = 0; i < c->columns; i++) {
         if (i) fputc(',', c->out);
         copy_cell(c, block, row * c->columns + i, c->target[i]);

@@ -1,5 +1,6 @@
 /* Text models for `bochner train`: the tokenizer, the model of --init, and the descriptor of a new model. */
 #include "../common/spool.h"
+#include "../models/text_tasks.h"
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +32,11 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     if (job->resumed) return cli_train_ok(job, bo_tokenizer_load(context, o->out, &job->tokenizer));
     if (o->tokenizer) return cli_train_ok(job, bo_tokenizer_load(context, o->tokenizer, &job->tokenizer));
     if (o->init && !cli_is_no_network(job->session, o->init)) return false;
-    if (o->init) return cli_train_ok(job, bo_tokenizer_load(context, o->init, &job->tokenizer));
+    if (o->init) {
+        const bo_status status = bo_tokenizer_load(context, o->init, &job->tokenizer);
+        if (status != BO_OK) cli_fail_model(job->session, o->init, status);
+        return status == BO_OK;
+    }
     if (o->vocab <= 256) return cli_train_ok(job, bo_tokenizer_create(context, &job->tokenizer));
     const bo_tokenizer_desc desc = {.vocab = o->vocab};
     return job->kind->learn_tokenizer(job, paths, count, &desc);

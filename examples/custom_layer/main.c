@@ -89,12 +89,12 @@ int main(void)
         return fail(context);
     if (predict_next(context, model, ids, trained) != BO_OK || predict_next(context, loaded, ids, again) != BO_OK)
         return fail(context);
-    printf("logit of 'b' %g; after loading %g\n", (double)trained['b'], (double)again['b']);
+    printf("logit of 'b' %g; after loading %g\n", (double)trained[(int)'b'], (double)again[(int)'b']);
     bo_trainer_destroy(trainer);
     bo_model_destroy(loaded);
     bo_model_destroy(model);
     bo_corpus_close(corpus);
     bo_tokenizer_destroy(tokenizer);
     bo_context_destroy(context);
-    return loss < 2.5 && trained['b'] == again['b'] ? 0 : 1; /* loss without training: log 256 = 5.5 */
+    return loss < 2.5 && trained[(int)'b'] == again[(int)'b'] ? 0 : 1; /* loss without training: log 256 = 5.5 */
 }

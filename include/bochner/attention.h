@@ -807,7 +807,9 @@ typedef struct bo_calibration_report {
     size_t key_head;      /**< the key head */
     double log_isotropic; /**< for frequencies from the distribution of the kernel, N(0, I) */
     double log_drawn; /**< for the current frequencies; with sampling including the variance due to the candidates */
-    double log_floor; /**< the minimum, reached by optimal sampling: (E sqrt(E f(q)² E f(k)²))² */
+    /** the minimum over distributions of independent frequencies: (E sqrt(E (f(q)·f(k))²))², f the features of one
+     * frequency, the outer mean over N(0, I), the inner mean over independent q and k */
+    double log_floor;
     uint64_t reserved[4]; /**< must be zero */
 } bo_calibration_report;
 

@@ -4,12 +4,8 @@
  *     bo_chat_template *chat;
  *     bo_chat_template_load(context, "model", &chat);
  *     bo_chat_message messages[] = {{.role = "system", .content = "Be brief."}, {.role = "user", .content = "Hello"}};
- *     char *text;
- *     size_t bytes;
- *     bo_chat_render(context, chat, messages, 2, &(bo_chat_options){.add_generation_prompt = true}, &text, &bytes);
  *     bo_ids ids = {0};
- *     bo_tokenizer_encode(context, tokenizer, text, bytes, true, &ids); // special tokens are part of the text
- *     bo_free(text);
+ *     bo_chat_encode(context, chat, tokenizer, messages, 2, &(bo_chat_options){.add_generation_prompt = true}, &ids);
  *     bo_chat_template_destroy(chat);
  *
  * A template is written in a subset of Jinja2 and renders the same text as `apply_chat_template` of Hugging Face's
@@ -22,7 +18,7 @@
 #ifndef BOCHNER_CHAT_H
 #define BOCHNER_CHAT_H
 
-#include <bochner/base.h>
+#include <bochner/text.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,14 +29,15 @@ extern "C" {
 /** A chat template with the special tokens of a tokenizer. Immutable; may be shared by threads. */
 typedef struct bo_chat_template bo_chat_template;
 
-/** Loads the chat template of a model folder.
+/** Loads the chat template of a model.
  *
  * The template is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json: a string, or a
  * list of {"name", "template"}, of which "default" is used. The special tokens (bos_token, eos_token, …) are those of
- * tokenizer_config.json and special_tokens_map.json.
+ * tokenizer_config.json and special_tokens_map.json. What the folder of an adapter lacks comes from its base. A model in
+ * one .safetensors file (bo_model_save()) has these files in its metadata.
  *
  * @param context    the context
- * @param folder     the folder
+ * @param folder     the folder, or the file
  * @param[out] out   the template; release it with bo_chat_template_destroy()
  * @return BO_OK; BO_IO if there is no template or a file cannot be read; BO_FORMAT if a file or the template is
  *     malformed; BO_UNSUPPORTED if the template uses a construct outside of the subset
@@ -66,8 +63,10 @@ typedef struct bo_chat_options {
     /** Further variables of the template: the text of a JSON object such as {"enable_thinking": false, "tools": […]};
      * or NULL. `messages` is allowed if no messages are given otherwise: messages with more than a role and a content. */
     const char *variables;
-    int64_t time;         /**< the time of strftime_now(), in seconds since 1970 (default: now) */
-    uint64_t reserved[4]; /**< must be zero */
+    int64_t time; /**< the time of strftime_now(), in seconds since 1970 (default: now) */
+    /** bo_chat_encode(): texts of special tokens in messages and variables become these tokens (default: plain text). */
+    bool parse_special;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_chat_options;
 
 /** Renders a conversation.
@@ -86,14 +85,35 @@ typedef struct bo_chat_options {
 BO_API bo_status bo_chat_render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
                                 size_t count, const bo_chat_options *options, char **text, size_t *bytes);
 
+/** Renders a conversation and encodes it.
+ *
+ * The tokens are those of the text of bo_chat_render(), with one exception: a special token is recognized in the text of
+ * the template only. Where its text comes from a message or another variable, such as a user who types "<|im_end|>", it
+ * is encoded as plain text. Roles of letters, digits, "_" and "-" count as text of the template, and so do the variables
+ * that are named as special tokens ("bos_token", "eos_token", …).
+ *
+ * @param context       the context
+ * @param chat          the template
+ * @param tokenizer     the tokenizer
+ * @param messages      the messages in order
+ * @param count         the number of messages
+ * @param options       how to render; NULL: all defaults
+ * @param[in,out] out   the list that the ids are appended to
+ * @return as bo_chat_render() and bo_tokenizer_encode()
+ */
+BO_API bo_status bo_chat_encode(bo_context *context, const bo_chat_template *chat, const bo_tokenizer *tokenizer,
+                                const bo_chat_message *messages, size_t count, const bo_chat_options *options,
+                                bo_ids *out);
+
 /* ==== Advanced ==================================================================================================== */
 
 /** Describes a template. One of `folder`, `path` and `text` is required. */
 typedef struct bo_chat_template_desc {
-    const char *folder; /**< a model folder: the special tokens, and the template unless one is given below; or NULL */
-    const char *path;   /**< a file that contains a template; or NULL */
-    const char *text;   /**< the text of a template; or NULL */
-    const char *name;   /**< the name of the template, if the folder has several (default: "default"); or NULL */
+    /** A model folder or file: the special tokens, and the template unless one is given below; or NULL. */
+    const char *folder;
+    const char *path;     /**< a file that contains a template; or NULL */
+    const char *text;     /**< the text of a template; or NULL */
+    const char *name;     /**< the name of the template, if the folder has several (default: "default"); or NULL */
     uint64_t reserved[4]; /**< must be zero */
 } bo_chat_template_desc;
 

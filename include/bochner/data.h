@@ -96,6 +96,8 @@ typedef struct bo_data_desc {
     /** bo_data_load() and bo_table_load(): keep libsvm text sparse, if fewer than a quarter of its numbers are not 0 and
      * there are no categories and no imputation; otherwise it is read as dense rows. */
     bool sparse;
+    /** A schema that is fitted has no origins: x are the numbers themselves. For methods that depend on their zero. */
+    bool no_origin;
     uint64_t reserved[4]; /**< must be zero */
 } bo_data_desc;
 
@@ -109,6 +111,8 @@ typedef struct bo_sparse {
 } bo_sparse;
 
 /** A table in memory.
+ *
+ * Numbers far from 0, such as Unix times, are differences from the origin of their column (bo_schema_origin()).
  *
  * Allocated by the library and read-only for callers. Later versions may add members at the end.
  */
@@ -168,6 +172,18 @@ BO_API size_t bo_schema_inputs(const bo_schema *schema);
  */
 BO_API const char *bo_schema_input(const bo_schema *schema, size_t index);
 
+/** Returns the origin of a column of x: numbers of the file are read as differences from it.
+ *
+ * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of numbers whose
+ * values other than 0 are farther from 0 than four times their range has an origin near them, which is subtracted in float64. Tables that
+ * are read with the schema have the same origins. float64 holds integers up to 2^53.
+ *
+ * @param schema   the schema
+ * @param index    the column
+ * @return the origin, 0 if the numbers are read as they are; NAN if there is no such column
+ */
+BO_API double bo_schema_origin(const bo_schema *schema, size_t index);
+
 /** Returns the number of columns of y: 0 without a target, 1 for classes.
  *
  * @param schema   the schema
@@ -224,7 +240,8 @@ typedef enum bo_column_use {
 typedef enum bo_omission {
     BO_OMIT_REQUESTED = 0, /**< bo_data_desc.drop or bo_data_desc.keep, or the label of libsvm text beside `labels` */
     /** Row numbers: all different, consecutive integers, in a table of at least 20 rows; or a column named id (or _id at the
-     * end) of which all values are different. */
+     * end) of which all values are different; or a column without a name, or named index or "Unnamed: 0", of different integers
+     * from 0, such as the index of a pandas frame after a split. */
     BO_OMIT_NUMBERED = 1,
     BO_OMIT_UNIQUE = 2,    /**< text such as names: more than 16 different values, and fewer than 2 rows per value */
     BO_OMIT_EMPTY = 3,     /**< all values are missing */
@@ -376,6 +393,33 @@ BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const
  * @param array   the object, or NULL
  */
 BO_API void bo_array_destroy(bo_array *array);
+
+/* ---- float64 rows of a caller ------------------------------------------------------------------------------------ */
+
+/** Chooses the origins of columns of float64 rows, as a schema does (bo_schema_origin()).
+ *
+ *     bo_origins_choose(n, d, x, d, origins);
+ *     bo_origins_subtract(n, d, x, d, origins, narrow);     // bo_samples.x; the same origins for rows to predict
+ *
+ * @param rows           the number of rows
+ * @param dim            the number of columns
+ * @param x              rows x dim numbers; NaN is a missing value
+ * @param ldx            doubles between two rows of x
+ * @param[out] origins   `dim` numbers
+ */
+BO_API void bo_origins_choose(size_t rows, size_t dim, const double *x, size_t ldx, double *origins);
+
+/** Converts float64 rows to the float32 rows that kernel machines take, without loss at large offsets.
+ *
+ * @param rows       the number of rows
+ * @param dim        the number of columns
+ * @param x          rows x dim numbers
+ * @param ldx        doubles between two rows of x
+ * @param origins    `dim` numbers, from bo_origins_choose() or bo_schema_origin()
+ * @param[out] out   x - origins, rows x dim, without gaps
+ */
+BO_API void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t ldx, const double *origins,
+                                float *out);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -888,9 +932,9 @@ typedef struct bo_data_block {
     /** Numbers, rows x columns. NAN for a missing value (empty, NA, N/A, NaN, null or ? in text; NaN in binary formats)
      * and for text. */
     const double *cells;
-    /** Text, rows x columns: the string of a cell that is text, or of a number that is spelled like a code (leading
-     * zeros, as in 007, or more digits than a double holds); NULL for other numbers and missing values. NULL if the block has no
-     * text. */
+    /** Text, rows x columns: the string of a cell that is text, or that may be: NaN, null, Infinity, and numbers that are spelled
+     * like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a double holds). NULL for
+     * other numbers and missing values. NULL if the block has no text. */
     const char *const *text;
     size_t first_row;     /**< index of the first row, from 0 */
     const size_t *lines;  /**< line of each row in the file; NULL for binary formats */
@@ -966,6 +1010,21 @@ BO_API const char *bo_reader_column(const bo_reader *reader, size_t index);
  * @return false if it is not known
  */
 BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);
+
+/** What a text in a table may be if it is no category. */
+typedef struct bo_text_meaning {
+    bool missing;   /**< None, -, NaN or null: a missing value, but text in a column of text and the name of a class */
+    bool date[3];   /**< a date: year-month-day, day-month-year, month-day-year */
+    double days[3]; /**< days since 1970-01-01 of each, with the time of the day as a fraction */
+    uint64_t reserved[4]; /**< zero */
+} bo_text_meaning;
+
+/** Interprets the text of a cell (bo_data_block.text).
+ *
+ * @param text       the text
+ * @param[out] out   its meanings
+ */
+BO_API void bo_text_interpret(const char *text, bo_text_meaning *out);
 
 /** Reads the next rows.
  *

@@ -59,11 +59,14 @@ typedef struct bo_embedding_desc {
 
 /** Rows to embed. */
 typedef struct bo_embedding_rows {
-    size_t rows;          /**< number of rows */
-    size_t dim;           /**< number of columns */
-    const float *x;       /**< rows x dim numbers */
-    bool common_unit;     /**< all columns have the same unit (bo_schema_has_common_unit()) */
-    uint64_t reserved[4]; /**< must be zero */
+    size_t rows;      /**< number of rows */
+    size_t dim;       /**< number of columns */
+    const float *x;   /**< rows x dim numbers */
+    bool common_unit; /**< all columns have the same unit (bo_schema_has_common_unit()) */
+    /** The schema that the rows were read with, as in bo_samples, which also names columns in messages; NULL: columns have
+     * numbers and no origins. */
+    const bo_schema *schema;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_embedding_rows;
 
 /** Fits an embedding to rows in memory.
@@ -120,23 +123,23 @@ BO_API bo_status bo_embedding_invert(bo_context *context, const bo_embedding *em
  * Allocated by the library and read-only for callers. Later versions may add members at the end.
  */
 typedef struct bo_embedding_report {
-    size_t rows;            /**< number of rows fitted */
-    size_t dim;             /**< number of input columns */
-    size_t components;      /**< number of components */
-    size_t features;        /**< length of φ(x) */
-    bo_kernel kernel;       /**< the kernel */
-    bo_function function;   /**< the function */
-    bo_draw draw;           /**< the draw */
-    bo_scaling scaling;     /**< the scaling used */
+    size_t rows;                 /**< number of rows fitted */
+    size_t dim;                  /**< number of input columns */
+    size_t components;           /**< number of components */
+    size_t features;             /**< length of φ(x) */
+    bo_kernel kernel;            /**< the kernel */
+    bo_function function;        /**< the function */
+    bo_draw draw;                /**< the draw */
+    bo_scaling scaling;          /**< the scaling used */
     bo_gram_precision precision; /**< precision of the products in the covariance */
-    double gamma;           /**< γ used */
-    double variance;        /**< total variance of the features: the sum of all eigenvalues of their covariance */
+    double gamma;                /**< γ used */
+    double variance;             /**< total variance of the features: the sum of all eigenvalues of their covariance */
     /** Mean squared distance of the features of the training rows to the subspace, as a fraction of `variance`. */
     double feature_error;
     /** Mean squared difference of the scaled inputs and their pre-images, as a fraction of the variance of the scaled
      * inputs. For LINEAR of all training rows, otherwise of the rows that the regression of pre-images was fitted to. */
     double input_error;
-    double seconds; /**< seconds of the fit */
+    double seconds; /**< seconds of the fit; NAN if it was read from a file */
 } bo_embedding_report;
 
 /** Returns the report of an embedding.
@@ -176,6 +179,9 @@ BO_API bo_status bo_embedding_save(bo_context *context, const bo_embedding *embe
 
 /** Reads an embedding from a file.
  *
+ * As for bo_machine_load(), rows to embed are those that are read with the schema if the caller takes it, and the numbers of
+ * the table as they are if not. Pre-images are rows of the same kind.
+ *
  * @param context       the context
  * @param path          the file
  * @param[out] out      the embedding; release it with bo_embedding_destroy()
@@ -201,7 +207,7 @@ BO_API bo_status bo_embedding_load(bo_context *context, const char *path, bo_emb
 BO_API bo_status bo_embedding_save_memory(bo_context *context, const bo_embedding *embedding, const bo_schema *schema,
                                           void **bytes, size_t *size);
 
-/** Reads an embedding from memory.
+/** Reads an embedding from memory, as bo_embedding_load() does.
  *
  * @param context       the context
  * @param bytes         the contents of a file; not needed after the call

@@ -385,6 +385,13 @@ BO_API bool bo_kernel_is_scaled(bo_kernel kernel);
  */
 BO_API bool bo_kernel_is_learned(bo_kernel kernel);
 
+/** Tests whether k(x, y) depends on x - y only, so that the same numbers may be subtracted from all rows.
+ *
+ * @param kernel   the kernel
+ * @return true if it does
+ */
+BO_API bool bo_kernel_is_shift_invariant(bo_kernel kernel);
+
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /** Returns the name of a kernel, such as "rbf".
@@ -483,7 +490,10 @@ BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *d
 
 /** The accuracy report: measured and predicted kernel error over random pairs of rows.
  *
- * Predictions are for independent draws. Other draws are usually more accurate, which `ratio` < 1 shows.
+ * Predictions are for independent draws. Other draws are usually more accurate, which `ratio` < 1 shows. For frequencies
+ * that the data has chosen, the prediction is that of independent choices with the same probabilities among independent
+ * candidates: the variance of the choice, estimated from the features of the pairs, plus the variance of the candidates.
+ * The choice is systematic, which is more accurate.
  */
 typedef struct bo_features_accuracy {
     size_t pairs;         /**< number of pairs */
@@ -491,9 +501,11 @@ typedef struct bo_features_accuracy {
     double error_rms;     /**< root mean square of φ(x)·φ(y) - k(x, y) */
     double error_mean;    /**< mean error over these pairs; for a single draw not zero, even if the map is unbiased */
     double error_max;     /**< maximum absolute error */
-    double predicted_rms; /**< error_rms as the variance formula predicts it; 0 for exact maps; NAN if unknown */
+    double predicted_rms; /**< error_rms as the variance predicts it; 0 for exact maps; NAN if unknown */
     double ratio;         /**< error_rms / predicted_rms */
-    double features_for_1pct; /**< features at which predicted_rms would be 1% of kernel_rms; NAN if unknown */
+    /** features at which predicted_rms would be 1% of kernel_rms, with the same number of candidates per feature; NAN if
+     * unknown */
+    double features_for_1pct;
     /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that they do not span, which
      * does not become negative; for other maps its mean over draws is 0. */
     double trace_error;

@@ -53,7 +53,7 @@ extern "C" {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/** A set of weights: named matrices in one block of memory, their gradients in another. Graphs declare weights while
+/** A set of weights: named matrices in one block of memory, the gradients of those that are trained in another. Graphs declare weights while
  * they are recorded; a second graph over the same set finds them by name. */
 typedef struct bo_weights bo_weights;
 
@@ -194,7 +194,8 @@ BO_API bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, con
 
 /** Allocates memory for the values and optionally for gradients, all zero.
  *
- * Frozen weights have no gradient. A second call adds what is missing.
+ * Weights that are frozen at the time of the call have no gradient and take no memory for one. A second call adds what is
+ * missing.
  *
  * @param context    the context
  * @param weights    the set

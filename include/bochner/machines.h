@@ -27,6 +27,11 @@
  * The model is f(x) = β·φ(s(x)) + b. s scales the inputs by statistics of the training data; φ has `features` random
  * features. β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², without a factor n. The intercept b is not penalized.
  *
+ * **Rows to predict.** `x` are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes rows
+ * like those of the fit: what bo_data_load() and streams make with the schema, differences from the origins of columns
+ * (bo_schema_origin(), bo_origins_subtract()). A machine that was loaded without its schema, or whose file has none, takes the
+ * numbers of the table as they are, and subtracts the origins itself; float32 holds such numbers with 24 bits.
+ *
  * **Ownership.** The caller destroys machines and fittings. They keep no pointer to the samples. **Threads.** A machine
  * is immutable and may be used by several threads at once; a fitting needs exclusive access.
  */
@@ -149,7 +154,7 @@ typedef struct bo_machine_desc {
     double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
     bool balanced;     /**< all classes have the same total weight */
     const float *class_weights;   /**< one weight per class, or NULL */
-    bo_gram_precision precision;       /**< precision of the Gram matrix (default: chosen) */
+    bo_gram_precision precision;  /**< precision of the Gram matrix (default: chosen) */
     size_t stream_rows;           /**< streams: expected number of rows (default: the number of rows of the sample) */
     size_t memory;                /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
                                      between PRIMAL and CG */
@@ -160,10 +165,11 @@ typedef struct bo_machine_desc {
 
 /** Rows to fit. */
 typedef struct bo_samples {
-    size_t rows;     /**< number of rows */
-    size_t dim;      /**< number of input columns */
-    size_t targets;  /**< number of target columns; 1 for classification */
-    const float *x;  /**< inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse */
+    size_t rows;    /**< number of rows */
+    size_t dim;     /**< number of input columns */
+    size_t targets; /**< number of target columns; 1 for classification */
+    /** Inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse. bo_origins_subtract() converts float64. */
+    const float *x;
     const double *y; /**< targets, rows x targets; for classification class indices 0…classes-1 */
     size_t classes;  /**< number of classes; 0: regression */
     /** One weight >= 0 per row; NULL: all 1. A row of weight k counts like k equal rows in the fit, and like one row
@@ -173,7 +179,11 @@ typedef struct bo_samples {
     /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of the
      * same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
     const bo_sparse *sparse;
-    uint64_t reserved[4]; /**< must be zero */
+    /** The schema that the rows were read with. It names the inputs in messages, and its origins (bo_schema_origin()) are what
+     * the rows are differences from, so that bo_machine_save() without a schema is right too. NULL: inputs have numbers, and
+     * whether they are differences is known to the caller alone. */
+    const bo_schema *schema;
+    uint64_t reserved[3]; /**< must be zero */
 } bo_samples;
 
 /** Describes the rows of a table as samples.
@@ -210,7 +220,8 @@ BO_API void bo_machine_destroy(bo_machine *machine);
  * @param context     the context
  * @param machine     the machine
  * @param rows        the number of rows
- * @param x           inputs, rows x dim
+ * @param x           inputs, rows x dim: rows like those of the fit, or numbers of the table as they are if the machine was
+ *     loaded without a schema (see above: rows to predict)
  * @param ldx         floats between two rows of x
  * @param[out] mean   predictions, rows x outputs: targets for regression, class scores for classification
  * @param[out] std    predictive standard deviations, including noise, rows x outputs: the width of the 95% interval of
@@ -316,24 +327,24 @@ BO_API bo_status bo_machine_classify_sparse(bo_context *context, const bo_machin
  * Allocated by the library. Later versions may add members at the end.
  */
 typedef struct bo_fit_report {
-    bo_task task;           /**< regression or classification */
-    bo_loss loss;           /**< the loss used */
-    bo_solver solver;       /**< the solver used */
-    bo_scaling scaling;     /**< the scaling used */
-    size_t rows;            /**< number of rows fitted */
-    size_t dim;             /**< number of input columns */
-    size_t outputs;         /**< number of targets or classes */
-    size_t classes;         /**< number of classes; 0: regression */
-    size_t features;        /**< length of φ(x) */
-    bo_kernel kernel;       /**< the kernel */
-    bo_function function;   /**< the function */
-    bo_draw draw;           /**< the draw */
-    double gamma;           /**< γ used */
-    double lambda;          /**< λ used */
+    bo_task task;                /**< regression or classification */
+    bo_loss loss;                /**< the loss used */
+    bo_solver solver;            /**< the solver used */
+    bo_scaling scaling;          /**< the scaling used */
+    size_t rows;                 /**< number of rows fitted */
+    size_t dim;                  /**< number of input columns */
+    size_t outputs;              /**< number of targets or classes */
+    size_t classes;              /**< number of classes; 0: regression */
+    size_t features;             /**< length of φ(x) */
+    bo_kernel kernel;            /**< the kernel */
+    bo_function function;        /**< the function */
+    bo_draw draw;                /**< the draw */
+    double gamma;                /**< γ used */
+    double lambda;               /**< λ used */
     bo_gram_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is none */
-    double spectrum;        /**< largest eigenvalue of the Gram matrix, estimated */
-    double search_seconds;  /**< seconds to choose γ and λ */
-    double fit_seconds;     /**< seconds of everything else */
+    double spectrum;             /**< largest eigenvalue of the Gram matrix, estimated */
+    double search_seconds;       /**< seconds to choose γ and λ; NAN if the machine was read from a file */
+    double fit_seconds;          /**< seconds of everything else; NAN likewise */
     /** Root mean square error of the chosen γ and λ on rows left out, in units of the standard deviation of the targets
      * (for classes: of the ±1 scores); NAN if nothing was searched. */
     double search_score;
@@ -377,9 +388,13 @@ BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
  * For a regression fitted by DUAL the file includes the training rows, which standard deviations need. With an exact kernel
  * (function SECTIONS) it includes them always, because predictions need them.
  *
+ * With the schema of the rows of the fit, `bochner predict` and bo_data_load() read new tables as the machine needs them.
+ * Without one, columns are taken as they are: if bo_samples.schema of the fit had origins, the file makes the machine subtract
+ * them.
+ *
  * @param context   the context
  * @param machine   the machine
- * @param schema    a schema to store with the machine, or NULL
+ * @param schema    the schema of the rows, to store with the machine, or NULL
  * @param path      the file
  * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if the features are CUSTOM
  */
@@ -387,6 +402,9 @@ BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine,
                                  const char *path);
 
 /** Reads a machine from a file.
+ *
+ * If the caller takes the schema, rows to predict are those that are read with it. If not (`schema` is NULL), they are the
+ * numbers of the table as they are: the machine subtracts the origins of the stored schema.
  *
  * @param context       the context
  * @param path          the file
@@ -452,7 +470,7 @@ BO_API bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machin
 BO_API bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema,
                                         void **bytes, size_t *size);
 
-/** Reads a machine from memory.
+/** Reads a machine from memory, as bo_machine_load() does.
  *
  * @param context       the context
  * @param bytes         the contents of a file; not needed after the call

@@ -50,7 +50,11 @@ typedef struct bo_tensor {
  * A graph may have two streams of rows: a source, and a target that is made from it. The attributes of an operation
  * state which stream its rows belong to. */
 typedef struct bo_graph_pass {
-    bool training;         /**< dropout and noise are active */
+    bool training; /**< dropout and noise are active */
+    /** For decoding with `states`, one token per sequence: the outputs of a sequence whose numbers are not finite are
+     * NaN, and the others go on, as always on a GPU. false: on a CPU the run ends with BO_NUMERIC, and what it did to
+     * the states is undefined. */
+    bool isolate;
     uint64_t seed;         /**< seed of dropout and noise; use another one for every step and micro-batch */
     size_t sequences;      /**< number of sequences, which follow each other in the rows of the graph */
     const size_t *lengths; /**< their lengths, whose sum is the number of rows; NULL: as in the attributes */

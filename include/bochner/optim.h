@@ -83,7 +83,7 @@ typedef struct bo_optimizer_desc {
     bo_muon_factor factor;       /**< MUON: scale of the update of a matrix */
     bo_muon_iteration iteration; /**< MUON: the orthogonalization */
     size_t iterations;           /**< MUON: its number of iterations (default: 5; CUBIC: 12) */
-    double clip;                 /**< maximum norm of the gradient; negative: no clipping (default: 1) */
+    double clip;                 /**< maximum norm of the gradient; 0 or less: no clipping (a trainer: 0 means 1) */
     double average;              /**< weight of the past in the averaged weights, in [0, 1); 0: no averaging */
     uint64_t reserved[4];        /**< must be zero */
 } bo_optimizer_desc;

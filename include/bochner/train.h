@@ -86,11 +86,13 @@ typedef struct bo_trainer_desc {
     /** Texts: tokens of a pack (translation: of targets). A batch then counts packs instead of sequences (default:
      * 2048; less if there are few texts; at least the longest text). */
     size_t pack;
-    double smoothing;            /**< texts: label smoothing of labels or targets, in [0, 1) */
-    const char *folder;          /**< the folder of the run; NULL: nothing is written */
-    bool resume;                 /**< continue from the latest checkpoint of the folder; start if there is none */
-    bo_optimizer_desc optimizer; /**< the optimizer (default: Muon, with a learning rate of 0.02) */
-    bo_schedule schedule;        /**< the learning rate schedule (default: cosine, with 2% of the steps as warmup) */
+    double smoothing;   /**< texts: label smoothing of labels or targets, in [0, 1) */
+    const char *folder; /**< the folder of the run; NULL: nothing is written */
+    bool resume;        /**< continue from the latest checkpoint of the folder; start if there is none */
+    /** The optimizer (default: Muon, with a learning rate of 0.02). A trainer clips the gradient to the norm 1 unless `clip`
+     * has another value; negative: no clipping. */
+    bo_optimizer_desc optimizer;
+    bo_schedule schedule; /**< the learning rate schedule (default: cosine, with 2% of the steps as warmup) */
     /** Sequences, packs or examples per step, over all ranks (default: 16; graphs: 1; packs: 16384 tokens, for
      * translation 4096, and at most a sixteenth of all texts). */
     size_t batch;
@@ -180,7 +182,7 @@ typedef struct bo_training_cost {
     uint64_t parameters;     /**< all parameters */
     uint64_t trained;        /**< parameters that are not frozen */
     size_t model_bytes;      /**< bytes of the weights */
-    size_t gradient_bytes;   /**< bytes of their gradients */
+    size_t gradient_bytes;   /**< bytes of the gradients of the trained weights */
     size_t optimizer_bytes;  /**< bytes of the state of the optimizer */
     size_t activation_bytes; /**< bytes of activations and their gradients */
     size_t all_bytes;        /**< the sum of the four, and bytes of evaluation and of carried states */

@@ -40,7 +40,7 @@ typedef struct bo_widths_desc {
     bo_model_desc model;         /**< a language model of any width; head_dim is kept; vocab (default: 256) */
     const size_t *widths;        /**< the widths to compare */
     size_t width_count;          /**< number of widths, at least 2 */
-    bo_optimizer_desc optimizer; /**< the optimizer */
+    bo_optimizer_desc optimizer; /**< the optimizer, with the defaults of a trainer (bo_trainer_desc) */
     size_t steps;                /**< training steps (default: 5) */
     size_t batch;                /**< sequences of `context` tokens; small batches show learning best (default: 1) */
     const int32_t *tokens;       /**< batch (context + 1) ids; NULL: a random chain, two likely successors per token */

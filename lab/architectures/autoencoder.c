@@ -12,7 +12,7 @@ static bo_value linear(bo_graph *graph, const char *name, bo_value x, size_t out
 
 static bo_status open(lab_run *run, const lab_autoencoder_desc *desc, lab_autoencoder *out)
 {
-    const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = desc->rate > 0 ? desc->rate : 2e-3};
+    const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = desc->rate > 0 ? desc->rate : 2e-3, .clip = 1};
     *out = (lab_autoencoder){.pixels = desc->pixels, .columns = desc->code};
     BO_TRY(lab_descent_open(lab_context(run), &out->descent));
     bo_graph *graph = out->descent.tape.graph;

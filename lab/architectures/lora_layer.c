@@ -57,7 +57,7 @@ static lab_fit_desc describe(const layer *l)
                           .out = SIZE,
                           .record = record,
                           .user = l,
-                          .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.03, .clip = -1}};
+                          .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.03}};
 }
 
 /* Weights are drawn by name, so W0 is the same in all layers of a seed. */

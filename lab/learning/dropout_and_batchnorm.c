@@ -326,7 +326,7 @@ static bo_status test_both(const lab_tape *tape, const examples *e, bool last, d
 static bo_status measure_order(lab_run *run, const examples *e, bool last)
 {
     const char *row = last ? "normalize, dropout" : "dropout, normalize";
-    const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-3};
+    const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-3, .clip = 1};
     const size_t steps = lab_size(run, 2000, 500);
     lab_descent d;
     double kept = 0, again = 0;

@@ -321,7 +321,7 @@ static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *
 {
     bo_rng rng = lab_rng(run, "lab.muon.gradients");
     lab_descent d;
-    BO_TRY(lab_descent_weight(lab_context(run), ROWS, COLUMNS, &(bo_optimizer_desc){.kind = kind, .clip = -1}, &d));
+    BO_TRY(lab_descent_weight(lab_context(run), ROWS, COLUMNS, &(bo_optimizer_desc){.kind = kind}, &d));
     bo_status status = BO_OK;
     for (size_t t = 0; t < 5 && status == BO_OK; t++) {
         lab_fill_normal(&rng, size, ROWS * COLUMNS, out);

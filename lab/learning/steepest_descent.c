@@ -71,12 +71,11 @@ static const char *const norm_names[NORMS] = {"ℓ2", "ℓ∞", "spectral"};
 static const char *const step_names[NORMS] = {"g", "sign g", "UVᵀ"};
 
 static const bo_optimizer_desc optimizers[NORMS] = {
-    {.kind = BO_OPTIMIZER_SGD, .rate = 0.5, .momentum = -1, .clip = -1}, /* α = 1 */
-    {.kind = BO_OPTIMIZER_LINF, .rate = 1, .clip = -1},                  /* the kind already includes the ½ */
+    {.kind = BO_OPTIMIZER_SGD, .rate = 0.5, .momentum = -1}, /* α = 1 */
+    {.kind = BO_OPTIMIZER_LINF, .rate = 1},                  /* the kind already includes the ½ */
     {.kind = BO_OPTIMIZER_MUON,
      .rate = 0.5,
      .momentum = -1,
-     .clip = -1,
      .factor = BO_MUON_FACTOR_NONE,
      .iteration = BO_MUON_ITERATION_CUBIC,
      .iterations = 30},

@@ -64,7 +64,7 @@ bo_status lab_stop(lab_run *run, const lab_stopping *d, lab_stopped *out)
                                    .out = 1,
                                    .record = d->record,
                                    .user = d->user,
-                                   .optimizer = {.kind = d->kind, .rate = rate, .clip = -1}};
+                                   .optimizer = {.kind = d->kind, .rate = rate}};
         lab_fit fit;
         status = lab_fit_open(run, &desc, &fit);
         if (status == BO_OK) status = go(d, &fit, rate, predicted, out);

@@ -368,7 +368,7 @@ static bo_status measure_step(lab_run *run, const step *s, moved *out)
 }
 
 enum { SHAPES = 7, FIRST = 16, SIDE = 64, BATCH = 64 };
-static const bo_optimizer_desc by_sign = {.kind = BO_OPTIMIZER_SIGN, .rate = 1, .momentum = -1, .clip = -1};
+static const bo_optimizer_desc by_sign = {.kind = BO_OPTIMIZER_SIGN, .rate = 1, .momentum = -1};
 
 static bo_status measure_signs(lab_run *run)
 {
@@ -410,7 +410,7 @@ static bo_status measure_muon(lab_run *run)
     for (size_t i = 0; i < SHAPES; i++) {
         const size_t length = (size_t)FIRST << i;
         lengths[i] = (double)length;
-        step s = {.rows = 1, .optimizer = {.kind = BO_OPTIMIZER_MUON, .factor = BO_MUON_FACTOR_NONE, .clip = -1}};
+        step s = {.rows = 1, .optimizer = {.kind = BO_OPTIMIZER_MUON, .factor = BO_MUON_FACTOR_NONE}};
         moved tall, wide;
         s.in = length, s.out = SIDE;
         s.factor = 1 / sqrt((double)s.in), s.optimizer.rate = sqrt((double)s.out);

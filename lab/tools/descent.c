@@ -1,7 +1,7 @@
 /* A graph trained by an optimizer. */
 #include "descent.h"
 
-const bo_optimizer_desc lab_plain_descent = {.kind = BO_OPTIMIZER_SGD, .rate = 1, .momentum = -1, .clip = -1};
+const bo_optimizer_desc lab_plain_descent = {.kind = BO_OPTIMIZER_SGD, .rate = 1, .momentum = -1};
 
 bo_status lab_descent_open(bo_context *context, lab_descent *out)
 {

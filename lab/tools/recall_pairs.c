@@ -1,6 +1,6 @@
 /* Key-value pairs from a counter, so that any of them can be generated again at any time. */
 #include "recall_internal.h"
-#include "../../src/kernels/kernels.h"
+#include "../../src/device/cpu/kernels.h"
 #include <math.h>
 
 enum { KEYS, NOISE, CODES, LENGTHS, BOOK, PURPOSES };

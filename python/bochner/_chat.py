@@ -11,7 +11,8 @@ from typing import Any
 
 from . import _bindings as c
 from ._model_core import Core
-from ._library import Handle, lib, taken_bytes, text_bytes
+from ._library import Handle, lib, text_bytes
+from ._tokenizer import Array, array_of, taken_ids
 
 Message = Mapping[str, Any]
 """A message: {"role": "user", "content": "Hello"}."""
@@ -32,14 +33,14 @@ def open_template(core: Core, text: str | None) -> Handle:
     return Handle(out.value, lib.bo_chat_template_destroy)
 
 
-def render(core: Core, template: Handle, messages: Sequence[Message], variables: Mapping[str, Any]) -> str:
-    """The conversation as text, up to the start of the answer."""
+def encode(core: Core, template: Handle, messages: Sequence[Message], variables: Mapping[str, Any], parse_special: bool) -> Array:
+    """The tokens of the conversation, up to the start of the answer."""
     values = json.dumps({**variables, "messages": list(messages)})
-    options = c.bo_chat_options(add_generation_prompt=True, variables=values.encode())
-    out, size = ctypes.c_void_p(), ctypes.c_size_t()
-    with core.reading() as taken:
-        lib.bo_chat_render(taken, template, None, 0, ctypes.byref(options), ctypes.byref(out), ctypes.byref(size))
-    return taken_bytes(out, size).decode()
+    options = c.bo_chat_options(add_generation_prompt=True, variables=values.encode(), parse_special=bool(parse_special))
+    tokenizer = core.require_tokenizer()
+    with taken_ids() as ids, core.reading() as taken:
+        lib.bo_chat_encode(taken, template, tokenizer._handle, None, 0, ctypes.byref(options), ctypes.byref(ids))
+        return array_of(ids)
 
 
 def end_token(core: Core, template: Handle) -> frozenset[int]:

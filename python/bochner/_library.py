@@ -120,8 +120,15 @@ class _Library:
         return function
 
 
-# BOCHNER_LIBRARY names another build of the library, such as one with sanitizers.
-lib = _Library(os.environ.get("BOCHNER_LIBRARY") or str(pathlib.Path(__file__).parent / "libbochner.so"))
+def _library_path() -> str:
+    """The library in the package, or another build that BOCHNER_LIBRARY names, such as one with sanitizers."""
+    path = os.environ.get("BOCHNER_LIBRARY") or os.path.abspath(pathlib.Path(__file__).parent / "libbochner.so")
+    if not os.path.isabs(path):
+        raise ImportError(f"BOCHNER_LIBRARY must be an absolute path, found {path}")
+    return path
+
+
+lib = _Library(_library_path())
 
 
 # ---- contexts -------------------------------------------------------------------------------------------------------

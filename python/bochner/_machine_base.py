@@ -14,7 +14,18 @@ from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError,
 from ._reports import Report
 from ._saved import Saved, read_file, read_machine, write_file
 from ._settings import fill, flag, read_struct, refuse_zero
-from ._tables import Numbers, Table, Texts, make_schema, merge_rows, read_schema, read_table, sparse_rows
+from ._tables import (
+    Numbers,
+    Table,
+    Texts,
+    index_columns,
+    make_schema,
+    merge_rows,
+    read_schema,
+    read_table,
+    sparse_rows,
+    with_index,
+)
 from .features import KernelError
 
 Array = np.ndarray[Any, Any]
@@ -139,6 +150,8 @@ class KernelMachine(Estimator):
         if first:
             self.__dict__.pop("_fitted", None)
         table = read_table(X, missing=True)
+        if not first:
+            table = self._with_index(table)
         targets = self._targets(y, table.rows)
         self._check_columns(table.names, table.columns, reset=first)
         weights = as_weights(sample_weight, table.rows)
@@ -171,15 +184,17 @@ class KernelMachine(Estimator):
             table, targets, weights = table.take(kept), targets[kept], weights[kept]
         if table.rows < 2:
             raise ValueError(f"expected at least 2 rows, found n_samples = {table.rows}")
+        center = getattr(self, "scaling", None) != "none"
         if table.is_sparse:
-            self._encoding, x = None, table.numbers
+            encoding = Numbers(table.numbers, weights, center, [])
+            self._encoding, x = encoding if np.any(encoding.origin) else None, encoding.encode(table)
         elif table.numbers is None:
             if weights is not None and _can_repeat(weights):  # codes of categories depend on how often rows occur
                 chosen = np.arange(table.rows).repeat(weights.astype(np.int64))
                 table, targets, weights = table.take(chosen), targets[chosen], None
-            self._encoding, x = Texts.fit(table, targets, self.classes_ is not None)
+            self._encoding, x = Texts.fit(table, targets, self.classes_ is not None, center, index_columns(table))
         else:
-            self._encoding = Numbers(table.numbers, weights)
+            self._encoding = Numbers(table.numbers, weights, center, index_columns(table))
             x = self._encoding.encode(table)
         return x, targets, weights
 
@@ -226,16 +241,22 @@ class KernelMachine(Estimator):
                 raise ValueError(
                     "X is sparse; expected a frame or an array as at the fit, which had text or missing values"
                 )
-            return table.numbers
+            return table.numbers if self._encoding is None else self._encoding.encode(table)
         if self._encoding is not None:
             return self._encoding.encode(table)
         if table.numbers is None or np.isnan(table.numbers.sum()):
             raise ValueError("Input X contains NaN or text; the machine was fitted to sparse rows of numbers")
         return np.ascontiguousarray(table.numbers, np.float32)
 
+    def _with_index(self, table: Table) -> Table:
+        known = getattr(self, "feature_names_in_", None)
+        if self._encoding is None or known is None:
+            return table
+        return with_index(table, list(known), self._encoding)
+
     def _inputs(self, X: Any) -> Any:
         self._check_fitted()
-        table = read_table(X, missing=True)
+        table = self._with_index(read_table(X, missing=True))
         self._check_columns(table.names, table.columns, reset=False)
         return self._encode(table)
 

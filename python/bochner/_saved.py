@@ -11,14 +11,18 @@ _KINDS = ("features", "machine", "schema")
 
 
 class Saved(Handle):
-    """A feature map, a kernel machine or a schema. It cannot be changed, so that copies share it."""
+    """A feature map, a kernel machine or a schema. It cannot be changed, so that copies share it.
 
-    __slots__ = ("kind",)
+    A machine from a file has the schema of the file, which is pickled with it: without a schema, the library takes rows as
+    they are in a table, but estimators subtract the origins of columns themselves.
+    """
 
-    def __init__(self, kind: str, address: int | None) -> None:
+    __slots__ = ("kind", "schema")
+
+    def __init__(self, kind: str, address: int | None, schema: Saved | None = None) -> None:
         assert kind in _KINDS
         super().__init__(address, getattr(lib, f"bo_{kind}_destroy"))
-        self.kind = kind
+        self.kind, self.schema = kind, schema
 
     def tobytes(self, schema: Saved | None = None) -> bytes:
         """The contents of a file. A machine can have a schema, which is stored with it."""
@@ -29,7 +33,7 @@ class Saved(Handle):
         return taken_bytes(bytes_, size)
 
     def __reduce__(self) -> Any:
-        return read, (self.kind, self.tobytes())
+        return read, (self.kind, self.tobytes(self.schema))
 
     def __copy__(self) -> Saved:
         return self
@@ -40,14 +44,15 @@ class Saved(Handle):
 
 def read(kind: str, contents: bytes) -> Saved:
     """Restores an object from the contents of a file."""
-    return Saved(kind, _load(kind, contents, *([None] if kind == "machine" else [])))
+    return read_machine(contents)[0] if kind == "machine" else Saved(kind, _load(kind, contents))
 
 
 def read_machine(contents: bytes) -> tuple[Saved, Saved | None]:
     """Restores a machine and the schema that is stored with it."""
     schema = ctypes.c_void_p()
-    machine = Saved("machine", _load("machine", contents, ctypes.byref(schema)))
-    return machine, Saved("schema", schema.value) if schema.value else None
+    address = _load("machine", contents, ctypes.byref(schema))
+    stored = Saved("schema", schema.value) if schema.value else None
+    return Saved("machine", address, stored), stored
 
 
 def _load(kind: str, contents: bytes, *extra: Any) -> int | None:

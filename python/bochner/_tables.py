@@ -13,6 +13,9 @@ import ctypes
 import io
 import json
 import re
+import sys
+import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -52,6 +55,22 @@ class Table:
             None if self.numbers is None else self.numbers[chosen], frame, self.names, (len(chosen), self.columns)
         )
 
+    def select(self, names: list[str]) -> Table:
+        """The columns of these names; those that the table does not have are 0."""
+        frame, numbers = self.frame, self.numbers
+        if hasattr(frame, "iloc"):
+            frame = frame.reindex(columns=names, fill_value=0)
+        else:
+            import polars
+
+            frame = frame.select([polars.col(n) if n in frame.columns else polars.lit(0).alias(n) for n in names])
+        if numbers is not None:
+            at = {name: i for i, name in enumerate(self.names or [])}
+            found = np.array([at.get(name, -1) for name in names])
+            numbers = np.zeros((self.rows, len(names)), self.numbers.dtype)
+            numbers[:, found >= 0] = self.numbers[:, found[found >= 0]]
+        return Table(numbers, frame, names, (self.rows, len(names)))
+
 
 def read_table(X: Any, *, missing: bool) -> Table:
     """Checks and reads rows. NaN is refused unless `missing`; infinite numbers are always refused."""
@@ -62,6 +81,7 @@ def read_table(X: Any, *, missing: bool) -> Table:
     names = frame = None
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
         frame, names = X, _names(X)
+        _refuse_lists(X)
         if not all(_is_number(dtype) for dtype in X.dtypes):
             return Table(None, X, names, X.shape)
         X = _frame_numbers(X)
@@ -118,7 +138,7 @@ def _refuse_infinite(array: Array, missing: bool) -> None:
 
 
 def _sparse(X: Any) -> Any:
-    """Compressed sparse rows in the form of the library: float32, columns ascending, no number twice."""
+    """Compressed sparse rows of float32 or float64, with ascending columns and no number twice."""
     if hasattr(X, "check_format"):  # indices out of range would make SciPy itself read and write any memory
         X.check_format(full_check=True)
     rows = X.tocsr()
@@ -127,8 +147,8 @@ def _sparse(X: Any) -> Any:
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    with np.errstate(over="ignore"):
-        rows = rows.astype(np.float32)
+    if rows.dtype != np.float32:
+        rows = rows.astype(np.float64)
     rows.eliminate_zeros()
     return rows
 
@@ -166,7 +186,83 @@ def _names(frame: Any) -> list[str] | None:
         raise TypeError(
             "Feature names are only supported if all input features have string names, but some names of X are not strings."
         )
-    return list(frame.columns) if all(texts) and texts else None
+    names = list(frame.columns)
+    if len(set(names)) < len(names):
+        name, count = Counter(names).most_common(1)[0]
+        raise ValueError(f"X has {count} columns named {name!r}; rename them, so that all names are different")
+    return names if all(texts) and texts else None
+
+
+def _refuse_lists(frame: Any) -> None:
+    """Refuses cells that are neither numbers nor text, such as lists."""
+    if not hasattr(frame, "iloc"):
+        for name, dtype in zip(frame.columns, frame.dtypes):
+            if str(dtype).startswith(("List", "Array", "Struct")):
+                raise TypeError(f"X: column {name!r} has cells of type {dtype}; expected numbers, text or dates")
+        return
+    for at, dtype in enumerate(frame.dtypes):
+        if getattr(dtype, "kind", "") != "O" or getattr(dtype, "categories", None) is not None:
+            continue
+        for row, value in enumerate(frame.iloc[:, at]):
+            if hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
+                raise TypeError(
+                    f"X: column {frame.columns[at]!r}, row {row}: expected a number, text or a date, found a "
+                    f"{type(value).__name__}; make a column of each of its members"
+                )
+
+
+_INDEX = re.compile(r"index|level_0|unnamed:.*|", re.IGNORECASE)
+_MOST_PER_ROW = 100  # integers in the range of an index of selected rows, as in the library
+
+
+def index_columns(table: Table) -> list[int]:
+    """The columns that are indices of frames: named index, level_0, Unnamed: 0 or not at all, with different integers from 0."""
+    found = []
+    for at, name in enumerate(table.names or []):
+        if not _INDEX.fullmatch(name):
+            continue
+        values = np.asarray(
+            table.numbers[:, at] if table.numbers is not None
+            else table.frame.iloc[:, at] if hasattr(table.frame, "iloc") else table.frame[name]
+        )  # fmt: skip
+        if values.dtype.kind == "O" and all(isinstance(v, (int, np.integer)) and abs(int(v)) < 1 << 53 for v in values):
+            values = values.astype(np.int64)
+        if values.dtype.kind in "iuf" and (values >= 0).all() and (values % 1 == 0).all():
+            dense = values.max() - values.min() < _MOST_PER_ROW * len(values)
+            if dense and len(np.unique(values)) == len(values):
+                found.append(at)
+    if len(found) == table.columns:
+        return []
+    for at in found:
+        _warn(f"X: column {(table.names or [])[at]!r} is left out: it numbers the rows (rename it to use it)")
+    return found
+
+
+def _warn(message: str) -> None:
+    """Warns where the package is called from."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals["__name__"].startswith("bochner."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
+
+
+def with_index(table: Table, known: list[str], encoding: Any) -> Table:
+    """A table with the columns of the fit. One that was left out may be absent; an index may have another of its names."""
+    names = table.names
+    if names is None or names == known:
+        return table
+    left_out = {name for name, use in zip(known, encoding.used) if not use}
+    if not left_out:
+        return table
+    if any(_INDEX.fullmatch(name) or re.fullmatch(r"column \d+", name) for name in left_out):
+        expected = set(known)
+        names = [name for name in names if name in expected or not _INDEX.fullmatch(name)]
+    absent = left_out.difference(names)
+    names = names.copy()
+    for at, name in enumerate(known):
+        if name in absent:
+            names.insert(at, name)
+    return table.select(names)
 
 
 def _is_number(dtype: Any) -> bool:
@@ -205,18 +301,90 @@ def _csv_of_numbers(numbers: Array, names: list[str]) -> bytes:
 
 
 def _is_numbered_category(dtype: Any) -> bool:
-    """A category of pandas whose values are numbers, which would be read as such."""
-    categories = getattr(dtype, "categories", None)
-    return getattr(getattr(categories, "dtype", None), "kind", "O") in "fiub"
+    """A category of pandas whose values are numbers or texts of numbers, which would be read as such."""
+    categories: Any = getattr(dtype, "categories", None)
+    if not hasattr(categories, "dtype"):
+        return False
+    if getattr(categories.dtype, "kind", "O") in "fiub":
+        return True
+    return len(categories) > 0 and all(isinstance(text, str) and _may_be_number(text) for text in categories)
+
+
+def _may_be_number(text: str) -> bool:
+    """Whether a cell of this text could be in a column of numbers, as a number or a missing value."""
+    try:
+        return text.lower() in ("null", "none", "-", "na", "n/a", "?") or float(text) is not None
+    except ValueError:
+        return False
 
 
 # ---- encoding -------------------------------------------------------------------------------------------------------
 
 
-class Numbers:
-    """The encoding of columns of numbers: missing values are replaced, with one more input for columns that have some."""
+def origins(numbers: Any) -> Array:
+    """The origins of columns of numbers, whose zeros do not count."""
+    if hasattr(numbers, "tocsr"):
+        low, high = (ends.toarray().ravel() for ends in (numbers.min(axis=0), numbers.max(axis=0)))
+    else:
+        low, high = _ends(numbers)
+    ends = np.array([low, high], np.float64)
+    out = np.empty(ends.shape[1])
+    lib.bo_origins_choose(2, ends.shape[1], address(ends), ends.shape[1], address(out))
+    return out
 
-    def __init__(self, numbers: Array, weights: Array | None) -> None:
+
+def _ends(numbers: Array) -> tuple[Array, Array]:
+    """The smallest and the largest number other than 0 of each column; 0 if there is none."""
+    used = (numbers != 0) & (numbers == numbers)
+    low = np.minimum.reduce(numbers, axis=0, where=used, initial=np.inf, dtype=np.float64)
+    high = np.maximum.reduce(numbers, axis=0, where=used, initial=-np.inf, dtype=np.float64)
+    return np.where(low <= high, low, 0), np.where(low <= high, high, 0)
+
+
+def shifted(numbers: Any, origin: Any) -> Any:
+    """The differences from the origins as float32; the numbers themselves if there is none."""
+    if not np.any(origin):
+        return numbers
+    return _shift_sparse(numbers, origin) if hasattr(numbers, "tocsr") else _shift(numbers, origin)
+
+
+def _shift(numbers: Array, origin: Any) -> Array:
+    """The differences from the origins as float32."""
+    if not np.any(origin):
+        return np.ascontiguousarray(numbers, np.float32)
+    out = np.empty(numbers.shape, np.float32)
+    return np.subtract(numbers, origin, out=out, dtype=np.float64, casting="unsafe")  # type: ignore[no-any-return]
+
+
+def _shift_sparse(rows: Any, origin: Any) -> Any:
+    columns = np.flatnonzero(origin)
+    if not columns.size:
+        return rows.astype(np.float32)
+    count, size = rows.shape[0], columns.size
+    full = (np.tile(origin[columns], count), np.tile(columns, count), np.arange(count + 1) * size)
+    return _sparse((rows - type(rows)(full, shape=rows.shape)).astype(np.float32))
+
+
+_NUMBERED = "row numbers"  # as the library calls it
+
+
+class Numbers:
+    """The encoding of columns of numbers: missing values are replaced, with one more input for columns that have some.
+
+    Numbers far from 0 become differences from the origin of their column, which float32 holds.
+    """
+
+    origin: Any = 0.0
+
+    def __init__(self, numbers: Any, weights: Array | None, center: bool, unused: list[int]) -> None:
+        self.used = np.ones(numbers.shape[1], bool)
+        self.used[unused] = False
+        if center:
+            self.origin = origins(numbers)
+        if hasattr(numbers, "tocsr"):
+            self.has_missing = np.zeros(numbers.shape[1], bool)
+            self.fill = np.asarray(numbers.mean(axis=0, dtype=np.float64)).ravel()
+            return
         absent = np.isnan(numbers) if np.isnan(numbers.sum()) else np.zeros((1, 1), bool)
         self.has_missing = np.broadcast_to(absent.any(axis=0), numbers.shape[1]).copy()
         if self.has_missing.any():
@@ -229,28 +397,38 @@ class Numbers:
         else:
             self.fill = (weights @ numbers) / weights.sum()
 
-    def encode(self, table: Table) -> Array:
+    def encode(self, table: Table) -> Any:
         numbers = table.numbers
         if numbers is None:
             raise ValueError("X has columns of text; the machine was fitted to numbers only")
+        used, origin = self.used, self.origin
+        if not used.all():
+            numbers, origin = numbers[:, used], np.broadcast_to(origin, used.shape)[used]
+        if table.is_sparse:
+            return _shift_sparse(numbers, origin)
         if not self.has_missing.any() and not np.isnan(numbers.sum()):
-            return np.ascontiguousarray(numbers, np.float32)
+            return _shift(numbers, origin)
         absent = np.isnan(numbers)
         out = np.zeros((len(numbers), self.starts[-1]), np.float32)
-        out[:, self.starts[:-1]] = np.where(absent, self.fill, numbers)
-        out[:, self.starts[1:][self.has_missing] - 1] = absent[:, self.has_missing]
+        out[:, self.starts[:-1][used]] = _shift(np.where(absent, self.fill[used], numbers), origin)
+        out[:, self.starts[1:][self.has_missing] - 1] = absent[:, self.has_missing[used]]
         return out
 
     @property
     def starts(self) -> Array:
         """The first input of each column, and the number of inputs."""
-        return np.concatenate([[0], np.cumsum(1 + self.has_missing)])
+        return np.concatenate([[0], np.cumsum(self.used.astype(int) + self.has_missing)])
 
     def columns(self, names: list[str] | None) -> list[dict[str, Any]]:
         """The columns of the schema."""
         found = []
-        for at, (fill, missing) in enumerate(zip(self.fill, self.has_missing)):
+        origins = np.broadcast_to(self.origin, self.fill.shape)
+        for at, (fill, missing, origin) in enumerate(zip(self.fill, self.has_missing, origins)):
             column: dict[str, Any] = {"kind": "number", "fill": float(fill)}
+            if origin:
+                column["origin"] = float(origin)
+            if not self.used[at]:
+                column = {"kind": "unused", "why": _NUMBERED}
             if names:
                 column["name"] = names[at]
             if missing:
@@ -266,7 +444,7 @@ class Texts:
         self.schema, self.names = schema, names
 
     @classmethod
-    def fit(cls, table: Table, y: Array, classes: bool) -> tuple[Texts, Array]:
+    def fit(cls, table: Table, y: Array, classes: bool, center: bool, unused: list[int]) -> tuple[Texts, Array]:
         """The encoding, and the rows with codes that do not contain their own targets."""
         names = table.names or []
         if len(set(names)) != table.columns or any(not name or re.fullmatch(r"\s*[-+]?\d+\s*", name) for name in names):
@@ -276,12 +454,18 @@ class Texts:
         np.save(labels, y)
         settings = {
             "label_bytes": labels.getvalue(), "label_size": len(labels.getvalue()), "drop": b"0",
-            "keep": ",".join(str(at + 1) for at in range(table.columns)).encode(),
+            "keep": ",".join(str(at + 1) for at in range(table.columns) if at not in unused).encode(),
             "categorical": ",".join(numbered).encode() or None,
             "task": c.BO_TASK_CLASSIFICATION if classes else c.BO_TASK_REGRESSION,
+            "no_origin": not center,
         }  # fmt: skip
         x, schema = _load(_csv(table.frame, names), None, settings)
         return cls(schema, names), x
+
+    @property
+    def used(self) -> list[bool]:
+        """Whether each column is used."""
+        return [column["kind"] != "unused" for column in _listed(json.loads(self.schema.tobytes()))]
 
     def encode(self, table: Table) -> Array:
         write, rows = (_csv, table.frame) if table.frame is not None else (_csv_of_numbers, table.numbers)
@@ -337,7 +521,7 @@ def make_schema(encoding: Any, rows: int, columns: int, names: list[str] | None,
     else:
         listed = encoding.columns(names) if encoding else [{"kind": "number", "count": columns}]
         schema = {
-            "version": 2, "format": "csv" if names else "npy", "impute": "auto", "named": bool(names),
+            "version": 3, "format": "csv" if names else "npy", "impute": "auto", "named": bool(names),
             "separate_labels": True, "columns": listed,
         }  # fmt: skip
     labels = [] if classes is None else [str(label) for label in classes]
@@ -346,23 +530,32 @@ def make_schema(encoding: Any, rows: int, columns: int, names: list[str] | None,
     return read("schema", json.dumps(schema).encode())
 
 
-def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
-    """The encoding that a schema describes, the names and the number of its columns, and its classes."""
-    stored = json.loads(schema.tobytes())
-    listed = [
+def _listed(stored: Any) -> list[Any]:
+    """The columns of a stored schema that are columns of X."""
+    return [
         column for column in stored["columns"]
         if column["kind"] not in ("target", "weight", "group") and not re.fullmatch(_GUARD + "_+", column.get("name", ""))
     ]  # fmt: skip
+
+
+def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
+    """The encoding that a schema describes, the names and the number of its columns, and its classes."""
+    stored = json.loads(schema.tobytes())
+    listed = _listed(stored)
     names = [column["name"] for column in listed] if stored["named"] else None
     count = sum(column.get("count", 1) for column in listed)
-    if any(column["kind"] != "number" for column in listed):
+    if any(column["kind"] != "number" and column.get("why") != _NUMBERED for column in listed):
         return Texts(schema, names or []), names, count, stored["classes"]
-    fill, missing = [], []
+    fill, missing, used, origin = [], [], [], []
     for column in listed:
+        used += [column["kind"] == "number"] * column.get("count", 1)
         fill += [column.get("fill", 0.0)] * column.get("count", 1)
         missing += [column.get("indicator", False)] * column.get("count", 1)
+        origin += [column.get("origin", 0.0)] * column.get("count", 1)
     encoding = object.__new__(Numbers)
     encoding.fill, encoding.has_missing = np.array(fill, np.float64), np.array(missing, bool)
+    encoding.used = np.array(used, bool)
+    encoding.origin = np.array(origin, np.float64)
     return encoding, names, count, stored["classes"]
 
 

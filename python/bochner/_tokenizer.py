@@ -30,6 +30,21 @@ Data = Union[str, bytes, Path, Sequence[Path], Sequence[int], Array]
 lib.bo_tokenizer_piece.restype = ctypes.c_void_p  # a piece may contain NUL
 
 
+@contextlib.contextmanager
+def taken_ids() -> Iterator[c.bo_ids]:
+    """A list of ids for a call of the library to fill."""
+    ids = c.bo_ids()
+    try:
+        yield ids
+    finally:
+        lib.bo_ids_free(ctypes.byref(ids))
+
+
+def array_of(ids: c.bo_ids) -> Array:
+    """A copy of a list of ids."""
+    return np.array((ctypes.c_int32 * ids.count).from_address(ids.items or 0) if ids.count else [], np.int32)
+
+
 class Tokenizer:
     """A tokenizer: text to token ids and back. Immutable; threads may share it.
 
@@ -181,15 +196,11 @@ class Tokenizer:
             Whether to add the special tokens of the tokenizer's template, such as a start token (default: False).
         """
         data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_bytes(text, "text")
-        ids = c.bo_ids()
-        try:
-            with context() as taken:
-                lib.bo_tokenizer_encode(taken, self._handle, data, len(data), special, ctypes.byref(ids))
-                if template:
-                    lib.bo_tokenizer_add_specials(taken, self._handle, ctypes.byref(ids))
-            return np.array((ctypes.c_int32 * ids.count).from_address(ids.items or 0) if ids.count else [], np.int32)
-        finally:
-            lib.bo_ids_free(ctypes.byref(ids))
+        with taken_ids() as ids, context() as taken:
+            lib.bo_tokenizer_encode(taken, self._handle, data, len(data), special, ctypes.byref(ids))
+            if template:
+                lib.bo_tokenizer_add_specials(taken, self._handle, ctypes.byref(ids))
+            return array_of(ids)
 
     def decode(self, ids: Any, errors: str = "replace") -> str:
         """Return the text of ids. `errors` is as in bytes.decode, for bytes that are not UTF-8."""

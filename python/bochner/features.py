@@ -23,7 +23,7 @@ from ._library import BochnerError, Context, InvalidArgumentError, NumericError,
 from ._reports import Report
 from ._saved import Saved
 from ._settings import fill, read_struct, refuse_zero
-from ._tables import Table, read_table, sparse_rows, strided
+from ._tables import Table, origins, read_table, shifted, sparse_rows, strided
 
 __all__ = ["KernelError", "RandomFeatures", "draws", "functions", "kernel", "kernel_error", "kernels", "samplings"]
 
@@ -140,7 +140,9 @@ class RandomFeatures(TransformerMixin, Estimator):
 
     Notes
     -----
-    Features are computed in float32. The dtype of the result is that of X: float32 or float64, and float64 for other
+    Features are computed in float32. If the kernel depends on differences of rows only (rbf, laplacian, matern32, …), columns
+    far from 0, such as Unix times, lose nothing: `fit` chooses a number near them, which is subtracted in float64 from X and
+    from all later rows. For the other kernels, subtract one yourself. The dtype of the result is that of X: float32 or float64, and float64 for other
     dtypes. float32 rows with contiguous columns are read without a copy, also slices of wider rows. Sparse matrices of SciPy
     are read as they are; the result is dense. The fitted map is pickled in the file format of the library.
 
@@ -208,9 +210,11 @@ class RandomFeatures(TransformerMixin, Estimator):
         RandomFeatures
             The estimator.
         """
-        table = self._read(X, reset=True)
+        table, settings = self._read(X, reset=True), settings_of(self)
+        origin = _origin(_describe(settings, table)[0].kernel, table)
         with long_context() as taken:
-            self._fitted = _create(taken, settings_of(self), table)
+            self._fitted = _create(taken, settings, table, origin)
+        self._origin = origin
         made = lib.bo_features_describe(self._fitted).contents
         self.gamma_, self.n_features_out_ = float(made.gamma), int(made.features)
         return self
@@ -229,14 +233,14 @@ class RandomFeatures(TransformerMixin, Estimator):
         """
         self._check_fitted()
         fitted, table = self._fitted, self._read(X, reset=False)
-        made = _made_for(fitted, table)
+        made, numbers = _made_for(fitted, table), shifted(table.numbers, self._origin)
         z = np.empty((table.rows, made.features), np.float32)
         with long_context() if z.size > _LONG_WORK else context() as taken:
             if table.is_sparse:
-                rows, _keep = sparse_rows(table.numbers)
+                rows, _keep = sparse_rows(numbers)
                 lib.bo_features_apply_sparse(taken, fitted, ctypes.byref(rows), address(z), z.shape[1])
             else:
-                x, step = strided(table.numbers)
+                x, step = strided(numbers)
                 lib.bo_features_apply(taken, fitted, len(x), address(x), step, address(z), z.shape[1])
         values = table.numbers.data if table.is_sparse else table.numbers
         if values.size and max(values.max(), -values.min()) > _LARGE and not np.isfinite(z).all():
@@ -276,6 +280,11 @@ def _made_for(fitted: Saved, table: Table) -> Any:
     return made
 
 
+def _origin(kernel: int, table: Table) -> Any:
+    """What is subtracted from the columns, so that float32 holds the differences; 0 if the kernel would change."""
+    return origins(table.numbers) if lib.bo_kernel_is_shift_invariant(kernel) else 0.0
+
+
 def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
     """The descriptor of a map, and the arrays that it points to."""
     settings = dict(settings)
@@ -288,10 +297,11 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
             raise InvalidArgumentError(f"length_scales has shape {keep[0].shape}; expected ({table.columns},)")
         desc.length_scales = address(keep[0])
     if gamma == "scale":
-        squares = (
-            table.numbers.multiply(table.numbers) if table.is_sparse else np.square(table.numbers, dtype=np.float64)
-        )
-        variance = float(squares.mean() - table.numbers.mean(dtype=np.float64) ** 2)
+        if table.is_sparse:
+            mean = table.numbers.mean(dtype=np.float64)
+            variance = float(table.numbers.multiply(table.numbers).mean() - mean**2)
+        else:
+            variance = float(table.numbers.var(dtype=np.float64))
         gamma = 1 / (table.columns * variance) if variance > 0 else 1.0
     elif isinstance(gamma, str):
         raise InvalidArgumentError(f"gamma: {gamma!r} is not known; expected a number or 'scale'")
@@ -299,18 +309,24 @@ def _describe(settings: dict[str, Any], table: Table) -> tuple[Any, list[Any]]:
     return desc, keep
 
 
-def _create(taken: Context, settings: dict[str, Any], table: Table) -> Saved:
+def _create(taken: Context, settings: dict[str, Any], table: Table, origin: Any) -> Saved:
     desc, keep = _describe(settings, table)
     if not desc.features and lib.bo_features_needs_length(ctypes.byref(desc)):
         desc.features = 512
     desc.sparse = table.is_sparse
     if desc.sampling or desc.function in (c.BO_FUNCTION_LANDMARKS, c.BO_FUNCTION_OPRF):
-        sample, step = strided(table.numbers.toarray() if table.is_sparse else table.numbers)
+        sample, step = _dense(table, origin)
         keep.append(sample)
         desc.sample, desc.sample_rows, desc.sample_stride = address(sample), len(sample), step
     out = ctypes.c_void_p()
     lib.bo_features_create(taken, ctypes.byref(desc), ctypes.byref(out))
     return Saved("features", out.value)
+
+
+def _dense(table: Table, origin: Any) -> tuple[Array, int]:
+    """The rows for the library, and the numbers from one to the next."""
+    numbers = shifted(table.numbers, origin)
+    return strided(numbers.toarray() if table.is_sparse else numbers)
 
 
 def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array:
@@ -319,7 +335,8 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
     Parameters
     ----------
     x, y : array_like, (rows, columns)
-        Numbers; they are rounded to float32. y: default x.
+        Numbers; they are rounded to float32, after a number near them is subtracted from columns far from 0 if the kernel
+        depends on differences of rows only. y: default x.
     kernel : str
         A name of :func:`kernels` (default: "rbf").
     **settings
@@ -345,10 +362,9 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
         raise ValueError(
             f"kernel: expected numbers with the same columns, found {left.columns} and {right.columns} columns"
         )
-    (rows_x, step_x), (rows_y, step_y) = (
-        strided(t.numbers.toarray() if t.is_sparse else t.numbers) for t in (left, right)
-    )
     desc, _keep = _describe({"kernel": kernel, **settings}, left)
+    origin = _origin(desc.kernel, left)
+    (rows_x, step_x), (rows_y, step_y) = (_dense(t, origin) for t in (left, right))
     out = np.empty((left.rows, right.rows))
     with long_context() as taken:
         lib.bo_kernel_matrix(
@@ -402,7 +418,7 @@ def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_
         features = RandomFeatures(**features.get_params()).fit(X)
     fitted, table = features._fitted, features._read(X, reset=False)
     _made_for(fitted, table)
-    rows, step = strided(table.numbers.toarray() if table.is_sparse else table.numbers)
+    rows, step = _dense(table, features._origin)
     out = c.bo_features_accuracy()
     with long_context() as taken:
         lib.bo_features_measure(

@@ -82,7 +82,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Notes
     -----
-    Inputs are rounded to float32; sums and predictions are float64. NaN in X is a missing value: it is replaced by the mean
+    Inputs are rounded to float32, after the origin of columns far from 0 is subtracted in float64, so that Unix times lose
+    nothing; sums and predictions are float64. NaN in X is a missing value: it is replaced by the mean
     of the column, and a column with missing values at the fit has one more input. Columns of text in a frame are read as
     ``bochner fit`` reads a CSV file; text columns of more than 32 values are encoded by the mean of the target.
 

@@ -478,7 +478,7 @@ class Model:
 
     def chat(
         self, messages: Sequence[Message], *, template: str | None = None, variables: Mapping[str, Any] | None = None,
-        max_tokens: int = 512, **options: Any,
+        max_tokens: int = 512, parse_special: bool = False, **options: Any,
     ) -> Generation:  # fmt: skip
         """Answer the last message of a conversation with a chat model.
 
@@ -490,12 +490,14 @@ class Model:
             A chat template in Jinja (default: that of the folder of the model).
         variables : dict, optional
             Further variables of the template.
+        parse_special : bool
+            Whether texts of special tokens in messages become these tokens (default: False, they are plain text).
         max_tokens, **options
             As in :meth:`generate`.
         """
         core = self._open
         opened = _chat.open_template(core, template)
-        ids = core.require_tokenizer().encode(_chat.render(core, opened, messages, variables or {}))
+        ids = _chat.encode(core, opened, messages, variables or {}, parse_special)
         session, ids = session_for(core, ids, max_tokens)
         return Generation(session, ids, max_tokens=max_tokens, drawn=0, ends=_chat.end_token(core, opened), **options)
 

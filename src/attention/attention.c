@@ -336,13 +336,14 @@ static bo_status move_kept(bo_context *context, const bo_attention *from, const 
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
                                   const bo_attention *to, void *out)
 {
-    BO_TRY(bo_attention_state_check(context, from, state));
-    if (from->desc.capacity == to->desc.capacity) {
-        BO_TRY(bo_state_check(context, to, state));
+    const bool keeps = from->traits & BO_TRAIT_CAPACITY && !from->desc.window;
+    BO_TRY(bo_state_check_held(context, from, state));
+    if (!keeps || from->desc.capacity == to->desc.capacity) BO_TRY(bo_state_check(context, to, state));
+    if (!keeps) {
         memcpy(out, state, bo_attention_state_bytes(to));
         return BO_OK;
     }
-    BO_TRY(bo_attention_state_init(context, to, out));
+    bo_attention_state_start(to, out);
     return move_kept(context, from, state, to, out);
 }
 

@@ -22,30 +22,6 @@ bool bo_attention_is_ready(const bo_attention *attention);
 /* True if bo_attention_redraw changes its features. */
 bool bo_attention_is_random(const bo_attention *attention);
 
-/* ---- devices ----------------------------------------------------------------------------------------------------- */
-
-enum { BO_STATE_HEADER_BYTES = 64 };
-
-/* What a backend that computes an attention itself needs to know of it. */
-typedef struct bo_attention_view {
-    const bo_attention_desc *desc;      /* with the defaults filled in */
-    unsigned traits;                    /* bits of bo_attention_trait */
-    size_t group;                       /* query heads per key head */
-    const bo_features *const *features; /* one per key head; NULL: a kind without features */
-    size_t count;                       /* length of φ; 0 for kinds without features */
-    bool scaled;                        /* φ has log scales */
-    uint64_t fingerprint;               /* changes with the frequencies */
-    const float *decay;                 /* gate FIXED: the default log g of each key head; else NULL */
-    size_t held;                        /* keys that a state holds: 0, the window, or the capacity */
-    size_t gates_held;                  /* log gates that a state holds: 0, or `held` */
-    size_t panel;                       /* keys per panel of kept keys (kv_cache.h) */
-    /* A state is a header, then for each key head sums_bytes and kept_bytes (internal.h, kv_cache.h). */
-    size_t sums_bytes, kept_bytes;
-    unsigned char header[BO_STATE_HEADER_BYTES]; /* of an empty state */
-    size_t tokens_at;                            /* of the number of tokens (uint64) in the header */
-} bo_attention_view;
-bo_attention_view bo_attention_view_of(const bo_attention *attention);
-
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 /* Learned parameters, in the order of their gradients in a task's `parameters`. */
@@ -80,8 +56,10 @@ bo_status bo_attention_backward_in(bo_context *context, const bo_attention *atte
                                    const bo_attention_inputs *inputs, const void *const *initial, const float *out,
                                    const void *tape, const float *dout, const float *const *d_final,
                                    const bo_attention_gradients *gradients, bo_work *work);
+/* isolate: as in bo_graph_pass. */
 bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
-                               const bo_attention_inputs *inputs, void *const *states, float *out, bo_work *work);
+                               const bo_attention_inputs *inputs, void *const *states, bool isolate, float *out,
+                               bo_work *work);
 /* Returns the bytes that suffice for any packed lengths of at most `sequences` sequences with these totals of queries
  * and keys, for forward and step, or for backward. */
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
@@ -113,8 +91,8 @@ bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo
 /* An empty state: its first bytes, after which all are zero. */
 size_t bo_attention_state_prefix(const bo_attention *attention);
 void bo_attention_state_start(const bo_attention *attention, void *prefix);
-/* Converts a state of `from` to a state of `to`; the two may differ only in capacity. Refused if `to` cannot hold the
- * tokens. */
+/* Converts a state of `from` to a state of `to`, in memory that is filled with zeros; the two may differ only in
+ * capacity. Refused if `to` cannot hold the tokens. Slots that hold no token are neither read nor written. */
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
                                   const bo_attention *to, void *out);
 /* Changes the number of tokens that a state has read, so that the cost of a step after many tokens can be measured

@@ -217,9 +217,10 @@ bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, c
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* The quality of frequencies for the data is measured by the second moment of the estimate of a single frequency over
- * independent rows of q and k: c(w)² = E f(q, w)² E f(k, w)², with the weight of w included in f. No importance
- * sampling reaches less than (E c(w))², w ~ N(0, I) (arXiv 2406.18802). For positive features as drawn, E c² is known
- * for every pair of rows. If a frequency has two features (HYPERBOLIC), c² is an upper bound of the second moment. */
+ * independent rows of q and k: c(w)² = E (f(q, w)·f(k, w))² = tr(A B) with A = E f(q, w) f(q, w)ᵀ and B = E f(k, w)
+ * f(k, w)ᵀ, the weight of w included in f (features/propose.h). No importance sampling reaches less than (E c(w))², w ~
+ * N(0, I) (arXiv 2406.18802 for one feature per frequency, Cauchy-Schwarz in general). For positive features as drawn, E
+ * c² is known for every pair of rows, and for trigonometric features the variance is. */
 
 enum { FREQUENCIES = 2048 };
 
@@ -363,8 +364,7 @@ static bo_status judge_other(bo_context *context, const bo_features *map, const 
     return BO_OK;
 }
 
-/* Returns the variance of one frequency over pairs. All frequencies have the same energy, so that there is nothing to
- * choose. */
+/* Returns the variance of one frequency over pairs, for features that are used as drawn. */
 static double log_flat_variance(const bo_features *map, const bo_feature_sample *q, const bo_feature_sample *k)
 {
     enum { SHIFTS = 16 };
@@ -377,6 +377,17 @@ static double log_flat_variance(const bo_features *map, const bo_feature_sample 
     return log(sum / (double)(SHIFTS * q->count));
 }
 
+/* The ratio of the floor to the second moment varies less over frequencies than either. */
+static bo_status judge_flat(bo_context *context, const bo_features *map, bo_features *many, const bo_feature_sample *q,
+                            const bo_feature_sample *k, double square, bo_calibration_report *out)
+{
+    double second, least;
+    BO_TRY(average(context, many, q, k, &second, &least));
+    out->log_drawn = out->log_isotropic = square + log1p(exp(log_flat_variance(map, q, k) - square));
+    out->log_floor = out->log_isotropic + (least - second);
+    return BO_OK;
+}
+
 /* Evaluates a map with these frequencies on the data of a distribution. */
 static bo_status calibration_judge(bo_context *context, const bo_calibration *calibration, size_t law,
                                    const bo_features *map, bo_calibration_report *out)
@@ -386,16 +397,12 @@ static bo_status calibration_judge(bo_context *context, const bo_calibration *ca
     bo_frequency_origin origin = {.seed = bo_features_describe(map)->seed, .frequencies = FREQUENCIES};
     double square;
     BO_TRY(bo_features_log_square(context, map, &q, &k, &square));
-    if (bo_features_flat(map)) {
-        out->log_isotropic = log1p(exp(log_flat_variance(map, &q, &k) - square));
-        out->log_drawn = out->log_floor = out->log_isotropic;
-        return BO_OK;
-    }
     bo_features *many;
     bool positive = bo_features_describe(map)->function == BO_FUNCTION_POSITIVE;
     BO_TRY(bo_features_like(context, map, &origin, &many));
-    bo_status status = positive ? judge_positive(context, map, many, &q, &k, square, out)
-                                : judge_other(context, map, many, &q, &k, square, out);
+    bo_status status = positive                ? judge_positive(context, map, many, &q, &k, square, out)
+                       : bo_features_flat(map) ? judge_flat(context, map, many, &q, &k, square, out)
+                                               : judge_other(context, map, many, &q, &k, square, out);
     bo_features_destroy(many);
     out->log_isotropic -= square;
     out->log_drawn -= square;

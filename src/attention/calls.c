@@ -395,6 +395,7 @@ typedef struct step_job {
     float *out;
     size_t tasks, threads; /* a task is a key head of some sequences */
     bo_desks desks;
+    bool isolate; /* a sequence that is not finite does not end the step */
     atomic_bool *not_finite;
 } step_job;
 
@@ -419,8 +420,46 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
             return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,
                            attention->held);
     }
+    if (job->isolate) return BO_OK;
     BO_TRY(bo_gates_check(context, call));
     return bo_inputs_finite(context, call);
+}
+
+/* The outputs of sequence s; tasks leave out what follows from numbers that are not finite. */
+static float *outputs_of(const step_job *job, size_t s, size_t *count)
+{
+    const bo_attention_desc *d = &job->attention->desc;
+    *count = d->heads * d->value_dim;
+    return job->out + s * *count;
+}
+
+static void fill_outputs(const step_job *job, size_t s)
+{
+    size_t count;
+    float *out = outputs_of(job, s, &count);
+    for (size_t i = 0; i < count; i++) out[i] = NAN;
+}
+
+/* True if the inputs and outputs of sequence s are finite, and its state can be continued. */
+static bool is_sequence_finite(bo_context *context, const step_job *job, size_t s)
+{
+    const bo_attention_inputs *in = job->in;
+    const bo_attention_desc *d = &job->attention->desc;
+    size_t count;
+    const float *out = outputs_of(job, s, &count);
+    const struct {
+        const float *rows;
+        size_t floats;
+    } arrays[] = {{in->q, d->heads * d->dim},
+                  {in->k, d->key_heads * d->dim},
+                  {in->v, d->key_heads * d->value_dim},
+                  {in->log_gate, d->key_heads * bo_gate_width(d)},
+                  {in->beta, d->key_heads}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (arrays[i].rows && !job->attention->kernels->finite(arrays[i].floats, arrays[i].rows + s * arrays[i].floats))
+            return false;
+    return job->attention->kernels->finite(count, out) &&
+           bo_state_check(context, job->attention, job->states[s]) == BO_OK;
 }
 
 /* Returns the bytes of the states that a step reads. */
@@ -466,15 +505,19 @@ static bo_status run_step(bo_context *context, step_job *job, const bo_call *cal
     job->threads = step_threads(context, job, job->tasks);
     BO_TRY(bo_desks_take(context, call->work, job->threads, job->threads,
                          attention->engine->step_bytes(attention, together), "a step of attention", &job->desks));
+    for (size_t s = 0; job->isolate && s < job->sequences; s++) fill_outputs(job, s);
     bo_parallel(context, job->threads, step_share, job);
     bo_desks_give(&job->desks);
-    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    if (!job->isolate && atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    for (size_t s = 0; job->isolate && s < job->sequences; s++)
+        if (!is_sequence_finite(context, job, s)) fill_outputs(job, s);
     for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);
     return BO_OK;
 }
 
 bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
-                               const bo_attention_inputs *inputs, void *const *states, float *out, bo_work *work)
+                               const bo_attention_inputs *inputs, void *const *states, bool isolate, float *out,
+                               bo_work *work)
 {
     bo_attention_shape shape = {
         .sequences = sequences, .tokens = 1, .no_keys = !inputs->k, .layout = BO_LAYOUT_TOKENS_FIRST};
@@ -488,6 +531,7 @@ bo_status bo_attention_step_in(bo_context *context, const bo_attention *attentio
                     .sequences = sequences,
                     .states = states,
                     .out = out,
+                    .isolate = isolate,
                     .not_finite = &not_finite};
     bo_status status = run_step(context, &job, &call);
     bo_geometry_free(&geometry);
@@ -499,5 +543,5 @@ bo_status bo_attention_step(bo_context *context, const bo_attention *attention, 
 {
     BO_REQUIRE(context, attention, inputs);
     BO_REQUIRE_IF(context, sequences > 0, states, out);
-    return bo_attention_step_in(context, attention, sequences, inputs, states, out, NULL);
+    return bo_attention_step_in(context, attention, sequences, inputs, states, false, out, NULL);
 }

@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include "../base/base.h"
 #include "../features/block.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "attention.h"
 #include "progress.h"
 
@@ -83,6 +83,8 @@ bo_sums bo_sums_in(const bo_attention *attention, char *bytes);
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
 /* Checks what every call needs: the header and the log scales. bo_attention_state_check also reads all numbers. */
 bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state);
+/* As bo_attention_state_check, but does not read the slots that hold no token. */
+bo_status bo_state_check_held(bo_context *context, const bo_attention *attention, const void *state);
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
 /* Returns the memory of engines that do not use bo_sums: floats, aligned like the state. It starts with the matrix of
  * dim x value_dim (S or G), padded to a multiple of 16 floats; for RIDGE, H (dim x dim) follows, padded likewise. */

@@ -20,7 +20,7 @@ typedef struct bo_kv_cache {
     uint16_t *packed;
 } bo_kv_cache;
 
-/* A panel as the right-hand factors (kernels/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K, from its first slot on. In P V and
+/* A panel as the right-hand factors (device/cpu/bf16.h) of q Kᵀ, P V, dO Vᵀ and dS K, from its first slot on. In P V and
  * dS K, whose sums are over the slots, slots after the last that was loaded are zero. */
 typedef struct bo_kv_packed {
     uint16_t *scores, *values, *value_scores, *keys;

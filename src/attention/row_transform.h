@@ -4,18 +4,10 @@
 #define BO_ATTENTION_ROW_TRANSFORM_H
 
 #include "../math/block.h"
+#include "device.h"
 #include "internal.h"
 
 typedef enum bo_role { BO_OF_QUERIES = 0, BO_OF_KEYS = 1 } bo_role;
-
-typedef enum bo_row_transform_type {
-    BO_ROW_TRANSFORM_NONE,   /* t = x */
-    BO_ROW_TRANSFORM_UNIT,   /* t = σ ∘ x / (|x| + e) */
-    BO_ROW_TRANSFORM_MATRIX, /* t = M x */
-    BO_ROW_TRANSFORM_AFFINE  /* t = W x + b; queries and keys may have different W and b */
-} bo_row_transform_type;
-
-bo_row_transform_type bo_row_transform_type_of(const bo_attention_desc *desc);
 
 /* e: a zero row stays zero. */
 #define BO_LEAST_NORM 1e-3

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "device.h"
 #include "kv_cache.h"
 
 /* More than any sequence has; sums of tokens cannot overflow. */
@@ -88,6 +89,7 @@ bo_attention_view bo_attention_view_of(const bo_attention *attention)
                              .held = a->held,
                              .gates_held = a->gates_held,
                              .panel = BO_PANEL,
+                             .gates_at = bo_kv_cache_bytes(a->held, a->desc.dim, a->desc.value_dim),
                              .sums_bytes = a->sums_bytes,
                              .kept_bytes = a->kept_bytes,
                              .tokens_at = offsetof(bo_state_header, tokens)};
@@ -216,6 +218,32 @@ static bool is_finite(const bo_attention *attention, void *state, size_t key_hea
     const float *kept = bo_state_kept(attention, state, key_head);
     return kernels->finite(held.s_floats, held.s) && kernels->finite(held.z_floats, held.z) &&
            kernels->finite(attention->kept_bytes / sizeof *kept, kept);
+}
+
+/* The same for the slots of the first `tokens` tokens. The last panel of keys may have free slots. */
+static bool are_slots_finite(const bo_attention *attention, const void *state, size_t key_head, size_t tokens)
+{
+    const bo_kernels *kernels = attention->kernels;
+    const bo_kv_cache kept = bo_kv_cache_in(attention, state, key_head);
+    bool finite = kernels->finite(tokens * kept.value_dim, kept.values);
+    for (size_t first = 0; finite && first < tokens; first += BO_PANEL) {
+        const bo_kv_piece piece = bo_kv_cache_piece(&kept, first, tokens);
+        for (size_t i = 0; finite && i < kept.dim; i++)
+            finite = kernels->finite(piece.count, piece.keys + i * BO_PANEL);
+    }
+    return finite;
+}
+
+bo_status bo_state_check_held(bo_context *context, const bo_attention *attention, const void *state)
+{
+    if (!(attention->traits & BO_TRAIT_CAPACITY) || attention->desc.window)
+        return bo_attention_state_check(context, attention, state);
+    BO_TRY(bo_state_check(context, attention, state));
+    const size_t tokens = (size_t)bo_attention_state_tokens(state);
+    for (size_t h = 0; h < attention->desc.key_heads; h++)
+        if (!are_slots_finite(attention, state, h, tokens))
+            return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a number that is not finite", h);
+    return BO_OK;
 }
 
 bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state)

@@ -5,17 +5,11 @@
 #include <string.h>
 #include "backend.h"
 #include "cuda/cuda.h"
-#include "../features/device_sums.h"
 
 const bo_backend *bo_backend_of(const bo_context *context)
 {
     const bo_backend *backend = bo_context_backend(context);
     return backend ? backend : bo_backend_cpu();
-}
-
-const bo_device_fits *bo_context_fits(const bo_context *context)
-{
-    return bo_backend_of(context)->fits;
 }
 
 bo_status bo_device_count(bo_context *context, size_t *count)
@@ -74,14 +68,14 @@ bo_status bo_context_use_device(bo_context *context, const char *name)
     if (automatic) BO_TRY(bo_device_count(context, &count));
     if (strcmp(name, "cpu") == 0 || (automatic && count == 0)) {
         bo_context_forget_error(context);
-        bo_context_set_backend(context, NULL);
+        bo_context_set_backend(context, NULL, NULL);
         return BO_OK;
     }
     if (!automatic && !parse_cuda(name, &index))
         return bo_fail(context, BO_INVALID, "device %.60s is unknown: expected cpu, cuda, cuda:N or auto", name);
     const bo_backend *backend;
     BO_TRY(bo_cuda_open(context, index, &backend));
-    bo_context_set_backend(context, backend);
+    bo_context_set_backend(context, backend, backend->fits);
     return BO_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Shapes of operations that mix the tokens of sequences: RECURRENT, MIX, SSM. */
 #include "shapes_internal.h"
-#include "../kernels/channels.h"
+#include "../device/cpu/channels.h"
 
 size_t bo_recurrent_gates(bo_recurrence cell)
 {

@@ -60,8 +60,17 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
  * empty. */
 void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what);
 char *bo_strdup(bo_context *context, const char *text);
+/* Allocates zeros, as bo_alloc does, but the system provides each page of a large block when it is first written. The
+ * size is not checked against bo_process_memory: a block may be larger than what will be used of it. */
+void *bo_alloc_sparse(bo_context *context, size_t count, size_t size, const char *what);
+/* Fills a block with zeros, and returns the pages of a large block from bo_alloc_sparse to the system. */
+void bo_zero_block(void *block);
 /* The result of bo_memory_limit, and the default limit of a task: three quarters of it. */
 bo_memory_bound bo_process_memory(void);
+/* What the limits of address space and data leave. Memory counts when it is allocated, even if it is not written. */
+bo_memory_bound bo_process_address_space(void);
+/* Physical memory, or less if the cgroup has a limit. Memory counts when it is written. */
+bo_memory_bound bo_process_physical_memory(void);
 bo_memory_bound bo_usual_memory(void);
 /* BO_MEMORY if `what` needs more bytes than the limit; the message has both, the source of the limit, and the advice. */
 bo_status bo_check_memory(bo_context *context, const char *what, double bytes, bo_memory_bound limit,
@@ -113,19 +122,25 @@ void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user);
 void bo_log(bo_context *context, bo_log_level level, const char *format, ...) BO_PRINTF(3, 4);
 /* Returns BO_CANCELED, with a message, when the caller's callback requests a stop; otherwise BO_OK. */
 bo_status bo_progress(bo_context *context, const char *what, double done, double total);
+/* Seconds between two calls of the callback within one pass: 0.05, unless a test sets another interval. */
+double bo_context_progress_interval(const bo_context *context);
+void bo_context_set_progress_interval(bo_context *context, double seconds);
 double bo_seconds(void); /* monotonic clock */
 
-/* The backend of the context's device (backend/backend.h), which modules above this one set and use. NULL: the CPU. */
+/* The backend of the context's device (backend/backend.h) and its functions for fits (features/device_sums.h), which
+ * modules above this one set and use. NULL: the CPU. */
+struct bo_backend;
+struct bo_device_fits;
 const struct bo_backend *bo_context_backend(const bo_context *context);
-void bo_context_set_backend(bo_context *context, const struct bo_backend *backend);
+const struct bo_device_fits *bo_context_fits(const bo_context *context);
+void bo_context_set_backend(bo_context *context, const struct bo_backend *backend, const struct bo_device_fits *fits);
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 
-/* The context carries the table of compute kernels for the modules above but never reads it. The function that fills
- * the pointer is declared here and defined in src/kernels, so that base includes no header of a higher module. */
+/* The context carries the table of compute kernels for the modules above but never reads it. */
 struct bo_kernels;
-const struct bo_kernels *bo_kernels_find(const char *isa);
-const char *bo_kernels_isa(const struct bo_kernels *kernels);
 const struct bo_kernels *bo_context_kernels(const bo_context *context);
+/* bo_context_create after it has checked the descriptor and chosen the table (device/context.c). */
+bo_status bo_context_make(const bo_context_desc *desc, const struct bo_kernels *kernels, bo_context **out);
 
 #endif

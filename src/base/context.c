@@ -1,4 +1,4 @@
-/* The context: created once and passed to every call. */
+/* The context, which every call gets. */
 #include "internal.h"
 
 #include <assert.h>
@@ -38,6 +38,8 @@ int bo_available_cpus(void)
     return count > 0 ? (int)count : 1;
 }
 
+static const double default_progress_interval = 0.05;
+
 static bo_status start_threads(bo_context *context)
 {
     BO_TRY(bo_pool_create(context, context->threads, &context->pool));
@@ -49,26 +51,16 @@ static bo_status start_threads(bo_context *context)
     return BO_OK;
 }
 
-bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
+bo_status bo_context_make(const bo_context_desc *desc, const struct bo_kernels *kernels, bo_context **out)
 {
-    static const bo_context_desc defaults = {0};
-    if (!desc) desc = &defaults;
-    if (!out) return BO_INVALID;
-    *out = NULL;
-    if (desc->reserved[0] | desc->reserved[1] | desc->reserved[2] | desc->reserved[3]) return BO_INVALID;
-    if (!bo_precision_name(desc->precision)) return BO_INVALID;
-    const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
-    if (isa && !*isa) isa = NULL;
     const char *trace = desc->trace ? desc->trace : getenv("BOCHNER_TRACE");
-    const struct bo_kernels *kernels = bo_kernels_find(isa);
-    if (!kernels) return BO_UNSUPPORTED;
-
     bo_context blank = {.allocator = desc->allocator};
     bo_context *context = bo_alloc(&blank, 1, sizeof *context, "the context");
     if (!context) return BO_MEMORY;
     context->threads = desc->threads > 0 ? desc->threads : bo_available_cpus();
     context->log = desc->log;
     context->progress = desc->progress;
+    context->progress_interval = default_progress_interval;
     context->user = desc->user;
     context->allocator = desc->allocator;
     context->kernels = kernels;
@@ -90,8 +82,13 @@ bo_status bo_context_branch(bo_context *context, bo_context **out)
 {
     *out = bo_alloc(context, 1, sizeof **out, "a context");
     if (!*out) return BO_MEMORY;
-    **out = (bo_context){.threads = 1, .allocator = context->allocator, .kernels = context->kernels,
-                         .precision = context->precision, .backend = context->backend};
+    **out = (bo_context){.threads = 1,
+                         .progress_interval = context->progress_interval,
+                         .allocator = context->allocator,
+                         .kernels = context->kernels,
+                         .precision = context->precision,
+                         .backend = context->backend,
+                         .fits = context->fits};
     const bo_status status = bo_trace_share(context, *out);
     if (status != BO_OK) {
         bo_free(*out);
@@ -114,6 +111,16 @@ void bo_context_destroy(bo_context *context)
     bo_free(context);
 }
 
+double bo_context_progress_interval(const bo_context *context)
+{
+    return context->progress_interval;
+}
+
+void bo_context_set_progress_interval(bo_context *context, double seconds)
+{
+    context->progress_interval = seconds;
+}
+
 const char *bo_context_error(const bo_context *context)
 {
     return context ? context->error : "";
@@ -122,11 +129,6 @@ const char *bo_context_error(const bo_context *context)
 int bo_context_threads(const bo_context *context)
 {
     return context ? context->threads : 0;
-}
-
-const char *bo_context_isa(const bo_context *context)
-{
-    return context ? bo_kernels_isa(context->kernels) : NULL;
 }
 
 bo_precision bo_context_precision(const bo_context *context)
@@ -142,9 +144,15 @@ const struct bo_backend *bo_context_backend(const bo_context *context)
     return context->backend;
 }
 
-void bo_context_set_backend(bo_context *context, const struct bo_backend *backend)
+const struct bo_device_fits *bo_context_fits(const bo_context *context)
+{
+    return context->fits;
+}
+
+void bo_context_set_backend(bo_context *context, const struct bo_backend *backend, const struct bo_device_fits *fits)
 {
     context->backend = backend;
+    context->fits = fits;
 }
 
 const struct bo_kernels *bo_context_kernels(const bo_context *context)

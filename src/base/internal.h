@@ -13,11 +13,13 @@ struct bo_context {
     int threads;
     bo_log_fn log;
     bo_progress_fn progress;
+    double progress_interval; /* seconds */
     void *user;
     bo_allocator allocator;
     const struct bo_kernels *kernels;
     bo_precision precision;
-    const struct bo_backend *backend; /* NULL: the CPU */
+    const struct bo_backend *backend;  /* NULL: the CPU … */
+    const struct bo_device_fits *fits; /* … which has no such table */
     bo_pool *pool;
     double batch_seconds;         /* bo_batch_seconds; 0: not measured … */
     unsigned batch_questions;     /* … and how often it has been asked since */

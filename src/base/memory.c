@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, LARGE = 1 << 30 };
 
@@ -96,6 +97,49 @@ void bo_free(void *block)
     bo_allocator allocator = h->allocator;
     allocator.release(allocator.user, h);
 }
+
+/* ---- sparse blocks ----------------------------------------------------------------------------------------------- */
+
+enum { SPARSE = 1 << 20 }; /* smaller blocks are ordinary ones */
+
+static void sparse_release(void *user, void *block)
+{
+    (void)user;
+    munmap(block, ((header *)block)->bytes + ALIGNMENT);
+}
+
+void *bo_alloc_sparse(bo_context *context, size_t count, size_t size, const char *what)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes < SPARSE || bytes > SIZE_MAX / 2 ||
+        context->allocator.allocate)
+        return bo_alloc(context, count, size, what);
+    char *base =
+        mmap(NULL, bytes + ALIGNMENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        bo_fail(context, BO_MEMORY, "%s: out of memory: %.1f MB of address space could not be reserved", what,
+                (double)bytes / 1e6);
+        return NULL;
+    }
+#ifdef MADV_NOHUGEPAGE
+    madvise(base, bytes + ALIGNMENT, MADV_NOHUGEPAGE); /* the first number written would take 2 MB */
+#endif
+    *(header *)base = (header){{NULL, sparse_release, NULL}, bytes};
+    return base + ALIGNMENT;
+}
+
+void bo_zero_block(void *block)
+{
+    const header *h = header_of(block);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), first = page - ALIGNMENT;
+    const bool sparse = h->allocator.release == sparse_release && h->bytes > first;
+    if (sparse && madvise((char *)block + first, h->bytes - first, MADV_DONTNEED) == 0)
+        memset(block, 0, first);
+    else
+        memset(block, 0, h->bytes);
+}
+
+/* ---- strings ----------------------------------------------------------------------------------------------------- */
 
 char *bo_strdup(bo_context *context, const char *text)
 {

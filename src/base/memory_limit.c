@@ -137,7 +137,7 @@ static void measure_use(size_t page, bo_memory_facts *facts)
     facts->mapped_data = data * page;
 }
 
-bo_memory_bound bo_process_memory(void)
+static bo_memory_facts facts_of_process(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     bo_memory_facts facts = {.physical = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0,
@@ -145,6 +145,27 @@ bo_memory_bound bo_process_memory(void)
                              .address_space = resource_limit(RLIMIT_AS),
                              .data = resource_limit(RLIMIT_DATA)};
     if (page > 0) measure_use((size_t)page, &facts);
+    return facts;
+}
+
+bo_memory_bound bo_process_memory(void)
+{
+    const bo_memory_facts facts = facts_of_process();
+    return bo_memory_bound_of(&facts);
+}
+
+bo_memory_bound bo_process_address_space(void)
+{
+    bo_memory_facts facts = facts_of_process();
+    facts.physical = 0;
+    facts.cgroup = SIZE_MAX;
+    return bo_memory_bound_of(&facts);
+}
+
+bo_memory_bound bo_process_physical_memory(void)
+{
+    bo_memory_facts facts = facts_of_process();
+    facts.address_space = facts.data = SIZE_MAX;
     return bo_memory_bound_of(&facts);
 }
 

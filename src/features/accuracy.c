@@ -77,18 +77,22 @@ static void add_pair(const bo_features *f, const buffers *b, size_t p, sums *s)
 {
     size_t dim = f->desc.dim, length = f->desc.features;
     const float *x = b->x + p * dim, *y = b->x + (PAIRS + p) * dim;
+    const float *zx = b->z + p * length, *zy = b->z + (PAIRS + p) * length;
     bo_pair pair = bo_pair_make(&f->desc, f->factor, x, y), same = bo_pair_make(&f->desc, f->factor, x, x);
     double k = bo_kernel_value(&f->desc, &pair);
-    double error = f->kernels->dot(length, b->z + p * length, b->z + (PAIRS + p) * length) - k;
+    double error = f->kernels->dot(length, zx, zy) - k;
     s->kernel2 += k * k;
     s->error += error;
     s->error2 += error * error;
     s->error_max = fmax(s->error_max, fabs(error));
     const double diagonal = bo_kernel_value(&f->desc, &same);
     s->diagonal += diagonal;
-    s->missing += diagonal - f->kernels->dot(length, b->z + p * length, b->z + p * length);
+    s->missing += diagonal - f->kernels->dot(length, zx, zx);
     if (f->function->exact) return;
-    s->variance += f->function->variance ? pair_variance(f, &pair, x, y) : NAN;
+    s->variance += bo_features_resampled(f)
+                       ? bo_features_choice_variance(f, zx, zy) + bo_features_candidate_variance(f, x, y)
+                   : f->function->variance ? pair_variance(f, &pair, x, y)
+                                           : NAN;
 }
 
 static bo_status add_pairs(bo_context *context, const bo_features *f, const source *from, size_t pairs, uint64_t seed,
@@ -108,18 +112,6 @@ static bo_status add_pairs(bo_context *context, const bo_features *f, const sour
     return BO_OK;
 }
 
-/* Returns the mean variance over the pairs. For the optimal policy it is ((E k(x, x))² - E k²) / m for the choice
- * (Sernau et al. 2024) plus the variance of the candidates themselves. For leverage scores it is unknown. */
-static double predicted_variance(const bo_features *f, const sums *s, double pairs)
-{
-    if (f->function->exact) return 0;
-    if (!bo_features_resampled(f)) return s->variance / pairs;
-    if (f->desc.sampling != BO_SAMPLING_OPTIMAL) return NAN;
-    double m = (double)f->frequencies, diagonal = s->diagonal / pairs;
-    double chosen = fmax(0, diagonal * diagonal - s->kernel2 / pairs) / m;
-    return chosen + s->variance / pairs * m / (double)f->desc.candidates;
-}
-
 static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_features_accuracy *out)
 {
     double n = (double)pairs;
@@ -129,7 +121,7 @@ static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_featu
     out->error_mean = s->error / n;
     out->error_max = s->error_max;
     out->trace_error = s->diagonal > 0 ? s->missing / s->diagonal : NAN;
-    out->predicted_rms = sqrt(predicted_variance(f, s, n));
+    out->predicted_rms = sqrt(s->variance / n);
     out->ratio = f->function->exact ? NAN : out->error_rms / out->predicted_rms;
     double excess = out->predicted_rms / (0.01 * out->kernel_rms);
     out->features_for_1pct = (double)f->desc.features * (f->function->exact ? 1 : excess * excess);

@@ -84,9 +84,10 @@ bo_status bo_features_apply_f64(bo_context *context, const bo_features *features
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no float64 reference", function->name);
     size_t own = function->scratch ? bo_padded_bytes(function->scratch(features)) : 0;
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "frequencies in float64");
-    double *t = bo_alloc_raw(context, chunk * (dim + m), sizeof *t, "projections in float64"), *u = t + chunk * dim;
+    double *t = bo_alloc_raw(context, chunk * dim, sizeof *t, "inputs in float64");
+    double *u = bo_alloc_raw(context, chunk * m, sizeof *u, "projections in float64");
     char *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), own, "applying features");
-    bo_status status = w && t && scratch ? BO_OK : BO_MEMORY;
+    bo_status status = w && t && u && scratch ? BO_OK : BO_MEMORY;
     if (status == BO_OK && m) status = bo_features_dense_f64(context, features, w);
     for (size_t first = 0; status == BO_OK && first < rows; first += chunk) {
         size_t count = rows - first < chunk ? rows - first : chunk;
@@ -98,6 +99,7 @@ bo_status bo_features_apply_f64(bo_context *context, const bo_features *features
     }
     bo_free(w);
     bo_free(t);
+    bo_free(u);
     bo_free(scratch);
     return status;
 }

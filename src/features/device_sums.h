@@ -1,6 +1,6 @@
 /* Sums of outer products of features in the memory of a device, and the linear systems with them: the functions that a
  * backend offers to fits of kernel machines. Modules below the backends call them through this table, which the context
- * of a fit leads to. All addresses are those of the host. */
+ * of a fit carries (bo_context_fits). All addresses are those of the host. */
 #ifndef BO_FEATURES_DEVICE_SUMS_H
 #define BO_FEATURES_DEVICE_SUMS_H
 
@@ -56,9 +56,5 @@ typedef struct bo_device_fits {
     /* L in packed rows: features (features + 1) / 2 floats. */
     bo_status (*factor)(bo_context *context, bo_device_sums *sums, float *packed);
 } bo_device_fits;
-
-/* The functions of the context's device; NULL: fits compute on the CPU. Defined by the module backend, so that no module
- * below includes a header of it. */
-const bo_device_fits *bo_context_fits(const bo_context *context);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include "../base/base.h"
 #include "../base/rng.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
 #include "block.h"
 #include "propose.h"
@@ -192,7 +192,7 @@ typedef struct bo_function_definition {
     bool exact;           /* φ(x)·φ(y) = k(x, y), without randomness */
     bool exponential;     /* features are exp(u + offset + …): weights enter the offset as logarithms */
     bool nonnegative;     /* φ(x)·φ(y) is never negative */
-    bool flat;            /* every frequency has the same energy for all data: resampling cannot improve it */
+    bool flat;            /* r [cos u, sin u] / √m, r the same for all frequencies: resampling gains little */
     /* For maps without frequencies: sets the length of φ that the descriptor implies; *features = 0 means any
      * length. */
     bo_status (*count)(bo_context *context, const bo_features_desc *desc, size_t *features);
@@ -231,9 +231,10 @@ typedef struct bo_function_definition {
                                 double *push);
     /* Returns the variance of φ(x)·φ(y) over independent draws. NULL: no formula is known. */
     double (*variance)(const bo_features *features, const bo_pair *pair);
-    /* Returns the logarithm of the squared norm of the features of frequency i at one input, without the factor 1/√m,
-     * for resampling. half_norm is |t|²/2. NULL: the function cannot be resampled. */
-    double (*log_energy)(const bo_features *features, size_t i, double u, double half_norm);
+    /* Returns the logarithm of a product of two features of frequency i at one input, without the factor 1/√m, for
+     * resampling: the square of the first, the square of the second, the first times the second (which = 0, 1, 2; with
+     * one feature per frequency only 0). half_norm is |t|²/2. NULL: the function cannot be resampled. */
+    double (*log_product)(const bo_features *features, size_t i, int which, double u, double half_norm);
 } bo_function_definition;
 
 extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
@@ -280,7 +281,7 @@ typedef struct bo_landmarks {
     float *t;           /* count x lifted columns: scaled and lifted rows */
     double *norm;       /* norms of t, then sums of t */
     bo_packed *packed;  /* t, for forms of products */
-    float *pairs;       /* t in panels of BO_PAIR_ROWS rows (kernels/pairs.h), for shift-invariant kernels */
+    float *pairs;       /* t in panels of BO_PAIR_ROWS rows (device/cpu/pairs.h), for shift-invariant kernels */
     float *weight;      /* dim: weights of the coordinates of a pair; NULL: all 1 */
     bo_packed **panels; /* BO_LANDMARK_PANEL rows of W each, with the columns up to the diagonal */
 } bo_landmarks;
@@ -325,7 +326,7 @@ struct bo_features {
     float *w;             /* frequencies x dim */
     bo_packed *packed;
     bo_precision precision; /* of the product with the frequencies, and of its gradient */
-    float *weights; /* one per frequency, multiplies its features; NULL: all 1 */
+    float *weights;         /* one per frequency, multiplies its features; NULL: all 1 */
     /* dim x dim: R of the distribution N(0, R Rᵀ) that w was drawn from; NULL: the kernel's spectrum */
     float *proposal;
     /* with a proposal and a choice among its candidates: the part of the weights due to the choice; else NULL */

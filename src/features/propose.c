@@ -186,7 +186,7 @@ static bo_status check_factor(bo_context *context, const bo_features *features, 
 bo_status bo_features_check_choice(bo_context *context, const bo_features *features, size_t candidates)
 {
     if (features->function->flat) return BO_OK;
-    if (!features->function->log_energy)
+    if (!features->function->log_product)
         return bo_fail(
             context, BO_UNSUPPORTED, "sampling optimal cannot be used with function %s: %s", features->function->name,
             features->frequencies ? "the energy of its features is not known" : "it has no frequencies to choose");
@@ -222,7 +222,8 @@ bo_status bo_features_like(bo_context *context, const bo_features *features, con
     bo_status status = make_like(context, features, origin, count ? proposal : NULL, out);
     bo_free(proposal);
     if (status == BO_NUMERIC && count && !origin->q)
-        return bo_fail(context, BO_NUMERIC, "the proposal's factor is singular in float32");
+        return bo_fail(context, BO_NUMERIC,
+                       "the proposal's factor is singular in float32; the numbers may be too large");
     return status;
 }
 

@@ -17,7 +17,7 @@ typedef struct bo_frequency_origin {
     uint64_t seed;
     const double *factor; /* R of a proposal, dim x dim: see bo_features_propose */
     const bo_feature_sample *q,
-        /* if both are given: chosen among `candidates` by sqrt(E|f(q)|² E|f(k)|²) (BO_SAMPLING_OPTIMAL) */
+        /* if both are given: chosen among `candidates` by bo_features_log_scores (BO_SAMPLING_OPTIMAL) */
         *k;
     size_t candidates;  /* 0: 8 times the number kept */
     size_t frequencies; /* 0: as many as the map has */
@@ -45,15 +45,17 @@ const float *bo_features_proposal(const bo_features *features);
 bool bo_features_random(const bo_features *features);
 /* True if its frequencies were chosen by data. */
 bool bo_features_resampled(const bo_features *features);
-/* True if sampling OPTIMAL leaves frequencies as drawn, because all have the same energy for all data. */
+/* True if sampling OPTIMAL leaves frequencies as drawn, because the norm of their features does not depend on the
+ * frequency: a choice would reduce the second moment of the estimate by at most 3% if q and k have one distribution. */
 bool bo_features_flat(const bo_features *features);
 /* Checks that sampling OPTIMAL (from this many candidates; 0: the default), or a proposal, is possible for this map. If
  * not, the error gives the reason: BO_UNSUPPORTED, or for candidates BO_INVALID or BO_MEMORY. */
 bo_status bo_features_check_choice(bo_context *context, const bo_features *features, size_t candidates);
 bo_status bo_features_check_proposal(bo_context *context, const bo_features *features);
 
-/* For each frequency i, whose estimate of the kernel is f_i(x)·f_i(y) including the weight: computes log E|f_i(x)|²
- * over the rows, or log sqrt(E|f_i(q)|² E|f_i(k)|²). */
+/* For each frequency i, whose estimate of the kernel is f_i(x)·f_i(y) including the weight: computes log E f_i(x)² over
+ * the rows, for maps with one feature per frequency, or log √tr(A B) with A = E f_i(q) f_i(q)ᵀ, B = E f_i(k) f_i(k)ᵀ.
+ * The second is half the logarithm of E (f_i(q)·f_i(k))² over independent rows. */
 bo_status bo_features_log_energies(bo_context *context, const bo_features *features, const bo_feature_sample *x,
                                    double *log_mean);
 bo_status bo_features_log_scores(bo_context *context, const bo_features *features, const bo_feature_sample *q,

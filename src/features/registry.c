@@ -110,6 +110,12 @@ bool bo_kernel_is_learned(bo_kernel kernel)
     return definition && definition->learned;
 }
 
+bool bo_kernel_is_shift_invariant(bo_kernel kernel)
+{
+    const bo_kernel_definition *definition = bo_kernel_find(kernel);
+    return definition && definition->shift_invariant;
+}
+
 bool bo_kernel_of_products(bo_kernel kernel)
 {
     const bo_kernel_definition *definition = bo_kernel_find(kernel);

@@ -1,14 +1,19 @@
 /* Data-aware sampling: many candidates are drawn, scored on a sample of the data, and resampled with probability q_i.
  * The features of a kept frequency are multiplied by √(1 / (M q_i)) with M candidates, which preserves E[φ(x)·φ(y)].
  *
- *   optimal   q_i ~ sqrt(E|f_i(x)|² E|f_i(y)|²) over the data on both sides of the kernel (Sernau, Bonacina, Saurous
- *             2024, arXiv 2406.18802): minimizes the mean squared error of the kernel over pairs of the data. Computed
- *             in logarithms, since positive features span many orders of magnitude. For candidates from a proposal, f_i
- *             includes the importance weights
+ *   optimal   q_i ~ √tr(A_i B_i), A_i = E f_i(x) f_i(x)ᵀ and B_i = E f_i(y) f_i(y)ᵀ over the data on both sides of the
+ *             kernel, f_i the one or two features of the frequency. Independent choices with these q_i minimize the mean
+ *             squared error of the kernel over pairs of the data: with weights p/ψ for frequencies from ψ in place of p
+ *             it is (1/m) (∫ p²/ψ tr(A B) - E k²), with the minimum (1/m) ((∫ p √tr(A B))² - E k²) at ψ ~ p √tr(A B)
+ *             (Cauchy-Schwarz; Sernau, Bonacina, Saurous 2024, arXiv 2406.18802, for one feature per frequency, where
+ *             the root is √(E f_i(x)² E f_i(y)²)). Computed in logarithms, since positive features span many orders of
+ *             magnitude. For candidates from a proposal, f_i includes the importance weights
  *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
  *
  * One twentieth of the probability is uniform, so that no weight exceeds √20 and no frequency with low energy on the
- * sample is lost for other inputs. The choice is systematic: counts are m q_i rounded up or down. */
+ * sample is lost for other inputs. The choice is systematic: counts are m q_i rounded up or down, which makes the error
+ * smaller than that of independent choices. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "internal.h"
@@ -19,40 +24,62 @@ static const double even_share = 0.05;
 
 enum { ROWS = BO_SIZE(64, 4) }; /* rows processed at a time */
 
-typedef struct energy_job {
+/* The means over rows that the score of a frequency depends on. PRODUCTS: logarithms of the means of the products of its
+ * features, `count` of them. CIRCLE: for the features r [cos u, sin u], whose norm r does not depend on the frequency, the
+ * means of r² cos 2u, r² sin 2u and r². */
+typedef struct moments_job {
     const bo_features *candidates;
     const double *u, *half_norms; /* rows x candidates; one number per row */
-    size_t rows;
-    double *log_sum; /* running log of the sum over rows */
-} energy_job;
+    size_t rows, count;
+    double *sum; /* count x candidates, running sums over rows or their logarithms */
+} moments_job;
+
+static size_t moment_count(const bo_features *f)
+{
+    return f->function->flat ? 3 : f->function->per_frequency * (f->function->per_frequency + 1) / 2;
+}
 
 /* NaN and infinity are preserved. */
-static void energy_task(void *arg, size_t i, int worker)
+static void products_task(void *arg, size_t at, int worker)
 {
-    const energy_job *job = arg;
+    const moments_job *job = arg;
     const bo_features *f = job->candidates;
-    double energy[ROWS], before = job->log_sum[i], top = before;
+    const size_t i = at % f->frequencies;
+    const int which = (int)(at / f->frequencies);
+    double product[ROWS], before = job->sum[at], top = before;
     bool number = !isnan(before);
     float below[ROWS];
     (void)worker;
     for (size_t r = 0; r < job->rows; r++) {
-        energy[r] = f->function->log_energy(f, i, job->u[r * f->frequencies + i], job->half_norms[r]);
-        number &= !isnan(energy[r]);
-        top = fmax(top, energy[r]);
+        product[r] = f->function->log_product(f, i, which, job->u[r * f->frequencies + i], job->half_norms[r]);
+        number &= !isnan(product[r]);
+        top = fmax(top, product[r]);
     }
-    job->log_sum[i] = number ? top : NAN;
-    if (!isfinite(job->log_sum[i])) return;
-    for (size_t r = 0; r < job->rows; r++) below[r] = (float)(energy[r] - top);
-    job->log_sum[i] = top + log(exp(before - top) + (double)f->kernels->exp_sum(job->rows, below, 0, below));
+    job->sum[at] = number ? top : NAN;
+    if (!isfinite(job->sum[at])) return;
+    for (size_t r = 0; r < job->rows; r++) below[r] = (float)(product[r] - top);
+    job->sum[at] = top + log(exp(before - top) + (double)f->kernels->exp_sum(job->rows, below, 0, below));
 }
 
-/* Adds the energies of all rows. Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */
-static bo_status add_energies(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *w,
-                              double *t, double *log_sum)
+static void circle_task(void *arg, size_t at, int worker)
 {
-    size_t m = f->frequencies, dim = f->desc.dim;
+    const moments_job *job = arg;
+    const size_t m = job->candidates->frequencies;
+    const bool scaled = bo_kernel_find(job->candidates->desc.kernel)->scaled;
+    (void)worker;
+    for (size_t r = 0; r < job->rows; r++) {
+        const double angle = 2 * job->u[r * m + at % m], norm2 = scaled ? exp(2 * job->half_norms[r]) : 1;
+        job->sum[at] += norm2 * (at < m ? cos(angle) : at < 2 * m ? sin(angle) : 1);
+    }
+}
+
+/* Adds the moments of all rows. Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */
+static bo_status add_moments(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *w,
+                             double *t, double *sum)
+{
+    size_t m = f->frequencies, dim = f->desc.dim, count = moment_count(f);
     double *u = t + ROWS * dim, *half_norms = u + ROWS * m;
-    for (size_t i = 0; i < m; i++) log_sum[i] = -INFINITY;
+    for (size_t at = 0; at < count * m; at++) sum[at] = f->function->flat ? 0 : -INFINITY;
     for (size_t first = 0; first < x->count; first += ROWS) {
         size_t rows = x->count - first < ROWS ? x->count - first : ROWS;
         for (size_t r = 0; r < rows; r++) {
@@ -64,43 +91,72 @@ static bo_status add_energies(bo_context *context, const bo_features *f, const b
             }
         }
         BO_TRY(bo_gemm64(context, false, true, rows, m, dim, f->u_scale, t, dim, w, dim, 0, u, m));
-        energy_job job = {f, u, half_norms, rows, log_sum};
-        bo_parallel(context, m, energy_task, &job);
+        moments_job job = {f, u, half_norms, rows, count, sum};
+        bo_parallel(context, count * m, f->function->flat ? circle_task : products_task, &job);
     }
     return BO_OK;
 }
 
-bo_status bo_features_log_energies(bo_context *context, const bo_features *f, const bo_feature_sample *x,
-                                   double *log_mean)
+/* Computes the means, moment_count x frequencies. */
+static bo_status measure_moments(bo_context *context, const bo_features *f, const bo_feature_sample *x, double *mean)
 {
-    size_t m = f->frequencies, dim = f->desc.dim;
+    size_t m = f->frequencies, dim = f->desc.dim, count = moment_count(f);
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "candidate frequencies");
     double *t = bo_alloc_raw(context, ROWS * (dim + m + 1), sizeof *t, "candidate features");
     bo_status status = w && t ? bo_features_dense_f64(context, f, w) : BO_MEMORY;
-    if (status == BO_OK) status = add_energies(context, f, x, w, t, log_mean);
-    for (size_t i = 0; status == BO_OK && i < m; i++) {
-        log_mean[i] -= log((double)x->count);
-        if (f->weights && !f->function->exponential) log_mean[i] += 2 * log((double)f->weights[i]);
+    if (status == BO_OK) status = add_moments(context, f, x, w, t, mean);
+    for (size_t at = 0; status == BO_OK && at < count * m; at++) {
+        if (f->function->flat) {
+            mean[at] /= (double)x->count;
+            continue;
+        }
+        mean[at] -= log((double)x->count);
+        if (f->weights && !f->function->exponential) mean[at] += 2 * log((double)f->weights[at % m]);
     }
     bo_free(w);
     bo_free(t);
     return status;
 }
 
-bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_feature_sample *q,
-                                 const bo_feature_sample *k, double *log_score)
+bo_status bo_features_log_energies(bo_context *context, const bo_features *f, const bo_feature_sample *x,
+                                   double *log_mean)
+{
+    assert(moment_count(f) == 1);
+    return measure_moments(context, f, x, log_mean);
+}
+
+/* Returns log √tr(A B) from the moments a, b of both sides at frequency i. */
+static double log_score(const bo_features *f, const double *a, const double *b, size_t i)
 {
     size_t m = f->frequencies;
-    BO_TRY(bo_features_log_energies(context, f, q, log_score));
-    if (q->rows == k->rows && q->count == k->count && q->stride == k->stride) return BO_OK;
-    double *other = bo_alloc_raw(context, m, sizeof *other, "scores of candidate frequencies");
-    bo_status status = other ? bo_features_log_energies(context, f, k, other) : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < m; i++) log_score[i] = 0.5 * (log_score[i] + other[i]);
-    bo_free(other);
+    if (f->function->flat) {
+        double weight = f->weights ? (double)f->weights[i] : 1;
+        double trace = 0.5 * (a[2 * m + i] * b[2 * m + i] + a[i] * b[i] + a[m + i] * b[m + i]);
+        return 0.5 * log(fmax(0, trace)) + 2 * log(weight);
+    }
+    if (f->function->per_frequency == 1) return 0.5 * (a[i] + b[i]);
+    double first = a[i] + b[i], second = a[m + i] + b[m + i], mixed = a[2 * m + i] + b[2 * m + i];
+    double top = fmax(fmax(first, second), mixed);
+    if (!isfinite(first + second + mixed)) return 0.5 * (first + second + mixed);
+    return 0.5 * (top + log(exp(first - top) + exp(second - top) + 2 * exp(mixed - top)));
+}
+
+bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_feature_sample *q,
+                                 const bo_feature_sample *k, double *log_scores)
+{
+    size_t m = f->frequencies, count = moment_count(f) * m;
+    bool same = q->rows == k->rows && q->count == k->count && q->stride == k->stride;
+    double *a = bo_alloc_raw(context, 2 * count, sizeof *a, "scores of candidate frequencies");
+    if (!a) return BO_MEMORY;
+    double *b = same ? a : a + count;
+    bo_status status = measure_moments(context, f, q, a);
+    if (status == BO_OK && !same) status = measure_moments(context, f, k, b);
+    for (size_t i = 0; status == BO_OK && i < m; i++) log_scores[i] = log_score(f, a, b, i);
+    bo_free(a);
     return status;
 }
 
-/* Computes score[i] ~ sqrt(Σ_q |f_i|² Σ_k |f_i|²), scaled so that the largest is 1. */
+/* Computes score[i] ~ √tr(A_i B_i), scaled so that the largest is 1. */
 static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_feature_sample *q,
                                 const bo_feature_sample *k, double *score)
 {

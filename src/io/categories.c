@@ -2,6 +2,7 @@
 #include "categories.h"
 #include "numbers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +94,8 @@ bo_status bo_categories_add_label(bo_context *context, bo_categories *set, const
 {
     double number;
     const char *end = label + strlen(label);
-    bool numeric = bo_cell_read(label, end, &number) == BO_CELL_NUMBER && !bo_is_code(label, end);
+    const bool numeric =
+        bo_cell_read(label, end, &number) == BO_CELL_NUMBER && isfinite(number) && !bo_is_code(label, end);
     return bo_categories_add(context, set, numeric ? number : 0, numeric ? NULL : label);
 }
 

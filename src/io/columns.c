@@ -4,14 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "origins.h"
 #include "schema_fit.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------ */
-
-bool bo_is_missing_word(const char *text)
-{
-    return (text[0] == '-' && text[1] == 0) || strcasecmp(text, "none") == 0;
-}
 
 int bo_truth_read(const char *text, int *family)
 {
@@ -34,11 +30,30 @@ static bool is_id_name(const char *name)
     return strchr("_-. ", before) || (name[length - 2] == 'I' && before >= 'a' && before <= 'z');
 }
 
+/* The index of a pandas frame, as to_csv writes it: a column without a name, "Unnamed: 0" after it was read once more, or the
+ * names that reset_index gives. */
+static bool is_index_name(const char *name)
+{
+    return name && (strncasecmp(name, "unnamed:", 8) == 0 || strcasecmp(name, "index") == 0 ||
+                    strcasecmp(name, "level_0") == 0);
+}
+
+void bo_column_name_rows(const bo_reader *reader, size_t column, bo_collector *collector)
+{
+    const char *name = reader->names ? reader->names[column] : NULL;
+    collector->is_index = is_index_name(name) || (reader->unnamed && reader->unnamed[column]);
+    collector->names_rows = collector->is_index || is_id_name(name);
+}
+
 /* ---- observing -------------------------------------------------------------------------------------------- */
 
-/* Running mean; for the median all values, or a uniform sample (reservoir sampling, Vitter 1985, algorithm R). */
+/* Range and running mean; for the median all values, or a uniform sample (reservoir sampling, Vitter 1985, algorithm R). */
 static bo_status observe_number(bo_context *context, const bo_data_desc *desc, bo_collector *collector, double value)
 {
+    if (collector->numbers == 1 || value < collector->low) collector->low = value;
+    if (collector->numbers == 1 || value > collector->high) collector->high = value;
+    if (value != 0 && value < collector->from) collector->from = value;
+    if (value != 0 && value > collector->to) collector->to = value;
     if (desc->impute == BO_IMPUTE_MEAN || desc->impute == BO_IMPUTE_AUTO) {
         const double count = (double)collector->numbers, difference = value - collector->mean; /* which may overflow */
         collector->mean += isfinite(difference) ? difference / count : value / count - collector->mean / count;
@@ -46,52 +61,53 @@ static bo_status observe_number(bo_context *context, const bo_data_desc *desc, b
     if (desc->impute != BO_IMPUTE_MEDIAN) return BO_OK;
     if (desc->sample_rows && collector->stored == desc->sample_rows) {
         uint64_t place = bo_rng_below(&collector->rng, collector->numbers);
-        if (place < collector->stored) collector->values[place] = (float)value;
+        if (place < collector->stored) collector->values[place] = value;
         return BO_OK;
     }
     if (collector->stored == collector->capacity) {
         size_t capacity = collector->capacity ? 2 * collector->capacity : 256;
-        float *values = bo_realloc(context, collector->values, capacity, sizeof *values, "values for a median");
+        double *values = bo_realloc(context, collector->values, capacity, sizeof *values, "values for a median");
         if (!values) return BO_MEMORY;
         collector->values = values;
         collector->capacity = capacity;
     }
-    collector->values[collector->stored++] = (float)value;
+    collector->values[collector->stored++] = value;
     return BO_OK;
 }
 
 /* What tells row numbers from other numbers. */
-static bo_status observe_integer(bo_context *context, const bo_column *column, bo_collector *collector, double value)
+static bo_status observe_integer(bo_context *context, bo_collector *collector, double value)
 {
     enum { FIRST_VALUES = 4096 };
     if (value != floor(value) || fabs(value) > 0x1p53) {
         collector->fraction = true;
         return BO_OK;
     }
-    if (collector->numbers == 1 || value < collector->low) collector->low = value;
-    if (collector->numbers == 1 || value > collector->high) collector->high = value;
     collector->print += bo_hash(0, (uint64_t)(int64_t)value);
-    if (collector->repeated || collector->numbers > FIRST_VALUES || !is_id_name(column->name)) return BO_OK;
+    if (collector->repeated || collector->numbers > FIRST_VALUES || !collector->names_rows) return BO_OK;
     const size_t before = collector->first.count;
     BO_TRY(bo_categories_add(context, &collector->first, value, NULL));
     collector->repeated = collector->first.count == before;
     return BO_OK;
 }
 
-static void observe_text(bo_collector *collector, const char *text)
+static void observe_text(bo_collector *collector, const bo_cell *cell)
 {
     int family = 0;
     bool has_time;
-    const int truth = bo_truth_read(text, &family);
+    const int truth = bo_truth_read(cell->text, &family);
     collector->truths &= truth < 0 ? 0 : 1u << family;
     collector->true_count += truth == 1;
-    if (!collector->dates) return;
-    collector->dates &= bo_date_forms(text, &has_time);
+    const unsigned forms = bo_date_forms(cell->text, &has_time);
     collector->has_time |= has_time;
     for (int form = 0; form < BO_DATE_FORMS; ++form) {
         double days = 0;
-        if (collector->dates & 1u << form && bo_date_read(text, (bo_date_form)form, &days))
+        if (forms & 1u << form && bo_date_read(cell->text, (bo_date_form)form, &days)) {
+            ++collector->dates[form];
             collector->days[form] += days;
+        } else {
+            bo_note_cell(&collector->no_date[form], cell);
+        }
     }
 }
 
@@ -116,20 +132,27 @@ static bo_status refuse_text(bo_context *context, const bo_cell *cell)
                          "the column, or --target if this is the target)");
 }
 
-static bo_status refuse_missing(bo_context *context, const bo_cell *cell)
+static bo_status refuse_missing(bo_context *context, const bo_reader *reader, size_t row, size_t line, size_t column)
 {
     char place[BO_PLACE_TEXT];
     return bo_fail(context, BO_FORMAT,
                    "%s: expected a value, found a missing value (use --impute mean, in C BO_IMPUTE_MEAN, to replace "
                    "missing values)",
-                   bo_cell_place(cell, place));
+                   bo_place(reader, row, line, column, place));
+}
+
+static bo_status refuse_infinite(bo_context *context, const bo_reader *reader, size_t row, size_t line, size_t column)
+{
+    char place[BO_PLACE_TEXT];
+    return bo_fail(context, BO_FORMAT, "%s: expected a finite number, found an infinite value",
+                   bo_place(reader, row, line, column, place));
 }
 
 bo_status bo_column_observe_label(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
     bo_column *column = &fit->schema->columns[cell->column];
     bo_collector *collector = &fit->collectors[cell->column];
-    if (cell->text ? bo_is_missing_word(cell->text) : isnan(cell->value)) return BO_OK;
+    if (!cell->text && isnan(cell->value)) return BO_OK;
     if (collector->full_at) return BO_OK;
     const bo_status status = bo_categories_add(context, &column->categories, cell->value, cell->text);
     if (status != BO_INVALID) return status;
@@ -146,36 +169,57 @@ static bo_status become_text(bo_context *context, bo_fit *fit, const bo_cell *ce
     bo_collector *collector = &fit->collectors[cell->column];
     if (fit->refuse_text) return refuse_text(context, cell);
     fit->schema->columns[cell->column].kind = BO_COLUMN_CATEGORY;
-    collector->late = collector->numbers > 0;
+    collector->late = collector->numbers + collector->words + collector->infinite > 0;
     fit->second_pass |= collector->late;
-    snprintf(collector->odd, sizeof collector->odd, "%.60s", cell->text);
-    collector->odd_line = cell->line;
+    bo_note_cell(&collector->odd, cell);
     return BO_OK;
+}
+
+/* False for inputs whose missing values are refused; absent numbers of libsvm text are 0, not missing. */
+static bool may_miss(const bo_fit *fit)
+{
+    const bo_impute impute = fit->desc->impute;
+    return impute != BO_IMPUTE_NONE && !(impute == BO_IMPUTE_AUTO && fit->schema->format == BO_FORMAT_LIBSVM);
+}
+
+static bo_status observe_missing(bo_context *context, bo_fit *fit, const bo_cell *cell)
+{
+    ++fit->schema->columns[cell->column].missing;
+    return may_miss(fit) ? BO_OK : refuse_missing(context, cell->reader, cell->row, cell->line, cell->column);
+}
+
+/* The first number, which is invalid if the column is one of dates. */
+static void note_number(bo_collector *collector, const bo_cell *cell)
+{
+    char number[BO_NUMBER_TEXT];
+    bo_cell shown = *cell;
+    bo_number_format(cell->value, number, sizeof number);
+    if (!shown.text) shown.text = number;
+    bo_note_cell(&collector->first_number, &shown);
 }
 
 bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
-    char place[BO_PLACE_TEXT];
     bo_column *column = &fit->schema->columns[cell->column];
     bo_collector *collector = &fit->collectors[cell->column];
     const char *text = cell->text;
-    if (column->kind == BO_COLUMN_NUMBER && isfinite(cell->value)) text = NULL; /* a code */
-    if (!text && isinf(cell->value))
-        return bo_fail(context, BO_FORMAT, "%s: expected a finite number, found an infinite value",
-                       bo_cell_place(cell, place));
-    if (text ? bo_is_missing_word(text) : isnan(cell->value)) {
-        ++column->missing;
-        const bo_impute impute = fit->desc->impute;
-        const bool pairs = fit->schema->format == BO_FORMAT_LIBSVM; /* absent numbers are 0, not missing */
-        return impute == BO_IMPUTE_NONE || (impute == BO_IMPUTE_AUTO && pairs) ? refuse_missing(context, cell) : BO_OK;
-    }
-    if (column->kind == BO_COLUMN_NUMBER && text) BO_TRY(become_text(context, fit, cell));
-    if (text) {
+    const bool number = column->kind == BO_COLUMN_NUMBER; /* so far */
+    if (number && isfinite(cell->value)) text = NULL;     /* a code */
+    if (!text && isinf(cell->value)) return refuse_infinite(context, cell->reader, cell->row, cell->line, cell->column);
+    if (!text && isnan(cell->value)) return observe_missing(context, fit, cell);
+    if (text && bo_is_missing_word(text)) { /* the kind of the column will decide what it is */
+        ++collector->words;
+        bo_note_cell(&collector->first_word, cell);
+    } else if (text && number && isinf(cell->value)) {
+        ++collector->infinite;
+        bo_note_cell(&collector->first_infinite, cell);
+    } else if (text) {
+        if (number) BO_TRY(become_text(context, fit, cell));
         ++collector->texts;
-        observe_text(collector, text);
+        observe_text(collector, cell);
     } else {
-        ++collector->numbers;
-        BO_TRY(observe_integer(context, column, collector, cell->value));
+        if (collector->numbers++ == 0) note_number(collector, cell);
+        BO_TRY(observe_integer(context, collector, cell->value));
         BO_TRY(observe_number(context, fit->desc, collector, cell->value));
     }
     return column->kind == BO_COLUMN_NUMBER || collector->late ? BO_OK : bo_column_observe_label(context, fit, cell);
@@ -189,15 +233,20 @@ static bool has_cells(const bo_schema *schema)
     return schema->format == BO_FORMAT_CSV || schema->format == BO_FORMAT_SPACED;
 }
 
-/* All different, consecutive integers in any order; or different integers in a column named id. The sum of hashes
- * compares the set of values with low … high. */
+/* All different, consecutive integers in any order; or different integers in a column named id; or different integers from 0, not
+ * too far apart, in a column that is named as an index. The sum of hashes compares the set of values with low … high. Whether
+ * all integers are different is known of the first ones; all are in a range that is wide enough. */
 static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_collector *collector)
 {
     const size_t rows = fit->schema->rows + fit->schema->unlabeled;
     if (column->kind != BO_COLUMN_NUMBER || collector->kept || collector->fraction || column->missing) return false;
-    if (!has_cells(fit->schema) || rows < BO_NUMBERED_LEAST || collector->numbers != rows) return false;
-    if (is_id_name(column->name) && !collector->repeated) return true;
-    if (collector->high - collector->low + 1 != (double)rows) return false;
+    if (!has_cells(fit->schema) || collector->numbers != rows) return false;
+    const double range = collector->high - collector->low + 1, all = (double)rows;
+    const bool different = !collector->repeated && range >= all;
+    if (collector->is_index && different && collector->low >= 0 && range <= BO_INDEX_MOST * all) return true;
+    if (rows < BO_NUMBERED_LEAST) return false;
+    if (collector->names_rows && !collector->is_index && different) return true;
+    if (range != all) return false;
     uint64_t print = 0;
     for (size_t i = 0; i < rows; ++i) print += bo_hash(0, (uint64_t)((int64_t)collector->low + (int64_t)i));
     return print == collector->print;
@@ -218,16 +267,24 @@ static void leave_out(bo_column *column, bo_omission why)
     bo_categories_free(&column->categories);
 }
 
-static bool is_one_form(unsigned mask)
+/* The form in which most cells are dates, if at most one of BO_DATE_SHARE is none. *ambiguous: another form has as many. */
+static bool find_date_form(const bo_collector *collector, bo_date_form *form, bool *ambiguous)
 {
-    return mask && !(mask & (mask - 1));
+    *form = BO_DATE_YMD;
+    for (int i = 1; i < BO_DATE_FORMS; ++i)
+        if (collector->dates[i] > collector->dates[*form]) *form = (bo_date_form)i;
+    *ambiguous = false;
+    for (int i = 0; i < BO_DATE_FORMS; ++i)
+        *ambiguous |= i != (int)*form && collector->dates[i] == collector->dates[*form];
+    const size_t cells = collector->texts + collector->numbers;
+    const size_t invalid = cells + collector->infinite - collector->dates[*form];
+    return collector->dates[*form] > 0 && invalid * BO_DATE_SHARE <= cells;
 }
 
 /* Few texts among many different numbers are mistakes; among few numbers they may be categories, as in 0, 1, 2, 3+. */
 static bool has_odd_text(const bo_column *column, const bo_collector *collector)
 {
-    return collector->late && !collector->kept && collector->numbers >= 9 * collector->texts &&
-           column->categories.count > BO_ONE_HOT_MOST;
+    return !collector->kept && collector->numbers >= 9 * collector->texts && column->categories.count > BO_ONE_HOT_MOST;
 }
 
 static bo_status refuse_odd_text(bo_context *context, const bo_collector *collector, const bo_reader *reader,
@@ -238,42 +295,109 @@ static bo_status refuse_odd_text(bo_context *context, const bo_collector *collec
         context, BO_FORMAT,
         "%s: line %zu, %s: expected a number, as in most rows, found '%s' (correct it, write NA for a missing "
         "value, or use --drop to ignore the column)",
-        bo_reader_path(reader), collector->odd_line, bo_reader_column_label(reader, index, label), collector->odd);
+        bo_reader_path(reader), collector->odd.line, bo_reader_column_label(reader, index, label), collector->odd.text);
 }
 
-static void become_dates(bo_column *column, const bo_collector *collector)
+/* Words are missing values in a column of numbers, dates or truth values. */
+static bo_status settle_words(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
+    const bo_collector *collector = &fit->collectors[index];
+    fit->schema->columns[index].missing += collector->words;
+    if (collector->words == 0 || may_miss(fit)) return BO_OK;
+    return refuse_missing(context, reader, collector->first_word.row, collector->first_word.line, index);
+}
+
+/* The first cell that is no date in this form. */
+static const bo_noted_cell *first_invalid(const bo_collector *collector, bo_date_form form)
+{
+    const bo_noted_cell *cells[] = {&collector->no_date[form], &collector->first_infinite, &collector->first_number},
+                        *first = NULL;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; ++i)
+        if (cells[i]->text[0] && (!first || cells[i]->row < first->row)) first = cells[i];
+    return first;
+}
+
+/* What is no date, such as 2023-02-29 or 0, is a missing value. */
+static bo_status become_dates(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index,
+                              bo_date_form form)
+{
+    bo_column *column = &fit->schema->columns[index];
+    const bo_collector *collector = &fit->collectors[index];
+    const size_t cells = collector->texts + collector->infinite + collector->numbers,
+                 invalid = cells - collector->dates[form];
     column->kind = BO_COLUMN_DATE;
-    while (collector->dates != 1u << column->date) ++column->date;
+    column->date = form;
     column->has_time = collector->has_time;
+    column->missing += invalid;
     bo_categories_free(&column->categories);
+    BO_TRY(settle_words(context, fit, reader, index));
+    if (invalid == 0) return BO_OK;
+    const bo_noted_cell *first = first_invalid(collector, form);
+    char place[BO_PLACE_TEXT];
+    bo_place(reader, first->row, first->line, index, place);
+    if (!may_miss(fit)) return bo_fail(context, BO_FORMAT, "%s: expected a date, found '%s'", place, first->text);
+    bo_log(context, BO_LOG_WARNING,
+           "%s: expected a date, found '%s'; %zu of %zu dates of this column %s read as missing", place, first->text,
+           invalid, cells, invalid == 1 ? "is invalid and" : "are invalid and");
+    return BO_OK;
+}
+
+/* Most cells are dates, but too many are none, or are written in another form: 0000-00-00 for a missing date, or files of two
+ * programs. */
+static void warn_mixed_dates(bo_context *context, const bo_collector *collector, const bo_reader *reader, size_t index,
+                             bo_date_form form)
+{
+    const size_t *dates = collector->dates, cells = collector->texts + collector->infinite + collector->numbers,
+                 other = dates[BO_DATE_DMY] > dates[BO_DATE_MDY] ? dates[BO_DATE_DMY] : dates[BO_DATE_MDY];
+    if (dates[form] == cells || 2 * (dates[BO_DATE_YMD] + other) <= cells) return;
+    const bo_noted_cell *first = first_invalid(collector, form);
+    char place[BO_PLACE_TEXT];
+    bo_log(context, BO_LOG_WARNING,
+           "%s: expected a date, as in %zu of %zu rows, found '%s'; the column is read as text (write all dates as "
+           "2024-01-31, and NA for missing ones)",
+           bo_place(reader, first->row, first->line, index, place), dates[form], cells, first->text);
+}
+
+static bo_status settle_empty(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
+{
+    char label[BO_COLUMN_TEXT];
+    if (fit->desc->impute == BO_IMPUTE_AUTO) {
+        leave_out(&fit->schema->columns[index], BO_OMIT_EMPTY);
+        return BO_OK;
+    }
+    return bo_fail(context, BO_FORMAT, "%s: %s: expected at least one value to impute from, found only missing values",
+                   bo_reader_path(reader), bo_reader_column_label(reader, index, label));
 }
 
 /* A column with text: dates, truth values, or categories. */
 static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     bo_column *column = &fit->schema->columns[index];
-    const bo_collector *collector = &fit->collectors[index];
+    bo_collector *collector = &fit->collectors[index];
     const bool encodes = fit->schema->targets > 0 && !fit->desc->keep_unlabeled;
     char label[BO_COLUMN_TEXT];
+    bo_date_form form;
+    bool ambiguous;
     bo_categories_sort(&column->categories);
+    if (column->categories.count == 0) return settle_empty(context, fit, reader, index);
     if (collector->forced) return BO_OK;
     if (has_odd_text(column, collector)) return refuse_odd_text(context, collector, reader, index);
-    if (collector->numbers == 0 && is_one_form(collector->dates)) {
-        become_dates(column, collector);
-        return BO_OK;
-    }
-    if (collector->numbers == 0 && collector->truths) {
+    const bool dates = find_date_form(collector, &form, &ambiguous);
+    if (dates && !ambiguous) return become_dates(context, fit, reader, index, form);
+    if (collector->numbers + collector->infinite == 0 && collector->truths) {
         column->kind = BO_COLUMN_BOOLEAN;
         bo_categories_free(&column->categories);
-        return BO_OK;
+        return settle_words(context, fit, reader, index);
     }
-    if (collector->numbers == 0 && collector->dates)
+    if (dates)
         bo_log(
             context, BO_LOG_WARNING,
             "%s: %s: dates such as '%s' can be read as day and month or as month and day, and are read as text; write "
             "them as 2024-01-31",
-            bo_reader_path(reader), bo_reader_column_label(reader, index, label), collector->odd);
+            bo_reader_path(reader), bo_reader_column_label(reader, index, label), collector->odd.text);
+    else
+        warn_mixed_dates(context, collector, reader, index, form);
+    collector->texts += collector->words + collector->infinite;
     if (!collector->kept && is_nearly_unique(column, collector))
         leave_out(column, BO_OMIT_UNIQUE);
     else if (column->categories.count > BO_ONE_HOT_MOST && !encodes)
@@ -281,6 +405,17 @@ static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_re
     else if (column->categories.count > BO_ONE_HOT_MOST)
         column->kind = BO_COLUMN_ENCODED;
     return BO_OK;
+}
+
+/* A column without text but numbers and words. */
+static bo_status settle_numbers(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
+{
+    const bo_collector *collector = &fit->collectors[index];
+    if (collector->infinite)
+        return refuse_infinite(context, reader, collector->first_infinite.row, collector->first_infinite.line, index);
+    BO_TRY(settle_words(context, fit, reader, index));
+    return fit->schema->columns[index].missing && collector->numbers == 0 ? settle_empty(context, fit, reader, index)
+                                                                          : BO_OK;
 }
 
 /* Row numbers are left out unless they are the only input. */
@@ -298,7 +433,7 @@ static void leave_out_numbered(bo_fit *fit)
 
 static int by_value(const void *a, const void *b)
 {
-    float x = *(const float *)a, y = *(const float *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
@@ -306,7 +441,7 @@ static double median(bo_collector *collector)
 {
     const size_t n = collector->stored;
     qsort(collector->values, n, sizeof *collector->values, by_value);
-    return 0.5 * ((double)collector->values[(n - 1) / 2] + (double)collector->values[n / 2]);
+    return 0.5 * collector->values[(n - 1) / 2] + 0.5 * collector->values[n / 2];
 }
 
 /* What replaces a missing value. Binary files and libsvm text are imputed only where values are missing, so that their
@@ -323,28 +458,33 @@ static void settle_fill(const bo_fit *fit, bo_column *column, bo_collector *coll
         const double share = (double)collector->true_count / (double)collector->texts;
         column->fill = impute == BO_IMPUTE_MEDIAN ? (share > 0.5) : share;
     }
-    if (column->kind == BO_COLUMN_DATE) column->fill = collector->days[column->date] / (double)collector->texts;
+    if (column->kind == BO_COLUMN_DATE)
+        column->fill = collector->days[column->date] / (double)collector->dates[column->date];
+}
+
+/* Numbers that libsvm text leaves out are 0. */
+static void settle_origin(const bo_fit *fit, bo_column *column, const bo_collector *collector)
+{
+    const bool zeros =
+        fit->schema->format == BO_FORMAT_LIBSVM && collector->numbers < fit->schema->rows + fit->schema->unlabeled;
+    if (column->kind != BO_COLUMN_NUMBER || collector->numbers == 0 || zeros || fit->desc->no_origin) return;
+    column->origin = bo_origin_of(collector->from, collector->to);
 }
 
 static void warn_left_out(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     const bo_column *column = &fit->schema->columns[index];
     char label[BO_COLUMN_TEXT];
-    const char *path = bo_reader_path(reader);
+    const char *path = bo_reader_path(reader),
+               *advice = "(use --drop to silence this; to use it, list all inputs with --keep)";
     bo_reader_column_label(reader, index, label);
     switch (column->why) {
     case BO_OMIT_NUMBERED:
-        bo_log(
-            context, BO_LOG_WARNING,
-            "%s: %s is left out: it numbers the rows (use --drop to silence this, or --keep with the columns to use)",
-            path, label);
+        bo_log(context, BO_LOG_WARNING, "%s: %s is left out: it numbers the rows %s", path, label, advice);
         break;
     case BO_OMIT_UNIQUE:
-        bo_log(
-            context, BO_LOG_WARNING,
-            "%s: %s is left out: its text is nearly unique, with %zu values in %zu rows (use --drop to silence this, or "
-            "--keep with the columns to use)",
-            path, label, column->values, fit->schema->rows + fit->schema->unlabeled - column->missing);
+        bo_log(context, BO_LOG_WARNING, "%s: %s is left out: its text is nearly unique, with %zu values in %zu rows %s",
+               path, label, column->values, fit->schema->rows + fit->schema->unlabeled - column->missing, advice);
         break;
     case BO_OMIT_EMPTY:
         bo_log(context, BO_LOG_WARNING, "%s: %s is left out: all its values are missing", path, label);
@@ -361,31 +501,19 @@ static void warn_left_out(bo_context *context, const bo_fit *fit, const bo_reade
     }
 }
 
-static bo_status settle_empty(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
-{
-    char label[BO_COLUMN_TEXT];
-    if (fit->desc->impute == BO_IMPUTE_AUTO) {
-        leave_out(&fit->schema->columns[index], BO_OMIT_EMPTY);
-        return BO_OK;
-    }
-    return bo_fail(context, BO_FORMAT, "%s: %s: expected at least one value to impute from, found only missing values",
-                   bo_reader_path(reader), bo_reader_column_label(reader, index, label));
-}
-
 bo_status bo_columns_settle(bo_context *context, bo_fit *fit, const bo_reader *reader)
 {
     bo_schema *schema = fit->schema;
     for (size_t i = 0; i < schema->column_count; ++i) {
-        const bo_collector *collector = &fit->collectors[i];
-        if (!bo_column_is_input(&schema->columns[i])) continue;
-        if (schema->columns[i].missing && collector->numbers + collector->texts == 0)
-            BO_TRY(settle_empty(context, fit, reader, i));
+        if (schema->columns[i].kind == BO_COLUMN_NUMBER)
+            BO_TRY(settle_numbers(context, fit, reader, i));
         else if (schema->columns[i].kind == BO_COLUMN_CATEGORY)
             BO_TRY(settle_text(context, fit, reader, i));
     }
     leave_out_numbered(fit);
     for (size_t i = 0; i < schema->column_count; ++i) {
         if (bo_column_is_input(&schema->columns[i])) settle_fill(fit, &schema->columns[i], &fit->collectors[i]);
+        settle_origin(fit, &schema->columns[i], &fit->collectors[i]);
         if (schema->columns[i].kind == BO_COLUMN_UNUSED) warn_left_out(context, fit, reader, i);
     }
     return BO_OK;

@@ -1,8 +1,10 @@
-/* Converts rows of a file to inputs and targets with the columns of a stream: numbers to float32, one-hot encoding, dates,
+/* Converts rows of a file to inputs and targets with the columns of a stream: numbers to float32 (origins.h), one-hot encoding, dates,
  * truth values, imputed or refused missing values. Binary files of numbers take a fast path without cells. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include "origins.h"
 #include "stream.h"
 
 /* ---- values -------------------------------------------------------------------------------------------- */
@@ -75,9 +77,37 @@ static const char *cell_place(const input_cell *cell, char out[BO_PLACE_TEXT])
     return bo_place(cell->reader, cell->row, cell->line, cell->from, out);
 }
 
-static bo_status put_label(bo_stream *stream, const bo_column *column, const input_cell *cell, float *x)
+static void put_parts(const bo_column *column, double days, float *x)
+{
+    float parts[BO_DATE_PARTS];
+    bo_date_parts(days, parts);
+    memcpy(x, parts, (column->has_time ? BO_DATE_PARTS : BO_DATE_PARTS - 1) * sizeof *x);
+}
+
+/* A missing value: the fill, or the code of unknown values. */
+static bo_status put_missing(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
+                             float *x)
+{
+    if (stream->schema->impute == BO_IMPUTE_NONE)
+        return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, NAN);
+    if (column->indicator) x[bo_column_width(stream->schema, column)] = 1;
+    if (column->kind == BO_COLUMN_CATEGORY) return BO_OK; /* no category is set */
+    if (column->kind == BO_COLUMN_ENCODED) {
+        x[0] = (float)column->categories.count;
+        return BO_OK;
+    }
+    if (!bo_origin_narrow(column->fill, column->origin, x))
+        return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, column->fill);
+    if (column->kind == BO_COLUMN_DATE) put_parts(column, column->fill, x);
+    return BO_OK;
+}
+
+static bo_status put_label(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
+                           float *x)
 {
     const size_t found = find_label(&column->categories, cell->value, cell->text);
+    if (found == SIZE_MAX && cell->text && bo_is_missing_word(cell->text))
+        return put_missing(context, stream, column, cell, x);
     stream->unseen += found == SIZE_MAX;
     if (column->kind == BO_COLUMN_ENCODED)
         x[0] = (float)(found == SIZE_MAX ? column->categories.count : found);
@@ -86,15 +116,15 @@ static bo_status put_label(bo_stream *stream, const bo_column *column, const inp
     return BO_OK;
 }
 
-static bo_status put_number(bo_context *context, bo_stream *stream, const input_cell *cell, double value, float *x)
+static bo_status put_number(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
+                            float *x)
 {
     char place[BO_PLACE_TEXT];
-    if (cell->text && !isfinite(value))
+    if (cell->text && !isfinite(cell->value))
         return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'", cell_place(cell, place), cell->text);
-    if (!(fabs(value) <= FLT_MAX))
-        return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, value);
-    x[0] = (float)value;
-    stream->vanished += value != 0 && x[0] == 0;
+    if (!bo_origin_narrow(cell->value, column->origin, x))
+        return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, cell->value);
+    stream->vanished += cell->value != column->origin && x[0] == 0;
     return BO_OK;
 }
 
@@ -115,65 +145,44 @@ static bo_status put_truth(bo_context *context, const input_cell *cell, float *x
                    cell_place(cell, place), cell->value);
 }
 
-static void put_parts(const bo_column *column, double days, float *x)
-{
-    float parts[BO_DATE_PARTS];
-    bo_date_parts(days, parts);
-    memcpy(x, parts, (column->has_time ? BO_DATE_PARTS : BO_DATE_PARTS - 1) * sizeof *x);
-}
-
-static bo_status put_date(bo_context *context, const bo_column *column, const input_cell *cell, float *x)
+/* What is no date is a missing value. The end of the stream refuses too many (BO_DATE_SHARE). */
+static bo_status put_date(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
+                          float *x)
 {
     static const char *const examples[BO_DATE_FORMS] = {"2024-01-31", "31.01.2024", "01/31/2024"};
-    char place[BO_PLACE_TEXT], number[BO_NUMBER_TEXT];
+    char place[BO_PLACE_TEXT], number[BO_NUMBER_TEXT], message[sizeof stream->first_undated];
     double days;
+    ++stream->dated;
     if (cell->text && bo_date_read(cell->text, column->date, &days)) {
         put_parts(column, days, x);
         return BO_OK;
     }
     if (!cell->text) bo_number_format(cell->value, number, sizeof number);
-    return bo_fail(context, BO_FORMAT, "%s: expected a date such as %s, as in the training data, found '%.60s'",
-                   cell_place(cell, place), examples[column->date], cell->text ? cell->text : number);
-}
-
-/* A missing value: the fill, or the code of unknown values. */
-static bo_status put_missing(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
-                             float *x)
-{
-    if (stream->schema->impute == BO_IMPUTE_NONE)
-        return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, NAN);
-    if (column->indicator) x[bo_column_width(stream->schema, column)] = 1;
-    if (column->kind == BO_COLUMN_CATEGORY) return BO_OK; /* no category is set */
-    if (column->kind == BO_COLUMN_ENCODED) {
-        x[0] = (float)column->categories.count;
-        return BO_OK;
-    }
-    if (!(fabs(column->fill) <= FLT_MAX))
-        return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, column->fill);
-    if (column->kind == BO_COLUMN_DATE)
-        put_parts(column, column->fill, x);
-    else
-        x[0] = (float)column->fill;
-    return BO_OK;
+    snprintf(message, sizeof message, "%s: expected a date such as %s, as in the training data, found '%.60s'",
+             cell_place(cell, place), examples[column->date], cell->text ? cell->text : number);
+    if (stream->schema->impute == BO_IMPUTE_NONE) return bo_fail(context, BO_FORMAT, "%s", message);
+    if (stream->undated++ == 0) memcpy(stream->first_undated, message, sizeof message);
+    return put_missing(context, stream, column, cell, x);
 }
 
 static bo_status put_cell(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
                           float *x)
 {
-    if (cell->text ? isnan(cell->value) && bo_is_missing_word(cell->text) : isnan(cell->value))
+    const bool labels = column->kind == BO_COLUMN_CATEGORY || column->kind == BO_COLUMN_ENCODED;
+    if (isnan(cell->value) && (!cell->text || (!labels && bo_is_missing_word(cell->text))))
         return put_missing(context, stream, column, cell, x);
     if (!cell->text && isinf(cell->value))
         return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, cell->value);
     switch (column->kind) {
     case BO_COLUMN_CATEGORY:
     case BO_COLUMN_ENCODED:
-        return put_label(stream, column, cell, x);
+        return put_label(context, stream, column, cell, x);
     case BO_COLUMN_BOOLEAN:
         return put_truth(context, cell, x);
     case BO_COLUMN_DATE:
-        return put_date(context, column, cell, x);
+        return put_date(context, stream, column, cell, x);
     default:
-        return put_number(context, stream, cell, cell->value, x);
+        return put_number(context, stream, column, cell, x);
     }
 }
 
@@ -255,19 +264,34 @@ bool bo_stream_is_sparse(const bo_stream *stream)
     return stream && stream->source.data->format == BO_FORMAT_LIBSVM && bo_schema_is_sparse(stream->schema);
 }
 
+/* The zeros of columns before `end` that have an origin and are absent from a row; *next counts these columns. */
+static void put_absent(const bo_stream *stream, size_t *next, size_t end, bo_sparse_block *block)
+{
+    for (; *next < stream->shifted_count && stream->shifted[*next] < end; ++*next) {
+        const bo_column *column = &stream->schema->columns[stream->shifted[*next]];
+        bo_sparse_put(block, column->first, (float)-column->origin);
+    }
+}
+
 static bo_status put_items(bo_context *context, bo_stream *stream, const bo_libsvm_items *items, size_t row,
                            size_t line, bo_sparse_block *block)
 {
     const bo_schema *schema = stream->schema;
-    BO_TRY(bo_sparse_reserve(context, block, items->count));
+    size_t shifted = 0;
+    BO_TRY(bo_sparse_reserve(context, block, items->count + stream->shifted_count));
     for (size_t k = 0; k < items->count; ++k) {
         const size_t column = items->column[k];
-        const double value = items->value[k];
-        if (column >= schema->column_count) continue; /* an index that the model does not know */
-        if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, stream->source.data, row, line, column, value);
-        stream->vanished += value != 0 && (float)value == 0;
-        if ((float)value != 0) bo_sparse_put(block, schema->columns[column].first, (float)value);
+        if (column >= schema->column_count) break; /* indices that the model does not know */
+        const double value = items->value[k], origin = schema->columns[column].origin;
+        float x;
+        put_absent(stream, &shifted, column, block);
+        if (origin != 0) ++shifted;
+        if (!bo_origin_narrow(value, origin, &x))
+            return refuse_number(context, stream->source.data, row, line, column, value);
+        stream->vanished += value != origin && x == 0;
+        if (x != 0) bo_sparse_put(block, schema->columns[column].first, x);
     }
+    put_absent(stream, &shifted, schema->column_count, block);
     bo_sparse_end_row(block);
     return BO_OK;
 }
@@ -321,8 +345,8 @@ static bo_status mend(bo_context *context, const bo_stream *stream, const unsign
             double value;
             bo_convert_f64(&reader->array, raw + (r * reader->columns + from) * reader->array.item, 1, &value);
             if (isnan(value)) value = schema->columns[i].fill;
-            if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, reader, first_row + r, 0, from, value);
-            *to = (float)value;
+            if (!bo_origin_narrow(value, schema->columns[i].origin, to))
+                return refuse_number(context, reader, first_row + r, 0, from, value);
         }
     return BO_OK;
 }
@@ -352,8 +376,28 @@ static void count_vanished(bo_stream *stream, const unsigned char *raw, size_t r
             if (from == SIZE_MAX || x[r * schema->dim + schema->columns[i].first] != 0) continue;
             double value;
             bo_convert_f64(&reader->array, raw + (r * reader->columns + from) * reader->array.item, 1, &value);
-            stream->vanished += fabs(value) > 0; /* NaN: a missing value that was replaced by 0 */
+            stream->vanished += fabs(value - schema->columns[i].origin) > 0; /* NaN: a missing value */
         }
+}
+
+/* Converts a run of the columns of a row. */
+static void convert_run(const bo_stream *stream, const bo_stream_run *run, const unsigned char *raw, float *x)
+{
+    const bo_array_layout *array = &stream->source.data->array;
+    const double *origins = stream->schema->origins;
+    enum { PIECE = 256 };
+    raw += run->from * array->item;
+    x += run->to;
+    if (!origins) {
+        bo_convert_f32(array, raw, run->count, x);
+        return;
+    }
+    for (size_t first = 0; first < run->count; first += PIECE) {
+        double values[PIECE];
+        const size_t count = run->count - first < PIECE ? run->count - first : PIECE;
+        bo_convert_f64(array, raw + first * array->item, count, values);
+        for (size_t k = 0; k < count; ++k) x[first + k] = (float)(values[k] - origins[run->to + first + k]);
+    }
 }
 
 bo_status bo_stream_next_array(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
@@ -364,15 +408,12 @@ bo_status bo_stream_next_array(bo_context *context, bo_stream *stream, size_t ma
     const unsigned char *raw = NULL;
     BO_TRY(bo_reader_next_raw(context, reader, max_rows, &raw, rows));
     if (*rows == 0) return BO_OK;
-    if (stream->run_count == 1 && stream->runs[0].count == reader->columns) {
+    if (stream->run_count == 1 && stream->runs[0].count == reader->columns && !stream->schema->origins) {
         bo_convert_f32(&reader->array, raw, *rows * dim, x);
     } else {
         for (size_t r = 0; r < *rows; ++r)
-            for (size_t i = 0; i < stream->run_count; ++i) {
-                const bo_stream_run *run = &stream->runs[i];
-                bo_convert_f32(&reader->array, raw + r * stride + run->from * reader->array.item, run->count,
-                               x + r * dim + run->to);
-            }
+            for (size_t i = 0; i < stream->run_count; ++i)
+                convert_run(stream, &stream->runs[i], raw + r * stride, x + r * dim);
     }
     if (!all_finite(x, *rows * dim)) BO_TRY(mend(context, stream, raw, first, *rows, x));
     if (reader->array.type == BO_TYPE_F64) count_vanished(stream, raw, *rows, x);

@@ -48,13 +48,16 @@ static bool is_zone(const char *p)
     if (*p == ' ') ++p;
     if (*p == 0 || strcmp(p, "Z") == 0 || strcmp(p, "UTC") == 0) return true;
     if (*p != '+' && *p != '-') return false;
-    int value;
+    enum { MOST_HOURS = 15 }; /* the zones of all times are between -15:13:42 and +15:08:10 */
+    int hours, minutes = 0;
     size_t digits;
-    p = read_digits(p + 1, 4, &value, &digits);
-    if (*p == 0) return digits == 2 || digits == 4;
-    if (digits != 2 || *p != ':') return false;
-    p = read_digits(p + 1, 2, &value, &digits);
-    return digits == 2 && *p == 0;
+    p = read_digits(p + 1, 2, &hours, &digits);
+    if (digits != 2) return false;
+    if (*p) {
+        p = read_digits(p + (*p == ':'), 2, &minutes, &digits);
+        if (digits != 2) return false;
+    }
+    return *p == 0 && hours <= MOST_HOURS && minutes < 60;
 }
 
 static bool scan(const char *text, bo_written_date *date)

@@ -1,6 +1,7 @@
 /* CSV (RFC 4180 with comma, semicolon, tab or vertical bar) and whitespace-separated values: the header, and records to rows of cells. */
 #include "reader.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,16 +64,18 @@ static bo_status set_name(bo_context *context, bo_reader *reader, size_t line, s
         return bo_fail(context, BO_FORMAT,
                        "%s: line %zu, column %zu: the name of the column has %zu bytes, expected at most %d",
                        bo_bytes_path(reader->bytes), line, column, strlen(name), BO_MAX_NAME);
-    char unnamed[32];
-    if (!*name) snprintf(unnamed, sizeof unnamed, "column %zu", column);
-    reader->names[column] = bo_strdup(context, *name ? name : unnamed);
+    char number[32];
+    reader->unnamed[column] = !*name;
+    snprintf(number, sizeof number, "column %zu", column);
+    reader->names[column] = bo_strdup(context, *name ? name : number);
     return reader->names[column] ? BO_OK : BO_MEMORY;
 }
 
 static bo_status read_header(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line)
 {
     reader->names = bo_alloc(context, reader->columns, sizeof *reader->names, "column names");
-    if (!reader->names) return BO_MEMORY;
+    reader->unnamed = bo_alloc(context, reader->columns, sizeof *reader->unnamed, "column names");
+    if (!reader->names || !reader->unnamed) return BO_MEMORY;
     bool last = false;
     for (size_t column = 0; column < reader->columns && !last; ++column) {
         bo_reader_field field;
@@ -160,13 +163,21 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_reade
     return BO_OK;
 }
 
+/* Of missing values: NaN and null may be words; NA, N/A and ? are not. */
+static bool is_word(const bo_reader_field *field)
+{
+    const char *text = field->text;
+    while (text < field->end && strchr(" \t+-", *text)) ++text;
+    return text < field->end && strchr("nN", *text) && field->end - text >= 3 && text[1] != '/';
+}
+
 static bo_status put_field(bo_context *context, bo_reader *reader, const bo_reader_field *field, size_t line,
                            size_t row, size_t column)
 {
     double *cell = &reader->cells[row * reader->columns + column];
-    if (bo_cell_read_form(&reader->number_form, field->text, field->end, cell) != BO_CELL_TEXT &&
-        !bo_is_code(field->text, field->end))
-        return BO_OK;
+    const bo_cell_kind kind = bo_cell_read_form(&reader->number_form, field->text, field->end, cell);
+    const bool number = isnan(*cell) ? !is_word(field) : isfinite(*cell) && !bo_is_code(field->text, field->end);
+    if (kind != BO_CELL_TEXT && number) return BO_OK;
     return put_text(context, reader, field, line, row, column);
 }
 
@@ -186,7 +197,8 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
         while (at < end && *at == ' ') ++at;
         if (delimiter == ' ')
             while (at < end && (*at == ' ' || *at == '\t')) ++at;
-        if (points && bo_number_read(at, end, &stop, &cells[column]) && !bo_is_code(at, stop)) {
+        if (points && bo_number_read(at, end, &stop, &cells[column]) && isfinite(cells[column]) &&
+            !bo_is_code(at, stop)) {
             while (stop < end && *stop == ' ') ++stop;
             if (delimiter == ' ') {
                 if (stop == end || stop[-1] == ' ' || *stop == '\t') {

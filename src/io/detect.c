@@ -301,7 +301,8 @@ static bool has_header(const bo_detect_sample *sample, const bo_text_form *form)
         double value;
         if (!bo_field_next(delimiter, &text, end, &field, &last)) return false;
         bo_first_cell cell = {bo_cell_read_form(&form->number, field.text, field.end, &value), field.text, field.end};
-        all_text &= cell.kind == BO_CELL_TEXT;
+        all_text &=
+            cell.kind == BO_CELL_TEXT || (count == 0 && cell.text == cell.end); /* the index of a pandas frame */
         for (size_t i = 0; i < count; ++i)
             if (cell.end - cell.text == first[i].end - first[i].text &&
                 memcmp(cell.text, first[i].text, (size_t)(cell.end - cell.text)) == 0)

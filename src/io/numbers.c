@@ -172,6 +172,12 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
     return BO_CELL_TEXT;
 }
 
+bool bo_is_missing_word(const char *text)
+{
+    if (strcmp(text, "-") == 0 || strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0) return true;
+    return strcasecmp(text + (*text == '-' || *text == '+'), "nan") == 0;
+}
+
 /* Copies a number with the decimal point '.' and without grouping. False if `text` is no number of this form. */
 static bool write_plain(const bo_number_form *form, const char *text, const char *end, char *out, size_t size)
 {
@@ -274,9 +280,15 @@ bool bo_is_code(const char *text, const char *end)
     while (text < end && (*text == ' ' || *text == '\t')) ++text;
     while (text < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) --end;
     const size_t length = (size_t)(end - text);
-    if (length < 2 || (*text != '0' && length <= EXACT)) return false;
-    for (const char *p = text; p < end; ++p)
-        if (!is_digit(*p)) return false;
+    if (length < 2) return false;
+    const char *p = text;
+    while (p < end && is_digit(*p)) ++p;
+    if (p > text && p + 1 < end && (*p == 'e' || *p == 'E')) {
+        while (++p < end && is_digit(*p)) {
+        }
+        return p == end;
+    }
+    if (p < end || (*text != '0' && length <= EXACT)) return false;
     if (*text == '0') return true;
     const char *stop;
     double value;

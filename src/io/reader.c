@@ -1,5 +1,6 @@
 /* Opens tables of any format and reads their rows in blocks. */
 #include "reader.h"
+#include "dates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +72,9 @@ static void free_names(bo_reader *reader)
     if (reader->names)
         for (size_t i = 0; i < reader->columns; ++i) bo_free(reader->names[i]);
     bo_free(reader->names);
+    bo_free(reader->unnamed);
     reader->names = NULL;
+    reader->unnamed = NULL;
 }
 
 void bo_reader_close(bo_reader *reader)
@@ -262,4 +265,13 @@ bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row)
                        reader->rows, row);
     reader->next_row = row;
     return BO_OK;
+}
+
+void bo_text_interpret(const char *text, bo_text_meaning *out)
+{
+    if (out) *out = (bo_text_meaning){0};
+    if (!text || !out) return;
+    out->missing = bo_is_missing_word(text);
+    for (int form = 0; form < BO_DATE_FORMS; ++form)
+        out->date[form] = bo_date_read(text, (bo_date_form)form, &out->days[form]);
 }

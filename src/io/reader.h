@@ -67,7 +67,8 @@ struct bo_reader {
     bo_bytes *bytes;
     bo_format format;
     size_t columns;
-    char **names; /* NULL: no header */
+    char **names;  /* NULL: no header */
+    bool *unnamed; /* with names: the header has none for this column, whose name is its number */
     bool rows_known;
     size_t rows;     /* when known */
     size_t next_row; /* index of the next row */

@@ -106,6 +106,19 @@ static size_t name_inputs(bo_schema *schema, char *text, size_t room)
     return used;
 }
 
+static bo_status set_origins(bo_context *context, bo_schema *schema)
+{
+    bool any = false;
+    for (size_t i = 0; i < schema->column_count; ++i) any |= schema->columns[i].origin != 0;
+    bo_free(schema->origins);
+    schema->origins = any ? bo_alloc(context, schema->dim, sizeof *schema->origins, "origins of columns") : NULL;
+    if (any && !schema->origins) return BO_MEMORY;
+    for (size_t i = 0; any && i < schema->column_count; ++i)
+        if (schema->columns[i].kind == BO_COLUMN_NUMBER)
+            schema->origins[schema->columns[i].first] = schema->columns[i].origin;
+    return BO_OK;
+}
+
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
 {
     schema->dim = 0;
@@ -123,7 +136,7 @@ bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
     schema->input_text = bo_alloc_raw(context, bytes, 1, "names of a schema");
     if (!schema->inputs || !schema->input_text) return BO_MEMORY;
     name_inputs(schema, schema->input_text, bytes);
-    return BO_OK;
+    return set_origins(context, schema);
 }
 
 bool bo_schema_is_sparse(const bo_schema *schema)
@@ -158,6 +171,7 @@ void bo_schema_destroy(bo_schema *schema)
     bo_free(schema->columns);
     bo_free(schema->inputs);
     bo_free(schema->input_text);
+    bo_free(schema->origins);
     bo_free(schema->target_names);
     bo_categories_free(&schema->classes);
     bo_free(schema);
@@ -189,6 +203,12 @@ const char *bo_schema_input(const bo_schema *schema, size_t index)
 {
     if (!schema) return NULL;
     return index < schema->dim ? schema->inputs[index] : NULL;
+}
+
+double bo_schema_origin(const bo_schema *schema, size_t index)
+{
+    if (!schema || index >= schema->dim) return NAN;
+    return schema->origins ? schema->origins[index] : 0;
 }
 
 const char *bo_schema_target(const bo_schema *schema, size_t index)

@@ -8,6 +8,8 @@
 #include "dates.h"
 #include "reader.h"
 
+enum { BO_DATE_SHARE = 100 }; /* of so many cells at most one is no date in a column of dates */
+
 typedef enum bo_column_kind {
     BO_COLUMN_NUMBER = 0,
     BO_COLUMN_CATEGORY = 1, /* one-hot */
@@ -26,6 +28,7 @@ typedef struct bo_column {
     bo_column_kind kind;
     size_t first;             /* first column of x, or of y for a target */
     bo_categories categories; /* of one-hot and target-encoded columns; sorted */
+    double origin;            /* NUMBER: x is the difference from it */
     double fill;              /* replaces a missing number, truth value or date (in days); NAN: they are errors */
     bool indicator;           /* the last input of the column is 1 where the value is missing */
     size_t missing;           /* missing values in the training data */
@@ -54,13 +57,14 @@ struct bo_schema {
     size_t numbers;   /* pairs of libsvm text that were counted when the schema was fitted; 0: not counted */
     char **inputs, **target_names;
     char *input_text; /* the names that `inputs` points to */
+    double *origins;  /* of the inputs; NULL: all 0 */
     bo_categories classes;
     size_t folds;       /* of the codes for training rows; 0: none */
     uint64_t fold_seed; /* decides the fold of a row */
 };
 
 bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_schema **out);
-/* Sets dim, the places of columns in x, and the names of inputs; kinds and categories must be set. May be called again. */
+/* Sets dim, the places of columns in x, and the names and origins of inputs; kinds and categories must be set. May be called again. */
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema);
 bo_schema *bo_schema_retain(const bo_schema *schema);
 /* Columns of x that a column of the file becomes, without its indicator. */
@@ -72,8 +76,6 @@ static inline bool bo_column_is_input(const bo_column *column)
 }
 /* Codes of a target-encoded column: one per target, one for two classes, otherwise one per class. */
 size_t bo_schema_code_width(const bo_schema *schema);
-/* Text that stands for a missing value in inputs and numeric targets, but may be the name of a class: None, -. */
-bool bo_is_missing_word(const char *text);
 /* 1 or 0 for true, yes, t, y or false, no, f, n; -1 for other text. *family: which pair (0 to 3). Case is ignored. */
 int bo_truth_read(const char *text, int *family);
 

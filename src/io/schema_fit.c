@@ -51,8 +51,8 @@ static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
     }
 }
 
-/* Of a binary file without missing values and categories only the target is read, until it is known not to be a class. The
- * stream checks all values later. */
+/* Of a binary file without missing values and categories only the target is read now, until it is known not to be a class.
+ * The stream checks all values later. */
 static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     bo_schema *schema = fit->schema;
@@ -74,33 +74,62 @@ static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
     return BO_OK;
 }
 
-static bool has_nan(const float *values, size_t count)
+/* Missing values in a binary file, and the range of the values of each column other than 0. */
+typedef struct array_scan {
+    bool missing;
+    double *low, *high, *cells;
+} array_scan;
+
+/* True if a row of cells has a missing value. */
+static bool scan_row(array_scan *scan, size_t columns, const double *cells)
 {
-    bool found = false;
-    for (size_t i = 0; i < count; ++i) found |= values[i] != values[i]; /* vectorizes */
-    return found;
+    bool missing = false;
+    for (size_t c = 0; c < columns; ++c) { /* vectorizes */
+        const double value = cells[c];
+        missing |= value != value;
+        scan->low[c] = ((value < scan->low[c]) & (value != 0)) ? value : scan->low[c];
+        scan->high[c] = ((value > scan->high[c]) & (value != 0)) ? value : scan->high[c];
+    }
+    return missing;
 }
 
-static bo_status scan_array(bo_context *context, bo_reader *reader, float *values, bool *found)
+static bo_status scan_rows(bo_context *context, bo_reader *reader, array_scan *scan)
 {
-    for (size_t rows = 1; rows > 0 && !*found;) {
+    const size_t columns = reader->columns;
+    for (size_t c = 0; c < columns; ++c) scan->low[c] = INFINITY, scan->high[c] = -INFINITY;
+    for (size_t rows = 1; rows > 0 && !scan->missing;) {
         const unsigned char *raw;
-        BO_TRY(bo_reader_next_raw(context, reader, BO_BLOCK_CELLS / reader->columns + 1, &raw, &rows));
-        bo_convert_f32(&reader->array, raw, rows * reader->columns, values);
-        *found = has_nan(values, rows * reader->columns);
+        BO_TRY(bo_reader_next_raw(context, reader, BO_BLOCK_CELLS / columns + 1, &raw, &rows));
+        bo_convert_f64(&reader->array, raw, rows * columns, scan->cells);
+        for (size_t r = 0; r < rows; ++r) scan->missing |= scan_row(scan, columns, scan->cells + r * columns);
         BO_TRY(observe_progress(context, reader));
     }
     return bo_reader_rewind(context, reader);
 }
 
-/* Looks for missing values in a binary file. */
-static bo_status find_missing(bo_context *context, bo_reader *reader, bool *found)
+/* Looks for missing values, and for the origins of columns if there are none. Integers are never missing, and float32 holds
+ * those of 16 bits. */
+static bo_status scan_array(bo_context *context, bo_fit *fit, bo_reader *reader, bool *missing)
 {
-    *found = false;
-    if (reader->array.type > BO_TYPE_F64) return BO_OK; /* integers */
-    float *values = bo_alloc_raw(context, BO_BLOCK_CELLS + 2 * reader->columns, sizeof *values, "a block of cells");
-    const bo_status status = values ? scan_array(context, reader, values, found) : BO_MEMORY;
-    bo_free(values);
+    const size_t columns = reader->columns;
+    const bo_number_type type = reader->array.type;
+    const bool is_integer = type > BO_TYPE_F64, is_small = reader->array.item < 4;
+    const bool finds_missing = !is_integer && fit->desc->impute == BO_IMPUTE_AUTO;
+    *missing = false;
+    if (!finds_missing && (is_small || fit->desc->no_origin)) return BO_OK;
+    array_scan scan = {.cells =
+                           bo_alloc_raw(context, BO_BLOCK_CELLS + 4 * columns, sizeof(double), "a block of cells")};
+    if (!scan.cells) return BO_MEMORY;
+    scan.low = scan.cells + BO_BLOCK_CELLS + 2 * columns;
+    scan.high = scan.low + columns;
+    const bo_status status = scan_rows(context, reader, &scan);
+    *missing = finds_missing && scan.missing;
+    for (size_t c = 0; status == BO_OK && c < columns && !*missing; ++c) {
+        fit->collectors[c].numbers = reader->rows;
+        fit->collectors[c].from = scan.low[c];
+        fit->collectors[c].to = scan.high[c];
+    }
+    bo_free(scan.cells);
     return status;
 }
 
@@ -241,7 +270,9 @@ static bo_status prepare(bo_context *context, bo_fit *fit, const bo_source *sour
     for (size_t i = 0; i < schema->column_count; ++i) {
         if (reader->names && !(schema->columns[i].name = bo_strdup(context, reader->names[i]))) return BO_MEMORY;
         fit->collectors[i].rng = bo_rng_make(fit->desc->seed, bo_rng_stream("data.median", i));
-        fit->collectors[i].truths = fit->collectors[i].dates = ~0u;
+        fit->collectors[i].truths = ~0u;
+        fit->collectors[i].from = INFINITY, fit->collectors[i].to = -INFINITY;
+        bo_column_name_rows(reader, i, &fit->collectors[i]);
     }
     if (reader->format == BO_FORMAT_LIBSVM) schema->columns[0].kind = BO_COLUMN_UNUSED;
     BO_TRY(name_targets(context, fit, source));
@@ -260,7 +291,7 @@ static bo_status first_pass(bo_context *context, bo_fit *fit, bo_reader *reader)
     const bool lazy = impute == BO_IMPUTE_NONE || impute == BO_IMPUTE_AUTO;
     bool plain = bo_reader_is_array(reader) && lazy && fit->schema->targets <= 1, missing = false;
     for (size_t i = 0; i < fit->schema->column_count; ++i) plain &= fit->schema->columns[i].kind != BO_COLUMN_CATEGORY;
-    if (plain && impute == BO_IMPUTE_AUTO) BO_TRY(find_missing(context, reader, &missing));
+    if (plain) BO_TRY(scan_array(context, fit, reader, &missing));
     if (plain && !missing) return fit_array(context, fit, reader);
     return bo_schema_is_sparse(fit->schema) && lazy ? fit_items(context, fit, reader) : fit_cells(context, fit, reader);
 }

@@ -3,39 +3,52 @@
 #ifndef BO_IO_SCHEMA_FIT_H
 #define BO_IO_SCHEMA_FIT_H
 
+#include <stdio.h>
 #include "../base/rng.h"
 #include "schema.h"
 
 enum {
-    BO_AUTO_CLASSES = 20,  /* different integers that are classes */
-    BO_ONE_HOT_MOST = 32,  /* values of a text column that is one-hot encoded without a request */
-    BO_UNIQUE_LEAST = 16,  /* a text column with more values, of which most occur once, has names or ids */
-    BO_NUMBERED_LEAST = 20 /* rows of a table in which consecutive integers are row numbers */
+    BO_AUTO_CLASSES = 20,   /* different integers that are classes */
+    BO_ONE_HOT_MOST = 32,   /* values of a text column that is one-hot encoded without a request */
+    BO_UNIQUE_LEAST = 16,   /* a text column with more values, of which most occur once, has names or ids */
+    BO_NUMBERED_LEAST = 20, /* rows of a table in which consecutive integers are row numbers */
+    BO_INDEX_MOST = 100     /* integers per row in the range of an index, of which rows were selected */
 };
+
+/* A copy of a cell, for messages after the end of the table. */
+typedef struct bo_noted_cell {
+    size_t row, line;
+    char text[64];
+} bo_noted_cell;
 
 /* What the passes over a table learn about one input column. */
 typedef struct bo_collector {
     bool forced; /* categories were requested */
     bool kept;   /* the column was requested: it is used even if it looks like row numbers or names */
-    bool late;   /* text after numbers: the categories need the second pass */
+    bool late;   /* text after numbers and words: the categories need the second pass */
     size_t numbers, texts;
-    double mean;   /* of the numbers */
-    float *values; /* for the median: all values, or a reservoir */
+    double mean;    /* of the numbers */
+    double *values; /* for the median: all values, or a reservoir */
     size_t stored, capacity;
     bo_rng rng;
-    bool fraction;       /* some number is not an integer */
     double low, high;    /* of the numbers */
+    double from, to;     /* likewise, without zeros; from > to: there are no others */
+    bool fraction;       /* some number is not an integer */
     uint64_t print;      /* sum of the hashes of the integers, which does not depend on their order */
-    bool repeated;       /* a column named id has a value twice */
-    bo_categories first; /* the first values of a column named id */
+    bool is_index;       /* the name is that of an index */
+    bool names_rows;     /* the name is that of an index or an id */
+    bool repeated;       /* such a column has a value twice */
+    bo_categories first; /* its first values */
     size_t full_at;      /* values seen when the set of categories became full; 0: it is not */
     unsigned truths;     /* families of truth values (bo_truth_read) that all texts belong to, as a mask */
     size_t true_count;
-    unsigned dates; /* forms of dates (bo_date_form) that all texts have, as a mask */
+    size_t dates[BO_DATE_FORMS]; /* texts that are a date in each form (bo_date_form) */
     bool has_time;
-    double days[BO_DATE_FORMS]; /* sum of the dates in each form */
-    char odd[64];               /* the first text after numbers */
-    size_t odd_line;
+    double days[BO_DATE_FORMS];           /* sum of the dates in each form */
+    bo_noted_cell no_date[BO_DATE_FORMS]; /* the first text that is no date in this form */
+    bo_noted_cell odd;                    /* the first text after numbers */
+    size_t words, infinite;               /* texts that are bo_is_missing_word, or infinite if they are numbers */
+    bo_noted_cell first_word, first_infinite, first_number;
 } bo_collector;
 
 typedef struct bo_fit {
@@ -47,6 +60,8 @@ typedef struct bo_fit {
     bo_categories target_words; /* words that are classes or missing values (bo_is_missing_word) */
     bool unlabeled, word;       /* the target of the current row is missing, or such a word */
     size_t word_rows;
+    size_t infinite; /* targets that are infinite if they are numbers, or names of classes */
+    bo_noted_cell first_infinite;
 } bo_fit;
 
 /* A cell and its place. */
@@ -72,6 +87,14 @@ static inline const char *bo_cell_place(const bo_cell *cell, char out[BO_PLACE_T
     return bo_place(cell->reader, cell->row, cell->line, cell->column, out);
 }
 
+/* Copies the first of several cells. */
+static inline void bo_note_cell(bo_noted_cell *note, const bo_cell *cell)
+{
+    if (note->text[0]) return;
+    *note = (bo_noted_cell){.row = cell->row, .line = cell->line};
+    snprintf(note->text, sizeof note->text, "%.60s", cell->text);
+}
+
 /* ---- targets.c: classes, and rows without a target ---------------------------------------------------- */
 
 bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cell);
@@ -86,6 +109,8 @@ bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *re
 
 /* ---- columns.c: inputs --------------------------------------------------------------------------------- */
 
+/* Notes what the name of a column says. */
+void bo_column_name_rows(const bo_reader *reader, size_t column, bo_collector *collector);
 bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cell);
 /* Adds the value of a cell to the categories of its column. */
 bo_status bo_column_observe_label(bo_context *context, bo_fit *fit, const bo_cell *cell);

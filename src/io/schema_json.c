@@ -8,8 +8,8 @@
 #include "json.h"
 #include "schema.h"
 
-/* Version 1 has numbers, categories, targets and unused columns. */
-enum { BO_SCHEMA_VERSION = 2, BO_SCHEMA_DEPTH = 8, BO_SCHEMA_BYTES = 1 << 28, BO_MAX_FOLDS = 64 };
+/* Version 1 has numbers, categories, targets and unused columns. Up to version 2 there are no origins. */
+enum { BO_SCHEMA_VERSION = 3, BO_SCHEMA_DEPTH = 8, BO_SCHEMA_BYTES = 1 << 28, BO_MAX_FOLDS = 64 };
 
 static const char *const task_names[] = {"none", "regression", "classification"};
 static const char *const kind_names[BO_COLUMN_KINDS] = {"number", "category", "target", "unused", "boolean",
@@ -31,7 +31,7 @@ static void write_labels(bo_json_text *text, const bo_categories *set)
 static bool is_plain(const bo_column *column)
 {
     return column->kind == BO_COLUMN_NUMBER && !column->name && isnan(column->fill) && !column->indicator &&
-           !column->missing;
+           !column->missing && column->origin == 0;
 }
 
 static void write_whole(bo_json_text *text, const char *member, size_t value)
@@ -106,6 +106,10 @@ static size_t write_columns(bo_json_text *text, const bo_schema *schema, size_t 
     if (!isnan(column->fill)) {
         bo_json_raw(text, ", \"fill\": ");
         bo_json_number(text, column->fill);
+    }
+    if (column->origin != 0) {
+        bo_json_raw(text, ", \"origin\": ");
+        bo_json_number(text, column->origin);
     }
     write_details(text, schema, column, folds);
     bo_json_raw(text, "}");
@@ -293,7 +297,7 @@ static bo_status read_details(bo_context *context, const cJSON *item, const bo_s
 
 static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *schema, bo_column *column)
 {
-    const cJSON *name = member(item, "name"), *fill = member(item, "fill");
+    const cJSON *name = member(item, "name"), *fill = member(item, "fill"), *origin = member(item, "origin");
     int kind = choice(member(item, "kind"), kind_names, BO_COLUMN_KINDS);
     if (kind == BO_COLUMN_KINDS) return malformed(context, "the kind of a column is invalid");
     column->kind = (bo_column_kind)kind;
@@ -308,6 +312,10 @@ static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *
     if (fill && (!cJSON_IsNumber(fill) || !isfinite(fill->valuedouble)))
         return malformed(context, "the fill value of a column is invalid");
     if (fill) column->fill = fill->valuedouble;
+    if (origin &&
+        (column->kind != BO_COLUMN_NUMBER || !cJSON_IsNumber(origin) || !(fabs(origin->valuedouble) <= FLT_MAX)))
+        return malformed(context, "the origin of a column is invalid");
+    if (origin) column->origin = origin->valuedouble;
     return read_details(context, item, schema, column);
 }
 

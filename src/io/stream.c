@@ -42,6 +42,17 @@ static bo_status plan_runs(bo_context *context, bo_stream *stream)
     return BO_OK;
 }
 
+static bo_status plan_shifted(bo_context *context, bo_stream *stream)
+{
+    const bo_schema *schema = stream->schema;
+    if (!schema->origins || !bo_schema_is_sparse(schema)) return BO_OK;
+    stream->shifted = bo_alloc(context, schema->column_count, sizeof *stream->shifted, "a column map");
+    if (!stream->shifted) return BO_MEMORY;
+    for (size_t i = 0; i < schema->column_count; ++i)
+        if (schema->columns[i].origin != 0) stream->shifted[stream->shifted_count++] = i;
+    return BO_OK;
+}
+
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
                            bo_stream **out)
 {
@@ -59,6 +70,7 @@ bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const 
     bo_status status = bo_stream_match(context, stream, desc->no_target);
     plan_notes(stream);
     if (status == BO_OK) status = plan_runs(context, stream);
+    if (status == BO_OK) status = plan_shifted(context, stream);
     if (status != BO_OK)
         bo_stream_close(stream);
     else
@@ -83,6 +95,7 @@ void bo_stream_close(bo_stream *stream)
     bo_free(stream->input_columns);
     bo_free(stream->target_columns);
     bo_free(stream->runs);
+    bo_free(stream->shifted);
     bo_free(stream->notes.row);
     bo_free(stream->notes.weight);
     bo_free(stream->notes.group);
@@ -247,8 +260,8 @@ static void put_codes(const bo_stream *stream, size_t i, float *x)
     }
 }
 
-/* Warns at the end about values of unknown categories and about numbers that were lost. */
-static void report_unseen(bo_context *context, bo_stream *stream)
+/* Warns at the end about values of unknown categories, invalid dates and numbers that were lost. */
+static bo_status report_unseen(bo_context *context, bo_stream *stream)
 {
     const char *path = bo_reader_path(stream->source.data);
     if (stream->unseen && !stream->silent)
@@ -261,11 +274,24 @@ static void report_unseen(bo_context *context, bo_stream *stream)
     if (stream->unlabeled && !stream->silent && !stream->training)
         bo_log(context, BO_LOG_WARNING, "%s: %zu row%s left out because the target is missing", path, stream->unlabeled,
                stream->unlabeled == 1 ? " is" : "s are");
+    if (stream->undated && !stream->silent && !stream->training) {
+        /* One of several is a mistake, as it was in the training data. */
+        const size_t most = stream->dated > BO_DATE_SHARE ? stream->dated / BO_DATE_SHARE : stream->dated > 1;
+        if (stream->undated > most)
+            return bo_fail(context, BO_FORMAT,
+                           "%s; %zu of %zu date%s invalid, and at most 1 of %d%s is read as missing (write NA for a "
+                           "missing date)",
+                           stream->first_undated, stream->undated, stream->dated, stream->dated == 1 ? " is" : "s are",
+                           BO_DATE_SHARE, stream->dated > 1 && stream->dated < BO_DATE_SHARE ? " (or 1 of fewer)" : "");
+        bo_log(context, BO_LOG_WARNING, "%s; %zu invalid date%s read as missing", stream->first_undated,
+               stream->undated, stream->undated == 1 ? " is" : "s are");
+    }
     if (stream->vanished && !stream->silent)
         bo_log(context, BO_LOG_WARNING,
                "%s: %zu number%s too small for float32 (1.4e-45) and read as 0; multiply the columns by a constant",
                path, stream->vanished, stream->vanished == 1 ? " is" : "s are");
-    stream->unseen = stream->vanished = stream->unlabeled = 0;
+    stream->unseen = stream->dated = stream->undated = stream->vanished = stream->unlabeled = 0;
+    return BO_OK;
 }
 
 /* Reads rows into x, or into `block` if x is NULL. `replaced`: other rows are read in place of rows without a target. */
@@ -295,7 +321,7 @@ static bo_status next_rows(bo_context *context, bo_stream *stream, size_t max_ro
                 BO_TRY(got ? next_labels(context, stream, got, targets) : end_labels(context, stream));
         }
         if (got == 0) {
-            report_unseen(context, stream);
+            BO_TRY(report_unseen(context, stream));
             break;
         }
         read += got;
@@ -342,7 +368,7 @@ bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t m
 bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 {
     BO_REQUIRE(context, stream);
-    stream->unseen = stream->vanished = stream->unlabeled = 0;
+    stream->unseen = stream->dated = stream->undated = stream->vanished = stream->unlabeled = 0;
     stream->next_kept = 0;
     BO_TRY(bo_source_rewind(context, &stream->source));
     if (!stream->parted || stream->last == 0) return BO_OK;

@@ -37,11 +37,15 @@ struct bo_stream {
     bo_row_notes notes;
     bo_stream_run *runs; /* fast path: binary file, numbers only */
     size_t run_count;
+    size_t *shifted; /* libsvm text: columns that have an origin, ascending */
+    size_t shifted_count;
     size_t part, parts, first, last; /* rows [first, last) of a seekable file; otherwise every parts-th block */
     size_t unseen;                   /* values of unknown categories */
-    size_t vanished;                 /* numbers that float32 rounds to 0 */
-    size_t unlabeled;                /* rows without a target that were left out */
-    bo_sparse_block *block;          /* the rows of the last bo_stream_next_sparse; NULL: none yet */
+    size_t dated, undated;           /* cells of columns of dates, and those that are no dates */
+    char first_undated[BO_PLACE_TEXT + 128];
+    size_t vanished;        /* numbers that float32 rounds to 0 */
+    size_t unlabeled;       /* rows without a target that were left out */
+    bo_sparse_block *block; /* the rows of the last bo_stream_next_sparse; NULL: none yet */
 };
 
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */

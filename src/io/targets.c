@@ -21,6 +21,14 @@ static bo_status observe_word(bo_context *context, bo_fit *fit, const bo_cell *c
     return bo_categories_add(context, &fit->target_words, 0, cell->text);
 }
 
+/* Infinity is the name of a class if other classes are words. */
+static bo_status observe_infinite(bo_context *context, bo_fit *fit, const bo_cell *cell)
+{
+    ++fit->infinite;
+    bo_note_cell(&fit->first_infinite, cell);
+    return bo_categories_add(context, &fit->target_words, 0, cell->text);
+}
+
 /* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. A text with a
  * finite value is a code (bo_is_code): a class by its text, a number by its value. */
 bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cell)
@@ -31,6 +39,8 @@ bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
     const char *text = cell->text;
     const bool code = text && isfinite(value);
     if (text && !code && bo_is_missing_word(text)) return observe_word(context, fit, cell);
+    if (text && isinf(value) && schema->task != BO_TASK_REGRESSION && fit->desc->task == BO_TASK_AUTO)
+        return observe_infinite(context, fit, cell);
     if (schema->task == BO_TASK_REGRESSION && text && !code)
         return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'%s", bo_cell_place(cell, place), text,
                        fit->desc->task == BO_TASK_AUTO && schema->targets == 1
@@ -107,7 +117,8 @@ bo_status bo_target_fit_labels(bo_context *context, bo_fit *fit, bo_reader *labe
     BO_TRY(scan_labels(context, fit, labels, &rows));
     if (rows + 1 == schema->rows && labels->names && header_is_class(&schema->classes, rows, labels->names[0])) {
         schema->task = task;
-        schema->unlabeled = fit->word_rows = 0;
+        schema->unlabeled = fit->word_rows = fit->infinite = 0;
+        fit->first_infinite = (bo_noted_cell){0};
         bo_categories_free(&schema->classes);
         bo_categories_free(&fit->target_words);
         bo_free(schema->target_names[0]);
@@ -136,6 +147,12 @@ bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *re
     bo_schema *schema = fit->schema;
     if (schema->targets == 0) return BO_OK;
     if (schema->task == BO_TASK_AUTO) schema->task = BO_TASK_CLASSIFICATION;
+    if (fit->infinite && !has_word(&schema->classes)) {
+        char place[BO_PLACE_TEXT];
+        const size_t column = fit->target_columns ? fit->target_columns[0] : 0;
+        return bo_fail(context, BO_FORMAT, "%s: expected a finite target, found an infinite value",
+                       bo_place(reader, fit->first_infinite.row, fit->first_infinite.line, column, place));
+    }
     if (has_word(&schema->classes))
         for (size_t i = 0; i < fit->target_words.count; ++i)
             BO_TRY(bo_categories_add(context, &schema->classes, 0, fit->target_words.items[i].text));

@@ -9,7 +9,7 @@
 #include "../io/output.h"
 #include "../model/model.h"
 
-enum { MOST_WINDOW = 1024, PATH = 4096 };
+enum { MOST_WINDOW = 1024, PATH = 4096, LONGEST_FOLDER = 3900 }; /* with space for the names of its two runs */
 
 typedef struct work {
     const bo_linearize_desc *desc;
@@ -43,6 +43,9 @@ static bo_status check(bo_context *context, const bo_linearize_desc *d)
 {
     BO_TRY(bo_check_reserved(context, "bo_linearize_desc", d->reserved));
     BO_REQUIRE(context, d->teacher, d->train, d->folder);
+    if (strlen(d->folder) > LONGEST_FOLDER)
+        return bo_fail(context, BO_INVALID, "linearize: the path %.80s… is too long: %zu bytes, expected at most %d",
+                       d->folder, strlen(d->folder), LONGEST_FOLDER);
     if (!(d->minutes >= 0) || !(d->transfer_share >= 0 && d->transfer_share < 1) || !(d->share >= 0 && d->share <= 1))
         return bo_fail(context, BO_INVALID,
                        "linearize: expected minutes of at least 0, a transfer_share below 1 and a share from 0 to 1, "
@@ -120,7 +123,7 @@ static bool report(void *user, const bo_training_report *r)
 
 static void path_of(const work *w, bo_linearize_stage stage, char out[PATH])
 {
-    snprintf(out, PATH, "%.4000s/%s", w->desc->folder, stage == BO_LINEARIZE_STAGE_TRANSFER ? "transfer" : "finetune");
+    snprintf(out, PATH, "%s/%s", w->desc->folder, stage == BO_LINEARIZE_STAGE_TRANSFER ? "transfer" : "finetune");
 }
 
 static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
@@ -267,7 +270,7 @@ static bo_status make_student(bo_context *context, work *w)
 static bool holds(const char *folder, const char *name)
 {
     char path[PATH];
-    snprintf(path, PATH, "%.4000s/%s", folder, name);
+    snprintf(path, PATH, "%s/%s", folder, name);
     return access(path, F_OK) == 0;
 }
 

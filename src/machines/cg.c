@@ -11,7 +11,7 @@
  * Rosasco 2017, arXiv 1705.10958). The machine has the coefficients α = Wᵀβ of kernel values. */
 #include "passes.h"
 #include "../features/landmarks.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
 
 #include <math.h>

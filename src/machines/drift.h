@@ -46,6 +46,8 @@ bo_status bo_drift_part_fit(bo_context *context, bo_drift_part *part, size_t col
 bo_status bo_drift_part_add(bo_context *context, bo_drift_part *part, const bo_features *phi, bo_drift_side side,
                             size_t rows, const double *x, size_t ldx, float *scratch);
 bo_status bo_drift_part_finish(bo_context *context, const bo_drift_part *part, bo_drift_column *out);
+/* The p-value of the counts of categories (drift_categories.c). */
+bo_status bo_drift_categories_p_value(bo_context *context, const bo_two_sums *sums, double *p_value);
 /* Sets p_adjusted from p_value. */
 bo_status bo_drift_adjust(bo_context *context, size_t count, bo_drift_column *columns);
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double rounding = 1e-10; /* of sums, relative */
+
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_two_sums_create(bo_context *context, size_t size, bool gram, bo_two_sums *out)
@@ -58,11 +60,20 @@ double bo_two_sums_mmd2(const bo_two_sums *sums, double *unbiased)
     return square;
 }
 
+/* Without variation inside A and B only the distance d of their means is left. The covariance of all rows together then has one eigenvalue,
+ * mn/N d²/(N - 1), and the statistic is N - 1 times it: the probability is about that of such a partition of N rows. */
+static double p_value_of_constants(const bo_two_sums *sums, double second_moment, double mmd2)
+{
+    const double weight = 1;
+    return mmd2 > rounding * second_moment ? bo_chi_square_tail(1, &weight, (double)(sums->rows[0] + sums->rows[1]) - 1)
+                                           : 1;
+}
+
 /* By the central limit theorem, √(mn/(m+n)) (mean_A - mean_B) is normal with the covariance of the features. */
 bo_status bo_two_sums_p_value(bo_context *context, const bo_two_sums *sums, double *p_value)
 {
     size_t size = sums->size;
-    double m = (double)sums->rows[0], n = (double)sums->rows[1], unbiased, trace = 0;
+    double m = (double)sums->rows[0], n = (double)sums->rows[1], unbiased, trace = 0, second_moment = 0;
     double *matrix = bo_alloc_raw(context, size * size, sizeof *matrix, "the covariance of the features");
     double *values = bo_alloc_raw(context, size, sizeof *values, "eigenvalues");
     bo_status status = matrix && values ? BO_OK : BO_MEMORY;
@@ -71,12 +82,17 @@ bo_status bo_two_sums_p_value(bo_context *context, const bo_two_sums *sums, doub
             matrix[i * size + j] = (sums->gram[i * size + j] - sums->sum[0][i] * sums->sum[0][j] / m -
                                     sums->sum[1][i] * sums->sum[1][j] / n) /
                                    (m + n - 2);
-    for (size_t i = 0; status == BO_OK && i < size; i++) trace += matrix[i * size + i];
-    if (status == BO_OK) status = bo_eigen(context, size, matrix, size, values);
-    if (status == BO_OK) {
+    for (size_t i = 0; status == BO_OK && i < size; i++) {
+        trace += matrix[i * size + i];
+        second_moment += sums->gram[i * size + i] / (m + n);
+    }
+    const bool constant = status == BO_OK && trace <= rounding * second_moment;
+    if (constant) *p_value = p_value_of_constants(sums, second_moment, bo_two_sums_mmd2(sums, &unbiased));
+    if (status == BO_OK && !constant) status = bo_eigen(context, size, matrix, size, values);
+    if (status == BO_OK && !constant) {
         /* values below the rounding error of the sums are noise, and may be negative */
         for (size_t i = 0; i < size; i++)
-            if (values[i] < 1e-10 * trace) values[i] = 0;
+            if (values[i] < rounding * trace) values[i] = 0;
         *p_value = bo_chi_square_tail(size, values, m * n / (m + n) * bo_two_sums_mmd2(sums, &unbiased));
     }
     bo_free(matrix);
@@ -186,16 +202,9 @@ bo_status bo_drift_part_add(bo_context *context, bo_drift_part *part, const bo_f
 bo_status bo_drift_part_finish(bo_context *context, const bo_drift_part *part, bo_drift_column *out)
 {
     *out = (bo_drift_column){.missing_a = part->missing[0], .missing_b = part->missing[1]};
-    bo_two_sums sums = part->sums;
-    if (part->categories) { /* Σ zzᵀ of one-hot rows is diagonal */
-        sums.gram = bo_alloc(context, sums.size * sums.size, sizeof(double), "the covariance of the categories");
-        if (!sums.gram) return BO_MEMORY;
-        for (size_t c = 0; c < sums.size; c++) sums.gram[c * sums.size + c] = sums.sum[0][c] + sums.sum[1][c];
-    }
-    bo_two_sums_mmd2(&sums, &out->mmd2);
-    bo_status status = bo_two_sums_p_value(context, &sums, &out->p_value);
-    if (part->categories) bo_free(sums.gram);
-    return status;
+    bo_two_sums_mmd2(&part->sums, &out->mmd2);
+    return part->categories ? bo_drift_categories_p_value(context, &part->sums, &out->p_value)
+                            : bo_two_sums_p_value(context, &part->sums, &out->p_value);
 }
 
 /* ---- adjustment -------------------------------------------------------------------------------------------------- */

@@ -146,12 +146,24 @@ static void exact_coefficients(const bo_fit_problem *problem, double lambda, dua
     }
 }
 
-static bo_status solve(bo_context *context, dual *d)
+static bo_status refuse_matrix(bo_context *context, double lambda)
+{
+    char reason[256];
+    strncpy(reason, bo_context_error(context), sizeof reason - 1);
+    reason[sizeof reason - 1] = 0;
+    return bo_fail(context, BO_NUMERIC,
+                   "the kernel matrix plus lambda is not positive definite at lambda %g (%s); use a larger lambda",
+                   lambda, reason);
+}
+
+static bo_status solve(bo_context *context, double lambda, dual *d)
 {
     size_t n = d->rows, r = d->features, t = d->outputs;
     if (!d->exact) BO_TRY(bo_gemm64(context, false, true, n, n, r, 1, d->zd, r, d->z, r, 0, d->m, n));
     for (size_t i = 0; i < n; i++) d->m[i * n + i] += 1;
-    BO_TRY(bo_cholesky(context, n, d->m, n, NULL));
+    const bo_status status = bo_cholesky(context, n, d->m, n, NULL);
+    if (status == BO_NUMERIC) return refuse_matrix(context, lambda);
+    BO_TRY(status);
     BO_TRY(bo_solve_lower(context, n, t, d->m, n, d->alpha, t));
     BO_TRY(bo_solve_lower_t(context, n, t, d->m, n, d->alpha, t));
     if (!d->exact) BO_TRY(bo_gemm64(context, true, false, r, t, n, 1, d->zd, r, d->alpha, t, 0, d->beta, t));
@@ -248,7 +260,7 @@ bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_m
         status = d.exact ? fill_exact(context, problem, &d, &lambda) : fill_features(context, problem, &d);
     if (status == BO_OK) {
         if (!d.exact) center_and_weigh(problem, &d);
-        status = solve(context, &d);
+        status = solve(context, lambda, &d);
     }
     if (status == BO_OK && d.exact) {
         exact_coefficients(problem, lambda, &d);

@@ -105,9 +105,13 @@ static bo_status make_features(bo_context *context, bo_embedding_fitting *fittin
 
 static bo_status prepare(bo_context *context, bo_embedding_fitting *fitting, const bo_embedding_rows *sample)
 {
-    const bo_samples samples = {
-        .rows = sample->rows, .dim = sample->dim, .x = sample->x, .common_unit = sample->common_unit};
+    const bo_samples samples = {.rows = sample->rows,
+                                .dim = sample->dim,
+                                .x = sample->x,
+                                .common_unit = sample->common_unit,
+                                .schema = sample->schema};
     BO_TRY(bo_scaler_fit(context, fitting->desc.scaling, &samples, &fitting->scaler));
+    bo_scaler_report(context, &fitting->scaler, 0, sample->schema);
     fitting->scaler.limit = 0; /* the components describe all rows, also those far outside */
     BO_TRY(keep_rows(context, fitting, sample));
     BO_TRY(make_features(context, fitting));
@@ -531,7 +535,7 @@ bo_status bo_embedding_invert(bo_context *context, const bo_embedding *embedding
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < dim; j++) {
             double factor = (double)scaler->factor[j], *at = &x[i * dim + j];
-            *at = (factor != 0 ? *at / factor : 0) + (double)scaler->mean[j];
+            *at = (factor != 0 ? *at / factor : 0) + (double)scaler->mean[j] + (scaler->shift ? scaler->shift[j] : 0);
         }
     return BO_OK;
 }

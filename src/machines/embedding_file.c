@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, ARRAYS = 7 };
+/* Version 1 had the seconds of the fit, which are no longer written, so that equal fits are equal files. Up to version 2 there
+ * was no shift; files without one have version 2. */
+enum { FORMAT_VERSION = 3, WITHOUT_SHIFT = 2, ARRAYS = 7 };
 static const char format_name[] = "bochner.embedding";
 
 static void list_arrays(bo_embedding *e, bo_file_array out[ARRAYS])
@@ -33,7 +35,7 @@ typedef struct entry {
     double value;
 } entry;
 
-enum { ENTRIES = 9 };
+enum { ENTRIES = 8 };
 
 static void list_entries(const bo_embedding_report *r, entry out[ENTRIES])
 {
@@ -45,7 +47,6 @@ static void list_entries(const bo_embedding_report *r, entry out[ENTRIES])
     out[5] = (entry){"variance", r->variance};
     out[6] = (entry){"feature_error", r->feature_error};
     out[7] = (entry){"input_error", r->input_error};
-    out[8] = (entry){"seconds", r->seconds};
 }
 
 /* Freed with bo_free. */
@@ -92,7 +93,7 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
     r->variance = entries[5].value;
     r->feature_error = entries[6].value;
     r->input_error = entries[7].value;
-    r->seconds = entries[8].value;
+    r->seconds = NAN;
     return BO_OK;
 }
 
@@ -102,16 +103,20 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
 static bo_status save(bo_context *context, const bo_embedding *embedding, const bo_schema *schema, bo_output *output)
 {
     bo_file_array arrays[ARRAYS];
-    bo_file_tensor tensors[ARRAYS + BO_FEATURES_TENSORS];
-    size_t map = 0, metas = 0, schema_size;
+    bo_file_tensor tensors[ARRAYS + 1 + BO_FEATURES_TENSORS];
+    size_t own = ARRAYS, map = 0, metas = 0, schema_size;
     char *report = NULL, *map_json = NULL, version[16];
     void *owned = NULL, *schema_json = NULL;
     bo_meta meta[6];
     list_arrays((bo_embedding *)embedding, arrays);
     for (size_t i = 0; i < ARRAYS; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
-    snprintf(version, sizeof version, "%d", FORMAT_VERSION);
-    bo_status status = report_to_json(context, &embedding->report, &report);
-    if (status == BO_OK) status = bo_features_pack(context, embedding->phi, tensors + ARRAYS, &map, &map_json, &owned);
+    double *shift = NULL;
+    bo_status status = bo_scaler_shift_of_file(context, &embedding->scaler, schema, &shift);
+    const bo_file_array shifts = bo_file_array_shift(&shift, embedding->report.dim);
+    if (shift) tensors[own++] = bo_file_array_tensor(&shifts);
+    snprintf(version, sizeof version, "%d", shift ? FORMAT_VERSION : WITHOUT_SHIFT);
+    if (status == BO_OK) status = report_to_json(context, &embedding->report, &report);
+    if (status == BO_OK) status = bo_features_pack(context, embedding->phi, tensors + own, &map, &map_json, &owned);
     if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
@@ -120,12 +125,13 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
         meta[metas++] = (bo_meta){"embedding", report};
         meta[metas++] = (bo_meta){"features", map_json};
         if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
-        status = bo_tensors_write_output(context, output, tensors, ARRAYS + map, meta, metas);
+        status = bo_tensors_write_output(context, output, tensors, own + map, meta, metas);
     }
     bo_free(report);
     bo_free(map_json);
     bo_free(owned);
     bo_free(schema_json);
+    bo_free(shift);
     return bo_output_finish(context, output, status);
 }
 
@@ -177,6 +183,8 @@ static bo_status load_embedding(bo_context *context, const bo_tensors *file, bo_
     bo_file_array arrays[ARRAYS];
     list_arrays(e, arrays);
     for (size_t i = 0; i < ARRAYS; i++) BO_TRY(bo_file_array_load(context, file, &arrays[i]));
+    const bo_file_array shift = bo_file_array_shift(&e->scaler.shift, r->dim);
+    if (bo_tensors_find(file, BO_SHIFT_TENSOR)) BO_TRY(bo_file_array_load(context, file, &shift));
     for (size_t k = 0; k < r->components; k++)
         if (e->variance[k] < 0)
             return bo_fail(context, BO_FORMAT, "%s: expected nonnegative variances; the file may be damaged", path);
@@ -193,16 +201,18 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_embedding **out,
     if (status == BO_OK && !(e = bo_alloc(context, 1, sizeof *e, "the embedding"))) status = BO_MEMORY;
     if (status == BO_OK) status = load_embedding(context, file, e);
     const char *json = bo_tensors_meta(file, "schema");
-    if (status == BO_OK && schema && json) status = bo_schema_load_memory(context, json, strlen(json), schema);
-    if (status == BO_OK && schema && *schema && bo_schema_inputs(*schema) != e->report.dim)
+    bo_schema *stored = NULL;
+    if (status == BO_OK && json) status = bo_schema_load_memory(context, json, strlen(json), &stored);
+    if (status == BO_OK && stored && bo_schema_inputs(stored) != e->report.dim)
         status = bo_fail(context, BO_FORMAT, "%s: the schema has %zu inputs, but the embedding has %zu", path,
-                         bo_schema_inputs(*schema), e->report.dim);
+                         bo_schema_inputs(stored), e->report.dim);
+    if (status == BO_OK) status = bo_scaler_resolve(context, stored, schema == NULL, &e->scaler);
     bo_tensors_close(file);
+    if (status == BO_OK && schema)
+        *schema = stored;
+    else
+        bo_schema_destroy(stored);
     if (status != BO_OK) {
-        if (schema) {
-            bo_schema_destroy(*schema);
-            *schema = NULL;
-        }
         bo_embedding_destroy(e);
         return status;
     }

@@ -15,8 +15,10 @@
 #include <string.h>
 
 /* In version 1 machine.center was named machine.centre. Up to version 2 there was machine.noise_variance, the square of
- * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. */
-enum { FORMAT_VERSION = 4, MOST_TENSORS = 22 };
+ * machine.noise. Up to version 3 there were no intervals, no logarithms of targets, and no metric. Up to version 4 there were
+ * search_seconds and fit_seconds, which are no longer written, so that equal fits are equal files. Up to version 5 there was no
+ * shift; files without one have version 5. */
+enum { FORMAT_VERSION = 6, WITHOUT_SHIFT = 5, MOST_TENSORS = 23 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------ */
@@ -52,8 +54,6 @@ static const field fields[] = {
     FIELD(FIELD_REAL, lambda),
     FIELD(FIELD_ENUM, precision),
     FIELD(FIELD_REAL, spectrum),
-    FIELD(FIELD_REAL, search_seconds),
-    FIELD(FIELD_REAL, fit_seconds),
     FIELD(FIELD_REAL, search_score),
     FIELD(FIELD_REAL, noise_std),
     FIELD(FIELD_INT, iterations),
@@ -180,13 +180,15 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
     const cJSON *why = cJSON_GetObjectItemCaseSensitive(json, "why_solver");
     snprintf(machine->why, sizeof machine->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
     machine->report.why_solver = machine->why;
+    machine->report.search_seconds = machine->report.fit_seconds = NAN;
     cJSON_Delete(json);
     return status;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------------------- */
 
-static size_t list_arrays(bo_machine *m, bo_file_array *out)
+/* shift: of the file; NULL: it has none. */
+static size_t list_arrays(bo_machine *m, double **shift, bo_file_array *out)
 {
     size_t r = m->report.features, t = m->report.outputs, n = m->train_rows, dim = m->report.dim,
            kept = bo_features_describe(m->phi)->dim, count = 0;
@@ -196,6 +198,7 @@ static size_t list_arrays(bo_machine *m, bo_file_array *out)
     out[count++] = (bo_file_array){"machine.noise", BO_F64, (void **)&m->noise, t, 0, "machine.noise_variance"};
     out[count++] = (bo_file_array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
     out[count++] = (bo_file_array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
+    if (shift) out[count++] = bo_file_array_shift(shift, dim);
     if (m->scaler.kind == BO_SCALING_QUANTILE)
         out[count++] = (bo_file_array){"scaling.knots", BO_F32, (void **)&m->scaler.knots, dim, BO_KNOTS, NULL};
     if (m->scaler.metric.rank > 0) {
@@ -244,13 +247,19 @@ static void name_member(size_t index, member_file *out)
     snprintf(out->name, sizeof out->name, "committee.member%zu", index + 1);
 }
 
-static bo_status pack_members(bo_context *context, const bo_machine *machine, member_file *files,
-                              bo_file_tensor *tensors)
+static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bool member,
+                      bo_output *output);
+
+/* Members have the rows of the committee, but no schema of their own. */
+static bo_status pack_members(bo_context *context, const bo_machine *machine, const bo_schema *schema,
+                              member_file *files, bo_file_tensor *tensors)
 {
     assert(machine->others_count < BO_COMMITTEE);
     for (size_t i = 0; i < machine->others_count; i++) {
         name_member(i, &files[i]);
-        BO_TRY(bo_machine_save_memory(context, machine->others[i], NULL, &files[i].bytes, &files[i].size));
+        bo_output *output;
+        BO_TRY(bo_output_open_memory(context, &files[i].bytes, &files[i].size, &output));
+        BO_TRY(save(context, machine->others[i], schema, true, output));
         tensors[i] = (bo_file_tensor){.name = files[i].name,
                                       .dtype = BO_U8,
                                       .rank = 1,
@@ -301,36 +310,41 @@ static bo_status load_members(bo_context *context, const bo_tensors *file, bo_ma
 
 /* ---- save ------------------------------------------------------------------------------------------------ */
 
-/* Writes the file and closes the output. */
-static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bo_output *output)
+/* Writes the file and closes the output. `member`: the schema is in the file of the committee. */
+static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bool member,
+                      bo_output *output)
 {
     bo_file_array arrays[MOST_TENSORS];
     bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS + BO_COMMITTEE];
     member_file members[BO_COMMITTEE] = {0};
-    size_t own = list_arrays((bo_machine *)machine, arrays), map = 0, metas = 0;
+    double *shift = NULL;
+    bo_status status = bo_scaler_shift_of_file(context, &machine->scaler, schema, &shift);
+    size_t own = list_arrays((bo_machine *)machine, shift ? &shift : NULL, arrays), map = 0, metas = 0;
     for (size_t i = 0; i < own; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
+    const bool described = schema && !member;
     char *report = NULL, *map_json = NULL, version[16];
     void *owned = NULL, *schema_json = NULL;
     size_t schema_size;
     bo_meta meta[6];
-    snprintf(version, sizeof version, "%d", FORMAT_VERSION);
-    bo_status status = report_to_json(context, machine, &report);
+    snprintf(version, sizeof version, "%d", shift ? FORMAT_VERSION : WITHOUT_SHIFT);
+    if (status == BO_OK) status = report_to_json(context, machine, &report);
     if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
-    if (status == BO_OK) status = pack_members(context, machine, members, tensors + own + map);
-    if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
+    if (status == BO_OK) status = pack_members(context, machine, schema, members, tensors + own + map);
+    if (status == BO_OK && described) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
         meta[metas++] = (bo_meta){"format_version", version};
         meta[metas++] = (bo_meta){"bochner_version", bo_version()};
         meta[metas++] = (bo_meta){"machine", report};
         meta[metas++] = (bo_meta){"features", map_json};
-        if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
+        if (described) meta[metas++] = (bo_meta){"schema", schema_json};
         status = bo_tensors_write_output(context, output, tensors, own + map + machine->others_count, meta, metas);
     }
     bo_free(report);
     bo_free(map_json);
     bo_free(owned);
     bo_free(schema_json);
+    bo_free(shift);
     for (size_t i = 0; i < BO_COMMITTEE; i++) bo_free(members[i].bytes);
     return bo_output_finish(context, output, status);
 }
@@ -340,7 +354,7 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
     BO_REQUIRE(context, machine, path);
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
-    return save(context, machine, schema, output);
+    return save(context, machine, schema, false, output);
 }
 
 bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema, void **bytes,
@@ -351,7 +365,7 @@ bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine,
     BO_REQUIRE(context, machine, bytes, size);
     bo_output *output;
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
-    return save(context, machine, schema, output);
+    return save(context, machine, schema, false, output);
 }
 
 /* ---- load ------------------------------------------------------------------------------------------------ */
@@ -452,7 +466,8 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bool 
     machine->scaler.dim = machine->report.dim;
     machine->scaler.metric.dim = machine->scaler.metric.rank > 0 ? machine->report.dim : 0;
     bo_file_array arrays[MOST_TENSORS];
-    size_t count = list_arrays(machine, arrays);
+    double **shift = bo_tensors_find(file, BO_SHIFT_TENSOR) ? &machine->scaler.shift : NULL;
+    size_t count = list_arrays(machine, shift, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(bo_file_array_load(context, file, &arrays[i]));
     BO_TRY(bo_scaler_finish(context, desc->sparse, &machine->scaler));
     if (machine->scaler.kept != desc->dim)
@@ -486,6 +501,14 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
                    r->classes, r->outputs);
 }
 
+/* raw: rows to predict are read without the schema. */
+static bo_status resolve_origins(bo_context *context, const bo_schema *schema, bool raw, bo_machine *machine)
+{
+    for (size_t i = 0; i < machine->others_count; i++)
+        BO_TRY(bo_scaler_resolve(context, schema, raw, &machine->others[i]->scaler));
+    return bo_scaler_resolve(context, schema, raw, &machine->scaler);
+}
+
 /* Reads and closes the file. `member`: it is in the file of a committee. */
 static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_machine **out, bo_schema **schema)
 {
@@ -495,14 +518,16 @@ static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_mac
     if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
     if (status == BO_OK) status = load_machine(context, file, member, machine);
     const char *json = bo_tensors_meta(file, "schema");
-    if (status == BO_OK && schema && json) status = bo_schema_load_memory(context, json, strlen(json), schema);
-    if (status == BO_OK && schema && *schema) status = check_schema(context, bo_tensors_path(file), machine, *schema);
+    bo_schema *stored = NULL;
+    if (status == BO_OK && json && !member) status = bo_schema_load_memory(context, json, strlen(json), &stored);
+    if (status == BO_OK && stored) status = check_schema(context, bo_tensors_path(file), machine, stored);
+    if (status == BO_OK && !member) status = resolve_origins(context, stored, schema == NULL, machine);
     bo_tensors_close(file);
+    if (status == BO_OK && schema)
+        *schema = stored;
+    else
+        bo_schema_destroy(stored);
     if (status != BO_OK) {
-        if (schema) {
-            bo_schema_destroy(*schema);
-            *schema = NULL;
-        }
         bo_machine_destroy(machine);
         return status;
     }

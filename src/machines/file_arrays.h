@@ -13,6 +13,13 @@ typedef struct bo_file_array {
     const char *former;   /* the name in files of earlier versions; NULL: the same */
 } bo_file_array;
 
+/* What is subtracted from rows before they are scaled; optional. */
+#define BO_SHIFT_TENSOR "scaling.shift"
+static inline bo_file_array bo_file_array_shift(double **shift, size_t dim)
+{
+    return (bo_file_array){BO_SHIFT_TENSOR, BO_F64, (void **)shift, dim, 0, NULL};
+}
+
 bo_file_tensor bo_file_array_tensor(const bo_file_array *array);
 /* BO_FORMAT if it is missing, has another shape, or has a number that is not finite. */
 bo_status bo_file_array_load(bo_context *context, const bo_tensors *file, const bo_file_array *array);

@@ -36,17 +36,20 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     return status;
 }
 
-/* A λ that the search chose on few rows can be too small for conjugate gradients on all of them: it is raised until they converge. */
+/* A λ that the search chose on few rows can be too small for conjugate gradients on all of them: it is raised until they converge.
+ * If the targets have no noise, the search goes down to the rounding errors of the kernel matrix, which Cholesky may refuse at
+ * the λ that it ends with. */
 static bo_status fit_with_larger_lambda(bo_context *context, bo_fitting *fitting, const bo_samples *samples,
                                         bo_solver solver, bo_machine **out)
 {
-    enum { TRIES = 4 };
+    enum { TRIES = 5 };
     const double factor = 8;
-    const bool adjustable = solver == BO_SOLVER_CG && fitting->desc.lambda == 0;
+    const bool adjustable = (solver == BO_SOLVER_CG || solver == BO_SOLVER_DUAL) && fitting->desc.lambda == 0;
     bo_status status = fit_otherwise(context, fitting, samples, solver, out);
     for (int i = 0; adjustable && status == BO_NUMERIC && i < TRIES; i++) {
-        bo_log(context, BO_LOG_INFO, "lambda %g is too small for conjugate gradients; trying %g",
-               fitting->report.lambda, factor * fitting->report.lambda);
+        bo_log(context, BO_LOG_INFO, "lambda %g is too small for %s; trying %g", fitting->report.lambda,
+               solver == BO_SOLVER_CG ? "conjugate gradients" : "the rounding of the kernel matrix",
+               factor * fitting->report.lambda);
         fitting->report.lambda *= factor;
         status = fit_otherwise(context, fitting, samples, solver, out);
     }
@@ -78,7 +81,7 @@ static bo_status fit_member(bo_context *context, const bo_machine_desc *desc, co
     fitting->report.solver = plan->solver;
     fitting->report.why_solver = plan->why_solver;
     fitting->left_out = left_out;
-    bo_status status = fit_otherwise(context, fitting, samples, plan->solver, out);
+    bo_status status = fit_with_larger_lambda(context, fitting, samples, plan->solver, out);
     bo_fitting_destroy(fitting);
     return status;
 }
@@ -98,6 +101,7 @@ static bo_status fit_committee(bo_context *context, const bo_machine_desc *desc,
     const double searched = bo_seconds() - begin;
     for (size_t i = 0; status == BO_OK && i < count; i++)
         status = fit_member(context, desc, samples, plan, &settings[i], &left_out[i], &machines[i]);
+    if (status == BO_OK && count > 0) bo_scaler_report(context, &machines[0]->scaler, 0, samples->schema);
     if (status == BO_OK) status = bo_committee_join(context, &targets, count, machines, left_out, out);
     for (size_t i = 0; i < BO_COMMITTEE; i++) {
         bo_setting_free(&settings[i]);

@@ -1,7 +1,7 @@
 /* The machine object: names, creation, predictions, tests. Solvers fill it; file.c saves and loads it. */
 #include "../base/trace.h"
 #include "internal.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
 #include "../math/metrics.h"
 

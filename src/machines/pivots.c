@@ -12,7 +12,7 @@
 #include "../base/sizes.h"
 #include "../features/kernel_block.h"
 #include "../features/sections.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
 
 #include <math.h>

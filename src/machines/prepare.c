@@ -245,6 +245,8 @@ bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, c
     bo_features_desc map;
     const size_t kept = samples->classes ? BO_KEPT_ROWS_OF_CLASSES : BO_KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
+    if (status == BO_OK && !setting)
+        bo_scaler_report(context, &fitting->scaler, rows > samples->rows ? samples->rows : 0, samples->schema);
     if (status == BO_OK) status = map_of(context, fitting, &map);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);

@@ -1,6 +1,6 @@
 /* Maps rows to features: scaling (scaler.c), feature map, rounding. */
 #include "internal.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 #include <assert.h>
 #include <float.h>

@@ -109,7 +109,8 @@ void bo_data_get_samples(const bo_data *data, bo_samples *out)
                         .classes = data->classes,
                         .weights = data->weights,
                         .common_unit = bo_schema_has_common_unit(data->schema),
-                        .sparse = data->sparse};
+                        .sparse = data->sparse,
+                        .schema = data->schema};
 }
 
 void bo_samples_free(bo_samples *samples)
@@ -138,7 +139,8 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
                         .classes = samples->classes,
                         .weights = w,
                         .common_unit = samples->common_unit,
-                        .sparse = sparse ? &sparse->rows : NULL};
+                        .sparse = sparse ? &sparse->rows : NULL,
+                        .schema = samples->schema};
     if (!(x || sparse) || !y || (samples->weights && !w)) {
         bo_samples_free(out);
         return BO_MEMORY;

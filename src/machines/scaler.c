@@ -1,12 +1,14 @@
 /* Scaling of rows: statistics of the training data that a model keeps. Columns are standardized, or mapped to normal quantiles by
  * their ranks, and then mapped by a metric. */
 #include "internal.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../math/special.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 void bo_scaler_free(bo_scaler *scaler)
@@ -15,6 +17,8 @@ void bo_scaler_free(bo_scaler *scaler)
     bo_free(scaler->factor);
     bo_free(scaler->place);
     bo_free(scaler->knots);
+    bo_free(scaler->origin);
+    bo_free(scaler->shift);
     bo_metric_free(&scaler->metric);
     *scaler = (bo_scaler){0};
 }
@@ -119,10 +123,77 @@ static bo_status set_factors(bo_context *context, const bo_samples *samples, con
                 "found %g; multiply the column by a constant",
                 j, 1 / widest_deviation, widest_deviation, sqrt(variance[j]));
     }
-    if (varying < out->dim && !keeps_all)
-        bo_log(context, BO_LOG_INFO, "ignoring %zu of %zu input columns that are constant", out->dim - varying,
-               out->dim);
     return BO_OK;
+}
+
+void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampled, const bo_schema *schema)
+{
+    enum { NAMES = 10, ROOM = 64 };
+    char names[NAMES * ROOM] = "";
+    size_t constant = 0, used = 0;
+    for (size_t j = 0; j < scaler->dim; j++) {
+        if (scaler->factor[j] != 0 || constant++ >= NAMES) continue;
+        const char *name = schema ? bo_schema_input(schema, j) : NULL, *comma = used ? ", " : "";
+        used += (size_t)(name ? snprintf(names + used, ROOM, "%s'%.50s'", comma, name)
+                              : snprintf(names + used, ROOM, "%s%zu", comma, j));
+    }
+    char more[40] = "", where[80] = "the training rows";
+    if (sampled) snprintf(where, sizeof where, "a sample of %zu training rows", sampled);
+    if (constant > NAMES) snprintf(more, sizeof more, " and %zu more", constant - NAMES);
+    if (constant)
+        bo_log(context, BO_LOG_INFO, "ignoring %zu of %zu input columns that are constant in %s: %s%s", constant,
+               scaler->dim, where, names, more);
+}
+
+/* ---- origins ------------------------------------------------------------------------------------------------------- */
+
+static bool has_origins(const bo_scaler *scaler, const bo_schema *schema)
+{
+    if (!schema || bo_schema_inputs(schema) != scaler->dim) return false;
+    for (size_t j = 0; j < scaler->dim; j++)
+        if (bo_schema_origin(schema, j) != 0) return true;
+    return false;
+}
+
+/* out := from + sign * the origins of the schema, or 0 for what is NULL or has none. */
+static bo_status add_origins(bo_context *context, const bo_scaler *scaler, const double *from, int sign,
+                             const bo_schema *schema, double **out)
+{
+    const bool any = has_origins(scaler, schema);
+    *out = bo_alloc_raw(context, scaler->dim, sizeof **out, "origins of columns");
+    if (!*out) return BO_MEMORY;
+    for (size_t j = 0; j < scaler->dim; j++)
+        (*out)[j] = (from ? from[j] : 0) + (any ? sign * bo_schema_origin(schema, j) : 0);
+    return BO_OK;
+}
+
+bo_status bo_scaler_shift_of_file(bo_context *context, const bo_scaler *scaler, const bo_schema *schema, double **out)
+{
+    *out = NULL;
+    if (!scaler->origin) return BO_OK;
+    BO_TRY(add_origins(context, scaler, scaler->origin, -1, schema, out));
+    for (size_t j = 0; j < scaler->dim; j++)
+        if ((*out)[j] != 0) return BO_OK;
+    bo_free(*out);
+    *out = NULL;
+    return BO_OK;
+}
+
+bo_status bo_scaler_resolve(bo_context *context, const bo_schema *schema, bool raw, bo_scaler *scaler)
+{
+    assert(!scaler->origin);
+    if (!scaler->shift && !has_origins(scaler, schema)) return BO_OK;
+    BO_TRY(add_origins(context, scaler, scaler->shift, 1, schema, &scaler->origin));
+    if (!raw) return BO_OK;
+    bo_free(scaler->shift);
+    return add_origins(context, scaler, scaler->origin, 1, NULL, &scaler->shift);
+}
+
+/* A number of a row that is scaled, as the rows of the fit had it. */
+static float reduce(const bo_scaler *scaler, size_t column, float x)
+{
+    if (!scaler->shift) return x;
+    return (float)fmax(-(double)FLT_MAX, fmin((double)FLT_MAX, (double)x - scaler->shift[column]));
 }
 
 /* s(x) of one number. */
@@ -231,6 +302,7 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
     if (status == BO_OK) status = set_factors(context, samples, mean, variance, out);
     if (status == BO_OK && kind == BO_SCALING_QUANTILE) status = fit_knots(context, samples, out);
     if (status == BO_OK) status = bo_scaler_finish(context, samples->sparse != NULL, out);
+    if (status == BO_OK) status = bo_scaler_resolve(context, samples->schema, false, out);
     bo_free(variance);
     if (status != BO_OK) bo_scaler_free(out);
     return status;
@@ -263,6 +335,8 @@ bo_status bo_scaler_copy(bo_context *context, const bo_scaler *scaler, bo_scaler
         if (knots) memcpy(out->knots, scaler->knots, knots * sizeof *out->knots);
         status = bo_metric_copy(context, &scaler->metric, &out->metric);
     }
+    if (status == BO_OK && scaler->origin) status = add_origins(context, scaler, scaler->origin, 1, NULL, &out->origin);
+    if (status == BO_OK && scaler->shift) status = add_origins(context, scaler, scaler->shift, 1, NULL, &out->shift);
     if (status == BO_OK) status = bo_scaler_finish(context, scaler->place != NULL, out);
     if (status != BO_OK) bo_scaler_free(out);
     return status;
@@ -293,7 +367,7 @@ static void apply_compactly(const bo_scaler *scaler, const float *x, float *out)
 {
     for (size_t j = 0; j < scaler->dim; j++)
         if (scaler->place[j] != UINT32_MAX)
-            out[scaler->place[j]] = scale_number(scaler, j, x[j]) - scale_number(scaler, j, 0);
+            out[scaler->place[j]] = scale_number(scaler, j, reduce(scaler, j, x[j])) - scale_number(scaler, j, 0);
 }
 
 static void apply_rows(void *arg, size_t index, int worker)
@@ -311,6 +385,10 @@ static void apply_rows(void *arg, size_t index, int worker)
             continue;
         }
         float *row = job->rows ? job->rows + (size_t)worker * scaler->dim : out;
+        if (scaler->shift) {
+            for (size_t j = 0; j < scaler->dim; j++) row[j] = reduce(scaler, j, x[j]);
+            x = row;
+        }
         if (scaler->knots)
             quantile_row(scaler, row, x);
         else
@@ -333,23 +411,48 @@ bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo
     return BO_OK;
 }
 
+/* The columns in which a number that is absent from a sparse row is not absent from the scaled row, ascending. */
+static bo_status list_shifted(bo_context *context, const bo_scaler *scaler, size_t **out, size_t *count)
+{
+    *count = 0;
+    *out = bo_alloc_raw(context, scaler->dim, sizeof **out, "shifted columns");
+    if (!*out) return BO_MEMORY;
+    for (size_t j = 0; scaler->shift && j < scaler->dim; j++)
+        if (scaler->shift[j] != 0 && scaler->place[j] != UINT32_MAX) (*out)[(*count)++] = j;
+    return BO_OK;
+}
+
+static void put_scaled(const bo_scaler *scaler, size_t column, float x, bo_sparse_block *out)
+{
+    if (scaler->place[column] == UINT32_MAX) return;
+    const float scaled = scale_number(scaler, column, reduce(scaler, column, x)) - scale_number(scaler, column, 0);
+    bo_sparse_put(out, scaler->place[column], scaled);
+}
+
 bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
                                  bo_sparse_block **out)
 {
     assert(scaler->place);
-    BO_TRY(bo_sparse_create(context, scaler->kept, out));
-    for (size_t i = 0; i < x->rows; i++) {
-        if (bo_sparse_reserve(context, *out, x->start[i + 1] - x->start[i]) != BO_OK) {
+    size_t *shifted, count;
+    BO_TRY(list_shifted(context, scaler, &shifted, &count));
+    bo_status status = bo_sparse_create(context, scaler->kept, out);
+    for (size_t i = 0; status == BO_OK && i < x->rows; i++) {
+        status = bo_sparse_reserve(context, *out, x->start[i + 1] - x->start[i] + count);
+        if (status != BO_OK) {
             bo_sparse_destroy(&(*out)->rows);
             *out = NULL;
-            return BO_MEMORY;
+            break;
         }
+        size_t next = 0;
         for (size_t k = x->start[i]; k < x->start[i + 1]; k++) {
-            size_t j = x->column[k];
-            if (scaler->place[j] == UINT32_MAX) continue;
-            bo_sparse_put(*out, scaler->place[j], scale_number(scaler, j, x->value[k]) - scale_number(scaler, j, 0));
+            const size_t j = x->column[k];
+            while (next < count && shifted[next] < j) put_scaled(scaler, shifted[next++], 0, *out);
+            next += next < count && shifted[next] == j;
+            put_scaled(scaler, j, x->value[k], *out);
         }
+        while (next < count) put_scaled(scaler, shifted[next++], 0, *out);
         bo_sparse_end_row(*out);
     }
-    return BO_OK;
+    bo_free(shifted);
+    return status;
 }

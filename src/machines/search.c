@@ -368,7 +368,8 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
         .spectrum = spectrum,
         .least = least_lambda,
         .narrowest = typical * least_gamma,
-        .problem = {desc, &probe, {NULL, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept, 0, NULL}};
+        .problem = {
+            desc, &probe, {NULL, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept, 0, NULL}};
     bo_status status;
     if (j.exact) {
         status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);

@@ -4,7 +4,7 @@
 #include "../base/sizes.h"
 #include "../features/kernel_block.h"
 #include "../features/sections.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "bidiagonal.h"
 
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "linalg.h"
 #include "progress.h"
 #include "reflect.h"

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "bidiagonal.h"
 
 enum {

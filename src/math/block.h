@@ -4,7 +4,7 @@
 
 #include <bochner/base.h>
 #include "../base/carver.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 /* The precision of the products of a task. BFLOAT16: factors are rounded when they are packed, and sums are float32.
  * panels: work memory for packed factors; NULL: float32, which needs none. */
@@ -30,7 +30,7 @@ void bo_multiply(const bo_multiplier *multiplier, size_t m, size_t n, size_t k, 
 /* C = keep C + A B: `renew` of kernels.h. */
 void bo_multiply_renew(const bo_multiplier *multiplier, size_t m, size_t n, size_t k, const float *a, size_t row,
                        size_t column, const float *b, size_t ldb, float keep, float *c, size_t ldc);
-/* C (m x n) = A B, or C += A B if `add`, from factors that are packed already (kernels/bf16.h). Call bo_bf16_prepare
+/* C (m x n) = A B, or C += A B if `add`, from factors that are packed already (device/cpu/bf16.h). Call bo_bf16_prepare
  * before. */
 void bo_multiply_panels(const bo_micro_bf16 *micro, size_t m, size_t n, size_t k, const uint16_t *a, const uint16_t *b,
                         bool add, float *c, size_t ldc);

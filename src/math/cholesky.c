@@ -8,7 +8,7 @@
 #include <string.h>
 #include "../base/trace.h"
 #include "panel.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "linalg.h"
 #include "progress.h"
 #include "upper.h"

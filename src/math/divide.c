@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "linalg.h"
 #include "scaling.h"
 #include "secular.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "fft.h"
 
 /* Invariants: both arrays hold the same shape.roots numbers in two precisions; they do not change after creation. */

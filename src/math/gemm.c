@@ -4,7 +4,7 @@
 #include "gemv.h"
 #include "linalg.h"
 #include "panel.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 /* A product of float32 matrices, in float32. */
 #define TYPE            float

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "panel.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 enum {
     /* Measured with two threads on a shared Xeon (the fastest tenth of 200 runs, so that both cores were free), one row, B in

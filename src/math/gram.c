@@ -3,7 +3,7 @@
 #include "../base/trace.h"
 #include "upper.h"
 #include "panel.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "linalg.h"
 
 /* The tile of the micro-kernel, and the bytes of a packed sliver of A (mr lines) and of B (nr lines). */

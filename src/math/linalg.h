@@ -1,6 +1,6 @@
 /* Dense linear algebra, row-major. All functions give the same bits for any number of threads: the blocking is fixed,
  * and each element of the result is summed by one task in a fixed order. Large products run on the micro-kernels of
- * src/kernels through the context's pool. */
+ * src/device/cpu through the context's pool. */
 #ifndef BO_MATH_LINALG_H
 #define BO_MATH_LINALG_H
 

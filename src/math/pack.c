@@ -1,6 +1,6 @@
 /* Packing of panels, from one source for each pair of types. */
 #include "panel.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 /* Packs lines that are rows in memory, in float32; the compute kernels transpose. */
 static void along_f32(const bo_kernels *kernels, size_t width, size_t lines, size_t k, float scale, const float *source,

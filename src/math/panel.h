@@ -1,4 +1,4 @@
-/* Packed panels: the form in which the micro-kernels of src/kernels read their operands, and the sizes of blocks.
+/* Packed panels: the form in which the micro-kernels of src/device/cpu read their operands, and the sizes of blocks.
  *
  * A panel of `lines` lines (rows of A or columns of B), k deep, is a sequence of slivers of `width` lines (the kernel's
  * mr or nr). Element (line i, depth p) is at [(i / width) * width * k + p * width + i % width]. The last sliver is

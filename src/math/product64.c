@@ -2,7 +2,7 @@
 #include "linalg.h"
 #include "panel.h"
 #include "../base/carver.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 typedef struct panels {
     double *a, *b;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "linalg.h"
 
 /* ---- one reflector ----------------------------------------------------------------------------------------------- */

@@ -13,8 +13,9 @@ double bo_normal_quantile(double p);
  * from 1e-6 to 1 - 1e-6; -inf and inf at 0 and 1, NaN outside [0, 1]. */
 double bo_student_quantile(double p, int freedom);
 
-/* Returns P(Σ λ_i z_i² > x) for independent z_i ~ N(0, 1) and weights λ_i >= 0, with a relative error below 1e-12 also for
- * tiny probabilities; NaN if a weight is negative or not finite. */
+/* Returns P(Σ λ_i z_i² > x) for independent z_i ~ N(0, 1) and weights λ_i >= 0, with a relative error below 1e-12, and 1e-10 for
+ * thousands of weights, also for tiny probabilities; NaN if a weight is negative or not finite, or all are so small or
+ * large that their squares are 0 or infinite. Equal weights that follow each other cost as much as one. */
 double bo_chi_square_tail(size_t count, const double *weights, double x);
 
 #endif

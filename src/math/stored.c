@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "panel.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 
 size_t bo_stored_line(bo_stored stored, size_t columns)
 {

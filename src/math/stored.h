@@ -36,7 +36,7 @@ void bo_stored_read(const struct bo_kernels *kernels, bo_stored stored, size_t c
 /* bo_pack_f32 (panel.h) with `along`, for `lines` lines of `columns` numbers, starting at depth `first`. */
 void bo_stored_pack(const struct bo_kernels *kernels, bo_stored stored, size_t width, size_t lines, size_t columns,
                     size_t first, size_t k, const void *source, float *target);
-/* The same for slivers of bfloat16 numbers (pack_b of kernels/bf16.h). */
+/* The same for slivers of bfloat16 numbers (pack_b of device/cpu/bf16.h). */
 void bo_stored_pack_bf16(const struct bo_kernels *kernels, bo_stored stored, size_t lines, size_t columns, size_t first,
                          size_t k, const void *source, uint16_t *target);
 

@@ -5,7 +5,7 @@
  * corrected when it is reached, and so is each product A v. After the block, all its updates are one matrix product.
  * The products A v are half of the operations and read the upper triangle once per row: 4/3 n³ bytes in all. */
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "reflect.h"
 #include "linalg.h"
 #include "progress.h"

@@ -128,8 +128,7 @@ static bo_status take_gradients(bo_context *context, bo_model *model, const bo_l
     w.batches.batch = desc->sequences ? desc->sequences : SEQUENCES;
     BO_TRY(bo_batches_check(context, &w.batches));
     BO_TRY(bo_weights_allocate(context, weights, true));
-    BO_TRY(bo_weights_backend(weights)->zero(context, bo_weights_gradients(weights),
-                                             bo_weights_floats(weights) * sizeof(float)));
+    BO_TRY(bo_weights_zero_gradients(context, weights));
     int32_t *numbers = bo_alloc(context, rows, 3 * sizeof *numbers, "a window");
     if (!numbers) return BO_MEMORY;
     w.tokens = numbers;

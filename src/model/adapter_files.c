@@ -3,6 +3,7 @@
 #include <bochner/data.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "../io/bytes.h"
 #include "../io/numbers.h"
@@ -155,7 +156,8 @@ static bo_status load_base(bo_context *context, const char *folder, const bo_ten
     BO_TRY(take_metadata(context, file, config));
     if (!config->base || !bo_model_is_whole(context, config->base)) return no_base(context, folder, config->base);
     BO_TRY(bo_model_load(context, config->base, &model));
-    const bo_status status = load_onto(context, folder, file, config, model);
+    bo_status status = load_onto(context, folder, file, config, model);
+    if (status == BO_OK) status = bo_model_read_template(context, model, folder);
     if (status == BO_OK)
         *out = model;
     else
@@ -175,11 +177,23 @@ static bo_status load(bo_context *context, const char *folder, const char *path,
     return status;
 }
 
+static bo_status no_adapter(bo_context *context, const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) BO_TRY(bo_model_refuse_file(context, path));
+    return bo_fail(
+        context, BO_IO,
+        "%s: not the folder of an adapter: it has no adapter_config.json; bochner train --lora and the Python "
+        "package peft write one",
+        path);
+}
+
 bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, folder, out);
     if (!*folder) return bo_fail(context, BO_INVALID, "model: no folder is given");
+    if (access(folder, F_OK) == 0 && !bo_model_holds(folder, "adapter_config.json")) return no_adapter(context, folder);
     char *config = bo_model_path(context, folder, "adapter_config.json");
     char *tensors = bo_model_path(context, folder, "adapter_model.safetensors");
     if (!bo_model_holds(folder, "adapter_model.safetensors") && bo_model_holds(folder, "adapter_model.bin")) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "../io/names.h"
 #include "../io/numbers.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "adapter.h"
 
 static const char PREFIX[] = "base_model.model.";

@@ -1,5 +1,6 @@
 /* Attentions of a model with another capacity. */
 #include "capacity.h"
+#include "internal.h"
 #include "../attention/attention.h"
 
 static bool keeps_every_key(const bo_attention *attention)

@@ -3,7 +3,7 @@
 #ifndef BO_MODEL_CAPACITY_H
 #define BO_MODEL_CAPACITY_H
 
-#include "internal.h"
+#include "model.h"
 
 /* The attentions of all places of a model. Those that keep every key have the requested capacity; the others are those
  * of the model, with their frequencies. */

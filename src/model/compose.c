@@ -5,6 +5,7 @@
 #include "../io/output.h"
 #include "../text/documents.h"
 #include "../text/tokenizer.h"
+#include "internal.h"
 #include "lanes.h"
 
 enum { LANES = 32 };

@@ -7,6 +7,7 @@
 #include "../io/input.h"
 #include "config.h"
 #include "families.h"
+#include "internal.h"
 
 #define COUNT(fields) (sizeof fields / sizeof *fields)
 

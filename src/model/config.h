@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include "../io/json.h"
-#include "internal.h"
+#include "model.h"
 
 typedef struct bo_config {
     bo_family family;

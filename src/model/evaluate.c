@@ -157,8 +157,8 @@ static bo_status evaluate(bo_context *context, evaluator *e)
     e->losses = bo_alloc(context, rows, sizeof *e->losses, "losses");
     bo_status status = numbers && e->losses ? BO_OK : BO_MEMORY;
     e->ids = numbers;
-    e->targets = numbers + (numbers ? rows : 0);
-    e->positions = numbers + (numbers ? 2 * rows : 0);
+    e->targets = numbers ? numbers + rows : NULL;
+    e->positions = numbers ? numbers + 2 * rows : NULL;
     if (status == BO_OK) status = pieces ? evaluate_pieces(context, e) : evaluate_windows(context, e, rows);
     bo_free(numbers);
     bo_free(e->losses);

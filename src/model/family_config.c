@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "family_table.h"
+#include "internal.h"
 
 #define COUNT(list)              (sizeof(list) / sizeof *(list))
 #define FIELD(key, sort, member) BO_CONFIG_PLAIN(key, BO_CONFIG_##sort, member)

@@ -453,7 +453,8 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, origin
     if (!bo_tensors_meta(image, CONFIG))
         return bo_fail(
             context, BO_FORMAT,
-            "%s: not a model: \"config.json\" is missing in the metadata; a model is a folder, or a file that bo_model_save wrote",
+            "%s: not a model: \"config.json\" is missing in the metadata; a model is a folder, or a file that "
+            "bo_model_save wrote",
             from.name);
     char *where = bo_model_path(context, from.name, CONFIG);
     from.config_path = where;
@@ -512,9 +513,14 @@ static bo_status load_path(bo_context *context, const char *path, origin from, b
         BO_TRY(load_merged(context, path, out));
         return bo_model_set_storage(context, *out, from.storage);
     }
-    if (!is_file(path)) return load_folder(context, path, from, out);
+    if (!is_file(path)) {
+        if (!bo_model_holds(path, CONFIG)) BO_TRY(bo_model_refuse_folder(context, path));
+        return load_folder(context, path, from, out);
+    }
+    BO_TRY(bo_model_refuse_file(context, path));
     BO_TRY(bo_tensors_open(context, path, &image));
-    const bo_status status = load_image(context, image, from, out);
+    bo_status status = bo_tensors_meta(image, CONFIG) ? BO_OK : bo_model_refuse_weights(context, path);
+    if (status == BO_OK) status = load_image(context, image, from, out);
     bo_tensors_close(image);
     return status;
 }

@@ -17,6 +17,8 @@ bo_status bo_model_open_weights(bo_context *context, const char *folder, bo_tens
 
 /* Reads the special tokens of a folder, or of a single file (image, else NULL), from config.json and the companions. */
 bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *folder, const bo_tensors *image);
+/* Replaces the chat template of a base by that of the folder of an adapter, if it has one. */
+bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *folder);
 /* Warns if companions are not those that were written with the tensors. */
 bo_status bo_model_compare_companions(bo_context *context, const char *folder, const bo_tensors *file,
                                       const bo_model *model);
@@ -43,5 +45,11 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
  * passed. */
 bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file,
                         bo_storage storage);
+
+/* recognize.c: fail with what a file is if it is in another format, with where its folder is if it holds weights without
+ * config.json, and with what a folder without config.json holds. BO_OK: nothing is known to be wrong. */
+bo_status bo_model_refuse_file(bo_context *context, const char *path);
+bo_status bo_model_refuse_weights(bo_context *context, const char *path);
+bo_status bo_model_refuse_folder(bo_context *context, const char *path);
 
 #endif

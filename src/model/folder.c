@@ -109,6 +109,48 @@ bo_status bo_model_read_specials(bo_context *context, bo_model *model, const cha
     return status;
 }
 
+/* True if the text of a companion has a template; NULL: it has none. */
+static bo_status has_template(bo_context *context, bo_companion which, const char *text, bool *out)
+{
+    enum { DEPTH = 32 };
+    cJSON *json;
+    *out = text != NULL;
+    if (!text || which == BO_COMPANION_CHAT) return BO_OK;
+    BO_TRY(bo_json_parse(context, bo_companion_name(which), text, strlen(text), DEPTH, &json));
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(json, "chat_template");
+    *out = member && !cJSON_IsNull(member);
+    cJSON_Delete(json);
+    return BO_OK;
+}
+
+static bo_status take_template(bo_context *context, const char *folder, bo_companion which, bo_specials *specials,
+                               bool *taken)
+{
+    bo_specials found = bo_specials_none();
+    bo_status status = read_companion(context, folder, which, &found);
+    if (status == BO_OK) status = has_template(context, which, found.texts[which], taken);
+    if (status == BO_OK && *taken) {
+        bo_free(specials->texts[which]);
+        specials->texts[which] = found.texts[which];
+        found.texts[which] = NULL;
+    }
+    bo_specials_free(&found);
+    return status;
+}
+
+bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *folder)
+{
+    bo_specials *specials = &model->specials;
+    bool taken;
+    BO_TRY(take_template(context, folder, BO_COMPANION_CHAT, specials, &taken));
+    if (taken) return BO_OK;
+    BO_TRY(take_template(context, folder, BO_COMPANION_TOKENIZER, specials, &taken));
+    if (!taken) return BO_OK;
+    bo_free(specials->texts[BO_COMPANION_CHAT]); /* of the base, which would have precedence */
+    specials->texts[BO_COMPANION_CHAT] = NULL;
+    return BO_OK;
+}
+
 bo_status bo_model_compare_companions(bo_context *context, const char *folder, const bo_tensors *file,
                                       const bo_model *model)
 {

@@ -1,5 +1,6 @@
 /* Models in GGUF files: sizes from the metadata, and one table that maps the names of tensors to those of Hugging Face. */
 #include "import_gguf.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,14 +15,20 @@ typedef enum size_word { NONE, WIDTH, VOCAB, CONTEXT, QUERIES, KEYS, FUSED, HIDD
 enum {
     LAYER = 1,           /* one per layer; the names are those within a layer */
     OPTIONAL = 2,        /* the output matrix, which is the embedding if it is missing */
-    NORM = 4,            /* Gemma's files hold the weight plus 1 */
+    NORM = 4,            /* the weight of an RMSNorm */
     BIAS = 8,            /* has a bias */
     ATTENTION_BIAS = 16, /* has a bias if the queries of the first layer have one */
     MLP_BIAS = 32,       /* likewise for the gate of its MLP */
     ROTATED = 64,        /* Llama's files hold the rows of a head in the order of rotary pairs */
     SPLIT_HEADS = 128,   /* the file holds all queries, keys and values; GPT-NeoX expects them per head */
     TRANSPOSED = 256,    /* GPT-2 stores matrices as inputs x outputs */
-    PART = 512           /* q, k or v: may be a part of attn_qkv */
+    PART = 512,          /* q, k or v: may be a part of attn_qkv */
+    SERIAL = 1024        /* missing in a model with parallel residuals */
+};
+enum {
+    LLAMA_NAMES = BO_IMPORT_GATED | BO_IMPORT_STARCODER2 | BO_IMPORT_STABLELM, /* of the parts of attention */
+    AFTER = BO_IMPORT_GEMMA3 | BO_IMPORT_OLMO2,                                /* norms after attention and MLP */
+    UNBIASED = BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA | BO_IMPORT_GEMMA3 | BO_IMPORT_OLMO2
 };
 
 static const struct name_row {
@@ -30,28 +37,34 @@ static const struct name_row {
     size_word rows, columns; /* in the GGUF file */
     unsigned traits;
 } names[] = {
-    {BO_IMPORT_GATED | BO_IMPORT_PHI2, "token_embd", "model.embed_tokens", VOCAB, WIDTH, 0},
+    {LLAMA_NAMES | BO_IMPORT_PHI2, "token_embd", "model.embed_tokens", VOCAB, WIDTH, 0},
     {BO_IMPORT_GPTNEOX, "token_embd", "gpt_neox.embed_in", VOCAB, WIDTH, 0},
     {BO_IMPORT_GPT2, "token_embd", "transformer.wte", VOCAB, WIDTH, 0},
     {BO_IMPORT_GPT2, "position_embd", "transformer.wpe", CONTEXT, WIDTH, 0},
 
-    {BO_IMPORT_GATED, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | NORM},
-    {BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | BIAS},
+    {BO_IMPORT_GATED & ~BO_IMPORT_OLMO2, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | NORM},
+    {BO_IMPORT_LAYER_NORM & ~BO_IMPORT_GPT2, "attn_norm", "input_layernorm", WIDTH, NONE, LAYER | BIAS},
     {BO_IMPORT_GPT2, "attn_norm", "ln_1", WIDTH, NONE, LAYER | BIAS},
-    {BO_IMPORT_LLAMA, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
-    {BO_IMPORT_LLAMA, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
-    {BO_IMPORT_LLAMA, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | ATTENTION_BIAS},
-    {BO_IMPORT_LLAMA, "attn_output", "self_attn.o_proj", WIDTH, QUERIES, LAYER | ATTENTION_BIAS},
-    {BO_IMPORT_QWEN2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS},
-    {BO_IMPORT_QWEN2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS},
-    {BO_IMPORT_QWEN2, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | BIAS},
-    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER},
-    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER},
-    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER},
-    {BO_IMPORT_QWEN3, "attn_q_norm", "self_attn.q_norm", HEAD, NONE, LAYER},
-    {BO_IMPORT_QWEN3, "attn_k_norm", "self_attn.k_norm", HEAD, NONE, LAYER},
-    {BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA | BO_IMPORT_PHI3, "attn_output", "self_attn.o_proj", WIDTH,
+    {BO_IMPORT_ROTATED, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
+    {BO_IMPORT_ROTATED, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | ROTATED | ATTENTION_BIAS},
+    {BO_IMPORT_ROTATED, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | ATTENTION_BIAS},
+    {BO_IMPORT_ROTATED, "attn_output", "self_attn.o_proj", WIDTH, QUERIES, LAYER | ATTENTION_BIAS},
+    {BO_IMPORT_QWEN2 | BO_IMPORT_STARCODER2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_QWEN2 | BO_IMPORT_STARCODER2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_QWEN2 | BO_IMPORT_STARCODER2, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_STABLELM, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | ATTENTION_BIAS},
+    {BO_IMPORT_STABLELM, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | ATTENTION_BIAS},
+    {BO_IMPORT_STABLELM, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER | ATTENTION_BIAS},
+    {UNBIASED, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER},
+    {UNBIASED, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER},
+    {UNBIASED, "attn_v", "self_attn.v_proj", KEYS, WIDTH, LAYER},
+    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA3, "attn_q_norm", "self_attn.q_norm", HEAD, NONE, LAYER | NORM},
+    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA3, "attn_k_norm", "self_attn.k_norm", HEAD, NONE, LAYER | NORM},
+    {BO_IMPORT_OLMO2, "attn_q_norm", "self_attn.q_norm", QUERIES, NONE, LAYER | NORM},
+    {BO_IMPORT_OLMO2, "attn_k_norm", "self_attn.k_norm", KEYS, NONE, LAYER | NORM},
+    {BO_IMPORT_QWEN2 | UNBIASED | BO_IMPORT_PHI3 | BO_IMPORT_STABLELM, "attn_output", "self_attn.o_proj", WIDTH,
      QUERIES, LAYER},
+    {BO_IMPORT_STARCODER2, "attn_output", "self_attn.o_proj", WIDTH, QUERIES, LAYER | BIAS},
     {BO_IMPORT_PHI3, "attn_qkv", "self_attn.qkv_proj", FUSED, WIDTH, LAYER},
     {BO_IMPORT_PHI2, "attn_q", "self_attn.q_proj", QUERIES, WIDTH, LAYER | BIAS | PART},
     {BO_IMPORT_PHI2, "attn_k", "self_attn.k_proj", KEYS, WIDTH, LAYER | BIAS | PART},
@@ -62,25 +75,34 @@ static const struct name_row {
     {BO_IMPORT_GPT2, "attn_qkv", "attn.c_attn", FUSED, WIDTH, LAYER | BIAS | TRANSPOSED},
     {BO_IMPORT_GPT2, "attn_output", "attn.c_proj", WIDTH, QUERIES, LAYER | BIAS | TRANSPOSED},
 
-    {BO_IMPORT_GATED, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | NORM},
-    {BO_IMPORT_GPTNEOX, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | BIAS},
+    {AFTER, "post_attention_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | NORM},
+    {BO_IMPORT_GEMMA3, "ffn_norm", "pre_feedforward_layernorm", WIDTH, NONE, LAYER | NORM},
+    {BO_IMPORT_GATED & ~AFTER, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | NORM},
+    {BO_IMPORT_GPTNEOX | BO_IMPORT_STARCODER2, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | BIAS},
+    {BO_IMPORT_STABLELM, "ffn_norm", "post_attention_layernorm", WIDTH, NONE, LAYER | BIAS | SERIAL},
     {BO_IMPORT_GPT2, "ffn_norm", "ln_2", WIDTH, NONE, LAYER | BIAS},
-    {BO_IMPORT_GATED & ~BO_IMPORT_PHI3, "ffn_gate", "mlp.gate_proj", HIDDEN, WIDTH, LAYER | MLP_BIAS},
-    {BO_IMPORT_GATED & ~BO_IMPORT_PHI3, "ffn_up", "mlp.up_proj", HIDDEN, WIDTH, LAYER | MLP_BIAS},
+    {(BO_IMPORT_GATED & ~BO_IMPORT_PHI3) | BO_IMPORT_STABLELM, "ffn_gate", "mlp.gate_proj", HIDDEN, WIDTH,
+     LAYER | MLP_BIAS},
+    {(BO_IMPORT_GATED & ~BO_IMPORT_PHI3) | BO_IMPORT_STABLELM, "ffn_up", "mlp.up_proj", HIDDEN, WIDTH,
+     LAYER | MLP_BIAS},
     {BO_IMPORT_PHI3, "ffn_up", "mlp.gate_up_proj", TWO_HIDDEN, WIDTH, LAYER},
-    {BO_IMPORT_GATED, "ffn_down", "mlp.down_proj", WIDTH, HIDDEN, LAYER | MLP_BIAS},
+    {BO_IMPORT_GATED | BO_IMPORT_STABLELM, "ffn_down", "mlp.down_proj", WIDTH, HIDDEN, LAYER | MLP_BIAS},
     {BO_IMPORT_PHI2, "ffn_up", "mlp.fc1", HIDDEN, WIDTH, LAYER | BIAS},
     {BO_IMPORT_PHI2, "ffn_down", "mlp.fc2", WIDTH, HIDDEN, LAYER | BIAS},
     {BO_IMPORT_GPTNEOX, "ffn_up", "mlp.dense_h_to_4h", HIDDEN, WIDTH, LAYER | BIAS},
     {BO_IMPORT_GPTNEOX, "ffn_down", "mlp.dense_4h_to_h", WIDTH, HIDDEN, LAYER | BIAS},
+    {BO_IMPORT_STARCODER2, "ffn_up", "mlp.c_fc", HIDDEN, WIDTH, LAYER | BIAS},
+    {BO_IMPORT_STARCODER2, "ffn_down", "mlp.c_proj", WIDTH, HIDDEN, LAYER | BIAS},
     {BO_IMPORT_GPT2, "ffn_up", "mlp.c_fc", HIDDEN, WIDTH, LAYER | BIAS | TRANSPOSED},
     {BO_IMPORT_GPT2, "ffn_down", "mlp.c_proj", WIDTH, HIDDEN, LAYER | BIAS | TRANSPOSED},
+    {AFTER, "post_ffw_norm", "post_feedforward_layernorm", WIDTH, NONE, LAYER | NORM},
 
     {BO_IMPORT_GATED, "output_norm", "model.norm", WIDTH, NONE, NORM},
+    {BO_IMPORT_STARCODER2 | BO_IMPORT_STABLELM, "output_norm", "model.norm", WIDTH, NONE, BIAS},
     {BO_IMPORT_PHI2, "output_norm", "model.final_layernorm", WIDTH, NONE, BIAS},
     {BO_IMPORT_GPTNEOX, "output_norm", "gpt_neox.final_layer_norm", WIDTH, NONE, BIAS},
     {BO_IMPORT_GPT2, "output_norm", "transformer.ln_f", WIDTH, NONE, BIAS},
-    {BO_IMPORT_GATED | BO_IMPORT_GPT2, "output", "lm_head", VOCAB, WIDTH, OPTIONAL},
+    {LLAMA_NAMES | BO_IMPORT_GPT2, "output", "lm_head", VOCAB, WIDTH, OPTIONAL},
     {BO_IMPORT_PHI2, "output", "lm_head", VOCAB, WIDTH, BIAS},
     {BO_IMPORT_GPTNEOX, "output", "embed_out", VOCAB, WIDTH, 0},
 };
@@ -97,10 +119,21 @@ static const struct {
     const char *name;
     bo_import_family family;
     const char *type; /* model_type of config.json */
-} architectures[] = {{"llama", BO_IMPORT_LLAMA, "llama"}, {"qwen2", BO_IMPORT_QWEN2, "qwen2"},
-                     {"qwen3", BO_IMPORT_QWEN3, "qwen3"}, {"gemma", BO_IMPORT_GEMMA, "gemma"},
-                     {"gpt2", BO_IMPORT_GPT2, "gpt2"},    {"gptneox", BO_IMPORT_GPTNEOX, "gpt_neox"},
-                     {"phi2", BO_IMPORT_PHI2, "phi"},     {"phi3", BO_IMPORT_PHI3, "phi3"}};
+} architectures[] = {{"llama", BO_IMPORT_LLAMA, "llama"},
+                     {"qwen2", BO_IMPORT_QWEN2, "qwen2"},
+                     {"qwen3", BO_IMPORT_QWEN3, "qwen3"},
+                     {"gemma", BO_IMPORT_GEMMA, "gemma"},
+                     {"gemma3", BO_IMPORT_GEMMA3, "gemma3_text"},
+                     {"olmo2", BO_IMPORT_OLMO2, "olmo2"},
+                     {"granite", BO_IMPORT_GRANITE, "granite"},
+                     {"phi2", BO_IMPORT_PHI2, "phi"},
+                     {"phi3", BO_IMPORT_PHI3, "phi3"},
+                     {"gpt2", BO_IMPORT_GPT2, "gpt2"},
+                     {"gptneox", BO_IMPORT_GPTNEOX, "gpt_neox"},
+                     {"starcoder2", BO_IMPORT_STARCODER2, "starcoder2"},
+                     {"stablelm", BO_IMPORT_STABLELM, "stablelm"}};
+
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 const bo_gguf_entry *bo_import_setting(const bo_import_model *model, const char *key)
 {
@@ -162,42 +195,43 @@ static bo_status find_architecture(bo_context *context, bo_import_model *model, 
     const char *path = bo_gguf_path(model->file);
     if (!entry || entry->array || !bo_gguf_next_text(entry, &at, &text, &length))
         return bo_fail(context, BO_FORMAT, "%s: metadata 'general.architecture' is missing", path);
-    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+    for (size_t i = 0; i < ARCHITECTURES; i++) {
         if (strlen(architectures[i].name) != length || memcmp(text, architectures[i].name, length) != 0) continue;
         model->name = architectures[i].name;
         model->family = architectures[i].family;
         out->architecture = architectures[i].type;
         return BO_OK;
     }
-    return bo_fail(
-        context, BO_UNSUPPORTED,
-        "%s: the architecture '%.*s' is not supported; expected llama (also of Mistral), qwen2, qwen3, gemma, "
-        "gpt2, gptneox, phi2 or phi3",
-        path, (int)bo_min(length, 60), text);
+    char known[256];
+    for (size_t i = 0, used = 0; i < ARCHITECTURES; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", architectures[i].name);
+    return bo_fail(context, BO_UNSUPPORTED, "%s: the architecture '%.*s' is not supported; expected one of: %s", path,
+                   (int)bo_min(length, 60), text, known);
 }
 
 /* Settings that change the function of a model and that config.json of these architectures cannot express. */
 static bo_status check_settings(bo_context *context, const bo_import_model *m)
 {
-    static const char *const keys[] = {"attention.scale",        "logit_scale",
-                                       "embedding_scale",        "residual_scale",
-                                       "attn_logit_softcapping", "final_logit_softcapping"};
+    static const char *const keys[] = {"attn_logit_softcapping", "final_logit_softcapping",
+                                       "attention.scale",        "logit_scale",
+                                       "embedding_scale",        "residual_scale"};
+    const size_t refused = m->family == BO_IMPORT_GRANITE ? 2 : sizeof keys / sizeof *keys;
     const bo_gguf_entry *causal = bo_import_setting(m, "attention.causal");
     uint64_t flag = 1;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    for (size_t i = 0; i < refused; i++)
         if (bo_import_setting(m, keys[i]))
             return bo_fail(context, BO_UNSUPPORTED, "%s: metadata '%s.%s' is not supported", bo_gguf_path(m->file),
                            m->name, keys[i]);
     if (causal && bo_gguf_whole(causal, 0, &flag) && !flag)
         return bo_fail(context, BO_UNSUPPORTED, "%s: attention in both directions is not supported",
                        bo_gguf_path(m->file));
-    if (m->window && !(m->family & (BO_IMPORT_LLAMA | BO_IMPORT_PHI3)))
+    if (m->window && !(m->family & (BO_IMPORT_LLAMA | BO_IMPORT_PHI3 | BO_IMPORT_GEMMA3)))
         return bo_fail(context, BO_UNSUPPORTED, "%s: a %s model with a sliding window is not supported",
                        bo_gguf_path(m->file), m->name);
     if (!(m->family & (BO_IMPORT_GATED | BO_IMPORT_PHI2)) && m->head_dim * m->heads != m->width)
         return bo_fail(context, BO_UNSUPPORTED, "%s: a %s model should have heads of width / heads = %zu, found %zu",
                        bo_gguf_path(m->file), m->name, m->width / m->heads, m->head_dim);
-    if (m->rotated != m->head_dim && (m->family & (BO_IMPORT_GATED & ~BO_IMPORT_PHI3)))
+    if (m->rotated != m->head_dim && (m->family & ((BO_IMPORT_GATED & ~BO_IMPORT_PHI3) | BO_IMPORT_STARCODER2)))
         return bo_fail(
             context, BO_UNSUPPORTED,
             "%s: a %s model that rotates a part of its heads is not supported: expected %zu numbers of a head, "
@@ -227,9 +261,47 @@ static bo_status check_kind(bo_context *context, const bo_import_model *model)
     return check_settings(context, model);
 }
 
+/* Which layers of Gemma 3 have no window: every sixth one, unless the file states another period, as a number or as a flag
+ * per layer. */
+static bo_status read_window_period(bo_context *context, bo_import_model *m)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    const bo_gguf_entry *entry = bo_import_setting(m, key);
+    uint64_t value = 6;
+    m->window_period = 6;
+    if (!entry) return BO_OK;
+    if (!entry->array) {
+        if (!bo_gguf_whole(entry, 0, &value) || value == 0 || value > MOST_SIZE)
+            return refuse_setting(context, m, key, "a whole number above 0");
+        m->window_period = (size_t)value;
+        return BO_OK;
+    }
+    size_t first = 0;
+    while (first < entry->count && bo_gguf_whole(entry, first, &value) && value) first++;
+    m->window_period = first + 1;
+    for (size_t i = 0; i < m->layers; i++)
+        if (i >= entry->count || !bo_gguf_whole(entry, i, &value) || (value != 0) != ((i + 1) % m->window_period != 0))
+            return refuse_setting(context, m, key, "a flag per layer, with a fixed period");
+    return BO_OK;
+}
+
+static bo_status read_gemma3(bo_context *context, bo_import_model *m)
+{
+    BO_TRY(bo_import_real(context, m, "rope.freq_base_swa", 10000, &m->local_rope_base));
+    return read_window_period(context, m);
+}
+
+static bo_status read_granite(bo_context *context, bo_import_model *m)
+{
+    BO_TRY(bo_import_real(context, m, "attention.scale", 1 / sqrt((double)m->head_dim), &m->attention_scale));
+    BO_TRY(bo_import_real(context, m, "embedding_scale", 1, &m->embedding_scale));
+    BO_TRY(bo_import_real(context, m, "residual_scale", 1, &m->residual_scale));
+    return bo_import_real(context, m, "logit_scale", 1, &m->logit_scale);
+}
+
 static bo_status read_sizes(bo_context *context, bo_import_model *m)
 {
-    const bool layer_norm = m->family & (BO_IMPORT_GPT2 | BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2);
+    const bool layer_norm = m->family & BO_IMPORT_LAYER_NORM;
     const bo_gguf_entry *parallel = bo_import_setting(m, "use_parallel_residual");
     uint64_t flag = 1;
     BO_TRY(needed_size(context, m, "embedding_length", &m->width));
@@ -242,10 +314,14 @@ static bo_status read_sizes(bo_context *context, bo_import_model *m)
     BO_TRY(bo_import_size(context, m, "rope.dimension_count", m->head_dim, &m->rotated));
     BO_TRY(bo_import_size(context, m, "attention.sliding_window", 0, &m->window));
     BO_TRY(bo_import_real(context, m, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
-                          m->family == BO_IMPORT_GEMMA ? 1e-6 : 1e-5, &m->epsilon));
-    BO_TRY(bo_import_real(context, m, "rope.freq_base", 10000, &m->rope_base));
+                          (m->family & BO_IMPORT_ONE_ADDED) ? 1e-6 : 1e-5, &m->epsilon));
+    BO_TRY(bo_import_real(context, m, "rope.freq_base", m->family == BO_IMPORT_GEMMA3 ? 1e6 : 10000, &m->rope_base));
+    if (m->family == BO_IMPORT_GEMMA3) BO_TRY(read_gemma3(context, m));
+    if (m->family == BO_IMPORT_GRANITE) BO_TRY(read_granite(context, m));
     if (parallel) bo_gguf_whole(parallel, 0, &flag);
     m->parallel = flag != 0;
+    if (m->family == BO_IMPORT_STABLELM) /* whose files have the key set in serial models, too */
+        m->parallel = !bo_gguf_tensor_find(m->file, "blk.0.ffn_norm.weight");
     if (!m->key_heads || !m->head_dim || m->heads % m->key_heads || m->head_dim % 2)
         return bo_fail(
             context, BO_FORMAT,
@@ -392,7 +468,7 @@ static bo_status map_tensor(mapping *map, const struct name_row *row, size_t lay
                                      .order = order_of(row, matrix),
                                      .heads = row->rows == KEYS ? m->key_heads : m->heads,
                                      .first_row = first,
-                                     .minus = (row->traits & NORM) && m->family == BO_IMPORT_GEMMA ? 1.0f : 0};
+                                     .minus = (row->traits & NORM) && (m->family & BO_IMPORT_ONE_ADDED) ? 1.0f : 0};
     name_of(m, row, layer, suffix, name);
     return bo_import_add(map->context, map->source, name, &result, map->import);
 }
@@ -406,6 +482,7 @@ static bo_status map_row(mapping *map, const struct name_row *row)
 {
     const bo_import_model *m = map->model;
     if (!(row->families & m->family) || ((row->traits & OPTIONAL) && m->tied)) return BO_OK;
+    if ((row->traits & SERIAL) && m->parallel) return BO_OK;
     for (size_t layer = 0; layer < (row->traits & LAYER ? m->layers : 1); layer++) {
         BO_TRY(map_tensor(map, row, layer, false));
         if (has_bias(m, row->traits)) BO_TRY(map_tensor(map, row, layer, true));
@@ -426,6 +503,7 @@ static bool is_mapped(const bo_import_model *m, const char *name)
     for (size_t i = 0; i < ROWS; i++) {
         const struct name_row *row = &names[i];
         if (!(row->families & m->family) || layer >= m->layers) continue;
+        if ((row->traits & SERIAL) && m->parallel) continue;
         if (suffix[0] == 'b' && !has_bias(m, row->traits)) continue;
         const bo_gguf_tensor *found = find_tensor(m, row, layer, suffix, expected, &first);
         if (found && strcmp(found->name, name) == 0) return true;
@@ -452,7 +530,7 @@ static bool find_tied(const bo_import_model *m)
 {
     const bo_gguf_tensor *embedding = bo_gguf_tensor_find(m->file, "token_embd.weight");
     const bo_gguf_tensor *output = bo_gguf_tensor_find(m->file, "output.weight");
-    if (!output) return (m->family & (BO_IMPORT_GATED | BO_IMPORT_GPT2)) != 0;
+    if (!output) return (m->family & (LLAMA_NAMES | BO_IMPORT_GPT2)) != 0;
     if (m->family == BO_IMPORT_PHI2 || m->family == BO_IMPORT_GPTNEOX) return false;
     return embedding && embedding->format == output->format && embedding->bytes == output->bytes &&
            memcmp(embedding->data, output->data, output->bytes) == 0;
@@ -466,7 +544,7 @@ static bo_status map_all(bo_context *context, const bo_import_source *source, bo
     m->vocab = embedding ? embedding->shape[0] : 1;
     m->tied = find_tied(m);
     m->attention_bias = bo_gguf_tensor_find(m->file, "blk.0.attn_q.bias") != NULL;
-    m->mlp_bias = m->family == BO_IMPORT_LLAMA && bo_gguf_tensor_find(m->file, "blk.0.ffn_gate.bias");
+    m->mlp_bias = (m->family & BO_IMPORT_ROTATED) && bo_gguf_tensor_find(m->file, "blk.0.ffn_gate.bias");
     for (size_t i = 0; status == BO_OK && i < ROWS; i++) status = map_row(&map, &names[i]);
     if (status == BO_OK && map.names.failed) status = BO_MEMORY;
     if (status == BO_OK && map.missing)

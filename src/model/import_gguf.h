@@ -14,8 +14,21 @@ typedef enum bo_import_family {
     BO_IMPORT_GPTNEOX = 32,
     BO_IMPORT_PHI2 = 64,
     BO_IMPORT_PHI3 = 128,
-    /* pre-norm layers with RMSNorm and a gated MLP, under the names of Llama */
-    BO_IMPORT_GATED = BO_IMPORT_LLAMA | BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA | BO_IMPORT_PHI3
+    BO_IMPORT_GEMMA3 = 256,
+    BO_IMPORT_OLMO2 = 512,
+    BO_IMPORT_GRANITE = 1024,
+    BO_IMPORT_STARCODER2 = 2048,
+    BO_IMPORT_STABLELM = 4096,
+    BO_IMPORT_ALL = 8191,
+    /* with LayerNorm */
+    BO_IMPORT_LAYER_NORM =
+        BO_IMPORT_GPT2 | BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2 | BO_IMPORT_STARCODER2 | BO_IMPORT_STABLELM,
+    /* with RMSNorm and a gated MLP, under the names of Llama */
+    BO_IMPORT_GATED = BO_IMPORT_ALL & ~BO_IMPORT_LAYER_NORM,
+    /* files hold the weights of norms plus 1 */
+    BO_IMPORT_ONE_ADDED = BO_IMPORT_GEMMA | BO_IMPORT_GEMMA3,
+    /* files hold the rows of queries and keys in the order of rotary pairs */
+    BO_IMPORT_ROTATED = BO_IMPORT_LLAMA | BO_IMPORT_GRANITE
 } bo_import_family;
 
 /* The sizes and settings of the model, from the metadata. */
@@ -24,7 +37,9 @@ typedef struct bo_import_model {
     bo_import_family family;
     const char *name; /* of the architecture: the prefix of its metadata */
     size_t width, hidden, layers, heads, key_heads, head_dim, vocab, context, rotated, window;
-    double epsilon, rope_base;
+    size_t window_period; /* every window_period-th layer has no window; 0: all layers are alike */
+    double epsilon, rope_base, local_rope_base; /* of layers with a window, if others have none */
+    double attention_scale, embedding_scale, residual_scale, logit_scale; /* Granite */
     bool tied, attention_bias, mlp_bias, parallel;
 } bo_import_model;
 

@@ -21,10 +21,22 @@ typedef enum member_value {
     ROPE_BASE,
     ATTENTION_BIAS,
     MLP_BIAS,
-    PARALLEL
+    PARALLEL,
+    WINDOW_PERIOD,
+    LOCAL_ROPE_BASE,
+    SCORE_SCALE, /* of Gemma 3: scores are divided by its root */
+    ATTENTION_SCALE,
+    EMBEDDING_SCALE,
+    RESIDUAL_SCALE,
+    LOGIT_SCALE
 } member_value;
 
-enum { ALL = 255, NEWER = ALL & ~BO_IMPORT_GPT2 };
+enum { ALL = BO_IMPORT_ALL, NEWER = ALL & ~BO_IMPORT_GPT2 };
+enum {
+    GROUPED = NEWER & ~BO_IMPORT_GPTNEOX,
+    GEMMAS = BO_IMPORT_GEMMA | BO_IMPORT_GEMMA3,
+    SILU = (BO_IMPORT_GATED & ~GEMMAS) | BO_IMPORT_STABLELM
+};
 static const struct {
     unsigned families;
     const char *name;
@@ -34,6 +46,11 @@ static const struct {
     {BO_IMPORT_QWEN2, "architectures", RAW, "[\"Qwen2ForCausalLM\"]"},
     {BO_IMPORT_QWEN3, "architectures", RAW, "[\"Qwen3ForCausalLM\"]"},
     {BO_IMPORT_GEMMA, "architectures", RAW, "[\"GemmaForCausalLM\"]"},
+    {BO_IMPORT_GEMMA3, "architectures", RAW, "[\"Gemma3ForCausalLM\"]"},
+    {BO_IMPORT_OLMO2, "architectures", RAW, "[\"Olmo2ForCausalLM\"]"},
+    {BO_IMPORT_GRANITE, "architectures", RAW, "[\"GraniteForCausalLM\"]"},
+    {BO_IMPORT_STARCODER2, "architectures", RAW, "[\"Starcoder2ForCausalLM\"]"},
+    {BO_IMPORT_STABLELM, "architectures", RAW, "[\"StableLmForCausalLM\"]"},
     {BO_IMPORT_GPT2, "architectures", RAW, "[\"GPT2LMHeadModel\"]"},
     {BO_IMPORT_GPTNEOX, "architectures", RAW, "[\"GPTNeoXForCausalLM\"]"},
     {BO_IMPORT_PHI2, "architectures", RAW, "[\"PhiForCausalLM\"]"},
@@ -43,26 +60,36 @@ static const struct {
     {NEWER, "intermediate_size", HIDDEN, NULL},
     {NEWER, "num_hidden_layers", LAYERS, NULL},
     {NEWER, "num_attention_heads", HEADS, NULL},
-    {BO_IMPORT_GATED | BO_IMPORT_PHI2, "num_key_value_heads", KEY_HEADS, NULL},
-    {BO_IMPORT_GATED | BO_IMPORT_PHI2, "head_dim", HEAD, NULL},
+    {GROUPED, "num_key_value_heads", KEY_HEADS, NULL},
+    {GROUPED & ~BO_IMPORT_STABLELM, "head_dim", HEAD, NULL},
     {NEWER, "max_position_embeddings", CONTEXT, NULL},
-    {BO_IMPORT_LLAMA | BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3 | BO_IMPORT_PHI3, "hidden_act", RAW, "\"silu\""},
-    {BO_IMPORT_GEMMA, "hidden_act", RAW, "\"gelu_pytorch_tanh\""},
-    {BO_IMPORT_GEMMA, "hidden_activation", RAW, "\"gelu_pytorch_tanh\""},
+    {SILU, "hidden_act", RAW, "\"silu\""},
+    {BO_IMPORT_GEMMA | BO_IMPORT_STARCODER2, "hidden_act", RAW, "\"gelu_pytorch_tanh\""},
+    {GEMMAS, "hidden_activation", RAW, "\"gelu_pytorch_tanh\""},
     {BO_IMPORT_GPTNEOX, "hidden_act", RAW, "\"gelu\""},
     {BO_IMPORT_PHI2, "hidden_act", RAW, "\"gelu_new\""},
     {BO_IMPORT_GATED, "rms_norm_eps", EPSILON, NULL},
-    {BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2, "layer_norm_eps", EPSILON, NULL},
-    {BO_IMPORT_LLAMA, "attention_bias", ATTENTION_BIAS, NULL},
-    {BO_IMPORT_QWEN3 | BO_IMPORT_GEMMA, "attention_bias", RAW, "false"},
+    {BO_IMPORT_GPTNEOX | BO_IMPORT_PHI2 | BO_IMPORT_STABLELM, "layer_norm_eps", EPSILON, NULL},
+    {BO_IMPORT_STARCODER2, "norm_epsilon", EPSILON, NULL},
+    {BO_IMPORT_ROTATED, "attention_bias", ATTENTION_BIAS, NULL},
+    {BO_IMPORT_STABLELM, "use_qkv_bias", ATTENTION_BIAS, NULL},
+    {BO_IMPORT_QWEN3 | GEMMAS | BO_IMPORT_OLMO2, "attention_bias", RAW, "false"},
+    {BO_IMPORT_STARCODER2, "use_bias", RAW, "true"},
     {BO_IMPORT_GPTNEOX, "attention_bias", RAW, "true"},
-    {BO_IMPORT_LLAMA, "mlp_bias", MLP_BIAS, NULL},
-    {BO_IMPORT_GPTNEOX, "use_parallel_residual", PARALLEL, NULL},
+    {BO_IMPORT_ROTATED, "mlp_bias", MLP_BIAS, NULL},
+    {BO_IMPORT_GPTNEOX | BO_IMPORT_STABLELM, "use_parallel_residual", PARALLEL, NULL},
     {BO_IMPORT_GPTNEOX, "rotary_pct", ROTATED_PART, NULL},
     {BO_IMPORT_GPTNEOX, "rotary_emb_base", ROPE_BASE, NULL},
-    {BO_IMPORT_PHI2 | BO_IMPORT_PHI3, "partial_rotary_factor", ROTATED_PART, NULL},
-    {BO_IMPORT_PHI2, "qk_layernorm", RAW, "false"},
-    {BO_IMPORT_LLAMA | BO_IMPORT_PHI3, "sliding_window", WINDOW, NULL},
+    {BO_IMPORT_PHI2 | BO_IMPORT_PHI3 | BO_IMPORT_STABLELM, "partial_rotary_factor", ROTATED_PART, NULL},
+    {BO_IMPORT_PHI2 | BO_IMPORT_STABLELM, "qk_layernorm", RAW, "false"},
+    {BO_IMPORT_LLAMA | BO_IMPORT_PHI3 | BO_IMPORT_STARCODER2 | BO_IMPORT_GEMMA3, "sliding_window", WINDOW, NULL},
+    {BO_IMPORT_GEMMA3, "sliding_window_pattern", WINDOW_PERIOD, NULL},
+    {BO_IMPORT_GEMMA3, "rope_local_base_freq", LOCAL_ROPE_BASE, NULL},
+    {BO_IMPORT_GEMMA3, "query_pre_attn_scalar", SCORE_SCALE, NULL},
+    {BO_IMPORT_GRANITE, "attention_multiplier", ATTENTION_SCALE, NULL},
+    {BO_IMPORT_GRANITE, "embedding_multiplier", EMBEDDING_SCALE, NULL},
+    {BO_IMPORT_GRANITE, "residual_multiplier", RESIDUAL_SCALE, NULL},
+    {BO_IMPORT_GRANITE, "logits_scaling", LOGIT_SCALE, NULL},
     {BO_IMPORT_QWEN2 | BO_IMPORT_QWEN3, "use_sliding_window", RAW, "false"},
     {BO_IMPORT_GPT2, "n_embd", WIDTH, NULL},
     {BO_IMPORT_GPT2, "n_inner", HIDDEN, NULL},
@@ -86,24 +113,47 @@ double bo_import_tidy(double number)
     return number;
 }
 
+/* llama.cpp divides scores by the root of width / heads in the largest Gemma 3 (27B), which it knows by its 62 layers. */
+static size_t score_scale(const bo_import_model *m)
+{
+    return m->layers == 62 ? m->width / m->heads : m->head_dim;
+}
+
 static void write_value(bo_json_text *text, const bo_import_model *m, member_value value, const char *raw)
 {
     const bool flags[] = {
         [TIED] = m->tied, [ATTENTION_BIAS] = m->attention_bias, [MLP_BIAS] = m->mlp_bias, [PARALLEL] = m->parallel};
-    const size_t sizes[] = {[WIDTH] = m->width,   [VOCAB] = m->vocab, [CONTEXT] = m->context,     [HIDDEN] = m->hidden,
-                            [LAYERS] = m->layers, [HEADS] = m->heads, [KEY_HEADS] = m->key_heads, [HEAD] = m->head_dim};
+    const size_t sizes[] = {[WIDTH] = m->width,
+                            [VOCAB] = m->vocab,
+                            [CONTEXT] = m->context,
+                            [HIDDEN] = m->hidden,
+                            [LAYERS] = m->layers,
+                            [HEADS] = m->heads,
+                            [KEY_HEADS] = m->key_heads,
+                            [HEAD] = m->head_dim,
+                            [WINDOW_PERIOD] = m->window_period,
+                            [SCORE_SCALE] = score_scale(m)};
+    const double reals[] = {[ROPE_BASE] = m->rope_base,
+                            [EPSILON] = m->epsilon,
+                            [ROTATED_PART] = (double)m->rotated / (double)m->head_dim,
+                            [LOCAL_ROPE_BASE] = m->local_rope_base,
+                            [ATTENTION_SCALE] = m->attention_scale,
+                            [EMBEDDING_SCALE] = m->embedding_scale,
+                            [RESIDUAL_SCALE] = m->residual_scale,
+                            [LOGIT_SCALE] = m->logit_scale};
     switch (value) {
     case RAW:
         bo_json_raw(text, raw);
         break;
     case ROPE_BASE:
-        bo_json_number(text, m->rope_base);
-        break;
     case EPSILON:
-        bo_json_number(text, m->epsilon);
-        break;
     case ROTATED_PART:
-        bo_json_number(text, (double)m->rotated / (double)m->head_dim);
+    case LOCAL_ROPE_BASE:
+    case ATTENTION_SCALE:
+    case EMBEDDING_SCALE:
+    case RESIDUAL_SCALE:
+    case LOGIT_SCALE:
+        bo_json_number(text, reals[value]);
         break;
     case WINDOW:
         if (m->window)

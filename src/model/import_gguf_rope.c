@@ -252,7 +252,13 @@ static void write_members(const bo_import_model *m, const char *type, bo_json_te
         bo_json_raw(text, type);
         bo_json_raw(text, "}");
     }
-    bo_json_raw(text, ",\n  \"rope_parameters\": {\"rope_theta\": ");
+    bo_json_raw(text, ",\n  \"rope_parameters\": {");
+    if (m->window_period) { /* layers with a window have a base of their own, and are not scaled */
+        bo_json_raw(text, "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": ");
+        bo_json_number(text, m->local_rope_base);
+        bo_json_raw(text, "}, \"full_attention\": {");
+    }
+    bo_json_raw(text, "\"rope_theta\": ");
     bo_json_number(text, m->rope_base);
     if (m->rotated != m->head_dim) {
         bo_json_raw(text, ", \"partial_rotary_factor\": ");
@@ -260,7 +266,7 @@ static void write_members(const bo_import_model *m, const char *type, bo_json_te
     }
     bo_json_raw(text, ", ");
     bo_json_raw(text, type);
-    bo_json_raw(text, "},\n");
+    bo_json_raw(text, m->window_period ? "}},\n" : "},\n");
 }
 
 /* Phi-3 has the original context as a member of its own, too. */

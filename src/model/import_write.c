@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "../io/checksum.h"
 #include "../io/output.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "files.h"
 
 /* The start of a safetensors file of Bochner (io/tensors.h); the digits of the checksum follow. */

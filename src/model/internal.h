@@ -6,7 +6,7 @@
  * config.c       config.json                files.c      folders and files    adapt.c, adapter_*.c  LoRA
  * specials.c     special tokens             map_files.c  feature maps in files
  * folder.c       shards and companions      weights.c    digest, copies
- * session.c      reading with a state       sampler.c    the next token       lanes.c     many sequences at once
+ * session*.c     reading with a state       sampler.c    the next token       lanes.c     many sequences at once
  * classify.c     classification             translate.c  translation          evaluate.c  evaluation
  * capacity.c     attentions by length       compose.c    texts by a model     measure.c   cost of decoding
  * parametrize.c  the parametrization        probe.c      activations, norms   profile.c   operation times

@@ -1,4 +1,5 @@
 /* Blocks of tokens and saved states for single lanes, by a session whose states are those of the lane. */
+#include "internal.h"
 #include "lanes.h"
 #include "session.h"
 
@@ -22,7 +23,7 @@ bo_status bo_lanes_prepare(bo_context *context, bo_lanes *lanes)
             bo_alloc(context, lanes->model->desc.layers, sizeof *lanes->reader_states, "the states of a lane");
     if (!lanes->reader_states) return BO_MEMORY;
     const bo_session_desc desc = {.capacity = lanes->desc.capacity};
-    BO_TRY(bo_session_create(context, lanes->model, &desc, &lanes->reader));
+    BO_TRY(bo_session_create_reader(context, lanes->model, &desc, &lanes->reader));
     lanes->reader->fingerprint = bo_model_fingerprint(lanes->model);
     BO_TRY(bo_model_digest(context, lanes->model, &lanes->reader->digest));
     lanes->reader->has_hashes = true;
@@ -37,10 +38,9 @@ static void exchange_states(bo_lanes *lanes)
     lanes->reader_states = states;
 }
 
-static void attach(bo_lanes *lanes, size_t lane)
+static void attach(bo_lanes *lanes, size_t lane, char *block)
 {
-    for (size_t i = 0; i < lanes->model->desc.layers; i++)
-        lanes->reader_states[i] = lanes->blocks[lane] + lanes->lane.offsets[i];
+    for (size_t i = 0; i < lanes->model->desc.layers; i++) lanes->reader_states[i] = block + lanes->lane.offsets[i];
     exchange_states(lanes);
     lanes->reader->tokens = (uint64_t)lanes->tokens[lane];
     lanes->reader->has_logits = lanes->reader->broken = false;
@@ -70,7 +70,8 @@ static bo_status read_with(bo_context *context, bo_lanes *lanes, size_t lane, co
     if (count > (size_t)(INT32_MAX - lanes->tokens[lane]))
         return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld", (long)INT32_MAX);
     BO_TRY(bo_lanes_prepare(context, lanes));
-    attach(lanes, lane);
+    BO_TRY(bo_lanes_reserve(context, lanes, lane));
+    attach(lanes, lane, lanes->blocks[lane]);
     const bo_status status = read(context, lanes->reader, ids, count, out);
     if (!detach(lanes, lane)) bo_lanes_restart(context, lanes, lane);
     return status;
@@ -107,9 +108,24 @@ bo_status bo_lanes_save_memory(bo_context *context, bo_lanes *lanes, size_t lane
     BO_REQUIRE(context, lanes, bytes, size);
     BO_TRY(check_lane(context, lanes, lane));
     BO_TRY(bo_lanes_prepare(context, lanes));
-    attach(lanes, lane);
+    BO_TRY(bo_lanes_reserve(context, lanes, lane));
+    attach(lanes, lane, lanes->blocks[lane]);
     const bo_status status = bo_session_save_memory(context, lanes->reader, bytes, size);
     detach(lanes, lane);
+    return status;
+}
+
+static bo_status load_block(bo_context *context, bo_lanes *lanes, size_t lane, char *block, const void *bytes,
+                            size_t size)
+{
+    const int32_t before = lanes->tokens[lane];
+    attach(lanes, lane, block);
+    bo_status status = bo_session_restore(context, lanes->reader, bytes, size);
+    if (status == BO_OK && lanes->reader->tokens > INT32_MAX)
+        status = bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld, the state has read more tokens",
+                         (long)INT32_MAX);
+    detach(lanes, lane);
+    if (status != BO_OK) lanes->tokens[lane] = before;
     return status;
 }
 
@@ -119,22 +135,27 @@ bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size_t lane
     BO_REQUIRE_IF(context, size > 0, bytes);
     BO_TRY(check_lane(context, lanes, lane));
     BO_TRY(bo_lanes_prepare(context, lanes));
-    BO_TRY(bo_session_load_memory(context, lanes->reader, bytes, size));
-    const bo_model_desc *d = &lanes->model->desc;
-    if (lanes->reader->tokens > INT32_MAX)
-        return bo_fail(context, BO_INVALID, "lanes: positions are limited to %ld, the state has read more tokens",
-                       (long)INT32_MAX);
-    for (size_t i = 0; i < d->layers; i++)
-        BO_TRY(bo_weights_backend(lanes->model->weights)
-                   ->copy(context, lanes->blocks[lane] + lanes->lane.offsets[i], lanes->reader->states[i],
-                          bo_layer_state_bytes(d, i, lanes->attentions.all[i])));
-    lanes->tokens[lane] = (int32_t)lanes->reader->tokens;
-    return BO_OK;
+    /* An empty lane needs no second block: it stays empty if the state cannot be loaded. */
+    if (!lanes->tokens[lane]) bo_lanes_release(lanes, lane);
+    char *block = bo_lanes_block(context, lanes), *unused = block;
+    if (!block) return BO_MEMORY;
+    const bo_status status = load_block(context, lanes, lane, block, bytes, size);
+    if (status == BO_OK) {
+        unused = lanes->blocks[lane];
+        lanes->blocks[lane] = block;
+    }
+    bo_layer_states_release(lanes->model, unused);
+    return status;
 }
 
 bo_status bo_lanes_recognize(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size)
 {
     return bo_session_recognize(context, lanes->reader, bytes, size);
+}
+
+bo_status bo_lanes_validate(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size)
+{
+    return bo_session_validate(context, lanes->reader, bytes, size);
 }
 
 uint64_t bo_lanes_digest(const bo_lanes *lanes)

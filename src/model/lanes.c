@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 #include "../attention/attention.h"
+#include "internal.h"
 #include "lanes.h"
 
 /* ====================================================================================================================
@@ -88,39 +89,58 @@ static bo_status allocate_blocks(bo_context *context, const bo_lanes *lanes, siz
     return BO_OK;
 }
 
+/* The memory of a block is filled with zeros. */
+static bo_status start_block(bo_context *context, const bo_lanes *lanes, char *block)
+{
+    for (size_t i = 0; i < lanes->model->desc.layers; i++)
+        BO_TRY(bo_layer_state_start(context, lanes->model, lanes->attentions.all[i], block + lanes->lane.offsets[i]));
+    return BO_OK;
+}
+
+char *bo_lanes_block(bo_context *context, const bo_lanes *lanes)
+{
+    char *block = bo_layer_states_allocate(context, lanes->model, 1, lanes->lane.bytes, "the state of a lane");
+    if (!block || start_block(context, lanes, block) == BO_OK) return block;
+    bo_layer_states_release(lanes->model, block);
+    return NULL;
+}
+
+bo_status bo_lanes_reserve(bo_context *context, bo_lanes *lanes, size_t lane)
+{
+    if (!lanes->blocks[lane]) lanes->blocks[lane] = bo_lanes_block(context, lanes);
+    return lanes->blocks[lane] ? BO_OK : BO_MEMORY;
+}
+
+void bo_lanes_release(bo_lanes *lanes, size_t lane)
+{
+    bo_layer_states_release(lanes->model, lanes->blocks[lane]);
+    lanes->blocks[lane] = NULL;
+    lanes->tokens[lane] = 0;
+}
+
 bo_status bo_lanes_restart(bo_context *context, bo_lanes *lanes, size_t lane)
 {
     BO_REQUIRE(context, lanes);
     if (lane >= lanes->desc.count)
         return bo_fail(context, BO_INVALID, "lanes: lane %zu is requested, but there are only %zu", lane,
                        lanes->desc.count);
-    for (size_t i = 0; i < lanes->model->desc.layers; i++)
-        BO_TRY(bo_layer_state_begin(context, lanes->model, i, lanes->attentions.all[i],
-                                    lanes->blocks[lane] + lanes->lane.offsets[i]));
     lanes->tokens[lane] = 0;
-    return BO_OK;
-}
-
-/* True if `blocks` is a permutation of all blocks. Uses `taken` as scratch memory. */
-static bool has_every_block(const bo_lanes *lanes)
-{
-    const bo_lane_blocks *all = &lanes->lane;
-    memset(lanes->taken, 0, lanes->desc.count * sizeof *lanes->taken);
-    for (size_t i = 0; i < lanes->desc.count; i++) {
-        const size_t at = (size_t)(lanes->blocks[i] - all->memory), number = all->bytes ? at / all->bytes : i;
-        if (number >= lanes->desc.count || number * all->bytes != at || lanes->taken[number]) return false;
-        lanes->taken[number] = true;
-    }
-    return true;
+    if (!lanes->blocks[lane]) return BO_OK;
+    BO_TRY(bo_layer_states_zero(context, lanes->model, lanes->blocks[lane], lanes->lane.bytes));
+    return start_block(context, lanes, lanes->blocks[lane]);
 }
 
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
     BO_REQUIRE(context, lanes);
     for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(bo_lanes_restart(context, lanes, i));
-    assert(has_every_block(lanes));
     lanes->broken = false;
     return BO_OK;
+}
+
+bool bo_lanes_broken(const bo_lanes *lanes)
+{
+    return lanes->broken;
 }
 
 size_t bo_lanes_state_bytes(const bo_lanes *lanes)
@@ -149,18 +169,16 @@ static bo_status allocate(bo_context *context, bo_lanes *lanes)
 {
     const bo_model_desc *d = &lanes->model->desc;
     size_t count = lanes->desc.count;
-    BO_TRY(allocate_blocks(context, lanes, count, &lanes->lane));
     lanes->blocks = bo_alloc(context, count, sizeof *lanes->blocks, "lanes");
     lanes->next = bo_alloc(context, count, sizeof *lanes->next, "lanes");
     lanes->tokens = bo_alloc(context, count, sizeof *lanes->tokens, "lanes");
     lanes->sources = bo_alloc(context, count, sizeof *lanes->sources, "lanes");
-    lanes->room = bo_alloc(context, count, sizeof *lanes->room, "lanes");
+    lanes->scratch = bo_alloc(context, count, sizeof *lanes->scratch, "lanes");
     lanes->taken = bo_alloc(context, count, sizeof *lanes->taken, "lanes");
     lanes->table = bo_alloc(context, count, bo_model_place(d, BO_MODEL_PART_ENCODER) * sizeof *lanes->table, "lanes");
-    if (!lanes->blocks || !lanes->next || !lanes->tokens || !lanes->sources || !lanes->room || !lanes->taken ||
+    if (!lanes->blocks || !lanes->next || !lanes->tokens || !lanes->sources || !lanes->scratch || !lanes->taken ||
         !lanes->table)
         return BO_MEMORY;
-    for (size_t i = 0; i < count; i++) lanes->blocks[i] = lanes->lane.memory + i * lanes->lane.bytes;
     return BO_OK;
 }
 
@@ -226,10 +244,11 @@ void bo_lanes_destroy(bo_lanes *lanes)
     }
     bo_session_destroy(lanes->reader);
     bo_sized_attentions_destroy(&lanes->attentions, lanes->model);
-    release_blocks(lanes, &lanes->lane);
+    for (size_t i = 0; lanes->blocks && i < lanes->desc.count; i++)
+        bo_layer_states_release(lanes->model, lanes->blocks[i]);
     release_blocks(lanes, &lanes->source);
     void *const blocks[] = {lanes->lane.offsets, lanes->source.offsets, lanes->blocks,       lanes->next,
-                            lanes->tokens,       lanes->sources,        lanes->room,         lanes->taken,
+                            lanes->tokens,       lanes->sources,        lanes->scratch,      lanes->taken,
                             lanes->summaries,    lanes->table,          lanes->reader_states};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_free(lanes);
@@ -296,34 +315,51 @@ static void fill_table(bo_lanes *lanes, size_t first, size_t size)
         }
 }
 
-/* Writes the logits, or the most likely tokens, or neither. */
-static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t size, const int32_t *ids, float *logits,
-                     int32_t *next)
+/* A step. It writes the logits, or the most likely tokens, or neither. */
+typedef struct step_request {
+    size_t active;
+    const int32_t *ids;
+    float *logits;
+    int32_t *next;
+    bool isolate; /* as in bo_graph_pass */
+} step_request;
+
+/* What may fail for lack of memory comes before the first run changes a state. */
+static bo_status make_step_graph(bo_context *context, bo_lanes *lanes, size_t size)
 {
-    bo_model_graph *g = &lanes->steps[bo_lanes_size_number(size)];
     bo_model_graph_desc desc = {
         .rows = size, .tokens = 1, .most_sequences = size, .logits = true, .chosen = size, .half = BO_HALF_TARGET};
-    BO_TRY(make_graph(context, lanes, &desc, g));
+    return make_graph(context, lanes, &desc, &lanes->steps[bo_lanes_size_number(size)]);
+}
+
+static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t size, const step_request *r)
+{
+    bo_model_graph *g = &lanes->steps[bo_lanes_size_number(size)];
     fill_table(lanes, first, size);
-    BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids + first));
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, r->ids + first));
     if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, lanes->tokens + first));
     for (size_t s = 0; g->summary && s < size; s++)
         memcpy(lanes->summaries + s * lanes->model->desc.width, source_block(lanes, first + s), lanes->source.bytes);
     if (g->summary) BO_TRY(bo_graph_write(context, g->graph, g->summary, lanes->summaries));
-    BO_TRY(bo_graph_run(context, g->graph, &(bo_graph_pass){.states = lanes->table}));
+    BO_TRY(bo_graph_run(context, g->graph, &(bo_graph_pass){.states = lanes->table, .isolate = r->isolate}));
     for (size_t s = 0; s < size; s++) lanes->tokens[first + s]++;
-    if (next) return bo_graph_read_largest(context, g->graph, g->logits, next + first);
-    return logits ? bo_graph_read(context, g->graph, g->logits, logits + first * lanes->model->desc.vocab) : BO_OK;
+    if (r->next) return bo_graph_read_largest(context, g->graph, g->logits, r->next + first);
+    return r->logits ? bo_graph_read(context, g->graph, g->logits, r->logits + first * lanes->model->desc.vocab)
+                     : BO_OK;
 }
 
-static bo_status step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits,
-                      int32_t *next)
+static bo_status step(bo_context *context, bo_lanes *lanes, const step_request *r)
 {
-    BO_TRY(check_step(context, lanes, active, ids));
+    BO_TRY(check_step(context, lanes, r->active, r->ids));
+    for (size_t i = 0; i < r->active; i++) BO_TRY(bo_lanes_reserve(context, lanes, i));
+    for (size_t first = 0, size; first < r->active; first += size) {
+        size = bo_lanes_size_below(r->active - first);
+        BO_TRY(make_step_graph(context, lanes, size));
+    }
     lanes->broken = true;
-    for (size_t first = 0, size; first < active; first += size) {
-        size = bo_lanes_size_below(active - first);
-        BO_TRY(run(context, lanes, first, size, ids, logits, next));
+    for (size_t first = 0, size; first < r->active; first += size) {
+        size = bo_lanes_size_below(r->active - first);
+        BO_TRY(run(context, lanes, first, size, r));
     }
     lanes->broken = false;
     return BO_OK;
@@ -333,45 +369,59 @@ bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, con
 {
     BO_REQUIRE(context, lanes);
     BO_REQUIRE_IF(context, active > 0, ids);
-    return step(context, lanes, active, ids, logits, NULL);
+    return step(context, lanes, &(step_request){active, ids, .logits = logits});
+}
+
+bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits)
+{
+    return step(context, lanes, &(step_request){active, ids, .logits = logits, .isolate = true});
 }
 
 bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, int32_t *next)
 {
     BO_REQUIRE(context, lanes);
     BO_REQUIRE_IF(context, active > 0, ids, next);
-    return step(context, lanes, active, ids, NULL, next);
+    return step(context, lanes, &(step_request){active, ids, .next = next});
 }
 
 /* ---- replacing lanes --------------------------------------------------------------------------------------------- */
 
 static void choose_numbers(bo_lanes *lanes, int32_t *numbers, size_t active, const size_t *from)
 {
-    for (size_t i = 0; i < active; i++) lanes->room[i] = numbers[from[i]];
-    memcpy(numbers, lanes->room, active * sizeof *numbers);
+    for (size_t i = 0; i < active; i++) lanes->scratch[i] = numbers[from[i]];
+    memcpy(numbers, lanes->scratch, active * sizeof *numbers);
+}
+
+static bo_status copy_block(bo_context *context, bo_lanes *lanes, const char *from, size_t to)
+{
+    if (!from) return bo_lanes_release(lanes, to), BO_OK;
+    BO_TRY(bo_lanes_reserve(context, lanes, to));
+    return bo_weights_backend(lanes->model->weights)->copy(context, lanes->blocks[to], from, lanes->lane.bytes);
 }
 
 /* The first lane that continues an old lane takes its block. Further ones copy it into unused blocks. The remaining
  * blocks go to the inactive lanes. */
 static bo_status choose_blocks(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
 {
-    const bo_backend *backend = bo_weights_backend(lanes->model->weights);
     bo_status status = BO_OK;
     size_t count = lanes->desc.count, vacant = 0;
+    int32_t *source = lanes->scratch; /* the new lane whose block is copied; -1: none */
     memset(lanes->taken, 0, count * sizeof *lanes->taken);
     for (size_t i = 0; i < active; i++) {
-        lanes->next[i] = lanes->taken[from[i]] ? NULL : lanes->blocks[from[i]];
+        source[i] = -1;
+        for (size_t k = 0; lanes->taken[from[i]] && source[i] < 0; k++)
+            if (from[k] == from[i]) source[i] = (int32_t)k;
+        if (source[i] < 0) lanes->next[i] = lanes->blocks[from[i]];
         lanes->taken[from[i]] = true;
     }
     for (size_t i = 0; i < count; i++) {
-        if (i < active && lanes->next[i]) continue;
+        if (i < active && source[i] < 0) continue;
         while (lanes->taken[vacant]) vacant++;
         lanes->next[i] = lanes->blocks[vacant++];
-        if (i < active && status == BO_OK)
-            status = backend->copy(context, lanes->next[i], lanes->blocks[from[i]], lanes->lane.bytes);
     }
     memcpy(lanes->blocks, lanes->next, count * sizeof *lanes->blocks);
-    assert(has_every_block(lanes));
+    for (size_t i = 0; status == BO_OK && i < active; i++)
+        if (source[i] >= 0) status = copy_block(context, lanes, lanes->blocks[source[i]], i);
     return status;
 }
 

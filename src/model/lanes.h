@@ -13,7 +13,8 @@ size_t bo_lanes_size_below(size_t rows);                /* the largest size ≤ 
 size_t bo_lanes_size_above(size_t rows);                /* the smallest size ≥ rows */
 size_t bo_lanes_size_number(size_t size);               /* index of a size: 0, 1, … */
 
-/* States that belong together, in blocks of equal size. Blocks, and the states within them, are aligned to 64 bytes. */
+/* States that belong together, in blocks of equal size. Blocks, and the states within them, are aligned to 64 bytes.
+ * Sources have one piece of memory; each lane has its own. */
 typedef struct bo_lane_blocks {
     char *memory;
     size_t count;    /* number of blocks with memory */
@@ -21,9 +22,9 @@ typedef struct bo_lane_blocks {
     size_t *offsets; /* offset of each layer's state in a block */
 } bo_lane_blocks;
 
-/* Invariants: lane i has its states in blocks[i], has read tokens[i] tokens and attends to source sources[i]; blocks is
- * a permutation of all blocks. This does not hold if `broken`: a run was interrupted, and the lanes must be
- * restarted. */
+/* Invariants: lane i has its states in blocks[i], has read tokens[i] tokens and attends to source sources[i]. A lane that
+ * has read nothing may have no block (NULL). This does not hold if `broken`: a run was interrupted, and the lanes must
+ * be restarted. */
 struct bo_lanes {
     const bo_model *model;
     bo_lanes_desc desc; /* with defaults filled in */
@@ -33,8 +34,8 @@ struct bo_lanes {
     bo_lane_blocks source;
     char **blocks, **next;     /* `count` entries each */
     int32_t *tokens, *sources; /* `count` entries each */
-    int32_t *room;             /* scratch memory to reorder one of them */
-    bool *taken;               /* `count` entries */
+    int32_t *scratch;          /* scratch memory to reorder one of them */
+    bool *taken;               /* `count` entries; scratch memory, as `scratch` */
     float *summaries;          /* SUMMARY: count x width, for one step */
     void **table;              /* states for one step, in the order of its pass */
     bo_model_graph steps[BO_LANES_SIZES], reads[BO_LANES_SIZES];
@@ -47,6 +48,19 @@ struct bo_lanes {
  * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);
 
+/* Allocates a block in the state of an empty sequence; bo_layer_states_release() frees it. NULL: there is no memory. */
+char *bo_lanes_block(bo_context *context, const bo_lanes *lanes);
+/* Allocates the memory of a lane, which otherwise happens when it reads its first token. */
+bo_status bo_lanes_reserve(bo_context *context, bo_lanes *lanes, size_t lane);
+/* Frees the memory of a lane, which becomes empty. */
+void bo_lanes_release(bo_lanes *lanes, size_t lane);
+
+/* As bo_lanes_step(), but if the numbers of a lane are not finite, only its logits are NaN (bo_graph_pass). */
+bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
+                                 float *logits);
+/* True if a call failed that had changed some states: the lanes must be reset. */
+bool bo_lanes_broken(const bo_lanes *lanes);
+
 /* LANGUAGE: makes what bo_lanes_feed and others need, which they otherwise make when they are first called. */
 bo_status bo_lanes_prepare(bo_context *context, bo_lanes *lanes);
 /* The hash of the weights, after bo_lanes_prepare. */
@@ -54,5 +68,7 @@ uint64_t bo_lanes_digest(const bo_lanes *lanes);
 /* Checks that a saved state was made by the model of the lanes. May be called from other threads, with their own contexts,
  * after bo_lanes_prepare. */
 bo_status bo_lanes_recognize(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size);
+/* The same, and that bo_lanes_load_memory would accept it: it fits, and all its numbers are finite. */
+bo_status bo_lanes_validate(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size);
 
 #endif

@@ -18,7 +18,8 @@ void *bo_layer_states_allocate(bo_context *context, const bo_model *model, size_
 {
     const bo_backend *backend = bo_weights_backend(model->weights);
     size_t all;
-    if (backend->plain || __builtin_mul_overflow(count, bytes, &all)) return bo_alloc_raw(context, count, bytes, what);
+    if (backend->plain || __builtin_mul_overflow(count, bytes, &all))
+        return bo_alloc_sparse(context, count, bytes, what);
     return backend->allocate(context, all > 0 ? all : 1, what);
 }
 
@@ -27,15 +28,22 @@ void bo_layer_states_release(const bo_model *model, void *memory)
     if (memory) bo_weights_backend(model->weights)->release(memory);
 }
 
-/* Only the first bytes of an empty state are not zero: a state with room for all keys is not copied. */
-static bo_status begin_on(bo_context *context, const bo_backend *backend, const bo_attention *attention, void *state)
+bo_status bo_layer_states_zero(bo_context *context, const bo_model *model, void *memory, size_t bytes)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    if (!backend->plain) return backend->zero(context, memory, bytes);
+    bo_zero_block(memory);
+    return BO_OK;
+}
+
+/* Only the first bytes of an empty state are not zero: a state with capacity for all keys is not copied. */
+static bo_status start_on(bo_context *context, const bo_backend *backend, const bo_attention *attention, void *state)
 {
     const size_t bytes = bo_attention_state_prefix(attention);
     void *prefix = bo_alloc_raw(context, bytes, 1, "an empty state");
     if (!prefix) return BO_MEMORY;
     bo_attention_state_start(attention, prefix);
-    bo_status status = backend->zero(context, state, bo_attention_state_bytes(attention));
-    if (status == BO_OK) status = backend->write(context, state, prefix, bytes);
+    const bo_status status = backend->write(context, state, prefix, bytes);
     bo_free(prefix);
     return status;
 }
@@ -45,7 +53,17 @@ bo_status bo_attention_state_begin(bo_context *context, const bo_model *model, c
 {
     const bo_backend *backend = bo_weights_backend(model->weights);
     if (backend->plain) return bo_attention_state_init(context, attention, state);
-    return begin_on(context, backend, attention, state);
+    BO_TRY(backend->zero(context, state, bo_attention_state_bytes(attention)));
+    return start_on(context, backend, attention, state);
+}
+
+bo_status bo_layer_state_start(bo_context *context, const bo_model *model, const bo_attention *attention, void *state)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    if (!attention) return BO_OK;
+    if (!backend->plain) return start_on(context, backend, attention, state);
+    bo_attention_state_start(attention, state);
+    return BO_OK;
 }
 
 bo_status bo_layer_state_begin(bo_context *context, const bo_model *model, size_t layer, const bo_attention *attention,

@@ -4,6 +4,7 @@
 #include "../attention/attention.h"
 #include "../features/files.h"
 #include "files.h"
+#include "internal.h"
 
 enum { PREFIX = 64 };
 

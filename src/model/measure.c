@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "../base/rng.h"
+#include "internal.h"
 #include "session.h"
 
 enum { READ = 256, WARM_UP = 2, LEAST = 5, MOST = 999 }; /* tokens that are really read; numbers of timed tokens */

@@ -159,16 +159,20 @@ bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder
 /* The state of a layer: its size in bytes, and that size rounded up to a multiple of 64. */
 size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-/* States are in memory of the backend of the model, and have the same bytes on every backend. `allocate` does not fill
- * it. */
+/* States are in memory of the backend of the model, and have the same bytes on every backend. It is filled with zeros
+ * when it is allocated; on the CPU its pages are taken when they are written (bo_alloc_sparse), and `zero`, for all of
+ * it, returns them. */
 void *bo_layer_states_allocate(bo_context *context, const bo_model *model, size_t count, size_t bytes,
                                const char *what);
+bo_status bo_layer_states_zero(bo_context *context, const bo_model *model, void *memory, size_t bytes);
 void bo_layer_states_release(const bo_model *model, void *memory);
 /* Makes a state empty: that of a layer (attention NULL: its mixer is not attention), or of another attention. */
 bo_status bo_layer_state_begin(bo_context *context, const bo_model *model, size_t layer, const bo_attention *attention,
                                void *state);
 bo_status bo_attention_state_begin(bo_context *context, const bo_model *model, const bo_attention *attention,
                                    void *state);
+/* The same for a state of a layer in memory that is filled with zeros. */
+bo_status bo_layer_state_start(bo_context *context, const bo_model *model, const bo_attention *attention, void *state);
 /* Checks that bo_model_adapt would accept these adapters, without making them; the model is unchanged. */
 bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc);
 /* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */

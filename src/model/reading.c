@@ -3,9 +3,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "families.h"
 #include "files.h"
+#include "internal.h"
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 

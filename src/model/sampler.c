@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "internal.h"
 
 enum { WINDOW = 64 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/trace.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../text/tokenizer.h"
 #include "translate.h"
 
@@ -212,6 +212,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
 static bo_status tell(bo_context *context, const searching *s, const ending *best, bo_ids *out)
 {
     size_t count = best->length - (best->token == s->search->end), lane = best->lane;
+    if (count == 0) return BO_OK; /* the list may have no items */
     BO_TRY(bo_ids_reserve(context, out, count));
     int32_t *ids = out->items + out->count;
     if (count == best->length) ids[count - 1] = best->token;

@@ -1,6 +1,6 @@
 /* Weights of a model: a digest, and copying from another model. */
 #include <string.h>
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "files.h"
 #include "internal.h"
 

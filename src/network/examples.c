@@ -291,7 +291,7 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
     const bool parts = desc->valid > 0 || desc->test > 0;
     BO_TRY(bo_check_reserved(context, "bo_examples_desc", desc->reserved));
     bo_data_desc data = desc->data;
-    data.keep_unlabeled = true;
+    data.keep_unlabeled = data.no_origin = true; /* columns of a sequence or an image have one zero */
     BO_TRY(bo_data_load(context, &data, network ? network->schema : NULL, &owner->data));
     BO_TRY(refuse_missing_targets(context, &data, owner->data));
     point_to_data(owner);

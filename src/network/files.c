@@ -7,7 +7,7 @@
 #include "../io/bytes.h"
 #include "../io/checksum.h"
 #include "../io/output.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "../nn/weight_files.h"
 #include "internal.h"
 

@@ -95,9 +95,8 @@ bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *des
     fill_default(&out->beta1, 0.9);
     fill_default(&out->beta2, 0.95);
     fill_default(&out->epsilon, 1e-10);
-    fill_default(&out->clip, 1);
     if (out->momentum < 0 || defaults[out->kind].momentum < 0) out->momentum = -1;
-    if (out->clip < 0) out->clip = -1;
+    if (out->clip <= 0) out->clip = -1;
     if (out->iterations == 0) out->iterations = out->iteration == BO_MUON_ITERATION_QUINTIC ? 5 : 12;
     return BO_OK;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "../io/output.h"
 #include "../io/tensors.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "internal.h"
 #include "optim.h"
 

@@ -2,6 +2,7 @@
 #ifndef BO_SERVE_CHOICE_H
 #define BO_SERVE_CHOICE_H
 
+#include "conversation.h"
 #include "service.h"
 
 typedef struct bo_top {
@@ -36,6 +37,14 @@ typedef struct bo_choice_text {
     size_t bytes_before; /* of the text of the prompt, if the records contain it */
     bool begun, ended;   /* the first event was sent; the job is done */
     char state_id[BO_SNAPSHOT_ID + 1];
+    uint64_t state_tokens;
+    size_t state_bytes;       /* of the state that is kept or returned; 0: none */
+    bo_refusal state_refusal; /* why the state is not returned or kept; status 0: it is */
+    /* If the state of a conversation is kept: the answer before `text`, and the hash of all tokens but the last. */
+    bo_json_text answer;
+    bo_xxh64 ids_hash;
+    uint64_t hashed;
+    int32_t last;
 } bo_choice_text;
 
 /* The name of a token: its text, "bytes:\xe2\x82" if the text is not UTF-8, or its number without a tokenizer. */

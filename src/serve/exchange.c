@@ -23,16 +23,19 @@ static void destroy(bo_exchange *x)
         bo_free(choice->job.embedding);
         bo_text_stream_free(&choice->text);
         bo_records_free(&choice->records);
+        bo_free(choice->answer.bytes);
     }
     for (size_t i = 0; x->prompts && i < x->prompt_count; i++) {
         bo_ids_free(&x->prompts[i].ids);
         bo_free(x->prompts[i].chain);
     }
     bo_snapshot_release(x->start);
+    bo_free(x->messages);
     bo_request_free(&x->request);
     bo_free(x->choices);
     bo_free(x->prompts);
     bo_free(x->out.bytes);
+    bo_reserve(&x->service->reservations, x->client.id, &x->held, 0);
     pthread_mutex_destroy(&x->lock);
     bo_free(x);
 }
@@ -135,6 +138,33 @@ static bool reads_too_slowly(const bo_exchange *x)
     return unread > MOST_OUTPUT || (unread > MOST_UNREAD && bo_seconds() - x->last_taken > UNREAD_SECONDS);
 }
 
+/* Adds a token to the hash of the conversation: the last one is added when another follows it. */
+static void hash_token(bo_choice_text *choice, int32_t id)
+{
+    bo_conversation_hash(&choice->ids_hash, &choice->last, 1);
+    choice->hashed++;
+    choice->last = id;
+}
+
+/* Reserves memory for an answer that is not streamed, which grows until its last token: texts, records and their JSON. */
+static bool reserve_answer(bo_exchange *x, const bo_job_token *token, size_t bytes)
+{
+    enum {
+        TEXT = 4,
+        TOKEN = 192,
+        TOP = 64
+    }; /* bytes for each byte of text, for each record, and each of its most likely tokens */
+    if (x->request.stream) return true;
+    x->taken_memory += TEXT * bytes + (keeps_records(x) ? TOKEN + TOP * token->top_count : 0);
+    if (x->taken_memory < x->held + BO_RESERVE_LEAST) return true;
+    if (bo_reserve(&x->service->reservations, x->client.id, &x->held, x->taken_memory)) return true;
+    for (size_t i = 0; i < x->choice_count; i++) atomic_store(&x->choices[i].job.canceled, true);
+    return bo_refuse(
+        &x->refusal, 429, NULL,
+        "the answer takes more than the memory that the server has for large answers; ask for fewer tokens or log "
+        "probabilities at a time, or for a stream");
+}
+
 /* Takes a token. Returns false at a stop text. */
 static bool take_token(bo_context *context, bo_job *job, const bo_job_token *token)
 {
@@ -150,6 +180,7 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
     if (status == BO_OK && !token->of_prompt)
         status = bo_text_stream_add(context, &choice->text, piece, bytes, &stopped);
     if (!token->of_prompt) x->figures.generated_tokens++;
+    if (x->messages && !token->of_prompt) hash_token(choice, token->id);
     if (status != BO_OK) x->out.failed = true;
     if (stopped) bo_records_cut(&choice->records, choice->bytes_before + choice->text.length);
     const bool due = token->of_prompt ? choice->records.count >= BO_EXCHANGE_RECORDS : !stopped;
@@ -159,8 +190,9 @@ static bool take_token(bo_context *context, bo_job *job, const bo_job_token *tok
     }
     drop_failed_output(x);
     if (x->request.stream && reads_too_slowly(x)) atomic_store(&job->canceled, true);
+    const bool fits = reserve_answer(x, token, bytes);
     pthread_mutex_unlock(&x->lock);
-    return !stopped && status == BO_OK;
+    return fits && !stopped && status == BO_OK;
 }
 
 static void set_refusal(bo_exchange *x, const bo_job *job)
@@ -186,20 +218,53 @@ static void set_refusal(bo_exchange *x, const bo_job *job)
     }
 }
 
-/* Keeps the state of a choice, if the client wants it. */
-static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choice)
+static bool name_state(bo_choice_text *choice, bo_refusal *refusal)
 {
     unsigned char random[12];
-    if (x->request.wish == BO_STATE_NONE || x->refusal.status) return;
-    if (!choice->job.state)
-        bo_refuse(&x->refusal, 500, NULL, "there is no memory for the state");
-    else if (x->request.wish == BO_STATE_ID) {
-        if (!bo_random_bytes(random, sizeof random)) bo_refuse(&x->refusal, 500, NULL, "no random numbers");
-        int used = snprintf(choice->state_id, sizeof choice->state_id, "state-");
-        for (size_t i = 0; i < sizeof random; i++)
-            used += snprintf(choice->state_id + used, sizeof choice->state_id - (size_t)used, "%02x", random[i]);
-        bo_service_keep_state(context, x->service, choice->state_id, choice->job.state, &x->refusal);
+    if (!bo_random_bytes(random, sizeof random)) return bo_refuse(refusal, 500, NULL, "no random numbers");
+    int used = snprintf(choice->state_id, sizeof choice->state_id, "state-");
+    for (size_t i = 0; i < sizeof random; i++)
+        used += snprintf(choice->state_id + used, sizeof choice->state_id - (size_t)used, "%02x", random[i]);
+    return true;
+}
+
+/* Where it is told that a state cannot be kept or returned: a text is not lost if its state is. */
+static bo_refusal *refusal_of_state(bo_exchange *x, bo_choice_text *choice)
+{
+    return x->request.kind == BO_REQUEST_STATE ? &x->refusal : &choice->state_refusal;
+}
+
+/* Reserves memory for the bytes of a state and its base64, until the client has read them. The text grows by doubling. */
+static bool return_state(bo_exchange *x, const bo_snapshot *state, bo_refusal *refusal)
+{
+    const size_t size = bo_snapshot_size(state, NULL), needed = x->taken_memory + size + 2 * (size / 3 * 4);
+    if (!bo_service_reserve(x->service, x->client, &x->held, needed, refusal)) return false;
+    x->taken_memory = needed;
+    return true;
+}
+
+/* Keeps the state of a choice, or reserves the memory to return it, if the client wants it. Only a state that is returned stays:
+ * the store counts those that it keeps, and the many choices of a request would hold others until the last one ends. */
+static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choice)
+{
+    bo_refusal *refusal = refusal_of_state(x, choice);
+    bo_snapshot *state = choice->job.state;
+    const bool wanted = x->request.wish != BO_STATE_NONE && !x->refusal.status && !refusal->status;
+    bool done = false;
+    if (wanted && !state)
+        bo_refuse(refusal, 500, NULL, "there is no memory for the state");
+    else if (wanted && x->request.wish == BO_STATE_ID)
+        done = name_state(choice, refusal) &&
+               bo_service_keep_state(context, x->service, x->client.owner, choice->state_id, state, refusal);
+    else if (wanted)
+        done = return_state(x, state, refusal);
+    if (done) {
+        choice->state_tokens = bo_snapshot_length(state);
+        choice->state_bytes = bo_snapshot_size(state, NULL);
     }
+    if (done && x->request.wish == BO_STATE_DATA) return;
+    bo_snapshot_release(state);
+    choice->job.state = NULL;
 }
 
 /* A text that ends inside a character ends before it. The state remembers the part, so that a continuation has the whole
@@ -211,6 +276,25 @@ static void hold_character(bo_choice_text *choice)
     if (!state || !held || held > sizeof state->held) return;
     memcpy(state->held, choice->text.text + choice->text.ready, held);
     state->held_count = held;
+}
+
+/* Gives a state its conversation: the messages and the answer. */
+static bo_status add_conversation(bo_context *context, bo_exchange *x, bo_choice_text *choice)
+{
+    bo_snapshot *state = choice->job.state; /* not shared yet */
+    const bo_json_text *answer = &choice->answer;
+    if (!x->messages || !state) return BO_OK;
+    if (state->tokens == choice->hashed + 1) hash_token(choice, -1);
+    assert(state->tokens == choice->hashed);
+    state->ids_hash = bo_xxh64_end(&choice->ids_hash);
+    if (x->request.kind == BO_REQUEST_STATE) {
+        state->messages = bo_strdup(context, x->messages);
+        return state->messages ? BO_OK : BO_MEMORY;
+    }
+    bo_exchange_keep_answer(x, choice);
+    if (answer->failed) return BO_MEMORY;
+    return bo_conversation_add(context, x->messages, answer->bytes ? answer->bytes : "", answer->length,
+                               &state->messages);
 }
 
 static void finish(bo_exchange *x)
@@ -226,9 +310,11 @@ static void end_job(bo_context *context, bo_job *job)
     pthread_mutex_lock(&x->lock);
     x->out.context = context;
     choice->ended = true;
-    x->figures.cached_tokens += choice->index % x->request.n == 0 ? job->cached : 0;
+    x->figures.cached_tokens += choice->index % x->request.n == 0 ? job->cached + x->prompts[choice->prompt].first : 0;
     if (!x->refusal.status) set_refusal(x, job);
     hold_character(choice);
+    if (add_conversation(context, x, choice) != BO_OK && !x->refusal.status)
+        bo_refuse(refusal_of_state(x, choice), 500, NULL, "there is no memory for the messages of the state");
     keep_state(context, x, choice);
     if (x->request.stream && !x->refusal.status) bo_exchange_write_event(x, choice, true);
     if (--x->open == 0) finish(x);
@@ -240,6 +326,45 @@ static void end_job(bo_context *context, bo_job *job)
 
 /* ---- starting ----------------------------------------------------------------------------------------------------- */
 
+/* The hashes of the tokens to read. */
+static bool make_chain(bo_context *context, const bo_exchange *x, bo_exchange_prompt *prompt, bo_refusal *refusal)
+{
+    const size_t count = prompt->ids.count - prompt->first;
+    const bo_prefix_secret *secret = bo_store_secret(bo_scheduler_store(x->service->scheduler));
+    prompt->chain = bo_alloc(context, count + 1, sizeof *prompt->chain, "the hashes of a prompt");
+    if (!prompt->chain) return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    prompt->chain[0] = x->start ? x->start->prefix : x->client.owner;
+    for (size_t i = 0; i < count; i++)
+        prompt->chain[i + 1] = bo_prefix_next(secret, prompt->chain[i], prompt->ids.items[prompt->first + i]);
+    return true;
+}
+
+/* Whether a state has read the first tokens of a conversation, and at least one is left. */
+static bool has_read(const bo_snapshot *state, const bo_ids *ids)
+{
+    bo_xxh64 hash;
+    if (state->tokens >= ids->count) return false;
+    bo_xxh64_start(&hash);
+    bo_conversation_hash(&hash, ids->items, (size_t)state->tokens);
+    return bo_xxh64_end(&hash) == state->ids_hash;
+}
+
+/* The tokens of a whole conversation, from those on that the state has not read. If the template renders the messages of the state
+ * in other tokens, the state is of no use: the tokens are always those of the whole conversation. */
+static bool prepare_conversation(bo_context *context, bo_exchange *x, bo_refusal *refusal)
+{
+    bo_exchange_prompt *prompt = &x->prompts[0];
+    if (!bo_service_encode(context, x->service, &x->request, 0, x->start != NULL, &prompt->ids, refusal)) return false;
+    if (x->start && !has_read(x->start, &prompt->ids)) {
+        bo_snapshot_release(x->start);
+        x->start = NULL;
+    }
+    prompt->first = x->start ? (size_t)x->start->tokens : 0;
+    prompt->given = prompt->ids.count;
+    return bo_service_check_count(x->service, &x->request, prompt->ids.count - prompt->first, refusal) &&
+           make_chain(context, x, prompt, refusal);
+}
+
 /* The tokens of a prompt after those of the state, and their hashes. */
 static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo_refusal *refusal)
 {
@@ -248,8 +373,10 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     const size_t pending = start ? start->pending_count : 0;
     const bool embeds = x->request.kind == BO_REQUEST_EMBEDDING;
     bo_ids given = {0};
+    if (x->request.variables) return prepare_conversation(context, x, refusal);
     bool done = bo_service_encode(context, x->service, &x->request, index, start != NULL, &given, refusal);
     const size_t count = pending + given.count;
+    if (done && start) done = bo_service_check_count(x->service, &x->request, given.count, refusal);
     if (done && count == 0)
         done = bo_refuse(refusal, 400, embeds ? "input" : "prompt", "%s",
                          start ? "the text of the state has ended; give a prompt to continue it"
@@ -257,17 +384,13 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     prompt->given = given.count;
     if (done) {
         prompt->ids.items = bo_alloc(context, count, sizeof *prompt->ids.items, "the tokens of a prompt");
-        prompt->chain = bo_alloc(context, count + 1, sizeof *prompt->chain, "the hashes of a prompt");
-        if (!prompt->ids.items || !prompt->chain) done = bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+        if (!prompt->ids.items) done = bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
     }
     if (done) {
         for (size_t i = 0; i < pending; i++) prompt->ids.items[i] = start->pending[i];
         if (given.count) memcpy(prompt->ids.items + pending, given.items, given.count * sizeof *given.items);
         prompt->ids.count = prompt->ids.capacity = count;
-        prompt->chain[0] = start ? start->prefix : bo_prefix_of_nothing();
-        const bo_prefix_secret *secret = bo_store_secret(bo_scheduler_store(x->service->scheduler));
-        for (size_t i = 0; i < count; i++)
-            prompt->chain[i + 1] = bo_prefix_next(secret, prompt->chain[i], prompt->ids.items[i]);
+        done = make_chain(context, x, prompt, refusal);
     }
     bo_ids_free(&given);
     return done;
@@ -289,7 +412,8 @@ static bool check_scores(const bo_exchange *x, bo_refusal *refusal)
 static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal)
 {
     const size_t most = bo_scheduler_most_tokens(x->service->scheduler);
-    const uint64_t before = x->start ? x->start->tokens : 0, count = before + x->prompts[index].ids.count;
+    const uint64_t before = x->start ? x->start->tokens : 0,
+                   count = before + x->prompts[index].ids.count - x->prompts[index].first;
     if (count <= most) return true;
     return bo_refuse(refusal, 400, x->request.variables ? "messages" : "prompt",
                      "the text has %llu tokens, more than the maximum of %zu (the context of this server)",
@@ -306,7 +430,8 @@ static bool make_sampler(bo_context *context, const bo_exchange *x, bo_choice_te
     desc.seed += k * UINT64_C(0x9e3779b97f4a7c15);
     if (bo_sampler_create(context, &desc, &choice->job.sampler) != BO_OK)
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
-    bo_sampler_set_drawn(choice->job.sampler, (x->start ? x->start->tokens : 0) + ids->count);
+    const size_t first = x->prompts[choice->prompt].first;
+    bo_sampler_set_drawn(choice->job.sampler, (x->start ? x->start->tokens : 0) + ids->count - first);
     for (size_t i = ids->count > WINDOW ? ids->count - WINDOW : 0; i < ids->count; i++)
         bo_sampler_remember(choice->job.sampler, ids->items[i]);
     return true;
@@ -337,8 +462,7 @@ static bool begin_inside_character(bo_context *context, bo_choice_text *choice, 
     return bo_text_stream_add(context, &choice->text, start->held, start->held_count, &stopped) == BO_OK;
 }
 
-static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, double deadline, uint64_t client,
-                           bo_refusal *refusal)
+static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, double deadline, bo_refusal *refusal)
 {
     const bo_request *q = &x->request;
     bo_choice_text *choice = &x->choices[index];
@@ -349,8 +473,8 @@ static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, do
     choice->text = (bo_text_stream){.stops = (const char *const *)q->stops, .stop_count = q->stop_count};
     const bo_exchange_prompt *prompt = &x->prompts[choice->prompt];
     bo_job *job = &choice->job;
-    job->prompt = prompt->ids.items;
-    job->prompt_count = prompt->ids.count;
+    job->prompt = prompt->ids.items + prompt->first;
+    job->prompt_count = prompt->ids.count - prompt->first;
     job->chain = prompt->chain;
     job->start = x->start;
     job->embed = embeds;
@@ -365,13 +489,19 @@ static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, do
     job->end_token = chat ? x->service->turn_end : -1;
     job->keep_state = q->wish != BO_STATE_NONE;
     job->keep_end = chat;
-    job->client = client;
+    job->client = x->client;
     job->deadline = deadline;
     job->token = take_token;
     job->done = end_job;
     job->user = choice;
     if (x->start && prompt->given == 0 && x->start->held_count && !begin_inside_character(context, choice, x->start))
         return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    if (x->messages) {
+        bo_xxh64_start(&choice->ids_hash);
+        bo_conversation_hash(&choice->ids_hash, prompt->ids.items, prompt->ids.count - 1);
+        choice->hashed = prompt->ids.count - 1;
+        choice->last = prompt->ids.items[prompt->ids.count - 1];
+    }
     if (embeds) {
         job->embedding =
             bo_alloc(context, bo_model_describe(x->service->desc->model)->width, sizeof(double), "an embedding");
@@ -416,7 +546,42 @@ static void name_exchange(bo_exchange *x)
     x->created = (int64_t)time(NULL);
 }
 
-static bool prepare(bo_context *context, bo_exchange *x, uint64_t client, bo_refusal *refusal)
+/* Messages follow those of the state. */
+static bool join_conversation(bo_context *context, bo_exchange *x, bo_refusal *refusal)
+{
+    bo_request *q = &x->request;
+    bo_status status = BO_OK;
+    if (!q->variables) return true;
+    if (x->start && !x->start->messages)
+        return bo_refuse(
+            refusal, 400, "state",
+            "state: it was made from a prompt and has no messages that others could follow; continue it with "
+            "/v1/completions");
+    if (x->start) status = bo_conversation_precede(context, x->start->messages, &q->variables);
+    if (status == BO_OK && q->wish != BO_STATE_NONE) status = bo_conversation_find(context, q->variables, &x->messages);
+    if (status != BO_OK)
+        return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, "state", "%s", bo_context_error(context));
+    if (strlen(q->variables) <= x->service->desc->max_body) return true;
+    return bo_refuse(refusal, 400, "messages", "messages: the conversation has %zu bytes, more than the maximum of %zu",
+                     strlen(q->variables), x->service->desc->max_body);
+}
+
+/* What the request takes while it waits. A state that is in the cache, too, takes nothing. */
+static bool reserve_inputs(bo_exchange *x, bo_refusal *refusal)
+{
+    size_t bytes = x->messages ? strlen(x->messages) : 0;
+    if (x->start && atomic_load(&x->start->owners) == 1) bytes += bo_snapshot_memory(x->start);
+    for (size_t i = 0; i < x->prompt_count; i++) {
+        const bo_exchange_prompt *prompt = &x->prompts[i];
+        bytes += prompt->ids.capacity * sizeof *prompt->ids.items +
+                 (prompt->ids.count - prompt->first + 1) * sizeof *prompt->chain;
+        if (x->request.echo) bytes += x->request.prompts[i].bytes;
+    }
+    x->taken_memory = bytes;
+    return bo_service_reserve(x->service, x->client, &x->held, bytes, refusal);
+}
+
+static bool prepare(bo_context *context, bo_exchange *x, bo_refusal *refusal)
 {
     const bo_request *q = &x->request;
     const double deadline = bo_seconds() + x->service->desc->timeout;
@@ -425,8 +590,10 @@ static bool prepare(bo_context *context, bo_exchange *x, uint64_t client, bo_ref
     if (count > x->service->desc->queue)
         return bo_refuse(refusal, 400, "n", "the request has %zu texts, more than the maximum of %zu", count,
                          x->service->desc->queue);
-    if (!complete_request(context, x, refusal) || !bo_service_find_state(context, x->service, q, &x->start, refusal))
+    if (!complete_request(context, x, refusal) ||
+        !bo_service_find_state(context, x->service, x->client.owner, q, &x->start, refusal))
         return false;
+    if (!join_conversation(context, x, refusal)) return false;
     x->prompts = bo_alloc(context, x->prompt_count, sizeof *x->prompts, "prompts");
     x->choices = bo_alloc(context, count, sizeof *x->choices, "choices");
     if (!x->prompts || !x->choices) return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
@@ -435,9 +602,9 @@ static bool prepare(bo_context *context, bo_exchange *x, uint64_t client, bo_ref
         if (!prepare_prompt(context, x, i, refusal) || !check_length(x, i, refusal)) return false;
         x->figures.prompt_tokens += x->prompts[i].given;
     }
-    if (!check_scores(x, refusal)) return false;
+    if (!check_scores(x, refusal) || !reserve_inputs(x, refusal)) return false;
     for (size_t i = 0; i < count; i++)
-        if (!prepare_choice(context, x, i, deadline, client, refusal)) return false;
+        if (!prepare_choice(context, x, i, deadline, refusal)) return false;
     return true;
 }
 
@@ -476,7 +643,7 @@ static bool release_inputs(bo_exchange *x)
     return true;
 }
 
-bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, uint64_t client,
+bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, bo_client client,
                        bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal)
 {
     bo_exchange *x = *out = bo_alloc(context, 1, sizeof *x, "an exchange");
@@ -486,13 +653,14 @@ bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *req
     }
     x->service = service;
     x->request = *request;
+    x->client = client;
     x->sleeper = sleeper;
     *request = (bo_request){0};
     atomic_init(&x->owners, 1);
     pthread_mutex_init(&x->lock, NULL);
     name_exchange(x);
     x->last_taken = bo_seconds();
-    if (prepare(context, x, client, refusal) && release_inputs(x) && submit(context, x, refusal)) return true;
+    if (prepare(context, x, refusal) && release_inputs(x) && submit(context, x, refusal)) return true;
     *out = NULL;
     bo_exchange_release(x);
     return false;

@@ -21,8 +21,8 @@ typedef struct bo_exchange_figures {
     size_t prompt_tokens, cached_tokens, generated_tokens;
 } bo_exchange_figures;
 
-/* Starts an exchange; takes the contents of the request, also if it is refused. `client`: a hash of who sent it. */
-bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, uint64_t client,
+/* Starts an exchange; takes the contents of the request, also if it is refused. */
+bool bo_exchange_start(bo_context *context, bo_service *service, bo_request *request, bo_client client,
                        bo_sleeper sleeper, bo_exchange **out, bo_refusal *refusal);
 bool bo_exchange_streams(const bo_exchange *exchange);
 /* Sleeps unless the exchange is finished. Returns whether it is. */

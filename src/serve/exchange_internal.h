@@ -10,7 +10,8 @@
 enum { BO_EXCHANGE_RECORDS = 64 };
 
 typedef struct bo_exchange_prompt {
-    bo_ids ids; /* to read: the pending tokens of the state, and those of the request */
+    bo_ids ids;   /* the pending tokens of the state and those of the request; or a whole conversation */
+    size_t first; /* the first token to read: a state has read those before it */
     bo_prefix *chain;
     size_t given; /* tokens of the request */
 } bo_exchange_prompt;
@@ -21,12 +22,15 @@ struct bo_exchange {
     atomic_size_t owners; /* the HTTP thread and the jobs */
     bo_service *service;
     bo_request request;
+    bo_client client;
+    size_t taken_memory, held; /* bytes for inputs, the answer and states that are returned; reserved ones */
     bo_sleeper sleeper;
     char id[40];
     int64_t created;
     bo_exchange_prompt *prompts;
     size_t prompt_count;
     bo_snapshot *start;
+    char *messages; /* of the conversation, if its state is kept; or NULL */
     bo_choice_text *choices;
     size_t choice_count;
     pthread_mutex_t lock;
@@ -40,6 +44,8 @@ struct bo_exchange {
 
 /* exchange_write.c; with the lock */
 void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last);
+/* Adds the text that is ready to the answer, if the state of the conversation is kept. If it fails, only the state is lost. */
+void bo_exchange_keep_answer(bo_exchange *x, bo_choice_text *choice);
 void bo_exchange_write_end(bo_exchange *x);  /* usage or error, and [DONE] */
 void bo_exchange_write_body(bo_exchange *x); /* of an answer that is not streamed */
 

@@ -59,22 +59,28 @@ static void write_ids(const bo_ids *ids, bo_json_text *out)
     bo_json_raw(out, "]");
 }
 
-/* , "state": {…} */
-static void write_state(bo_exchange *x, const bo_choice_text *choice)
+/* , "state": {…}, or {"error": {…}} if it could not be kept. Releases the state: the answer has it. */
+static void write_state(bo_exchange *x, bo_choice_text *choice)
 {
     bo_json_text *out = &x->out;
-    const bo_snapshot *state = choice->job.state;
     void *bytes = NULL;
     size_t size = 0;
-    if (!state) return;
+    if (choice->state_refusal.status) {
+        bo_json_raw(out, ", \"state\": ");
+        bo_refusal_write(&choice->state_refusal, out);
+        return;
+    }
+    if (!choice->state_bytes) return;
     bo_json_raw(out, ", \"state\": {\"tokens\": ");
-    bo_json_whole(out, bo_snapshot_length(state));
+    bo_json_whole(out, (size_t)choice->state_tokens);
     bo_json_raw(out, ", \"bytes\": ");
-    bo_json_whole(out, bo_snapshot_size(state, NULL));
+    bo_json_whole(out, choice->state_bytes);
     if (x->request.wish == BO_STATE_ID) {
         bo_json_raw(out, ", \"id\": ");
         bo_json_string(out, choice->state_id);
-    } else if (bo_snapshot_write(out->context, state, NULL, false, &bytes, &size) == BO_OK) {
+    } else if (bo_snapshot_write(out->context, choice->job.state, NULL, false, &bytes, &size) == BO_OK) {
+        bo_snapshot_release(choice->job.state);
+        choice->job.state = NULL;
         bo_json_raw(out, ", \"data\": ");
         bo_base64_write(out, bytes, size);
     } else {
@@ -114,7 +120,7 @@ static void write_text(bo_exchange *x, const bo_choice_text *choice, bool echo)
 }
 
 /* The members of a choice that follow its text. */
-static void write_choice_end(bo_exchange *x, const bo_choice_text *choice, bool last)
+static void write_choice_end(bo_exchange *x, bo_choice_text *choice, bool last)
 {
     bo_json_text *out = &x->out;
     bo_json_raw(out, ", \"logprobs\": ");
@@ -160,6 +166,13 @@ static void write_role(bo_exchange *x, const bo_choice_text *choice)
     end_event(x);
 }
 
+void bo_exchange_keep_answer(bo_exchange *x, bo_choice_text *choice)
+{
+    if (!x->messages || !choice->text.ready) return;
+    choice->answer.context = x->out.context;
+    bo_json_add(&choice->answer, choice->text.text, choice->text.ready);
+}
+
 void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
 {
     bo_json_text *out = &x->out;
@@ -181,6 +194,7 @@ void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
     end_event(x);
     choice->begun = true;
     choice->bytes_before += choice->text.ready;
+    bo_exchange_keep_answer(x, choice);
     bo_text_stream_drop(&choice->text);
     bo_records_clear(&choice->records);
 }
@@ -212,7 +226,7 @@ static void write_choices(bo_exchange *x)
     write_head(x, chat ? "chat.completion" : "text_completion");
     bo_json_raw(&x->out, "\"choices\": [");
     for (size_t i = 0; i < x->choice_count; i++) {
-        const bo_choice_text *choice = &x->choices[i];
+        bo_choice_text *choice = &x->choices[i];
         bo_json_raw(&x->out, i ? ", {\"index\": " : "{\"index\": ");
         bo_json_whole(&x->out, choice->index);
         bo_json_raw(&x->out, chat ? ", \"message\": {\"role\": \"assistant\", \"content\": " : ", \"text\": ");
@@ -272,7 +286,8 @@ void bo_exchange_write_body(bo_exchange *x)
     else if (x->request.kind == BO_REQUEST_EMBEDDING)
         write_embeddings(x);
     else if (x->request.kind == BO_REQUEST_STATE)
-        bo_service_write_state(x->service, x->choices[0].state_id, x->choices[0].job.state, &x->out);
+        bo_service_write_state(x->service, x->choices[0].state_id, x->choices[0].state_tokens,
+                               x->choices[0].state_bytes, &x->out);
     else
         write_choices(x);
 }

@@ -9,11 +9,15 @@
 /* An open connection. Guarded by the lock of the server, except the fields of the call, which belong to its HTTP thread. */
 typedef struct bo_peer {
     int socket;
-    char address[64];
-    double receiving_since; /* when the connection began to wait for a request or its body; 0: a request is answered */
-    double closed_since;    /* when the client was first seen to have closed its side; 0: it has not */
-    bool has_head;          /* the head of the request has arrived */
-    bo_exchange *exchange;  /* that the connection waits for; NULL: none */
+    char address[64]; /* of the client, in full */
+    char client[64];  /* what tells clients apart: the address, of IPv6 its network of 64 bits */
+    double
+        receiving_since;   /* when the connection began to wait for a request or its body; 0: the request is complete */
+    double closed_since;   /* when the client was first seen to have closed its side; 0: it has not */
+    bool has_head;         /* the head of the request has arrived */
+    bool leaving;          /* the connection was closed in favor of another one, or refused */
+    bool refused;          /* it was answered with status 429 at once; does not change */
+    bo_exchange *exchange; /* that the connection waits for; NULL: none */
     struct bo_peer *before, *after;
 } bo_peer;
 
@@ -39,9 +43,10 @@ typedef struct bo_http_call {
     bool needs_host; /* HTTP/1.1 */
     char *body;
     size_t size, capacity;
-    bo_refusal refusal; /* before the body was read; status 0: none */
+    size_t body_held, answer_held; /* reserved bytes */
+    bo_refusal refusal;            /* before the body was read; status 0: none */
     bo_exchange *exchange;
-    uint64_t client;
+    bo_client client;
     int status;
 } bo_http_call;
 
@@ -83,10 +88,16 @@ bool bo_guard_check(bo_http_call *call, bo_refusal *refusal);
 void bo_guard_add_headers(const bo_http_call *call, struct MHD_Response *response);
 bool bo_guard_is_preflight(const bo_http_call *call);
 
+/* Connections beyond the limit that wait for their refusal or are being closed. */
+enum { BO_LEAVING_CONNECTIONS = 64 };
+
 /* http_watch.c. Notices clients that are gone, and connections that send too slowly. */
 bool bo_watch_start(struct bo_server *server);
 void bo_watch_stop(struct bo_server *server);
-bo_peer *bo_watch_add(struct bo_server *server, int socket, const char *address);
+/* Adds a connection. If there are too many, the one that has waited longest for a request is closed; if all are answered, the
+ * new one is refused. */
+bo_peer *bo_watch_add(struct bo_server *server, int socket, const struct sockaddr *address);
+bool bo_watch_leaving(struct bo_server *server, const bo_peer *peer);
 void bo_watch_remove(struct bo_server *server, bo_peer *peer);
 /* What the connection does now. */
 void bo_watch_receiving(struct bo_server *server, bo_peer *peer, bool has_head);

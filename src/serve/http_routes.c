@@ -48,7 +48,8 @@ static bool answer_metrics(bo_context *context, bo_http_call *call, bo_reply *re
     bo_service *service = &call->server->service;
     bo_store_figures figures;
     bo_store_measure(bo_scheduler_store(service->scheduler), &figures);
-    bo_counters_write(&service->counters, service->desc->slots, service->state_bytes, &figures, &reply->text);
+    bo_counters_write(&service->counters, bo_scheduler_memory(service->scheduler)->slots, service->state_bytes,
+                      &figures, &reply->text);
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
     return true;
@@ -149,10 +150,15 @@ static bool check_id(const bo_http_call *call, bo_refusal *refusal)
 static bool answer_get_state(bo_context *context, bo_http_call *call, bo_reply *reply, bo_refusal *refusal)
 {
     if (!check_id(call, refusal)) return false;
-    bo_snapshot *snapshot = bo_store_get(context, bo_scheduler_store(call->server->service.scheduler), call->argument);
+    bo_snapshot *snapshot =
+        bo_store_get(context, bo_scheduler_store(call->server->service.scheduler), call->client.owner, call->argument);
     if (!snapshot) return no_state(call, refusal);
-    const bo_status status = bo_snapshot_write(context, snapshot, NULL, false, &reply->bytes, &reply->size);
+    const size_t size = bo_snapshot_size(snapshot, NULL);
+    const bool reserved = bo_service_reserve(&call->server->service, call->client, &call->answer_held, size, refusal);
+    const bo_status status =
+        reserved ? bo_snapshot_write(context, snapshot, NULL, false, &reply->bytes, &reply->size) : BO_OK;
     bo_snapshot_release(snapshot);
+    if (!reserved) return false;
     reply->status = 200;
     reply->type = "application/octet-stream";
     return status == BO_OK || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
@@ -164,8 +170,10 @@ static bool answer_put_state(bo_context *context, bo_http_call *call, bo_reply *
     bo_snapshot *snapshot = NULL;
     if (!check_id(call, refusal)) return false;
     if (!bo_service_read_state(context, service, call->body, call->size, &snapshot, refusal)) return false;
-    const bool done = bo_service_keep_state(context, service, call->argument, snapshot, refusal);
-    if (done) bo_service_write_state(service, call->argument, snapshot, &reply->text);
+    const bool done = bo_service_keep_state(context, service, call->client.owner, call->argument, snapshot, refusal);
+    if (done)
+        bo_service_write_state(service, call->argument, bo_snapshot_length(snapshot), bo_snapshot_size(snapshot, NULL),
+                               &reply->text);
     bo_snapshot_release(snapshot);
     return done && send_json(reply);
 }
@@ -174,7 +182,7 @@ static bool answer_delete_state(bo_context *context, bo_http_call *call, bo_repl
 {
     (void)context;
     if (!check_id(call, refusal)) return false;
-    if (!bo_store_drop(bo_scheduler_store(call->server->service.scheduler), call->argument))
+    if (!bo_store_drop(bo_scheduler_store(call->server->service.scheduler), call->client.owner, call->argument))
         return no_state(call, refusal);
     bo_json_raw(&reply->text, "{\"object\": \"state.deleted\", \"id\": ");
     bo_json_string(&reply->text, call->argument);

@@ -1,6 +1,7 @@
 /* The watcher: a thread that notices clients that are gone while their connection is suspended, and connections that send
  * their requests too slowly. */
 #include "http.h"
+#include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,83 @@
 enum { HEAD_SECONDS = 60, CLOSED_SECONDS = 1 };
 static const struct timespec PAUSE = {.tv_nsec = 50000000};
 
-bo_peer *bo_watch_add(bo_server *server, int socket, const char *address)
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static bool waits_longer(const bo_peer *peer, const bo_peer *than)
+{
+    return peer->receiving_since > 0 && (!than || peer->receiving_since < than->receiving_since);
+}
+
+/* Whether one more connection of this client may be open, perhaps because another one is closed: of the same client if that
+ * has too many, so that a client does not close the connections of others. With the lock. */
+static bool make_place(bo_server *server, const char *client)
+{
+    const bo_server_desc *d = server->desc;
+    size_t all = 0, same = 0;
+    bo_peer *oldest = NULL, *oldest_same = NULL;
+    for (bo_peer *peer = server->peers; peer; peer = peer->after) {
+        const bool is_same = strcmp(peer->client, client) == 0;
+        if (peer->leaving) continue;
+        all++;
+        same += is_same;
+        if (waits_longer(peer, oldest)) oldest = peer;
+        if (is_same && waits_longer(peer, oldest_same)) oldest_same = peer;
+    }
+    if (all < d->connections && same < d->client_connections) return true;
+    bo_peer *closed = same < d->client_connections ? oldest : oldest_same;
+    if (!closed) return false;
+    closed->leaving = true;
+    shutdown(closed->socket, SHUT_RDWR); /* its HTTP thread closes it */
+    return true;
+}
+
+/* The answer to a connection that is one too many. Its HTTP thread receives the whole request and closes the connection:
+ * closing it before would discard the answer. */
+static void refuse(int socket)
+{
+    static const char body[] =
+        "{\"error\": {\"message\": \"too many open connections\", \"type\": \"rate_limit_error\", "
+        "\"param\": null, \"code\": \"too_many_connections\"}}";
+    char answer[512];
+    const int length =
+        snprintf(answer, sizeof answer,
+                 "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+                 "Retry-After: 1\r\nConnection: close\r\n\r\n%s",
+                 sizeof body - 1, body);
+    if (send(socket, answer, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT) == length) shutdown(socket, SHUT_WR);
+}
+
+/* ---- connections -------------------------------------------------------------------------------------------------- */
+
+/* Whoever has one IPv6 address has all those of its network: they are one client. */
+static void describe(const struct sockaddr *address, bo_peer *peer)
+{
+    const sa_family_t family = address ? address->sa_family : AF_UNSPEC;
+    if (family == AF_INET) {
+        inet_ntop(family, &((const struct sockaddr_in *)(const void *)address)->sin_addr, peer->address,
+                  sizeof peer->address);
+        memcpy(peer->client, peer->address, sizeof peer->client);
+    } else if (family == AF_INET6) {
+        struct in6_addr bits = ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+        inet_ntop(family, &bits, peer->address, sizeof peer->address);
+        if (!IN6_IS_ADDR_V4MAPPED(&bits)) memset(bits.s6_addr + 8, 0, 8);
+        inet_ntop(family, &bits, peer->client, sizeof peer->client);
+    }
+}
+
+bo_peer *bo_watch_add(bo_server *server, int socket, const struct sockaddr *address)
 {
     bo_peer *peer = calloc(1, sizeof *peer);
     if (!peer) return NULL;
     peer->socket = socket;
-    snprintf(peer->address, sizeof peer->address, "%s", address);
+    describe(address, peer);
     peer->receiving_since = bo_seconds();
     pthread_mutex_lock(&server->lock);
+    peer->leaving = peer->refused = !make_place(server, peer->client);
+    if (peer->refused) {
+        refuse(socket);
+        atomic_fetch_add(&server->service.counters.answers[4], 1);
+    }
     peer->after = server->peers;
     if (server->peers) server->peers->before = peer;
     server->peers = peer;
@@ -38,6 +108,15 @@ void bo_watch_remove(bo_server *server, bo_peer *peer)
     atomic_fetch_sub(&server->service.counters.connections, 1);
     pthread_mutex_unlock(&server->lock);
     free(peer);
+}
+
+bool bo_watch_leaving(bo_server *server, const bo_peer *peer)
+{
+    if (!peer) return false;
+    pthread_mutex_lock(&server->lock);
+    const bool leaving = peer->leaving;
+    pthread_mutex_unlock(&server->lock);
+    return leaving;
 }
 
 void bo_watch_receiving(bo_server *server, bo_peer *peer, bool has_head)
@@ -65,7 +144,8 @@ static void judge(const bo_server *server, bo_peer *peer, bool closed, double no
 {
     const double timeout = server->desc->timeout;
     const double limit = peer->has_head || timeout < HEAD_SECONDS ? timeout : HEAD_SECONDS;
-    const bool late = peer->receiving_since > 0 && now - peer->receiving_since > limit;
+    const bool late =
+        peer->receiving_since > 0 && now - peer->receiving_since > (peer->leaving ? CLOSED_SECONDS : limit);
     if (!closed)
         peer->closed_since = 0;
     else if (peer->closed_since == 0)
@@ -95,7 +175,7 @@ static void look(bo_server *server, struct pollfd *polls, size_t room)
 static void *watch(void *arg)
 {
     bo_server *server = arg;
-    const size_t room = server->desc->connections + 64;
+    const size_t room = server->desc->connections + BO_LEAVING_CONNECTIONS;
     struct pollfd *polls = calloc(room, sizeof *polls);
     while (polls && !atomic_load(&server->closing)) {
         look(server, polls, room);

@@ -34,6 +34,12 @@ typedef struct bo_bias {
     float amount;
 } bo_bias;
 
+/* Who sent a request. */
+typedef struct bo_client {
+    uint64_t id;     /* a hash of the key or address: clients share slots fairly */
+    bo_prefix owner; /* of the client's states (bo_store_owner_of) */
+} bo_client;
+
 typedef struct bo_job bo_job;
 
 /* The first part is filled in by the maker, who frees what it points to after `done`. The scheduler calls `token` and `done` on
@@ -55,8 +61,8 @@ struct bo_job {
     int32_t end_token; /* ends the text in addition to those of the model; -1: none */
     bool keep_state;   /* make `state` */
     bool keep_end;     /* the state includes the end token */
-    uint64_t client;   /* jobs of the same client share slots fairly with those of others */
-    double deadline;   /* of bo_seconds() */
+    bo_client client;
+    double deadline; /* of bo_seconds() */
     /* Returns false if no more tokens are wanted. */
     bool (*token)(bo_context *context, bo_job *job, const bo_job_token *token);
     void (*done)(bo_context *context, bo_job *job);

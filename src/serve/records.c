@@ -119,13 +119,13 @@ static bool is_repeated(const bo_service *service, const bo_top *tops, size_t in
 static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record, bool ids,
                              bo_json_text *out)
 {
-    const bo_top *tops = r->tops + record->first_top;
     if (!record->scored) {
         bo_json_raw(out, "null");
         return;
     }
     bo_json_raw(out, "{");
     for (size_t i = 0; i < record->top_count; i++) {
+        const bo_top *tops = r->tops + record->first_top; /* without most likely tokens, there is no list */
         if (is_repeated(service, tops, i)) continue;
         if (i) bo_json_raw(out, ", "); /* the first is never repeated */
         bo_token_write_name(service, tops[i].id, out);

@@ -1,9 +1,19 @@
 #include "request.h"
 #include "../text/unicode.h"
+#include "members.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Drops the part of a character at the end of a text that was cut. */
+static void trim_character(char *text)
+{
+    size_t length = strlen(text), start = length;
+    while (start > 0 && length - start < 4 && ((unsigned char)text[start - 1] & 0xc0) == 0x80) start--;
+    if (start > 0 && (unsigned char)text[start - 1] >= 0xc0) start--;
+    if (bo_utf8_valid(text + start, length - start) < length - start) text[start] = 0;
+}
 
 bool bo_refuse(bo_refusal *refusal, int status, const char *param, const char *format, ...)
 {
@@ -13,6 +23,8 @@ bool bo_refuse(bo_refusal *refusal, int status, const char *param, const char *f
     va_start(arguments, format);
     vsnprintf(refusal->message, sizeof refusal->message, format, arguments);
     va_end(arguments);
+    trim_character(refusal->param);
+    trim_character(refusal->message);
     return false;
 }
 
@@ -32,12 +44,14 @@ typedef struct reader {
     size_t vocab;
     bo_request *out;
     bo_refusal *refusal;
+    bo_member_names *read;
 } reader;
 
 /* The member of this name; NULL: absent or null. */
 static const cJSON *member(const reader *r, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->body, name);
+    bo_members_add(r->read, name);
     return cJSON_IsNull(item) ? NULL : item;
 }
 
@@ -198,26 +212,18 @@ static bool add_member(cJSON *object, const char *name, cJSON *item)
     return false;
 }
 
-/* Objects are searched from their start, so that many members would take quadratic time. */
-static bool has_few_members(const cJSON *object)
-{
-    enum { MOST = 64 };
-    int count = 0;
-    for (const cJSON *item = object->child; item && count <= MOST; item = item->next) count++;
-    return count <= MOST;
-}
-
 /* Checks the messages and makes each content one text. */
 static bool normalize_messages(const reader *r, cJSON *messages)
 {
     cJSON *message;
     size_t number = 0;
-    if (!cJSON_IsArray(messages) || !messages->child)
+    const bool follows = r->out->state || r->out->state_data; /* the state has messages */
+    if (!cJSON_IsArray(messages) || (!messages->child && !follows))
         return bo_refuse(r->refusal, 400, "messages", "messages: expected a list of at least one message");
     cJSON_ArrayForEach(message, messages)
     {
         char *content = NULL;
-        const bool whole = cJSON_IsObject(message) && has_few_members(message) &&
+        const bool whole = cJSON_IsObject(message) && bo_members_are_few(message) &&
                            cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, "role")) &&
                            (content = content_of(cJSON_GetObjectItemCaseSensitive(message, "content"))) != NULL;
         cJSON *text = whole ? cJSON_CreateString(content) : NULL;
@@ -260,9 +266,11 @@ static bool collect_variables(const reader *r, cJSON *body, cJSON *variables)
 {
     cJSON *more = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
     cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
+    const char *choice = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(body, "tool_choice"));
+    const bool offered = cJSON_IsArray(tools) && !(choice && strcmp(choice, "none") == 0);
     if (!move_member(body, variables, cJSON_GetObjectItemCaseSensitive(body, "messages"))) return no_json_memory(r);
     if (!normalize_messages(r, cJSON_GetObjectItemCaseSensitive(variables, "messages"))) return false;
-    if (cJSON_IsArray(tools) && !move_member(body, variables, tools)) return no_json_memory(r);
+    if (offered && !move_member(body, variables, tools)) return no_json_memory(r);
     while (cJSON_IsObject(more) && more->child)
         if (!move_member(more, variables, more->child)) return no_json_memory(r);
     char *text = cJSON_PrintUnformatted(variables);
@@ -274,11 +282,13 @@ static bool collect_variables(const reader *r, cJSON *body, cJSON *variables)
 static bool read_messages(const reader *r)
 {
     cJSON *body = (cJSON *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
-    const cJSON *more = member(r, "chat_template_kwargs");
+    const cJSON *more = member(r, "chat_template_kwargs"), *tools = member(r, "tools");
     if (!member(r, "messages")) return bo_refuse(r->refusal, 400, "messages", "messages is required");
-    if (more && (!cJSON_IsObject(more) || !has_few_members(more) || !has_short_names(more)))
+    if (more && (!cJSON_IsObject(more) || !bo_members_are_few(more) || !has_short_names(more)))
         return bo_refuse(r->refusal, 400, "chat_template_kwargs",
                          "chat_template_kwargs: expected an object of at most 64 members with short names");
+    if (tools && !cJSON_IsArray(tools)) return bo_refuse(r->refusal, 400, "tools", "tools: expected a list");
+    if (!read_flag(r, "parse_special", &r->out->parse_special)) return false;
     cJSON *variables = cJSON_CreateObject();
     const bool done = variables ? collect_variables(r, body, variables) : no_json_memory(r);
     cJSON_Delete(variables);
@@ -419,7 +429,7 @@ static bool read_logprobs(const reader *r)
 
 static bool read_stream(const reader *r)
 {
-    const cJSON *options = member(r, "stream_options"), *usage;
+    const cJSON *options = member(r, "stream_options"), *usage, *item;
     if (!read_flag(r, "stream", &r->out->stream)) return false;
     if (!options) return true;
     if (!cJSON_IsObject(options))
@@ -428,6 +438,12 @@ static bool read_stream(const reader *r)
     if (usage && !cJSON_IsNull(usage) && !cJSON_IsBool(usage))
         return bo_refuse(r->refusal, 400, "stream_options", "stream_options: include_usage: expected true or false");
     r->out->usage = cJSON_IsTrue(usage);
+    cJSON_ArrayForEach(item, options)
+    {
+        if (item != usage && !cJSON_IsNull(item) && !cJSON_IsFalse(item))
+            return bo_refuse(r->refusal, 400, "stream_options",
+                             "stream_options: members other than include_usage are not supported");
+    }
     return true;
 }
 
@@ -440,13 +456,23 @@ static bool read_max_tokens(const reader *r)
     return q->kind != BO_REQUEST_CHAT || read_whole(r, "max_completion_tokens", 0, MOST, &q->max_tokens);
 }
 
+/* `best_of` continuations are not compared: the answer is right if there is nothing to choose. */
+static bool read_n(const reader *r)
+{
+    bo_request *q = r->out;
+    if (!read_whole(r, "n", 1, BO_REQUEST_MOST_N, &q->n)) return false;
+    size_t best_of = q->n;
+    if (q->kind == BO_REQUEST_COMPLETION && !read_whole(r, "best_of", 1, BO_REQUEST_MOST_N, &best_of)) return false;
+    return best_of == 1 || best_of == q->n ||
+           bo_refuse(r->refusal, 400, "best_of", "best_of: values other than 1 and n (%zu) are not supported", q->n);
+}
+
 static bool read_generation(const reader *r)
 {
     bo_request *q = r->out;
     q->n = 1;
-    if (!read_max_tokens(r) || !read_whole(r, "n", 1, BO_REQUEST_MOST_N, &q->n) || !read_sampling(r) ||
-        !read_logprobs(r) || !read_stream(r) || !read_flag(r, "return_token_ids", &q->token_ids) || !read_state(r) ||
-        !read_wish(r))
+    if (!read_max_tokens(r) || !read_n(r) || !read_sampling(r) || !read_logprobs(r) || !read_stream(r) ||
+        !read_flag(r, "return_token_ids", &q->token_ids) || !read_state(r) || !read_wish(r))
         return false;
     if (q->kind == BO_REQUEST_CHAT) return read_messages(r);
     if (!read_flag(r, "echo", &q->echo) || !read_prompts(r, "prompt", true, false)) return false;
@@ -470,7 +496,14 @@ static bool read_embedding(const reader *r)
 /* A prompt or messages. */
 static bool read_text(const reader *r)
 {
-    if (member(r, "messages")) return read_messages(r);
+    static const char *const names[] = {"tools", "chat_template_kwargs", "parse_special"};
+    if (member(r, "messages")) {
+        if (member(r, "prompt"))
+            return bo_refuse(r->refusal, 400, "prompt", "expected either prompt or messages, found both");
+        return read_messages(r);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (member(r, names[i])) return bo_refuse(r->refusal, 400, names[i], "%s requires messages", names[i]);
     return read_prompts(r, "prompt", false, true);
 }
 
@@ -572,9 +605,11 @@ bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *bod
     if (has_wrong_number(body, size)) return bo_refuse(refusal, 400, NULL, "a number of the JSON is malformed");
     if (bo_json_parse(context, "body", body, size, DEPTH, &json) != BO_OK)
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));
-    const reader r = {context, json, vocab, out, refusal};
-    const bool done =
-        cJSON_IsObject(json) ? read_kind(&r) : bo_refuse(refusal, 400, NULL, "the body must be a JSON object");
+    bo_member_names read = {.count = 0};
+    const reader r = {context, json, vocab, out, refusal, &read};
+    const bool done = cJSON_IsObject(json) ? bo_members_check_names(json, refusal) && read_kind(&r) &&
+                                                 bo_members_check(json, kind, &read, refusal)
+                                           : bo_refuse(refusal, 400, NULL, "the body must be a JSON object");
     cJSON_Delete(json);
     if (!done) bo_request_free(out);
     return done;

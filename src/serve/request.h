@@ -51,7 +51,7 @@ typedef struct bo_request {
     char *stops[BO_REQUEST_STOPS];
     size_t stop_count;
     int top; /* -1: no log probabilities */
-    bool ignore_end, echo, stream, usage, token_ids, special_tokens, base64;
+    bool ignore_end, echo, parse_special, stream, usage, token_ids, special_tokens, base64;
     char *state;        /* id; NULL: none */
     char *state_data;   /* base64; NULL: none */
     bo_state_wish wish; /* return_state */

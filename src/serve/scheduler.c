@@ -34,11 +34,15 @@ static bool accepts(void *user, const void *bytes, size_t size)
 
 static bo_status build(bo_context *context, const bo_scheduler_desc *desc, bo_scheduler *scheduler)
 {
+    bo_slots_memory memory;
     scheduler->desc = *desc;
-    BO_TRY(bo_slots_create(context, &scheduler->desc, NULL, &scheduler->slots));
+    BO_TRY(bo_slots_plan(context, &scheduler->desc, &memory));
+    BO_TRY(bo_slots_create(context, &scheduler->desc, &memory, &scheduler->slots));
     const bo_store_desc store = {.memory_bytes = desc->memory_bytes,
                                  .disk_bytes = desc->disk_bytes,
                                  .folder = desc->folder,
+                                 .keys = desc->keys,
+                                 .key_count = desc->key_count,
                                  .model = {bo_model_fingerprint(desc->model), bo_lanes_digest(scheduler->slots.lanes)},
                                  .accepts = accepts,
                                  .user = scheduler};
@@ -84,9 +88,14 @@ size_t bo_scheduler_most_tokens(const bo_scheduler *scheduler)
     return scheduler->slots.most_tokens;
 }
 
-bo_status bo_scheduler_recognize(bo_context *context, const bo_scheduler *scheduler, const void *bytes, size_t size)
+const bo_slots_memory *bo_scheduler_memory(const bo_scheduler *scheduler)
 {
-    return bo_lanes_recognize(context, scheduler->slots.lanes, bytes, size);
+    return &scheduler->slots.memory;
+}
+
+bo_status bo_scheduler_validate(bo_context *context, const bo_scheduler *scheduler, const void *bytes, size_t size)
+{
+    return bo_lanes_validate(context, scheduler->slots.lanes, bytes, size);
 }
 
 /* ---- the queue ---------------------------------------------------------------------------------------------------- */
@@ -133,23 +142,25 @@ static void unlink_job(bo_scheduler *scheduler, bo_job *before, const bo_job *jo
 static size_t slots_of_client(const bo_scheduler *scheduler, uint64_t client)
 {
     size_t count = 0;
-    for (size_t i = 0; i < scheduler->slots.used; i++) count += scheduler->slots.items[i].job->client == client;
+    for (size_t i = 0; i < scheduler->slots.used; i++) count += scheduler->slots.items[i].job->client.id == client;
     return count;
 }
 
-/* The job that gets the next slot: of the client with the fewest slots, the oldest. NULL: none can start now. */
+/* The job that gets the next slot: of the client with the fewest slots, the oldest. NULL: none can start now. A job that
+ * waits for memory is not overtaken, so that its turn comes. */
 static bo_job *next_job(bo_scheduler *scheduler)
 {
     bo_job *best = NULL, *before_best = NULL, *before = NULL;
     size_t fewest = SIZE_MAX;
     for (bo_job *job = scheduler->first; job && fewest > 0; before = job, job = job->next) {
-        const size_t count = slots_of_client(scheduler, job->client);
+        const size_t count = slots_of_client(scheduler, job->client.id);
         if (count >= fewest || bo_slots_reads(&scheduler->slots, job)) continue;
         best = job;
         before_best = before;
         fewest = count;
     }
-    if (best) unlink_job(scheduler, before_best, best);
+    if (!best || !bo_slots_fits(&scheduler->slots, best)) return NULL;
+    unlink_job(scheduler, before_best, best);
     return best;
 }
 

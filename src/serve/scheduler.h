@@ -7,18 +7,21 @@
 
 #include "job.h"
 #include "counters.h"
+#include "memory.h"
 #include "store.h"
 
 typedef struct bo_scheduler bo_scheduler;
 
 typedef struct bo_scheduler_desc {
     const bo_model *model;
-    size_t slots;    /* sequences at a time */
+    size_t slots;    /* sequences at a time (default: as many as fit into the memory, at most BO_SLOTS_DEFAULT) */
     size_t capacity; /* attention that keeps every key: maximum tokens of a sequence (default: the context) */
     size_t queue;    /* maximum number of waiting jobs */
     double grace;    /* seconds to finish jobs after a stop was requested */
     size_t memory_bytes, disk_bytes; /* of the store */
     const char *folder;
+    const char *const *keys; /* the owners of states */
+    size_t key_count;
     bo_counters *counters;
     /* Polled at least five times per second; true: stop. */
     bool (*stop)(void *user);
@@ -28,6 +31,7 @@ typedef struct bo_scheduler_desc {
 bo_status bo_scheduler_create(bo_context *context, const bo_scheduler_desc *desc, bo_scheduler **out);
 void bo_scheduler_destroy(bo_scheduler *scheduler);
 bo_store *bo_scheduler_store(const bo_scheduler *scheduler);
+const bo_slots_memory *bo_scheduler_memory(const bo_scheduler *scheduler);
 /* The maximum number of tokens of a sequence; SIZE_MAX: not limited. */
 size_t bo_scheduler_most_tokens(const bo_scheduler *scheduler);
 /* The bytes of a state of this number of tokens. */
@@ -39,7 +43,7 @@ bo_status bo_scheduler_run(bo_context *context, bo_scheduler *scheduler);
 typedef enum bo_submission { BO_SUBMIT_DONE, BO_SUBMIT_FULL, BO_SUBMIT_STOPPING } bo_submission;
 bo_submission bo_scheduler_submit(bo_scheduler *scheduler, bo_job *const *jobs, size_t count);
 void bo_scheduler_cancel(bo_scheduler *scheduler, bo_job *job);
-/* Checks that a state was made by this model. */
-bo_status bo_scheduler_recognize(bo_context *context, const bo_scheduler *scheduler, const void *bytes, size_t size);
+/* Checks that a state was made by this model, and that a job can start from it. May be called from any thread. */
+bo_status bo_scheduler_validate(bo_context *context, const bo_scheduler *scheduler, const void *bytes, size_t size);
 
 #endif

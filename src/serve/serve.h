@@ -10,6 +10,7 @@
 
 #include <bochner/model.h>
 #include <stdio.h>
+#include "memory.h"
 
 typedef struct bo_server bo_server;
 
@@ -23,14 +24,15 @@ typedef struct bo_server_desc {
     const char *const *keys;
     size_t key_count;   /* 0: requests need no key */
     const char *origin; /* another site whose pages may send requests (CORS); NULL: none */
-    size_t slots;       /* sequences that are generated at a time */
+    size_t slots;       /* sequences that are generated at a time; 0: as many as fit, at most BO_SLOTS_DEFAULT */
     size_t capacity; /* attention that keeps every key: maximum tokens of a conversation; 0: the context of the model */
     size_t queue;    /* sequences that may wait for a slot */
-    size_t connections; /* open connections */
-    size_t max_body;    /* bytes */
-    size_t max_prompt;  /* tokens */
-    double timeout;     /* seconds of a request */
-    double grace;       /* seconds to finish requests after `stop` */
+    size_t connections;        /* open connections */
+    size_t client_connections; /* of one address */
+    size_t max_body;           /* bytes */
+    size_t max_prompt;         /* tokens */
+    double timeout;            /* seconds of a request */
+    double grace;              /* seconds to finish requests after `stop` */
     size_t cache_bytes, disk_bytes;
     const char *cache_folder; /* NULL: none */
     FILE *log;                /* one line of JSON per request; NULL: none */
@@ -39,11 +41,14 @@ typedef struct bo_server_desc {
     void *user;
 } bo_server_desc;
 
-/* Listens. BO_IO if the address is in use; BO_INVALID if it is not loopback and there are no keys. */
+/* Listens. BO_MEMORY if the slots do not fit; BO_IO if the address is in use; BO_INVALID if it is not loopback and there are no keys. */
 bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_server **out);
 const char *bo_server_address(const bo_server *server); /* "http://127.0.0.1:8080" */
-/* Files of the cache folder that were discarded because they are damaged, and that belong to other models. */
-void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign);
+/* Files of the cache folder that were discarded because they are damaged, that belong to other models, and whose states belong
+ * to no key in use. */
+void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned);
+/* What the states of running texts take. */
+const bo_slots_memory *bo_server_memory(const bo_server *server);
 /* Bytes of the state of a conversation of this number of tokens. */
 size_t bo_server_state_bytes(const bo_server *server, size_t tokens);
 /* Answers requests until desc.stop; computes on the calling thread with the threads of the context. */

@@ -1,6 +1,5 @@
 /* The server: libmicrohttpd receives requests on its threads; the scheduler runs on the thread of bo_server_run. */
 #include "http.h"
-#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <netdb.h>
@@ -164,14 +163,9 @@ static bool check_head(bo_http_call *call, bo_refusal *refusal)
     return true;
 }
 
-static void describe_peer(const struct sockaddr *address, char *out, size_t size)
+static bool is_refused(const bo_http_call *call)
 {
-    char text[INET6_ADDRSTRLEN] = "";
-    if (address && address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text, sizeof text);
-    else if (address && address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text, sizeof text);
-    snprintf(out, size, "%s", text);
+    return call->peer && call->peer->refused;
 }
 
 static bo_http_call *begin_call(bo_server *server, struct MHD_Connection *connection, const char *url,
@@ -188,24 +182,39 @@ static bo_http_call *begin_call(bo_server *server, struct MHD_Connection *connec
     snprintf(call->method, sizeof call->method, "%s", method);
     snprintf(call->path, sizeof call->path, "%s", url);
     atomic_fetch_add(&server->calls, 1);
+    if (is_refused(call)) {
+        call->status = 429; /* sent and counted already */
+        return call;
+    }
     check_head(call, &call->refusal);
     bo_watch_receiving(server, call->peer, true);
     return call;
 }
 
+static void drop_body(bo_http_call *call)
+{
+    free(call->body);
+    call->body = NULL;
+    call->size = call->capacity = 0;
+    bo_reserve(&call->server->service.reservations, call->client.id, &call->body_held, 0);
+}
+
 static void take_body(bo_http_call *call, const char *data, size_t size)
 {
     const size_t most = call->server->desc->max_body;
-    if (call->refusal.status) return;
+    if (call->refusal.status || is_refused(call)) return;
     if (size > most - call->size) {
         bo_refuse(&call->refusal, 413, NULL, "the body is larger than the maximum of %zu bytes", most);
         return;
     }
     if (call->capacity - call->size < size) {
         const size_t capacity = bo_min(2 * call->capacity + size + 4096, most);
-        char *larger = realloc(call->body, capacity);
+        bo_service *service = &call->server->service;
+        const bool reserved = bo_service_reserve(service, call->client, &call->body_held, capacity, &call->refusal);
+        char *larger = reserved ? realloc(call->body, capacity) : NULL;
         if (!larger) {
-            bo_refuse(&call->refusal, 500, NULL, "there is no memory for the body");
+            if (reserved) bo_refuse(&call->refusal, 500, NULL, "there is no memory for the body");
+            drop_body(call);
             return;
         }
         call->body = larger;
@@ -220,12 +229,11 @@ static enum MHD_Result answer_call(bo_http_call *call)
     bo_context *context;
     bo_reply reply = {.status = 204, .type = "text/plain"};
     bo_refusal refusal = {0};
+    bo_watch_answering(call->server, call->peer, NULL);
     if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
     reply.text.context = context;
     const bool done = !call->route || call->route->answer(context, call, &reply, &refusal);
-    free(call->body);
-    call->body = NULL;
-    call->size = call->capacity = 0;
+    drop_body(call);
     bo_watch_answering(call->server, call->peer, call->exchange);
     enum MHD_Result result;
     if (!done)
@@ -247,6 +255,9 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 {
     bo_http_call *call = *state;
     if (!call) { /* the head has arrived */
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        const bo_peer *peer = info ? info->socket_context : NULL;
+        if (peer && !peer->refused && bo_watch_leaving(user, peer)) return MHD_NO;
         *state = call = begin_call(user, connection, url, method, version);
         if (!call) return MHD_NO;
         return call->refusal.status == 413 ? send_refusal(call, &call->refusal) : MHD_YES;
@@ -256,6 +267,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
         *size = 0;
         return MHD_YES;
     }
+    if (is_refused(call)) return MHD_NO;
     if (call->exchange) return send_exchange(call); /* woken */
     if (call->refusal.status) return send_refusal(call, &call->refusal);
     return answer_call(call);
@@ -317,7 +329,8 @@ static void complete(void *user, struct MHD_Connection *connection, void **state
         bo_exchange_cancel(call->exchange);
         bo_exchange_release(call->exchange);
     }
-    free(call->body);
+    drop_body(call);
+    bo_reserve(&server->service.reservations, call->client.id, &call->answer_held, 0);
     free(call);
     *state = NULL;
     atomic_fetch_sub(&server->calls, 1);
@@ -332,12 +345,10 @@ static void notice_connection(void *user, struct MHD_Connection *connection, voi
         *context = NULL;
         return;
     }
-    char address[64];
     const union MHD_ConnectionInfo *socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     const int fd = socket ? socket->connect_fd : -1;
     const union MHD_ConnectionInfo *client = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    describe_peer(client ? client->client_addr : NULL, address, sizeof address);
-    *context = bo_watch_add(server, fd, address);
+    *context = bo_watch_add(server, fd, client ? client->client_addr : NULL);
 }
 
 /* A path with an escaped NUL stays as it is, and so is no path of the table: unescaped it would be another path. */
@@ -361,7 +372,7 @@ static struct MHD_Daemon *start_daemon(bo_server *server, const struct addrinfo 
     const bo_server_desc *d = server->desc;
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                            (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0);
-    const unsigned connections = (unsigned)(d->connections < HTTP_THREADS ? HTTP_THREADS : d->connections);
+    const unsigned connections = (unsigned)d->connections + BO_LEAVING_CONNECTIONS;
     return MHD_start_daemon(flags, (uint16_t)d->port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, at->ai_addr,
                             MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_NOTIFY_CONNECTION,
                             notice_connection, server, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS,
@@ -416,7 +427,7 @@ static bool should_stop(void *user)
 /* Without enough descriptors, threads would try again and again to accept connections. */
 static void raise_descriptor_limit(size_t connections)
 {
-    enum { OTHERS = 128 };
+    enum { OTHERS = 128 + BO_LEAVING_CONNECTIONS };
     struct rlimit limit;
     const rlim_t wanted = (rlim_t)connections + OTHERS;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
@@ -460,12 +471,18 @@ const char *bo_server_address(const bo_server *server)
     return server->address;
 }
 
-void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign)
+void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned)
 {
     bo_store_figures figures;
     bo_store_measure(bo_scheduler_store(server->service.scheduler), &figures);
     *discarded = figures.discarded;
     *foreign = figures.foreign;
+    *unowned = figures.unowned;
+}
+
+const bo_slots_memory *bo_server_memory(const bo_server *server)
+{
+    return bo_scheduler_memory(server->service.scheduler);
 }
 
 size_t bo_server_state_bytes(const bo_server *server, size_t tokens)

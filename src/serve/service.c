@@ -1,6 +1,7 @@
 #include "service.h"
 #include "base64.h"
 #include "choice.h"
+#include "conversation.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,10 +24,14 @@ static void name_model(const char *folder, char *out, size_t size)
 
 static bo_status load_template(bo_context *context, bo_service *s)
 {
-    const char *folder = s->desc->folder;
-    s->has_template = bo_chat_template_load(context, folder, &s->chat) == BO_OK;
+    const bo_status status = bo_chat_template_load(context, s->desc->folder, &s->chat);
+    if (status == BO_MEMORY) return status;
+    s->has_template = status == BO_OK;
     if (!s->has_template) {
         const bo_chat_template_desc plain = {.text = PLAIN_TEMPLATE};
+        if (status != BO_IO) /* there is one, which cannot be used */
+            bo_log(context, BO_LOG_WARNING, "conversations are rendered without the template of the model: %s",
+                   bo_context_error(context));
         return bo_chat_template_create(context, &plain, &s->chat);
     }
     const char *end = bo_chat_template_token(s->chat, "eos_token");
@@ -42,11 +47,9 @@ static size_t kv_bytes(const bo_model_desc *d)
 
 static void measure_states(bo_service *s)
 {
-    enum { MANY = 1024, SOME = 512 };
-    const size_t many = bo_scheduler_state_bytes(s->scheduler, MANY),
-                 some = bo_scheduler_state_bytes(s->scheduler, SOME);
-    s->state_bytes_per_token = (many - some) / (MANY - SOME);
-    s->state_bytes = many - MANY * s->state_bytes_per_token;
+    const bo_slots_memory *memory = bo_scheduler_memory(s->scheduler);
+    s->state_bytes_per_token = memory->per_token;
+    s->state_bytes = memory->fixed;
     s->kv_bytes_per_token = kv_bytes(bo_model_describe(s->desc->model));
 }
 
@@ -55,6 +58,10 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
     *s = (bo_service){.desc = desc, .turn_end = -1, .started = (int64_t)time(NULL)};
     s->tokenizer = bo_model_tokenizer(desc->model);
     name_model(desc->folder, s->name, sizeof s->name);
+    /* a half of what the states in slots and in the cache leave free */
+    bo_memory_bound memory;
+    bo_memory_limit(&memory);
+    bo_reservations_open(&s->reservations, memory.bytes / 8);
     if (s->tokenizer) BO_TRY(load_template(context, s));
     const bo_scheduler_desc settings = {.model = desc->model,
                                         .slots = desc->slots,
@@ -64,6 +71,8 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
                                         .memory_bytes = desc->cache_bytes,
                                         .disk_bytes = desc->disk_bytes,
                                         .folder = desc->cache_folder,
+                                        .keys = desc->keys,
+                                        .key_count = desc->key_count,
                                         .counters = &s->counters,
                                         .stop = desc->stop,
                                         .user = desc->user};
@@ -76,6 +85,7 @@ void bo_service_destroy(bo_service *s)
 {
     bo_scheduler_destroy(s->scheduler);
     bo_chat_template_destroy(s->chat);
+    bo_reservations_close(&s->reservations);
 }
 
 /* ---- prompts ------------------------------------------------------------------------------------------------------ */
@@ -85,28 +95,30 @@ static bool refuse_status(bo_context *context, bo_status status, const char *par
     return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, param, "%s", bo_context_error(context));
 }
 
-/* A conversation that follows a state does not begin with the token that begins a text. */
-static void drop_begin(const bo_service *s, bo_ids *ids)
+/* An error of a template without the path of its file, which is not for clients. */
+static bool refuse_template(bo_context *context, bo_status status, bo_refusal *refusal)
 {
-    if (ids->count < 2 || ids->items[0] != bo_model_begin_token(s->desc->model)) return;
-    ids->count--;
-    memmove(ids->items, ids->items + 1, ids->count * sizeof *ids->items);
+    const char *error = bo_context_error(context), *at = strstr(error, ": chat template: line ");
+    return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, "messages", "%s", at ? at + 2 : error);
 }
 
-static bool encode_messages(bo_context *context, const bo_service *s, const bo_request *request, bool continues,
-                            bo_ids *out, bo_refusal *refusal)
+/* A kept state ends after its messages, so that others can follow; everything else ends with the start of an answer. */
+static bool encode_messages(bo_context *context, const bo_service *s, const bo_request *request, bo_ids *out,
+                            bo_refusal *refusal)
 {
-    const bo_chat_options options = {.add_generation_prompt = true, .variables = request->variables};
-    char *text;
-    size_t bytes;
-    bo_status status = bo_chat_render(context, s->chat, NULL, 0, &options, &text, &bytes);
-    if (status != BO_OK) return refuse_status(context, status, "messages", refusal);
-    status = bo_tokenizer_encode(context, s->tokenizer, text, bytes, true, out);
-    bo_free(text);
-    if (status != BO_OK) return refuse_status(context, status, "messages", refusal);
-    if (continues) drop_begin(s, out);
+    const bo_chat_options options = {.add_generation_prompt = request->kind != BO_REQUEST_STATE,
+                                     .variables = request->variables,
+                                     .parse_special = request->parse_special};
+    const bo_status status = bo_chat_encode(context, s->chat, s->tokenizer, NULL, 0, &options, out);
+    if (status != BO_OK) return refuse_template(context, status, refusal);
     return out->count > 0 ||
            bo_refuse(refusal, 400, "messages", "the chat template renders these messages as an empty text");
+}
+
+/* The member of the request that has the text. */
+static const char *param_of(const bo_request *request)
+{
+    return request->variables ? "messages" : request->kind == BO_REQUEST_EMBEDDING ? "input" : "prompt";
 }
 
 /* The tokens of a text without what a prompt adds; the special tokens of the tokenizer's template if `specials`. */
@@ -127,17 +139,25 @@ static bool copy_ids(bo_context *context, const bo_prompt *prompt, bo_ids *out, 
     return true;
 }
 
+bool bo_service_check_count(const bo_service *s, const bo_request *request, size_t count, bo_refusal *refusal)
+{
+    const char *param = param_of(request);
+    return count <= s->desc->max_prompt ||
+           bo_refuse(refusal, 400, param, "%s: %zu tokens, more than the maximum of %zu", param, count,
+                     s->desc->max_prompt);
+}
+
 bool bo_service_encode(bo_context *context, const bo_service *s, const bo_request *request, size_t index,
                        bool continues, bo_ids *out, bo_refusal *refusal)
 {
     const bo_prompt *prompt = request->variables ? NULL : &request->prompts[index];
-    const char *param = request->variables ? "messages" : request->kind == BO_REQUEST_EMBEDDING ? "input" : "prompt";
+    const char *param = param_of(request);
     if (prompt && !prompt->text) {
         if (!copy_ids(context, prompt, out, refusal)) return false;
     } else if (!s->tokenizer) {
         return bo_refuse(refusal, 400, param, "the model has no tokenizer; give the prompt as a list of tokens");
     } else if (!prompt) {
-        if (!encode_messages(context, s, request, continues, out, refusal)) return false;
+        if (!encode_messages(context, s, request, out, refusal)) return false;
     } else if (request->kind == BO_REQUEST_EMBEDDING || request->kind == BO_REQUEST_TOKENIZE) {
         if (!encode_text(context, s, prompt, !continues, out, param, refusal)) return false;
     } else {
@@ -145,10 +165,7 @@ bool bo_service_encode(bo_context *context, const bo_service *s, const bo_reques
             bo_tokenizer_encode_prompt(context, s->tokenizer, prompt->text, prompt->bytes, continues, out);
         if (status != BO_OK) return refuse_status(context, status, param, refusal);
     }
-    if (out->count > s->desc->max_prompt)
-        return bo_refuse(refusal, 400, param, "%s: %zu tokens, more than the maximum of %zu", param, out->count,
-                         s->desc->max_prompt);
-    return true;
+    return continues || bo_service_check_count(s, request, out->count, refusal);
 }
 
 /* ---- states ------------------------------------------------------------------------------------------------------- */
@@ -159,7 +176,7 @@ bool bo_service_read_state(bo_context *context, const bo_service *s, const void 
     char id[BO_SNAPSHOT_ID + 1];
     bo_status status = bo_snapshot_read(context, "state", bytes, size, id, out);
     if (status == BO_OK && (*out)->bytes)
-        status = bo_scheduler_recognize(context, s->scheduler, (*out)->bytes, (*out)->size);
+        status = bo_scheduler_validate(context, s->scheduler, (*out)->bytes, (*out)->size);
     uint64_t tokens = 0;
     if (status == BO_OK && (*out)->bytes)
         status = bo_session_peek_memory(context, (*out)->bytes, (*out)->size, &tokens);
@@ -169,6 +186,7 @@ bool bo_service_read_state(bo_context *context, const bo_service *s, const void 
     for (size_t i = 0; status == BO_OK && i < (*out)->pending_count; i++)
         if ((*out)->pending[i] < 0 || (size_t)(*out)->pending[i] >= vocab)
             status = bo_fail(context, BO_FORMAT, "state: it holds a token that the model does not have");
+    if (status == BO_OK && (*out)->messages) status = bo_conversation_check(context, (*out)->messages);
     if (status != BO_OK) {
         bo_snapshot_release(*out);
         *out = NULL;
@@ -192,25 +210,33 @@ static bool decode_state(bo_context *context, const bo_service *s, const char *d
     return done;
 }
 
-bool bo_service_find_state(bo_context *context, const bo_service *s, const bo_request *request, bo_snapshot **out,
-                           bo_refusal *refusal)
+bool bo_service_find_state(bo_context *context, const bo_service *s, bo_prefix owner, const bo_request *request,
+                           bo_snapshot **out, bo_refusal *refusal)
 {
     *out = NULL;
     if (request->state_data) return decode_state(context, s, request->state_data, out, refusal);
     if (!request->state) return true;
-    *out = bo_store_get(context, bo_scheduler_store(s->scheduler), request->state);
+    *out = bo_store_get(context, bo_scheduler_store(s->scheduler), owner, request->state);
     return *out || bo_refuse(refusal, 404, "state", "state: there is no state %s", request->state);
 }
 
-bool bo_service_keep_state(bo_context *context, const bo_service *s, const char *id, bo_snapshot *snapshot,
-                           bo_refusal *refusal)
+bool bo_service_keep_state(bo_context *context, const bo_service *s, bo_prefix owner, const char *id,
+                           bo_snapshot *snapshot, bo_refusal *refusal)
 {
     bool full;
-    const bo_status status = bo_store_keep(context, bo_scheduler_store(s->scheduler), id, snapshot, &full);
+    const bo_status status = bo_store_keep(context, bo_scheduler_store(s->scheduler), owner, id, snapshot, &full);
     if (full)
         return bo_refuse(refusal, 507, NULL, "there is no room for a state of %zu bytes; drop other states with DELETE",
                          snapshot->size);
-    return status == BO_OK || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
+    return status == BO_OK || bo_refuse(refusal, status == BO_IO ? 507 : 500, NULL, "%s", bo_context_error(context));
+}
+
+bool bo_service_reserve(bo_service *s, bo_client client, size_t *held, size_t bytes, bo_refusal *refusal)
+{
+    return bo_reserve(&s->reservations, client.id, held, bytes) ||
+           bo_refuse(
+               refusal, 429, NULL,
+               "large requests and states take the memory that the server has for them; send the request again later");
 }
 
 /* ---- bodies ------------------------------------------------------------------------------------------------------- */
@@ -303,12 +329,12 @@ bool bo_service_detokenize(bo_context *context, const bo_service *s, const bo_re
     return true;
 }
 
-void bo_service_write_state(const bo_service *s, const char *id, const bo_snapshot *snapshot, bo_json_text *out)
+void bo_service_write_state(const bo_service *s, const char *id, uint64_t tokens, size_t bytes, bo_json_text *out)
 {
     bo_json_raw(out, "{\"object\": \"state\", \"id\": ");
     bo_json_string(out, id);
-    whole_member(out, "tokens", (size_t)bo_snapshot_length(snapshot));
-    whole_member(out, "bytes", bo_snapshot_size(snapshot, NULL));
+    whole_member(out, "tokens", (size_t)tokens);
+    whole_member(out, "bytes", bytes);
     member(out, "model");
     bo_json_string(out, s->name);
     bo_json_raw(out, "}");

@@ -6,12 +6,14 @@
 #include <bochner/text.h>
 #include "scheduler.h"
 #include "request.h"
+#include "reserve.h"
 #include "serve.h"
 
 typedef struct bo_service {
     const bo_server_desc *desc;
     bo_scheduler *scheduler;
     bo_counters counters;
+    bo_reservations reservations;
     const bo_tokenizer *tokenizer; /* NULL: none */
     bo_chat_template *chat;        /* of the model, or a plain one; NULL without a tokenizer */
     bool has_template;             /* the model has one */
@@ -24,18 +26,23 @@ typedef struct bo_service {
 bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_service *out);
 void bo_service_destroy(bo_service *service);
 
-/* The tokens of a prompt or of a conversation. `continues`: they follow a state. */
+/* The tokens of a prompt or of a whole conversation. `continues`: they follow a state, and their number is not checked. */
 bool bo_service_encode(bo_context *context, const bo_service *service, const bo_request *request, size_t prompt,
                        bool continues, bo_ids *out, bo_refusal *refusal);
+/* Refuses more tokens to read than a request may have. */
+bool bo_service_check_count(const bo_service *service, const bo_request *request, size_t count, bo_refusal *refusal);
 /* The state that a request starts from; NULL in *out: none. */
-bool bo_service_find_state(bo_context *context, const bo_service *service, const bo_request *request, bo_snapshot **out,
-                           bo_refusal *refusal);
+bool bo_service_find_state(bo_context *context, const bo_service *service, bo_prefix owner, const bo_request *request,
+                           bo_snapshot **out, bo_refusal *refusal);
 /* Checks uploaded bytes. */
 bool bo_service_read_state(bo_context *context, const bo_service *service, const void *bytes, size_t size,
                            bo_snapshot **out, bo_refusal *refusal);
 /* Keeps a state by id. */
-bool bo_service_keep_state(bo_context *context, const bo_service *service, const char *id, bo_snapshot *snapshot,
-                           bo_refusal *refusal);
+bool bo_service_keep_state(bo_context *context, const bo_service *service, bo_prefix owner, const char *id,
+                           bo_snapshot *snapshot, bo_refusal *refusal);
+
+/* Changes the memory that a request takes; refuses it if clients have taken too much. */
+bool bo_service_reserve(bo_service *service, bo_client client, size_t *held, size_t bytes, bo_refusal *refusal);
 
 /* Bodies of answers. */
 void bo_service_write_model(const bo_service *service, bo_json_text *out);
@@ -44,7 +51,8 @@ bool bo_service_tokenize(bo_context *context, const bo_service *service, const b
 bool bo_service_detokenize(bo_context *context, const bo_service *service, const bo_request *request, bo_json_text *out,
                            bo_refusal *refusal);
 /* {"object": "state", …} */
-void bo_service_write_state(const bo_service *service, const char *id, const bo_snapshot *snapshot, bo_json_text *out);
+void bo_service_write_state(const bo_service *service, const char *id, uint64_t tokens, size_t bytes,
+                            bo_json_text *out);
 void bo_refusal_write(const bo_refusal *refusal, bo_json_text *out);
 
 #endif

@@ -2,6 +2,8 @@
 #include "slots.h"
 #include "../model/lanes.h"
 #include "../model/session.h"
+#include "../device/cpu/kernels.h"
+#include <bochner/devices.h>
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,14 +13,128 @@
  * way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH tokens. */
 enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WORTH = BO_SIZE(32, 2) };
 
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+/* Keys are kept in panels of PANEL tokens, and memory is taken in pages. */
+enum { PANEL = 64, PAGE = 4096 };
+
+/* The bytes of a state with capacity for this number of tokens. */
+static bo_status state_bytes(bo_context *context, const bo_model *model, size_t tokens, size_t *out)
+{
+    return bo_session_estimate(context, model, &(bo_session_desc){.capacity = tokens}, out, NULL);
+}
+
+static bo_status measure_states(bo_context *context, const bo_model *model, bo_slots_memory *out)
+{
+    enum { MANY = 1024, SOME = 512 };
+    const bo_model_desc *d = bo_model_describe(model);
+    size_t many, some;
+    BO_TRY(state_bytes(context, model, MANY, &many));
+    BO_TRY(state_bytes(context, model, SOME, &some));
+    out->per_token = (many - some) / (MANY - SOME);
+    out->fixed = some - SOME * out->per_token;
+    if (out->per_token) out->pages = 2 * d->layers * d->key_heads * PAGE; /* of keys, and of values */
+    return BO_OK;
+}
+
+/* What a job may need that ends with this number of tokens. */
+static size_t bytes_for(const bo_slots_memory *m, uint64_t tokens)
+{
+    const size_t most = tokens < m->tokens ? (size_t)tokens : m->tokens;
+    return m->fixed + m->pages + (most + PANEL - 1) / PANEL * PANEL * m->per_token;
+}
+
+static size_t less(size_t bytes, size_t taken)
+{
+    return bytes == SIZE_MAX ? bytes : bytes > taken ? bytes - taken : 0;
+}
+
+/* Three quarters of the memory, less what else is needed: graphs and requests take a part of the rest. */
+static size_t budget_of(bo_memory_bound limit, size_t others)
+{
+    return limit.bytes == SIZE_MAX ? SIZE_MAX : less(limit.bytes / 4 * 3, others);
+}
+
+/* The tokens that fit, for the advice of an error. */
+static size_t tokens_within(const bo_slots_memory *m, size_t bytes)
+{
+    return m->per_token ? less(bytes, m->fixed + m->pages) / m->per_token / PANEL * PANEL : 0;
+}
+
+static bo_status refuse_context(bo_context *context, const bo_slots_memory *m, size_t available, const char *source,
+                                const bo_scheduler_desc *desc)
+{
+    char advice[160];
+    const size_t fits = tokens_within(m, available);
+    if (fits)
+        snprintf(advice, sizeof advice, "set --context to at most %zu, or --cache-bytes (now %zu) to less", fits,
+                 desc->memory_bytes);
+    else
+        snprintf(
+            advice, sizeof advice,
+            "set --cache-bytes (now %zu) to less, store the weights in fewer bytes with --weights, or raise the limit",
+            desc->memory_bytes);
+    char what[96];
+    snprintf(what, sizeof what,
+             m->per_token ? "a text of %zu tokens, beside the weights and the cache,"
+                          : "a text, beside the weights and the cache,",
+             m->tokens);
+    return bo_check_memory(context, what, (double)m->largest, (bo_memory_bound){available, source}, advice);
+}
+
+bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_memory *m)
+{
+    const bo_model_desc *d = bo_model_describe(desc->model);
+    const bool device = strcmp(bo_context_device(context), "cpu") != 0;
+    bo_memory_bound taken = bo_process_physical_memory(), reserved = bo_process_address_space();
+    *m = (bo_slots_memory){.source = taken.source};
+    BO_TRY(measure_states(context, desc->model, m));
+    if (m->per_token) {
+        const uint64_t most = bo_session_most(desc->model, desc->capacity ? desc->capacity : d->context);
+        m->tokens = (size_t)bo_min(most, (uint64_t)INT32_MAX);
+    }
+    m->largest = bytes_for(m, m->tokens);
+    m->budget = budget_of(taken, desc->memory_bytes + (device ? 0 : bo_model_bytes(desc->model)));
+    if (device) { /* the weights are there already */
+        bo_context_memory(context, &reserved);
+        m->budget = reserved.bytes;
+        m->source = reserved.source;
+    }
+    if (m->largest > m->budget) return refuse_context(context, m, m->budget, m->source, desc);
+    const size_t space = budget_of(reserved, device ? 0 : desc->memory_bytes), fits = space / m->largest;
+    if (!fits) return refuse_context(context, m, space, reserved.source, desc);
+    if (!desc->slots) desc->slots = bo_min(fits, (size_t)BO_SLOTS_DEFAULT);
+    m->slots = desc->slots;
+    if (desc->slots <= fits) return BO_OK;
+    char what[96], advice[96];
+    snprintf(what, sizeof what, "--slots %zu, of %.1f MB each,", desc->slots, (double)m->largest / 1e6);
+    snprintf(advice, sizeof advice, "set --slots to at most %zu, or --context to less", fits);
+    return bo_check_memory(context, what, (double)desc->slots * (double)m->largest,
+                           (bo_memory_bound){space, reserved.source}, advice);
+}
+
+static size_t bytes_of(const bo_slots *s, const bo_job *job)
+{
+    const uint64_t before = job->start ? job->start->tokens : 0;
+    return bytes_for(&s->memory, before + job->prompt_count + job->max_tokens);
+}
+
+bool bo_slots_fits(const bo_slots *s, const bo_job *job)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < s->used; i++) used += s->items[i].bytes;
+    return s->used == 0 || used + bytes_of(s, job) <= s->memory.budget;
+}
+
 /* ---- creation and destruction ------------------------------------------------------------------------------------- */
 
-bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, bo_store *store, bo_slots *s)
+bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, const bo_slots_memory *memory,
+                          bo_slots *s)
 {
     const bo_model_desc *d = bo_model_describe(desc->model);
     const size_t count = desc->slots;
     const size_t row = d->vocab * SCORED_CHUNK > d->width * CHUNK ? d->vocab * SCORED_CHUNK : d->width * CHUNK;
-    *s = (bo_slots){.desc = desc, .store = store, .vocab = d->vocab, .width = d->width};
+    *s = (bo_slots){.desc = desc, .memory = *memory, .vocab = d->vocab, .width = d->width};
     BO_TRY(
         bo_lanes_create(context, desc->model, &(bo_lanes_desc){.count = count, .capacity = desc->capacity}, &s->lanes));
     BO_TRY(bo_lanes_prepare(context, s->lanes));
@@ -29,10 +145,13 @@ bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, bo
     s->from = bo_alloc(context, count, sizeof *s->from, "slots");
     s->tokens = bo_alloc(context, count, sizeof *s->tokens, "slots");
     s->logits = bo_alloc(context, count, d->vocab * sizeof *s->logits, "logits of slots");
-    s->room = bo_alloc(context, count, d->vocab * sizeof *s->room, "logits of slots");
+    s->scratch = bo_alloc(context, count, d->vocab * sizeof *s->scratch, "logits of slots");
+    s->finite = bo_alloc(context, count, sizeof *s->finite, "slots");
+    s->kernels = bo_context_kernels(context);
     s->rows = bo_alloc(context, row, sizeof *s->rows, "logits of a prompt");
     s->seen = bo_alloc(context, BO_SEEN_PLACES, sizeof *s->seen, "hashes of prompts");
-    const bool whole = s->items && s->ids && s->from && s->tokens && s->logits && s->room && s->rows && s->seen;
+    const bool whole =
+        s->items && s->ids && s->from && s->tokens && s->logits && s->scratch && s->finite && s->rows && s->seen;
     return whole ? BO_OK : BO_MEMORY;
 }
 
@@ -40,7 +159,7 @@ void bo_slots_destroy(bo_slots *s)
 {
     assert(s->used == 0);
     bo_lanes_destroy(s->lanes);
-    void *const blocks[] = {s->items, s->ids, s->from, s->tokens, s->logits, s->room, s->rows, s->seen};
+    void *const blocks[] = {s->items, s->ids, s->from, s->tokens, s->logits, s->scratch, s->finite, s->rows, s->seen};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -49,7 +168,10 @@ void bo_slots_destroy(bo_slots *s)
 /* The state of a slot, with pending tokens. NULL if there is no memory. */
 static bo_snapshot *snapshot_of(bo_context *context, bo_slots *s, size_t slot, const int32_t *pending, size_t count)
 {
-    bo_snapshot from = {.prefix = s->items[slot].prefix, .tokens = bo_lanes_tokens(s->lanes, slot)}, *out = NULL;
+    bo_snapshot from = {.prefix = s->items[slot].prefix,
+                        .owner = s->items[slot].job->client.owner,
+                        .tokens = bo_lanes_tokens(s->lanes, slot)},
+                *out = NULL;
     from.pending_count = count;
     for (size_t i = 0; i < count; i++) from.pending[i] = pending[i];
     if (from.tokens && bo_lanes_save_memory(context, s->lanes, slot, &from.bytes, &from.size) != BO_OK) return NULL;
@@ -82,11 +204,12 @@ static bool is_worth_caching(const bo_slot *slot)
     return !slot->job->embed && !slot->job->state && slot->read + slot->job->made >= slot->saved + WORTH;
 }
 
-/* Removes a slot. Its lane becomes the last one; `arrange` moves the others. */
+/* Removes a slot and frees the memory of its lane; `arrange` closes the gap. */
 static void remove_slot(bo_slots *s, size_t slot)
 {
     bo_free(s->items[slot].made.items);
     s->items[slot] = (bo_slot){0};
+    bo_lanes_release(s->lanes, slot);
 }
 
 /* Ends the job of a slot. `last`: the token at the end of the text that was not read; -1: none. */
@@ -105,6 +228,19 @@ static void fail_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end e
 {
     snprintf(s->items[slot].job->message, sizeof s->items[slot].job->message, "%s", bo_context_error(context));
     end_job(context, s, slot, end, -1);
+}
+
+/* The numbers of a job are not finite: nothing of it is kept. */
+static void fail_numbers(bo_context *context, bo_slots *s, size_t slot)
+{
+    const bool given = s->items[slot].job->start != NULL;
+    if (given)
+        bo_fail(context, BO_NUMERIC,
+                "state: the model cannot continue from it: numbers that follow from it are not finite; "
+                "make the state again from the text");
+    else
+        bo_fail(context, BO_NUMERIC, "the model computes numbers that are not finite after this text");
+    fail_job(context, s, slot, given ? BO_JOB_BAD_STATE : BO_JOB_FAILED);
 }
 
 /* Closes the gaps of removed slots: those that decode come first. */
@@ -172,29 +308,32 @@ static size_t find_branch(bo_slots *s, const bo_job *job, size_t cached)
     return branch >= cached + WORTH ? branch : 0;
 }
 
-/* Loads the state that the job starts from, or the longest cached prefix of its prompt. */
+static bo_status load_snapshot(bo_context *context, bo_slots *s, size_t slot, const bo_snapshot *from)
+{
+    return from && from->tokens ? bo_lanes_load_memory(context, s->lanes, slot, from->bytes, from->size) : BO_OK;
+}
+
+/* Loads the longest cached prefix of the prompt, or the state that the job starts from, and makes sure that the lane has
+ * memory. */
 static bo_status load_state(bo_context *context, bo_slots *s, size_t slot)
 {
     bo_job *job = s->items[slot].job;
     size_t cached = 0;
-    BO_TRY(bo_lanes_restart(context, s->lanes, slot));
     bo_snapshot *found = NULL;
+    bo_lanes_release(s->lanes, slot); /* arrange() leaves any numbers in unused lanes */
     if (!job->score_prompt && !job->embed && job->prompt_count > 1)
         found = bo_store_find(context, s->store, job->chain + 1, job->prompt_count - 1, &cached);
-    const bo_snapshot *from = found ? found : job->start;
-    bo_status status = BO_OK;
-    if (from && from->tokens) status = bo_lanes_load_memory(context, s->lanes, slot, from->bytes, from->size);
-    if (found && status == BO_OK) s->items[slot].read = job->cached = cached + 1;
-    bo_snapshot_release(found);
-    if (!found || status == BO_OK) return status;
     /* A damaged cached state is no reason to refuse the request. */
-    BO_TRY(bo_lanes_restart(context, s->lanes, slot));
-    return job->start && job->start->tokens
-               ? bo_lanes_load_memory(context, s->lanes, slot, job->start->bytes, job->start->size)
-               : BO_OK;
+    const bool loaded = found && load_snapshot(context, s, slot, found) == BO_OK;
+    bo_snapshot_release(found);
+    if (loaded)
+        s->items[slot].read = job->cached = cached + 1;
+    else
+        BO_TRY(load_snapshot(context, s, slot, job->start));
+    return bo_lanes_reserve(context, s->lanes, slot);
 }
 
-static bool has_room(const bo_slots *s, const bo_job *job)
+static bool fits_context(const bo_slots *s, const bo_job *job)
 {
     const uint64_t before = job->start ? job->start->tokens : 0;
     return before + job->prompt_count <= s->most_tokens;
@@ -203,14 +342,15 @@ static bool has_room(const bo_slots *s, const bo_job *job)
 void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
 {
     bo_counters *counters = s->desc->counters;
+    bo_status status = BO_OK;
     const size_t slot = s->used++;
-    s->items[slot] = (bo_slot){.job = job};
+    s->items[slot] = (bo_slot){.job = job, .bytes = bytes_of(s, job)};
     job->started = bo_seconds();
-    if (!has_room(s, job)) {
+    if (!fits_context(s, job)) {
         bo_fail(context, BO_INVALID, "the text is longer than the maximum of %zu tokens", s->most_tokens);
         fail_job(context, s, slot, BO_JOB_BAD_STATE);
-    } else if (load_state(context, s, slot) != BO_OK) {
-        fail_job(context, s, slot, BO_JOB_BAD_STATE);
+    } else if ((status = load_state(context, s, slot)) != BO_OK) {
+        fail_job(context, s, slot, status == BO_MEMORY ? BO_JOB_FAILED : BO_JOB_BAD_STATE);
     } else {
         bo_slot *own = &s->items[slot];
         own->saved = own->read;
@@ -273,6 +413,8 @@ static bo_status read_chunk(bo_context *context, bo_slots *s, size_t slot, size_
         BO_TRY(bo_lanes_hidden(context, s->lanes, slot, ids, count, s->rows));
     else
         BO_TRY(bo_lanes_feed(context, s->lanes, slot, ids, count, NULL));
+    const size_t floats = count * (job->score_prompt ? s->vocab : job->embed ? s->width : 0);
+    if (!bo_context_kernels(context)->finite(floats, s->rows)) return BO_NUMERIC;
     own->read += count;
     own->prefix = job->chain[own->read];
     if (job->score_prompt) report_scores(context, s, job, first, count);
@@ -311,8 +453,12 @@ static size_t read_some(bo_context *context, bo_slots *s, size_t slot)
     const size_t end = prompt_end(own->job), chunk = own->job->score_prompt ? SCORED_CHUNK : CHUNK;
     size_t count = bo_min(end - own->read, chunk);
     if (own->branch > own->read) count = bo_min(count, own->branch - own->read);
-    if (count && read_chunk(context, s, slot, count) != BO_OK) {
-        fail_job(context, s, slot, BO_JOB_FAILED);
+    const bo_status status = count ? read_chunk(context, s, slot, count) : BO_OK;
+    if (status != BO_OK) {
+        if (status == BO_NUMERIC)
+            fail_numbers(context, s, slot);
+        else
+            fail_job(context, s, slot, BO_JOB_FAILED);
         return count;
     }
     if (own->branch && own->read == own->branch && own->read < end) {
@@ -347,7 +493,9 @@ static void choose(void *arg, size_t slot, int worker)
     const bo_slots *s = arg;
     const bo_slot *own = &s->items[slot];
     (void)worker;
-    bo_choose_token(own->job, &own->made, s->logits + slot * s->vocab, s->room + slot * s->vocab, s->vocab,
+    s->finite[slot] = s->kernels->finite(s->vocab, s->logits + slot * s->vocab);
+    if (!s->finite[slot]) return;
+    bo_choose_token(own->job, &own->made, s->logits + slot * s->vocab, s->scratch + slot * s->vocab, s->vocab,
                     &s->tokens[slot]);
 }
 
@@ -416,15 +564,26 @@ static void decode(bo_context *context, bo_slots *s)
 {
     const double start = bo_seconds();
     for (size_t i = 0; i < s->decoding; i++) s->ids[i] = s->items[i].next;
-    if (bo_lanes_step(context, s->lanes, s->decoding, s->ids, s->logits) != BO_OK) {
+    const bo_status status = bo_lanes_step_isolated(context, s->lanes, s->decoding, s->ids, s->logits);
+    if (status != BO_OK && bo_lanes_broken(s->lanes)) {
         fail_step(context, s);
+        return;
+    }
+    if (status != BO_OK) { /* nothing has changed: with one job less, the others may go on */
+        fail_job(context, s, s->decoding - 1, BO_JOB_FAILED);
+        arrange(context, s);
         return;
     }
     bo_parallel(context, s->decoding, choose, s);
     const double now = bo_seconds();
     bo_histogram_add(&s->desc->counters->step, now - start);
     atomic_fetch_add(&s->desc->counters->steps, 1);
-    for (size_t i = 0; i < s->decoding; i++) take_token(context, s, i, now);
+    for (size_t i = 0; i < s->decoding; i++) {
+        if (s->finite[i])
+            take_token(context, s, i, now);
+        else
+            fail_numbers(context, s, i);
+    }
     arrange(context, s);
 }
 

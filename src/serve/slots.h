@@ -17,6 +17,7 @@ typedef struct bo_slot {
     bool decoding;
     bo_prefix prefix;
     bo_occurrences made;
+    size_t bytes; /* memory that its lane may take */
 } bo_slot;
 
 /* Hashes of prefixes that were read, to find where prompts branch; one of each place. */
@@ -28,18 +29,27 @@ typedef struct bo_slots {
     bo_lanes *lanes;
     bo_slot *items;
     size_t used, decoding;
-    size_t turn;          /* the slot whose prompt is read next */
-    int32_t *ids;         /* one per slot */
-    size_t *from;         /* one per slot */
-    float *logits, *room; /* slots x vocab */
+    size_t turn;             /* the slot whose prompt is read next */
+    int32_t *ids;            /* one per slot */
+    size_t *from;            /* one per slot */
+    float *logits, *scratch; /* slots x vocab */
+    bool *finite;            /* one per slot: its logits are finite */
+    const struct bo_kernels *kernels;
     bo_job_token *tokens; /* one per slot */
     float *rows;          /* results of a chunk of a prompt */
     uint64_t *seen;
     size_t vocab, width, most_tokens;
+    bo_slots_memory memory;
 } bo_slots;
 
-bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, bo_store *store, bo_slots *out);
+/* Fills in desc->slots (0: as many as fit, at most BO_SLOTS_DEFAULT), and checks that the memory suffices for one text of
+ * the maximum length, and the address space, or the memory of the device, for all slots. */
+bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_memory *out);
+bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, const bo_slots_memory *memory,
+                          bo_slots *out);
 void bo_slots_destroy(bo_slots *slots);
+/* False: the jobs in slots may need the memory that this one may need. */
+bool bo_slots_fits(const bo_slots *slots, const bo_job *job);
 /* Puts a job into a free slot. */
 void bo_slots_start(bo_context *context, bo_slots *slots, bo_job *job);
 /* True if the prompt of the job is being read in another slot, whose state it can use soon. */

@@ -13,6 +13,7 @@ bo_status bo_snapshot_create(bo_context *context, const bo_snapshot *from, bo_sn
     *out = bo_alloc(context, 1, sizeof **out, "a state");
     if (!*out) {
         bo_free(from->bytes);
+        bo_free(from->messages);
         return BO_MEMORY;
     }
     **out = *from;
@@ -30,12 +31,21 @@ void bo_snapshot_release(bo_snapshot *snapshot)
 {
     if (!snapshot || atomic_fetch_sub(&snapshot->owners, 1) != 1) return;
     bo_free(snapshot->bytes);
+    bo_free(snapshot->messages);
     bo_free(snapshot);
+}
+
+enum { HASH_BYTES = 8 };
+
+/* The bytes of the part that only conversations have. */
+static size_t conversation_size(const bo_snapshot *snapshot)
+{
+    return snapshot->messages ? HASH_BYTES + strlen(snapshot->messages) : 0;
 }
 
 size_t bo_snapshot_memory(const bo_snapshot *snapshot)
 {
-    return sizeof *snapshot + snapshot->size;
+    return BO_SNAPSHOT_OVERHEAD + snapshot->size + conversation_size(snapshot);
 }
 
 uint64_t bo_snapshot_length(const bo_snapshot *snapshot)
@@ -68,7 +78,8 @@ static uint64_t checksum(const unsigned char *bytes, size_t size)
 
 size_t bo_snapshot_size(const bo_snapshot *snapshot, const char *id)
 {
-    return BO_SNAPSHOT_HEADER + 4 * snapshot->pending_count + (id ? strlen(id) : 0) + snapshot->size;
+    return BO_SNAPSHOT_HEADER + 4 * snapshot->pending_count + (id ? strlen(id) : 0) + snapshot->size +
+           conversation_size(snapshot);
 }
 
 bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, const char *id, bool prefix, void **bytes,
@@ -91,7 +102,13 @@ bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, co
     at = out + BO_SNAPSHOT_HEADER;
     for (size_t i = 0; i < pending; i++, at += 4) put(at, (uint32_t)snapshot->pending[i], 4);
     if (id_bytes) memcpy(at, id, id_bytes);
-    if (snapshot->size) memcpy(at + id_bytes, snapshot->bytes, snapshot->size);
+    at += id_bytes;
+    if (snapshot->size) memcpy(at, snapshot->bytes, snapshot->size);
+    at += snapshot->size;
+    if (snapshot->messages) {
+        put(at, snapshot->ids_hash, HASH_BYTES);
+        memcpy(at + HASH_BYTES, snapshot->messages, strlen(snapshot->messages));
+    }
     put(out + AT_CHECKSUM, checksum(out, *size), 8);
     return BO_OK;
 }
@@ -105,26 +122,39 @@ static bool is_held_part_valid(const unsigned char *bytes)
     return true;
 }
 
+/* What follows the state: nothing, or a hash and the text of messages. */
+static bool is_conversation_valid(const unsigned char *bytes, size_t size)
+{
+    return size == 0 || (size > HASH_BYTES && !memchr(bytes + HASH_BYTES, 0, size - HASH_BYTES));
+}
+
 static bo_status check(bo_context *context, const char *where, const unsigned char *bytes, size_t size)
 {
     if (size < BO_SNAPSHOT_HEADER || memcmp(bytes, MAGIC, sizeof MAGIC) != 0)
         return bo_fail(context, BO_FORMAT, "%s: expected a state of bochner serve, found other bytes", where);
     const uint64_t pending = get(bytes + AT_PENDING, 4), id = get(bytes + AT_ID, 4), state = get(bytes + AT_SIZE, 8);
     const uint64_t tokens = get(bytes + AT_TOKENS, 8);
-    if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MOST_TOKENS ||
-        BO_SNAPSHOT_HEADER + 4 * pending + id + state != size || (tokens && !state) || !is_held_part_valid(bytes))
+    const uint64_t whole = BO_SNAPSHOT_HEADER + 4 * pending + id + state;
+    if (pending > BO_SNAPSHOT_PENDING || id > BO_SNAPSHOT_ID || state > size || tokens > MOST_TOKENS || whole > size ||
+        (tokens && !state) || !is_held_part_valid(bytes) || !is_conversation_valid(bytes + whole, size - whole))
         return bo_fail(context, BO_FORMAT, "%s: the state is incomplete, or its header is damaged", where);
     if (get(bytes + AT_CHECKSUM, 8) != checksum(bytes, size))
         return bo_fail(context, BO_FORMAT, "%s: the state is damaged: its checksum does not match", where);
     return BO_OK;
 }
 
+bool bo_snapshot_begins(const void *bytes, size_t count)
+{
+    return memcmp(bytes, MAGIC, bo_min(count, sizeof MAGIC)) == 0;
+}
+
 bo_status bo_snapshot_read(bo_context *context, const char *where, const void *bytes, size_t size,
                            char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out)
 {
-    const unsigned char *from = bytes, *at = from + BO_SNAPSHOT_HEADER;
+    const unsigned char *from = bytes, *at;
     *out = NULL;
     BO_TRY(check(context, where, from, size));
+    at = from + BO_SNAPSHOT_HEADER; /* there may be no bytes before the check */
     const size_t id_bytes = (size_t)get(from + AT_ID, 4);
     bo_snapshot snapshot = {.prefix = {{get(from + AT_PREFIX, 8), get(from + AT_PREFIX + 8, 8)}},
                             .tokens = get(from + AT_TOKENS, 8),
@@ -135,10 +165,22 @@ bo_status bo_snapshot_read(bo_context *context, const char *where, const void *b
     for (size_t i = 0; i < snapshot.pending_count; i++, at += 4) snapshot.pending[i] = (int32_t)get(at, 4);
     memcpy(id, at, id_bytes);
     id[id_bytes] = 0;
+    at += id_bytes;
     if (snapshot.size) {
         snapshot.bytes = bo_alloc_raw(context, snapshot.size, 1, "a state");
         if (!snapshot.bytes) return BO_MEMORY;
-        memcpy(snapshot.bytes, at + id_bytes, snapshot.size);
+        memcpy(snapshot.bytes, at, snapshot.size);
+    }
+    at += snapshot.size;
+    const size_t rest = size - (size_t)(at - from);
+    if (rest) {
+        snapshot.ids_hash = get(at, HASH_BYTES);
+        snapshot.messages = bo_alloc(context, rest - HASH_BYTES + 1, 1, "the messages of a state");
+        if (!snapshot.messages) {
+            bo_free(snapshot.bytes);
+            return BO_MEMORY;
+        }
+        memcpy(snapshot.messages, at + HASH_BYTES, rest - HASH_BYTES);
     }
     return bo_snapshot_create(context, &snapshot, out);
 }

@@ -23,6 +23,17 @@ static void put_first(bo_store_list *list, bo_store_entry *entry)
     list->first = entry;
 }
 
+/* Only entries that may be evicted are listed, so that others cost no time. */
+static void use_in_memory(bo_store *store, bo_store_entry *entry)
+{
+    if (!entry->kept || store->desc.folder) put_first(&store->in_memory, entry);
+}
+
+static void use_on_disk(bo_store *store, bo_store_entry *entry)
+{
+    if (!entry->kept) put_first(&store->on_disk, entry);
+}
+
 /* ---- entries ------------------------------------------------------------------------------------------------------ */
 
 static bo_store_entry **place_of(bo_store *store, bo_prefix key, bool kept)
@@ -55,6 +66,8 @@ static void forget_bytes(bo_store *store, bo_store_entry *entry)
 {
     if (!entry->snapshot) return;
     store->figures.memory_bytes -= bo_snapshot_memory(entry->snapshot);
+    entry->owner->memory -= bo_snapshot_memory(entry->snapshot);
+    if (entry->kept && !store->desc.folder) entry->owner->kept -= bo_snapshot_memory(entry->snapshot);
     bo_snapshot_release(entry->snapshot);
     entry->snapshot = NULL;
     unlink_entry(&store->in_memory, &entry->memory_links);
@@ -64,6 +77,8 @@ void bo_store_forget_file(bo_store *store, bo_store_entry *entry)
 {
     if (!entry->file_bytes) return;
     store->figures.disk_bytes -= entry->file_bytes;
+    entry->owner->disk -= entry->file_bytes;
+    if (entry->kept) entry->owner->kept -= entry->file_bytes;
     entry->file_bytes = 0;
     unlink_entry(&store->on_disk, &entry->disk_links);
 }
@@ -85,14 +100,14 @@ void bo_store_remove(bo_store *store, bo_store_entry *entry)
     bo_free(entry);
 }
 
-static bo_store_entry *add_entry(bo_context *context, bo_store *store, bo_prefix key, bool kept)
+static bo_store_entry *add_entry(bo_context *context, bo_store *store, bo_store_owner *owner, bo_prefix key, bool kept)
 {
-    bo_store_entry *entry = bo_alloc(context, 1, sizeof *entry, "a state");
+    bo_store_entry *entry = owner ? bo_alloc(context, 1, sizeof *entry, "a state") : NULL;
     if (!entry) return NULL;
     grow_table(context, store);
     bo_store_entry **at = place_of(store, key, kept);
     assert(!*at);
-    *entry = (bo_store_entry){.key = key, .kept = kept, .next = NULL};
+    *entry = (bo_store_entry){.key = key, .owner = owner, .kept = kept, .next = NULL};
     *at = entry;
     store->count++;
     if (kept)
@@ -102,20 +117,27 @@ static bo_store_entry *add_entry(bo_context *context, bo_store *store, bo_prefix
     return entry;
 }
 
-bo_store_entry *bo_store_add_file(bo_context *context, bo_store *store, bo_prefix key, bool kept, size_t bytes)
+bo_store_entry *bo_store_add_file(bo_context *context, bo_store *store, const bo_store_entry *as, size_t bytes)
 {
-    if (*place_of(store, key, kept)) return NULL;
-    bo_store_entry *entry = add_entry(context, store, key, kept);
+    if (*place_of(store, as->key, as->kept)) return NULL;
+    bo_store_entry *entry = add_entry(context, store, as->owner, as->key, as->kept);
     if (entry) bo_store_has_file(store, entry, bytes);
     return entry;
+}
+
+size_t bo_store_file_bytes(size_t bytes)
+{
+    return (bytes + BO_STORE_BLOCK - 1) / BO_STORE_BLOCK * BO_STORE_BLOCK;
 }
 
 void bo_store_has_file(bo_store *store, bo_store_entry *entry, size_t bytes)
 {
     bo_store_forget_file(store, entry);
-    entry->file_bytes = bytes;
-    store->figures.disk_bytes += bytes;
-    put_first(&store->on_disk, entry);
+    entry->file_bytes = bo_store_file_bytes(bytes);
+    store->figures.disk_bytes += entry->file_bytes;
+    entry->owner->disk += entry->file_bytes;
+    if (entry->kept) entry->owner->kept += entry->file_bytes;
+    use_on_disk(store, entry);
 }
 
 static void set_snapshot(bo_store *store, bo_store_entry *entry, bo_snapshot *snapshot)
@@ -123,7 +145,9 @@ static void set_snapshot(bo_store *store, bo_store_entry *entry, bo_snapshot *sn
     forget_bytes(store, entry);
     entry->snapshot = bo_snapshot_share(snapshot);
     store->figures.memory_bytes += bo_snapshot_memory(snapshot);
-    put_first(&store->in_memory, entry);
+    entry->owner->memory += bo_snapshot_memory(snapshot);
+    if (entry->kept && !store->desc.folder) entry->owner->kept += bo_snapshot_memory(snapshot);
+    use_in_memory(store, entry);
 }
 
 /* ---- budgets ------------------------------------------------------------------------------------------------------ */
@@ -133,32 +157,40 @@ static bool may_leave_memory(const bo_store_entry *entry)
     return entry->file_bytes || (!entry->kept && !entry->writing);
 }
 
-/* Whether `bytes` more fit into the budget of memory after the entries that may leave it have left. A snapshot that never
- * fits must not empty the cache. */
-static bool can_make_room(const bo_store *store, size_t bytes)
+/* Whether `bytes` more of an owner fit into the budget of memory after the entries that may leave it have left. A snapshot
+ * that never fits must not empty the cache. */
+static bool can_free_memory(const bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     const size_t budget = store->desc.memory_bytes;
     size_t used = store->figures.memory_bytes;
     if (bytes > budget) return false;
+    for (bo_store_owner *each = store->owners; each; each = each->next) each->left = each->memory;
     for (const bo_store_entry *entry = store->in_memory.last; entry && used > budget - bytes;
-         entry = entry->memory_links.before)
-        if (may_leave_memory(entry)) used -= bo_snapshot_memory(entry->snapshot);
+         entry = entry->memory_links.before) {
+        bo_store_owner *from = entry->owner;
+        if (!may_leave_memory(entry) || (from != owner && from->left <= from->memory_share)) continue;
+        used -= bo_snapshot_memory(entry->snapshot);
+        from->left -= bo_snapshot_memory(entry->snapshot);
+    }
     return used <= budget - bytes;
 }
 
-/* Frees memory until `bytes` more fit: what was used longest ago, except kept states that are only in memory, and entries
- * that are being written. False: there is not enough, and nothing changed. */
-static bool make_room(bo_store *store, size_t bytes)
+/* Frees memory until `bytes` more of an owner fit: what was used longest ago, except kept states that are only in memory,
+ * entries that are being written, and those of others within their share. False: there is not enough, and nothing changed. */
+static bool free_memory(bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
-    if (!can_make_room(store, bytes)) return false;
+    if (!can_free_memory(store, owner, bytes)) return false;
     bo_store_entry *entry = store->in_memory.last;
     while (entry && store->figures.memory_bytes > store->desc.memory_bytes - bytes) {
         bo_store_entry *before = entry->memory_links.before;
-        if (entry->file_bytes) {
-            forget_bytes(store, entry);
-        } else if (may_leave_memory(entry)) {
-            bo_store_remove(store, entry);
-            store->figures.evictions++;
+        const bo_store_owner *from = entry->owner;
+        if (may_leave_memory(entry) && (from == owner || from->memory > from->memory_share)) {
+            if (entry->file_bytes) {
+                forget_bytes(store, entry);
+            } else {
+                bo_store_remove(store, entry);
+                store->figures.evictions++;
+            }
         }
         entry = before;
     }
@@ -170,24 +202,31 @@ static size_t disk_in_use(const bo_store *store)
     return store->figures.disk_bytes + store->reserved;
 }
 
-/* The same for the disk, where kept states stay. */
-static bool can_make_disk_room(const bo_store *store, size_t bytes)
+/* The same for the disk. */
+static bool can_free_disk(const bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     const size_t budget = store->desc.disk_bytes;
     size_t used = disk_in_use(store);
     if (bytes > budget) return false;
+    for (bo_store_owner *each = store->owners; each; each = each->next) each->left = each->disk;
     for (const bo_store_entry *entry = store->on_disk.last; entry && used > budget - bytes;
-         entry = entry->disk_links.before)
-        if (!entry->kept) used -= entry->file_bytes;
+         entry = entry->disk_links.before) {
+        bo_store_owner *from = entry->owner;
+        if (from != owner && from->left <= from->disk_share) continue;
+        used -= entry->file_bytes;
+        from->left -= entry->file_bytes;
+    }
     return used <= budget - bytes;
 }
 
-void bo_store_trim_disk(bo_store *store, size_t bytes)
+/* `owner` NULL: shares do not matter. */
+static void trim_disk(bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     bo_store_entry *entry = store->on_disk.last;
     while (entry && disk_in_use(store) > store->desc.disk_bytes - bytes) {
         bo_store_entry *before = entry->disk_links.before;
-        if (!entry->kept) {
+        const bo_store_owner *from = entry->owner;
+        if (!owner || from == owner || from->disk > from->disk_share) {
             if (entry->snapshot) {
                 bo_store_unlink(store, entry);
                 bo_store_forget_file(store, entry);
@@ -200,10 +239,15 @@ void bo_store_trim_disk(bo_store *store, size_t bytes)
     }
 }
 
-bool bo_store_make_disk_room(bo_store *store, size_t bytes)
+void bo_store_trim_disk(bo_store *store)
 {
-    if (!can_make_disk_room(store, bytes)) return false;
-    bo_store_trim_disk(store, bytes);
+    trim_disk(store, NULL, 0);
+}
+
+bool bo_store_free_disk(bo_store *store, bo_store_owner *owner, size_t bytes)
+{
+    if (!can_free_disk(store, owner, bytes)) return false;
+    trim_disk(store, owner, bytes);
     return true;
 }
 
@@ -213,7 +257,7 @@ bool bo_store_make_disk_room(bo_store *store, size_t bytes)
  * the entry; a lack of memory or of file descriptors is no reason to lose a state. */
 static bo_snapshot *take(bo_context *context, bo_store *store, bo_store_entry *entry)
 {
-    if (entry->file_bytes) put_first(&store->on_disk, entry);
+    if (entry->file_bytes) use_on_disk(store, entry);
     if (!entry->snapshot) {
         bo_snapshot *snapshot;
         const bo_status status = bo_store_read_file(context, store, entry, &snapshot);
@@ -222,11 +266,12 @@ static bo_snapshot *take(bo_context *context, bo_store *store, bo_store_entry *e
             bo_store_remove(store, entry);
         }
         if (status != BO_OK) return NULL;
-        if (!make_room(store, bo_snapshot_memory(snapshot))) return snapshot; /* it is used, but stays on disk */
+        if (!free_memory(store, entry->owner, bo_snapshot_memory(snapshot)))
+            return snapshot; /* it is used, but stays on disk */
         set_snapshot(store, entry, snapshot);
         bo_snapshot_release(snapshot);
     }
-    put_first(&store->in_memory, entry);
+    use_in_memory(store, entry);
     return bo_snapshot_share(entry->snapshot);
 }
 
@@ -247,9 +292,9 @@ bo_snapshot *bo_store_find(bo_context *context, bo_store *store, const bo_prefix
     return found;
 }
 
-bo_snapshot *bo_store_get(bo_context *context, bo_store *store, const char *id)
+bo_snapshot *bo_store_get(bo_context *context, bo_store *store, bo_prefix owner, const char *id)
 {
-    const bo_prefix key = bo_prefix_of_bytes(&store->secret, id, strlen(id));
+    const bo_prefix key = bo_store_key_of(store, owner, id);
     pthread_mutex_lock(&store->lock);
     bo_store_entry *entry = *place_of(store, key, true);
     bo_snapshot *found = entry ? take(context, store, entry) : NULL;
@@ -263,20 +308,21 @@ void bo_store_cache(bo_context *context, bo_store *store, bo_snapshot *snapshot)
 {
     pthread_mutex_lock(&store->lock);
     bo_store_entry *entry = *place_of(store, snapshot->prefix, false);
-    const bool fits = entry || make_room(store, bo_snapshot_memory(snapshot));
+    bo_store_owner *owner = bo_store_find_owner(context, store, snapshot->owner);
+    const bool fits = entry || (owner && free_memory(store, owner, bo_snapshot_memory(snapshot)));
     if (!entry && fits) {
-        entry = add_entry(context, store, snapshot->prefix, false);
+        entry = add_entry(context, store, owner, snapshot->prefix, false);
         if (entry) set_snapshot(store, entry, snapshot);
         if (entry && store->desc.folder) bo_store_write_later(store, entry);
     } else if (entry && entry->snapshot) {
-        put_first(&store->in_memory, entry);
+        use_in_memory(store, entry);
     }
     pthread_mutex_unlock(&store->lock);
 }
 
-bool bo_store_drop(bo_store *store, const char *id)
+bool bo_store_drop(bo_store *store, bo_prefix owner, const char *id)
 {
-    const bo_prefix key = bo_prefix_of_bytes(&store->secret, id, strlen(id));
+    const bo_prefix key = bo_store_key_of(store, owner, id);
     pthread_mutex_lock(&store->lock);
     bo_store_entry *entry = *place_of(store, key, true);
     if (entry) bo_store_remove(store, entry);
@@ -284,30 +330,39 @@ bool bo_store_drop(bo_store *store, const char *id)
     return entry != NULL;
 }
 
-/* Room for the snapshot of an entry in place of its earlier one, which may be absent. *in_memory: in memory, too. */
-static bool make_room_for(bo_store *store, bo_store_entry *entry, size_t bytes, bool *in_memory)
+/* Frees what the snapshot of an entry needs in place of its earlier one, which may be absent. *in_memory: in memory, too. */
+static bool free_for(bo_store *store, bo_store_owner *owner, bo_store_entry *entry, const bo_snapshot *snapshot,
+                     const char *id, bool *in_memory)
 {
-    const size_t file = bytes + BO_SNAPSHOT_HEADER + BO_SNAPSHOT_ID;
-    if (entry && entry->file_bytes) forget_bytes(store, entry);
-    const size_t old = entry && entry->snapshot ? bo_snapshot_memory(entry->snapshot) : 0;
-    const size_t old_file = entry ? entry->file_bytes : 0;
-    *in_memory = make_room(store, bytes > old ? bytes - old : 0);
-    return store->desc.folder ? bo_store_make_disk_room(store, file > old_file ? file - old_file : 0) : *in_memory;
+    const bool folder = store->desc.folder;
+    const size_t memory = bo_snapshot_memory(snapshot);
+    const size_t bytes = folder ? bo_store_file_bytes(bo_snapshot_size(snapshot, id)) : memory;
+    const size_t old = !entry ? 0 : folder ? entry->file_bytes : bo_snapshot_memory(entry->snapshot);
+    const size_t more = bytes > old ? bytes - old : 0;
+    *in_memory = false;
+    if (owner->kept - old + bytes > (folder ? owner->disk_share : owner->memory_share)) return false;
+    if (entry && folder) forget_bytes(store, entry);
+    *in_memory = free_memory(store, owner, folder ? memory : more);
+    return folder ? bo_store_free_disk(store, owner, more) : *in_memory;
 }
 
-bo_status bo_store_keep(bo_context *context, bo_store *store, const char *id, bo_snapshot *snapshot, bool *full)
+bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, const char *id, bo_snapshot *snapshot,
+                        bool *full)
 {
-    const bo_prefix key = bo_prefix_of_bytes(&store->secret, id, strlen(id));
+    const bo_prefix key = bo_store_key_of(store, owner, id);
     bo_status status = BO_OK;
     bool in_memory;
+    *full = false;
     pthread_mutex_lock(&store->lock);
     bo_store_entry *entry = *place_of(store, key, true), *added = NULL;
-    *full = !make_room_for(store, entry, bo_snapshot_memory(snapshot), &in_memory);
-    if (!*full && !entry) {
-        entry = added = add_entry(context, store, key, true);
+    bo_store_owner *found = bo_store_find_owner(context, store, owner);
+    if (!found) status = BO_MEMORY;
+    if (found) *full = !free_for(store, found, entry, snapshot, id, &in_memory);
+    if (found && !*full && !entry) {
+        entry = added = add_entry(context, store, found, key, true);
         status = entry ? BO_OK : BO_MEMORY;
     }
-    if (!*full && entry) {
+    if (found && !*full && entry) {
         /* if it cannot be written, the earlier state stays */
         if (store->desc.folder) status = bo_store_write_now(context, store, entry, id, snapshot);
         if (status == BO_OK && in_memory) set_snapshot(store, entry, snapshot);
@@ -329,10 +384,62 @@ const bo_prefix_secret *bo_store_secret(const bo_store *store)
     return &store->secret;
 }
 
-void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret)
+/* ---- owners ------------------------------------------------------------------------------------------------------- */
+
+bo_prefix bo_store_owner_of(const bo_store *store, const char *key)
+{
+    static const char purpose[8] = "owner";
+    if (!key) return bo_prefix_of_nothing();
+    const bo_prefix hash = bo_prefix_of_bytes(&store->secret, key, strlen(key));
+    char bytes[sizeof purpose + sizeof hash];
+    memcpy(bytes, purpose, sizeof purpose);
+    memcpy(bytes + sizeof purpose, &hash, sizeof hash);
+    return bo_prefix_of_bytes(&store->secret, bytes, sizeof bytes);
+}
+
+bo_prefix bo_store_key_of(const bo_store *store, bo_prefix owner, const char *id)
+{
+    char bytes[sizeof owner + BO_SNAPSHOT_ID];
+    const size_t length = strlen(id);
+    assert(length <= BO_SNAPSHOT_ID);
+    if (bo_prefix_equal(owner, bo_prefix_of_nothing())) return bo_prefix_of_bytes(&store->secret, id, length);
+    memcpy(bytes, &owner, sizeof owner);
+    memcpy(bytes + sizeof owner, id, length);
+    return bo_prefix_of_bytes(&store->secret, bytes, sizeof owner + length);
+}
+
+bo_store_owner *bo_store_find_owner(bo_context *context, bo_store *store, bo_prefix id)
+{
+    bo_store_owner *owner = store->owners;
+    while (owner && !bo_prefix_equal(owner->id, id)) owner = owner->next;
+    if (owner) return owner;
+    owner = bo_alloc(context, 1, sizeof *owner, "the owner of a state");
+    if (!owner) return NULL;
+    *owner = (bo_store_owner){.id = id, .next = store->owners};
+    store->owners = owner;
+    return owner;
+}
+
+/* The owners that have a share of the budgets. */
+static bo_status add_owners(bo_context *context, bo_store *store)
+{
+    const bo_store_desc *d = &store->desc;
+    const size_t count = d->key_count ? d->key_count : 1;
+    for (size_t i = 0; i < count; i++) {
+        bo_store_owner *owner =
+            bo_store_find_owner(context, store, bo_store_owner_of(store, d->key_count ? d->keys[i] : NULL));
+        if (!owner) return BO_MEMORY;
+        owner->memory_share = d->memory_bytes / count;
+        owner->disk_share = d->disk_bytes / count;
+    }
+    return BO_OK;
+}
+
+bo_status bo_store_set_secret(bo_context *context, bo_store *store, const bo_prefix_secret *secret)
 {
     const bo_prefix own = bo_prefix_of_bytes(secret, store->desc.model, sizeof store->desc.model);
     store->secret = (bo_prefix_secret){{own.words[0], own.words[1]}};
+    return add_owners(context, store);
 }
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------- */
@@ -350,8 +457,7 @@ static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store 
     bo_prefix_secret secret;
     if (!bo_random_bytes(&secret, sizeof secret))
         return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
-    bo_store_set_secret(store, &secret);
-    return BO_OK;
+    return bo_store_set_secret(context, store, &secret);
 }
 
 bo_status bo_store_create(bo_context *context, const bo_store_desc *desc, bo_store **out)
@@ -377,6 +483,10 @@ void bo_store_destroy(bo_store *store)
             bo_snapshot_release(entry->snapshot);
             bo_free(entry);
         }
+    for (bo_store_owner *owner = store->owners, *next; owner; owner = next) {
+        next = owner->next;
+        bo_free(owner);
+    }
     bo_free(store->table);
     bo_free(store->folder);
     pthread_cond_destroy(&store->changed);

@@ -16,17 +16,22 @@ static const size_t MOST_FILE = (size_t)1 << 40;
 
 typedef char file_path[PATH];
 
-static void path_of(const bo_store *store, bo_prefix key, bool kept, file_path out)
+static const char STATE[] = ".state", PART[] = ".state.part";
+
+static void path_of(const bo_store *store, const bo_store_entry *entry, file_path out)
 {
-    char digits[BO_PREFIX_DIGITS + 1];
-    bo_prefix_format(key, digits);
-    snprintf(out, PATH, "%s/%c-%s.state", store->folder, kept ? 'k' : 'p', digits);
+    char digits[BO_PREFIX_DIGITS + 1], owner[BO_PREFIX_DIGITS + 1] = "";
+    const bool owned = !bo_prefix_equal(entry->owner->id, bo_prefix_of_nothing());
+    bo_prefix_format(entry->key, digits);
+    if (owned) bo_prefix_format(entry->owner->id, owner);
+    snprintf(out, PATH, "%s/%c-%s%s%s%s", store->folder, entry->kept ? 'k' : 'p', digits, owned ? "-" : "", owner,
+             STATE);
 }
 
 void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
 {
     file_path path;
-    path_of(store, entry->key, entry->kept, path);
+    path_of(store, entry, path);
     unlink(path);
 }
 
@@ -39,7 +44,7 @@ static bo_status read_any(bo_context *context, const bo_store *store, const bo_s
     file_path path;
     void *bytes;
     *out = NULL;
-    path_of(store, entry->key, entry->kept, path);
+    path_of(store, entry, path);
     BO_TRY(bo_file_load(context, path, MOST_FILE, &bytes, size));
     const bo_status status = bo_snapshot_read(context, path, bytes, *size, id, out);
     bo_free(bytes);
@@ -48,8 +53,7 @@ static bo_status read_any(bo_context *context, const bo_store *store, const bo_s
 
 static bool has_key(const bo_store *store, const bo_store_entry *entry, const bo_snapshot *snapshot, const char *id)
 {
-    return bo_prefix_equal(entry->key,
-                           entry->kept ? bo_prefix_of_bytes(&store->secret, id, strlen(id)) : snapshot->prefix);
+    return bo_prefix_equal(entry->key, entry->kept ? bo_store_key_of(store, entry->owner->id, id) : snapshot->prefix);
 }
 
 bo_status bo_store_read_file(bo_context *context, const bo_store *store, const bo_store_entry *entry, bo_snapshot **out)
@@ -66,7 +70,7 @@ bo_status bo_store_read_file(bo_context *context, const bo_store *store, const b
 bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
 {
     file_path path;
-    path_of(store, entry->key, entry->kept, path);
+    path_of(store, entry, path);
     return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
@@ -88,7 +92,8 @@ static bo_status write_file(bo_context *context, const char *path, const bo_snap
     bo_free(bytes);
     done = file && fclose(file) == 0 && done && rename(part, path) == 0;
     if (done) return BO_OK;
-    const bo_status status = bo_fail(context, BO_IO, "%s: %s", path, strerror(errno));
+    /* clients see this message, but not where the folder is */
+    const bo_status status = bo_fail(context, BO_IO, "the state cannot be written to the disk: %s", strerror(errno));
     unlink(part);
     return status;
 }
@@ -98,7 +103,7 @@ bo_status bo_store_write_now(bo_context *context, bo_store *store, bo_store_entr
 {
     file_path path;
     size_t size;
-    path_of(store, entry->key, entry->kept, path);
+    path_of(store, entry, path);
     BO_TRY(write_file(context, path, snapshot, id, &size));
     bo_store_has_file(store, entry, size);
     return BO_OK;
@@ -120,10 +125,10 @@ static void write_entry(bo_context *context, bo_store *store, bo_store_entry *en
     file_path path;
     size_t size = 0;
     bo_snapshot *snapshot = bo_snapshot_share(entry->snapshot);
-    const size_t most = bo_snapshot_memory(snapshot) + BO_SNAPSHOT_HEADER;
-    const bool fits = bo_store_make_disk_room(store, most);
-    path_of(store, entry->key, entry->kept, path);
-    if (fits) store->reserved = most;
+    const size_t bytes = bo_store_file_bytes(bo_snapshot_size(snapshot, NULL));
+    const bool fits = bo_store_free_disk(store, entry->owner, bytes);
+    path_of(store, entry, path);
+    if (fits) store->reserved = bytes;
     pthread_mutex_unlock(&store->lock);
     const bool wrote = fits && write_file(context, path, snapshot, NULL, &size) == BO_OK;
     bo_snapshot_release(snapshot);
@@ -166,7 +171,11 @@ static bo_status read_secret(bo_context *context, const char *path, bo_prefix_se
     if (whole) memcpy(out, bytes, size);
     bo_free(bytes);
     if (whole) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: expected %zu bytes, found %zu; remove the folder", path, sizeof *out, size);
+    return bo_fail(
+        context, BO_FORMAT,
+        "%s: expected %zu bytes of a server, found %zu; choose another folder, or remove the file if the states "
+        "in the folder are not needed",
+        path, sizeof *out, size);
 }
 
 /* The file is empty at first, so that its bytes are never readable by others; bo_file_save keeps its mode. */
@@ -186,22 +195,49 @@ static bo_status open_secret(bo_context *context, bo_store *store)
     struct stat about;
     bo_prefix_secret secret;
     snprintf(path, sizeof path, "%s/secret", store->folder);
-    const bool exists = stat(path, &about) == 0 && about.st_size > 0;
+    const bool exists = stat(path, &about) == 0 && (about.st_size > 0 || !S_ISREG(about.st_mode));
     BO_TRY((exists ? read_secret : make_secret)(context, path, &secret));
-    bo_store_set_secret(store, &secret);
-    return BO_OK;
+    return bo_store_set_secret(context, store, &secret);
 }
 
-static bool is_state_file(const char *name, bool *kept, bo_prefix *key)
+/* Reads the digits of a hash. NULL: there are others. */
+static const char *read_hash(const char *digits, bo_prefix *out)
 {
     unsigned long long high, low;
-    *kept = name[0] == 'k';
+    if (strspn(digits, "0123456789abcdef") != BO_PREFIX_DIGITS) return NULL;
+    if (sscanf(digits, "%16llx%16llx", &high, &low) != 2) return NULL;
+    *out = (bo_prefix){{high, low}};
+    return digits + BO_PREFIX_DIGITS;
+}
+
+/* Whether a name is that of a state (or with the ending PART, of a part of one), and of which. */
+static bool is_state_name(const char *name, const char *ending, bo_store_entry *as, bo_prefix *owner)
+{
+    as->kept = name[0] == 'k';
+    *owner = bo_prefix_of_nothing();
     if ((name[0] != 'k' && name[0] != 'p') || name[1] != '-') return false;
-    if (strspn(name + 2, "0123456789abcdef") != BO_PREFIX_DIGITS) return false;
-    if (strcmp(name + 2 + BO_PREFIX_DIGITS, ".state") != 0) return false;
-    if (sscanf(name + 2, "%16llx%16llx", &high, &low) != 2) return false;
-    *key = (bo_prefix){{high, low}};
-    return true;
+    const char *at = read_hash(name + 2, &as->key);
+    if (at && at[0] == '-') at = read_hash(at + 1, owner);
+    return at && strcmp(at, ending) == 0;
+}
+
+/* Whether a file begins as those that the store writes, as far as it goes. */
+static bool begins_as_state(const char *path)
+{
+    char bytes[8];
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return false;
+    struct stat about;
+    const bool plain = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+    const ssize_t count = plain ? read(file, bytes, sizeof bytes) : -1;
+    close(file);
+    return count >= 0 && bo_snapshot_begins(bytes, (size_t)count);
+}
+
+/* Removes what a failure has left of a file of the store. */
+static void discard(bo_store *store, const char *path)
+{
+    if (begins_as_state(path) && unlink(path) == 0) store->figures.discarded++;
 }
 
 typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED, FILE_UNREADABLE } file_verdict;
@@ -222,27 +258,38 @@ static file_verdict judge(bo_context *context, const bo_store *store, const bo_s
 static void take_file(bo_context *context, bo_store *store, const char *name)
 {
     bo_store_entry as = {0};
+    bo_prefix owner;
     file_path path;
     size_t bytes = 0;
     if (snprintf(path, sizeof path, "%s/%s", store->folder, name) >= PATH) return;
-    if (!is_state_file(name, &as.kept, &as.key)) {
-        if (strstr(name, ".state.")) unlink(path); /* left by a process that was killed while it wrote */
-        return;
-    }
+    /* left by a process that was killed while it wrote */
+    if (is_state_name(name, PART, &as, &owner)) discard(store, path);
+    if (!is_state_name(name, STATE, &as, &owner)) return;
+    as.owner = bo_store_find_owner(context, store, owner);
+    if (!as.owner) return;
     switch (judge(context, store, &as, &bytes)) {
     case FILE_GOOD:
-        bo_store_add_file(context, store, as.key, as.kept, bytes);
+        bo_store_add_file(context, store, &as, bytes);
         break;
     case FILE_FOREIGN:
         store->figures.foreign++;
         break;
     case FILE_DAMAGED:
-        store->figures.discarded++;
-        unlink(path);
+        discard(store, path);
         break;
     case FILE_UNREADABLE: /* memory, or the right to read it, is missing: it is left alone */
         break;
     }
+}
+
+/* The number of states whose owners have no share. */
+static size_t count_unowned(const bo_store *store)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < store->table_size; i++)
+        for (const bo_store_entry *entry = store->table[i]; entry; entry = entry->next)
+            count += entry->owner->disk_share == 0;
+    return count;
 }
 
 static bo_status list_files(bo_context *context, bo_store *store)
@@ -251,7 +298,8 @@ static bo_status list_files(bo_context *context, bo_store *store)
     if (!folder) return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
     for (const struct dirent *file; (file = readdir(folder)) != NULL;) take_file(context, store, file->d_name);
     closedir(folder);
-    bo_store_trim_disk(store, 0);
+    bo_store_trim_disk(store);
+    store->figures.unowned = count_unowned(store);
     return BO_OK;
 }
 
@@ -269,7 +317,7 @@ static bo_status lock_folder(bo_context *context, bo_store *store)
 
 bo_status bo_store_open_folder(bo_context *context, bo_store *store)
 {
-    enum { SUFFIX = 64 };
+    enum { SUFFIX = 96 };
     store->folder = bo_strdup(context, store->desc.folder);
     if (!store->folder) return BO_MEMORY;
     store->desc.folder = store->folder;

@@ -7,19 +7,31 @@
 
 typedef struct bo_store_entry bo_store_entry;
 
+/* Owners live as long as the store. */
+typedef struct bo_store_owner {
+    bo_prefix id;
+    size_t memory, disk;             /* bytes in use */
+    size_t kept;                     /* of these, bytes of kept states: on disk if there is a folder, or in memory */
+    size_t memory_share, disk_share; /* 0: its key is not in use */
+    size_t left;                     /* scratch memory: of `memory` or `disk` after an eviction */
+    struct bo_store_owner *next;
+} bo_store_owner;
+
 typedef struct bo_store_links {
     bo_store_entry *before, *after;
     bool listed;
 } bo_store_links;
 
-/* Invariants: `snapshot` is in memory if and only if the entry is in the list of memory; file_bytes > 0 if and only if it is
- * in the list of the disk. An entry has a snapshot or a file, except while it is made. */
+/* Lists have only what may be evicted. Invariants: an entry with a snapshot is in the list of memory, except a kept one
+ * without a folder; a cached one with file_bytes > 0 is in the list of the disk. An entry has a snapshot or a file, except
+ * while it is made. */
 struct bo_store_entry {
     bo_prefix key; /* of the tokens, or of the id */
-    bool kept;     /* by id */
-    bool writing;  /* the writer reads the snapshot; the entry must not be removed */
+    bo_store_owner *owner;
+    bool kept;    /* by id */
+    bool writing; /* the writer reads the snapshot; the entry must not be removed */
     bo_snapshot *snapshot;
-    size_t file_bytes;
+    size_t file_bytes;        /* in blocks */
     bo_store_entry *next;     /* in its place of the table */
     bo_store_entry *to_write; /* in the queue of the writer */
     bo_store_links memory_links, disk_links;
@@ -46,6 +58,7 @@ struct bo_store {
     int lock_file; /* locked: the folder belongs to this store; -1: none */
     bo_store_entry **table;
     size_t table_size, count; /* a power of two; entries */
+    bo_store_owner *owners;
     bo_store_list in_memory, on_disk;
     bo_store_entry *first_to_write, *last_to_write;
     size_t reserved; /* bytes of the disk for the file that the writer writes */
@@ -53,18 +66,24 @@ struct bo_store {
 };
 
 /* store.c; with the lock */
+/* The bytes of a file in the budget. */
+size_t bo_store_file_bytes(size_t bytes);
 void bo_store_remove(bo_store *store, bo_store_entry *entry);
 void bo_store_forget_file(bo_store *store, bo_store_entry *entry);
 void bo_store_has_file(bo_store *store, bo_store_entry *entry, size_t bytes);
+/* The record of an owner, which is made if there is none. NULL: there is no memory. */
+bo_store_owner *bo_store_find_owner(bo_context *context, bo_store *store, bo_prefix id);
+/* The key of an id. */
+bo_prefix bo_store_key_of(const bo_store *store, bo_prefix owner, const char *id);
 /* Adds an entry of a file. NULL: there is one of this key, or no memory. */
-bo_store_entry *bo_store_add_file(bo_context *context, bo_store *store, bo_prefix key, bool kept, size_t bytes);
-/* Removes cached prefixes from the disk until `bytes` more fit. False: they cannot, and nothing changed. */
-bool bo_store_make_disk_room(bo_store *store, size_t bytes);
-/* The same as far as possible. */
-void bo_store_trim_disk(bo_store *store, size_t bytes);
+bo_store_entry *bo_store_add_file(bo_context *context, bo_store *store, const bo_store_entry *as, size_t bytes);
+/* Removes cached prefixes from the disk until `bytes` more of an owner fit. False: they cannot, and nothing changed. */
+bool bo_store_free_disk(bo_store *store, bo_store_owner *owner, size_t bytes);
+/* Removes cached prefixes until the budget is met, as far as possible. */
+void bo_store_trim_disk(bo_store *store);
 
-/* Derives the key of the hashes from a secret and the model. */
-void bo_store_set_secret(bo_store *store, const bo_prefix_secret *secret);
+/* Derives the key of the hashes from a secret and the model, and the owners from their keys. */
+bo_status bo_store_set_secret(bo_context *context, bo_store *store, const bo_prefix_secret *secret);
 
 /* store_files.c; with the lock */
 bo_status bo_store_open_folder(bo_context *context, bo_store *store);

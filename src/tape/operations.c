@@ -56,10 +56,17 @@ bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t columns)
     return bo_graph_one(graph, BO_OPERATION_RESHAPE, &(bo_reshape_attributes){.columns = columns}, 1, &x);
 }
 
+/* A tree, because an operation has at most BO_OP_INPUTS inputs: every part but the last is the largest power of it. */
 bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values)
 {
     BO_RECORD_REQUIRE_IF(graph, count > 0, values);
-    return count == 1 ? values[0] : bo_graph_one(graph, BO_OPERATION_CONCAT, NULL, count, values);
+    if (count == 1) return values[0];
+    bo_value parts[BO_OP_INPUTS];
+    size_t each = 1, used = 0;
+    while (each * BO_OP_INPUTS < count) each *= BO_OP_INPUTS;
+    for (size_t at = 0; at < count; at += each)
+        parts[used++] = bo_graph_concat(graph, bo_min(each, count - at), values + at);
+    return bo_graph_one(graph, BO_OPERATION_CONCAT, NULL, used, parts);
 }
 
 bo_value bo_graph_loss(bo_graph *graph, bo_loss_kind kind, bo_value prediction, bo_value target)

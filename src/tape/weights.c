@@ -10,6 +10,7 @@ enum { MOST_RANK = 4 };
 /* A weight with memory for its name and shape. */
 typedef struct owned_weight {
     bo_weight weight; /* first, since weights are freed by their address */
+    void *gradient;   /* memory of its gradient, also while it is frozen; NULL: none */
     char *name;
     size_t shape[MOST_RANK];
 } owned_weight;
@@ -23,7 +24,8 @@ struct bo_weights {
     void *stored; /* replaces `data` after bo_weights_store; NULL: not stored */
     size_t stored_bytes;
     size_t floats;
-    void *data, *gradients;
+    void *data;
+    bo_gradients *gradients;
     bo_rules rules;
     const bo_lora *lora;
 };
@@ -80,7 +82,12 @@ void bo_weights_destroy(bo_weights *weights)
     bo_weights_destroy(weights->rules.base);
     if (weights->data) weights->backend->release(weights->data);
     if (weights->stored) weights->backend->release(weights->stored);
-    if (weights->gradients) weights->backend->release(weights->gradients);
+    while (weights->gradients) {
+        bo_gradients *first = weights->gradients;
+        weights->gradients = first->next;
+        weights->backend->release(first->data);
+        bo_free(first);
+    }
     bo_free(weights);
 }
 
@@ -245,7 +252,7 @@ void *bo_weights_data(const bo_weights *weights)
     return weights->data;
 }
 
-void *bo_weights_gradients(const bo_weights *weights)
+const bo_gradients *bo_weights_gradients(const bo_weights *weights)
 {
     return weights->gradients;
 }
@@ -342,11 +349,58 @@ bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights
 bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
 {
     BO_REQUIRE(context, weights);
-    if (!weights->gradients) return BO_OK;
-    return weights->backend->zero(context, weights->gradients, weights->floats * sizeof(float));
+    for (const bo_gradients *g = weights->gradients; g; g = g->next)
+        BO_TRY(weights->backend->zero(context, g->data, g->floats * sizeof(float)));
+    return BO_OK;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Floats of a weight and of the gap to the next one. */
+static size_t padded_floats(const bo_weight *weight)
+{
+    return (weight->rows * weight->columns + GRAIN - 1) / GRAIN * GRAIN;
+}
+
+size_t bo_weights_gradient_floats(const bo_weights *weights)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < weights->count; i++)
+        if (!weights->at[i]->frozen) floats += padded_floats(weights->at[i]);
+    return floats;
+}
+
+static bool lacks_gradient(const bo_weight *weight)
+{
+    return !weight->frozen && !((const owned_weight *)weight)->gradient;
+}
+
+/* Appends a block with the gradients of the trained weights that have no memory yet. Blocks stay where they are, because
+ * graphs and optimizers hold their addresses. */
+static bo_status add_gradients(bo_context *context, bo_weights *weights)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < weights->count; i++)
+        if (lacks_gradient(weights->at[i])) floats += padded_floats(weights->at[i]);
+    if (!floats) return BO_OK;
+    bo_gradients **last = &weights->gradients, *added = bo_alloc(context, 1, sizeof *added, "gradients of the weights");
+    if (!added) return BO_MEMORY;
+    added->data = weights->backend->allocate(context, floats * sizeof(float), "gradients of the weights");
+    if (!added->data) {
+        bo_free(added);
+        return BO_MEMORY;
+    }
+    added->floats = floats;
+    while (*last) last = &(*last)->next;
+    *last = added;
+    char *at = added->data;
+    for (size_t i = 0; i < weights->count; i++) {
+        if (!lacks_gradient(weights->at[i])) continue;
+        ((owned_weight *)weights->at[i])->gradient = at;
+        at += padded_floats(weights->at[i]) * sizeof(float);
+    }
+    return BO_OK;
+}
 
 bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients)
 {
@@ -361,12 +415,10 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
     for (size_t i = 0; i < weights->count; i++)
         weights->at[i]->data = (char *)weights->data + weights->at[i]->offset * sizeof(float);
     if (!gradients) return BO_OK;
-    if (!weights->gradients)
-        weights->gradients = weights->backend->allocate(context, bytes, "gradients of the weights");
-    if (!weights->gradients) return BO_MEMORY;
+    BO_TRY(add_gradients(context, weights));
     for (size_t i = 0; i < weights->count; i++) {
         bo_weight *weight = weights->at[i];
-        weight->gradient = weight->frozen ? NULL : (char *)weights->gradients + weight->offset * sizeof(float);
+        weight->gradient = weight->frozen ? NULL : ((owned_weight *)weight)->gradient;
     }
     return BO_OK;
 }

@@ -41,7 +41,15 @@ bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bo_
 const void *bo_weights_memory(const bo_weights *weights); /* values as they are stored; NULL: none yet */
 /* values of all weights; NULL: none yet, or stored in fewer bits */
 void *bo_weights_data(const bo_weights *weights);
-void *bo_weights_gradients(const bo_weights *weights); /* gradients of all weights; NULL: none */
+/* The gradients of the weights that were trained when bo_weights_allocate was called, in the order of the weights. Each call
+ * that found more weights to train has added a block. */
+typedef struct bo_gradients {
+    void *data;
+    size_t floats;
+    struct bo_gradients *next; /* NULL: the last block */
+} bo_gradients;
+const bo_gradients *bo_weights_gradients(const bo_weights *weights); /* NULL: none */
+size_t bo_weights_gradient_floats(const bo_weights *weights); /* floats for the weights that are not frozen now */
 bo_status bo_weights_init_one(bo_context *context, bo_weights *weights, size_t index, uint64_t seed);
 const bo_backend *bo_weights_backend(const bo_weights *weights);
 

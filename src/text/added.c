@@ -6,16 +6,22 @@
 
 #include <bochner/base.h>
 
-/* The longest added token that begins at text[at]; -1: none. */
-static int32_t longest_at(const bo_trie *trie, const char *text, size_t length, size_t at, size_t *end)
+/* The longest added token that begins at text[at]; -1: none. A special token with a marked byte is none. */
+static int32_t longest_at(const bo_encoder *encoder, bool normalized, const char *text, size_t length, size_t at,
+                          size_t *end)
 {
+    const bo_trie *trie = &encoder->tokenizer->finders[normalized];
+    const unsigned char *marks = normalized ? encoder->normal_marks : encoder->marks;
+    bool plain = false;
     int32_t found = -1;
     uint32_t node = 0;
-    for (size_t i = at; i < length && (node = bo_trie_step(trie, node, (unsigned char)text[i])) != 0; ++i)
-        if (trie->values[node] >= 0) {
-            found = trie->values[node];
-            *end = i + 1;
-        }
+    for (size_t i = at; i < length && (node = bo_trie_step(trie, node, (unsigned char)text[i])) != 0; ++i) {
+        plain = plain || (marks && marks[i]);
+        const int32_t number = trie->values[node];
+        if (number < 0 || (plain && encoder->tokenizer->added[number].special)) continue;
+        found = number;
+        *end = i + 1;
+    }
     return found;
 }
 
@@ -75,7 +81,8 @@ const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *
     const bo_trie *trie = &encoder->tokenizer->finders[normalized];
     for (size_t at = search->search; trie->edges && at < length;) {
         size_t end = at;
-        const int32_t number = trie->first[(unsigned char)text[at]] ? longest_at(trie, text, length, at, &end) : -1;
+        const int32_t number =
+            trie->first[(unsigned char)text[at]] ? longest_at(encoder, normalized, text, length, at, &end) : -1;
         if (number < 0) {
             ++at;
             continue;

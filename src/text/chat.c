@@ -1,12 +1,16 @@
-/* Chat templates of model folders: where the template and the special tokens come from, and the variables of a rendering. */
+/* Chat templates of models: where the template and the special tokens come from, and the variables of a rendering. */
+#include "encoder.h"
 #include "jinja.h"
 #include "unicode.h"
 #include "../io/bytes.h"
+#include "../io/input.h"
 #include "../io/json.h"
+#include "../io/tensors.h"
 #include <bochner/chat.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,33 +149,13 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-static bo_status read_json(bo_context *context, const char *path, cJSON **out)
+static bo_status parse_json(bo_context *context, const char *path, const char *text, size_t length, cJSON **out)
 {
-    char *text;
-    size_t length;
+    BO_TRY(bo_json_parse(context, path, text, length, MOST_DEPTH, out));
+    if (!bo_json_has_nul(text, length)) return BO_OK;
+    cJSON_Delete(*out);
     *out = NULL;
-    BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
-    bo_status status = bo_json_parse(context, path, text, length, MOST_DEPTH, out);
-    if (status == BO_OK && bo_json_has_nul(text, length)) {
-        cJSON_Delete(*out);
-        *out = NULL;
-        status = bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", path);
-    }
-    bo_free(text);
-    return status;
-}
-
-/* Reads one of the configuration files: the special tokens, and the template if there is none yet. */
-static bo_status read_config(bo_context *context, bo_chat_template *chat, const char *path, bool needed,
-                             const char *name)
-{
-    cJSON *config;
-    if (!exists(path)) return BO_OK;
-    BO_TRY(read_json(context, path, &config));
-    bo_status status = add_tokens(context, chat, config);
-    if (status == BO_OK && needed) status = set_member(context, chat, path, config, name);
-    cJSON_Delete(config);
-    return status;
+    return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", path);
 }
 
 static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char *folder, const char *name)
@@ -180,21 +164,120 @@ static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char
     return bo_fail(context, BO_INVALID, "%s: the path is too long", folder);
 }
 
-/* chat_template.jinja has precedence, as in transformers. */
+/* Where the files of a model are: in a folder, or in the metadata of the one file that holds the model. */
+typedef struct place {
+    const char *path;
+    bo_tensors *image; /* NULL: a folder */
+} place;
+
+static bo_status open_place(bo_context *context, const char *path, place *out)
+{
+    static const char ending[] = ".safetensors";
+    const size_t length = strlen(path), end = sizeof ending - 1;
+    struct stat about;
+    *out = (place){.path = path};
+    if (length < end || strcmp(path + length - end, ending) != 0) return BO_OK;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return BO_OK;
+    return bo_tensors_open(context, path, &out->image);
+}
+
+/* Reads one of the files; *text is NULL if there is none, else released with bo_free. `path` is its name for messages. */
+static bo_status read_part(bo_context *context, const place *from, const char *name, char path[PATH_BYTES], char **text,
+                           size_t *length)
+{
+    *text = NULL;
+    BO_TRY(join_path(context, path, from->path, name));
+    if (!from->image) return exists(path) ? bo_bytes_text(context, path, &bo_limits_config, text, length) : BO_OK;
+    const char *found = bo_tensors_meta(from->image, name);
+    if (!found) return BO_OK;
+    *length = strlen(found);
+    if (*length > bo_limits_config.bytes)
+        return bo_input_too_large(context, path, *length, false, bo_limits_config.bytes);
+    *text = bo_strdup(context, found);
+    return *text ? BO_OK : BO_MEMORY;
+}
+
+/* Reads one of the configuration files: the special tokens, and the template if there is none yet. */
+static bo_status read_config(bo_context *context, bo_chat_template *chat, const place *from, const char *file,
+                             bool needed, const char *name)
+{
+    char path[PATH_BYTES], *text;
+    size_t length;
+    cJSON *config;
+    BO_TRY(read_part(context, from, file, path, &text, &length));
+    if (!text) return BO_OK;
+    bo_status status = parse_json(context, path, text, length, &config);
+    bo_free(text);
+    BO_TRY(status);
+    status = add_tokens(context, chat, config);
+    if (status == BO_OK && needed) status = set_member(context, chat, path, config, name);
+    cJSON_Delete(config);
+    return status;
+}
+
+/* Reads chat_template.jinja; *found: it exists. */
+static bo_status read_template(bo_context *context, bo_chat_template *chat, const place *from, bool *found)
+{
+    char path[PATH_BYTES], *text;
+    size_t length;
+    *found = false;
+    BO_TRY(read_part(context, from, "chat_template.jinja", path, &text, &length));
+    if (!text) return BO_OK;
+    *found = true;
+    const bo_status status = set_text(context, chat, path, text, length);
+    bo_free(text);
+    return status;
+}
+
+/* chat_template.jinja has precedence, as in transformers. needed: no template was found or given. */
+static bo_status read_files(bo_context *context, bo_chat_template *chat, const place *from, const char *name,
+                            bool needed)
+{
+    bool found = false;
+    if (needed && !name) BO_TRY(read_template(context, chat, from, &found));
+    BO_TRY(read_config(context, chat, from, "tokenizer_config.json", needed && !found, name));
+    return read_config(context, chat, from, "special_tokens_map.json", false, NULL);
+}
+
+static bo_status read_model(bo_context *context, bo_chat_template *chat, const char *path, const char *name,
+                            bool needed)
+{
+    place from;
+    BO_TRY(open_place(context, path, &from));
+    const bo_status status = read_files(context, chat, &from, name, needed);
+    bo_tensors_close(from.image);
+    return status;
+}
+
+/* What the folder of an adapter lacks comes from its base. */
+static bo_status read_base(bo_context *context, bo_chat_template *chat, const char *folder, const char *name,
+                           bool needed)
+{
+    char path[PATH_BYTES], *text;
+    size_t length;
+    cJSON *config;
+    BO_TRY(read_part(context, &(place){.path = folder}, "adapter_config.json", path, &text, &length));
+    if (!text) return BO_OK;
+    bo_status status = parse_json(context, path, text, length, &config);
+    bo_free(text);
+    BO_TRY(status);
+    const char *base = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "base_model_name_or_path"));
+    if (base && *base) status = read_model(context, chat, base, name, needed);
+    if (status == BO_OK && needed && !chat->where && base && !exists(base))
+        status = bo_fail(context, BO_IO,
+                         "%s: no chat template, and its base %s is missing; set base_model_name_or_path in "
+                         "adapter_config.json to its folder",
+                         folder, base);
+    cJSON_Delete(config);
+    return status;
+}
+
 static bo_status read_folder(bo_context *context, bo_chat_template *chat, const bo_chat_template_desc *desc)
 {
-    char path[PATH_BYTES];
-    bool needed = !desc->path && !desc->text;
-    BO_TRY(join_path(context, path, desc->folder, "chat_template.jinja"));
-    if (needed && !desc->name && exists(path)) {
-        BO_TRY(set_file(context, chat, path));
-        needed = false;
-    }
-    BO_TRY(join_path(context, path, desc->folder, "tokenizer_config.json"));
-    BO_TRY(read_config(context, chat, path, needed, desc->name));
-    BO_TRY(join_path(context, path, desc->folder, "special_tokens_map.json"));
-    BO_TRY(read_config(context, chat, path, false, NULL));
-    if (chat->where || desc->path || desc->text) return BO_OK;
+    const bool given = desc->path || desc->text;
+    BO_TRY(read_model(context, chat, desc->folder, desc->name, !given));
+    BO_TRY(read_base(context, chat, desc->folder, desc->name, !given && !chat->where));
+    if (chat->where || given) return BO_OK;
     return bo_fail(context, BO_IO,
                    "%s: no chat template (neither chat_template.jinja nor the member \"chat_template\" of "
                    "tokenizer_config.json)",
@@ -301,23 +384,30 @@ static bo_status add_messages(bo_context *context, cJSON *variables, const bo_ch
 }
 
 /* The variables that transformers passes: an earlier one has precedence. */
-static bo_status add_defaults(bo_context *context, cJSON *variables, const bo_chat_template *chat,
-                              const bo_chat_options *options)
+static bo_status add_defaults(bo_context *context, cJSON *variables, const bo_chat_options *options)
 {
     static const char *const none[] = {"tools", "documents"};
-    const cJSON *token;
     bool added = has_member(variables, "add_generation_prompt") ||
                  cJSON_AddBoolToObject(variables, "add_generation_prompt", options->add_generation_prompt);
     for (size_t i = 0; i < 2 && added; i++)
         added = has_member(variables, none[i]) || cJSON_AddNullToObject(variables, none[i]);
-    cJSON_ArrayForEach(token, chat->tokens)
-    {
-        if (!added || has_member(variables, token->string)) continue;
-        cJSON *copy = cJSON_Duplicate(token, true);
-        added = copy && cJSON_AddItemToObject(variables, token->string, copy);
-        if (!added) cJSON_Delete(copy);
-    }
     return added ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
+}
+
+/* Moves the special tokens of the variables into `tokens`, and adds those of the template. */
+static bo_status collect_tokens(bo_context *context, cJSON *variables, const bo_chat_template *chat, cJSON *tokens)
+{
+    for (size_t i = 0; i < sizeof token_names / sizeof *token_names; i++) {
+        const char *name = token_names[i];
+        const cJSON *own = cJSON_GetObjectItemCaseSensitive(chat->tokens, name);
+        const bool given = has_member(variables, name);
+        if (!given && !own) continue;
+        cJSON *token = given ? cJSON_DetachItemFromObjectCaseSensitive(variables, name) : cJSON_Duplicate(own, true);
+        if (token && cJSON_AddItemToObjectCS(tokens, name, token)) continue;
+        cJSON_Delete(token);
+        return bo_fail(context, BO_MEMORY, "chat template: out of memory");
+    }
+    return BO_OK;
 }
 
 static bo_status parse_variables(bo_context *context, const char *text, cJSON **out)
@@ -338,21 +428,49 @@ static bo_status parse_variables(bo_context *context, const char *text, cJSON **
     return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
 }
 
+/* `marks`: of the bytes that come from messages and variables; NULL: not wanted. */
+static bo_status render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
+                        size_t count, const bo_chat_options *options, char **text, size_t *bytes, unsigned char **marks)
+{
+    const bo_chat_options defaults = {0}, *o = options ? options : &defaults;
+    cJSON *variables;
+    BO_TRY(bo_check_reserved(context, "bo_chat_options", o->reserved));
+    BO_TRY(parse_variables(context, o->variables, &variables));
+    cJSON *tokens = cJSON_CreateObject();
+    const bo_jinja_render_desc desc = {
+        .variables = variables, .trusted = tokens, .time = o->time ? o->time : (int64_t)time(NULL)};
+    bo_status status = tokens ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
+    if (status == BO_OK) status = add_messages(context, variables, messages, count);
+    if (status == BO_OK) status = add_defaults(context, variables, o);
+    if (status == BO_OK) status = collect_tokens(context, variables, chat, tokens);
+    if (status == BO_OK) status = bo_jinja_render(context, chat->where, chat->tree, &desc, text, bytes, marks);
+    cJSON_Delete(tokens);
+    cJSON_Delete(variables);
+    return status;
+}
+
 bo_status bo_chat_render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
                          size_t count, const bo_chat_options *options, char **text, size_t *bytes)
 {
     if (text) *text = NULL;
     BO_REQUIRE(context, chat, text, bytes);
     BO_REQUIRE_IF(context, count > 0, messages);
-    const bo_chat_options defaults = {0}, *o = options ? options : &defaults;
-    cJSON *variables;
     *bytes = 0;
-    BO_TRY(bo_check_reserved(context, "bo_chat_options", o->reserved));
-    BO_TRY(parse_variables(context, o->variables, &variables));
-    const bo_jinja_render_desc desc = {.variables = variables, .time = o->time ? o->time : (int64_t)time(NULL)};
-    bo_status status = add_messages(context, variables, messages, count);
-    if (status == BO_OK) status = add_defaults(context, variables, chat, o);
-    if (status == BO_OK) status = bo_jinja_render(context, chat->where, chat->tree, &desc, text, bytes);
-    cJSON_Delete(variables);
+    return render(context, chat, messages, count, options, text, bytes, NULL);
+}
+
+bo_status bo_chat_encode(bo_context *context, const bo_chat_template *chat, const bo_tokenizer *tokenizer,
+                         const bo_chat_message *messages, size_t count, const bo_chat_options *options, bo_ids *out)
+{
+    BO_REQUIRE(context, chat, tokenizer, out);
+    BO_REQUIRE_IF(context, count > 0, messages);
+    const bool parses = options && options->parse_special;
+    char *text;
+    size_t bytes;
+    unsigned char *marks = NULL;
+    BO_TRY(render(context, chat, messages, count, options, &text, &bytes, parses ? NULL : &marks));
+    const bo_status status = bo_tokenizer_encode_marked(context, tokenizer, text, bytes, marks, out);
+    bo_free(marks);
+    bo_free(text);
     return status;
 }

@@ -146,7 +146,7 @@ static bo_status find_whole(bo_encoder *encoder, const char *text, size_t length
         text = encoder->spelled.bytes;
         length = encoder->spelled.length;
     }
-    *id = bo_tokenizer_symbol(tokenizer, text, length);
+    *id = bo_encoder_symbol(encoder, text, length);
     return BO_OK;
 }
 
@@ -249,15 +249,70 @@ static bo_status encode_plain(bo_encoder *encoder, const char *text, size_t leng
     return BO_OK;
 }
 
+/* The number of bytes with the same mark as the first one. */
+static size_t run_of(const unsigned char *marks, size_t length)
+{
+    size_t end = 1;
+    while (end < length && marks[end] == marks[0]) end++;
+    return end;
+}
+
+/* Normalizes the runs of equal marks one by one, so that each byte of the result has the mark of what it comes from. */
+static bo_status normalize_runs(bo_encoder *encoder, const char *text, size_t length, const unsigned char *marks,
+                                size_t *lead)
+{
+    bo_normalizing *work = &encoder->normal;
+    bo_buffer *joined = &encoder->joined, *joined_marks = &encoder->joined_marks;
+    bo_status status = BO_OK;
+    joined->length = joined_marks->length = 0;
+    for (size_t at = 0, bytes; status == BO_OK && at < length; at += bytes) {
+        const char *part;
+        size_t count, other = 0;
+        bytes = run_of(marks + at, length - at);
+        work->preceded = at > 0;
+        work->followed = at + bytes < length;
+        status = bo_normalize_text(encoder->context, encoder->tokenizer, &encoder->matcher, work, text + at, bytes,
+                                   &part, &count, at ? &other : lead);
+        if (status == BO_OK) status = bo_buffer_append(encoder->context, joined, part, count);
+        if (status == BO_OK) status = bo_buffer_reserve(encoder->context, joined_marks, count);
+        if (status == BO_OK && count) memset(joined_marks->bytes + joined_marks->length, marks[at], count);
+        if (status == BO_OK) joined_marks->length += count;
+    }
+    work->preceded = work->followed = false;
+    return status;
+}
+
+/* Normalizes a section. Special tokens that are found in the result need its marks. */
+static bo_status normalize_section(bo_encoder *encoder, const char **text, size_t *length, const unsigned char *marks,
+                                   size_t *lead)
+{
+    const bo_tokenizer *tokenizer = encoder->tokenizer;
+    const char *given = *text;
+    const size_t given_length = *length, given_lead = *lead;
+    encoder->normal_marks = NULL;
+    BO_TRY(bo_normalize_text(encoder->context, tokenizer, &encoder->matcher, &encoder->normal, given, given_length,
+                             text, length, lead));
+    if (!marks || !tokenizer->normal_specials || !memchr(marks, 1, given_length)) return BO_OK;
+    if (*length != given_length || memcmp(*text, given, given_length) != 0) {
+        *lead = given_lead;
+        BO_TRY(normalize_runs(encoder, given, given_length, marks, lead));
+        *text = encoder->joined.length ? encoder->joined.bytes : "";
+        *length = encoder->joined.length;
+        marks = (const unsigned char *)encoder->joined_marks.bytes;
+    }
+    encoder->normal_marks = marks;
+    return BO_OK;
+}
+
 /* Encodes text without the added tokens that are found in the input. start: whether the input begins with it. */
-static bo_status encode_section(bo_encoder *encoder, const char *text, size_t length, bool start)
+static bo_status encode_section(bo_encoder *encoder, const char *text, size_t length, const unsigned char *marks,
+                                bool start)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
     size_t lead = tokenizer->leads && start ? bo_utf8_length(text, length) : 0, from, to;
     bo_added_search search = {0, 0};
     if (tokenizer->leads && start && lead == 0) lead = 1;
-    BO_TRY(bo_normalize_text(encoder->context, tokenizer, &encoder->matcher, &encoder->normal, text, length, &text,
-                             &length, &lead));
+    BO_TRY(normalize_section(encoder, &text, &length, marks, &lead));
     for (const bo_added *added = NULL; search.begin < length || search.search < length;) {
         added = bo_added_next(encoder, true, text, length, &search, &from, &to);
         BO_TRY(encoder->failed);
@@ -299,7 +354,9 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
     for (size_t from, to; search.begin < length || search.search < length;) {
         const bo_added *added = bo_added_next(encoder, false, text, length, &search, &from, &to);
         BO_TRY(encoder->failed);
-        if (from < to) BO_TRY(encode_section(encoder, text + from, to - from, from == 0));
+        if (from < to)
+            BO_TRY(encode_section(encoder, text + from, to - from, encoder->marks ? encoder->marks + from : NULL,
+                                  from == 0));
         if (encoder->missed.bytes > 0 && encoder->missed.place == SIZE_MAX)
             encoder->missed.place = find_missed(encoder, text, from, to);
         if (!added) break;
@@ -328,6 +385,8 @@ void bo_encoder_free(bo_encoder *encoder)
     bo_normalizing_free(&encoder->normal);
     bo_buffer_free(&encoder->spelled);
     bo_buffer_free(&encoder->copy);
+    bo_buffer_free(&encoder->joined);
+    bo_buffer_free(&encoder->joined_marks);
     for (size_t i = 0; i < BO_MOST_STEPS; ++i) {
         bo_buffer_free(&encoder->marked[i]);
         bo_buffer_free(&encoder->copies[i]);

@@ -44,10 +44,14 @@ typedef struct bo_encoder {
     bo_context *context;
     const bo_tokenizer *tokenizer;
     bool specials;
+    /* One per byte of the text of a run, and of the normalized text of a section: where it is 1, special tokens are plain text.
+     * NULL: nowhere. */
+    const unsigned char *marks, *normal_marks;
     bo_matcher matcher;
     bo_normalizing normal;
     bo_buffer marked[BO_MOST_STEPS], copies[BO_MOST_STEPS], letters[BO_MOST_STEPS]; /* by splitter */
     bo_buffer spelled, copy;
+    bo_buffer joined, joined_marks; /* a section whose runs of equal marks were normalized one by one, and its marks */
     bo_cached *cache;
     size_t cache_mask;
     bo_merging merging;
@@ -63,10 +67,27 @@ bo_status bo_encoder_create(bo_context *context, const bo_tokenizer *tokenizer, 
 void bo_encoder_free(bo_encoder *encoder);
 /* Appends to *out. */
 bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, bo_ids *out);
+/* bo_tokenizer_encode with special tokens, except where bytes are marked. marks: one per byte, or NULL. */
+bo_status bo_tokenizer_encode_marked(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
+                                     const unsigned char *marks, bo_ids *out);
 /* Fails with a message that names the character without a token and its position: "FILE: byte 7 of the file". */
 bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
 
 /* ---- parts of the encoder ---------------------------------------------------------------------------------------- */
+
+/* True if the model may not make this token of a text with marks: a special one of several characters. The template's own special
+ * tokens were found before, so the text is that of a message. `single`: the text is one character, which has no other token. */
+static inline bool bo_encoder_avoids(const bo_encoder *encoder, int32_t id, bool single)
+{
+    return encoder->marks && !single && bo_tokenizer_is_special(encoder->tokenizer, id);
+}
+
+/* The id of a token that the model may make; -1: none. */
+static inline int32_t bo_encoder_symbol(const bo_encoder *encoder, const char *text, size_t length)
+{
+    const int32_t id = bo_tokenizer_symbol(encoder->tokenizer, text, length);
+    return id >= 0 && bo_encoder_avoids(encoder, id, bo_utf8_length(text, length) == length) ? -1 : id;
+}
 
 /* Sends each word of the text, which is valid UTF-8, to bo_encode_word, from this splitter on. lead: the number of bytes
  * at the start that come from the first character of the input. */

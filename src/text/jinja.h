@@ -12,7 +12,7 @@ enum {
     BO_JINJA_SOURCE = 1 << 20, /* bytes of a template */
     BO_JINJA_DEPTH = 200,      /* nesting of expressions, statements, values and calls of macros */
     BO_JINJA_MEMORY = 1 << 28, /* bytes of the values of one rendering, the output included */
-    BO_JINJA_WORK = 1 << 25,   /* evaluated nodes of one rendering, and one per 16 bytes of text that they read */
+    BO_JINJA_WORK = 1 << 25,   /* evaluated nodes of one rendering, probes of lookups, and one per 16 bytes of text */
     BO_JINJA_RANGE = 100000    /* numbers of range(): the limit of Jinja2's sandbox */
 };
 
@@ -120,6 +120,9 @@ typedef struct bo_jinja_value {
         bo_jinja_macro *macro;
         bo_jinja_loop *loop;
     };
+    /* TEXT and MARKUP: one per byte, 1 if it comes from an input, such as the content of a message; NULL: none does. Every
+     * operation on text passes the marks on: bo_jinja_part, bo_jinja_build_text. */
+    const unsigned char *marks;
 } bo_jinja_value;
 
 struct bo_jinja_list {
@@ -223,13 +226,16 @@ bo_status bo_jinja_parse_target(bo_jinja_parser *parser, bool namespaces, bo_jin
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_jinja_render_desc {
-    const cJSON *variables; /* an object; its members are variables of the template */
-    int64_t time;           /* seconds since 1970, for strftime_now() */
-    uint64_t most_work;     /* 0: BO_JINJA_WORK */
+    const cJSON
+        *variables; /* an object; its members are variables of the template. Their texts are marked, except roles */
+    const cJSON *trusted; /* the same, but not marked: special tokens; NULL: none */
+    int64_t time;         /* seconds since 1970, for strftime_now() */
+    uint64_t most_work;   /* 0: BO_JINJA_WORK */
 } bo_jinja_render_desc;
 
-/* *out is followed by a NUL and released with bo_free. */
+/* *out is followed by a NUL; *marks (NULL: not wanted) tells for each of its bytes whether it comes from a marked text. Both
+ * are released with bo_free. */
 bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja_node *tree,
-                          const bo_jinja_render_desc *desc, char **out, size_t *bytes);
+                          const bo_jinja_render_desc *desc, char **out, size_t *bytes, unsigned char **marks);
 
 #endif

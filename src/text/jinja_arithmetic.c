@@ -132,8 +132,7 @@ static bo_status repeat(bo_jinja_run *run, const bo_jinja_value *what, int64_t t
     if (each > 0 && times > (int64_t)(BO_JINJA_MEMORY / each))
         return bo_jinja_fail(run, BO_INVALID, "a repetition takes more than %d MiB of memory", BO_JINJA_MEMORY >> 20);
     if (what->kind == BO_JINJA_TEXT) {
-        for (int64_t i = 0; i < times && what->length > 0; i++)
-            BO_TRY(bo_jinja_build(run, &builder, what->text, what->length));
+        for (int64_t i = 0; i < times && what->length > 0; i++) BO_TRY(bo_jinja_build_text(run, &builder, what));
         *out = bo_jinja_built(&builder);
         return BO_OK;
     }

@@ -1,26 +1,62 @@
 /* Values of the expressions of a template. */
 #include "jinja_run.h"
+#include "vocabulary.h"
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
-static bo_jinja_variable *find_in(bo_jinja_frame *frame, const char *name, size_t length)
+/* The place of a name: its variable, or the empty place where it belongs; NULL: the scope has no places. A template can choose
+ * names that share a place, so every probe is charged. */
+static bo_status find_place(bo_jinja_run *run, const bo_jinja_frame *frame, const char *name, size_t length,
+                            bo_jinja_variable **out)
 {
-    for (bo_jinja_variable *v = frame->variables; v; v = v->next)
-        if (v->name_length == length && memcmp(v->name, name, length) == 0) return v;
-    return NULL;
+    *out = NULL;
+    if (!frame->places) return bo_jinja_charge(run, 0);
+    for (size_t at = bo_hash_bytes(name, length);; at++) {
+        bo_jinja_variable *place = *out = &frame->variables[at & (frame->places - 1)];
+        BO_TRY(bo_jinja_charge(run, length));
+        if (!place->name || (place->name_length == length && memcmp(place->name, name, length) == 0)) return BO_OK;
+    }
+}
+
+/* *out is NULL if the scope has no such variable. */
+static bo_status find_in(bo_jinja_run *run, const bo_jinja_frame *frame, const char *name, size_t length,
+                         bo_jinja_variable **out)
+{
+    BO_TRY(find_place(run, frame, name, length, out));
+    if (*out && !(*out)->name) *out = NULL;
+    return BO_OK;
+}
+
+/* Doubles the places when three of four would be taken. */
+static bo_status grow_frame(bo_jinja_run *run, bo_jinja_frame *frame)
+{
+    enum { FEWEST = 4 };
+    bo_jinja_frame larger = {.parent = frame->parent, .places = frame->places ? 2 * frame->places : FEWEST};
+    if (4 * (frame->count + 1) <= 3 * frame->places) return BO_OK;
+    larger.variables = bo_jinja_take(&run->arena, larger.places, sizeof *larger.variables);
+    if (!larger.variables) return BO_MEMORY;
+    memset(larger.variables, 0, larger.places * sizeof *larger.variables);
+    for (size_t i = 0; i < frame->places; i++) {
+        const bo_jinja_variable *variable = &frame->variables[i];
+        bo_jinja_variable *place;
+        if (!variable->name) continue;
+        BO_TRY(find_place(run, &larger, variable->name, variable->name_length, &place));
+        *place = *variable;
+        larger.count++;
+    }
+    *frame = larger;
+    return BO_OK;
 }
 
 /* Sets a variable of the current scope. */
 bo_status bo_jinja_assign(bo_jinja_run *run, const char *name, size_t length, bo_jinja_value value)
 {
-    bo_jinja_variable *variable = find_in(run->frame, name, length);
-    if (!variable) {
-        variable = bo_jinja_take(&run->arena, 1, sizeof *variable);
-        if (!variable) return BO_MEMORY;
-        *variable = (bo_jinja_variable){.name = name, .name_length = length, .next = run->frame->variables};
-        run->frame->variables = variable;
-    }
-    variable->value = value;
+    bo_jinja_frame *frame = run->frame;
+    bo_jinja_variable *place;
+    BO_TRY(grow_frame(run, frame));
+    BO_TRY(find_place(run, frame, name, length, &place));
+    frame->count += !place->name;
+    *place = (bo_jinja_variable){.name = name, .name_length = length, .value = value};
     return BO_OK;
 }
 
@@ -41,7 +77,8 @@ static bool is_name(const bo_jinja_node *node, const char *name)
 static bo_status look_up(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_value *out)
 {
     for (bo_jinja_frame *frame = run->frame; frame; frame = frame->parent) {
-        const bo_jinja_variable *found = find_in(frame, node->name, node->name_length);
+        bo_jinja_variable *found;
+        BO_TRY(find_in(run, frame, node->name, node->name_length, &found));
         if (found) {
             *out = found->value;
             return BO_OK;
@@ -200,7 +237,9 @@ static bo_status bind_keyword(bo_jinja_run *run, const bo_jinja_node *macro, con
 {
     for (const bo_jinja_node *p = macro->items; p; p = p->next) {
         if (p->name_length != keyword->name_length || memcmp(p->name, keyword->name, p->name_length) != 0) continue;
-        if (find_in(run->frame, p->name, p->name_length))
+        bo_jinja_variable *given;
+        BO_TRY(find_in(run, run->frame, p->name, p->name_length, &given));
+        if (given)
             return bo_jinja_fail(run, BO_INVALID, "the argument '%.*s' of a macro is given twice", (int)p->name_length,
                                  p->name);
         return bo_jinja_assign(run, p->name, p->name_length, value);
@@ -220,7 +259,9 @@ static bo_status bind(bo_jinja_run *run, const bo_jinja_node *macro, const bo_ji
     for (; i < arguments->count; i++) BO_TRY(bind_keyword(run, macro, arguments->names[i], arguments->values[i]));
     for (const bo_jinja_node *p = macro->items; p; p = p->next) {
         bo_jinja_value value = {.kind = BO_JINJA_UNDEFINED, .length = p->name_length, .text = p->name};
-        if (find_in(run->frame, p->name, p->name_length)) continue;
+        bo_jinja_variable *given;
+        BO_TRY(find_in(run, run->frame, p->name, p->name_length, &given));
+        if (given) continue;
         if (p->first) BO_TRY(bo_jinja_evaluate(run, p->first, &value));
         BO_TRY(bo_jinja_assign(run, p->name, p->name_length, value));
     }

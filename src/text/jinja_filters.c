@@ -44,9 +44,9 @@ static bo_status title(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_valu
     for (size_t at = 0, bytes; at < text.length; at += bytes) {
         bo_jinja_value changed;
         const int32_t letter = bo_jinja_letter(text.text + at, text.length - at, &bytes);
-        const bo_jinja_value one = bo_jinja_of_text(text.text + at, bytes);
+        const bo_jinja_value one = bo_jinja_part(&text, at, bytes);
         BO_TRY(bo_jinja_change_case(run, &one, inside ? BO_JINJA_LOWER : BO_JINJA_UPPER, &changed));
-        BO_TRY(bo_jinja_build(run, &builder, changed.text, changed.length));
+        BO_TRY(bo_jinja_build_text(run, &builder, &changed));
         inside = !bo_jinja_is_space(letter) && !(letter < 128 && strchr("-({[<", letter));
     }
     *out = bo_jinja_built(&builder);
@@ -91,7 +91,7 @@ static bo_status indent(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
         margin = bo_jinja_built(&blanks);
     }
     if (v[0].kind != BO_JINJA_TEXT) return bo_jinja_wrong_type(run, "the filter 'indent'", "a string", &v[0]);
-    BO_TRY(bo_jinja_build(run, &ended, v[0].text, v[0].length));
+    BO_TRY(bo_jinja_build_text(run, &ended, &v[0]));
     BO_TRY(bo_jinja_build(run, &ended, "\n", 1));
     text = bo_jinja_built(&ended);
     BO_TRY(bo_jinja_lines(run, &text, false, &lines));
@@ -99,8 +99,8 @@ static bo_status indent(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
         const bo_jinja_value *line = &lines.list->items[i];
         const bool margins = i == 0 ? bo_jinja_true(&v[2]) : line->length > 0 || bo_jinja_true(&v[3]);
         if (i > 0) BO_TRY(bo_jinja_build(run, &builder, "\n", 1));
-        if (margins) BO_TRY(bo_jinja_build(run, &builder, margin.text, margin.length));
-        BO_TRY(bo_jinja_build(run, &builder, line->text, line->length));
+        if (margins) BO_TRY(bo_jinja_build_text(run, &builder, &margin));
+        BO_TRY(bo_jinja_build_text(run, &builder, line));
     }
     *out = bo_jinja_built(&builder);
     return BO_OK;
@@ -213,7 +213,7 @@ static bo_status reverse(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_va
     BO_TRY(bo_jinja_iterate(run, &v[0], &all));
     if (!text) BO_TRY(bo_jinja_list_new(run, BO_JINJA_LAZY, all->count, out));
     for (size_t i = all->count; i-- > 0;)
-        BO_TRY(text ? bo_jinja_build(run, &builder, all->items[i].text, all->items[i].length)
+        BO_TRY(text ? bo_jinja_build_text(run, &builder, &all->items[i])
                     : bo_jinja_list_add(run, out->list, all->items[i]));
     if (text) *out = bo_jinja_built(&builder);
     return BO_OK;
@@ -231,7 +231,7 @@ static bo_status join(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value
         if (v[2].kind > BO_JINJA_NONE) BO_TRY(bo_jinja_path(run, &all->items[i], &v[2], &item));
         if (item.kind == BO_JINJA_MARKUP)
             return bo_jinja_fail(run, BO_UNSUPPORTED, "the filter 'join' of results of 'safe' is not supported");
-        if (i > 0) BO_TRY(bo_jinja_build(run, &builder, between.text, between.length));
+        if (i > 0) BO_TRY(bo_jinja_build_text(run, &builder, &between));
         BO_TRY(bo_jinja_print(run, &builder, &item));
     }
     *out = bo_jinja_built(&builder);

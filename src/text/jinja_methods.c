@@ -118,7 +118,7 @@ static bo_status removeprefix(bo_jinja_run *run, const bo_jinja_value *v, bo_jin
 {
     BO_TRY(need_text(run, "removeprefix()", &v[1]));
     const size_t cut = has_affix(&v[0], &v[1], false) ? v[1].length : 0;
-    *out = bo_jinja_of_text(v[0].text + cut, v[0].length - cut);
+    *out = bo_jinja_part(&v[0], cut, v[0].length - cut);
     return bo_jinja_charge(run, v[1].length);
 }
 
@@ -126,7 +126,7 @@ static bo_status removesuffix(bo_jinja_run *run, const bo_jinja_value *v, bo_jin
 {
     BO_TRY(need_text(run, "removesuffix()", &v[1]));
     const size_t cut = has_affix(&v[0], &v[1], true) ? v[1].length : 0;
-    *out = bo_jinja_of_text(v[0].text, v[0].length - cut);
+    *out = bo_jinja_part(&v[0], 0, v[0].length - cut);
     return bo_jinja_charge(run, v[1].length);
 }
 
@@ -155,9 +155,9 @@ static bo_status split_blanks(bo_jinja_run *run, const bo_jinja_value *text, int
             BO_TRY(bo_jinja_strip(run, &rest, &blanks, BO_JINJA_STRIP_RIGHT, &rest));
             return bo_jinja_list_add(run, parts, rest);
         }
-        BO_TRY(bo_jinja_list_add(run, parts, bo_jinja_of_text(rest.text, at)));
+        BO_TRY(bo_jinja_list_add(run, parts, bo_jinja_part(&rest, 0, at)));
         BO_TRY(bo_jinja_charge(run, at));
-        rest = bo_jinja_of_text(rest.text + at, rest.length - at);
+        rest = bo_jinja_part(&rest, at, rest.length - at);
         BO_TRY(bo_jinja_strip(run, &rest, &blanks, BO_JINJA_STRIP_LEFT, &rest));
     }
     return BO_OK;
@@ -176,9 +176,9 @@ static bo_status split(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_valu
         const char *found = rest.length ? memmem(rest.text, rest.length, v[1].text, v[1].length) : NULL;
         if (!found) break;
         const size_t before = (size_t)(found - rest.text);
-        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_of_text(rest.text, before)));
+        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_part(&rest, 0, before)));
         BO_TRY(bo_jinja_charge(run, before + v[1].length));
-        rest = bo_jinja_of_text(found + v[1].length, rest.length - before - v[1].length);
+        rest = bo_jinja_part(&rest, before + v[1].length, rest.length - before - v[1].length);
     }
     BO_TRY(bo_jinja_charge(run, rest.length));
     return bo_jinja_list_add(run, out->list, rest);
@@ -209,10 +209,10 @@ static bo_status rsplit(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
         BO_TRY(find_last(run, v[0].text, length, &v[1], &found));
         if (!found) break;
         const size_t at = (size_t)(found - v[0].text), after = at + v[1].length;
-        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_of_text(v[0].text + after, length - after)));
+        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_part(&v[0], after, length - after)));
         length = at;
     }
-    BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_of_text(v[0].text, length)));
+    BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_part(&v[0], 0, length)));
     reverse(out->list);
     return BO_OK;
 }
@@ -258,8 +258,8 @@ static bo_status join(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value
     BO_TRY(bo_jinja_iterate(run, &v[1], &list));
     for (size_t i = 0; i < list->count; i++) {
         BO_TRY(need_text(run, "join()", &list->items[i]));
-        if (i > 0) BO_TRY(bo_jinja_build(run, &builder, v[0].text, v[0].length));
-        BO_TRY(bo_jinja_build(run, &builder, list->items[i].text, list->items[i].length));
+        if (i > 0) BO_TRY(bo_jinja_build_text(run, &builder, &v[0]));
+        BO_TRY(bo_jinja_build_text(run, &builder, &list->items[i]));
     }
     *out = bo_jinja_built(&builder);
     return BO_OK;

@@ -94,7 +94,8 @@ static bool is_printable(int32_t letter)
     }
 }
 
-static bo_status repr_letter(bo_jinja_run *run, bo_jinja_builder *to, char quote, const char *text, size_t bytes,
+/* `text` is the character. */
+static bo_status repr_letter(bo_jinja_run *run, bo_jinja_builder *to, char quote, const bo_jinja_value *text,
                              int32_t letter)
 {
     char escape[16];
@@ -103,7 +104,7 @@ static bo_status repr_letter(bo_jinja_run *run, bo_jinja_builder *to, char quote
     else if (letter == '\n' || letter == '\r' || letter == '\t')
         snprintf(escape, sizeof escape, "\\%c", letter == '\n' ? 'n' : letter == '\r' ? 'r' : 't');
     else if (is_printable(letter))
-        return bo_jinja_build(run, to, text, bytes);
+        return bo_jinja_build_text(run, to, text);
     else
         snprintf(escape, sizeof escape,
                  letter < 0x100     ? "\\x%02x"
@@ -121,7 +122,8 @@ static bo_status repr_text(bo_jinja_run *run, bo_jinja_builder *to, const bo_jin
     BO_TRY(bo_jinja_build(run, to, &quote, 1));
     for (size_t at = 0, bytes; at < text->length; at += bytes) {
         const int32_t letter = bo_jinja_letter(text->text + at, text->length - at, &bytes);
-        BO_TRY(repr_letter(run, to, quote, text->text + at, bytes, letter));
+        const bo_jinja_value one = bo_jinja_part(text, at, bytes);
+        BO_TRY(repr_letter(run, to, quote, &one, letter));
     }
     return bo_jinja_build(run, to, &quote, 1);
 }
@@ -178,8 +180,7 @@ static bo_status repr(bo_jinja_run *run, bo_jinja_builder *to, const bo_jinja_va
 
 bo_status bo_jinja_print(bo_jinja_run *run, bo_jinja_builder *to, const bo_jinja_value *value)
 {
-    if (value->kind == BO_JINJA_TEXT || value->kind == BO_JINJA_MARKUP)
-        return bo_jinja_build(run, to, value->text, value->length);
+    if (value->kind == BO_JINJA_TEXT || value->kind == BO_JINJA_MARKUP) return bo_jinja_build_text(run, to, value);
     return value->kind == BO_JINJA_UNDEFINED ? BO_OK : repr(run, to, value);
 }
 
@@ -196,10 +197,8 @@ bo_status bo_jinja_string(bo_jinja_run *run, const bo_jinja_value *value, bo_jin
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 typedef struct json_form {
-    const char *indent; /* of one level; NULL: on one line */
-    size_t indent_length;
-    const char *item, *key; /* separators */
-    size_t item_length, key_length;
+    bo_jinja_value indent;    /* of one level; ABSENT: on one line */
+    bo_jinja_value item, key; /* separators */
     bool sorted;
 } json_form;
 
@@ -213,7 +212,8 @@ static bo_status json_text(bo_jinja_run *run, bo_jinja_builder *to, const bo_jin
     for (size_t i = 0, from = 0; i <= text->length; i++) {
         const unsigned char c = i < text->length ? (unsigned char)text->text[i] : 0;
         if (i < text->length && c >= 0x20 && c != '"' && c != '\\') continue;
-        BO_TRY(bo_jinja_build(run, to, text->text + from, i - from));
+        const bo_jinja_value plain_part = bo_jinja_part(text, from, i - from);
+        BO_TRY(bo_jinja_build_text(run, to, &plain_part));
         from = i + 1;
         if (i == text->length) break;
         char escape[8];
@@ -229,9 +229,9 @@ static bo_status json_text(bo_jinja_run *run, bo_jinja_builder *to, const bo_jin
 
 static bo_status json_line(bo_jinja_run *run, bo_jinja_builder *to, const json_form *form, size_t level)
 {
-    if (!form->indent) return BO_OK;
+    if (form->indent.kind == BO_JINJA_ABSENT) return BO_OK;
     BO_TRY(build_text(run, to, "\n"));
-    for (size_t i = 0; i < level; i++) BO_TRY(bo_jinja_build(run, to, form->indent, form->indent_length));
+    for (size_t i = 0; i < level; i++) BO_TRY(bo_jinja_build_text(run, to, &form->indent));
     return BO_OK;
 }
 
@@ -241,7 +241,7 @@ static bo_status json_list(bo_jinja_run *run, bo_jinja_builder *to, const bo_jin
     if (list->count == 0) return build_text(run, to, "[]");
     BO_TRY(build_text(run, to, "["));
     for (size_t i = 0; i < list->count; i++) {
-        if (i > 0) BO_TRY(bo_jinja_build(run, to, form->item, form->item_length));
+        if (i > 0) BO_TRY(bo_jinja_build_text(run, to, &form->item));
         BO_TRY(json_line(run, to, form, level + 1));
         BO_TRY(json_value(run, to, &list->items[i], form, level + 1));
     }
@@ -286,13 +286,13 @@ static bo_status json_dict(bo_jinja_run *run, bo_jinja_builder *to, const bo_jin
     if (dict->count == 0) return build_text(run, to, "{}");
     BO_TRY(build_text(run, to, "{"));
     for (size_t i = 0; i < dict->count; i++) {
-        if (i > 0) BO_TRY(bo_jinja_build(run, to, form->item, form->item_length));
+        if (i > 0) BO_TRY(bo_jinja_build_text(run, to, &form->item));
         BO_TRY(json_line(run, to, form, level + 1));
         if (form->sorted) BO_TRY(next_key(run, dict, at, &at));
         const size_t member = form->sorted ? at : i;
         if (member >= dict->count) return bo_jinja_fail(run, BO_INVALID, "these keys have no order");
         BO_TRY(json_key(run, to, &dict->keys[member], form));
-        BO_TRY(bo_jinja_build(run, to, form->key, form->key_length));
+        BO_TRY(bo_jinja_build_text(run, to, &form->key));
         BO_TRY(json_value(run, to, &dict->values[member], form, level + 1));
     }
     BO_TRY(json_line(run, to, form, level));
@@ -333,20 +333,15 @@ static bo_status read_indent(bo_jinja_run *run, const bo_jinja_value *indent, js
 {
     bo_jinja_builder blanks = {0};
     if (indent->kind == BO_JINJA_ABSENT || indent->kind == BO_JINJA_NONE) return BO_OK;
-    form->item = ",";
-    form->item_length = 1;
-    if (indent->kind == BO_JINJA_TEXT) {
-        form->indent = indent->text;
-        form->indent_length = indent->length;
-        return BO_OK;
-    }
+    form->item = bo_jinja_of_text(",", 1);
+    form->indent = *indent;
+    if (indent->kind == BO_JINJA_TEXT) return BO_OK;
     if (!bo_jinja_is_whole(indent))
         return bo_jinja_wrong_type(run, "the filter 'tojson': indent", "an integer", indent);
     if (bo_jinja_whole(indent) > BO_JINJA_SOURCE)
         return bo_jinja_fail(run, BO_INVALID, "the filter 'tojson': the indent is more than %d", BO_JINJA_SOURCE);
     for (int64_t i = 0; i < bo_jinja_whole(indent); i++) BO_TRY(build_text(run, &blanks, " "));
-    form->indent = bo_jinja_built(&blanks).text;
-    form->indent_length = blanks.length;
+    form->indent = bo_jinja_built(&blanks);
     return BO_OK;
 }
 
@@ -356,17 +351,15 @@ static bo_status read_separators(bo_jinja_run *run, const bo_jinja_value *pair, 
     if ((pair->kind != BO_JINJA_LIST && pair->kind != BO_JINJA_TUPLE) || pair->list->count != 2 ||
         pair->list->items[0].kind != BO_JINJA_TEXT || pair->list->items[1].kind != BO_JINJA_TEXT)
         return bo_jinja_wrong_type(run, "the filter 'tojson': separators", "two strings", pair);
-    form->item = pair->list->items[0].text;
-    form->item_length = pair->list->items[0].length;
-    form->key = pair->list->items[1].text;
-    form->key_length = pair->list->items[1].length;
+    form->item = pair->list->items[0];
+    form->key = pair->list->items[1];
     return BO_OK;
 }
 
 /* The filter of transformers: json.dumps(x, ensure_ascii, indent, separators, sort_keys), without escapes for HTML. */
 bo_status bo_jinja_tojson(bo_jinja_run *run, const bo_jinja_value *values, bo_jinja_value *out)
 {
-    json_form form = {.item = ", ", .item_length = 2, .key = ": ", .key_length = 2};
+    json_form form = {.item = bo_jinja_of_text(", ", 2), .key = bo_jinja_of_text(": ", 2)};
     bo_jinja_builder builder = {0};
     if (bo_jinja_true(&values[1]))
         return bo_jinja_fail(run, BO_UNSUPPORTED,
@@ -453,7 +446,8 @@ bo_status bo_jinja_strftime(bo_jinja_run *run, const bo_jinja_value *values, bo_
     for (size_t i = 0; i < format->length; i++) {
         char words[32];
         if (format->text[i] != '%') {
-            BO_TRY(bo_jinja_build(run, &builder, format->text + i, 1));
+            const bo_jinja_value one = bo_jinja_part(format, i, 1);
+            BO_TRY(bo_jinja_build_text(run, &builder, &one));
             continue;
         }
         const bool no_zero = i + 1 < format->length && format->text[i + 1] == '-';

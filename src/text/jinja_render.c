@@ -155,34 +155,41 @@ bo_status bo_jinja_capture(bo_jinja_run *run, const bo_jinja_node *body, bo_jinj
 
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
 
-static bo_status set_variables(bo_jinja_run *run, const cJSON *variables)
+static bo_status set_variables(bo_jinja_run *run, const cJSON *variables, bool marked)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, variables)
     {
         bo_jinja_value value;
-        BO_TRY(bo_jinja_from_json(run, item, &value));
+        BO_TRY(bo_jinja_from_json(run, item, marked, &value));
         BO_TRY(bo_jinja_assign(run, item->string, strlen(item->string), value));
     }
     return BO_OK;
 }
 
-static bo_status render(bo_jinja_run *run, const bo_jinja_node *tree, const cJSON *variables, char **out, size_t *bytes)
+/* A copy outside of the arena, followed by a NUL. */
+static bo_status copy_out(bo_context *context, const void *bytes, size_t count, void **out)
 {
-    bo_jinja_flow how = BO_JINJA_GO_ON;
-    BO_TRY(bo_jinja_open_frame(run, NULL));
-    BO_TRY(set_variables(run, variables));
-    BO_TRY(bo_jinja_run_statements(run, tree, &how));
-    *out = bo_alloc_raw(run->context, run->out->length + 1, 1, "the text of a chat template");
-    if (!*out) return BO_MEMORY;
-    if (run->out->length) memcpy(*out, run->out->bytes, run->out->length);
-    (*out)[run->out->length] = 0;
-    *bytes = run->out->length;
+    char *copy = *out = bo_alloc(context, count + 1, 1, "the text of a chat template");
+    if (!copy) return BO_MEMORY;
+    if (count && bytes) memcpy(copy, bytes, count);
     return BO_OK;
 }
 
+static bo_status render(bo_jinja_run *run, const bo_jinja_node *tree, const bo_jinja_render_desc *desc, void **text,
+                        void **marks)
+{
+    bo_jinja_flow how = BO_JINJA_GO_ON;
+    BO_TRY(bo_jinja_open_frame(run, NULL));
+    BO_TRY(set_variables(run, desc->variables, true));
+    BO_TRY(set_variables(run, desc->trusted, false));
+    BO_TRY(bo_jinja_run_statements(run, tree, &how));
+    BO_TRY(copy_out(run->context, run->out->bytes, run->out->length, text));
+    return marks ? copy_out(run->context, run->out->marks, run->out->length, marks) : BO_OK;
+}
+
 bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja_node *tree,
-                          const bo_jinja_render_desc *desc, char **out, size_t *bytes)
+                          const bo_jinja_render_desc *desc, char **out, size_t *bytes, unsigned char **marks)
 {
     bo_jinja_builder text = {0};
     bo_jinja_run run = {.context = context,
@@ -190,10 +197,17 @@ bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja
                         .arena = {.context = context, .most = BO_JINJA_MEMORY},
                         .out = &text,
                         .most_work = desc->most_work ? desc->most_work : BO_JINJA_WORK,
+                        .next_report = BO_JINJA_REPORT,
                         .time = desc->time};
-    *out = NULL;
-    *bytes = 0;
-    const bo_status status = render(&run, tree, desc->variables, out, bytes);
+    void *copy = NULL, *copied_marks = NULL;
+    const bo_status status = render(&run, tree, desc, &copy, marks ? &copied_marks : NULL);
     bo_jinja_release(&run.arena);
+    if (status != BO_OK) {
+        bo_free(copy);
+        copy = NULL;
+    }
+    *out = copy;
+    *bytes = copy ? text.length : 0;
+    if (marks) *marks = copied_marks;
     return status;
 }

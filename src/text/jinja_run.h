@@ -8,21 +8,25 @@
 /* Text that grows in the arena. */
 typedef struct bo_jinja_builder {
     char *bytes;
+    unsigned char *marks; /* NULL: no byte is marked */
     size_t length, capacity;
 } bo_jinja_builder;
 
 typedef struct bo_jinja_variable {
-    const char *name;
+    const char *name; /* NULL: an empty place */
     size_t name_length;
     bo_jinja_value value;
-    struct bo_jinja_variable *next;
 } bo_jinja_variable;
 
-/* A scope: the template, an iteration of a loop, a call of a macro. */
+/* A scope: the template, an iteration of a loop, a call of a macro. A hash table with linear probing; the number of places is 0
+ * or a power of two. */
 typedef struct bo_jinja_frame {
     struct bo_jinja_frame *parent;
     bo_jinja_variable *variables;
+    size_t count, places;
 } bo_jinja_frame;
+
+enum { BO_JINJA_REPORT = 1 << 16 }; /* steps after which the caller may cancel */
 
 typedef struct bo_jinja_run {
     bo_context *context;
@@ -32,7 +36,9 @@ typedef struct bo_jinja_run {
     bo_jinja_frame *frame;
     size_t line; /* of the node that is evaluated, for messages */
     int depth;
-    uint64_t work, most_work;
+    uint64_t work, most_work, next_report; /* next_report: the work at which the caller may cancel */
+    const unsigned char *ones;             /* the marks of texts that are marked as a whole */
+    size_t ones_count;
     int64_t time;
 } bo_jinja_run;
 
@@ -106,6 +112,15 @@ static inline bo_jinja_value bo_jinja_of_text(const char *text, size_t length)
     return (bo_jinja_value){.kind = BO_JINJA_TEXT, .length = length, .text = text};
 }
 
+/* Bytes [from, from + length) of a text. */
+static inline bo_jinja_value bo_jinja_part(const bo_jinja_value *text, size_t from, size_t length)
+{
+    return (bo_jinja_value){.kind = BO_JINJA_TEXT,
+                            .length = length,
+                            .text = text->text + from,
+                            .marks = text->marks ? text->marks + from : NULL};
+}
+
 bo_status bo_jinja_list_new(bo_jinja_run *run, bo_jinja_kind kind, size_t capacity, bo_jinja_value *out);
 bo_status bo_jinja_list_add(bo_jinja_run *run, bo_jinja_list *list, bo_jinja_value item);
 bo_status bo_jinja_dict_new(bo_jinja_run *run, bo_jinja_kind kind, bo_jinja_value *out);
@@ -113,9 +128,13 @@ bo_status bo_jinja_dict_set(bo_jinja_run *run, bo_jinja_dict *dict, bo_jinja_val
 /* *found is NULL if there is no such key. */
 bo_status bo_jinja_dict_get(bo_jinja_run *run, const bo_jinja_dict *dict, const bo_jinja_value *key,
                             bo_jinja_value **found);
-bo_status bo_jinja_from_json(bo_jinja_run *run, const cJSON *json, bo_jinja_value *out);
+/* marked: texts come from an input. */
+bo_status bo_jinja_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out);
 
+/* Appends bytes of the template. */
 bo_status bo_jinja_build(bo_jinja_run *run, bo_jinja_builder *builder, const char *bytes, size_t length);
+/* Appends a text with its marks. */
+bo_status bo_jinja_build_text(bo_jinja_run *run, bo_jinja_builder *builder, const bo_jinja_value *text);
 bo_jinja_value bo_jinja_built(const bo_jinja_builder *builder);
 
 /* ---- using values ------------------------------------------------------------------------------------------------ */

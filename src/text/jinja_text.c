@@ -75,7 +75,7 @@ bo_status bo_jinja_strip(bo_jinja_run *run, const bo_jinja_value *text, const bo
         BO_TRY(bo_jinja_charge(run, letters->kind == BO_JINJA_TEXT ? letters->length : 0));
         to = start;
     }
-    *out = bo_jinja_of_text(text->text + from, to - from);
+    *out = bo_jinja_part(text, from, to - from);
     return BO_OK;
 }
 
@@ -87,10 +87,11 @@ static bo_status insert(bo_jinja_run *run, const bo_jinja_value *text, const bo_
 {
     bo_jinja_builder builder = {0};
     for (size_t at = 0, bytes = 0; at <= text->length; at += bytes) {
-        if (most-- > 0) BO_TRY(bo_jinja_build(run, &builder, by->text, by->length));
+        if (most-- > 0) BO_TRY(bo_jinja_build_text(run, &builder, by));
         if (at == text->length) break;
         bo_jinja_letter(text->text + at, text->length - at, &bytes);
-        BO_TRY(bo_jinja_build(run, &builder, text->text + at, bytes));
+        const bo_jinja_value letter = bo_jinja_part(text, at, bytes);
+        BO_TRY(bo_jinja_build_text(run, &builder, &letter));
     }
     *out = bo_jinja_built(&builder);
     return BO_OK;
@@ -108,11 +109,13 @@ bo_status bo_jinja_replace(bo_jinja_run *run, const bo_jinja_value *text, const 
         const char *found = memmem(text->text + at, text->length - at, old->text, old->length);
         if (!found) break;
         const size_t before = (size_t)(found - text->text) - at;
-        BO_TRY(bo_jinja_build(run, &builder, text->text + at, before));
-        BO_TRY(bo_jinja_build(run, &builder, by->text, by->length));
+        const bo_jinja_value kept = bo_jinja_part(text, at, before);
+        BO_TRY(bo_jinja_build_text(run, &builder, &kept));
+        BO_TRY(bo_jinja_build_text(run, &builder, by));
         at += before + old->length;
     }
-    BO_TRY(bo_jinja_build(run, &builder, text->text + at, text->length - at));
+    const bo_jinja_value rest = bo_jinja_part(text, at, text->length - at);
+    BO_TRY(bo_jinja_build_text(run, &builder, &rest));
     *out = bo_jinja_built(&builder);
     return BO_OK;
 }
@@ -134,11 +137,11 @@ bo_status bo_jinja_lines(bo_jinja_run *run, const bo_jinja_value *text, bool end
         if (!ends_line(bo_jinja_letter(text->text + at, text->length - at, &bytes))) continue;
         if (text->text[at] == '\r' && at + 1 < text->length && text->text[at + 1] == '\n') bytes = 2;
         const size_t to = ends ? at + bytes : at;
-        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_of_text(text->text + from, to - from)));
+        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_part(text, from, to - from)));
         from = at + bytes;
     }
     if (from == text->length) return BO_OK;
-    return bo_jinja_list_add(run, out->list, bo_jinja_of_text(text->text + from, text->length - from));
+    return bo_jinja_list_add(run, out->list, bo_jinja_part(text, from, text->length - from));
 }
 
 /* ---- upper and lower case ---------------------------------------------------------------------------------------- */
@@ -165,6 +168,7 @@ bo_status bo_jinja_change_case(bo_jinja_run *run, const bo_jinja_value *text, bo
 {
     bo_jinja_builder builder = {0};
     bool inside = false; /* TITLE: after a letter; CAPITALIZE: after the first character */
+    static const unsigned char ones[4] = {1, 1, 1, 1};
     for (size_t at = 0, bytes; at < text->length; at += bytes) {
         const int32_t letter = bo_jinja_letter(text->text + at, text->length - at, &bytes);
         utf8proc_uint8_t changed[4];
@@ -175,8 +179,9 @@ bo_status bo_jinja_change_case(bo_jinja_run *run, const bo_jinja_value *text, bo
                               : how == BO_JINJA_LOWER || inside ? utf8proc_tolower(letter)
                                                                 : utf8proc_totitle(letter);
         inside = how == BO_JINJA_CAPITALIZE || has_case(letter);
-        const utf8proc_ssize_t length = utf8proc_encode_char(other, changed);
-        BO_TRY(bo_jinja_build(run, &builder, (const char *)changed, (size_t)length));
+        bo_jinja_value one = bo_jinja_of_text((const char *)changed, (size_t)utf8proc_encode_char(other, changed));
+        if (text->marks && text->marks[at]) one.marks = ones;
+        BO_TRY(bo_jinja_build_text(run, &builder, &one));
     }
     *out = bo_jinja_built(&builder);
     return BO_OK;

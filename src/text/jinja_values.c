@@ -53,24 +53,52 @@ void bo_jinja_release(bo_jinja_arena *arena)
     arena->used = 0;
 }
 
-bo_status bo_jinja_build(bo_jinja_run *run, bo_jinja_builder *builder, const char *bytes, size_t length)
+/* Memory for `capacity` marks, with those so far. */
+static bo_status extend_marks(bo_jinja_run *run, bo_jinja_builder *builder, size_t capacity)
 {
+    unsigned char *larger = bo_jinja_take(&run->arena, capacity, 1);
+    if (!larger) return BO_MEMORY;
+    if (builder->marks && builder->length)
+        memcpy(larger, builder->marks, builder->length);
+    else
+        memset(larger, 0, builder->length);
+    builder->marks = larger;
+    return BO_OK;
+}
+
+bo_status bo_jinja_build_text(bo_jinja_run *run, bo_jinja_builder *builder, const bo_jinja_value *text)
+{
+    const size_t length = text->length;
     if (builder->capacity - builder->length < length) {
         const size_t capacity = 2 * builder->capacity + length + 32;
         char *larger = bo_jinja_take(&run->arena, capacity, 1);
         if (!larger) return BO_MEMORY;
         if (builder->length) memcpy(larger, builder->bytes, builder->length);
+        if (builder->marks) BO_TRY(extend_marks(run, builder, capacity));
         builder->bytes = larger;
         builder->capacity = capacity;
     }
-    if (length) memcpy(builder->bytes + builder->length, bytes, length);
+    if (text->marks && length && !builder->marks) BO_TRY(extend_marks(run, builder, builder->capacity));
+    if (length) memcpy(builder->bytes + builder->length, text->text, length);
+    if (length && text->marks)
+        memcpy(builder->marks + builder->length, text->marks, length);
+    else if (builder->marks)
+        memset(builder->marks + builder->length, 0, length);
     builder->length += length;
     return bo_jinja_charge(run, length);
 }
 
+bo_status bo_jinja_build(bo_jinja_run *run, bo_jinja_builder *builder, const char *bytes, size_t length)
+{
+    const bo_jinja_value text = bo_jinja_of_text(bytes, length);
+    return bo_jinja_build_text(run, builder, &text);
+}
+
 bo_jinja_value bo_jinja_built(const bo_jinja_builder *builder)
 {
-    return bo_jinja_of_text(builder->bytes ? builder->bytes : "", builder->length);
+    bo_jinja_value text = bo_jinja_of_text(builder->bytes ? builder->bytes : "", builder->length);
+    text.marks = builder->marks;
+    return text;
 }
 
 /* ---- errors and limits ------------------------------------------------------------------------------------------- */
@@ -88,6 +116,10 @@ bo_status bo_jinja_fail(bo_jinja_run *run, bo_status status, const char *format,
 bo_status bo_jinja_charge(bo_jinja_run *run, size_t bytes)
 {
     run->work += 1 + bytes / 16;
+    if (run->work >= run->next_report) {
+        run->next_report = run->work + BO_JINJA_REPORT;
+        BO_TRY(bo_progress(run->context, "rendering a chat template", (double)run->work, (double)run->most_work));
+    }
     if (run->work <= run->most_work) return BO_OK;
     return bo_jinja_fail(run, BO_INVALID, "rendering takes more than %llu steps", (unsigned long long)run->most_work);
 }
@@ -207,42 +239,67 @@ bo_status bo_jinja_dict_set(bo_jinja_run *run, bo_jinja_dict *dict, bo_jinja_val
     return BO_OK;
 }
 
-static bo_status list_from_json(bo_jinja_run *run, const cJSON *json, bo_jinja_value *out)
+static bo_status list_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out)
 {
     const cJSON *item;
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
     cJSON_ArrayForEach(item, json)
     {
         bo_jinja_value value;
-        BO_TRY(bo_jinja_from_json(run, item, &value));
+        BO_TRY(bo_jinja_from_json(run, item, marked, &value));
         BO_TRY(bo_jinja_list_add(run, out->list, value));
     }
     return BO_OK;
 }
 
-static bo_status dict_from_json(bo_jinja_run *run, const cJSON *json, bo_jinja_value *out)
+static bo_status text_from_json(bo_jinja_run *run, const char *text, bool marked, bo_jinja_value *out)
+{
+    *out = bo_jinja_of_text(text, strlen(text));
+    if (!marked) return BO_OK;
+    if (run->ones_count < out->length) {
+        const size_t count = 2 * out->length + 64;
+        unsigned char *ones = bo_jinja_take(&run->arena, count, 1);
+        if (!ones) return BO_MEMORY;
+        memset(ones, 1, count);
+        run->ones = ones;
+        run->ones_count = count;
+    }
+    out->marks = run->ones;
+    return BO_OK;
+}
+
+/* Templates write roles inside of special tokens, such as <|user|>: names are not marked. */
+static bool is_role(const cJSON *item)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return cJSON_IsString(item) && strcmp(item->string, "role") == 0 &&
+           !item->valuestring[strspn(item->valuestring, letters)];
+}
+
+static bo_status dict_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out)
 {
     const cJSON *item;
     BO_TRY(bo_jinja_dict_new(run, BO_JINJA_DICT, out));
     cJSON_ArrayForEach(item, json)
     {
-        bo_jinja_value value;
-        BO_TRY(bo_jinja_from_json(run, item, &value));
-        BO_TRY(bo_jinja_dict_set(run, out->dict, bo_jinja_of_text(item->string, strlen(item->string)), value));
+        bo_jinja_value key, value;
+        BO_TRY(text_from_json(run, item->string, marked, &key));
+        BO_TRY(bo_jinja_from_json(run, item, marked, &value));
+        if (is_role(item)) value.marks = NULL;
+        BO_TRY(bo_jinja_dict_set(run, out->dict, key, value));
     }
     return BO_OK;
 }
 
 /* Texts stay in the JSON, which outlives the rendering. The parser of JSON limits the depth. */
-bo_status bo_jinja_from_json(bo_jinja_run *run, const cJSON *json, bo_jinja_value *out)
+bo_status bo_jinja_from_json(bo_jinja_run *run, const cJSON *json, bool marked, bo_jinja_value *out)
 {
     const double number = json->valuedouble;
-    if (cJSON_IsArray(json)) return list_from_json(run, json, out);
-    if (cJSON_IsObject(json)) return dict_from_json(run, json, out);
+    if (cJSON_IsArray(json)) return list_from_json(run, json, marked, out);
+    if (cJSON_IsObject(json)) return dict_from_json(run, json, marked, out);
+    if (cJSON_IsString(json)) return text_from_json(run, json->valuestring, marked, out);
     if (cJSON_IsBool(json))
         *out = bo_jinja_of_boolean(cJSON_IsTrue(json));
-    else if (cJSON_IsString(json))
-        *out = bo_jinja_of_text(json->valuestring, strlen(json->valuestring));
     else if (!cJSON_IsNumber(json))
         *out = bo_jinja_of_kind(BO_JINJA_NONE);
     else if (floor(number) == number && fabs(number) <= 0x1p53)
@@ -416,7 +473,7 @@ static bo_status list_letters(bo_jinja_run *run, const bo_jinja_value *text, bo_
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
     for (size_t at = 0, bytes; at < text->length; at += bytes) {
         bo_jinja_letter(text->text + at, text->length - at, &bytes);
-        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_of_text(text->text + at, bytes)));
+        BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_part(text, at, bytes)));
     }
     return BO_OK;
 }
@@ -512,7 +569,7 @@ bo_status bo_jinja_item(bo_jinja_run *run, const bo_jinja_value *value, const bo
         const size_t from = bo_jinja_letter_at(value->text, value->length, at);
         size_t bytes;
         bo_jinja_letter(value->text + from, value->length - from, &bytes);
-        *out = bo_jinja_of_text(value->text + from, bytes);
+        *out = bo_jinja_part(value, from, bytes);
     }
     return BO_OK;
 }
@@ -564,8 +621,7 @@ bo_status bo_jinja_slice(bo_jinja_run *run, const bo_jinja_value *value, const b
     if (!text) BO_TRY(bo_jinja_list_new(run, value->kind, count, out));
     for (size_t i = 0; i < count; i++, from += step) {
         const bo_jinja_value *item = &list->items[from];
-        BO_TRY(text ? bo_jinja_build(run, &builder, item->text, item->length)
-                    : bo_jinja_list_add(run, out->list, *item));
+        BO_TRY(text ? bo_jinja_build_text(run, &builder, item) : bo_jinja_list_add(run, out->list, *item));
     }
     if (text) *out = bo_jinja_built(&builder);
     return BO_OK;

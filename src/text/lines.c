@@ -100,7 +100,8 @@ static bo_status find_class(bo_context *context, bo_categories *classes, bool cl
     label[field->bytes] = 0;
     double number = 0;
     const char *end = label + field->bytes;
-    const bool numeric = bo_cell_read(label, end, &number) == BO_CELL_NUMBER && !bo_is_code(label, end);
+    const bool numeric =
+        bo_cell_read(label, end, &number) == BO_CELL_NUMBER && isfinite(number) && !bo_is_code(label, end);
     const char *text = numeric ? NULL : label;
     size_t found = bo_categories_find(classes, number, text);
     if (found == SIZE_MAX) {

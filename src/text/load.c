@@ -8,6 +8,7 @@
 #include "decode.h"
 #include "load.h"
 #include "../io/bytes.h"
+#include "../io/foreign.h"
 #include "../io/tensors.h"
 
 enum { MOST_DEPTH = 32, PATH_BYTES = 4096 };
@@ -220,7 +221,11 @@ static bo_status load_file(bo_context *context, const char *path, bo_tokenizer *
     char *text;
     size_t length;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_tokenizer, &text, &length));
-    const bo_status status = bo_tokenizer_parse(context, path, text, length, out);
+    bo_status status = bo_foreign_refuse(context, path, text, length, "a tokenizer.json or the folder of a model");
+    if (status == BO_OK)
+        status = bo_tokenizer_parse(context, path, text, length, out);
+    else
+        status = BO_FORMAT; /* as for all contents that are no tokenizer */
     bo_free(text);
     return status;
 }

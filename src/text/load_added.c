@@ -39,6 +39,7 @@ static bo_status read_items(bo_loading *loading, const cJSON *list, bo_matcher *
         BO_TRY(add_text(loading, matcher, work, &added, bytes));
         tokenizer->added_of[added.id] = (int32_t)tokenizer->added_count;
         tokenizer->added[tokenizer->added_count++] = added;
+        if (added.special && added.normalized) tokenizer->normal_specials = true;
         starts[tokenizer->added_count] = bytes->length;
     }
     return bo_buffer_append(loading->context, bytes, "", 1);

@@ -199,14 +199,15 @@ static bo_status map_characters(bo_context *context, const bo_text_normalizer *s
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static bo_status strip(bo_context *context, const bo_text_normalizer *step, const char *text, size_t length,
-                       bo_buffer *to, size_t *lead)
+static bo_status strip(bo_context *context, const bo_text_normalizer *step, const bo_normalizing *work,
+                       const char *text, size_t length, bo_buffer *to, size_t *lead)
 {
+    const bool left = step->left && !work->preceded, right = step->right && !work->followed;
     size_t begin = 0, end = 0, bytes;
-    while (step->left && bo_utf8_space(text + begin, length - begin, &bytes)) begin += bytes;
+    while (left && bo_utf8_space(text + begin, length - begin, &bytes)) begin += bytes;
     /* end: after the last character that is not white space */
     for (size_t at = begin; at < length; at += bytes ? bytes : 1)
-        if (!bo_utf8_space(text + at, length - at, &bytes) || !step->right) end = at + (bytes ? bytes : 1);
+        if (!bo_utf8_space(text + at, length - at, &bytes) || !right) end = at + (bytes ? bytes : 1);
     if (end < begin) end = begin;
     *lead = begin < *lead ? *lead - begin : 0;
     return bo_buffer_append(context, to, text + begin, end - begin);
@@ -224,20 +225,21 @@ static bo_status prepend(bo_context *context, const bo_text_normalizer *step, co
 /* All steps together make at most this many bytes of each byte. */
 enum { MOST_GROWTH = 256, SPARE_BYTES = 1 << 20 };
 
-static bo_status apply(bo_context *context, const bo_text_normalizer *step, bo_matcher *matcher, bo_buffer *copy,
+static bo_status apply(bo_context *context, const bo_text_normalizer *step, bo_matcher *matcher, bo_normalizing *work,
                        const char *text, size_t length, size_t most, bo_buffer *to, size_t *lead)
 {
     switch (step->kind) {
     case BO_NORMALIZE_PREPEND:
+        if (work->preceded) return bo_buffer_append(context, to, text, length);
         return prepend(context, step, text, length, to, lead);
     case BO_NORMALIZE_REPLACE: {
-        const bo_replacement replacement = {&step->pattern, step->content, matcher, copy, most};
+        const bo_replacement replacement = {&step->pattern, step->content, matcher, &work->copy, most};
         return bo_pattern_replace(context, &replacement, text, length, to, lead);
     }
     case BO_NORMALIZE_FORM:
         return apply_form(context, step->form, text, length, to, lead);
     case BO_NORMALIZE_STRIP:
-        return strip(context, step, text, length, to, lead);
+        return strip(context, step, work, text, length, to, lead);
     case BO_NORMALIZE_CHARSMAP:
         return bo_charsmap_apply(context, &step->charsmap, text, length, most, to, lead);
     default:
@@ -258,7 +260,7 @@ bo_status bo_normalize_text(bo_context *context, const bo_tokenizer *tokenizer, 
         bo_buffer *to = &work->texts[next];
         if (step->kind == BO_NORMALIZE_FORM && ascii_bytes(*out, *out_length) == *out_length) continue;
         to->length = 0;
-        BO_TRY(apply(context, step, matcher, &work->copy, *out, *out_length, most, to, lead));
+        BO_TRY(apply(context, step, matcher, work, *out, *out_length, most, to, lead));
         *out = to->length ? to->bytes : "";
         *out_length = to->length;
         next = !next;

@@ -7,6 +7,8 @@
 /* Work memory; one per thread. */
 typedef struct bo_normalizing {
     bo_buffer texts[2], copy;
+    bool preceded,
+        followed; /* the text is a part of another one: steps for the start or the end of a text do not apply */
 } bo_normalizing;
 
 /* *out is the text itself if nothing changes; otherwise it is in `work` until the next call. Bytes that are not UTF-8 are

@@ -144,7 +144,8 @@ static bo_status collect_batch(bo_context *context, bo_encoding *encoding, size_
             tell_where(encoding->texts, first + i, where, sizeof where);
             return bo_missed_tell(context, &batch->missed, where, batch->missed.place, "of the text");
         }
-        BO_TRY(add_text(context, encoding, first + i, batch->ids.items + begin, batch->ends[i] - begin));
+        const int32_t *ids = batch->ids.items ? batch->ids.items + begin : NULL; /* NULL: all texts are empty */
+        BO_TRY(add_text(context, encoding, first + i, ids, batch->ends[i] - begin));
     }
     return BO_OK;
 }

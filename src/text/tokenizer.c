@@ -163,14 +163,13 @@ static bo_status encode_bytes(bo_context *context, const char *text, size_t byte
     return BO_OK;
 }
 
-bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
-                              bool specials, bo_ids *out)
+static bo_status encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
+                        bool specials, const unsigned char *marks, bo_ids *out)
 {
-    BO_REQUIRE(context, tokenizer, out);
-    BO_REQUIRE_IF(context, bytes > 0, text);
     if (tokenizer->bytes) return encode_bytes(context, text, bytes, out);
     bo_encoder encoder;
     BO_TRY(bo_encoder_create(context, tokenizer, specials, bytes, &encoder));
+    encoder.marks = marks;
     const size_t before = out->count;
     bo_status status = bo_encoder_run(&encoder, text, bytes, out);
     if (status == BO_OK && encoder.missed.bytes > 0) {
@@ -179,6 +178,20 @@ bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer
     }
     bo_encoder_free(&encoder);
     return status;
+}
+
+bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
+                              bool specials, bo_ids *out)
+{
+    BO_REQUIRE(context, tokenizer, out);
+    BO_REQUIRE_IF(context, bytes > 0, text);
+    return encode(context, tokenizer, text, bytes, specials, NULL, out);
+}
+
+bo_status bo_tokenizer_encode_marked(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
+                                     const unsigned char *marks, bo_ids *out)
+{
+    return encode(context, tokenizer, text, bytes, true, marks, out);
 }
 
 bool bo_tokenizer_frames(const bo_tokenizer *tokenizer, int32_t id)

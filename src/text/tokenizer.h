@@ -133,6 +133,7 @@ struct bo_tokenizer {
     bo_added *added; /* in the order of the file */
     size_t added_count;
     bo_trie finders[2];    /* added tokens by the text to find: in the input, and in the normalized text */
+    bool normal_specials;  /* some special token is found in the normalized text */
     bo_spellings patterns; /* those texts, by number of the added token */
     bo_pattern word;       /* a character of a word, if some added token needs it */
 

@@ -23,8 +23,9 @@ static void offer(bo_path *path, double score, size_t start, int32_t id)
 }
 
 /* paths[i]: the best path to byte i. A character that is no token itself may be unknown. */
-static void find_paths(const bo_tokenizer *tokenizer, const char *text, size_t length, bo_path *paths)
+static void find_paths(const bo_encoder *encoder, const char *text, size_t length, bo_path *paths)
 {
+    const bo_tokenizer *tokenizer = encoder->tokenizer;
     for (size_t i = 0; i <= length; ++i) paths[i] = (bo_path){0, SIZE_MAX, -1};
     for (size_t at = 0, bytes; at < length; at += bytes) {
         const double score = paths[at].score;
@@ -36,7 +37,7 @@ static void find_paths(const bo_tokenizer *tokenizer, const char *text, size_t l
             node = bo_trie_step(&tokenizer->scored, node, (unsigned char)text[i]);
             if (!node) break;
             const int32_t id = tokenizer->scored.values[node];
-            if (id < 0) continue;
+            if (id < 0 || bo_encoder_avoids(encoder, id, i + 1 == at + bytes)) continue;
             offer(&paths[i + 1], score + tokenizer->scores[id], at, id);
             single = single || i + 1 == at + bytes;
         }
@@ -47,7 +48,7 @@ static void find_paths(const bo_tokenizer *tokenizer, const char *text, size_t l
 /* A stretch of unknown characters: a token, bytes, or the unknown token. */
 static void add_unknowns(bo_encoder *encoder, const char *text, size_t length)
 {
-    const int32_t id = bo_tokenizer_symbol(encoder->tokenizer, text, length);
+    const int32_t id = bo_encoder_symbol(encoder, text, length);
     if (id >= 0) {
         encoder->merging.ids[encoder->merging.count++] = id;
         return;
@@ -84,7 +85,7 @@ bo_status bo_encode_unigram(bo_encoder *encoder, const char *text, size_t length
     BO_TRY(bo_merging_reserve(encoder, length));
     BO_TRY(make_room(encoder, length + 1));
     encoder->merging.count = 0;
-    find_paths(encoder->tokenizer, text, length, encoder->merging.paths);
+    find_paths(encoder, text, length, encoder->merging.paths);
     follow(encoder, text, length);
     return BO_OK;
 }

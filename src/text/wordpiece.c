@@ -36,7 +36,7 @@ static bo_status find_longest(bo_encoder *encoder, const char *text, size_t leng
     BO_TRY(bo_buffer_append(encoder->context, &encoder->spelled, prefix, before));
     BO_TRY(bo_buffer_append(encoder->context, &encoder->spelled, text, length));
     for (*bytes = length; *bytes > 0; *bytes -= last_bytes(text, *bytes)) {
-        *id = bo_tokenizer_symbol(tokenizer, encoder->spelled.bytes, before + *bytes);
+        *id = bo_encoder_symbol(encoder, encoder->spelled.bytes, before + *bytes);
         if (*id >= 0) break;
     }
     return BO_OK;
@@ -44,8 +44,7 @@ static bo_status find_longest(bo_encoder *encoder, const char *text, size_t leng
 
 static bo_status add_whole(bo_encoder *encoder, const char *text, size_t length)
 {
-    const int32_t id =
-        encoder->tokenizer->model == BO_MODEL_WORDS ? bo_tokenizer_symbol(encoder->tokenizer, text, length) : -1;
+    const int32_t id = encoder->tokenizer->model == BO_MODEL_WORDS ? bo_encoder_symbol(encoder, text, length) : -1;
     encoder->merging.count = 0;
     if (id >= 0)
         encoder->merging.ids[encoder->merging.count++] = id;

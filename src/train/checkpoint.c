@@ -12,7 +12,7 @@
 #include "../io/companions.h"
 #include "../io/output.h"
 #include "../io/tensors.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "train.h"
 
 /* ====================================================================================================================
@@ -443,6 +443,9 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     trainer->folder = bo_strdup(context, trainer->desc.folder);
     if (!trainer->folder) return BO_MEMORY;
     if (!bo_train_first(trainer)) return BO_OK;
+    if (strlen(trainer->folder) > BO_TRAIN_LONGEST_FOLDER)
+        return bo_fail(context, BO_INVALID, "the path %.80s… is too long for a run: %zu bytes, expected at most %d",
+                       trainer->folder, strlen(trainer->folder), BO_TRAIN_LONGEST_FOLDER);
     BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
     if (count) trainer->saved = steps[count - 1];
     bo_free(steps);

@@ -96,7 +96,22 @@ bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
     BO_TRY(bo_train_any(context, trainer, &failed));
     trainer->joined = able && !failed;
     if (runs && !trainer->joined)
-        bo_log(context, BO_LOG_INFO, "gradients are summed through the host: not all ranks have a GPU of their own and NCCL");
+        bo_log(context, BO_LOG_INFO,
+               "gradients are summed through the host: not all ranks have a GPU of their own and NCCL");
+    return BO_OK;
+}
+
+static bo_status sum_through_host(bo_context *context, bo_trainer *trainer, const bo_gradients *gradients)
+{
+    const bo_collective *ranks = trainer->desc.ranks;
+    const bo_backend *backend = bo_weights_backend(trainer->task->weights);
+    for (size_t at = 0; at < gradients->floats; at += BO_TRAIN_EXCHANGE) {
+        const size_t count = bo_min(gradients->floats - at, BO_TRAIN_EXCHANGE);
+        char *from = (char *)gradients->data + at * sizeof(float);
+        BO_TRY(backend->read(context, trainer->exchange, from, count * sizeof(float)));
+        if (ranks->sum_f32(ranks->user, trainer->exchange, count) != BO_OK) return no_sum(context, trainer);
+        BO_TRY(backend->write(context, from, trainer->exchange, count * sizeof(float)));
+    }
     return BO_OK;
 }
 
@@ -104,20 +119,9 @@ bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
 {
     if (alone(trainer)) return BO_OK;
     BO_SPAN(context, "train", "sum over ranks");
-    if (trainer->joined)
-        return bo_weights_backend(trainer->task->weights)
-            ->runs->sum(context, bo_weights_gradients(trainer->task->weights), bo_weights_floats(trainer->task->weights));
-    const bo_collective *ranks = trainer->desc.ranks;
-    bo_weights *weights = trainer->task->weights;
-    const bo_backend *backend = bo_weights_backend(weights);
-    const size_t floats = bo_weights_floats(weights);
-    char *gradients = bo_weights_gradients(weights);
-    for (size_t at = 0; at < floats; at += BO_TRAIN_EXCHANGE) {
-        const size_t count = floats - at < BO_TRAIN_EXCHANGE ? floats - at : BO_TRAIN_EXCHANGE;
-        char *from = gradients + at * sizeof(float);
-        BO_TRY(backend->read(context, trainer->exchange, from, count * sizeof(float)));
-        if (ranks->sum_f32(ranks->user, trainer->exchange, count) != BO_OK) return no_sum(context, trainer);
-        BO_TRY(backend->write(context, from, trainer->exchange, count * sizeof(float)));
-    }
+    const bo_weights *weights = trainer->task->weights;
+    for (const bo_gradients *g = bo_weights_gradients(weights); g; g = g->next)
+        BO_TRY(trainer->joined ? bo_weights_backend(weights)->runs->sum(context, g->data, g->floats)
+                               : sum_through_host(context, trainer, g));
     return BO_OK;
 }

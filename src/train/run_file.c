@@ -3,16 +3,19 @@
 #include <bochner/json.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "../io/bytes.h"
 #include "../io/json.h"
+#include "../io/numbers.h"
 #include "train.h"
 
 /* ====================================================================================================================
- * training.json: the position of a run, and the settings that a resumed run must share. */
+ * training.json: the position of a run, and the settings that a resumed run must share. Equal runs have equal files: the time is
+ * in metrics.jsonl. */
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
@@ -30,7 +33,6 @@ static const field fields[] = {
     {"checkpoint_every", true, offsetof(bo_training, checkpoint_every)},
     {"micro_batch", true, offsetof(bo_training, micro_batch)},
     {"tokens", true, offsetof(bo_training, tokens)},
-    {"seconds", false, offsetof(bo_training, seconds)},
     {"loss_sum", false, offsetof(bo_training, loss_sum)},
     {"loss_steps", true, offsetof(bo_training, loss_steps)},
     {"valid_loss", false, offsetof(bo_training, valid_loss)},
@@ -238,6 +240,9 @@ static bo_status read_record(bo_context *context, bo_trainer *trainer, const cha
     BO_TRY(read_numbers(context, path, json, trainer->task->metric, &was));
     BO_TRY(compare_settings(context, trainer, path, cJSON_GetObjectItemCaseSensitive(json, "settings")));
     BO_TRY(compare_length(context, &trainer->desc, path, &was));
+    /* runs of earlier versions have the time here */
+    const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(json, "seconds");
+    if (cJSON_IsNumber(seconds)) was.seconds = seconds->valuedouble;
     trainer->now = was;
     return BO_OK;
 }
@@ -362,7 +367,23 @@ static size_t cut(char *text, size_t length, uint64_t done, size_t *unreadable)
     return last;
 }
 
-bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer)
+/* The time of the last of these lines; 0 if there is none. */
+static double last_seconds(const char *text, size_t length)
+{
+    static const char name[] = "\"seconds\": ";
+    size_t begin = length ? length - 1 : 0;
+    while (begin > 0 && text[begin - 1] != '\n') begin--;
+    for (size_t at = begin; at + sizeof name <= length; at++)
+        if (memcmp(text + at, name, sizeof name - 1) == 0) {
+            const char *stop;
+            double found;
+            const bool read = bo_number_read(text + at + sizeof name - 1, text + length, &stop, &found);
+            return read && found > 0 && isfinite(found) ? found : 0;
+        }
+    return 0;
+}
+
+bo_status bo_train_metrics_cut(bo_context *context, bo_trainer *trainer)
 {
     char path[BO_TRAIN_PATH], *text;
     size_t length, unreadable;
@@ -370,6 +391,7 @@ bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer)
     if (access(path, F_OK) != 0) return BO_OK;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_metrics, &text, &length));
     const size_t kept = cut(text, length, trainer->now.step, &unreadable);
+    if (trainer->now.seconds == 0) trainer->now.seconds = last_seconds(text, kept);
     if (unreadable)
         bo_log(context, BO_LOG_WARNING,
                "%s: line %zu is damaged and not a report; the other lines up to step %llu stay", path, unreadable,

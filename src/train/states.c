@@ -1,7 +1,7 @@
 /* States that are carried from step to step: their memory, the pointers of a pass, and their file. */
 #include <string.h>
 #include "../attention/attention.h"
-#include "../kernels/kernels.h"
+#include "../device/cpu/kernels.h"
 #include "states.h"
 
 /* Pieces of memory are consecutive, one per lane or run. A piece holds the states of all layers, or their gradients.

@@ -36,9 +36,9 @@ enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a t
 struct bo_trainer {
     bo_trainer_desc desc;
     bo_precision precision; /* of the context that created it */
-    char *folder;        /* NULL: nothing is written. Rank 0 writes; the others read */
-    int lock;            /* lock file in the folder, held for the life of the trainer; -1: none */
-    bo_train_task *task; /* its descriptor is `desc` */
+    char *folder;           /* NULL: nothing is written. Rank 0 writes; the others read */
+    int lock;               /* lock file in the folder, held for the life of the trainer; -1: none */
+    bo_train_task *task;    /* its descriptor is `desc` */
     bo_optimizer *optimizer;
     size_t pieces;                /* micro-batches per step on each rank */
     float *exchange;              /* gradients being exchanged; NULL: single rank */
@@ -82,12 +82,21 @@ static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
 
 /* ---- descriptors (trainer.c) ------------------------------------------------------------------------------------- */
 
+/* The optimizer with the defaults of a trainer: gradients are clipped to the norm 1. */
+static inline bo_optimizer_desc bo_train_optimizer(const bo_optimizer_desc *desc)
+{
+    bo_optimizer_desc optimizer = *desc;
+    if (optimizer.clip == 0) optimizer.clip = 1;
+    return optimizer;
+}
+
 /* The interval to use if none is given, for a run of this many steps. */
 uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
 /* ---- what is on disk --------------------------------------------------------------------------------------------- */
 
-enum { BO_TRAIN_PATH = 4096 };
+/* A longer folder is refused before the first step, because the files of a checkpoint would have no room for their names. */
+enum { BO_TRAIN_PATH = 4096, BO_TRAIN_LONGEST_FOLDER = 3950 };
 
 /* checkpoint.c: file system functions; errors contain the path. */
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
@@ -112,6 +121,6 @@ const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PAT
 /* run_file.c: metrics.jsonl. */
 bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer);
 /* removes lines of steps that are not done yet */
-bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer);
+bo_status bo_train_metrics_cut(bo_context *context, bo_trainer *trainer);
 
 #endif

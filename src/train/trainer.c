@@ -91,6 +91,7 @@ static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trai
     BO_TRY(bo_schedule_check(context, &desc->schedule));
     if (!desc->batch) desc->batch = task->batch ? task->batch : BATCH;
     if (!desc->keep) desc->keep = KEEP;
+    desc->optimizer = bo_train_optimizer(&desc->optimizer);
     if (desc->ranks && desc->ranks->size < 2) desc->ranks = NULL;
     if (task->batch == 1 && desc->ranks)
         return bo_fail(context, BO_INVALID,
@@ -122,7 +123,8 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
     out->parameters = bo_weights_parameters(weights, false);
     out->trained = bo_weights_parameters(weights, true);
     out->micro_batch = desc->micro_batch ? desc->micro_batch : default_micro_batch(task);
-    out->model_bytes = out->gradient_bytes = bo_weights_floats(weights) * sizeof(float);
+    out->model_bytes = bo_weights_floats(weights) * sizeof(float);
+    out->gradient_bytes = bo_weights_gradient_floats(weights) * sizeof(float);
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
     BO_TRY(task->methods->open(context, task, out->micro_batch));
     out->activation_bytes = bo_graph_bytes(task->graph);

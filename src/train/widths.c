@@ -7,6 +7,7 @@
 #include "../base/rng.h"
 #include "../model/model.h"
 #include "../optim/optim.h"
+#include "train.h"
 
 /* Measurements of one subject: `values` holds one number per width for each trend, trend by trend. */
 typedef struct trend_list {
@@ -108,7 +109,8 @@ static bo_status walk_make(bo_context *context, walk *k)
     BO_TRY(bo_model_graph_create(context, k->model, &graph, &k->graph));
     BO_TRY(bo_weights_allocate(context, k->model->weights, true));
     BO_TRY(bo_graph_allocate(context, k->graph.graph));
-    BO_TRY(bo_optimizer_create(context, &d->optimizer, k->model->weights, &k->optimizer));
+    const bo_optimizer_desc optimizer = bo_train_optimizer(&d->optimizer);
+    BO_TRY(bo_optimizer_create(context, &optimizer, k->model->weights, &k->optimizer));
     size_t floats = bo_weights_floats(k->model->weights);
     k->before = bo_alloc_raw(context, floats, sizeof *k->before, "weights before training");
     if (!k->before) return BO_MEMORY;

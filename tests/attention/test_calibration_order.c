@@ -152,11 +152,88 @@ static void errors_are_in_order(void **state)
     bo_context_destroy(context);
 }
 
+/* Returns the mean of f(|w|²) over w ~ N(0, I) in DIM dimensions. */
+static double radial_mean(double (*f)(double spread, double norm2), double spread)
+{
+    double sum = 0, mass = 0;
+    for (double r = 0.0005; r < 12; r += 0.001) {
+        double density = pow(r, DIM - 1) * exp(-0.5 * r * r);
+        sum += density * f(spread, r * r);
+        mass += density;
+    }
+    return sum / mass;
+}
+
+/* √tr(A B) of one frequency for q, k ~ N(0, λ I), up to factors that do not depend on it. The moments of hyperbolic
+ * pairs are e^{β|w|²}, e^{β|w|²} and 1 with β = 2λ / (1 + 2λ), those of [cos u, sin u] depend on E cos 2u =
+ * e^{-2λ|w|²}. */
+static double hyperbolic_root(double lambda, double norm2)
+{
+    return sqrt(0.5 * (exp(4 * lambda / (1 + 2 * lambda) * norm2) + 1));
+}
+
+static double circle_root(double lambda, double norm2)
+{
+    return sqrt(0.5 * (1 + exp(-4 * lambda * norm2)));
+}
+
+static bo_calibration_report judge(bo_context *context, const bo_attention_desc *desc, const data *d)
+{
+    bo_attention_inputs in = {.q = d->q, .k = d->k};
+    bo_attention *attention;
+    bo_calibration *c;
+    bo_calibration_report report;
+    assert_ok(context, bo_attention_create(context, desc, &attention));
+    assert_ok(context, bo_calibration_create(context, attention, 0, &c));
+    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    assert_ok(context, bo_calibration_apply(context, c, attention, 0, &report));
+    bo_calibration_destroy(c);
+    bo_attention_destroy(attention);
+    return report;
+}
+
+/* A frequency that has two features: the floor is lower than that of two independent features. The logarithms grow like
+ * λ², which the rows of the worse of two heads determine within a twentieth (one deviation). */
+static void floors_of_pairs_have_closed_forms(void **state)
+{
+    (void)state;
+    const double l = 0.03, lambda[DIM] = {l, l, l, l, l, l, l, l};
+    bo_context *context = test_context(2);
+    data *d = make_data(6, lambda);
+    bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM};
+    desc.features = (bo_features_desc){
+        .features = 2 * FEATURES, .function = BO_FUNCTION_HYPERBOLIC, .sampling = BO_SAMPLING_OPTIMAL, .seed = 5};
+    bo_calibration_report report = judge(context, &desc, d);
+    double square = -0.5 * DIM * log(1 - 4 * l * l), common = -DIM * log(1 + 2 * l) - square;
+    double isotropic = common + log(0.5 * (pow(1 - 8 * l / (1 + 2 * l), -0.5 * DIM) + 1));
+    double least = common + 2 * log(radial_mean(hyperbolic_root, l));
+    assert_close(report.log_isotropic, isotropic, 0.15 * isotropic);
+    assert_close(report.log_floor, least, 0.15 * least);
+    assert_true(least < 0.75 * (-DIM * log(1 - 2 * l) - square)); /* (E k(x, x))², one feature per frequency */
+
+    desc = (bo_attention_desc){.kind = BO_ATTENTION_LINEAR, .heads = HEADS, .dim = DIM};
+    desc.features = (bo_features_desc){.kernel = BO_KERNEL_RBF,
+                                       .features = 2 * FEATURES,
+                                       .sampling = BO_SAMPLING_OPTIMAL,
+                                       .gamma = 0.5 / sqrt(DIM), /* w ~ N(0, 2 gamma I) */
+                                       .seed = 5};
+    report = judge(context, &desc, d);
+    square = -0.5 * DIM * log(1 + 4 * l);
+    isotropic = log(0.5 * (1 + pow(1 + 8 * l, -0.5 * DIM))) - square;
+    least = 2 * log(radial_mean(circle_root, l)) - square;
+    assert_close(report.log_isotropic, isotropic, 0.15 * isotropic);
+    assert_close(report.log_isotropic - report.log_floor, isotropic - least, 0.15 * (isotropic - least));
+    assert_close(report.log_drawn, report.log_isotropic, 0);
+    free(d);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_as_predicted),
         cmocka_unit_test(errors_are_in_order),
+        cmocka_unit_test(floors_of_pairs_have_closed_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include <bochner/devices.h>
 #include "base/counting.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(BO_SANITIZE_ADDRESS)
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(at, bytes)   ((void)(at), (void)(bytes))

@@ -1,7 +1,7 @@
 /* The context: kernels chosen by name, messages, log, progress. */
 #include "testing.h"
 #include "base/base.h"
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 
 /* ---- choice of kernels ------------------------------------------------------------------------------------------- */
 

@@ -364,7 +364,8 @@ piece normal "2, 5" 0 >lambda.npy
     wrong "--kind favor++ has --proposal oprf, found --proposal gaussian" $arrays --kind favor++ --proposal gaussian
     refused "--calibrate-q nan.npy: expected finite numbers, found nan at (1, 36, 4)" $arrays --kind favor++ --calibrate-q nan.npy --calibrate-k CK.npy
     refused "--calibrate-k nan.npy: expected finite numbers" $arrays --kind favor++ --calibrate-q CQ.npy --calibrate-k nan.npy
-    refused "overflowed float32|--calibrate-q huge.npy and --calibrate-k huge.npy|too large" $arrays --kind favor# --calibrate-q huge.npy --calibrate-k huge.npy
+    # Either the result overflows, or a factor is singular in float32: that depends on the rounding of the compiler.
+    refused "--calibrate-q huge.npy and --calibrate-k huge.npy|too large" $arrays --kind favor# --calibrate-q huge.npy --calibrate-k huge.npy
     refused "overflowed float32|--calibrate-q large.npy and --calibrate-k large.npy|too large" $arrays --kind favor# --calibrate-q large.npy --calibrate-k large.npy
     refused "--k nan.npy: expected finite numbers" --q Q.npy --k nan.npy --v V.npy --kind favor# --calibrate-q CQ.npy --calibrate-k CK.npy
     refused "--calibrate-q none.npy|empty array|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy

@@ -135,7 +135,7 @@ fails 1 "train.csv" "$BOCHNER" info train.csv
 fails 1 "gone.model|No such file" "$BOCHNER" info gone.model
 { printf '\377\377\377\377\377\377\377\177'; tail -c +9 good.model; } >hostile.model
 fails 1 "hostile.model" "$BOCHNER" info hostile.model
-sed 's/bochner.checksum/unknown.property/' good.model | sed 's/"format_version":"4"/"format_version":"9"/' >newer.model
+sed 's/bochner.checksum/unknown.property/' good.model | sed 's/"format_version":"5"/"format_version":"9"/' >newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" info newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" predict newer.model train.csv
 

@@ -102,6 +102,11 @@ fails 1 "edited.chat|damaged" "$BOCHNER" chat model --quiet --state edited.chat 
 fails 1 "text.txt|not a saved conversation" "$BOCHNER" chat model --quiet --state text.txt </dev/null
 fails 1 "nowhere" "$BOCHNER" chat model --quiet --state nowhere/s.chat </dev/null
 fails 2 "config.json|would replace" "$BOCHNER" chat model --quiet --state model/config.json </dev/null
+mkfifo pipe
+for file in pipe /dev/zero .; do # nothing waits for a writer
+    fails 1 "$file|not a regular file" timeout --foreground 20 "$BOCHNER" chat model --quiet --state $file </dev/null
+done
+fails 1 "pipe|not a regular file" timeout --foreground 20 "$BOCHNER" generate model --prompt a --load-state pipe --quiet
 cmp -s s.chat before || complain "a refused run changed the state"
 echo /history | "$BOCHNER" chat model --quiet --state s.chat 2>err
 grep -q "^user: the hen?$" err && grep -q "^system: S$" err || complain "the history is not resumed: $(cat err)"
@@ -210,4 +215,54 @@ if [ -z "${SANITIZE:-}" ]; then
     echo /history | "$BOCHNER" chat model --quiet --state stopped.chat 2>err
     grep -q "^assistant: " err || complain "the stopped answer is not in the history"
 fi
+
+# Adapters, merged, unmerged and linearized models keep the template of their base.
+succeeds "$BOCHNER" train --data text.txt --init exact --lora 2 --batch 2 --steps 1 --out adapter --quiet
+succeeds "$BOCHNER" lora merge adapter --out merged --quiet
+succeeds "$BOCHNER" lora unmerge merged --out unmerged --quiet
+succeeds "$BOCHNER" linearize exact --data text.txt --attention dark --features 8 --transfer-steps 1 --steps 1 --batch 2 --lora 2 \
+    --calibrate-tokens 64 --eval-tokens 64 --out linear --no-timing --quiet
+for each in adapter merged unmerged linear; do
+    "$BOCHNER" chat $each --render --quiet <one.jsonl >found 2>err || complain "$each: $(cat err)"
+    cmp -s found prompt || complain "$each: the template is lost: $(cat found)"
+    echo 'the cat?' | "$BOCHNER" chat $each --greedy --tokens 3 --json --quiet >found 2>err || complain "$each: $(cat err)"
+    grep -q '"role": "assistant"' found || complain "$each: no answer: $(cat found)"
+done
+cp plain.jinja own.jinja && echo 'own' >>own.jinja && cp own.jinja adapter/chat_template.jinja
+"$BOCHNER" chat adapter --render --quiet <one.jsonl | grep -q own || complain "the template of the adapter is not used"
+
+# The template of an adapter replaces that of its base in all models that are made of the two.
+succeeds "$BOCHNER" lora merge adapter --out own --quiet
+succeeds "$BOCHNER" convert adapter --out own-converted --quiet
+# A model in one file has the template of the folder, and so have adapters of it.
+succeeds "$BOCHNER" lora merge adapter --out own.safetensors --quiet
+succeeds "$BOCHNER" train --data text.txt --init own.safetensors --lora 2 --batch 2 --steps 1 --out of-file --quiet
+for each in own own-converted own.safetensors of-file; do
+    "$BOCHNER" chat $each --render --quiet <one.jsonl >found 2>err || complain "$each: $(cat err)"
+    grep -q own found || complain "$each: the template of the adapter is lost: $(cat found)"
+done
+mv own.safetensors away.safetensors
+fails 1 "of-file: no chat template|own.safetensors is missing" "$BOCHNER" chat of-file --render --quiet
+
+# Special tokens in messages are plain text, unless --parse-special is given.
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 300 --special '<user>' --special '<bot>' --out special.json --quiet
+succeeds "$BOCHNER" train --data text.txt --tokenizer special.json --out special $small --context 64 --steps 2 --features 16
+cp plain.jinja special/chat_template.jinja
+prompt_tokens() {
+    echo "$1" | "$BOCHNER" chat special --greedy --tokens 1 --json --quiet ${2-} | sed 's/.*"prompt_tokens": \([0-9]*\).*/\1/'
+}
+expect "one special token" "$(prompt_tokens 'the <bot>' --parse-special)" == $(($(prompt_tokens 'the ') + 1))
+[ "$(prompt_tokens 'the <bot>')" -gt "$(prompt_tokens 'the <bot>' --parse-special)" ] || complain "<bot> of a user is a special token"
+
+# A large template: lookups among 40,000 variables take one step each, and SIGTERM ends the rendering.
+awk 'BEGIN { for (i = 0; i < 40000; i++) printf "{%% set v%05d = 1 %%}", i; printf "{%% for i in range(5000) %%}"
+    for (i = 0; i < 1000; i++) printf "{{v00000}}"; printf "{%% endfor %%}" }' >large.jinja
+expect "output of a large template" "$("$BOCHNER" chat model --template large.jinja --render --quiet <one.jsonl | wc -c)" == 5000001
+awk 'BEGIN { for (i = 0; i < 20000; i++) print "[{\"role\": \"user\", \"content\": \"a\"}]" }' >many.jsonl
+"$BOCHNER" chat model --template large.jinja --render --quiet <many.jsonl >/dev/null 2>err &
+sleep 0.5
+kill -TERM $!
+wait $!
+status=$?
+expect "status after SIGTERM" "$status" == 143
 finish

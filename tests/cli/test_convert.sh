@@ -85,4 +85,17 @@ fails 1 "expected a header of 28 bytes, found a file of 0 bytes" "$BOCHNER" conv
 { printf GGUF; word 3; printf '\0\0\0\0\0\0\0\200'; zeros 100; } >hostile.gguf
 fails 1 "the number of tensors at byte 8 is 9223372036854775808" "$BOCHNER" convert hostile.gguf --out five
 [ -e five ] && complain "a folder was made for a file that cannot be converted"
+
+# Every command that reads a model or its tokenizer says what a GGUF file is.
+echo "a a a a" >text.txt
+for words in "generate model.gguf --prompt a" "chat model.gguf" "eval model.gguf --data text.txt" "info model.gguf" \
+    "train --init model.gguf --data text.txt --out never" "linearize model.gguf --data text.txt --out never"; do
+    fails 1 "model.gguf is a GGUF model, which must be converted first: bochner convert model.gguf --out DIR" "$BOCHNER" $words --quiet
+done
+for words in "lora merge model.gguf --out never" "lora unmerge model.gguf --out never"; do
+    fails 1 "model.gguf: expected a model folder|found a GGUF model; convert it" "$BOCHNER" $words --quiet
+done
+fails 1 "expected a tokenizer.json or the folder of a model, found a GGUF model" "$BOCHNER" tokenizer encode model.gguf --quiet
+fails 1 "one: not the folder of an adapter: it has no adapter_config.json" "$BOCHNER" lora merge one --out never --quiet
+[ -e never ] && complain "something was written: $(find never)"
 finish

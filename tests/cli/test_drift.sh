@@ -134,8 +134,31 @@ fails 1 "--categorical|nothing" "$BOCHNER" drift a.csv same.csv --categorical no
 fails 1 "expected columns to compare" "$BOCHNER" drift a.csv same.csv --drop x,y,town,z
 printf 'x,y,town,z\n1,2,t0,3\n' >one.csv
 fails 1 "one.csv|2 rows" "$BOCHNER" drift a.csv one.csv
+# Dates are dates, and words such as Infinity and nan are text in a column of text; one invalid date, or a 0, is a missing value.
+dates() {
+    awk -v seed="$1" -v first="$2" 'BEGIN { srand(seed); split("Infinity nan null Up Jaws", title, " ")
+        print "day,title"
+        for (i = 0; i < 600; i++)
+            print (i == 9 ? "2023-02-30" : i == 11 ? "0" : sprintf("2023-%02d-%02d", first + int(rand() * 9), 1 + int(rand() * 28))) "," title[1 + int(rand() * 5)] }'
+}
+dates 1 1 >early.csv
+dates 2 1 >too.csv
+dates 3 4 >late.csv
+succeeds "$BOCHNER" drift early.csv too.csv --p-value asymptotic
+grep -q "no difference found" out || complain "equal dates: $(cat out)"
+succeeds "$BOCHNER" drift early.csv late.csv --p-value asymptotic
+grep -q '^day .*\* mean 2023-0.-.. -> 2023-0.-..,' out || complain "dates are not compared as dates: $(cat out)"
+succeeds "$BOCHNER" drift early.csv late.csv --p-value asymptotic --json
+grep -q '"name": "day", "kind": "date"' out || complain "the kind of dates: $(cat out)"
+grep -q '"kind": "category".*"categories": 5' out || complain "words are not categories: $(cat out)"
 printf 'x\n1\ninf\n' >infinite.csv
 fails 1 "infinite.csv|column 'x'|found inf" "$BOCHNER" drift infinite.csv infinite.csv
 printf 'x\n1e308\n-1e308\n' >large.csv
 fails 1 "large.csv|column 'x'|float32|1e+308" "$BOCHNER" drift large.csv large.csv
+# Codes that would be numbers beyond the range are text beside other text, also when they come first.
+printf 'x\n123e045\n12e4567\n1.5e400\nabc1\n' >codes.csv
+succeeds "$BOCHNER" drift codes.csv codes.csv --p-value asymptotic --json
+grep -q '"kind": "category".*"categories": 4' out || complain "codes are not categories: $(cat out)"
+printf 'x\n1\n1e400\n' >wide.csv
+fails 1 "wide.csv|column 'x'|float32" "$BOCHNER" drift wide.csv wide.csv
 finish

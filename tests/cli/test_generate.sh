@@ -36,6 +36,10 @@ fails 1 "here.state" "$BOCHNER" generate gate --load-state here.state --tokens 3
 succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 3 --quiet --save-state gate.state
 succeeds "$BOCHNER" train --data text.txt --out more $small --init gate --steps 2
 fails 1 "gate.state|other weights" "$BOCHNER" generate more --load-state gate.state --tokens 3 --quiet
+fails 1 "gate.state|stored as float32|--weights float32|int8" "$BOCHNER" generate gate --weights int8 --load-state gate.state --tokens 3 --quiet
+succeeds "$BOCHNER" generate gate --weights int8 --prompt "the cat" --tokens 3 --quiet --save-state int8.state
+fails 1 "int8.state|stored as int8|--weights int8|float32" "$BOCHNER" generate gate --load-state int8.state --tokens 3 --quiet
+succeeds "$BOCHNER" generate gate --weights int8 --load-state int8.state --tokens 3 --quiet
 
 # --save-state replaces an existing state or creates a file; it does not replace the model under any name, or any other
 # file.

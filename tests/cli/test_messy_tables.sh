@@ -33,6 +33,64 @@ succeeds "$BOCHNER" predict memory.model new.csv
 cmp -s first out || complain "columns in another order give other predictions"
 sed '2s/no;/perhaps;/; 2s/yes;/perhaps;/' new.csv >odd.csv
 fails 1 "odd.csv: line 2, column 'garden': expected true or false|perhaps" "$BOCHNER" predict memory.model odd.csv
+# The index of a pandas frame is left out, also that of a part of the rows, unless --keep names it; new files may have it or not.
+for name in "" index level_0 "Unnamed: 0"; do
+    for rows in 5 200; do
+        awk -v name="$name" -v rows=$rows 'BEGIN { srand(3); print name ",a,b,y"
+            for (i = 0; i < rows; i++) print i * 7 % 1009 "," rand() "," rand() "," rand() }' >index.csv
+        succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
+        grep -q "is left out: it numbers the rows" err || complain "$rows rows: the index '$name' is an input: $(cat err)"
+        succeeds "$BOCHNER" predict index.model index.csv
+        mv out with
+        cut -d, -f2- index.csv >plain.csv
+        succeeds "$BOCHNER" predict index.model plain.csv
+        cmp -s out with || complain "the index '$name' changes predictions"
+        succeeds "$BOCHNER" fit index.csv --target y --keep 0,a,b --features 16 --out index.model
+        grep -q "left out" err && complain "--keep does not keep '$name': $(cat err)"
+    done
+done
+awk 'BEGIN { print ",name,y"; for (i = 9; i < 99; i++) print i ",n" i % 5 "," i % 5 ".5" }' >index.csv
+succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
+grep -q "1 one-hot (5 inputs), 1 left out" err || complain "an index beside text: $(cat err)"
+awk 'BEGIN { print "index,a,y"; for (i = 0; i < 90; i++) print i % 30 "," i % 7 "," i % 30 ".5" }' >index.csv
+succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
+grep -q "left out" err && complain "a code named index is left out: $(cat err)"
+for name in index id; do # a table of panels: the values repeat late
+    awk -v name=$name 'BEGIN { print name ",a,y"; for (i = 0; i < 15000; i++) print i % 5000 "," i % 7 "," i % 30 ".5" }' >index.csv
+    succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
+    grep -q "left out" err && complain "a $name that repeats after 5,000 rows is left out: $(cat err)"
+done
+awk 'BEGIN { print "index,a,y"; for (i = 0; i < 90; i++) print i * 103 "," i % 7 "," i % 30 ".5" }' >index.csv
+succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
+grep -q "left out" err && complain "numbers too far apart to number rows are left out: $(cat err)"
+awk 'BEGIN { print "column 0,a,y"; for (i = 0; i < 90; i++) print i * 7 "," i % 7 "," i % 30 ".5" }' >index.csv
+succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
+grep -q "left out" err && complain "a column that is really named 'column 0' is left out: $(cat err)"
+
+# Constant columns are named once.
+awk 'BEGIN { srand(3); for (j = 0; j < 12; j++) printf "c%d,", j; print "a,y"
+    for (i = 0; i < 200; i++) { for (j = 0; j < 12; j++) printf "3,"; print rand() "," rand() } }' >constant.csv
+for how in "" "--features 64" "--stream" "--stream --sample 50"; do
+    # shellcheck disable=SC2086
+    succeeds "$BOCHNER" fit constant.csv --target y $how --out constant.model
+    grep -q "constant in $([ "${how%50}" = "$how" ] && echo the || echo a sample of 50) training rows" err ||
+        complain "the rows in which columns are constant are wrong with '$how': $(cat err)"
+    [ "$(grep -c "are constant" err)" = 1 ] || complain "constant columns are announced $(grep -c "are constant" err) times with '$how'"
+    grep -q "12 of 13 input columns .*: 'c0', 'c1', .*'c9' and 2 more" err || complain "constant columns are not named: $(cat err)"
+done
+for how in "" "--stream"; do
+    # shellcheck disable=SC2086
+    succeeds "$BOCHNER" embed constant.csv --drop y --features 64 $how --out c.csv
+    grep -q "12 of 13 input columns .*: 'c0', 'c1', .*'c9' and 2 more" err || complain "embed does not name constant columns: $(cat err)"
+done
+
+# A copied column that has the name of a class is renamed.
+awk 'BEGIN { srand(3); print "a,late,class"; for (i = 0; i < 60; i++) print rand() "," i "," (i % 2 ? "late" : "early") }' >late.csv
+succeeds "$BOCHNER" fit late.csv --features 16 --keep a --out late.model
+succeeds "$BOCHNER" predict late.model late.csv --proba --copy late,a
+[ "$(head -1 out)" = "late_copied,a,prediction,early,late" ] || complain "columns of --copy: $(head -1 out)"
+grep -q "'late_copied'" err || complain "the new name is not announced: $(cat err)"
+
 # Integers as classes: the report says how to change that.
 awk 'BEGIN { srand(1); print "x,grade"; for (i = 0; i < 60; i++) print rand() "," i % 3 }' >grades.csv
 succeeds "$BOCHNER" fit grades.csv --features 32 --gamma 1 --lambda 1 --holdout 0.2

@@ -28,7 +28,7 @@ alone() { # variables
 for variables in "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0" "MV2_COMM_WORLD_SIZE=2" "PMI_SIZE=3 PMI_RANK=2" \
     "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0" "SLURM_STEP_NUM_TASKS=2 PMIX_RANK=0" "PMIX_RANK=0" "PMIX_RANK=1" \
     "SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_SIZE=2"; do
-    refused "MPI plugin is not installed|bochner-mpi.so|component mpi|libopenmpi-dev|BOCHNER_MPI=off" "$variables"
+    refused "MPI plugin was not found|bochner-mpi.so|component mpi|libopenmpi-dev|BOCHNER_MPI=off" "$variables"
 done
 for variables in "SLURM_NTASKS=4 SLURM_PROCID=0" "OMPI_COMM_WORLD_SIZE=1 SLURM_STEP_NUM_TASKS=4" "PMI_SIZE=1" "PMI_SIZE=x" \
     "SLURM_STEP_NUM_TASKS=1 PMIX_RANK=0" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=off"; do
@@ -64,7 +64,7 @@ plugin fake.so 0.0.9 'ranks->size = 2; return true'
 refused "fake.so is a plugin for version 0.0.9; this program is version $version" "$several"
 refused "does not load|libabsent.so|openmpi-bin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=$work/fake.so"
 refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=$work/libabsent.so"
-refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=libabsent.so" # a file, not a name to search for
+refused "BOCHNER_MPI must be an absolute path, found libabsent.so" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=libabsent.so"
 refused "/nowhere/x.so does not exist" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=/nowhere/x.so"
 
 # The same with a real launcher; the real plugin in the folder of the program, and where an install puts it
@@ -74,7 +74,7 @@ if [ -n "${MPIEXEC:-}" ]; then
     # shellcheck disable=SC2086
     {
         ranks 2 $fit >out 2>err && complain "two ranks without a plugin succeed"
-        grep -q "MPI plugin is not installed" err || complain "two ranks without a plugin: $(head -c 300 err)"
+        grep -q "MPI plugin was not found" err || complain "two ranks without a plugin: $(head -c 300 err)"
         [ -e model ] && complain "two ranks without a plugin leave a model"
         cp "$BOCHNER_BUILD/bochner-mpi.so" .
         succeeds ranks 2 $fit --json

@@ -7,10 +7,10 @@ grep -q "^cuda:0 .*, compute capability .* of memory, .* free" out || complain "
 grep -q "^Plugin  *$BOCHNER_CUDA$" out || complain "info --devices does not name the plugin: $(cat out)"
 succeeds "$BOCHNER" info --devices --json
 [ "$(field out plugin)" = "$BOCHNER_CUDA" ] || complain "the plugin is $(field out plugin)"
-BOCHNER_CUDA=./absent.so succeeds "$BOCHNER" info --devices
-grep -q "^GPUs  *none: the CUDA plugin is not installed: ./absent.so does not exist" out || complain "no plugin: $(cat out)"
+BOCHNER_CUDA=$work/absent.so succeeds "$BOCHNER" info --devices
+grep -q "^GPUs  *none: the CUDA plugin was not found: $work/absent.so does not exist" out || complain "no plugin: $(cat out)"
 : >broken.so
-BOCHNER_CUDA=./broken.so succeeds "$BOCHNER" info --devices --json
+BOCHNER_CUDA=$work/broken.so succeeds "$BOCHNER" info --devices --json
 [ "$(field out plugin)" = null ] && grep -q "cannot be opened" out || complain "a broken plugin: $(cat out)"
 fails 2 "--devices alone" "$BOCHNER" info model --devices
 

@@ -315,15 +315,28 @@ static void cross_entropies(void **state)
             add,
             false});
     }
-    for (size_t classes = 9001; classes < 100000;
-         classes += 50000) /* rows that fit into shared memory, and that do not */
+    /* rows that fit into shared memory, and that do not, up to the vocabularies of Llama 3 and Gemma 3 */
+    static const size_t classes[] = {9001, 59001, 128256, 262144};
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         check(&(trial){"cross-entropy of many classes",
                        BO_OPERATION_CROSS_ENTROPY,
                        &plain,
                        3,
-                       {{VALUE, 6, 8, 0}, {WEIGHT, classes, 8, 0}, {TARGETS, 6, 1, 0}},
+                       {{VALUE, 6, 8, 0}, {WEIGHT, classes[i], 8, 0}, {TARGETS, 6, 1, 0}},
                        false,
                        false});
+        check(&(trial){"cross-entropy of many classes with a teacher",
+                       BO_OPERATION_CROSS_ENTROPY,
+                       &taught,
+                       5,
+                       {{VALUE, 3, 8, 0},
+                        {WEIGHT, classes[i], 8, 0},
+                        {TARGETS, 3, 1, 0},
+                        {WEIGHT, 1, classes[i], 0},
+                        {VALUE, 3, 8, 0}},
+                       false,
+                       false});
+    }
     check(&(trial){"stored weights",
                    BO_OPERATION_CROSS_ENTROPY,
                    &plain,

@@ -227,7 +227,7 @@ static void tables(void **state)
 static void norms(void **state)
 {
     (void)state;
-    static const size_t widths[] = {3, 16, 64, 100, 136, 264, 768, 1000, 1024, 1040, 4096};
+    static const size_t widths[] = {3, 16, 64, 100, 136, 264, 768, 1000, 1024, 1040, 4096, 8192};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int kind = 0; kind < 2; kind++) {
             const size_t width = widths[w];
@@ -240,6 +240,16 @@ static void norms(void **state)
             t.adds_evenly = true;
             check(&t);
         }
+}
+
+/* One column more than the largest norm. */
+static void wider_norms_are_refused(void **state)
+{
+    (void)state;
+    const bo_norm_attributes a = {.width = 8193, .epsilon = 1e-5};
+    bo_op_call call = {.attributes = &a, .inputs = 1, .in = {{NULL, BO_ELEMENT_FLOAT32, 2, a.width}}};
+    assert_fails(device, BO_UNSUPPORTED, "norm: groups of 8193 columns, on GPUs at most 8192; use the CPU",
+                 bo_backend_of(device)->ops[BO_OPERATION_NORM]->shape(device, &call));
 }
 
 static void turns(void **state)
@@ -358,10 +368,9 @@ int main(void)
 {
     if (!getenv("BOCHNER_CUDA")) return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables), cmocka_unit_test(norms),
-        cmocka_unit_test(turns),  cmocka_unit_test(curves),
-        cmocka_unit_test(losses), cmocka_unit_test(random_numbers),
-        cmocka_unit_test(others), cmocka_unit_test(rows_that_do_not_exist),
+        cmocka_unit_test(tables),         cmocka_unit_test(norms),  cmocka_unit_test(wider_norms_are_refused),
+        cmocka_unit_test(turns),          cmocka_unit_test(curves), cmocka_unit_test(losses),
+        cmocka_unit_test(random_numbers), cmocka_unit_test(others), cmocka_unit_test(rows_that_do_not_exist),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

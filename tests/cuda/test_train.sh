@@ -52,6 +52,6 @@ done
 fails 1 "stateful|train on the CPU" "$BOCHNER" train --data text.txt --out no $tiny $features $run --stateful --device cuda
 fails 1 "cuda:9 does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda:9
 fails 1 "device gpu is unknown" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device gpu
-BOCHNER_CUDA=./absent.so fails 1 "absent.so does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda
+BOCHNER_CUDA=$work/absent.so fails 1 "absent.so does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda
 [ -e no ] && complain "a refused run left a folder"
 finish

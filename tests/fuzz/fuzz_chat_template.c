@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_jinja_node *tree;
     char *text;
     size_t bytes;
+    unsigned char *marks;
     if (!variables && bo_json_parse(context, "fuzz", VARIABLES, sizeof VARIABLES - 1, 16, &variables) != BO_OK) abort();
     for (size_t at = 0, letter; at < size; at += letter) { /* bo_chat_template_create refuses such texts before */
         letter = bo_utf8_length((const char *)data + at, size - at);
@@ -25,12 +26,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const bo_jinja_render_desc desc = {.variables = variables, .most_work = MOST_WORK, .time = 1700000000};
     if (fuzz_ok(context, bo_jinja_parse(&arena, "fuzz", (const char *)data, size, &tree)) &&
-        fuzz_ok(context, bo_jinja_render(context, "fuzz", tree, &desc, &text, &bytes))) {
+        fuzz_ok(context, bo_jinja_render(context, "fuzz", tree, &desc, &text, &bytes, &marks))) {
         for (size_t at = 0, letter; at < bytes; at += letter) { /* templates do not break characters */
             letter = bo_utf8_length(text + at, bytes - at);
             if (letter == 0 || text[at] == 0) abort();
         }
         if (text[bytes] != 0) abort();
+        for (size_t at = 0; at <= bytes; at++)
+            if (marks[at] > (at < bytes)) abort();
+        bo_free(marks);
         bo_free(text);
     }
     bo_jinja_release(&arena);

@@ -1,18 +1,8 @@
 # Reads every #include of the named files (paths from the root of the source tree: src/…, cli/…, include/bochner/…) and
-# prints one line per include that violates the layers. Usage: awk -f layers.awk layers.txt FILE...; exit status 1 if
-# there is a violation.
+# prints one line per include that violates the layers, also through other files. Usage: awk -f modules.awk -f layers.awk layers.txt FILE...;
+# exit status 1 if there is a violation.
 
 function wrong(text) { print FILENAME ":" FNR ": " text; failures++ }
-
-# Returns whether `from` depends on `to`, directly or indirectly. Depth-first search; `seen` stops it on cycles.
-function reaches(from, to, seen,    part, count, i) {
-    if (from == to) return 1
-    if (seen[from]++) return 0
-    count = split(uses[from], part, " ")
-    for (i = 1; i <= count; i++) if (reaches(part[i], to, seen)) return 1
-    return 0
-}
-function may(from, to,    seen) { split("", seen); return reaches(from, to, seen) }
 
 # "src/math/x.c" and "../base/base.h" make "src/base/base.h".
 function resolve(file, name,    part, count, out, depth, i) {
@@ -29,28 +19,28 @@ function resolve(file, name,    part, count, out, depth, i) {
     return name
 }
 
-# The module of a path: math for src/math/gemm.c, lab for lab/run.c; a public header belongs to the module that
-# implements it.
-function module_of(path,    part) {
-    split(path, part, "/")
-    if (part[1] == "src") return part[2]
-    if (part[1] == "cli" && part[2] == "common") return "common"
-    if (part[1] == "include") return part[3] in header ? header[part[3]] : (part[3] == "bochner.h" ? "everything" : "")
-    return part[1]
+# A private header of another module than `module`.
+function is_private(path, module) { return path ~ /(^|\/)internal\.h$/ && module_of(path) != module }
+
+# Reports the private headers of other modules that `file` includes through `path`.
+function follow(file, path, seen,    part, count, i) {
+    if (seen[path]++) return
+    count = split(included[path], part, " ")
+    for (i = 1; i <= count; i++) {
+        if (path != file && is_private(part[i], module_of(file)) && !is_private(part[i], module_of(path))) {
+            print file ": from " module_of(file) " to a private header of " module_of(part[i]) " through " path
+            failures++
+        } else follow(file, part[i], seen)
+    }
 }
 
 # The headers of lab, bench and the server that the program may use.
 BEGIN { program = "^(lab/(lab|generators|separation)|bench/[a-z]+|src/serve/serve)[.]h$" }
-
-NR == FNR { # layers.txt
-    sub(/#.*/, "")
-    if ($1 == "header") { name = $2; sub(/:$/, "", name); header[name] = $3 }
-    else if (NF) { name = $1; sub(/:$/, "", name); known[name] = 1; $1 = ""; uses[name] = $0 }
-    next
-}
+# The one header of src that all of cli may use: plugins of the program are found as those of the library.
+BEGIN { shared = "^src/base/plugin[.]h$" }
 
 FNR == 1 {
-    files++
+    file[++files] = FILENAME
     module = module_of(FILENAME)
     if (FILENAME ~ /^src\// && !(module in known)) wrong("the module " module " is not in tests/house/layers.txt")
     if (FILENAME ~ /^include\// && module == "") wrong("this public header is not in tests/house/layers.txt")
@@ -60,16 +50,17 @@ FNR == 1 {
     match($0, /[<"][^>"]*/)
     quote = substr($0, RSTART, 1)
     name = substr($0, RSTART + 1, RLENGTH - 1)
-    if (quote == "<" && name ~ /(^|\/)[a-z0-9]*mmintrin\.h$/ && module != "kernels")
-        wrong("only src/kernels names an instruction set, here <" name ">")
+    if (quote == "<" && name ~ /(^|\/)[a-z0-9]*mmintrin\.h$/ && FILENAME !~ /^src\/device\/cpu\//)
+        wrong("only src/device/cpu names an instruction set, here <" name ">")
     if (quote == "<" && name !~ /^bochner\//) next # a header of the system or of another project
     path = quote == "<" ? "include/" name : resolve(FILENAME, name)
     if (quote == "\"" && path !~ /^(src|cli|lab|bench|include)\//) { wrong("\"" name "\" is outside of the source tree"); next }
     target = module_of(path)
-    if (target != module && path ~ /(^|\/)internal\.h$/) {
+    included[FILENAME] = included[FILENAME] " " path
+    if (is_private(path, module)) {
         wrong("from " module " to a private header of " target ": \"" name "\"")
     } else if (module == "cli" || module == "common") {
-        if (target != module && path !~ /^include\/bochner\// && !(module == "cli" && (target == "common" || path ~ program)))
+        if (target != module && path !~ /^include\/bochner\// && path !~ shared && !(module == "cli" && (target == "common" || path ~ program)))
             wrong("from " module " to " target ": the program uses the public API only, not \"" name "\"")
     } else if (module == "everything") {
         next # <bochner/bochner.h> includes all public headers
@@ -81,6 +72,7 @@ FNR == 1 {
 }
 
 END {
+    for (i = 1; i <= files; i++) { split("", seen); follow(file[i], file[i], seen) }
     if (failures) { print failures " wrong dependencies in " files " files"; exit 1 }
     print files " files, every dependency is allowed"
 }

@@ -1,14 +1,30 @@
-# Checks that dependencies between folders follow layers.txt, by reading the #includes. First checks that violations are
-# detected, on a small tree with planted faults.
+# Checks that dependencies between folders follow layers.txt: the #includes of the source tree, also through other headers, and
+# the symbols of the object files. First checks that violations are detected, on a small tree and a list of symbols with planted
+# faults.
 set -eu
 here=$BOCHNER_SOURCE/tests/house
 
+includes() { # FOLDER...
+    find "$@" -name '*.[ch]' | LC_ALL=C sort | xargs awk -f "$here/modules.awk" -f "$here/layers.awk" "$here/layers.txt"
+}
+symbols() { awk -f "$here/modules.awk" -f "$here/symbols.awk" "$here/layers.txt" -; }
+finds() { # EXPECTED COMMAND...: the command fails and prints this file
+    expected=$1 && shift
+    if "$@" >"$BOCHNER_BUILD/layers.out"; then
+        echo "the planted faults of $expected were not noticed" >&2
+        exit 1
+    fi
+    diff "$expected" "$BOCHNER_BUILD/layers.out" || { echo "$expected: not the faults expected" >&2; exit 1; }
+}
+
 cd "$here/fixtures"
-if find src cli -name '*.[ch]' | LC_ALL=C sort | xargs awk -f "$here/layers.awk" "$here/layers.txt" >"$BOCHNER_BUILD/layers.out"; then
-    echo "the planted faults of tests/house/fixtures were not noticed" >&2
-    exit 1
-fi
-diff expected.txt "$BOCHNER_BUILD/layers.out" || { echo "tests/house/fixtures: not the faults expected" >&2; exit 1; }
+finds expected.txt includes src cli
+finds expected_symbols.txt symbols <symbols.txt
 
 cd "$BOCHNER_SOURCE"
-find src cli lab bench include -name '*.[ch]' | LC_ALL=C sort | xargs awk -f "$here/layers.awk" "$here/layers.txt"
+includes src cli lab bench include
+cd "$BOCHNER_BUILD/CMakeFiles"
+find bochner_*.dir -name '*.o' | LC_ALL=C sort | while read -r object; do # those of removed files may be left
+    source=${object#*.dir/}
+    [ ! -e "$BOCHNER_SOURCE/${source%.o}" ] || echo "$object"
+done | xargs nm -A -P | symbols

@@ -148,6 +148,7 @@ static void what_releases_takes_null(void **state)
 /* ---- reserved fields --------------------------------------------------------------------------------------------- */
 
 #define LATER       .reserved = {0, 0, 0, 1}
+#define LATER_ROWS  .reserved = {0, 0, 1}
 #define LATER_SPLIT .reserved = {0, 1}
 #define TABLE       .bytes = CSV, .size = sizeof CSV - 1
 #define ROWS        .rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y
@@ -164,7 +165,8 @@ FAILS(later_features,
 FAILS(later_estimate,
       bo_features_estimate(context, &(bo_features_desc){.dim = 2, .features = 4, LATER}, (size_t *)(out + 1)))
 FAILS(later_machine, bo_machine_fit(context, &(bo_machine_desc){LATER}, &(bo_samples){ROWS}, (bo_machine **)out))
-FAILS(later_samples, bo_machine_fit(context, &(bo_machine_desc){0}, &(bo_samples){ROWS, LATER}, (bo_machine **)out))
+FAILS(later_samples,
+      bo_machine_fit(context, &(bo_machine_desc){0}, &(bo_samples){ROWS, LATER_ROWS}, (bo_machine **)out))
 FAILS(later_fitting, bo_fitting_create(context, &(bo_machine_desc){LATER}, &(bo_samples){ROWS}, (bo_fitting **)out))
 FAILS(later_metrics, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, LATER}, (bo_metrics **)out))
 FAILS(later_examples, bo_examples_load(context, &(bo_examples_desc){.data = {TABLE}, LATER}, NULL, (bo_examples **)out))

@@ -280,7 +280,7 @@ static void no_address_space(void **state)
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they map terabytes */
+#if !defined(BO_SANITIZE_ADDRESS) && !defined(BO_SANITIZE_THREAD) /* they map terabytes */
     assert_int_equal(status, 0);
 #endif
     unlink(path);

@@ -497,10 +497,125 @@ static void forms(void **state)
     refuse_text(f, text, (bo_data_desc){0}, NULL,
                 "line 14, column 'b': expected a number, as in most rows, found 'oops12'");
     strcpy(text, "a,b,y\n");
+    for (int i = 0; i < 40; i++) sprintf(text + strlen(text), "%d,%s%d,%d.5\n", i % 5, i == 0 ? "n.a." : "3", i, i);
+    refuse_text(f, text, (bo_data_desc){0}, NULL,
+                "line 2, column 'b': expected a number, as in most rows, found 'n.a.0'");
+    strcpy(text, "a,b,y\n");
     for (int i = 0; i < 40; i++) sprintf(text + strlen(text), "%d,%s,%d.5\n", i % 5, i == 12 ? "3+" : "2", i);
     bo_data *data = load_text(f, text, (bo_data_desc){0}, NULL);
     assert_int_equal(data->dim, 3);
     bo_data_destroy(data);
+}
+
+/* Rows of x and y after a header; row `at` has `odd` in column x. */
+static char *column_text(const char *const *values, size_t count, size_t rows, size_t at, const char *odd)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    fputs("x,y\n", out);
+    for (size_t i = 0; i < rows; i++) fprintf(out, "%s,%zu.5\n", i == at ? odd : values[i % count], i % 7);
+    fclose(out);
+    return text;
+}
+
+/* In a column of text, inf, nan, null, 1e5 and 12e4567 are text, wherever they stand; in other columns they are not. */
+static void words(void **state)
+{
+    test_folder *f = *state;
+    static const char *const titles[] = {"1.5e400", "nan", "Null", "inf", "12e4567", "1e5", "Alien"};
+    for (size_t first = 0; first < 7; first++)
+        for (int named = 0; named < 2; named++) {
+            const char *order[7];
+            for (size_t i = 0; i < 7; i++) order[i] = titles[(first + i) % 7];
+            char *text = column_text(order, 7, 70, SIZE_MAX, "");
+            bo_data *data = load_text(f, text, (bo_data_desc){.categorical = named ? "x" : NULL}, NULL), *other;
+            assert_true(data->dim == 7 && column_of(data, 0).use == BO_USE_ONE_HOT && column_of(data, 0).missing == 0);
+            for (size_t i = 0; i < 7; i++) {
+                char name[32];
+                snprintf(name, sizeof name, "x=%s", order[i]);
+                size_t column = 0;
+                while (column < 7 && strcmp(bo_schema_input(data->schema, column), name) != 0) column++;
+                assert_true(column < 7 && data->x[i * 7 + column] == 1);
+            }
+            void *json;
+            size_t size;
+            bo_schema *copy;
+            assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &json, &size));
+            assert_ok(f->context, bo_schema_load_memory(f->context, json, size, &copy));
+            other = load_text(f, text, (bo_data_desc){0}, copy);
+            assert_memory_equal(other->x, data->x, 70 * 7 * sizeof(float));
+            bo_data_destroy(other);
+            bo_data_destroy(data);
+            bo_schema_destroy(copy);
+            bo_free(json);
+            free(text);
+        }
+    bo_data *data = load_text(f, "y,x\nInfinity,1\nnan,2\nUp,3\nnull,4\n", (bo_data_desc){.target = "y"}, NULL);
+    assert_true(data->rows == 4 && data->classes == 4);
+    assert_string_equal(bo_schema_class(data->schema, (size_t)data->y[0]), "Infinity");
+    bo_data_destroy(data);
+    refuse_text(f, "x,y\n1,2\nInfinity,3\n2,4\n", (bo_data_desc){0}, NULL, "line 3, column 'x': expected a finite");
+    refuse_text(f, "x,y\n1,2\n3,Infinity\n2,4\n", (bo_data_desc){0}, NULL, "line 3, column 'y': expected a finite");
+    refuse_text(f, "x,y\n1,2\n1e400,3\n2,4\n", (bo_data_desc){0}, NULL, "line 3, column 'x': expected a finite");
+    refuse_text(f, "x,y\n1,2\n3,-1.5e400\n2,4\n", (bo_data_desc){0}, NULL, "line 3, column 'y': expected a finite");
+    data =
+        load_text(f, "x,b,d,y\nnan,null,Null,1.5\n2,yes,2024-01-31,2.5\n3,no,2024-01-30,3\n", (bo_data_desc){0}, NULL);
+    assert_true(column_of(data, 0).use == BO_USE_NUMBER && column_of(data, 0).missing == 1);
+    assert_true(column_of(data, 1).use == BO_USE_BOOLEAN && column_of(data, 1).missing == 1);
+    assert_true(column_of(data, 2).use == BO_USE_DATE && column_of(data, 2).missing == 1);
+    bo_data_destroy(data);
+    refuse_text(f, "x,y\n1,2\nnan,3\n2,4\n", (bo_data_desc){.impute = BO_IMPUTE_NONE}, NULL, "line 3, column 'x'");
+}
+
+/* At most one invalid date of a hundred is a missing value, at the fit and in other files. */
+static void invalid_dates(void **state)
+{
+    test_folder *f = *state;
+    static const char *const days[] = {"2024-01-31", "2023-12-01", "2024-02-29"}, *const bad[] = {"2023-02-29", "soon",
+                                                                                                  "Infinity", "0"};
+    for (size_t k = 0; k < 4; k++)
+        for (size_t at = 0; at < 150; at += 140) {
+            char *text = column_text(days, 3, 150, at, bad[k]), place[64];
+            f->warnings = 0;
+            bo_data *data = load_text(f, text, (bo_data_desc){0}, NULL), *other;
+            snprintf(place, sizeof place, "line %zu, column 'x': expected a date, found '%s'; 1 of 150", at + 2,
+                     bad[k]);
+            assert_true(column_of(data, 0).use == BO_USE_DATE && column_of(data, 0).missing == 1 && f->warnings == 1);
+            assert_non_null(strstr(f->last_log, place));
+            assert_true(data->x[at * data->dim + 3] == 1 && data->x[(at + 1) * data->dim + 3] == 0);
+            other = load_text(f, text, (bo_data_desc){0}, data->schema);
+            assert_true(f->warnings == 2 && strstr(f->last_log, "1 invalid date is read as missing"));
+            assert_memory_equal(other->x, data->x, 150 * data->dim * sizeof(float));
+            bo_data_destroy(other);
+            free(text);
+            text = column_text(days, 3, 20, 7, bad[k]); /* one of a few */
+            f->warnings = 0;
+            bo_data_destroy(load_text(f, text, (bo_data_desc){0}, data->schema));
+            assert_true(f->warnings == 1 && strstr(f->last_log, "line 9, column 'x': expected a date such as"));
+            free(text);
+            text = column_text(&bad[k], 1, 20, 7, days[0]); /* all but one */
+            refuse_text(f, text, (bo_data_desc){0}, data->schema, "line 2, column 'x': expected a date such as");
+            refuse_text(f, text, (bo_data_desc){0}, data->schema, "; 19 of 20 dates are invalid, and at most 1 of 100");
+            free(text);
+            bo_data_destroy(data);
+        }
+    for (size_t k = 0; k < 2; k++) { /* more than one of a hundred */
+        char *text = column_text(days, 3, 90, 5, k ? "20240131" : "soon");
+        f->warnings = 0;
+        bo_data *data = load_text(f, text, (bo_data_desc){0}, NULL);
+        assert_int_equal(column_of(data, 0).use, BO_USE_ONE_HOT);
+        assert_true(f->warnings == 1 &&
+                    strstr(f->last_log, "line 7, column 'x': expected a date, as in 89 of 90 rows"));
+        bo_data_destroy(data);
+        free(text);
+    }
+    bool has_time;
+    assert_true(bo_date_forms("2024-01-31T10:00:00+14:00", &has_time) &&
+                bo_date_forms("2024-01-31 10:00-0930", &has_time));
+    assert_false(bo_date_forms("2024-01-31T10:00:00+99:99", &has_time) ||
+                 bo_date_forms("2024-01-31T10:00:00+01:60", &has_time) ||
+                 bo_date_forms("2024-01-31T10:00+1", &has_time));
 }
 
 static bo_status load_messy(bo_context *context, const void *path)
@@ -529,9 +644,9 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(target_encoding), cmocka_unit_test(no_leaks), cmocka_unit_test(stream_equals_memory),
-        cmocka_unit_test(folds),           cmocka_unit_test(kinds),    cmocka_unit_test(calendar),
-        cmocka_unit_test(missing_targets), cmocka_unit_test(ids),      cmocka_unit_test(forms),
-        cmocka_unit_test(out_of_memory)};
+        cmocka_unit_test(target_encoding), cmocka_unit_test(no_leaks),      cmocka_unit_test(stream_equals_memory),
+        cmocka_unit_test(folds),           cmocka_unit_test(kinds),         cmocka_unit_test(calendar),
+        cmocka_unit_test(missing_targets), cmocka_unit_test(ids),           cmocka_unit_test(forms),
+        cmocka_unit_test(words),           cmocka_unit_test(invalid_dates), cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

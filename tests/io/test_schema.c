@@ -484,7 +484,7 @@ static void json(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i)
         assert_fails(f->context, BO_FORMAT, "malformed",
                      bo_schema_load_memory(f->context, bad[i], strlen(bad[i]), &copy));
-    assert_fails(f->context, BO_VERSION, "version 3", bo_schema_load_memory(f->context, "{\"version\": 3}", 14, &copy));
+    assert_fails(f->context, BO_VERSION, "version 4", bo_schema_load_memory(f->context, "{\"version\": 4}", 14, &copy));
     assert_fails(f->context, BO_FORMAT, "nested deeper",
                  bo_schema_load_memory(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", 24, &copy));
 }

@@ -245,8 +245,8 @@ static void test_versions(void **state)
     bo_machine *machine = fit_kind(f, PRIMAL);
     assert_ok(f->context, bo_machine_save(f->context, machine, NULL, f->path));
     bo_machine_destroy(machine);
-    rewrite(f, "format_version", "5", NULL);
-    expect_refused(f, BO_VERSION, "format 5");
+    rewrite(f, "format_version", "7", NULL);
+    expect_refused(f, BO_VERSION, "format 7");
     rewrite(f, "format_version", "99999999999999999999", NULL);
     expect_refused(f, BO_VERSION, "format");
     rewrite(f, "format_version", "0", NULL);

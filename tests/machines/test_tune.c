@@ -300,11 +300,39 @@ static void test_quantiles(void **state)
     bo_context_destroy(context);
 }
 
+/* Targets without noise are interpolated, where λ decreases to the rounding of the kernel matrix: fits must not end there. */
+static void test_no_noise(void **state)
+{
+    (void)state;
+    enum { LEVELS = 4, COLUMNS = LEVELS + 1, TABLE = 200 };
+    static const double levels[LEVELS] = {1, 5, 2, 9};
+    bo_context *context = test_context(2);
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        float x[TABLE * COLUMNS] = {0};
+        double y[TABLE];
+        bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.tune", 1));
+        for (size_t i = 0; i < TABLE; i++) {
+            const size_t level = bo_rng_below(&rng, LEVELS);
+            x[i * COLUMNS] = (float)bo_rng_normal(&rng);
+            x[i * COLUMNS + 1 + level] = 1;
+            y[i] = seed % 2 ? (double)level : levels[level];
+        }
+        const bo_samples samples = {
+            .rows = TABLE, .dim = COLUMNS, .targets = 1, .x = x, .y = y, .classes = seed % 2 ? LEVELS : 0};
+        const bo_machine_desc desc = {.choose_kernel = true, .seed = seed};
+        bo_machine *machine = oracle_fit(context, &desc, &samples);
+        assert_true(seed % 2 || bo_machine_report(machine)->validation_rmse < 1e-3);
+        bo_machine_destroy(machine);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_direction),        cmocka_unit_test(test_columns),
                                        cmocka_unit_test(test_everywhere),       cmocka_unit_test(test_noise),
                                        cmocka_unit_test(test_kernel),           cmocka_unit_test(test_committee),
-                                       cmocka_unit_test(test_nested_committee), cmocka_unit_test(test_quantiles)};
+                                       cmocka_unit_test(test_nested_committee), cmocka_unit_test(test_quantiles),
+                                       cmocka_unit_test(test_no_noise)};
     return cmocka_run_group_tests_name("machines.tune", tests, NULL, NULL);
 }

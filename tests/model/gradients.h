@@ -6,6 +6,7 @@
 
 #include "models.h"
 #include "interpreter.h"
+#include "tape/gradients.h"
 
 enum { GRADIENT_WINDOW = 7, GRADIENT_SLACK = 12, GRADIENT_DIRECTIONS = 2 };
 #define GRADIENT_NOISE 0x1p-23
@@ -50,7 +51,7 @@ static inline bo_model_graph graph_make(bo_context *context, bo_model *model, co
 
 static inline void clear_gradients(bo_model *model)
 {
-    memset(bo_weights_gradients(model->weights), 0, bo_weights_floats(model->weights) * sizeof(float));
+    gradients_clear(model->weights);
 }
 
 /* The gradients of all weights after one run; the caller frees them. */
@@ -61,7 +62,7 @@ static inline float *gradients_of(bo_context *context, bo_model *model, const re
     bo_model_graph g = graph_make(context, model, r, true, checkpoint);
     clear_gradients(model);
     assert_ok(context, bo_graph_run(context, g.graph, &r->pass));
-    memcpy(found, bo_weights_gradients(model->weights), floats * sizeof *found);
+    gradients_copy(model->weights, found);
     bo_model_graph_destroy(&g);
     return found;
 }

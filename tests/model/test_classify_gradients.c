@@ -119,7 +119,7 @@ static void check(size_t index)
     if (!(fabs((double)loss - truth) <= 1e-5 * truth && fabs(sum - truth) <= 1e-5 * truth))
         fail_msg("%s: loss %g, mean %g, expected %g", l.name, (double)loss, sum, truth);
     for (size_t i = 0; i < bo_weights_count(l.model->weights); i++)
-        judge_weight(&in, l.name, i, bo_weights_gradients(l.model->weights));
+        judge_weight(&in, l.name, i, bo_weights_gradients(l.model->weights)->data);
     interpreter_drop(&in);
     bo_model_graph_destroy(&g);
     labeled_drop(&l);
@@ -139,7 +139,7 @@ static float *gradients_with(const labeled *l, bool checkpoint)
     float *found = malloc(bytes);
     clear_gradients(l->model);
     assert_ok(l->context, bo_graph_run(l->context, g.graph, &pass));
-    memcpy(found, bo_weights_gradients(l->model->weights), bytes);
+    memcpy(found, bo_weights_gradients(l->model->weights)->data, bytes);
     bo_model_graph_destroy(&g);
     return found;
 }

@@ -378,7 +378,7 @@ static void refuse_gguf(void **state)
     bo_context *context = ((test_folder *)*state)->context;
     const size_t all = TINY_TENSORS;
     refuse_bytes(context, changed("mamba", all, NULL, NULL, NULL, 0), NULL, BO_UNSUPPORTED,
-                 "the architecture 'mamba' is not supported; expected llama");
+                 "the architecture 'mamba' is not supported; expected one of: llama, qwen2");
     refuse_bytes(context, changed("llama", 2, NULL, NULL, NULL, 0), NULL, BO_FORMAT,
                  "2 tensors of a llama model are missing: blk.0.attn_q.weight, blk.1.attn_q.weight");
     refuse_bytes(context, changed("qwen2", all, NULL, NULL, NULL, 0), NULL, BO_FORMAT, "blk.0.attn_q.bias");

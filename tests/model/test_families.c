@@ -3,6 +3,7 @@
 #include "io/files.h"
 #include "io/tensors.h"
 #include "model/config.h"
+#include "model/internal.h"
 #include "models.h"
 
 #define SIZES                                                                                                          \

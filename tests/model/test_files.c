@@ -428,6 +428,48 @@ static void test_bfloat16(void **state)
     bo_model_destroy(model);
 }
 
+/* What is no model is named, with what to do. */
+static void test_other_formats(void **state)
+{
+    test_folder *folder = *state;
+    static const struct {
+        const char *name, *bytes, *found, *advice;
+    } cases[] = {{"model.gguf", "GGUF\3\1\1\1\1\1\1\1", "found a GGUF model", "bochner convert FILE --out DIR"},
+                 {"model.bin", "24ka\1\1\1\1\1\1\1\1", "found a llama2.c model", "bo_convert()"},
+                 {"pytorch_model.bin", "PK\3\4\1\1\1\1\1\1\1", "found a PyTorch file", "save_pretrained"},
+                 {"old.pt", "\x80\2}q\1\1\1\1\1\1", "found a Python pickle", "save_pretrained"},
+                 {"model.gz", "\x1f\x8b\x8\1\1\1\1\1\1", "found a gzip-compressed file", "gunzip"},
+                 {"model.zst", "\x28\xb5\x2f\xfd\1\1\1\1\1", "found a Zstandard-compressed file", "unzstd"},
+                 {"model.onnx", "\x8\7\x12\1\1\1\1\1\1\1", "found an ONNX model", "Hugging Face"},
+                 {"notes.txt", "Some text that is no model.", "found another format", "load a model folder"},
+                 {"other.json", "{\"a\": 1, \"b\": 2}", "found a JSON file", "load the folder that contains it"}};
+    bo_model *read;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = test_write(folder, cases[i].name, cases[i].bytes, strlen(cases[i].bytes));
+        const bo_status status = bo_model_load(folder->context, path, &read);
+        const char *message = bo_context_error(folder->context);
+        assert_null(read);
+        if (status == BO_OK || !strstr(message, cases[i].found) || !strstr(message, cases[i].advice) ||
+            !strstr(message, cases[i].name) || strstr(message, "header of"))
+            fail_msg("%s: %s", cases[i].name, message);
+    }
+    assert_fails(folder->context, BO_IO, "no config.json; it holds a GGUF model, model.gguf",
+                 bo_model_load(folder->context, folder->path, &read));
+    unlink(test_path(folder, "model.gguf"));
+    assert_fails(folder->context, BO_IO, "not a model folder: it has no config.json; bo_model_save()",
+                 bo_model_load(folder->context, folder->path, &read));
+    /* the weights of a folder in the layout of Hugging Face */
+    const bo_file_tensor tensor = {
+        .name = "a", .dtype = BO_F32, .rank = 1, .shape = {1}, .data = &(float){1}, .bytes = sizeof(float)};
+    const char *weights = test_path(folder, "model.safetensors");
+    assert_ok(folder->context, bo_tensors_write(folder->context, weights, &tensor, 1, NULL, 0));
+    assert_fails(folder->context, BO_FORMAT, "\"config.json\" is missing",
+                 bo_model_load(folder->context, weights, &read));
+    test_write(folder, "config.json", "{}", 2);
+    assert_fails(folder->context, BO_FORMAT, "found the weights of a model folder; load the folder",
+                 bo_model_load(folder->context, weights, &read));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_shards, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_bfloat16, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_other_formats, test_setup, test_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void micro_batches_add_up(void **state)
         assert_ok(context, bo_graph_write(context, g.graph, g.targets, all.targets + i * GRADIENT_WINDOW));
         assert_ok(context, bo_graph_run(context, g.graph, &one.pass));
     }
-    judge_gradients(context, "one window after the other", model, &all, bo_weights_gradients(model->weights));
+    judge_gradients(context, "one window after the other", model, &all, bo_weights_gradients(model->weights)->data);
     bo_model_graph_destroy(&g);
     free(whole);
     bo_model_destroy(model);

@@ -1,5 +1,6 @@
 /* Blocks of tokens and saved states of single lanes: the same as by a session, for every kind of attention and every mixer;
  * other lanes do not change; invalid calls. */
+#include "base/counting.h"
 #include "models.h"
 #include <bochner/tasks.h>
 
@@ -159,12 +160,52 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
+/* A state is loaded into an empty lane with the memory of one lane, whether it had been reserved or not; a state that cannot be
+ * loaded leaves the lane empty and usable. */
+static void memory_of_a_loaded_lane(void **state)
+{
+    (void)state;
+    enum { CAPACITY = 20000 };
+    counting counted = {0};
+    bo_context *context = counting_context(&counted, 1);
+    const bo_model_desc desc = test_desc("softmax");
+    const int32_t ids[] = {1, 2, 3, 4};
+    bo_model *model;
+    bo_lanes *lanes;
+    void *bytes;
+    size_t size;
+    float expected[VOCAB], found[VOCAB];
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1, .capacity = CAPACITY}, &lanes));
+    assert_ok(context, bo_lanes_feed(context, lanes, 0, ids, 3, NULL));
+    assert_ok(context, bo_lanes_save_memory(context, lanes, 0, &bytes, &size));
+    assert_ok(context, bo_lanes_feed(context, lanes, 0, ids + 3, 1, expected));
+    assert_ok(context, bo_lanes_restart(context, lanes, 0)); /* empty, but with its memory */
+    const size_t block = bo_lanes_state_bytes(lanes), before = counted.bytes;
+    counted.peak = before;
+    assert_ok(context, bo_lanes_load_memory(context, lanes, 0, bytes, size));
+    if (counted.peak >= before + block / 2)
+        fail_msg("a lane of %zu bytes was loaded with %zu more", block, counted.peak - before);
+    assert_ok(context, bo_lanes_feed(context, lanes, 0, ids + 3, 1, found));
+    assert_memory_equal(expected, found, sizeof found);
+    assert_ok(context, bo_lanes_restart(context, lanes, 0));
+    assert_fails(context, BO_FORMAT, "memory", bo_lanes_load_memory(context, lanes, 0, bytes, size / 2));
+    assert_int_equal(bo_lanes_tokens(lanes, 0), 0);
+    assert_ok(context, bo_lanes_feed(context, lanes, 0, ids, 4, found));
+    assert_memory_equal(expected, found, sizeof found);
+    bo_free(bytes);
+    bo_lanes_destroy(lanes);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_every_mixer),
         cmocka_unit_test(states_of_sessions),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(memory_of_a_loaded_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

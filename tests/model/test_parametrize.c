@@ -174,9 +174,9 @@ static void gradients_are_exact(void **state)
         size_t floats = bo_weights_floats(weights);
         double scale = bo_weights_rules(weights)->gradient_scale;
         float *w = bo_weights_data(weights), *g = malloc(floats * sizeof *g), *w0 = malloc(floats * sizeof *w0);
-        memset(bo_weights_gradients(weights), 0, floats * sizeof *g);
+        memset(bo_weights_gradients(weights)->data, 0, floats * sizeof *g);
         trial_loss(context, &t);
-        memcpy(g, bo_weights_gradients(weights), floats * sizeof *g);
+        memcpy(g, bo_weights_gradients(weights)->data, floats * sizeof *g);
         memcpy(w0, w, floats * sizeof *w0);
         for (size_t i = 0; i < bo_weights_count(weights); i++) {
             const bo_weight *weight = bo_weights_at(weights, i);

@@ -229,8 +229,8 @@ static void config_of_shared(void **state)
     assert_ok(context, bo_model_save(context, model, p.adapter));
     char *text = text_of(p.config);
     static const char *const wanted[] = {
-        "\"target_modules\": [\"transformer.h.0.attn.c_attn\", \"transformer.h.0.attn.c_proj\", "
-        "\"transformer.h.1.attn.c_attn\", \"transformer.h.1.attn.c_proj\"]",
+        ("\"target_modules\": [\"transformer.h.0.attn.c_attn\", \"transformer.h.0.attn.c_proj\", "
+         "\"transformer.h.1.attn.c_attn\", \"transformer.h.1.attn.c_proj\"]"),
         "\"rank_pattern\": {\"transformer.h.0.attn.c_attn\": 6, \"transformer.h.1.attn.c_attn\": 6}",
         "\"alpha_pattern\": {\"transformer.h.0.attn.c_attn\": 10, \"transformer.h.1.attn.c_attn\": 10}",
         "\"fan_in_fan_out\": true",

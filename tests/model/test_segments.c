@@ -108,7 +108,7 @@ static float *take_gradients(bo_context *context, const bo_model *model)
 {
     const size_t floats = bo_weights_floats(model->weights);
     float *out = malloc(floats * sizeof *out);
-    memcpy(out, bo_weights_gradients(model->weights), floats * sizeof *out);
+    memcpy(out, bo_weights_gradients(model->weights)->data, floats * sizeof *out);
     assert_ok(context, bo_weights_zero_gradients(context, model->weights));
     return out;
 }

@@ -321,6 +321,13 @@ static void test_other_weights(void **state)
     }
     free(values);
     bo_session_destroy(session);
+    /* the same weights in fewer bits are other weights, too */
+    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
+    assert_ok(context, bo_session_create(context, model, NULL, &session));
+    assert_fails(context, BO_INVALID, "weights stored as float32", bo_session_load(context, session, path));
+    assert_fails(context, BO_INVALID, "--weights float32", bo_session_load(context, session, path));
+    assert_fails(context, BO_INVALID, "here they are int8", bo_session_load(context, session, path));
+    bo_session_destroy(session);
     bo_model_destroy(model);
     bo_context_destroy(several);
 }

@@ -4,6 +4,7 @@
 #include "io/files.h"
 #include "labelers.h"
 #include "model/config.h"
+#include "model/internal.h"
 #include "features/fingerprint.h"
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */

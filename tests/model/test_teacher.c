@@ -4,6 +4,7 @@
 #include "base/counting.h"
 #include "model/capture.h"
 #include "model/internal.h"
+#include "tape/gradients.h"
 
 enum { ROWS = 32, WINDOW = 16 };
 
@@ -47,9 +48,8 @@ static double run(bo_context *context, bo_model *model, bo_imitation imitate, do
                                       .gradients = gradients != NULL,
                                       .imitate = imitate,
                                       .share = share};
-    const size_t floats = bo_weights_floats(model->weights);
     if (gradients) assert_ok(context, bo_weights_allocate(context, model->weights, true));
-    if (gradients) memset(bo_weights_gradients(model->weights), 0, floats * sizeof(float));
+    if (gradients) gradients_clear(model->weights);
     assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
     assert_ok(context, bo_graph_write(context, g.graph, g.tokens, ids));
@@ -58,7 +58,7 @@ static double run(bo_context *context, bo_model *model, bo_imitation imitate, do
     assert_ok(context, bo_graph_run(context, g.graph, NULL));
     assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
     if (losses) assert_ok(context, bo_graph_read(context, g.graph, g.losses, losses));
-    if (gradients) memcpy(gradients, bo_weights_gradients(model->weights), floats * sizeof(float));
+    if (gradients) gradients_copy(model->weights, gradients);
     bo_model_graph_destroy(&g);
     return (double)loss;
 }
@@ -253,6 +253,34 @@ static void errors_of_attention(void **state)
     bo_context_destroy(context);
 }
 
+/* Teachers with more layers than an operation has inputs: the error of each layer is at its place. */
+static void any_number_of_layers(void **state)
+{
+    (void)state;
+    enum { MOST = 80 };
+    static const size_t counts[] = {1, BO_OP_INPUTS, BO_OP_INPUTS + 1, MOST};
+    bo_context *context = test_context(2);
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const size_t layers = counts[c];
+        bo_model_desc desc = test_desc("softmax");
+        desc.layers = layers;
+        desc.query_norm = BO_CHOICE_NO;
+        bo_model *teacher = test_model(context, &desc, NULL), *student = make_student(context, teacher, "dark", 0, "");
+        float losses[MOST];
+        double mean = 0;
+        const double loss = run(context, student, BO_IMITATION_ATTENTION, 0, losses, NULL);
+        for (size_t l = 0; l < layers; l++) {
+            mean += (double)losses[l] / (double)layers;
+            if (l % 16 > 1 && l + 1 < layers) continue;
+            const double expected = attention_error(context, teacher, student, l);
+            assert_close((double)losses[l], expected, 1e-4 * expected); /* sums of 512 terms in float32 */
+        }
+        assert_close(loss, mean, 1e-5 * mean);
+        bo_model_destroy(student), bo_model_destroy(teacher);
+    }
+    bo_context_destroy(context);
+}
+
 /* ---- threads, memory, refusals ----------------------------------------------------------------------------------- */
 
 static void any_number_of_threads(void **state)
@@ -359,6 +387,7 @@ int main(void)
         cmocka_unit_test(same_attention),
         cmocka_unit_test(divergence_from_the_teacher),
         cmocka_unit_test(errors_of_attention),
+        cmocka_unit_test(any_number_of_layers),
         cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test_setup_teardown(refusals, test_setup, folders_teardown),

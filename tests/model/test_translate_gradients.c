@@ -97,7 +97,7 @@ static void check(bo_context *context, size_t index)
     double truth = interpreter_run(&in);
     if (!(fabs((double)loss - truth) <= 1e-5 * truth)) fail_msg("%s: loss %g, expected %g", name, (double)loss, truth);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)
-        judge_weight(&in, name, i, bo_weights_gradients(model->weights));
+        judge_weight(&in, name, i, bo_weights_gradients(model->weights)->data);
     interpreter_drop(&in);
     bo_model_graph_destroy(&g);
     bo_model_destroy(model);
@@ -119,7 +119,7 @@ static float *gradients_with(bo_context *context, bo_model *model, const pack *p
     float *found = malloc(bytes);
     clear_gradients(model);
     assert_ok(context, bo_graph_run(context, g.graph, &pass));
-    memcpy(found, bo_weights_gradients(model->weights), bytes);
+    memcpy(found, bo_weights_gradients(model->weights)->data, bytes);
     bo_model_graph_destroy(&g);
     return found;
 }

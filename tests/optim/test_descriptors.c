@@ -39,7 +39,7 @@ static void test_defaults(void **state)
         assert_ok(context, bo_optimizer_resolve(context, &(bo_optimizer_desc){.kind = (bo_optimizer_kind)i}, &out));
         assert_true(out.rate == rates[i] && out.momentum == momenta[i] && out.other_rate == 3e-3);
         assert_true(out.beta1 == 0.9 && out.beta2 == 0.95 && out.epsilon == 1e-10);
-        assert_true(out.clip == 1 && out.average == 0 && out.decay == 0 && out.iterations == 5);
+        assert_true(out.clip == -1 && out.average == 0 && out.decay == 0 && out.iterations == 5);
         assert_ok(context, bo_optimizer_resolve(context, &out, &again));
         assert_memory_equal(&out, &again, sizeof out);
     }

@@ -216,7 +216,7 @@ def permute(weight, heads):
 
 def start(path, arch, config, epsilon, layer_norm=False):
     writer = gguf.GGUFWriter(str(path), arch)
-    writer.add_block_count(LAYERS if arch != "gpt2" else config.n_layer)
+    writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
     writer.add_head_count(HEADS)
@@ -233,7 +233,7 @@ def finish(writer):
 
 def add_tensors(writer, arch, model, change):
     """The tensors of a model under their names of GGUF, each passed to `change`."""
-    names = gguf.get_tensor_name_map(arch, LAYERS)
+    names = gguf.get_tensor_name_map(arch, model.config.num_hidden_layers)
     for name, tensor in model.state_dict().items():
         if name.endswith((".attn.bias", ".masked_bias", "inv_freq")):
             continue
@@ -261,11 +261,12 @@ def write_gated(path, arch, model, kind, change, more=None, pieces=True):
     writer = start(path, arch, config, config.rms_norm_eps)
     writer.add_feed_forward_length(HIDDEN)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    rope = config.rope_parameters
+    writer.add_rope_freq_base(rope.get("full_attention", rope)["rope_theta"])
     if more:
         more(writer)
     if pieces:
-        add_pieces(writer, space_prefix=arch != "gemma")
+        add_pieces(writer, space_prefix=not arch.startswith("gemma"))
     add_tensors(writer, kind, model, change)
     finish(writer)
 
@@ -363,6 +364,32 @@ def check_models(folder):
                                      lambda name, x: x + 1 if name.endswith("norm.weight") else x,
                                      lambda w: (w.add_key_length(32), w.add_value_length(32))))
     check_pieces(folder / "gemma", False)
+    for layers, scalar in ((7, 32), (62, WIDTH // HEADS)):  # llama.cpp knows the largest model by its number of layers
+        config = t.Gemma3TextConfig(**{**common, "num_hidden_layers": layers}, head_dim=32, sliding_window=8,
+                                    query_pre_attn_scalar=scalar)
+        case(f"gemma3-{layers}", t.Gemma3ForCausalLM(config),
+             lambda path, m: write_gated(path, "gemma3", m, arch.GEMMA3,
+                                         lambda name, x: x + 1 if name.endswith("norm.weight") else x,
+                                         lambda w: (w.add_key_length(32), w.add_value_length(32), w.add_sliding_window(8))))
+    check_pieces(folder / "gemma3-7", False)
+    scaled = t.Gemma3TextConfig(**{**common, "num_hidden_layers": 7}, head_dim=32, sliding_window=8, query_pre_attn_scalar=32,
+                                rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                                 "full_attention": {"rope_type": "linear", "factor": 8.0,
+                                                                    "rope_theta": 1000000.0}})
+    case("gemma3-scaled", t.Gemma3ForCausalLM(scaled),
+         lambda path, m: write_gated(path, "gemma3", m, arch.GEMMA3,
+                                     lambda name, x: x + 1 if name.endswith("norm.weight") else x,
+                                     lambda w: (w.add_key_length(32), w.add_value_length(32), w.add_sliding_window(8),
+                                                w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR),
+                                                w.add_rope_scaling_factor(8.0))))
+    case("olmo2", t.Olmo2ForCausalLM(t.Olmo2Config(**common)),
+         lambda path, m: write_gated(path, "olmo2", m, arch.OLMO2, lambda _, x: x))
+    for biased in (False, True):
+        config = t.GraniteConfig(**common, attention_bias=biased, mlp_bias=biased, attention_multiplier=0.2,
+                                 embedding_multiplier=3.0, residual_multiplier=0.25, logits_scaling=4.0)
+        case(f"granite-{'biases' if biased else 'plain'}", t.GraniteForCausalLM(config),
+             lambda path, m: write_gated(path, "granite", m, arch.GRANITE, rotate, lambda w: (
+                 w.add_attention_scale(0.2), w.add_embedding_scale(3.0), w.add_residual_scale(0.25), w.add_logit_scale(4.0))))
     case("phi3", t.Phi3ForCausalLM(t.Phi3Config(**common, sliding_window=20)),
          lambda path, m: write_gated(path, "phi3", m, arch.PHI3, lambda _, x: x, lambda w: (
              w.add_sliding_window(20), w.add_rope_dimension_count(WIDTH // HEADS))))
@@ -426,6 +453,27 @@ def check_others(case, common):
                                               "partial_rotary_factor": 0.5})
         case(f"phi2-{'fused' if fused else 'separate'}", t.PhiForCausalLM(config),
              lambda path, m, fused=fused: write_phi2(path, m, fused))
+    def write_layer_norm(path, model, name, epsilon, kind):
+        writer = start(path, name, model.config, epsilon, layer_norm=True)
+        writer.add_feed_forward_length(HIDDEN)
+        writer.add_head_count_kv(KEYS)
+        writer.add_rope_freq_base(model.config.rope_parameters["rope_theta"])
+        if name == "stablelm":
+            writer.add_rope_dimension_count(8)
+            writer.add_parallel_residual(model.config.use_parallel_residual)
+        add_bpe(writer, "starcoder" if name == "starcoder2" else "stablelm2")
+        add_tensors(writer, kind, model, lambda _, x: x)
+        finish(writer)
+
+    config = t.Starcoder2Config(**common, sliding_window=None)
+    case("starcoder2", t.Starcoder2ForCausalLM(config),
+         lambda path, m: write_layer_norm(path, m, "starcoder2", config.norm_epsilon, arch.STARCODER2))
+    for parallel in (False, True):
+        config = t.StableLmConfig(**common, use_qkv_bias=parallel, use_parallel_residual=parallel,
+                                  rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                                   "partial_rotary_factor": 0.5})
+        case(f"stablelm-{'parallel' if parallel else 'serial'}", t.StableLmForCausalLM(config),
+             lambda path, m: write_layer_norm(path, m, "stablelm", m.config.layer_norm_eps, arch.STABLELM))
     config = t.GPT2Config(vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT)
     case("gpt2", t.GPT2LMHeadModel(config), write_gpt2)
 

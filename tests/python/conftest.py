@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = pathlib.Path(os.environ.get("BOCHNER") or SOURCE / "build" / "bochner")
 
 
 @pytest.fixture

@@ -19,10 +19,13 @@ if [ "${2:-}" = peers ]; then # that environment does not have the package: take
     export PYTHONPATH
 fi
 case ${SANITIZE:-} in
-*address*) # the interpreter itself has no sanitizer, and does not free everything at its end
-    LD_PRELOAD=$("$CC" -print-file-name=libasan.so):$("$CC" -print-file-name=libubsan.so)
-    ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0
-    export LD_PRELOAD ASAN_OPTIONS
+*address*) # the interpreter itself has no sanitizer, and does not free everything at its end; the program has its own
+    runtime=$("$CC" -print-file-name="libclang_rt.asan-$(uname -m).so")
+    [ -e "$runtime" ] || runtime=$("$CC" -print-file-name=libasan.so):$("$CC" -print-file-name=libubsan.so)
+    program=$(mktemp) && trap 'rm -f "$program"' EXIT
+    printf '#!/bin/sh\nunset LD_PRELOAD\nexec "%s" "$@"\n' "$BOCHNER" >"$program" && chmod +x "$program"
+    BOCHNER=$program LD_PRELOAD=$runtime ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0
+    export BOCHNER LD_PRELOAD ASAN_OPTIONS
     ;;
 thread) skip "the interpreter has no ThreadSanitizer" ;;
 esac

@@ -144,6 +144,27 @@ def test_bad_input(arguments: dict, x: object, error: type, message: str) -> Non
         RandomFeatures(**arguments).fit(x)
 
 
+@pytest.mark.parametrize("offset", [1.7e9, -1.7e12])
+def test_columns_far_from_0(offset: float) -> None:
+    """Differences of float64 rows are those of the rows; without an origin, float32 would round them to multiples of 128."""
+    steps = RNG.integers(-200, 200, (60, 3)) / 64.0
+    far = steps + [0, offset, 2 * offset]
+    exact = kernel(steps, gamma=0.1)
+    np.testing.assert_allclose(kernel(far, gamma=0.1), exact, atol=1e-6)
+    near, phi = RandomFeatures(features=4096, gamma=0.1).fit(steps), RandomFeatures(features=4096, gamma=0.1).fit(far)
+    z = phi.transform(far[:30])
+    assert np.abs(z @ z.T - exact[:30, :30]).max() < 5 / np.sqrt(4096)
+    assert phi.transform(far).dtype == np.float64
+    assert kernel_error(phi, far).error_rms < 2 * kernel_error(near, steps).error_rms
+    assert (pickle.loads(pickle.dumps(phi)).transform(far) == phi.transform(far)).all()
+    assert phi.set_params(gamma="scale").fit(far).gamma_ == pytest.approx(1 / (3 * far.var()), rel=1e-6)
+    sparse = pytest.importorskip("scipy.sparse")
+    rows = RandomFeatures(features=4096, gamma=0.1).fit(sparse.csr_matrix(far)).transform(sparse.csr_matrix(far))
+    assert np.abs(rows @ rows.T - exact).max() < 5 / np.sqrt(4096)
+    products = kernel(far, kernel="linear")  # which depends on the numbers themselves
+    np.testing.assert_allclose(products, far @ far.T, rtol=1e-6, atol=1e-6 * np.abs(far @ far.T).max())
+
+
 def test_refusals_after_the_fit() -> None:
     with pytest.raises(ValueError, match="not fitted"):
         RandomFeatures().transform(X)

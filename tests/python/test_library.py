@@ -2,6 +2,9 @@
 
 import ctypes
 import keyword
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -23,6 +26,17 @@ def test_declared_structs_have_the_layout_of_the_headers(source):
             struct = getattr(_bindings, name)
             assert ctypes.sizeof(struct) == int(number), name
     assert checked > 500
+
+
+def test_a_library_is_named_by_an_absolute_path(tmp_path):
+    for name in ["libbochner.so", "./libbochner.so", "folder/libbochner.so"]:
+        done = subprocess.run([sys.executable, "-c", "import bochner"], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "BOCHNER_LIBRARY": name})
+        assert done.returncode == 1
+        assert f"BOCHNER_LIBRARY must be an absolute path, found {name}" in done.stderr
+    done = subprocess.run([sys.executable, "-c", "import bochner"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "BOCHNER_LIBRARY": _library.lib._library._name})
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_declared_function_is_in_the_library():

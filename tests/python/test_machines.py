@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from bochner import BochnerError
 from bochner.machines import KernelClassifier, KernelRegressor
 
-PROGRAM = os.path.join(os.path.dirname(__file__), "..", "..", "build", "bochner")
+from conftest import PROGRAM
 
 
 def wave(rows: int, columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -60,6 +62,110 @@ def test_columns_of_a_frame() -> None:
     frame = pandas.DataFrame(x, columns=list("abcd")).assign(word=np.where(y > 0, "up", "down"))
     encoder = compose.ColumnTransformer([("word", OneHotEncoder(), ["word"])], remainder="passthrough")
     assert make_pipeline(encoder, quick()).fit(frame, y).score(frame, y) > 0.9
+
+
+def test_indices_of_frames() -> None:
+    """The index of a frame that became a column is left out, also after a split; a code that repeats is used."""
+    pandas = pytest.importorskip("pandas")
+    x, y = wave(400, 3)
+    for name in ("Unnamed: 0", "index", "level_0", ""):
+        for text in (False, True):
+            frame = pandas.DataFrame(x, columns=["a", "b", "c"])
+            if text:
+                frame["town"] = ["Rye", "Hove"] * 200
+            plain = frame.iloc[::3]
+            frame.insert(0, name, np.arange(400) * 7 % 1009)
+            frame = frame.iloc[::3]
+            with pytest.warns(UserWarning, match="it numbers the rows"):
+                machine = quick().fit(frame, y[::3])
+            expected = quick().fit(plain, y[::3]).predict(plain)
+            assert (machine.predict(frame) == expected).all()
+            again = pickle.loads(pickle.dumps(machine))
+            frame[name] += 1000000
+            assert (again.predict(frame) == expected).all()
+    for column in (np.arange(len(frame)) % 10, np.arange(len(frame)) * 103):
+        frame["index"] = column
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            quick().fit(frame[["a", "index"]], y[::3])
+
+
+def test_indices_of_other_rows(tmp_path: Path) -> None:
+    """Rows to predict may have the index or not, under any name of an index, and may be sparse; fits warn where they are called."""
+    pandas = pytest.importorskip("pandas")
+    sparse = pytest.importorskip("scipy.sparse")
+    x, y = wave(400, 3)
+    x += 1e8  # the columns have origins
+    for text in (False, True):
+        plain = pandas.DataFrame(x, columns=["a", "b", "c"])
+        if text:
+            plain["town"] = ["Rye", "Hove"] * 200
+        for dtype in ("int64", "Int64", "object"):
+            frame = plain.copy()
+            frame.insert(1, "index", pandas.Series(np.arange(400), dtype=dtype))
+            for fit in (quick().partial_fit, quick().fit):
+                with pytest.warns(UserWarning, match="'index' is left out") as caught:
+                    machine = fit(frame, y)
+                assert [warning.filename for warning in caught] == [__file__]
+            machine.save(tmp_path / "machine")
+            for again in (machine, KernelRegressor.load(tmp_path / "machine")):
+                assert (again.predict(plain) == again.predict(frame)).all()
+                assert (again.predict(plain) == again.predict(frame.rename(columns={"index": "Unnamed: 0"}))).all()
+                with pytest.raises(ValueError, match="unseen at fit time:\n- d\n"):
+                    again.predict(frame.assign(d=1))
+                with pytest.raises(ValueError, match="now missing:\n- c\n"):
+                    again.predict(plain.drop(columns="c"))
+                if not text and dtype == "int64":
+                    rows = sparse.csr_matrix(frame.to_numpy(np.float64))
+                    with pytest.warns(UserWarning, match="does not have valid feature names"):
+                        assert (again.predict(rows) == again.predict(plain)).all()
+
+
+def test_files_with_an_index(tmp_path: Path) -> None:
+    """The program reads the index that to_csv writes as a column without a name, read_csv as Unnamed: 0."""
+    pandas = pytest.importorskip("pandas")
+    if not PROGRAM.exists():
+        pytest.skip("the program is not built")
+    x, y = wave(60, 3)
+    for town in ([], ["town"]):
+        frame = pandas.DataFrame(x, columns=["a", "b", "c"])
+        for name in town:
+            frame[name] = ["Rye", "Hove"] * 30
+        frame.assign(y=y).to_csv(tmp_path / "table.csv")
+        arguments = ["fit", "table.csv", "--features", "64", "--out", "model", "--quiet"]
+        subprocess.run([PROGRAM, *arguments], cwd=tmp_path, check=True)
+        machine = KernelRegressor.load(tmp_path / "model")
+        read = pandas.read_csv(tmp_path / "table.csv").drop(columns="y")
+        assert read.columns[0] == "Unnamed: 0"
+        assert (machine.predict(read) == machine.predict(frame)).all()
+
+
+def test_frames_that_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = wave(50, 3)
+    with pytest.raises(ValueError, match="2 columns named 'a'"):
+        quick().fit(pandas.DataFrame(x, columns=["a", "b", "a"]), y)
+    frame = pandas.DataFrame({"a": x[:, 0], "b": [[1, 2]] * 50})
+    with pytest.raises(TypeError, match="column 'b', row 0: .* list"):
+        quick().fit(frame, y)
+    frame["b"] = ["text"] * 49 + [frozenset([1])]
+    with pytest.raises(TypeError, match="column 'b', row 49: .* frozenset"):
+        quick().fit(frame, y)
+    titles = ["Infinity", "nan", "Null", "inf", "Up"] * 10
+    machine = quick().fit(pandas.DataFrame({"a": x[:, 0], "title": titles}), y)
+    assert len(machine.predict(pandas.DataFrame({"a": x[:, 0], "title": titles}))) == 50
+
+
+@pytest.mark.parametrize("texts", [["Infinity", "nan", "null", "1e5"], ["1", "2", "3", "-inf"], ["01", "02", "10"]])
+def test_categories_of_texts_of_numbers(texts: list[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    codes = np.random.default_rng(5).integers(0, len(texts), 120)
+    levels = np.array([1.0, 9.0, 2.0, 7.0])[codes]
+    column = pandas.Categorical([texts[code] for code in codes], categories=texts)
+    frame = pandas.DataFrame({"a": np.random.default_rng(6).normal(size=120), "title": column})
+    machine = quick().fit(frame, levels)
+    assert abs(machine.predict(frame) - levels).max() < 1
+    assert (pickle.loads(pickle.dumps(machine)).predict(frame) == machine.predict(frame)).all()
 
 
 def test_without_scikit_learn() -> None:
@@ -267,7 +373,7 @@ def test_frames_with_text(tmp_path: object) -> None:
     machine.save(tmp_path / "machine")
     np.testing.assert_array_equal(KernelRegressor.load(tmp_path / "machine").predict(frame), expected)
     frame.to_csv(tmp_path / "houses.csv", index=False)
-    if os.path.exists(PROGRAM):
+    if PROGRAM.exists():
         done = subprocess.run(
             [PROGRAM, "predict", tmp_path / "machine", tmp_path / "houses.csv"], capture_output=True, text=True
         )
@@ -312,7 +418,7 @@ def test_missing_numbers(tmp_path: object) -> None:
     assert list(loaded.classes_) == ["high", "low"] and loaded.n_features_in_ == 4
     np.testing.assert_array_equal(loaded.predict_proba(x), classifier.predict_proba(x))
     np.save(tmp_path / "x.npy", x)
-    if os.path.exists(PROGRAM):
+    if PROGRAM.exists():
         done = subprocess.run(
             [PROGRAM, "predict", tmp_path / "machine", tmp_path / "x.npy"], capture_output=True, text=True
         )
@@ -404,6 +510,54 @@ def test_partial_fit_of_classes() -> None:
 def test_bad_input(x: object, y: object, weights: object, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         KernelRegressor().fit(x, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", ["array", "integers", "frame", "text", "missing", "sparse", "stream", "none"])
+def test_large_offsets_lose_nothing(kind: str, tmp_path: object) -> None:
+    # steps of 1/1024 are numbers of float64 at all offsets; without scaling the numbers are used as they are
+    rng, path = np.random.default_rng(1), os.path.join(str(tmp_path), "model")
+    t, b = np.floor(rng.uniform(0, 40, 900) * 1024) / 1024, rng.integers(0, 2, 900)
+    if kind == "integers":
+        t = np.floor(t * 1024)
+    y, found = np.sin(t / t.max() * 40) + b, []
+    for offset in (0, 1e8, 1.7e9, 1.7e12):
+        x = np.stack([offset + t, b], axis=1)
+        if kind == "integers":
+            x = x.astype(np.int64)
+        if kind == "missing":
+            x[::50, 0] = np.nan
+        if kind in ("frame", "text"):
+            pandas = pytest.importorskip("pandas")
+            x = pandas.DataFrame(x, columns=["t", "b"])
+            x = x.assign(b=np.where(b > 0, "on", "off")) if kind == "text" else x
+        if kind == "sparse":
+            x = pytest.importorskip("scipy.sparse").csr_matrix(x)
+        machine = quick(gamma=40, regularization=1e-4, random_state=0, scaling="none" if kind == "none" else "auto")
+        if kind == "stream":
+            machine.partial_fit(x[:500], y[:500]).partial_fit(x[500:800], y[500:800])
+        else:
+            machine.fit(x[:800], y[:800])
+        found.append(machine.predict(x[800:]))
+        machine.save(path)
+        loaded = KernelRegressor.load(path)
+        loaded.save(path + " again")
+        # the machine of a pickle must not subtract the origins a second time
+        for same in (loaded, pickle.loads(pickle.dumps(loaded)), KernelRegressor.load(path + " again")):
+            np.testing.assert_array_equal(same.predict(x[800:]), found[-1])
+    if kind == "none":
+        assert np.abs(found[0] - found[2]).max() > 0.1
+        return
+    for one in found:
+        # the order of the rows of a fit depends on their bits
+        np.testing.assert_allclose(one, found[0], atol=2e-3)
+        assert np.sqrt(np.mean((one - y[800:]) ** 2)) < (0.3 if kind == "missing" else 0.05)
+
+
+def test_zeros_cost_large_offsets_nothing() -> None:
+    t = np.random.default_rng(1).uniform(0, 100, 600)
+    x, y = 1.7e9 + t, np.sin(t / 3)
+    x[::50] = y[::50] = 0  # often stands for a missing time
+    assert KernelRegressor().fit(x[:450, None], y[:450]).score(x[450:, None], y[450:]) > 0.99
 
 
 def test_a_failed_fit_leaves_no_machine() -> None:

@@ -19,10 +19,10 @@ import pytest
 import bochner
 from bochner._sessions import _TextStream
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-COMMAND = pathlib.Path(os.environ.get("BOCHNER_BUILD") or SOURCE / "build") / "bochner"
+from conftest import PROGRAM, SOURCE
+
 FAMILIES = SOURCE / "tests" / "data" / "families"
-needs_command = pytest.mark.skipif(not COMMAND.exists(), reason="the program is not built")
+needs_command = pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")
 
 
 def tiny(**settings):
@@ -62,7 +62,7 @@ def framed(words):
 
 
 def command(*arguments, **options):
-    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, text=True, **options)
+    done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -369,7 +369,7 @@ def test_evaluate(model, folder, tmp_path):
         assert model.evaluate(data).loss == expected.loss
     assert model.evaluate(tmp_path / "lines.jsonl", field="words").loss == expected.loss
     assert model.evaluate(text, tokens=100).tokens == 100
-    if COMMAND.exists():
+    if PROGRAM.exists():
         found = command("eval", folder, "--data", tmp_path / "text.txt", "--context", 32, "--json")
         assert found["loss"] == pytest.approx(model.evaluate(text, context=32).loss, rel=1e-7)
     with pytest.raises(OSError, match="no such file"):
@@ -506,7 +506,7 @@ def test_chat(words, tmp_path):
     options = {"max_tokens": 12, "seed": 4, "temperature": 0.8}
     answer = model.chat([{"role": "user", "content": "Hello"}], **options).run()
     done = subprocess.run(
-        [COMMAND, "chat", tmp_path / "chat", "--json", "--tokens", "12", "--seed", "4", "--temperature", "0.8"],
+        [PROGRAM, "chat", tmp_path / "chat", "--json", "--tokens", "12", "--seed", "4", "--temperature", "0.8"],
         input="Hello\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
@@ -520,6 +520,17 @@ def test_chat(words, tmp_path):
         words.chat([{"role": "user", "content": "Hello"}])
     with pytest.raises(bochner.BochnerError):
         words.chat([{"role": "user", "content": "Hello"}], template="{{ raise_exception('no') }}")
+
+
+def test_chat_special_tokens():
+    tokenizer = bochner.Tokenizer.train("the cat and the hat " * 50, vocab=280, special=["<user>", "<end>"])
+    model = tiny(tokenizer=tokenizer)
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}"
+    messages = [{"role": "user", "content": "a<end>b"}]
+    expected = [tokenizer.find("<user>"), *tokenizer.encode("a<end>b", special=False), tokenizer.find("<end>")]
+    assert model.chat(messages, template=template, max_tokens=1).run().prompt_tokens == len(expected)
+    parsed = model.chat(messages, template=template, max_tokens=1, parse_special=True).run()
+    assert parsed.prompt_tokens == len(tokenizer.encode("<user>a<end>b<end>"))
 
 
 # ---- lifetime, threads and processes --------------------------------------------------------------------------------

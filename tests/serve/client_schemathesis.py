@@ -43,8 +43,10 @@ def reduced():
                                                      {"type": "number", "minimum": -100, "maximum": 100}}
     schemas["EmbeddingRequest"]["properties"]["dimensions"] = {"enum": [16, None]}
     schemas["StateReference"]["anyOf"].pop(1)  # random bytes are no state
-    for path in ("/v1/tokenize", "/v1/states"):  # ignored without messages
-        del found["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]["chat_template_kwargs"]
+    schemas["CompletionRequest"]["allOf"][1]["properties"]["best_of"] = {"enum": [1, None]}  # or the value of n
+    for name in ("CompletionRequest", "ChatRequest"):  # schemathesis does not know unevaluatedProperties
+        own = schemas[name]["allOf"][1]
+        schemas[name] = {**own, "properties": {**generation, **own["properties"]}, "additionalProperties": False}
     return found
 
 

@@ -54,7 +54,8 @@ class Completions(Case):
         expected = main.text("le chat", temperature=0)
         for model in ("words", "gpt-4", 7, {"a": []}, None):
             self.assertEqual(main.text("le chat", temperature=0, model=model), expected)
-        self.assertEqual(main.text("le chat", temperature=0, user="me", best_of=1, nonsense={"x": [1]}), expected)
+        self.assertEqual(main.text("le chat", temperature=0, user="me", best_of=1, suffix="", response_format={"type": "text"}), expected)
+        self.refused(400, "/v1/completions", {"prompt": "le chat", "nonsense": None, "nonsense2": {"x": [1]}}, "nonsense2")
         names = ["max_tokens", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias",
                  "seed", "stop", "ignore_eos", "n", "logprobs", "echo", "stream", "stream_options", "return_token_ids", "state",
                  "return_state"]

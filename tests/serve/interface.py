@@ -229,6 +229,22 @@ class Chat(Case):
             self.assertEqual(each.json("/v1/chat/completions", {**body, "max_tokens": 1})["usage"]["prompt_tokens"], 9)
             self.refused(400, "/v1/chat/completions", {**body, "chat_template_kwargs": [1]}, "chat_template_kwargs", on=each)
 
+    def test_template_that_cannot_be_used(self):
+        broken = server.variant(WORDS, "broken", chat_template__jinja="{% for m in messages %}{{ m.content }}")
+        for model, warned in ((broken, True), (WORDS, False)):
+            with Server(model) as each:
+                self.assertIs(each.get("/v1/models").json["data"][0]["bochner"]["chat_template"], False)
+                self.assertEqual("without the template of the model" in each.stderr(), warned, each.stderr())
+
+    def test_refusals_of_the_template(self):
+        """They do not name files of the server."""
+        model = server.variant(WORDS, "strict", chat_template__jinja="{{ raise_exception('roles: ' + messages[0].role) }}")
+        with Server(model) as each:
+            body = {"messages": [{"role": "user", "content": "x"}]}
+            for path in ("/v1/chat/completions", "/v1/tokenize", "/v1/states"):
+                self.refused(400, path, body, "messages", on=each)
+                self.assertEqual(each.post(path, body).error["message"], "chat template: line 1: roles: user")
+
     def test_refused(self):
         for messages in (None, "hello", {}, [], ["hello"], [{"role": "user"}], [{"content": "a"}], [{"role": 1, "content": "a"}],
                          [{"role": "user", "content": 1}], [{"role": "user", "content": [{"type": "image_url"}]}],
@@ -236,6 +252,52 @@ class Chat(Case):
             self.refused(400, "/v1/chat/completions", {"messages": messages}, on=chatty)
         self.refused(400, "/v1/chat/completions", {}, "messages", on=chatty)
         self.refused(400, "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}, on=bare)
+
+
+class Members(Case):
+    """The members that src/serve/openapi.json lists are those that the server accepts, with the values that it lists, and http.md
+    names them."""
+    BASES = {"/v1/completions": {"prompt": "le", "max_tokens": 1},
+             "/v1/chat/completions": {"messages": [{"role": "user", "content": "le"}], "max_tokens": 1},
+             "/v1/embeddings": {"input": "le"}, "/v1/tokenize": {"prompt": "le"}, "/v1/detokenize": {"tokens": [1]},
+             "/v1/states": {"prompt": "le"}}
+
+    def properties(self, schema):
+        """The members of a schema and its parts, by name."""
+        if "$ref" in schema:
+            return self.properties(self.description["components"]["schemas"][schema["$ref"].split("/")[-1]])
+        found = dict(schema.get("properties", {}))
+        for part in schema.get("allOf", []):
+            found.update(self.properties(part))
+        return found
+
+    def setUp(self):
+        self.description = main.get("/openapi.json").json
+
+    def test_agree(self):
+        text = (server.SOURCE / "docs/reference/http.md").read_text(encoding="utf-8")
+        names = set()
+        for path, base in self.BASES.items():
+            schema = self.description["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            members = self.properties(schema)
+            names |= set(members)
+            self.assertGreater(len(members), 10)
+            for name, member in members.items():
+                self.assertIn("`%s`" % name, text)
+                if name in base:
+                    continue
+                for value in member.get("enum", [None]):
+                    chatty.json(path, {**base, name: value})
+                if member.get("description") == "No effect":
+                    chatty.json(path, {**base, name: {"any": ["value"]}})
+                elif "ot supported" in member.get("description", ""):
+                    for value in ({"type": "json_object"}, "required", ["x"], 77, True, False, ""):
+                        if not any(type(each) is type(value) and each == value for each in member.get("enum", [])):
+                            self.refused(400, path, {**base, name: value}, name, on=chatty)
+            self.refused(400, path, {**base, "nonsense": 0}, "nonsense", on=chatty)
+        table = re.findall(r'^    \{"(\w+)", [A-Z]', (server.SOURCE / "src/serve/members.c").read_text(encoding="utf-8"), re.M)
+        self.assertGreater(len(table), 70)
+        self.assertLessEqual(set(table), names)
 
 
 class Embeddings(Case):

@@ -150,8 +150,13 @@ class States(Case):
             self.assertEqual({answer.status for answer in answers}, {200, 507})
             self.assertEqual({answer.error["type"] for answer in answers if answer.status == 507}, {"server_error"})
             self.assertEqual(each.text("", state=first, temperature=0), greedy(WORDS, "le chat", 16))
-            refused = each.post("/v1/completions", {"prompt": "a", "return_state": "id"})
-            self.assertEqual(refused.status, 507, refused)
+            expected = each.complete("a", temperature=0, max_tokens=20)["choices"][0]
+            body = {"temperature": 0, "max_tokens": 20, "return_state": "id"}
+            choice = each.complete("a", **body)["choices"][0]  # the text is not lost
+            self.assertEqual((choice["text"], choice["finish_reason"]), (expected["text"], "length"))
+            self.assertEqual((set(choice["state"]), choice["state"]["error"]["code"]), ({"error"}, "no_room"))
+            last = each.events("/v1/completions", {"prompt": "a", **body})[-1]["choices"][0]
+            self.assertEqual((set(last["state"]), last["finish_reason"]), ({"error"}, "length"))
             self.assertEqual(each.post("/v1/completions", {"prompt": "a"}).status, 200)
             each.request("DELETE", "/v1/states/" + first)
             self.assertEqual(each.post("/v1/states", {"prompt": "le"}).status, 200)

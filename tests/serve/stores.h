@@ -44,7 +44,7 @@ static inline bool test_keep(bo_context *context, bo_store *store, const char *i
 {
     bo_snapshot *snapshot = test_snapshot(context, (bo_prefix){{(uint64_t)number, 0}}, 'A', number, size);
     bool full = true;
-    assert_ok(context, bo_store_keep(context, store, id, snapshot, &full));
+    assert_ok(context, bo_store_keep(context, store, bo_prefix_of_nothing(), id, snapshot, &full));
     bo_snapshot_release(snapshot);
     return !full;
 }
@@ -74,7 +74,7 @@ static inline bool test_is_cached(bo_context *context, bo_store *store, int32_t 
 
 static inline bool test_is_kept(bo_context *context, bo_store *store, const char *id, int32_t number, size_t size)
 {
-    bo_snapshot *found = bo_store_get(context, store, id);
+    bo_snapshot *found = bo_store_get(context, store, bo_prefix_of_nothing(), id);
     if (found) test_check(found, number, size);
     bo_snapshot_release(found);
     return found != NULL;

@@ -1,5 +1,6 @@
 /* Requests: every member with right and wrong types and ranges, defaults, prompts, conversations, texts that are not JSON or
  * not UTF-8, and failures of memory at every allocation. */
+#include "../../src/text/unicode.h"
 #include "base/counting.h"
 #include "serve/request.h"
 
@@ -120,8 +121,9 @@ static const struct {
     {"stream_options",
      "stream_options: ",
      COMPLETION | CHAT,
-     {"{}", "{\"include_usage\": true}", "{\"include_usage\": null}", "{\"other\": 1}"},
-     {"true", "[]", "\"x\"", "5", "{\"include_usage\": 1}", "{\"include_usage\": \"true\"}"}},
+     {"{}", "{\"include_usage\": true}", "{\"include_usage\": null}", "{\"other\": false, \"more\": null}"},
+     {"true", "[]", "\"x\"", "5", "{\"include_usage\": 1}", "{\"include_usage\": \"true\"}", "{\"other\": 1}",
+      "{\"include_usage\": true, \"other\": true}"}},
     {"return_token_ids", "expected true or false", COMPLETION | CHAT, {"true", "false"}, {"1", "{}"}},
     {"state",
      "state: ",
@@ -143,6 +145,52 @@ static const struct {
     {"encoding_format", "expected \"float\"", EMBEDDING, {"\"float\"", "\"base64\""}, {"\"Float\"", "5", "true", "[]"}},
     {"dimensions", "dimensions: expected", EMBEDDING, {"1", "64"}, {"0", "-1", "1.5", "\"64\"", "1e10"}},
     {"add_special_tokens", "expected true or false", TOKENIZE, {"true", "false"}, {"1", "\"x\""}},
+    {"tools", "tools: expected a list", CHAT, {"[]", "[{\"type\": \"function\"}]"}, {"{}", "\"x\"", "true"}},
+    /* members that would change the answer: the values that do not, and others */
+    {"response_format",
+     "response_format: this value is not supported; leave the member out, or give {\"type\": \"text\"}",
+     COMPLETION | CHAT,
+     {"{\"type\": \"text\"}"},
+     {"{\"type\": \"json_object\"}", "{\"type\": \"json_schema\", \"json_schema\": {}}", "{}", "\"text\"", "[]", "0"}},
+    {"tool_choice",
+     "give one of \"none\", \"auto\"",
+     CHAT | TOKENIZE | STATE,
+     {"\"none\"", "\"auto\""},
+     {"\"required\"", "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}", "{\"type\": \"auto\"}", "true"}},
+    {"function_call", "give one of", CHAT, {"\"none\"", "\"auto\""}, {"{\"name\": \"f\"}", "\"required\""}},
+    {"functions", "give []", CHAT, {"[]"}, {"[{\"name\": \"f\"}]", "{}"}},
+    {"grammar", "give \"\"", COMPLETION | CHAT, {"\"\""}, {"\"root ::= x\"", "{\"type\": \"json\"}", "false"}},
+    {"json_schema", "is not supported; leave it out", COMPLETION | CHAT, {NULL}, {"{}", "\"\"", "true"}},
+    {"guided_json", "is not supported", COMPLETION | CHAT, {NULL}, {"{}", "\"x\""}},
+    {"guided_regex", "is not supported", COMPLETION | CHAT, {NULL}, {"\"a*\"", "\"\""}},
+    {"guided_choice", "is not supported", COMPLETION | CHAT, {NULL}, {"[\"a\", \"b\"]", "[]"}},
+    {"guided_grammar", "is not supported", COMPLETION | CHAT, {NULL}, {"\"x\""}},
+    {"structured_outputs", "is not supported", COMPLETION | CHAT, {NULL}, {"{\"choice\": [\"a\"]}"}},
+    {"suffix", "suffix: this value", COMPLETION, {"\"\""}, {"\"x\"", "[]", "5"}},
+    {"suffix", "no such member", CHAT, {NULL}, {"\"\""}},
+    {"best_of", "other than 1 and n (1)", COMPLETION, {"1"}, {"2", "128"}},
+    {"best_of", "expected a whole number", COMPLETION, {"1.0"}, {"0", "-1", "1.5", "\"1\"", "129"}},
+    {"modalities", "give [\"text\"]", CHAT, {"[\"text\"]"}, {"[\"audio\"]", "[\"text\", \"audio\"]", "[]", "\"text\""}},
+    {"min_tokens", "give 0", COMPLETION | CHAT, {"0", "0.0"}, {"1", "5", "false"}},
+    {"stop_token_ids", "give []", COMPLETION | CHAT, {"[]"}, {"[2]", "{}"}},
+    {"use_beam_search", "give false", COMPLETION | CHAT, {"false"}, {"true", "0"}},
+    {"add_special_tokens", "give true", COMPLETION | EMBEDDING, {"true"}, {"false"}},
+    {"add_special_tokens", "give false", CHAT, {"false"}, {"true"}},
+    {"truncate_prompt_tokens", "is not supported", COMPLETION | CHAT | EMBEDDING, {NULL}, {"5", "-1"}},
+    {"echo", "give false", CHAT, {"false"}, {"true"}},
+    {"normalize", "give false", EMBEDDING, {"false"}, {"true"}},
+    /* members without an effect */
+    {"user", "", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {"\"me\"", "5", "{\"a\": []}", "false"}, {NULL}},
+    {"metadata", "", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {"{\"a\": \"b\"}"}, {NULL}},
+    {"parallel_tool_calls", "", CHAT, {"true", "false"}, {NULL}},
+    /* unknown members, also those of other requests and those that differ in case */
+    {"nonsense", "no such member", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {NULL}, {"5", "\"\"", "false"}},
+    {"Temperature", "no such member", COMPLETION | CHAT, {NULL}, {"0"}},
+    {"", "no such member", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {NULL}, {"1"}},
+    {"messages", "no such member", COMPLETION | EMBEDDING, {NULL}, {"[]"}},
+    {"max_tokens", "no such member", EMBEDDING | STATE | TOKENIZE, {NULL}, {"5"}},
+    {"tools", "tools requires messages", STATE | TOKENIZE, {NULL}, {"[]"}},
+    {"chat_template_kwargs", "requires messages", STATE | TOKENIZE, {NULL}, {"{}"}},
 };
 
 /* What a request of the kind needs. */
@@ -364,8 +412,8 @@ static void test_messages(void **state)
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": [1], \"chat_template_kwargs\":"
          "{\"x\": {\"y\": [2]}, \"messages\": 5, \"tools\": 6, \"b\": null}}",
          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[1],\"x\":{\"y\":[2]},\"b\":null}"},
-        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": \"x\"}",
-         "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": []}",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[]}"},
         /* a member that occurs twice does not reach the template as a list */
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"content\": [{\"text\": \"b\"}]}]}",
          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}"},
@@ -404,6 +452,13 @@ static void test_messages(void **state)
             snprintf(body, sizeof body, "{\"messages\": %s}", bad[i]);
             refuse(s, kinds[k], body, "messages", "messages: ");
         }
+        /* a tool that must not be called is not offered */
+        assert_string_equal(
+            accept(
+                s, kinds[k],
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": [1], \"tool_choice\": \"none\"}")
+                ->variables,
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}");
     }
     refuse(s, BO_REQUEST_CHAT, "{}", "messages", "messages is required");
     refuse(s, BO_REQUEST_CHAT, "{\"messages\": null}", "messages", "messages is required");
@@ -451,10 +506,21 @@ static void test_bodies(void **state)
     assert_false(parse_bytes(s, BO_REQUEST_COMPLETION, "{\"prompt\": \"a\0b\"}", 17));
     assert_non_null(strstr(s->refusal.message, "NUL"));
     assert_false(parse_bytes(s, BO_REQUEST_COMPLETION, "{}\0", 3));
-    /* the first of members with the same name counts, and names have a case */
-    const bo_request *q = accept(s, BO_REQUEST_COMPLETION, "{\"n\": 2, \"n\": 3, \"N\": \"x\", \"Prompt\": 5}");
-    assert_int_equal(q->n, 2);
-    assert_string_equal(q->prompts[0].text, "");
+    /* programs differ in which of two members with the same name they read */
+    refuse(s, BO_REQUEST_COMPLETION, "{\"n\": 2, \"n\": 2}", "n", "n: the member occurs twice");
+    refuse(s, BO_REQUEST_COMPLETION, "{\"user\": 1, \"prompt\": \"\", \"user\": null}", "user", "occurs twice");
+    refuse(
+        s, BO_REQUEST_CHAT,
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}",
+        "messages", "occurs twice");
+    /* null counts as absent */
+    accept(s, BO_REQUEST_COMPLETION, "{\"nonsense\": null, \"grammar\": null, \"N\": null}");
+    const bo_request *q = accept(s, BO_REQUEST_COMPLETION, "{\"n\": 3, \"best_of\": 3}");
+    assert_int_equal(q->n, 3);
+    accept(s, BO_REQUEST_COMPLETION, "{\"best_of\": 1, \"n\": 3}");
+    refuse(s, BO_REQUEST_COMPLETION, "{\"n\": 3, \"best_of\": 4}", "best_of", "other than 1 and n (3)");
+    refuse(s, BO_REQUEST_STATE, "{\"prompt\": \"a\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+           "prompt", "found both");
 }
 
 /* Every beginning of a body is refused without a read behind it. */
@@ -476,7 +542,7 @@ static void test_nesting(void **state)
     setting *s = *state;
     char body[512];
     for (int depth = 60; depth <= 200; depth += 140) {
-        int at = sprintf(body, "{\"other\": ");
+        int at = sprintf(body, "{\"user\": ");
         for (int i = 0; i < depth; i++) at += sprintf(body + at, "[");
         for (int i = 0; i < depth; i++) at += sprintf(body + at, "]");
         sprintf(body + at, "}");
@@ -510,6 +576,16 @@ static void test_refusal(void **state)
     assert_int_equal(refusal.status, 404);
     assert_int_equal(strlen(refusal.param), sizeof refusal.param - 1);
     assert_int_equal(strlen(refusal.message), sizeof refusal.message - 1);
+    /* a character is not cut */
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%.*s", i, "aaa");
+        while (strlen(name) < 150) strcat(name, "\xe6\x97\xa5");
+        bo_refuse(&refusal, 400, name, "%s%s%s", name, name, name);
+        assert_in_range(strlen(refusal.param), sizeof refusal.param - 3, sizeof refusal.param - 1);
+        assert_int_equal(strlen(refusal.param) % 3, i);
+        assert_in_range(strlen(refusal.message), sizeof refusal.message - 3, sizeof refusal.message - 1);
+        assert_int_equal(bo_utf8_valid(refusal.message, strlen(refusal.message)), strlen(refusal.message));
+    }
     assert_false(bo_refuse(&refusal, 500, NULL, "x"));
     assert_string_equal(refusal.param, "");
     assert_string_equal(refusal.message, "x");

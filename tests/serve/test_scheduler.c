@@ -75,12 +75,12 @@ static void test_fairness(void **state)
     server_create(&v, s->context, s->model, (bo_scheduler_desc){.slots = SLOTS});
     for (size_t i = 0; i < MANY; i++) {
         many[i] = task_create(&v, s->prompt + i, 5, 10, NULL);
-        many[i]->job.client = 1;
+        many[i]->job.client.id = 1;
         task_submit(many[i]);
     }
     task *second = task_create(&v, s->prompt, 5, 10, NULL), *third = task_create(&v, s->prompt, 5, 10, NULL);
-    second->job.client = 2;
-    third->job.client = 3;
+    second->job.client.id = 2;
+    third->job.client.id = 3;
     task_submit(second);
     task_submit(third);
     server_run(&v);
@@ -98,6 +98,32 @@ static void test_fairness(void **state)
     for (size_t i = 0; i < MANY; i++) task_free(many[i]);
     task_free(second);
     task_free(third);
+}
+
+/* With memory for one text, jobs run one after the other in free slots, none overtakes another, and none fails. */
+static void test_memory(void **state)
+{
+    enum { JOBS = 4, LONG = 40, SHORT = 2 };
+    setting *s = *state;
+    server v;
+    task *tasks[JOBS];
+    server_create(&v, s->context, s->model, (bo_scheduler_desc){.slots = JOBS});
+    bo_slots_memory *memory = (bo_slots_memory *)bo_scheduler_memory(v.scheduler);
+    assert_int_equal(memory->slots, JOBS);
+    assert_true(memory->largest <= memory->budget);
+    memory->tokens = 0; /* each takes as much */
+    memory->largest = memory->budget = memory->fixed + memory->pages;
+    for (size_t i = 0; i < JOBS; i++) {
+        tasks[i] = task_create(&v, s->prompt + i, 5, i ? SHORT : LONG, NULL);
+        task_submit(tasks[i]);
+    }
+    server_run(&v);
+    for (size_t i = 0; i < JOBS; i++) {
+        assert_int_equal(task_wait(tasks[i]), BO_JOB_LENGTH);
+        assert_int_equal(tasks[i]->order, i);
+    }
+    server_end(&v);
+    for (size_t i = 0; i < JOBS; i++) task_free(tasks[i]);
 }
 
 /* A long prompt does not delay short ones: prompts are read in turns. */
@@ -233,8 +259,8 @@ static void test_no_grace(void **state)
         server_start(&v, s->context, model, settings);
         task *one = task_create(&v, s->prompt, LENGTH, FOREVER, NULL), *two = task_create(&v, s->prompt, 5, 5, NULL);
         one->end_after = MADE;
-        task_submit(one);
-        task_submit(two);
+        /* at once: the first may end before a second call */
+        assert_int_equal(bo_scheduler_submit(v.scheduler, (bo_job *[]){&one->job, &two->job}, 2), BO_SUBMIT_DONE);
         assert_int_equal(task_wait(one), BO_JOB_STOPPING);
         assert_int_equal(task_wait(two), BO_JOB_STOPPING);
         server_stop(&v);
@@ -281,7 +307,7 @@ static void *use_scheduler(void *what)
         pthread_mutex_lock(&c->server->lock); /* of the context */
         task *t = task_create(c->server, c->text + 40 * bo_rng_below(&rng, 2), count, most, NULL);
         pthread_mutex_unlock(&c->server->lock);
-        t->job.client = c->number;
+        t->job.client.id = c->number;
         task_submit(t);
         const bool cancels = bo_rng_below(&rng, 4) == 0;
         if (cancels) bo_scheduler_cancel(c->server->scheduler, &t->job);
@@ -407,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fairness, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_canceled, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),

@@ -21,7 +21,7 @@ static task *crowd_task(server *s, size_t i)
     int32_t prompt[MOST_PROMPT];
     test_text(i, lengths[i], prompt);
     task *t = task_create(s, prompt, lengths[i], 3 + 7 * i % 23, NULL);
-    t->job.client = i % 4;
+    t->job.client.id = i % 4;
     if (i % 3 == 2) task_draw(t, i);
     return t;
 }
@@ -107,18 +107,22 @@ static void check_cache(bo_context *context, const char *kind)
     task_finish(next);
     assert_int_equal(next->job.cached, LENGTH + MADE - 1);
     task_check(kind, next, NULL, 0);
-    /* another text is not found, up to the place where it branches; then that place is cached */
+    /* another text is not found, up to the place where it branches; then that place is cached, or one of the few before it: another
+     * prefix may have taken its entry in the table of prompts, whose hashes have a random key */
+    uint64_t place = 0;
     for (int i = 0; i < 3; i++) {
         test_text(1, PART, prompt);
         test_text(10 + (uint64_t)i, LENGTH - PART, prompt + PART);
         task *branch = task_create(&s, prompt, LENGTH, 5, NULL);
         task_finish(branch);
-        assert_int_equal(branch->job.cached, i ? PART : 0);
+        if (i == 1) place = branch->job.cached;
+        assert_int_equal(branch->job.cached, place);
         task_check(kind, branch, NULL, 0);
         task_free(branch);
     }
+    assert_in_range(place, PART - 4, PART);
     server_stop(&s);
-    assert_int_equal(s.counters.cached_tokens, LENGTH - 1 + LENGTH + MADE - 1 + 2 * PART);
+    assert_int_equal(s.counters.cached_tokens, LENGTH - 1 + LENGTH + MADE - 1 + 2 * place);
     server_destroy(&s);
     task_free(first);
     task_free(again);

@@ -4,7 +4,8 @@
 #include "io/checksum.h"
 #include "serve/snapshot.h"
 
-enum { STATE = 37 };
+enum { STATE = 37, TALKS = 1 }; /* TALKS: the number of pending tokens of snapshots that have a conversation */
+static const char MESSAGES[] = "[{\"role\":\"user\",\"content\":\"\xc3\xa9\"}]";
 
 typedef struct setting {
     counting counted;
@@ -39,6 +40,10 @@ static bo_snapshot *make(bo_context *context, size_t pending, size_t size)
     memcpy(from.held, "\xf0\x9f\x98", from.held_count);
     if (size) from.bytes = bo_alloc(context, size, 1, "test");
     for (size_t i = 0; i < size; i++) ((unsigned char *)from.bytes)[i] = (unsigned char)(i * 29 + 3);
+    if (pending == TALKS) {
+        from.messages = bo_strdup(context, MESSAGES);
+        from.ids_hash = UINT64_C(0x0123456789abcdef);
+    }
     assert_ok(context, bo_snapshot_create(context, &from, &out));
     return out;
 }
@@ -68,7 +73,9 @@ static void test_round_trip(void **state)
                     void *bytes;
                     size_t length;
                     assert_ok(context, bo_snapshot_write(context, one, ids[i], hashed, &bytes, &length));
-                    assert_int_equal(length, BO_SNAPSHOT_HEADER + 4 * pending + (ids[i] ? strlen(ids[i]) : 0) + size);
+                    const size_t talk = pending == TALKS ? 8 + strlen(MESSAGES) : 0;
+                    assert_int_equal(length,
+                                     BO_SNAPSHOT_HEADER + 4 * pending + (ids[i] ? strlen(ids[i]) : 0) + size + talk);
                     assert_ok(context, bo_snapshot_read(context, "test", bytes, length, id, &back));
                     assert_string_equal(id, ids[i] ? ids[i] : "");
                     assert_int_equal(back->tokens, one->tokens);
@@ -81,7 +88,10 @@ static void test_round_trip(void **state)
                     assert_int_equal(back->bytes == NULL, size == 0);
                     if (size) assert_memory_equal(back->bytes, one->bytes, size);
                     assert_int_equal(bo_snapshot_length(back), one->tokens + pending);
-                    assert_int_equal(bo_snapshot_memory(back), sizeof *back + size);
+                    assert_int_equal(bo_snapshot_memory(back), BO_SNAPSHOT_OVERHEAD + size + talk);
+                    assert_int_equal(back->messages == NULL, talk == 0);
+                    if (talk) assert_string_equal(back->messages, MESSAGES);
+                    assert_true(back->ids_hash == one->ids_hash);
                     bo_free(bytes);
                     bo_snapshot_release(one);
                     bo_snapshot_release(back);
@@ -124,10 +134,9 @@ static void refuse(bo_context *context, const unsigned char *bytes, size_t size,
     free(exact);
 }
 
-static void test_damaged(void **state)
+static void check_damaged(bo_context *context, size_t pending)
 {
-    bo_context *context = ((setting *)*state)->context;
-    bo_snapshot *one = make(context, 3, STATE);
+    bo_snapshot *one = make(context, pending, STATE);
     unsigned char *bytes;
     void *written;
     size_t size;
@@ -144,13 +153,23 @@ static void test_damaged(void **state)
         bytes[i] ^= 0xff;
     }
     for (size_t length = 0; length < size; length++)
-        refuse(context, bytes, length, length < BO_SNAPSHOT_HEADER ? "found other bytes" : "incomplete");
+        refuse(context, bytes, length,
+               length < BO_SNAPSHOT_HEADER ? "found other bytes"
+               : pending == TALKS          ? "damaged"
+                                           : "incomplete");
     unsigned char *longer = calloc(size + 1, 1);
     memcpy(longer, bytes, size);
     refuse(context, longer, size + 1, "incomplete");
     free(longer);
     bo_free(written);
     bo_snapshot_release(one);
+}
+
+static void test_damaged(void **state)
+{
+    bo_context *context = ((setting *)*state)->context;
+    check_damaged(context, 3);
+    check_damaged(context, TALKS);
 }
 
 /* Headers with a valid checksum and numbers that would overflow a sum or a buffer. */
@@ -191,6 +210,16 @@ static void test_hostile(void **state)
         refuse(context, hostile, size, "incomplete");
         free(hostile);
     }
+    /* messages with a NUL */
+    bo_snapshot *talk = make(context, TALKS, STATE);
+    void *text;
+    size_t length;
+    assert_ok(context, bo_snapshot_write(context, talk, "name", true, &text, &length));
+    ((unsigned char *)text)[length - 2] = 0;
+    seal(text, length);
+    refuse(context, text, length, "incomplete");
+    bo_free(text);
+    bo_snapshot_release(talk);
     /* tokens were read, but there is no state */
     unsigned char empty[BO_SNAPSHOT_HEADER] = "BOSTATE1";
     empty[32] = 1;
@@ -223,7 +252,10 @@ static bo_status write_and_read(void *what)
     void *bytes = NULL;
     size_t size;
     from.bytes = bo_alloc(context, STATE, 1, "test");
-    bo_status status = from.bytes ? bo_snapshot_create(context, &from, &one) : BO_MEMORY;
+    from.messages = bo_strdup(context, MESSAGES);
+    bo_status status = from.bytes && from.messages ? bo_snapshot_create(context, &from, &one) : BO_MEMORY;
+    if (!from.bytes) bo_free(from.messages);
+    if (!from.messages) bo_free(from.bytes);
     if (status == BO_OK) status = bo_snapshot_write(context, one, "a", true, &bytes, &size);
     if (status == BO_OK) status = bo_snapshot_read(context, "test", bytes, size, id, &back);
     if (status != BO_OK) assert_null(back);

@@ -3,7 +3,7 @@
 #include "stores.h"
 #include <pthread.h>
 
-enum { SIZE = 1000 };
+enum { SIZE = 8000 };
 
 typedef struct setting {
     counting counted;
@@ -13,7 +13,7 @@ typedef struct setting {
 
 static size_t whole(size_t size)
 {
-    return sizeof(bo_snapshot) + size;
+    return BO_SNAPSHOT_OVERHEAD + size;
 }
 
 static int setup(void **state)
@@ -72,7 +72,7 @@ static void test_longest(void **state)
     assert_int_equal(figures.memory_bytes, 2 * whole(SIZE));
     assert_int_equal(figures.disk_bytes, 0);
     /* the hash of a text is not the key of a kept state */
-    assert_null(bo_store_get(s->context, store, "a"));
+    assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
 }
 
 static void test_eviction(void **state)
@@ -137,7 +137,7 @@ static void test_kept(void **state)
     assert_true(test_keep(s->context, store, "c", 3, SIZE));
     assert_int_equal(test_figures(store).prefixes, 0);
     assert_false(test_keep(s->context, store, "d", 4, SIZE));
-    assert_null(bo_store_get(s->context, store, "d"));
+    assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "d"));
     test_cache(s->context, store, 20, SIZE);
     assert_false(test_is_cached(s->context, store, 20, SIZE));
     assert_int_equal(test_figures(store).memory_bytes, 3 * whole(SIZE));
@@ -150,10 +150,10 @@ static void test_kept(void **state)
     assert_true(test_is_kept(s->context, store, "b", 6, SIZE / 2));
     assert_int_equal(test_figures(store).kept, 3);
     assert_int_equal(test_figures(store).memory_bytes, 2 * whole(SIZE) + whole(SIZE / 2));
-    assert_true(bo_store_drop(store, "a"));
-    assert_false(bo_store_drop(store, "a"));
-    assert_false(bo_store_drop(store, "x"));
-    assert_null(bo_store_get(s->context, store, "a"));
+    assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
+    assert_false(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
+    assert_false(bo_store_drop(store, bo_prefix_of_nothing(), "x"));
+    assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
     assert_true(test_keep(s->context, store, "d", 4, SIZE));
     assert_int_equal(test_figures(store).kept, 3);
 }
@@ -235,6 +235,53 @@ static void test_order(void **state)
     }
 }
 
+/* The budget counts what a small state takes beside its bytes. */
+static void test_small(void **state)
+{
+    enum { COUNT = 5000, TINY = 4 };
+    setting *s = *state;
+    bo_store *store = open_store(s, 2 * COUNT);
+    const size_t before = s->counted.bytes;
+    for (int32_t i = 1; i <= COUNT; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", (int)i);
+        assert_true(test_keep(s->context, store, id, i, TINY));
+    }
+    const size_t taken = s->counted.bytes - before, counted = test_figures(store).memory_bytes;
+    if (taken > counted) fail_msg("%d states take %zu bytes and count as %zu", COUNT, taken, counted);
+}
+
+/* The seconds of keeping a batch of states, of which there are `kept` already, and of caching as many that do not fit. */
+static double keep_batch(setting *s, int32_t kept)
+{
+    enum { BATCH = 200 };
+    const double start = bo_seconds();
+    for (int32_t i = 0; i < BATCH; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", (int)(kept + i));
+        test_keep(s->context, s->store, id, kept + i, 4);
+        test_cache(s->context, s->store, 1 + i % 3, SIZE);
+    }
+    return bo_seconds() - start;
+}
+
+/* The time of a call does not grow with the number of kept states. The least of many batches is compared, because other
+ * programs may interrupt some. */
+static void test_many_kept(void **state)
+{
+    enum { COUNT = 30000, STEP = 200, PART = COUNT / 6 };
+    setting *s = *state;
+    double first = INFINITY, last = INFINITY;
+    open_store(s, COUNT);
+    for (int32_t kept = 0; kept < COUNT; kept += STEP) {
+        const double seconds = keep_batch(s, kept);
+        if (kept < PART) first = fmin(first, seconds);
+        if (kept >= COUNT - PART) last = fmin(last, seconds);
+    }
+    assert_int_equal(test_figures(s->store).kept, COUNT);
+    if (last > 8 * first) fail_msg("%g s at first, %g s with %d states", first, last, COUNT);
+}
+
 /* ---- threads -------------------------------------------------------------------------------------------------------- */
 
 static void *use_store(void *what)
@@ -261,7 +308,7 @@ static void *use_store(void *what)
             break;
         default:
             test_is_kept(context, store, id, number % 3, SIZE);
-            if (number == 1) bo_store_drop(store, id);
+            if (number == 1) bo_store_drop(store, bo_prefix_of_nothing(), id);
         }
         assert_true(test_figures(store).memory_bytes <= 5 * whole(SIZE) + SIZE / 2);
     }
@@ -296,9 +343,9 @@ static bo_status use_once(void *what)
     }
     from.bytes = bo_alloc(s->context, SIZE, 1, "test");
     status = from.bytes ? bo_snapshot_create(s->context, &from, &snapshot) : BO_MEMORY;
-    if (status == BO_OK) status = bo_store_keep(s->context, store, "a", snapshot, &full);
+    if (status == BO_OK) status = bo_store_keep(s->context, store, bo_prefix_of_nothing(), "a", snapshot, &full);
     if (status == BO_OK) assert_false(full);
-    if (status == BO_OK) assert_true(bo_store_drop(store, "a"));
+    if (status == BO_OK) assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "a"));
     if (snapshot) bo_store_cache(s->context, store, snapshot); /* without memory it is not cached */
     assert_int_equal(test_figures(store).kept, 0);
     bo_snapshot_release(snapshot);
@@ -329,6 +376,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_budget, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_small, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
     };

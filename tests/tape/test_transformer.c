@@ -113,7 +113,7 @@ static outcome run(const transformer_desc *desc, manner how)
     assert_ok(context, bo_graph_read(context, t.graph, t.loss, &out.loss));
     out.floats = bo_weights_floats(t.weights);
     out.gradients = calloc(out.floats, sizeof(float));
-    memcpy(out.gradients, bo_weights_gradients(t.weights), out.floats * sizeof(float));
+    memcpy(out.gradients, bo_weights_gradients(t.weights)->data, out.floats * sizeof(float));
     transformer_drop(&t);
     bo_context_destroy(context);
     return out;
@@ -213,7 +213,7 @@ static void the_gradient_is_one(void **state)
         size_t floats = bo_weights_floats(t.weights);
         float *w = bo_weights_data(t.weights), *start = calloc(floats, sizeof *w), *g = calloc(floats, sizeof *g);
         memcpy(start, w, floats * sizeof *w);
-        memcpy(g, bo_weights_gradients(t.weights), floats * sizeof *g);
+        memcpy(g, bo_weights_gradients(t.weights)->data, floats * sizeof *g);
         double squares = 0, slope = 0, step = 2e-3;
         for (size_t j = 0; j < floats; j++) squares += (double)g[j] * (double)g[j];
         for (int sign = -1; sign <= 1; sign += 2) {

@@ -43,7 +43,7 @@ static void they_lie_in_one_piece(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_weights *weights = declare_some(context);
-    size_t index, end = 0, numbers = 0;
+    size_t index, end = 0, numbers = 0, trained = 0;
     assert_ok(context, bo_weights_declare(context, weights, &some[2], &index)); /* a second graph finds them */
     assert_int_equal(index, 2);
     assert_int_equal(bo_weights_count(weights), COUNT);
@@ -56,10 +56,13 @@ static void they_lie_in_one_piece(void **state)
         const bo_weight *w = bo_weights_at(weights, i);
         assert_true(w->offset >= end && w->offset < end + 16 && w->offset % 16 == 0);
         assert_ptr_equal(w->data, (float *)bo_weights_data(weights) + w->offset);
-        assert_ptr_equal(w->gradient, w->frozen ? NULL : (float *)bo_weights_gradients(weights) + w->offset);
+        assert_ptr_equal(w->gradient, w->frozen ? NULL : (float *)bo_weights_gradients(weights)->data + trained);
+        if (!w->frozen) trained += (w->rows * w->columns + 15) / 16 * 16;
         end = w->offset + w->rows * w->columns;
         numbers += w->rows * w->columns;
     }
+    assert_int_equal(bo_weights_gradients(weights)->floats, trained);
+    assert_int_equal(bo_weights_gradient_floats(weights), trained);
     assert_true(bo_weights_floats(weights) >= end && bo_weights_floats(weights) < end + 16);
     assert_int_equal(bo_weights_parameters(weights, false), numbers);
     assert_int_equal(bo_weights_parameters(weights, true), numbers - 9);
@@ -92,6 +95,41 @@ static void laws_are_as_they_say(void **state)
     for (size_t i = 0; i < 3300; i++) squares += pow((double)embed[i] - sum / n, 2);
     assert_close(sum / n, 0.5, 5 * 2 / sqrt(n));
     assert_close(sqrt(squares / n), 2, 5 * 2 / sqrt(2 * n));
+    bo_weights_destroy(weights);
+    bo_context_destroy(context);
+}
+
+/* Gradients take memory for the trained weights only, and those of a weight stay where they are when others follow. */
+static void gradients_follow_what_is_trained(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_weights *weights = declare_some(context);
+    assert_ok(context, bo_weights_freeze(context, weights, "*", true));
+    assert_int_equal(bo_weights_gradient_floats(weights), 0);
+    assert_ok(context, bo_weights_allocate(context, weights, true));
+    assert_null(bo_weights_gradients(weights));
+    assert_ok(context, bo_weights_freeze(context, weights, some[1].name, false));
+    assert_ok(context, bo_weights_allocate(context, weights, true));
+    const bo_weight *first = bo_weights_at(weights, 1), *other = bo_weights_at(weights, 2);
+    float *gradient = first->gradient;
+    const size_t floats = bo_weights_gradients(weights)->floats;
+    assert_ptr_equal(gradient, bo_weights_gradients(weights)->data);
+    assert_true(floats >= first->rows * first->columns && floats < first->rows * first->columns + 16);
+    gradient[0] = 1;
+    assert_ok(context, bo_weights_freeze(context, weights, some[1].name, true));
+    assert_ok(context, bo_weights_freeze(context, weights, some[2].name, false));
+    assert_ok(context, bo_weights_allocate(context, weights, true));
+    assert_null(first->gradient);
+    assert_ptr_equal(other->gradient, bo_weights_gradients(weights)->next->data);
+    assert_ok(context, bo_weights_freeze(context, weights, some[1].name, false));
+    assert_ok(context, bo_weights_allocate(context, weights, true));
+    assert_null(bo_weights_gradients(weights)->next->next);
+    assert_ptr_equal(first->gradient, gradient);
+    assert_true(gradient[0] == 1);
+    ((float *)other->gradient)[0] = 2;
+    assert_ok(context, bo_weights_zero_gradients(context, weights));
+    assert_true(gradient[0] == 0 && ((float *)other->gradient)[0] == 0);
     bo_weights_destroy(weights);
     bo_context_destroy(context);
 }
@@ -202,11 +240,9 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_lie_in_one_piece),
-        cmocka_unit_test(laws_are_as_they_say),
-        cmocka_unit_test(numbers_depend_on_seed_name_and_place),
-        cmocka_unit_test(wrong_weights_are_refused),
-        cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(they_lie_in_one_piece),     cmocka_unit_test(gradients_follow_what_is_trained),
+        cmocka_unit_test(laws_are_as_they_say),      cmocka_unit_test(numbers_depend_on_seed_name_and_place),
+        cmocka_unit_test(wrong_weights_are_refused), cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "base/counting.h"
 #include "io/json.h"
 #include "text/jinja.h"
+#include "text/vocabulary.h"
 #include <bochner/chat.h>
 #include <time.h>
 
@@ -243,6 +244,13 @@ static char *repeated(const char *text, size_t times, const char *end)
 }
 
 /* Hostile templates end with an error: they neither hang nor exhaust memory or the stack. */
+static bool stop(void *user, const char *what, double done, double total)
+{
+    (void)user;
+    (void)what;
+    return done > total;
+}
+
 static void test_limits(void **state)
 {
     test_folder *f = *state;
@@ -288,6 +296,244 @@ static void test_limits(void **state)
     char *large = repeated("x", BO_JINJA_SOURCE + 1, "");
     expect_refusal(f->context, BO_UNSUPPORTED, large, "1048577 bytes, expected at most 1048576");
     free(large);
+}
+
+/* A name is looked up in one step, not in one per variable, and a rendering can be canceled. */
+static void test_many_variables(void **state)
+{
+    enum { VARIABLES = 40000, LOOKUPS = 5000000, EACH = 1000 };
+    test_folder *f = *state;
+    char *text = malloc(VARIABLES * 32 + EACH * 16), *at = text, *out;
+    size_t bytes;
+    for (int i = 0; i < VARIABLES; i++) at += sprintf(at, "{%% set v%05d = 1 %%}", i);
+    at += sprintf(at, "{%% for i in range(%d) %%}", LOOKUPS / EACH);
+    for (int i = 0; i < EACH; i++) at += sprintf(at, "{{v00000}}");
+    sprintf(at, "{%% endfor %%}");
+    bo_chat_template *chat = parse(f->context, text);
+    assert_ok(f->context, bo_chat_render(f->context, chat, NULL, 0, NULL, &out, &bytes));
+    assert_int_equal(bytes, LOOKUPS);
+    assert_int_equal(strspn(out, "1"), LOOKUPS);
+    bo_free(out);
+
+    bo_context *stopped;
+    assert_int_equal(bo_context_create(&(bo_context_desc){.progress = stop}, &stopped), BO_OK);
+    assert_int_equal(bo_chat_render(stopped, chat, NULL, 0, NULL, &out, &bytes), BO_CANCELED);
+    assert_null(out);
+    bo_context_destroy(stopped);
+    bo_chat_template_destroy(chat);
+    free(text);
+}
+
+/* Names that share a place of the hash table are charged: each is found after the others. */
+static void test_colliding_names(void **state)
+{
+    enum { NAMES = 3000, PLACES = 4096 };
+    test_folder *f = *state;
+    char *text = malloc(NAMES * 32 + 128), *at = text, *out, last[16] = "";
+    size_t bytes, found = 0;
+    for (size_t i = 0; found < NAMES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "v%zu", i);
+        if (bo_hash_bytes(name, strlen(name)) % PLACES > 4) continue;
+        at += sprintf(at, "{%% set %s = 1 %%}", name);
+        strcpy(last, name);
+        found++;
+    }
+    sprintf(at, "{%% for i in range(100000) %%}{%% if %s %%}{%% endif %%}{%% endfor %%}", last);
+    bo_chat_template *chat = parse(f->context, text);
+    assert_int_equal(bo_chat_render(f->context, chat, NULL, 0, NULL, &out, &bytes), BO_INVALID);
+    assert_non_null(strstr(bo_context_error(f->context), "steps"));
+    bo_chat_template_destroy(chat);
+    free(text);
+}
+
+/* ---- special tokens ---------------------------------------------------------------------------------------------- */
+
+/* Tokens of one letter; <e> and <f> are special, and <t> is another added token. `normalized`: so is the text that <e> and <f> are
+ * found in. */
+static bo_tokenizer *load_letters(bo_context *context, bool normalized, const char *normalizer)
+{
+    char text[4096], *at = text;
+    bo_tokenizer *tokenizer;
+    at += sprintf(at, "{\"added_tokens\": [");
+    for (int i = 0; i < 3; i++)
+        at += sprintf(at,
+                      "%s{\"id\": %d, \"content\": \"<%c>\", \"special\": %s, \"normalized\": %s, \"single_word\": "
+                      "false, \"lstrip\": false, \"rstrip\": false}",
+                      i ? ", " : "", i, "eft"[i], i < 2 ? "true" : "false", i < 2 && normalized ? "true" : "false");
+    at += sprintf(at, "], \"normalizer\": %s, \"model\": {\"type\": \"BPE\", \"vocab\": {", normalizer);
+    at += sprintf(at, "\"<e>\": 0, \"<f>\": 1, \"<t>\": 2");
+    for (int c = ' '; c < 127; c++)
+        if (c != '"' && c != '\\') at += sprintf(at, ", \"%c\": %d", c, c);
+    sprintf(at, "}, \"merges\": []}}");
+    assert_ok(context, bo_tokenizer_load_memory(context, text, strlen(text), &tokenizer));
+    return tokenizer;
+}
+
+/* The tokens of a conversation, as text: special and added tokens are E, F and T. */
+static void expect_tokens(bo_context *context, const bo_tokenizer *tokenizer, const char *template,
+                          const char *variables, bool parses, const char *expected)
+{
+    bo_chat_template *chat = parse(context, template);
+    const bo_chat_options options = {.variables = variables, .parse_special = parses};
+    bo_ids ids = {0};
+    char found[256] = "";
+    assert_ok(context, bo_chat_encode(context, chat, tokenizer, NULL, 0, &options, &ids));
+    assert_true(ids.count < sizeof found);
+    for (size_t i = 0; i < ids.count; i++) found[i] = (char)(ids.items[i] < 3 ? "EFT"[ids.items[i]] : ids.items[i]);
+    if (strcmp(found, expected) != 0) fail_msg("%s of %s: '%s', expected '%s'", template, variables, found, expected);
+    bo_ids_free(&ids);
+    bo_chat_template_destroy(chat);
+}
+
+static const char LOWERCASE[] = "{\"type\": \"Lowercase\"}";
+
+static void test_special_tokens(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer = load_letters(f->context, false, LOWERCASE);
+    static const struct {
+        const char *template, *content, *expected, *parsed;
+    } cases[] = {
+        {"<e>{{ m.content }}<e>", "a<e>b<t>", "Ea<e>bTE", "EaEbTE"},
+        /* through operations on text */
+        {"{{ m.content | trim }}<e>", " <e> ", "<e>E", "EE"},
+        {"{{ m.content[1:] ~ m.content[:1] }}", "><e", "<e>", "E"},
+        {"{{ m.content | reverse }}", ">e<", "<e>", "E"},
+        {"{{ m.content | lower }}{{ m.content.lower() }}", "<E>", "<e><e>", "EE"},
+        {"{{ m.content | replace('x', 'e') }}{{ '<x>' | replace('x', m.content) }}", "<x>", "<e><<x>>", "E<<x>>"},
+        {"{{ '<x>' | replace('x', m.content) }}<f>", "e", "<e>F", "EF"},
+        {"{{ '<e>' | replace(m.content, 'e') }}", "e", "E", "E"},
+        {"{{ m.content.split('|') | join('') }}", "<|e|>", "<e>", "E"},
+        {"{{ ['<', m.content, '>'] | join }}", "e", "<e>", "E"},
+        {"{{ m.content * 2 }}", "<e>", "<e><e>", "EE"},
+        {"{{ {1: m.content} }}", "<e>", "{1: '<e>'}", "{1: 'E'}"},
+        {"{{ [m.content] }}", "<e>", "['<e>']", "['E']"},
+        {"{% set x %}<f>{{ m.content }}{% endset %}{{ x.strip() }}", "<e>", "F<e>", "FE"},
+        {"{% macro f(x) %}<f>{{ x }}{% endmacro %}{{ f(m.content) | upper | lower }}", "<e>", "F<e>", "FE"},
+        {"{% for c in m.content %}{{ c }}{% endfor %}", "<e>", "<e>", "E"},
+        {"{{ m.content.splitlines()[1] }}", "a\\n<e>", "<e>", "E"},
+        {"{{ m.content.removeprefix('a').removesuffix('b') }}", "a<e>b", "<e>", "E"},
+        {"{{ m.content.rsplit('b', 1)[0] }}", "<e>b", "<e>", "E"},
+        {"{{ m.content.strip('b').title().lower() | title | lower | capitalize | lower }}", "<e>b", "<e>", "E"},
+        {"{{ 'a' | indent(m.content, true) }}{{ m.content | indent(1) }}", "<e>", "<e>a<e>", "EaE"},
+        {"{{ [1, 2] | tojson(separators=(m.content, '')) }}", "<e>", "[1<e>2]", "[1E2]"},
+        {"{{ m.content | string | safe }}", "<e>", "<e>", "E"},
+        {"{{ m.content.join(['<f>', '']) }}", "<e>", "F<e>", "FE"},
+        /* partly of the template */
+        {"<{{ m.content }}>", "e", "<e>", "E"},
+        {"<{{ m.content }}<e>", "e><f", "<e><fE", "E<fE"},
+        {"{{ m.content }}e>", "<", "<e>", "E"},
+        /* trusted: roles and special tokens */
+        {"<{{ m.role }}>{{ eos_token }}{{ m.content }}", "", "EE", "EE"},
+        {"{{ n }}{{ eos_token }}", "", "<f>E", "FE"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char variables[512];
+        snprintf(variables, sizeof variables,
+                 "{\"m\": {\"role\": \"e\", \"content\": \"%s\"}, \"n\": \"<f>\", \"eos_token\": \"<e>\"}",
+                 cases[i].content);
+        expect_tokens(f->context, tokenizer, cases[i].template, variables, false, cases[i].expected);
+        expect_tokens(f->context, tokenizer, cases[i].template, variables, true, cases[i].parsed);
+    }
+    /* a role that is not a name, and one of another member */
+    expect_tokens(f->context, tokenizer, "{{ m.role }}", "{\"m\": {\"role\": \"<e>\"}}", false, "<e>");
+    expect_tokens(f->context, tokenizer, "{{ m | items | first | join }}", "{\"m\": {\"<e>\": \"<f>\"}}", false,
+                  "<e><f>");
+    bo_tokenizer_destroy(tokenizer);
+}
+
+/* Special tokens that are found after normalization: those of the template stay tokens, whatever a message contains. */
+static void test_normalized_special_tokens(void **state)
+{
+    static const char NONE[] = "null",
+                      STRIP[] =
+                          "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Strip\", \"strip_left\": true, "
+                          "\"strip_right\": true}, {\"type\": \"Lowercase\"}]}",
+                      PREPEND[] = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}, {\"type\": "
+                                  "\"Prepend\", \"prepend\": \"_\"}]}";
+    static const struct {
+        const char *normalizer, *template, *content, *expected, *parsed;
+    } cases[] = {
+        {LOWERCASE, "<E>{{ x }}<e>", "a<f>", "Ea<f>E", "EaFE"},
+        {LOWERCASE, "<f>{{ x }}<f>", "a<E>", "Fa<e>F", "FaEF"},
+        {LOWERCASE, "<E>{{ x }}<e>A", "<e>B<F>", "E<e>b<f>Ea", "EEbFEa"},
+        {LOWERCASE, "<{{ x }}><F>", "E", "<e>F", "EF"},
+        {LOWERCASE, "<F>{{ x }}", "A", "Fa", "Fa"},
+        {NONE, "<e>{{ x }}<e>", "<e><f>", "E<e><f>E", "EEFE"},
+        {NONE, "<{{ x }}><e>", "e", "<e>E", "EE"},
+        {NONE, "<{{ x }}<e>", "e><f", "<e><fE", "E<fE"},
+        {STRIP, " <E> {{ x }} <e> ", " <e> ", "E  <e>  E", "E  E  E"},
+        {PREPEND, "<E>{{ x }}_<e>", "_<e>", "E_<e>E", "EEE"},
+        {PREPEND, "{{ x }}_<e>", "<e>", "_<e>E", "EE"},
+    };
+    test_folder *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char variables[64];
+        bo_tokenizer *tokenizer = load_letters(f->context, true, cases[i].normalizer);
+        snprintf(variables, sizeof variables, "{\"x\": \"%s\"}", cases[i].content);
+        expect_tokens(f->context, tokenizer, cases[i].template, variables, false, cases[i].expected);
+        expect_tokens(f->context, tokenizer, cases[i].template, variables, true, cases[i].parsed);
+        bo_tokenizer_destroy(tokenizer);
+    }
+}
+
+/* A tokenizer whose model has the texts of the special tokens, too, as those of T5 and BERT have. Tokens of one letter and, with
+ * number 3, "e>". */
+static bo_tokenizer *load_model(bo_context *context, const char *type, bool list, const char *more)
+{
+    char text[8192], *at = text;
+    bo_tokenizer *tokenizer;
+    at += sprintf(at, "{\"added_tokens\": [");
+    for (int i = 0; i < 3; i++)
+        at += sprintf(at, "%s{\"id\": %d, \"content\": \"<%c>\", \"special\": %s, \"normalized\": false}",
+                      i ? ", " : "", i, "eft"[i], i < 2 ? "true" : "false");
+    at += sprintf(at, "], \"model\": {\"type\": \"%s\", \"vocab\": %c", type, list ? '[' : '{');
+    for (int i = 0; i < 127; i++) {
+        char token[8];
+        if (i < 3)
+            sprintf(token, "<%c>", "eft"[i]);
+        else if (i == 3)
+            sprintf(token, "e>");
+        else if (i < ' ' || i == '"' || i == '\\')
+            sprintf(token, "#%d", i);
+        else
+            sprintf(token, "%c", i);
+        at += sprintf(at, list ? "%s[\"%s\", %d]" : "%s\"%s\": %d", i ? ", " : "", token,
+                      !list                         ? i
+                      : token[0] == '<' && token[1] ? 0
+                                                    : -9);
+    }
+    sprintf(at, "%c, %s}}", list ? ']' : '}', more);
+    assert_ok(context, bo_tokenizer_load_memory(context, text, strlen(text), &tokenizer));
+    return tokenizer;
+}
+
+/* A message becomes no special token by the vocabulary of the model either. */
+static void test_special_tokens_of_models(void **state)
+{
+    static const char merges[] = "\"merges\": [\"e >\", \"< e>\"]";
+    static const struct {
+        const char *type, *more, *content, *expected, *parsed;
+    } cases[] = {
+        {"Unigram", "\"unk_id\": 63", "a<e>b<f><t>", "Fa<\3b<f>TE", "FaEbFTE"},
+        {"WordPiece", "\"unk_token\": \"?\", \"continuing_subword_prefix\": \"\", \"max_input_chars_per_word\": 100",
+         "a<e>b<f>", "Fa<\3b<f>E", "FaEbFE"},
+        {"WordLevel", "\"unk_token\": \"?\"", "<e>", "F?E", "FEE"},
+        {"BPE", "\"ignore_merges\": true, \"merges\": []", "<e>", "F<e>E", "FEE"},
+        {"BPE", merges, "a<e>b", "Fa<\3bE", "FaEbE"},
+        {"BPE", merges, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop<e>",
+         "Fabcdefghijklmnopqrstuvwxyzabcdefghijklmnop<\3E", "FabcdefghijklmnopqrstuvwxyzabcdefghijklmnopEE"},
+    };
+    test_folder *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char variables[128];
+        bo_tokenizer *tokenizer = load_model(f->context, cases[i].type, cases[i].type[0] == 'U', cases[i].more);
+        snprintf(variables, sizeof variables, "{\"x\": \"%s\"}", cases[i].content);
+        expect_tokens(f->context, tokenizer, "<f>{{ x }}<e>", variables, false, cases[i].expected);
+        expect_tokens(f->context, tokenizer, "<f>{{ x }}<e>", variables, true, cases[i].parsed);
+        bo_tokenizer_destroy(tokenizer);
+    }
 }
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
@@ -408,9 +654,19 @@ static void test_exhaustion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published),     cmocka_unit_test(test_language),   cmocka_unit_test(test_time),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),     cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_exhaustion),
+        cmocka_unit_test(test_published),
+        cmocka_unit_test(test_language),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_exhaustion),
+        cmocka_unit_test(test_many_variables),
+        cmocka_unit_test(test_colliding_names),
+        cmocka_unit_test(test_special_tokens),
+        cmocka_unit_test(test_normalized_special_tokens),
+        cmocka_unit_test(test_special_tokens_of_models),
     };
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

@@ -1,5 +1,6 @@
 /* Training of adapters: only A and B change, losses fall, a stopped run resumes to the same bits, and its folder
  * contains an adapter. */
+#include "base/counting.h"
 #include "runs.h"
 
 /* A realistic model, in which no matrix is zero. */
@@ -61,6 +62,39 @@ static void moves_adapters_alone(void **state)
         bo_model_destroy(model);
         bo_model_destroy(before);
     }
+}
+
+/* A trainer holds gradients of the adapters only, and as many as its plan says. */
+static void gradients_of_adapters_alone(void **state)
+{
+    runs *r = *state;
+    counting counted = {0};
+    bo_context *context = counting_context(&counted, 1);
+    const bo_model_desc shape = {.layers = 2, .width = 64, .heads = 2, .context = 16, .vocab = 256, .seed = 3};
+    const bo_lora_desc lora = {.rank = 2};
+    bo_model *model;
+    assert_ok(context, bo_model_create(context, &shape, r->tokenizer, &model));
+    assert_ok(context, bo_model_adapt(context, model, &lora));
+    const size_t adapters = bo_weights_parameters(model->weights, true) * sizeof(float);
+    const size_t whole = bo_weights_parameters(model->weights, false) * sizeof(float);
+    assert_true(adapters < whole / 10);
+    bo_training_cost plan;
+    bo_trainer *trainer;
+    bo_trainer_desc desc = trainer_of(r, model, NULL);
+    desc.batch = 1;
+    assert_ok(context, bo_trainer_estimate(context, &desc, &plan));
+    assert_in_range(plan.gradient_bytes, adapters, adapters + 64 * bo_weights_count(model->weights));
+    const size_t before = counted.bytes;
+    counted.peak = before;
+    assert_ok(context, bo_weights_allocate(context, model->weights, true));
+    assert_in_range(counted.bytes - before, plan.gradient_bytes, plan.gradient_bytes + 512);
+    assert_ok(context, bo_trainer_create(context, &desc, &trainer));
+    const size_t planned = plan.gradient_bytes + plan.optimizer_bytes + plan.activation_bytes;
+    assert_in_range(counted.peak - before, planned, planned + whole / 2);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+    assert_true(counted.live == 0);
 }
 
 static bool stop_after_six(void *user, const bo_training_report *report)
@@ -177,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(moves_adapters_alone, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(moves_a_new_attention, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(trains_on_short_sequences, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(gradients_of_adapters_alone, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(goes_on_to_the_same_bits, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

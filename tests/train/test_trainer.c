@@ -74,6 +74,27 @@ static void parts_add_up(void **state)
         assert_close(losses[1][i], losses[0][i], 2e-5); /* several hundred rounding errors of 6e-8 · 5.5 */
 }
 
+/* The trainer clips to 1 unless the descriptor says otherwise. */
+static void gradients_are_clipped(void **state)
+{
+    runs *r = *state;
+    static const double clips[] = {0, 1, -1};
+    double losses[3];
+    for (int way = 0; way < 3; way++) {
+        bo_model *model = runs_model(r, "softmax");
+        bo_trainer_desc desc = runs_trainer(r, model, NULL);
+        bo_trainer *trainer;
+        desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD, .rate = 1, .clip = clips[way]};
+        desc.schedule = (bo_schedule){.kind = BO_SCHEDULE_CONSTANT, .warmup = UINT64_MAX};
+        assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+        for (int i = 0; i < 2; i++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &losses[way]));
+        bo_trainer_destroy(trainer);
+        bo_model_destroy(model);
+    }
+    assert_true(losses[0] == losses[1]);
+    assert_true(losses[0] != losses[2]);
+}
+
 static void frozen_weights_stay(void **state)
 {
     runs *r = *state;
@@ -227,6 +248,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(losses_fall, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(every_mixer_trains, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(parts_add_up, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(gradients_are_clipped, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(frozen_weights_stay, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(patience_ends, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(nan_is_named, runs_setup, runs_teardown),

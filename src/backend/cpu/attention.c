@@ -189,7 +189,8 @@ static bo_status attend(bo_context *context, const bo_op_call *call, const bo_at
     float *out = call->out[0].data;
     if (segments) final = call->again ? NULL : call->pass->final_states + place_of(call, shape);
     if (initial && !segments && is_step(call, shape))
-        return bo_attention_step_in(context, a->attention, shape->sequences, in, states, out, work);
+        return bo_attention_step_in(context, a->attention, shape->sequences, in, states, call->pass->isolate, out,
+                                    work);
     return bo_attention_forward_in(context, a->attention, shape, in, (const void *const *)initial, final, out,
                                    call->saved, work);
 }

@@ -4,7 +4,7 @@
 #define BO_BACKEND_CPU_BLOCKS_H
 
 #include "../backend.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 
 /* Floats per block: large enough for a task, small enough for the second-level cache. */
 enum { BO_BLOCK_FLOATS = BO_SIZE(1 << 14, 64) };

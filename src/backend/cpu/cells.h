@@ -4,7 +4,7 @@
 #define BO_BACKEND_CPU_CELLS_H
 
 #include "../backend.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 
 typedef struct bo_cell_step {
     const bo_kernels *kernels;

@@ -9,7 +9,7 @@
 #include "columns.h"
 #include "cpu.h"
 #include "../shapes.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 #include "../../math/panel.h"
 
 /* ---- calls and their parts --------------------------------------------------------------------------------------- */

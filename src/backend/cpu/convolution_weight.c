@@ -3,7 +3,7 @@
  * without copying. */
 #include <string.h>
 #include "convolution.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 #include "../../math/panel.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* Correlation, one tile of pixels at a time. */
 #include "correlation.h"
 #include <string.h>
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 #include "../../math/panel.h"
 
 enum {

@@ -29,20 +29,25 @@ static size_t rows_of(const job *j, size_t index)
     return rest < ROWS ? rest : ROWS;
 }
 
+/* The scratch memory of a worker; NULL: the map needs none. */
+static char *scratch_of(const job *j, int worker)
+{
+    return j->per_worker ? (char *)j->call->scratch + (size_t)worker * j->per_worker : NULL;
+}
+
 static void forward_task(void *arg, size_t index, int worker)
 {
     const job *j = arg;
     size_t first = index * ROWS;
     bo_features_forward(j->features, rows_of(j, index), (const float *)j->call->in[0].data + first * j->dim, j->dim,
-                        (float *)j->call->out[0].data + first * j->count, j->count, NULL,
-                        (char *)j->call->scratch + (size_t)worker * j->per_worker);
+                        (float *)j->call->out[0].data + first * j->count, j->count, NULL, scratch_of(j, worker));
 }
 
 static void backward_task(void *arg, size_t index, int worker)
 {
     const job *j = arg;
     const bo_op_call *call = j->call;
-    char *scratch = (char *)call->scratch + (size_t)worker * j->per_worker;
+    char *scratch = scratch_of(j, worker);
     size_t first = index * ROWS, rows = rows_of(j, index);
     float *dx = (float *)call->din[0] + first * j->dim, *to = call->add[0] ? (float *)(scratch + j->room) : dx;
     bo_features_block_backward(j->features, rows, (const float *)call->in[0].data + first * j->dim, j->dim,

@@ -3,7 +3,7 @@
 #ifndef BO_BACKEND_CPU_MASKS_H
 #define BO_BACKEND_CPU_MASKS_H
 
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 
 /* items at a time; divides the floats of a block */
 enum { BO_MASK_STRIP = BO_SIZE(16 * BO_RANDOM_GROUP, BO_RANDOM_GROUP) };

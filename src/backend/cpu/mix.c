@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "../shapes.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 #include "blocks.h"
 #include "cpu.h"
 #include "sequences.h"

@@ -323,8 +323,10 @@ static void backward_task(void *arg, size_t index, int worker)
             size_t row = b.first[i] + t;
             step.hidden = out + row * h;
             step.hidden_before = step.hidden - (t > 0 ? h : 0);
-            step.kept = saved + row * kept;
-            step.kept_before = step.kept - (t > 0 ? kept : 0);
+            if (kept > 0) { /* otherwise nothing was saved */
+                step.kept = saved + row * kept;
+                step.kept_before = step.kept - (t > 0 ? kept : 0);
+            }
             if (t == 0) before_first(r, b.index[i], first, &step);
             step.dout = dout + row * h;
             step.back = back + i * h;

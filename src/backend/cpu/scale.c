@@ -50,7 +50,8 @@ static void sum_rows(const bo_cpu_block *block)
     const bo_op_call *call = block->call;
     size_t columns = call->in[0].columns;
     serves by = serves_of(call);
-    double *sums = (double *)call->scratch + block->index * bo_operand_floats(&call->in[1]);
+    double *sums = NULL; /* of ALL and COLUMN */
+    if (by != ROW) sums = (double *)call->scratch + block->index * bo_operand_floats(&call->in[1]);
     if (by != ROW) memset(sums, 0, bo_operand_floats(&call->in[1]) * sizeof *sums);
     for (size_t r = block->first; r < block->end; r++) {
         const float *x = (const float *)call->in[0].data + r * columns,

@@ -118,10 +118,10 @@ static size_t systems_floats(const bo_ssm_view *view)
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
-    float *systems = call->scratch, *room = systems + systems_floats(&view);
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
     size_t tokens = longest(&view);
     bool states = bo_spans_remember(call, &view.attributes->sequences);
+    float *systems = call->scratch, *room = systems + systems_floats(&view);
     bo_ssm_transition(context, &view, systems);
     bool whole = convolves(&view);
     if (whole && !states && tokens <= planned_tokens(&view)) bo_ssm_convolve(context, &view, tokens, systems, room);
@@ -134,7 +134,6 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
-    float *systems = call->scratch, *room = systems + systems_floats(&view);
     if (bo_backward_is_zero(call)) return BO_OK;
     BO_TRY(bo_spans_begin_anew(context, call, &view.attributes->sequences, "ssm"));
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
@@ -144,6 +143,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
             context, BO_INVALID,
             "ssm: a sequence of the pass has %zu tokens, but the convolution with gradients was planned for %zu",
             tokens, planned);
+    float *systems = call->scratch, *room = systems + systems_floats(&view);
     bo_ssm_transition(context, &view, systems);
     if (convolves(&view))
         bo_ssm_convolve_back(context, &view, tokens, systems, room);

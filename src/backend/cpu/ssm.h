@@ -1,6 +1,6 @@
 /* State-space systems on the CPU: declarations shared by the files.
  *
- * Channels are processed in groups of 16 (kernels/channels.h). ssm_transition.c computes systems from the parameters
+ * Channels are processed in groups of 16 (device/cpu/channels.h). ssm_transition.c computes systems from the parameters
  * (those of modes in ssm_modes.c), and gradients of the parameters from those of the systems; ssm_scan.c runs them
  * token by token; ssm_convolution.c uses their kernels, which ssm_kernel.c computes. */
 #ifndef BO_BACKEND_CPU_SSM_H

@@ -1,7 +1,7 @@
 /* Numbers in fewer bits than float32: conversion of rows, or parts of one, as tasks. */
 #include "stored.h"
 #include <string.h>
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 #include "../../math/panel.h"
 
 enum { PART = BO_SIZE(1 << 15, 64) }; /* floats per task */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "stored.h"
 #include "../updates.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 
 static void *allocate(bo_context *context, size_t bytes, const char *what)
 {

@@ -3,7 +3,7 @@
 #define BO_BACKEND_CPU_UPDATES_H
 
 #include "../updates.h"
-#include "../../kernels/kernels.h"
+#include "../../device/cpu/kernels.h"
 
 /* The parameters of a rule in the form that the loops need. */
 typedef struct bo_rule_numbers {

@@ -24,7 +24,7 @@ typedef struct bo_cuda_gemm {
 
 /* ---- linear layers ----------------------------------------------------------------------------------------------- */
 
-/* How the numbers of a matrix are stored. INT8 and INT4 have scales: the layout is that of src/kernels/kernels.h. */
+/* How the numbers of a matrix are stored. INT8 and INT4 have scales: the layout is that of src/device/cpu/kernels.h. */
 typedef enum bo_cuda_stored {
     BO_CUDA_STORED_F32 = 0,
     BO_CUDA_STORED_BF16 = 1,

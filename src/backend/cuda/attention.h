@@ -4,7 +4,7 @@
 #define BO_BACKEND_CUDA_ATTENTION_H
 
 #include "cuda.h"
-#include "../../attention/attention.h"
+#include "../../attention/device.h"
 
 /* All functions get a description of the call. In those that return sizes, arrays of the call are NULL or any address:
  * only whether they are NULL matters (but `starts` and `states` are NULL, and may be set later), and `queries`, `keys`

@@ -2,7 +2,6 @@
  * EXACT, the past is that of the engine LINEAR, whose keys enter `window` rows after their own. Backward of both parts
  * is that of their engines, with the common denominator. */
 #include "attention_linear.h"
-#include "../../attention/kv_cache.h"
 
 static const char *refuses(const bo_attention *attention)
 {
@@ -57,7 +56,7 @@ static bo_cuda_hybrid begin(const bo_attention *attention, const bo_cuda_attenti
         .gated = view.desc->gate != BO_GATE_NONE,
         .convex = view.desc->gate == BO_GATE_CONVEX,
         .gates_held = view.gates_held > 0,
-        .gates_at = bo_kv_cache_bytes(view.held, view.desc->dim, view.desc->value_dim),
+        .gates_at = view.gates_at,
         .log2 = window_in_tiles(call),
         .clamp = (float)view.desc->clamp,
         .mix_blocks = MIX_BLOCKS};

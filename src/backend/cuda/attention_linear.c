@@ -2,8 +2,23 @@
 #include <stdio.h>
 #include "attention_linear.h"
 #include "uploads.h"
-#include "../../attention/row_transform.h"
 #include "../../features/parts.h"
+
+/* The map of a key head; all have the same parts. */
+static const bo_features *map_of(const bo_attention *attention, size_t key_head)
+{
+    return bo_attention_view_of(attention).features[key_head];
+}
+
+static bo_map_parts map_parts(const bo_attention *attention)
+{
+    return bo_features_parts(map_of(attention, 0));
+}
+
+static uint64_t version_of(const bo_attention *attention)
+{
+    return bo_attention_view_of(attention).fingerprint;
+}
 
 /* ---- what is supported ------------------------------------------------------------------------------------------- */
 
@@ -15,8 +30,9 @@ enum {
 /* An upper bound of the shared memory of the general kernels for a tile. */
 static size_t tile_bytes(const bo_attention *attention, size_t rows)
 {
-    const bo_attention_desc *d = &attention->desc;
-    const size_t floats = 4 * (attention->count + 1) + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    const size_t floats =
+        4 * (bo_attention_view_of(attention).count + 1) + 3 * d->features.dim + 3 * (d->value_dim + 1) + 2 * rows + 16;
     return rows * floats * sizeof(float) + 1024;
 }
 
@@ -32,8 +48,9 @@ static size_t tile_of(const bo_attention *attention)
 static const char *refuses(const bo_attention *attention)
 {
     static _Thread_local char text[64]; /* until the next call */
-    if (bo_features_parts(attention->features[0]).form == BO_MAP_NONE) {
-        snprintf(text, sizeof text, "with the function %s", bo_function_name(attention->desc.features.function));
+    if (map_parts(attention).form == BO_MAP_NONE) {
+        snprintf(text, sizeof text, "with the function %s",
+                 bo_function_name(bo_attention_describe(attention)->features.function));
         return text;
     }
     if (!tile_of(attention)) return "with this many features";
@@ -72,26 +89,26 @@ static bo_status write_head(bo_context *context, const bo_features *map, const b
 
 static bo_status prepare(bo_context *context, const bo_attention *attention)
 {
-    const bo_map_parts parts = bo_features_parts(attention->features[0]);
-    const size_t stride = places_of(&parts).stride, heads = attention->desc.key_heads;
-    if (bo_cuda_uploaded(attention, attention->fingerprint)) return BO_OK;
+    const bo_map_parts parts = map_parts(attention);
+    const size_t stride = places_of(&parts).stride, heads = bo_attention_describe(attention)->key_heads;
+    if (bo_cuda_uploaded(attention, version_of(attention))) return BO_OK;
     float *all = bo_alloc_raw(context, heads * stride, sizeof *all, "feature maps for the device");
     if (!all) return BO_MEMORY;
     bo_status status = BO_OK;
     for (size_t h = 0; status == BO_OK && h < heads; h++)
-        status = write_head(context, attention->features[h], &parts, all + h * stride);
+        status = write_head(context, map_of(attention, h), &parts, all + h * stride);
     if (status == BO_OK)
-        status = bo_cuda_upload(context, attention, attention->fingerprint, all, heads * stride * sizeof *all);
+        status = bo_cuda_upload(context, attention, version_of(attention), all, heads * stride * sizeof *all);
     bo_free(all);
     return status;
 }
 
 static bo_status describe_map(bo_context *context, const bo_attention *attention, bo_cuda_map *out)
 {
-    const bo_map_parts parts = bo_features_parts(attention->features[0]);
+    const bo_map_parts parts = map_parts(attention);
     const map_places at = places_of(&parts);
     BO_TRY(prepare(context, attention));
-    const float *first = bo_cuda_uploaded(attention, attention->fingerprint);
+    const float *first = bo_cuda_uploaded(attention, version_of(attention));
     *out = (bo_cuda_map){.form = (int)parts.form,
                          .dim = (int)parts.dim,
                          .frequencies = (int)parts.frequencies,
@@ -123,7 +140,7 @@ static void carve_forward(const bo_attention *attention, bo_cuda_linear_attentio
     const bo_cuda_attention *c = &a->call;
     const size_t heads = (size_t)c->key_heads, sequences = (size_t)c->keys.sequences;
     const size_t segments = c->k ? segments_of(&c->keys, a->segment) : 0;
-    a->sums_floats = attention->sums_bytes / sizeof(float);
+    a->sums_floats = bo_attention_view_of(attention).sums_bytes / sizeof(float);
     a->sums = bo_carve_floats(carver, segments * heads * a->sums_floats);
     a->begins = bo_carve_floats(carver, segments * heads);
     a->ends = bo_carve_floats(carver, segments * heads);
@@ -136,7 +153,7 @@ static void carve_forward(const bo_attention *attention, bo_cuda_linear_attentio
 
 static size_t partial_floats(const bo_attention *attention, const bo_cuda_attention *c)
 {
-    const size_t dim = attention->desc.dim, width = attention->desc.features.dim;
+    const size_t dim = bo_attention_describe(attention)->dim, width = bo_attention_describe(attention)->features.dim;
     const size_t sizes[] = {dim, width * dim, width * dim, width, width};
     const float *const wanted[] = {c->dsigma, c->dm, c->dm_k, c->dbias, c->dbias_k};
     size_t floats = 0;
@@ -180,11 +197,11 @@ static bool is_step(const bo_cuda_attention *call)
 
 static bool is_fast(const bo_attention *attention, const bo_cuda_attention *call)
 {
-    const bo_map_parts parts = bo_features_parts(attention->features[0]);
+    const bo_map_parts parts = map_parts(attention);
     if (call->type != BO_CUDA_BF16 || !call->q || is_step(call)) return false;
-    if (attention->desc.dim != parts.dim) return false;
-    if (!call->causal && attention->desc.gate != BO_GATE_NONE) return false;
-    return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
+    if (bo_attention_describe(attention)->dim != parts.dim) return false;
+    if (!call->causal && bo_attention_describe(attention)->gate != BO_GATE_NONE) return false;
+    return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, bo_attention_describe(attention)->value_dim);
 }
 
 /* Rows of a segment of the fast kernels: whole chunks, so that all segments run at once, two on each processor. */
@@ -200,14 +217,14 @@ static size_t fast_segment(const bo_cuda_attention *call)
 /* True if rows are multiplied by a matrix before the kernels for bfloat16 see them. */
 static bool transforms_first(const bo_attention *attention, bool fast)
 {
-    const bo_row_transform_type type = bo_row_transform_type_of(&attention->desc);
+    const bo_row_transform_type type = bo_row_transform_type_of(bo_attention_describe(attention));
     return fast && (type == BO_ROW_TRANSFORM_MATRIX || type == BO_ROW_TRANSFORM_AFFINE);
 }
 
 /* Sets all but the map and addresses. */
 static bo_cuda_linear_attention begin(const bo_attention *attention, const bo_cuda_attention *call, bool fast)
 {
-    const bo_attention_desc *d = &attention->desc;
+    const bo_attention_desc *d = bo_attention_describe(attention);
     bo_cuda_linear_attention out = {.call = *call,
                                     .transform = (int)bo_row_transform_type_of(d),
                                     .gated = d->gate != BO_GATE_NONE,

@@ -34,7 +34,7 @@ static bo_status shape(bo_context *context, bo_op_call *call)
     BO_TRY(bo_shape_norm(context, call));
     const size_t width = ((const bo_norm_attributes *)call->attributes)->width;
     if (width > BO_CUDA_NORM_WIDEST)
-        return bo_fail(context, BO_UNSUPPORTED, "norm: groups of %zu columns, on GPUs at most %d", width,
+        return bo_fail(context, BO_UNSUPPORTED, "norm: groups of %zu columns, on GPUs at most %d; use the CPU", width,
                        BO_CUDA_NORM_WIDEST);
     return BO_OK;
 }

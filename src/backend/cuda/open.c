@@ -1,21 +1,16 @@
 /* Finding and opening the plugin and a device. */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include "../../base/plugin.h"
 #include "cuda.h"
-
-#define PLUGIN "libbochner_cuda.so"
-enum { LONGEST_PATH = 4096 };
 
 /* One plugin and one device per process. The lock orders the work of several threads, and protects these variables. */
 static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
     const bo_cuda_functions *functions; /* NULL: not loaded */
-    char path[2 * LONGEST_PATH];        /* of the plugin, if it is loaded */
+    char path[BO_PLUGIN_TEXT];          /* of the plugin, if it is loaded */
     bool open;
     int index;
     bo_cuda_device device;
@@ -43,54 +38,12 @@ void bo_cuda_unlock(void)
     pthread_mutex_unlock(&shared.lock);
 }
 
-/* Writes the folder of the program or shared library that contains this function, with a slash at the end. */
-static void own_folder(char folder[LONGEST_PATH])
-{
-    Dl_info found;
-    *folder = 0;
-    if (!dladdr((const void *)&shared, &found) || !found.dli_fname) return;
-    snprintf(folder, LONGEST_PATH, "%s", found.dli_fname);
-    if (!strchr(folder, '/')) { /* a program that was found in PATH */
-        ssize_t length = readlink("/proc/self/exe", folder, LONGEST_PATH - 1);
-        folder[length > 0 ? length : 0] = 0;
-    }
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[1] = 0;
-}
-
-/* Looks beside the library or program, then in the folder of plugins of an installation. `path` is the first of them if
- * it returns false. */
-static bool find_plugin(char path[2 * LONGEST_PATH])
-{
-    static const char *const folders[] = {"",
-                                          "bochner/",
-                                          "../lib/bochner/",
-                                          "../lib64/bochner/",
-                                          "../lib/x86_64-linux-gnu/bochner/",
-                                          "../lib/aarch64-linux-gnu/bochner/"};
-    char own[LONGEST_PATH];
-    const char *wanted = getenv("BOCHNER_CUDA");
-    if (wanted && *wanted) {
-        snprintf(path, 2 * LONGEST_PATH, "%s%s", strchr(wanted, '/') ? "" : "./", wanted);
-        return access(path, F_OK) == 0;
-    }
-    own_folder(own);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, 2 * LONGEST_PATH, "%s%s" PLUGIN, own, folders[i]);
-        if (access(path, F_OK) == 0) return true;
-    }
-    snprintf(path, 2 * LONGEST_PATH, "%s" PLUGIN, own);
-    return false;
-}
-
 static const bo_cuda_functions *load(bo_context *context)
 {
     char *path = shared.path;
-    if (!find_plugin(path)) {
+    if (!bo_plugin_find("libbochner_cuda.so", "BOCHNER_CUDA", path)) {
         bo_fail(context, BO_UNSUPPORTED,
-                "the CUDA plugin is not installed: %.200s does not exist; it is built if nvcc is found (see "
-                "docs/guides/gpu.md)",
-                path);
+                "the CUDA plugin was not found: %.1000s; it is built if nvcc is found (see docs/guides/gpu.md)", path);
         return NULL;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays open: the driver of CUDA cannot be unloaded */
@@ -101,9 +54,11 @@ static const bo_cuda_functions *load(bo_context *context)
     const bo_cuda_functions *(*find)(void);
     *(void **)&find = dlsym(handle, "bo_cuda_plugin");
     const bo_cuda_functions *functions = find ? find() : NULL;
-    if (!functions || functions->bytes != sizeof *functions) {
-        bo_fail(context, BO_UNSUPPORTED, "the CUDA plugin %.300s belongs to another version of Bochner (this is %s)",
-                path, BO_VERSION_STRING);
+    const bool sized = functions && functions->bytes == sizeof *functions;
+    if (!sized || strcmp(functions->version, BO_VERSION_STRING) != 0) {
+        bo_fail(context, BO_UNSUPPORTED,
+                "%.1000s is a plugin for %s%.20s; this is version %s: install both from one build", path,
+                sized ? "version " : "another version", sized ? functions->version : "", BO_VERSION_STRING);
         return NULL;
     }
     return functions;

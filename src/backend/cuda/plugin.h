@@ -7,6 +7,7 @@
 #ifndef BO_CUDA_PLUGIN_H
 #define BO_CUDA_PLUGIN_H
 
+#include <bochner/base.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,7 +54,8 @@ typedef struct bo_cuda_pass {
 
 /* Launches: a name and the struct of its arguments (arguments.h lists them by file of device/). */
 typedef struct bo_cuda_functions {
-    size_t bytes; /* sizeof(bo_cuda_functions), to detect a plugin of another version */
+    size_t bytes; /* sizeof(bo_cuda_functions), to detect a plugin of another version before its members are read */
+    const char *version;  /* BO_VERSION_STRING: only a plugin of the same version is used */
     int (*devices)(void); /* number of GPUs; 0: none, or no driver */
     bo_cuda_error (*properties)(int device, bo_cuda_properties *out);
     bo_cuda_error (*open)(int device, bo_cuda **out);

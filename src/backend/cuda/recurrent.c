@@ -19,8 +19,9 @@ static bo_status shape(bo_context *context, bo_op_call *call)
 {
     BO_TRY(bo_shape_recurrent(context, call));
     if (call->in[1].columns > BO_CUDA_RECURRENT_LARGEST)
-        return bo_fail(context, BO_UNSUPPORTED, "recurrent: a hidden state of %zu numbers, on GPUs at most %d",
-                       call->in[1].columns, BO_CUDA_RECURRENT_LARGEST);
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "recurrent: a hidden state of %zu numbers, on GPUs at most %d; use the CPU", call->in[1].columns,
+                       BO_CUDA_RECURRENT_LARGEST);
     return BO_OK;
 }
 

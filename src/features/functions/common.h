@@ -149,6 +149,6 @@ void bo_exponential_scaled_f64(const bo_features *features, const double *u, con
                                double *log_scale);
 void bo_exponential_scaled_backward_f64(const bo_features *features, const double *z, const double *dz, double *du,
                                         double *push);
-double bo_exponential_log_energy(const bo_features *features, size_t i, double u, double half_norm);
+double bo_exponential_log_product(const bo_features *features, size_t i, int which, double u, double half_norm);
 
 #endif

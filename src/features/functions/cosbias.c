@@ -58,10 +58,10 @@ static double variance(const bo_features *f, const bo_pair *pair)
     return fmax(0, (1 + 0.5 * k2 - k * k) / (double)f->frequencies);
 }
 
-static double log_energy(const bo_features *f, size_t i, double u, double half_norm)
+static double log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
 {
     double c = cos(u + (double)f->bias[i]);
-    (void)half_norm;
+    (void)which, (void)half_norm;
     return log(2 * c * c);
 }
 
@@ -76,6 +76,6 @@ const bo_function_definition bo_function_cosbias = {
     .backward_f32 = backward_f32,
     .backward_f64 = backward_f64,
     .variance = variance,
-    .log_energy = log_energy,
+    .log_product = log_product,
 };
 #endif

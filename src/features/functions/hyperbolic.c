@@ -100,10 +100,11 @@ static double variance(const bo_features *f, const bo_pair *pair)
     return -0.5 * expm1(-pair->plus2) * positive;
 }
 
-/* (e^{2u} + e^{-2u}) / 2 */
-static double log_energy(const bo_features *f, size_t i, double u, double half_norm)
+/* e^{2u} / 2, e^{-2u} / 2, 1 / 2 */
+static double log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
 {
-    return 2 * fabs(u) + log1p(exp(-4 * fabs(u))) - 0.69314718055994530942 + 2 * (bo_offset(f, i) - half_norm);
+    const double turn[] = {u, -u, 0};
+    return 2 * (turn[which] + bo_offset(f, i) - half_norm) - 0.69314718055994530942;
 }
 
 const bo_function_definition bo_function_hyperbolic = {
@@ -121,6 +122,6 @@ const bo_function_definition bo_function_hyperbolic = {
     .scaled_f64 = scaled_f64,
     .scaled_backward_f64 = scaled_backward_f64,
     .variance = variance,
-    .log_energy = log_energy,
+    .log_product = log_product,
 };
 #endif

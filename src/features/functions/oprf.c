@@ -78,5 +78,5 @@ const bo_function_definition bo_function_oprf = {
     .scaled_f64 = bo_exponential_scaled_f64,
     .scaled_backward_f64 = bo_exponential_scaled_backward_f64,
     .variance = variance,
-    .log_energy = bo_exponential_log_energy,
+    .log_product = bo_exponential_log_product,
 };

@@ -79,8 +79,9 @@ void bo_exponential_scaled_backward_f64(const bo_features *f, const double *z, c
     *push = -bo_dot_f64(f->frequencies, dz, z);
 }
 
-double bo_exponential_log_energy(const bo_features *f, size_t i, double u, double half_norm)
+double bo_exponential_log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
 {
+    (void)which;
     return 2 * (u + bo_offset(f, i) + f->log_d - half_norm);
 }
 
@@ -105,6 +106,6 @@ const bo_function_definition bo_function_positive = {
     .scaled_f64 = bo_exponential_scaled_f64,
     .scaled_backward_f64 = bo_exponential_scaled_backward_f64,
     .variance = variance,
-    .log_energy = bo_exponential_log_energy,
+    .log_product = bo_exponential_log_product,
 };
 #endif

@@ -70,9 +70,9 @@ static double variance(const bo_features *f, const bo_pair *pair)
     return fmax(0, k2 - k1 * k1) / (double)f->frequencies;
 }
 
-static double log_energy(const bo_features *f, size_t i, double u, double half_norm)
+static double log_product(const bo_features *f, size_t i, int which, double u, double half_norm)
 {
-    (void)f, (void)i, (void)half_norm;
+    (void)f, (void)i, (void)which, (void)half_norm;
     return u > 0 ? 2 * log(u) : -INFINITY;
 }
 
@@ -88,6 +88,6 @@ const bo_function_definition bo_function_relu = {
     .backward_f32 = backward_f32,
     .backward_f64 = backward_f64,
     .variance = variance,
-    .log_energy = log_energy,
+    .log_product = log_product,
 };
 #endif

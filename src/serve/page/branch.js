@@ -35,7 +35,12 @@ export class Branch {
   /** Tokens that the model has read and written; 0 until the prompt is known. */
   get context() {
     if (!this.promptTokens) return 0;
-    return (this.source?.tokens ?? 0) + this.promptTokens.length + this.tokens.length;
+    return (this.before?.tokens ?? 0) + this.promptTokens.length + this.tokens.length;
+  }
+
+  /** The state that allTokens follow, or null: the server reports the tokens of a whole conversation, also of its state. */
+  get before() {
+    return this.prompt.mode === "chat" ? null : this.source;
   }
 
   get allTokens() {
@@ -69,9 +74,11 @@ export class Branch {
 
   #request(settings) {
     const body = { ...settings, return_token_ids: true, stream_options: { include_usage: true } };
-    if (this.source) body.state = this.source.id;
-    if (this.prompt.mode === "chat" && !this.promptTokens)
+    if (this.prompt.mode === "chat" && !this.promptTokens) {
+      if (this.source) body.state = this.source.id;
       return ["v1/chat/completions", { ...body, ...reportAlternatives.chat, messages: this.prompt.messages }];
+    }
+    if (this.before) body.state = this.before.id;
     if (this.prompt.mode === "chat" && !this.model.chat_template) body.stop = [...(body.stop ?? []), plainChatStop];
     body.prompt = this.promptTokens ? this.allTokens : this.prompt.text;
     return ["v1/completions", { ...body, ...reportAlternatives.completion }];

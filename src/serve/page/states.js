@@ -109,10 +109,14 @@ export function markMissing(id) {
   showAll();
 }
 
-/** Keeps the state after the last token of a branch. */
+/** Keeps the state after a branch: after its last token, or for a conversation after its messages, where the chat template also
+ * ends an unfinished answer. */
 export async function saveBranch(branch) {
-  const body = { prompt: branch.allTokens };
-  if (branch.source) body.state = branch.source.id;
+  const chat = branch.prompt.mode === "chat" && branch.model.chat_template;
+  const answer = { role: "assistant", content: branch.answer };
+  const body = chat ? { messages: [...branch.prompt.messages, answer] } : { prompt: branch.allTokens };
+  const before = chat ? branch.source : branch.before;
+  if (before) body.state = before.id;
   const { id, tokens, bytes } = await keepState(body);
   const text = branch.fullText;
   add({ id, name: tail(text, 32) || `Branch ${branch.letter}`, text, tokens, bytes });

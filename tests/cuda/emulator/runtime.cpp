@@ -230,7 +230,7 @@ bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *a)
 extern "C" __attribute__((visibility("default"))) const bo_cuda_functions *bo_cuda_plugin(void)
 {
     static const bo_cuda_functions functions = {
-        sizeof(bo_cuda_functions), devices,      properties, open_device, close_device, allocate, release, write, read,
+        sizeof(bo_cuda_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, allocate, release, write, read,
         fill,                      copy,         wait,       record_begin, record_end,  replay,   forget,  mark,  elapsed,
         bo::rank_id,               bo::join,     bo::sum,
 #define BO_CUDA_POINTER(name, arguments) bo::name,

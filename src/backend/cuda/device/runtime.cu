@@ -204,7 +204,7 @@ static bo_cuda_error elapsed(bo_cuda *cuda, int from, int to, double *seconds)
 extern "C" __attribute__((visibility("default"))) const bo_cuda_functions *bo_cuda_plugin(void)
 {
     static const bo_cuda_functions functions = {
-        sizeof(bo_cuda_functions), devices,      properties, open_device, close_device, allocate, release, write, read,
+        sizeof(bo_cuda_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, allocate, release, write, read,
         fill,                      copy,         wait,       record_begin, record_end,  replay,   forget,  mark,  elapsed,
         bo::rank_id,               bo::join,     bo::sum,
 #define BO_CUDA_POINTER(name, arguments) bo::name,

@@ -1,4 +1,4 @@
-/* Weights that are stored as integers with scales: the layout of src/kernels/kernels.h. */
+/* Weights that are stored as integers with scales: the layout of src/device/cpu/kernels.h. */
 #ifndef BO_CUDA_STORED_CUH
 #define BO_CUDA_STORED_CUH
 
@@ -14,7 +14,7 @@ __device__ inline float s8_number(const unsigned char *line, size_t columns, siz
     return (float)(signed char)line[i] * scales[i / S8_GROUP];
 }
 
-/* The value of a code: see BO_S4_VALUES in src/kernels/kernels.h. */
+/* The value of a code: see BO_S4_VALUES in src/device/cpu/kernels.h. */
 __device__ inline float s4_value(int code)
 {
     const uint64_t low = 0xF7EBDED0C2B19C81u, high = 0x6C53413225190D02u; /* bytes of codes 0 to 7, 8 to 15 */

@@ -1,0 +1,23 @@
+/* Creation of a context: the table of compute kernels for this CPU. */
+#include <stdlib.h>
+#include "../base/base.h"
+#include "cpu/kernels.h"
+
+bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
+{
+    static const bo_context_desc defaults = {0};
+    if (!desc) desc = &defaults;
+    if (!out) return BO_INVALID;
+    *out = NULL;
+    if (desc->reserved[0] | desc->reserved[1] | desc->reserved[2] | desc->reserved[3]) return BO_INVALID;
+    if (!bo_precision_name(desc->precision)) return BO_INVALID;
+    const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
+    if (isa && !*isa) isa = NULL;
+    const bo_kernels *kernels = bo_kernels_find(isa);
+    return kernels ? bo_context_make(desc, kernels, out) : BO_UNSUPPORTED;
+}
+
+const char *bo_context_isa(const bo_context *context)
+{
+    return context ? bo_kernels_isa(bo_context_kernels(context)) : NULL;
+}

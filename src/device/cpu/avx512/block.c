@@ -1,0 +1,8 @@
+/* The kernels on blocks in cache of src/device/cpu/simd/ for this instruction set. */
+#if defined(__x86_64__)
+#include "simd.h"
+#include "avx512.h"
+
+#define TILE_VECTORS 4
+#include "../simd/block_body.h"
+#endif

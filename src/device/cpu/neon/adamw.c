@@ -1,0 +1,6 @@
+/* The AdamW step of src/device/cpu/simd/ for this instruction set. */
+#if defined(__aarch64__)
+#include "neon.h"
+#define ISA(name) bo_neon_##name
+#include "../simd/adamw_body.h"
+#endif

@@ -1,0 +1,50 @@
+/* Origins of columns. float32 has 24 bits: of the Unix time 1.7e9 it keeps multiples of 128 seconds. The difference from a
+ * number near the values is exact in float64 (Sterbenz) and small, so that float32 resolves the range of the column. */
+#include "origins.h"
+#include <bochner/data.h>
+#include <float.h>
+#include <math.h>
+
+/* Values at most FAR ranges from 0 lose two bits of float32 or less. A range below NOISE of the values is that of rounding
+ * errors in float64, which are no signal, unless the values are integers. Beyond LARGEST_EXACT float32 does not hold all
+ * integers, beyond LARGEST_INTEGER float64 does not. */
+static const double far_ranges = 4, noise = 0x1p-43, largest_exact = 0x1p24, largest_integer = 0x1p53;
+
+double bo_origin_of(double low, double high)
+{
+    const double largest = fmax(fabs(low), fabs(high)), range = high - low;
+    if (!(range >= 0 && largest <= FLT_MAX)) return 0;
+    if (range == 0) return largest > largest_exact ? low : 0;
+    const bool integers = floor(low) == low && floor(high) == high && largest <= largest_integer;
+    if (largest <= far_ranges * range || (range < noise * largest && !integers)) return 0;
+    const double unit = exp2(floor(log2(range))); /* few digits, and integers if the range has some */
+    return nearbyint((low + range / 2) / unit) * unit;
+}
+
+bool bo_origin_narrow(double value, double origin, float *x)
+{
+    *x = (float)(value - origin);
+    return fabs(value) <= FLT_MAX && isfinite(*x);
+}
+
+void bo_origins_choose(size_t rows, size_t dim, const double *x, size_t ldx, double *origins)
+{
+    if (!x || !origins) return;
+    for (size_t j = 0; j < dim; j++) {
+        double low = INFINITY, high = -INFINITY;
+        for (size_t i = 0; i < rows; i++) {
+            const double value = x[i * ldx + j];
+            if (value == 0) continue;
+            low = fmin(low, value); /* ignores NaN */
+            high = fmax(high, value);
+        }
+        origins[j] = bo_origin_of(low, high);
+    }
+}
+
+void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t ldx, const double *origins, float *out)
+{
+    if (!x || !origins || !out) return;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < dim; j++) out[i * dim + j] = (float)(x[i * ldx + j] - origins[j]);
+}

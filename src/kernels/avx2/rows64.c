@@ -1,6 +1,0 @@
-/* The passes over rows of src/kernels/simd/ for this instruction set. */
-#if defined(__x86_64__)
-#include "avx2.h"
-#define ISA(name) bo_avx2_##name
-#include "../simd/rows64_body.h"
-#endif

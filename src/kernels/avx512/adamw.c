@@ -1,6 +1,0 @@
-/* The AdamW step of src/kernels/simd/ for this instruction set. */
-#if defined(__x86_64__)
-#include "avx512.h"
-#define ISA(name) bo_avx512_##name
-#include "../simd/adamw_body.h"
-#endif

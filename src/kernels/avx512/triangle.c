@@ -1,6 +1,0 @@
-/* The kernels of products without repeats of src/kernels/simd/ for this instruction set. */
-#if defined(__x86_64__)
-#include "simd.h"
-#include "avx512.h"
-#include "../simd/triangle_body.h"
-#endif

@@ -1,6 +1,0 @@
-/* The AdamW step of src/kernels/simd/ for this instruction set. */
-#if defined(__aarch64__)
-#include "neon.h"
-#define ISA(name) bo_neon_##name
-#include "../simd/adamw_body.h"
-#endif

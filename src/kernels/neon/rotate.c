@@ -1,6 +1,0 @@
-/* The rotations of src/kernels/simd/ for this instruction set. */
-#if defined(__aarch64__)
-#include "neon.h"
-#define ISA(name) bo_neon_##name
-#include "../simd/rotate_body.h"
-#endif

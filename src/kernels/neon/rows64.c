@@ -1,6 +1,0 @@
-/* The passes over rows of src/kernels/simd/ for this instruction set. */
-#if defined(__aarch64__)
-#include "neon.h"
-#define ISA(name) bo_neon_##name
-#include "../simd/rows64_body.h"
-#endif

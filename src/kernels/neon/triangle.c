@@ -1,6 +1,0 @@
-/* The kernels of products without repeats of src/kernels/simd/ for this instruction set. */
-#if defined(__aarch64__)
-#include "simd.h"
-#include "neon.h"
-#include "../simd/triangle_body.h"
-#endif

@@ -1,0 +1,119 @@
+#include "conversation.h"
+#include "../text/unicode.h"
+#include "members.h"
+#include <string.h>
+
+enum { DEPTH = 64 };
+
+static bo_status no_memory(bo_context *context)
+{
+    return bo_fail(context, BO_MEMORY, "there is no memory for the conversation");
+}
+
+/* The text of a JSON value as memory of the library. */
+static bo_status print(bo_context *context, const cJSON *json, char **out)
+{
+    char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+    *out = text ? bo_strdup(context, text) : NULL;
+    cJSON_free(text);
+    return *out ? BO_OK : no_memory(context);
+}
+
+bo_status bo_conversation_find(bo_context *context, const char *variables, char **out)
+{
+    cJSON *json;
+    *out = NULL;
+    BO_TRY(bo_json_parse(context, "messages", variables, strlen(variables), DEPTH, &json));
+    const bo_status status = print(context, cJSON_GetObjectItemCaseSensitive(json, "messages"), out);
+    cJSON_Delete(json);
+    return status;
+}
+
+/* The content is the only one: a template would use the last one of several. */
+static bool is_message(const cJSON *json)
+{
+    size_t contents = 0;
+    if (!cJSON_IsObject(json) || !bo_members_are_few(json)) return false;
+    for (const cJSON *item = json->child; item; item = item->next) contents += strcmp(item->string, "content") == 0;
+    return contents == 1 && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(json, "content")) &&
+           cJSON_IsString(cJSON_GetObjectItemCaseSensitive(json, "role"));
+}
+
+/* The messages of a state as JSON, if they are such as a request may have. Freed with cJSON_Delete. */
+static bo_status parse(bo_context *context, const char *messages, cJSON **out)
+{
+    const size_t length = strlen(messages);
+    size_t number = 0;
+    *out = NULL;
+    if (bo_utf8_valid(messages, length) < length)
+        return bo_fail(context, BO_FORMAT, "state: its messages are not UTF-8");
+    if (bo_json_has_nul(messages, length)) return bo_fail(context, BO_FORMAT, "state: its messages contain NUL");
+    BO_TRY(bo_json_parse(context, "state: its messages", messages, length, DEPTH, out));
+    bo_status status = BO_OK;
+    if (!cJSON_IsArray(*out)) status = bo_fail(context, BO_FORMAT, "state: its messages are not a list");
+    for (const cJSON *message = (*out)->child; message && status == BO_OK; message = message->next, number++)
+        if (!is_message(message))
+            status =
+                bo_fail(context, BO_FORMAT,
+                        "state: its messages: message %zu: expected an object of at most 64 members with a role and "
+                        "one content of text",
+                        number);
+    if (status == BO_OK) return BO_OK;
+    cJSON_Delete(*out);
+    *out = NULL;
+    return status;
+}
+
+bo_status bo_conversation_check(bo_context *context, const char *messages)
+{
+    cJSON *json;
+    BO_TRY(parse(context, messages, &json));
+    cJSON_Delete(json);
+    return BO_OK;
+}
+
+bo_status bo_conversation_precede(bo_context *context, const char *messages, char **variables)
+{
+    cJSON *before, *all = NULL;
+    char *text = NULL;
+    BO_TRY(parse(context, messages, &before));
+    bo_status status = bo_json_parse(context, "messages", *variables, strlen(*variables), DEPTH, &all);
+    cJSON *after = cJSON_DetachItemFromObjectCaseSensitive(all, "messages");
+    while (status == BO_OK && after && after->child)
+        if (!cJSON_AddItemToArray(before, cJSON_DetachItemViaPointer(after, after->child))) status = no_memory(context);
+    if (status == BO_OK && cJSON_AddItemToObject(all, "messages", before))
+        before = NULL;
+    else if (status == BO_OK)
+        status = no_memory(context);
+    if (status == BO_OK) status = print(context, all, &text);
+    if (status == BO_OK) {
+        bo_free(*variables);
+        *variables = text;
+    }
+    cJSON_Delete(after);
+    cJSON_Delete(before);
+    cJSON_Delete(all);
+    return status;
+}
+
+bo_status bo_conversation_add(bo_context *context, const char *messages, const char *answer, size_t bytes, char **out)
+{
+    bo_json_text text = {.context = context};
+    bo_json_add(&text, messages, strlen(messages) - 1); /* without the bracket at the end */
+    bo_json_raw(&text, strcmp(messages, "[]") == 0 ? "" : ",");
+    bo_json_raw(&text, "{\"role\":\"assistant\",\"content\":");
+    bo_json_text_of(&text, answer, bytes);
+    bo_json_raw(&text, "}]");
+    *out = text.bytes;
+    return text.failed ? no_memory(context) : BO_OK;
+}
+
+void bo_conversation_hash(bo_xxh64 *hash, const int32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t id = (uint32_t)ids[i];
+        const unsigned char bytes[4] = {(unsigned char)id, (unsigned char)(id >> 8), (unsigned char)(id >> 16),
+                                        (unsigned char)(id >> 24)};
+        bo_xxh64_add(hash, bytes, sizeof bytes);
+    }
+}

@@ -1,0 +1,2 @@
+# bochner serve: the memory of slots.
+exec sh "$BOCHNER_SOURCE/tests/serve/run.sh" memory
