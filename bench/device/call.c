@@ -14,7 +14,7 @@ static size_t count_of(const bo_tensor *tensor)
 
 static bo_status reserve(device_bench *bench, device_call *c, size_t bytes, void **out)
 {
-    *out = bytes ? bench->backend->allocate(bench->context, bytes, "operands") : NULL;
+    *out = bytes ? bo_buffer_allocate(bench->context, bench->device, bytes, "operands") : NULL;
     if (*out) c->memory[c->count++] = *out;
     return *out || !bytes ? BO_OK : BO_MEMORY;
 }
@@ -45,11 +45,11 @@ static bo_status write_noise(device_bench *bench, const device_input *in, uint64
     if (to->element != BO_ELEMENT_FLOAT32)
         status = bo_backend_cpu()->narrow(bench->context, to->element, 1, some, wide, kept);
     if (status == BO_OK)
-        status = bench->backend->write(bench->context, to->data, to->element == BO_ELEMENT_FLOAT32 ? wide : kept,
-                                       some * each);
+        status = bo_buffer_write(bench->context, bench->device, to->data,
+                                 to->element == BO_ELEMENT_FLOAT32 ? wide : kept, some * each);
     for (size_t done = some; status == BO_OK && done < all; done += some) {
         const size_t more = all - done < some ? all - done : some;
-        status = bench->backend->copy(bench->context, (char *)to->data + done * each, to->data, more * each);
+        status = bo_buffer_copy(bench->context, bench->device, (char *)to->data + done * each, to->data, more * each);
     }
     free(wide);
     free(kept);
@@ -84,7 +84,7 @@ static bo_status make_shape(device_bench *bench, device_call *c, size_t inputs, 
 static bo_status stage(device_bench *bench, device_call *c)
 {
     bool moved;
-    BO_TRY(bench->backend->runs->stage(bench->context, &c->pass, 0, c->pass.sequences, &c->staged, &moved));
+    BO_TRY(bo_backend_of(bench->device)->stage(bench->context, &c->pass, 0, c->pass.sequences, &c->staged, &moved));
     c->forward.staged = c->staged;
     return c->op->prepare ? c->op->prepare(bench->context, &c->forward) : BO_OK;
 }
@@ -123,20 +123,21 @@ static bo_status make(device_bench *bench, device_call *c, size_t inputs, const 
 bo_status device_call_open(device_bench *bench, bo_operation operation, const void *attributes, size_t sequences,
                            size_t inputs, const device_input *in, device_call *out)
 {
-    *out = (device_call){.op = bench->backend->ops[operation], .pass = {.training = true, .sequences = sequences}};
+    *out = (device_call){.op = bo_backend_of(bench->device)->ops[operation],
+                         .pass = {.training = true, .sequences = sequences}};
     if (!out->op) return bo_fail(bench->context, BO_UNSUPPORTED, "the device does not support this operation");
     out->forward.attributes = attributes;
     out->forward.pass = &out->pass;
-    bench->backend->runs->lock();
+    bo_device_lock(bench->device);
     const bo_status status = make(bench, out, inputs, in);
-    bench->backend->runs->unlock();
+    bo_device_unlock(bench->device);
     return status;
 }
 
 void device_call_close(device_bench *bench, device_call *call)
 {
-    for (size_t i = 0; i < call->count; i++) bench->backend->release(call->memory[i]);
-    if (call->staged) bench->backend->runs->unstage(call->staged);
+    for (size_t i = 0; i < call->count; i++) bo_buffer_release(bench->device, call->memory[i]);
+    if (call->staged) bo_backend_of(bench->device)->unstage(call->staged);
     call->count = 0;
     call->staged = NULL;
 }

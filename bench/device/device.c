@@ -54,19 +54,19 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
     const bo_context_desc desc = {.threads = bo_context_threads(run->session->context),
                                   .isa = bo_context_isa(run->session->context),
                                   .precision = precision};
-    bo_device described;
+    bo_device_info described;
     if (!device_each_kind(out, options->kinds, kinds_known, NULL)) return false;
     if (!device_ok(out, bo_context_create(&desc, &out->context)) ||
         !device_ok(out, bo_context_use_device(out->context, options->device)))
         return false;
-    out->backend = bo_backend_of(out->context);
-    if (!out->backend->runs) {
+    out->device = bo_device_of(out->context);
+    if (!bo_device_is_gpu(out->device)) {
         cli_fail(run->session, "--device %s: there is no GPU", options->device);
         return false;
     }
     if (!device_ok(out, bo_device_describe(out->context, number_of(options->device), &described))) return false;
     snprintf(out->name, sizeof out->name, "%s", described.name);
-    out->held = out->backend->runs->held(out->context);
+    out->held = bo_backend_holds(out->context, out->device);
     out->emulated = described.processors == 0 || strstr(described.name, "emulat") != NULL;
     cli_say(run->session, "%s, %s", out->name, bo_precision_name(precision));
     return true;
@@ -80,7 +80,7 @@ void device_close(device_bench *bench)
 
 double device_used(device_bench *bench)
 {
-    bo_device described;
+    bo_device_info described;
     if (bo_device_describe(bench->context, 0, &described) != BO_OK) return NAN;
     return (double)(described.bytes - described.free_bytes);
 }
@@ -101,11 +101,10 @@ bool device_each_kind(device_bench *bench, const char *kinds,
 
 static bo_status time_replays(device_bench *bench, void *recording, size_t calls, double *seconds)
 {
-    const bo_device_runs *runs = bench->backend->runs;
-    BO_TRY(runs->mark(bench->context, 0));
-    for (size_t i = 0; i < calls; i++) BO_TRY(runs->replay(bench->context, recording));
-    BO_TRY(runs->mark(bench->context, 1));
-    BO_TRY(runs->elapsed(bench->context, 0, 1, seconds));
+    BO_TRY(bo_device_mark(bench->context, bench->device, 0));
+    for (size_t i = 0; i < calls; i++) BO_TRY(bo_device_replay(bench->context, bench->device, recording));
+    BO_TRY(bo_device_mark(bench->context, bench->device, 1));
+    BO_TRY(bo_device_elapsed(bench->context, bench->device, 0, 1, seconds));
     *seconds /= (double)calls;
     return BO_OK;
 }
@@ -124,23 +123,22 @@ static bo_status time_recording(device_bench *bench, void *recording, double *me
 
 static bo_status record(device_bench *bench, device_work work, void *what, void **recording)
 {
-    const bo_device_runs *runs = bench->backend->runs;
     BO_TRY(work(bench->context, what));
-    BO_TRY(runs->wait(bench->context));
-    BO_TRY(runs->record_begin(bench->context));
-    const bo_status status = work(bench->context, what), ended = runs->record_end(bench->context, recording);
+    BO_TRY(bo_device_wait(bench->context, bench->device));
+    BO_TRY(bo_device_record_begin(bench->context, bench->device));
+    const bo_status status = work(bench->context, what),
+                    ended = bo_device_record_end(bench->context, bench->device, recording);
     return status == BO_OK ? ended : status;
 }
 
 bo_status device_time(device_bench *bench, device_work work, void *what, double *seconds)
 {
-    const bo_device_runs *runs = bench->backend->runs;
     void *recording = NULL;
-    runs->lock();
+    bo_device_lock(bench->device);
     bo_status status = record(bench, work, what, &recording);
     if (status == BO_OK) status = time_recording(bench, recording, seconds);
-    if (recording) runs->forget(recording);
-    runs->unlock();
+    if (recording) bo_device_forget(bench->device, recording);
+    bo_device_unlock(bench->device);
     return status;
 }
 

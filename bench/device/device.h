@@ -21,7 +21,7 @@ extern const cli_option device_rows[];
 typedef struct device_bench {
     bench_run *run;
     bo_context *context;
-    const bo_backend *backend;
+    bo_device *device;
     bo_element held;        /* type of the values of graphs */
     char name[DEVICE_NAME]; /* the product */
     size_t repeats;

@@ -39,7 +39,7 @@ static bo_status fit_blocks(bo_context *context, fit *f, bo_fitting *fitting, bo
         const bo_samples block = rows_of(f, bo_min(BLOCK_ROWS, f->options->rows - first));
         BO_TRY(bo_fitting_add(context, fitting, &block));
     }
-    BO_TRY(bo_backend_of(context)->runs->wait(context));
+    BO_TRY(bo_device_wait(context, bo_device_of(context)));
     f->adding = cli_now() - start;
     const bo_status status = bo_fitting_finish(context, fitting, machine);
     f->solving = cli_now() - start - f->adding;

@@ -575,7 +575,7 @@ static bool describe_embedding(cli_session *session, const char *path)
 
 /* ---- devices ------------------------------------------------------------------------------------------- */
 
-static void device_json(cli_json *json, size_t index, const bo_device *device)
+static void device_json(cli_json *json, size_t index, const bo_device_info *device)
 {
     char name[32], capability[32];
     snprintf(name, sizeof name, "cuda:%zu", index);
@@ -590,7 +590,7 @@ static void device_json(cli_json *json, size_t index, const bo_device *device)
     cli_json_end(json);
 }
 
-static void device_print(size_t index, const bo_device *device)
+static void device_print(size_t index, const bo_device_info *device)
 {
     printf("cuda:%-6zu %s, compute capability %d.%d, %d multiprocessors, %s of memory, %s free\n", index, device->name,
            device->major, device->minor, device->processors, cli_bytes((double)device->bytes).s,
@@ -620,7 +620,7 @@ static int list_devices(cli_session *session)
     devices_begin(session, &json, bo_device_plugin(session->context), why);
     free(why);
     for (size_t i = 0; status == BO_OK && i < count; i++) {
-        bo_device device;
+        bo_device_info device;
         status = bo_device_describe(session->context, i, &device);
         if (status != BO_OK) break;
         if (session->common.json)

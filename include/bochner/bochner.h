@@ -54,6 +54,7 @@
  * - network.h: networks of any layers, on arrays, images or graphs
  * - graph.h: computations with gradients
  * - operations.h: the operations of a graph
+ * - kinds.h: types of numbers and kinds of operations
  * - nn.h: layers that record their operations on a graph
  */
 #ifndef BOCHNER_H
@@ -69,6 +70,7 @@
 #include <bochner/graph.h>
 #include <bochner/inspect.h>
 #include <bochner/json.h>
+#include <bochner/kinds.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
 #include <bochner/chat.h>

@@ -112,14 +112,16 @@ static double cpu_seconds(void)
 static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows,
                                size_t columns, const float *g, float *x)
 {
-    const bo_backend *backend = bo_backend_cpu();
+    bo_device *device = bo_device_cpu();
     const bo_rule rule = {.scale = 1, .rate = -1};
     const bo_muon_matrix matrix = {.rows = rows, .columns = columns, .g = g, .w = x, .pace = {.rate = 1, .factor = 1}};
-    void *scratch = backend->allocate(context, backend->updates->bytes(context, 0, NULL, 1, &matrix), "room for Muon");
+    void *scratch = bo_buffer_allocate(
+        context, device, bo_backend_of(device)->updates->bytes(context, 0, NULL, 1, &matrix), "room for Muon");
     if (!scratch) return BO_MEMORY;
     memset(x, 0, rows * columns * sizeof *x);
-    const bo_status status = backend->updates->muon(context, &rule, iteration, steps, 1, &matrix, scratch);
-    backend->release(scratch);
+    const bo_status status =
+        bo_backend_of(device)->updates->muon(context, &rule, iteration, steps, 1, &matrix, scratch);
+    bo_buffer_release(device, scratch);
     return status;
 }
 

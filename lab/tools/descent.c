@@ -72,6 +72,6 @@ bo_status lab_descent_given(lab_descent *descent, const float *gradient, double 
     const bo_weight *w = bo_weights_find(descent->tape.weights, "w");
     const size_t bytes = w->rows * w->columns * sizeof *gradient;
     double norm;
-    BO_TRY(bo_weights_backend(descent->tape.weights)->write(context, w->gradient, gradient, bytes));
+    BO_TRY(bo_buffer_write(context, bo_weights_device(descent->tape.weights), w->gradient, gradient, bytes));
     return bo_optimizer_step(context, descent->optimizer, factor, &norm);
 }

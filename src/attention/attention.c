@@ -190,7 +190,8 @@ bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc
     if (attention->engine->rounds) attention->precision = bo_context_precision(context);
     attention->traits = bo_attention_traits(&resolved);
     attention->group = resolved.heads / resolved.key_heads;
-    bo_status status = build(context, attention);
+    attention->copies = bo_device_copies_create(context);
+    bo_status status = attention->copies ? build(context, attention) : BO_MEMORY;
     if (status != BO_OK) {
         bo_attention_destroy(attention);
         return status;
@@ -204,6 +205,7 @@ void bo_attention_destroy(bo_attention *attention)
     if (!attention) return;
     size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     for (size_t h = 0; attention->features && h < maps; h++) bo_features_destroy(attention->features[h]);
+    bo_device_copies_destroy(attention->copies);
     bo_free(attention->features);
     bo_free(attention->decay);
     bo_free(attention);

@@ -25,7 +25,10 @@
 #include <stdatomic.h>
 #include "../base/base.h"
 #include "../features/block.h"
+#include "../device/copies.h"
 #include "../device/cpu/kernels.h"
+#include "../device/gpu/attention.h"
+#include "../device/gpu/maps.h"
 #include "attention.h"
 #include "progress.h"
 
@@ -38,20 +41,23 @@ struct bo_attention {
     const bo_kernels *kernels; /* of the context that created it … */
     bo_precision precision;    /* … and its precision of products; FLOAT32 if the engine has no other */
     const bo_engine *engine;
-    unsigned traits;        /* bits of bo_attention_trait: kinds.h */
-    size_t group;           /* query heads per key head */
-    bo_features **features; /* one per key head */
-    size_t count;           /* length of φ; 0 for kinds without features */
-    bool scaled;            /* φ has log scales */
-    uint64_t draw;          /* draw number of bo_attention_redraw */
-    uint64_t fingerprint;   /* hash of descriptor and frequencies; states contain it */
-    float *decay;           /* gate FIXED: the default log g of each key head; else NULL */
-    bool ready;             /* calibrated, or needs no calibration */
-    size_t held;            /* keys that a state holds: 0, the window, or the capacity */
-    size_t gates_held;      /* log gates that a state holds: 0, or `held` */
-    size_t sums_bytes;      /* bytes of one key head in a state: the sums, or the memory of the engine */
-    size_t kept_bytes;      /* bytes of the kept keys and values and of their gates, which follow the sums */
+    unsigned traits;          /* bits of bo_attention_trait: kinds.h */
+    size_t group;             /* query heads per key head */
+    bo_features **features;   /* one per key head */
+    size_t count;             /* length of φ; 0 for kinds without features */
+    bool scaled;              /* φ has log scales */
+    uint64_t draw;            /* draw number of bo_attention_redraw */
+    uint64_t fingerprint;     /* hash of descriptor and frequencies; states contain it */
+    float *decay;             /* gate FIXED: the default log g of each key head; else NULL */
+    bool ready;               /* calibrated, or needs no calibration */
+    size_t held;              /* keys that a state holds: 0, the window, or the capacity */
+    size_t gates_held;        /* log gates that a state holds: 0, or `held` */
+    size_t sums_bytes;        /* bytes of one key head in a state: the sums, or the memory of the engine */
+    size_t kept_bytes;        /* bytes of the kept keys and values and of their gates, which follow the sums */
+    bo_device_copies *copies; /* of the maps on GPUs */
 };
+
+bo_row_transform_type bo_row_transform_type_of(const bo_attention_desc *desc);
 
 /* Returns the default log g of a key head with gate FIXED. */
 double bo_usual_decay(size_t key_head);
@@ -63,12 +69,11 @@ static inline const float *bo_fixed_gate(const bo_attention *attention, const bo
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* A state: this header, then for each key head sums_bytes of bo_sums and kept_bytes of kept keys (kv_cache.h). */
-typedef struct bo_state_header {
-    uint32_t magic, version;
-    uint64_t fingerprint, tokens;
-    uint64_t reserved[5];
-} bo_state_header;
+/* A state is a bo_state_header (device/gpu/attention.h), then for each key head sums_bytes of bo_sums and kept_bytes of kept
+ * keys (kv_cache.h). */
+
+/* The header of an empty state. */
+bo_state_header bo_state_header_of(const bo_attention *attention);
 
 /* S and z of one key head, relative to exp(log_scale). Layout: log_scale and 15 zeros, z padded to a multiple of 16
  * floats, then S. */

@@ -4,7 +4,6 @@
 #define BO_ATTENTION_ROW_TRANSFORM_H
 
 #include "../math/block.h"
-#include "device.h"
 #include "internal.h"
 
 typedef enum bo_role { BO_OF_QUERIES = 0, BO_OF_KEYS = 1 } bo_role;

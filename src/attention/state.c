@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "device.h"
 #include "kv_cache.h"
 
 /* More than any sequence has; sums of tokens cannot overflow. */
@@ -70,32 +69,9 @@ size_t bo_attention_state_gradient_floats(const bo_attention *attention)
            (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim) + attention->gates_held);
 }
 
-static bo_state_header empty_header(const bo_attention *attention)
+bo_state_header bo_state_header_of(const bo_attention *attention)
 {
     return (bo_state_header){.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
-}
-
-bo_attention_view bo_attention_view_of(const bo_attention *attention)
-{
-    const bo_attention *a = attention;
-    bo_attention_view out = {.desc = &a->desc,
-                             .traits = a->traits,
-                             .group = a->group,
-                             .features = (const bo_features *const *)a->features,
-                             .count = a->count,
-                             .scaled = a->scaled,
-                             .fingerprint = a->fingerprint,
-                             .decay = a->decay,
-                             .held = a->held,
-                             .gates_held = a->gates_held,
-                             .panel = BO_PANEL,
-                             .gates_at = bo_kv_cache_bytes(a->held, a->desc.dim, a->desc.value_dim),
-                             .sums_bytes = a->sums_bytes,
-                             .kept_bytes = a->kept_bytes,
-                             .tokens_at = offsetof(bo_state_header, tokens)};
-    bo_state_header header = empty_header(a);
-    memcpy(out.header, &header, sizeof out.header);
-    return out;
 }
 
 size_t bo_attention_state_prefix(const bo_attention *attention)
@@ -106,8 +82,8 @@ size_t bo_attention_state_prefix(const bo_attention *attention)
 void bo_attention_state_start(const bo_attention *attention, void *prefix)
 {
     memset(prefix, 0, bo_attention_state_prefix(attention));
-    bo_state_header header = empty_header(attention);
-    assert(sizeof header == BO_STATE_HEADER_BYTES); /* so that sums and keys have the alignment of the state */
+    bo_state_header header = bo_state_header_of(attention);
+    static_assert(sizeof header == 64, ""); /* so that sums and keys have the alignment of the state */
     memcpy(prefix, &header, sizeof header);
     for (size_t h = 0; attention->scaled && h < attention->desc.key_heads; h++)
         *bo_state_sums(attention, prefix, h).log_scale = -INFINITY;

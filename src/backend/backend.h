@@ -8,7 +8,7 @@
 #define BO_BACKEND_H
 
 #include <bochner/operations.h>
-#include "../base/base.h"
+#include "../device/device.h"
 
 enum { BO_OP_INPUTS = 16, BO_OP_OUTPUTS = 4 };
 
@@ -88,16 +88,10 @@ typedef struct bo_op {
 
 struct bo_updates; /* updates.h: functions for optimizers */
 
+/* The operations of a kind of device. Memory, locks and recordings are those of the device (device/device.h). */
 typedef struct bo_backend {
-    const char *name; /* "cpu" */
-    bool plain;       /* memory of the host: functions of the caller can access it */
-    void *(*allocate)(bo_context *context, size_t bytes,
-                      const char *what); /* filled with zeros; NULL: see the context's error */
-    void (*release)(void *memory);
-    bo_status (*write)(bo_context *context, void *to, const void *host, size_t bytes);
-    bo_status (*read)(bo_context *context, void *host, const void *from, size_t bytes);
-    bo_status (*zero)(bo_context *context, void *to, size_t bytes);
-    bo_status (*copy)(bo_context *context, void *to, const void *from, size_t bytes);
+    const bo_op *const *ops; /* by bo_operation; NULL: not supported */
+    const struct bo_updates *updates;
     /* Converts rows x columns floats to another element type (rounding to nearest, ties to even), and back. The two do
      * not overlap. */
     bo_status (*narrow)(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
@@ -108,48 +102,17 @@ typedef struct bo_backend {
     bo_status (*finite)(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out);
     /* Writes the column of the largest float of each row to memory of the host; the first of equal ones. */
     bo_status (*largest)(bo_context *context, size_t rows, size_t columns, const void *floats, int32_t *host);
-    const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
-    const struct bo_updates *updates;
-    const struct bo_device_runs *runs; /* NULL: calls are executed at once, in float32 */
-    const struct bo_device_fits *fits; /* features/device_sums.h; NULL: kernel machines are fitted on the CPU */
-} bo_backend;
-
-enum { BO_RANK_ID = 128 };
-
-/* Functions of backends that execute calls later. One thread at a time submits work, between lock and unlock; a thread
- * may lock twice. */
-typedef struct bo_device_runs {
-    /* The type in which graphs of this context hold values: FLOAT32 or BFLOAT16. */
-    bo_element (*held)(bo_context *context);
-    void (*lock)(void);
-    void (*unlock)(void);
-    /* Writes the settings of a pass to memory of the device. layers: number of layers with states; sequences: their
+    /* GPUs: writes the settings of a pass to memory of the device. layers: number of layers with states; sequences: their
      * number if the pass states none. *staged is created (NULL before) or reused; *moved: its address on the device
-     * changed, and recordings that use it are invalid. */
+     * changed, and recordings that use it are invalid. NULL: calls are executed at once. */
     bo_status (*stage)(bo_context *context, const bo_graph_pass *pass, size_t layers, size_t sequences,
                        bo_staged **staged, bool *moved);
     void (*unstage)(bo_staged *staged);
-    /* Calls between begin and end are recorded, not executed; `replay` executes all of them. */
-    bo_status (*record_begin)(bo_context *context);
-    bo_status (*record_end)(bo_context *context, void **recording);
-    bo_status (*replay)(bo_context *context, void *recording);
-    void (*forget)(void *recording);
-    bo_status (*wait)(bo_context *context); /* until all work is done */
-    size_t (*free_bytes)(void);             /* memory of the device that is not in use */
-    /* Marks 0 to 3 in the queue of the device; `elapsed` waits, and returns the seconds between two of them. */
-    bo_status (*mark)(bo_context *context, int mark);
-    bo_status (*elapsed)(bo_context *context, int from, int to, double *seconds);
-    /* Sums over processes with one device each. rank_id: rank 0 makes an id, with which all ranks join; BO_UNSUPPORTED
-     * if the device cannot sum. `sum` replaces floats by their sums over the ranks. */
-    bo_status (*rank_id)(bo_context *context, unsigned char id[BO_RANK_ID]);
-    bo_status (*join)(bo_context *context, const unsigned char id[BO_RANK_ID], int rank, int size);
-    bo_status (*sum)(bo_context *context, void *floats, size_t count);
-} bo_device_runs;
+} bo_backend;
 
 const bo_backend *bo_backend_cpu(void);
-/* The memory that is left for models of a backend. */
-bo_memory_bound bo_backend_memory(const bo_backend *backend);
-/* The backend that models of this context use: that of its device (devices.h), or the CPU. */
-const bo_backend *bo_backend_of(const bo_context *context);
+const bo_backend *bo_backend_of(const bo_device *device);
+/* The type in which graphs on a device hold values: BFLOAT16 on a GPU if the context has that precision, else FLOAT32. */
+bo_element bo_backend_holds(const bo_context *context, const bo_device *device);
 
 #endif

@@ -110,9 +110,9 @@ void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg);
  * not be divided. It depends on the machine and its load, and must only affect speed. */
 double bo_batch_seconds(bo_context *context);
 
-/* Creates a context for one task, which may allocate and fail independently. It has one thread, the same kernels and
- * allocator, and no log or progress callback. The waiting caller passes the task's error message on. Destroyed with
- * bo_context_destroy. */
+/* Creates a context for one task, which may allocate and fail independently. It has one thread, the same kernels,
+ * allocator and device, and no log or progress callback; it must not outlive its context. The waiting caller passes the
+ * task's error message on. Destroyed with bo_context_destroy. */
 bo_status bo_context_branch(bo_context *context, bo_context **out);
 /* Gives a branch its own progress callback, which is called on the thread that uses the branch. */
 void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user);
@@ -127,13 +127,11 @@ double bo_context_progress_interval(const bo_context *context);
 void bo_context_set_progress_interval(bo_context *context, double seconds);
 double bo_seconds(void); /* monotonic clock */
 
-/* The backend of the context's device (backend/backend.h) and its functions for fits (features/device_sums.h), which
- * modules above this one set and use. NULL: the CPU. */
-struct bo_backend;
-struct bo_device_fits;
-const struct bo_backend *bo_context_backend(const bo_context *context);
-const struct bo_device_fits *bo_context_fits(const bo_context *context);
-void bo_context_set_backend(bo_context *context, const struct bo_backend *backend, const struct bo_device_fits *fits);
+/* The device of the context (device/device.h), which the modules above this one set and use. NULL: the CPU. attach: what was
+ * attached before is released, and so is this when the context is destroyed. */
+struct bo_device;
+struct bo_device *bo_context_attached(const bo_context *context);
+void bo_context_attach(bo_context *context, struct bo_device *device, void (*release)(struct bo_device *device));
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 

@@ -87,8 +87,7 @@ bo_status bo_context_branch(bo_context *context, bo_context **out)
                          .allocator = context->allocator,
                          .kernels = context->kernels,
                          .precision = context->precision,
-                         .backend = context->backend,
-                         .fits = context->fits};
+                         .device = context->device};
     const bo_status status = bo_trace_share(context, *out);
     if (status != BO_OK) {
         bo_free(*out);
@@ -106,6 +105,7 @@ void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user)
 void bo_context_destroy(bo_context *context)
 {
     if (!context) return;
+    bo_context_attach(context, NULL, NULL);
     bo_pool_destroy(context->pool);
     bo_trace_close(context);
     bo_free(context);
@@ -139,20 +139,16 @@ bo_precision bo_context_precision(const bo_context *context)
 static const char *const precision_names[] = {"float32", "bfloat16"};
 BO_NAMED(precision, bo_precision, precision_names)
 
-const struct bo_backend *bo_context_backend(const bo_context *context)
+struct bo_device *bo_context_attached(const bo_context *context)
 {
-    return context->backend;
+    return context->device;
 }
 
-const struct bo_device_fits *bo_context_fits(const bo_context *context)
+void bo_context_attach(bo_context *context, struct bo_device *device, void (*release)(struct bo_device *device))
 {
-    return context->fits;
-}
-
-void bo_context_set_backend(bo_context *context, const struct bo_backend *backend, const struct bo_device_fits *fits)
-{
-    context->backend = backend;
-    context->fits = fits;
+    if (context->device && context->release_device) context->release_device(context->device);
+    context->device = device;
+    context->release_device = release;
 }
 
 const struct bo_kernels *bo_context_kernels(const bo_context *context)

@@ -18,8 +18,8 @@ struct bo_context {
     bo_allocator allocator;
     const struct bo_kernels *kernels;
     bo_precision precision;
-    const struct bo_backend *backend;  /* NULL: the CPU … */
-    const struct bo_device_fits *fits; /* … which has no such table */
+    struct bo_device *device;                         /* NULL: the CPU */
+    void (*release_device)(struct bo_device *device); /* NULL: it belongs to another context */
     bo_pool *pool;
     double batch_seconds;         /* bo_batch_seconds; 0: not measured … */
     unsigned batch_questions;     /* … and how often it has been asked since */

@@ -38,6 +38,7 @@ void bo_features_destroy(bo_features *features)
     bo_random_network_destroy(features->network);
     bo_landmarks_destroy(features->landmarks);
     bo_free(features->runs);
+    bo_device_copies_destroy(features->copies);
     bo_free(features);
 }
 
@@ -83,7 +84,8 @@ bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolve
     features->frequencies = bo_frequencies_of(resolved);
     features->input_scale = bo_kernel_find(resolved->kernel)->shift_invariant ? 1 : sqrt(resolved->gamma);
     features->u_scale = 1;
-    bo_status status = keep_length_scales(context, features);
+    features->copies = bo_device_copies_create(context);
+    bo_status status = features->copies ? keep_length_scales(context, features) : BO_MEMORY;
     if (status == BO_OK && features->function->derive) status = features->function->derive(context, features);
     if (status == BO_OK) status = keep_slopes(context, features);
     if (status != BO_OK) {
@@ -206,6 +208,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
         BO_TRY(pack_with_offsets(context, features));
     else if (features->w && !features->desc.sparse)
         BO_TRY(pack(context, features));
+    features->version++;
     check_invariants(features);
     return BO_OK;
 }

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include "../base/base.h"
 #include "../base/rng.h"
+#include "../device/copies.h"
 #include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
 #include "block.h"
@@ -344,7 +345,9 @@ struct bo_features {
     bo_selftensor *selftensor;
     bo_random_network *network;
     bo_landmarks *landmarks;
-    bo_polynomial_run *runs; /* for POLYNOMIAL */
+    bo_polynomial_run *runs;  /* for POLYNOMIAL */
+    uint64_t version;         /* changes with the numbers of the map */
+    bo_device_copies *copies; /* of these numbers, on GPUs */
 };
 
 /* Creates an object with its factors but without frequencies. */

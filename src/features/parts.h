@@ -3,19 +3,7 @@
 #define BO_FEATURES_PARTS_H
 
 #include <bochner/features.h>
-
-/* How features follow from u = w x, x a row and w with all factors of the inputs. Maps without frequencies have the
- * identity times these factors as w. m: the number of rows of w. */
-typedef enum bo_map_form {
-    BO_MAP_NONE = 0, /* none of these */
-    BO_MAP_EXP,      /* exp(u + offset + common + norm |t|²/2 + constant) */
-    BO_MAP_EXP_BOTH, /* the same for u, then for -u: 2 m features */
-    BO_MAP_SINCOS,   /* factor weight [cos u, sin u], times exp(norm |t|²/2): 2 m features */
-    BO_MAP_RELU,     /* factor weight max(u, 0) */
-    BO_MAP_ELU,      /* elu(u) + 1 */
-    BO_MAP_IDENTITY, /* u */
-    BO_MAP_HEDGEHOG  /* softmax([u, -u]): 2 m features */
-} bo_map_form;
+#include "../device/gpu/maps.h"
 
 /* |t|²/2 = ½ Σ_j square_j x_j². */
 typedef struct bo_map_parts {

@@ -1,4 +1,5 @@
 /* Checks of descriptors and samples before a fit. */
+#include "../device/device.h"
 #include "internal.h"
 
 #include <math.h>
@@ -51,7 +52,7 @@ static bo_status check_exact(bo_context *context, const bo_machine_desc *desc, c
 
 void bo_fit_for_device(bo_context *context, bo_machine_desc *desc)
 {
-    if (!bo_context_fits(context)) return;
+    if (!bo_context_is_on_gpu(context)) return;
     if (desc->solver == BO_SOLVER_AUTO) desc->solver = BO_SOLVER_PRIMAL;
     if (desc->loss == BO_LOSS_AUTO) desc->loss = BO_LOSS_RIDGE;
 }
@@ -59,20 +60,20 @@ void bo_fit_for_device(bo_context *context, bo_machine_desc *desc)
 /* Devices solve ridge systems of features. */
 static bo_status check_device(bo_context *context, const bo_machine_desc *desc)
 {
-    const bo_device_fits *fits = bo_context_fits(context);
-    if (!fits) return BO_OK;
+    const char *device = bo_device_name(bo_device_of(context));
+    if (!bo_context_is_on_gpu(context)) return BO_OK;
     if (desc->features.function == BO_FUNCTION_SECTIONS)
         return bo_fail(context, BO_UNSUPPORTED,
                        "function sections (the exact kernel of all rows) is not supported on the device %s; use random "
                        "features, or the CPU",
-                       fits->name);
+                       device);
     if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED,
                        "solver %s is not supported on the device %s; use the primal solver, or the CPU",
-                       bo_solver_name(desc->solver), fits->name);
+                       bo_solver_name(desc->solver), device);
     if (desc->loss == BO_LOSS_LOGISTIC)
         return bo_fail(context, BO_UNSUPPORTED,
-                       "loss logistic is not supported on the device %s; use the ridge loss, or the CPU", fits->name);
+                       "loss logistic is not supported on the device %s; use the ridge loss, or the CPU", device);
     return BO_OK;
 }
 

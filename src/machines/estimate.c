@@ -1,4 +1,5 @@
 /* Estimates memory and time of a fit and resolves its defaults: loss, solver, number of features. */
+#include "../device/device.h"
 #include "internal.h"
 #include "tune.h"
 #include "../features/resolve.h"
@@ -321,7 +322,7 @@ static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const
                       .classes = desc->task == BO_TASK_CLASSIFICATION,
                       .exact = exact,
                       .landmarks = map.function == BO_FUNCTION_LANDMARKS,
-                      .device = bo_context_fits(context) != NULL,
+                      .device = bo_context_is_on_gpu(context),
                       .limit = bo_fit_memory(desc)};
     return BO_OK;
 }
@@ -407,7 +408,7 @@ void bo_fit_resolve_map(bo_context *context, const bo_fit_shape *shape, bo_machi
     if (bo_fit_is_exact(desc, shape->rows, sparse, bo_context_threads(context)))
         map->function = BO_FUNCTION_SECTIONS;
     else if (desc->choose_kernel && !sparse && !desc->stream_rows && map->function == BO_FUNCTION_DEFAULT &&
-             map->features == 0 && shape->rows > 0 && !bo_context_fits(context))
+             map->features == 0 && shape->rows > 0 && !bo_context_is_on_gpu(context))
         map->function = BO_FUNCTION_LANDMARKS; /* of rough kernels they are more accurate than random features */
     if (desc->budget > 0) limit_features(context, shape, desc);
     bo_fit_limit_landmarks(desc, shape->rows);

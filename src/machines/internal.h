@@ -15,7 +15,7 @@
 #include <bochner/machines.h>
 #include "../base/base.h"
 #include "../base/rng.h"
-#include "../features/device_sums.h"
+#include "device_sums.h"
 #include "../io/sparse.h"
 #include "../math/metric.h"
 #include "intervals.h"
@@ -146,12 +146,11 @@ float bo_targets_root_weight(const bo_targets *targets, const bo_samples *sample
 /* Sums over rows of the outer product of [φ(s(x)), y, 1] √w with itself. Everything ridge needs: ZᵀZ, ZᵀY, YᵀY, the
  * sums of both, and the total weight. Moments of blocks, files and hosts can be added.
  * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. It is NULL exactly if `device` has the
- * sums, through the functions `fits`. */
+ * sums. */
 typedef struct bo_moments {
     size_t features, outputs, size, rows;
     bo_gram_precision precision;
     double *gram;
-    const bo_device_fits *fits;
     bo_device_sums *device;
 } bo_moments;
 

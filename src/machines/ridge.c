@@ -1,4 +1,5 @@
 /* Ridge regression: sums over rows, and the solution of the linear system. */
+#include "../device/device.h"
 #include "internal.h"
 #include "../math/linalg.h"
 
@@ -18,19 +19,15 @@ static bo_status create_on_device(bo_context *context, const bo_row_map *row_map
                                       .map = row_map->phi,
                                       .precise = out->precision == BO_GRAM_PRECISION_FLOAT64,
                                       .quantum = out->precision == BO_GRAM_PRECISION_INT8 ? row_map->quantum : 0};
-    return out->fits->create(context, &desc, &out->device);
+    return bo_device_sums_create(context, &desc, &out->device);
 }
 
 bo_status bo_moments_create(bo_context *context, const bo_row_map *row_map, size_t outputs, bo_gram_precision precision,
                             bo_moments *out)
 {
     const size_t features = bo_features_describe(row_map->phi)->features, size = features + outputs + 1;
-    *out = (bo_moments){.features = features,
-                        .outputs = outputs,
-                        .size = size,
-                        .precision = precision,
-                        .fits = bo_context_fits(context)};
-    if (out->fits) return create_on_device(context, row_map, out);
+    *out = (bo_moments){.features = features, .outputs = outputs, .size = size, .precision = precision};
+    if (bo_context_is_on_gpu(context)) return create_on_device(context, row_map, out);
     size_t count;
     if (__builtin_mul_overflow(size, size, &count)) count = SIZE_MAX;
     out->gram = bo_alloc(context, count, sizeof *out->gram, "the Gram matrix of the features");
@@ -39,7 +36,7 @@ bo_status bo_moments_create(bo_context *context, const bo_row_map *row_map, size
 
 void bo_moments_free(bo_moments *moments)
 {
-    if (moments->device) moments->fits->destroy(moments->device);
+    bo_device_sums_destroy(moments->device);
     bo_free(moments->gram);
     *moments = (bo_moments){0};
 }
@@ -49,13 +46,13 @@ bo_status bo_moments_open(bo_context *context, const bo_moments *moments, double
     *gram = moments->gram;
     if (!moments->device) return BO_OK;
     *gram = bo_alloc_raw(context, moments->size * moments->size, sizeof **gram, "the Gram matrix of the features");
-    return *gram ? moments->fits->read(context, moments->device, *gram) : BO_MEMORY;
+    return *gram ? bo_device_sums_read(context, moments->device, *gram) : BO_MEMORY;
 }
 
 bo_status bo_moments_close(bo_context *context, const bo_moments *moments, double *gram, bool changed)
 {
     if (!moments->device) return BO_OK;
-    const bo_status status = changed ? moments->fits->write(context, moments->device, gram) : BO_OK;
+    const bo_status status = changed ? bo_device_sums_write(context, moments->device, gram) : BO_OK;
     bo_free(gram);
     return status;
 }
@@ -72,7 +69,7 @@ static bo_status margins_of(bo_context *context, const bo_moments *moments, marg
 {
     if (moments->device) {
         *out = (margins){.stride = moments->outputs + 1, .step = 1};
-        return moments->fits->margins(context, moments->device, &out->columns, &out->diagonal);
+        return bo_device_sums_margins(context, moments->device, &out->columns, &out->diagonal);
     }
     *out = (margins){moments->gram + moments->features, moments->size, moments->gram, moments->size + 1};
     return BO_OK;
@@ -158,7 +155,7 @@ static bo_status add_block(bo_context *context, bo_moments *moments, const bo_ro
 /* True if the device computes the features of these rows from scaled inputs. */
 static bool maps_on_device(const bo_moments *moments, const bo_samples *samples)
 {
-    return samples->x && moments->fits->maps(moments->device);
+    return samples->x && bo_device_sums_maps(moments->device);
 }
 
 static bo_status device_block_create(bo_context *context, const bo_moments *moments, const bo_row_map *row_map,
@@ -197,7 +194,7 @@ static bo_status add_device_block(bo_context *context, bo_moments *moments, cons
         others[outputs] = b->root[i] = root;
         if (root != 1) given.root = b->root;
     }
-    return moments->fits->add(context, moments->device, &given);
+    return bo_device_sums_add(context, moments->device, &given);
 }
 
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
@@ -245,7 +242,7 @@ static bo_status centered_multiply(bo_context *context, const bo_moments *moment
     margins edge;
     BO_TRY(margins_of(context, moments, &edge));
     if (moments->device)
-        BO_TRY(moments->fits->multiply(context, moments->device, x, y));
+        BO_TRY(bo_device_sums_multiply(context, moments->device, x, y));
     else
         multiply(moments, x, y);
     if (!intercept) return BO_OK;
@@ -369,7 +366,7 @@ static bo_status factorize(bo_context *context, const bo_moments *moments, const
     const size_t n = moments->features;
     if (moments->device) {
         const bo_device_system system = {out->weight, out->center, penalty};
-        return moments->fits->factorize(context, moments->device, &system);
+        return bo_device_sums_factorize(context, moments->device, &system);
     }
     assembly job = {moments, penalty, out};
     bo_parallel(context, (n + ASSEMBLY_ROWS - 1) / ASSEMBLY_ROWS, assemble_rows, &job);
@@ -380,7 +377,7 @@ static bo_status factorize(bo_context *context, const bo_moments *moments, const
 static bo_status substitute(bo_context *context, const bo_machine_ridge *ridge, bool transposed, size_t m, double *x)
 {
     const bo_moments *moments = ridge->moments;
-    if (moments) return moments->fits->solve(context, moments->device, transposed, m, x);
+    if (moments) return bo_device_sums_solve(context, moments->device, transposed, m, x);
     return (transposed ? bo_solve_lower_t : bo_solve_lower)(context, ridge->features, m, ridge->factor, ridge->features,
                                                             x, m);
 }
@@ -393,7 +390,7 @@ bo_status bo_ridge_solve_lower(bo_context *context, const bo_machine_ridge *ridg
 bo_status bo_ridge_pack_factor(bo_context *context, const bo_machine_ridge *ridge, float *packed)
 {
     const size_t n = ridge->features;
-    if (ridge->moments) return ridge->moments->fits->factor(context, ridge->moments->device, packed);
+    if (ridge->moments) return bo_device_sums_factor(context, ridge->moments->device, packed);
     for (size_t i = 0, k = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++, k++) packed[k] = (float)ridge->factor[i * n + j];
     return BO_OK;

@@ -176,7 +176,7 @@ static bo_status keep_whole(bo_context *context, bo_weights *weights, float **ou
         const bo_weight *weight = bo_weights_at(weights, i);
         const size_t count = weight->rows * weight->columns;
         if (!bo_lora_is_whole(weights, weight)) continue;
-        BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, count * sizeof *at));
+        BO_TRY(bo_buffer_read(context, bo_weights_device(weights), at, weight->data, count * sizeof *at));
         at += count;
     }
     return BO_OK;

@@ -22,7 +22,7 @@ static bo_status take_base(bo_context *context, bo_model *model, const bo_tensor
             return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is not part of the model", bo_tensors_path(file),
                            name);
         BO_TRY(bo_tensors_require(context, file, name, BO_F32, weight->rank, weight->shape, &tensor));
-        BO_TRY(bo_weights_backend(model->weights)->write(context, weight->data, tensor->data, tensor->bytes));
+        BO_TRY(bo_buffer_write(context, bo_weights_device(model->weights), weight->data, tensor->data, tensor->bytes));
     }
     return BO_OK;
 }

@@ -156,11 +156,11 @@ static float *add_tensor(package *p, const char *module, const char *letter, siz
 }
 
 /* Reads [A; A0], the rows of A0 below those of A. */
-static bo_status read_a(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *out)
+static bo_status read_a(bo_context *context, bo_device *device, const bo_lora_site *site, float *out)
 {
-    BO_TRY(backend->read(context, out, site->a->data, numbers(site->a) * sizeof *out));
+    BO_TRY(bo_buffer_read(context, device, out, site->a->data, numbers(site->a) * sizeof *out));
     if (!site->a0) return BO_OK;
-    return backend->read(context, out + numbers(site->a), site->a0->data, numbers(site->a0) * sizeof *out);
+    return bo_buffer_read(context, device, out + numbers(site->a), site->a0->data, numbers(site->a0) * sizeof *out);
 }
 
 /* Copies B, or -B0, into the rows of the module, which have the length `stride`. */
@@ -171,21 +171,21 @@ static void spread(const float *from, const bo_weight_place *at, size_t rows, si
         for (size_t k = 0; k < rank; k++) to[row_of(at, i) * stride + k] = sign * from[i * rank + k];
 }
 
-static bo_status read_b(bo_context *context, const bo_backend *backend, const bo_adapter_layer *layer, float *room,
+static bo_status read_b(bo_context *context, bo_device *device, const bo_adapter_layer *layer, float *room,
                         size_t stride, float *out)
 {
     const bo_lora_site *site = &layer->site;
     const size_t rows = site->b->rows, rank = site->b->columns;
-    BO_TRY(backend->read(context, room, site->b->data, numbers(site->b) * sizeof *out));
+    BO_TRY(bo_buffer_read(context, device, room, site->b->data, numbers(site->b) * sizeof *out));
     spread(room, &layer->at, rows, rank, stride, 1, out);
     if (!site->b0) return BO_OK;
-    BO_TRY(backend->read(context, room, site->b0->data, numbers(site->b0) * sizeof *out));
+    BO_TRY(bo_buffer_read(context, device, room, site->b0->data, numbers(site->b0) * sizeof *out));
     spread(room, &layer->at, rows, rank, stride, -1, out + rank);
     return BO_OK;
 }
 
 /* Adds A and B of a module: a block of A per layer below each other, and one of B beside each other. */
-static bo_status add_module(bo_context *context, const bo_backend *backend, const bo_adapter_list *list, size_t number,
+static bo_status add_module(bo_context *context, bo_device *device, const bo_adapter_list *list, size_t number,
                             size_t block, package *p, float **at)
 {
     const bo_adapter_module *module = &list->modules[number];
@@ -195,8 +195,8 @@ static bo_status add_module(bo_context *context, const bo_backend *backend, cons
     for (size_t i = 0; i < list->count; i++) {
         const bo_adapter_layer *layer = &list->layers[i];
         if (layer->module != number) continue;
-        BO_TRY(read_a(context, backend, &layer->site, a + layer->index * block * module->columns));
-        BO_TRY(read_b(context, backend, layer, p->room, rank, b + layer->index * block));
+        BO_TRY(read_a(context, device, &layer->site, a + layer->index * block * module->columns));
+        BO_TRY(read_b(context, device, layer, p->room, rank, b + layer->index * block));
     }
     return BO_OK;
 }
@@ -217,7 +217,7 @@ static bo_status add_whole(bo_context *context, const bo_model *model, package *
         const size_t bytes = numbers(weight) * sizeof *at;
         if (!bo_lora_is_whole(weights, weight)) continue;
         BO_TRY(name_of_whole(context, model, model->family, weight, p->names[p->count]));
-        BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, bytes));
+        BO_TRY(bo_buffer_read(context, bo_weights_device(weights), at, weight->data, bytes));
         p->tensors[p->count] = tensor_of(p->names[p->count], weight, at);
         p->count++;
         at += numbers(weight);
@@ -228,9 +228,9 @@ static bo_status add_whole(bo_context *context, const bo_model *model, package *
 static bo_status fill_package(bo_context *context, const bo_model *model, const bo_adapter_list *list, size_t block,
                               package *p)
 {
-    const bo_backend *backend = bo_weights_backend(bo_adapter_weights(model));
+    bo_device *device = bo_weights_device(bo_adapter_weights(model));
     float *at = p->host;
-    for (size_t i = 0; i < list->module_count; i++) BO_TRY(add_module(context, backend, list, i, block, p, &at));
+    for (size_t i = 0; i < list->module_count; i++) BO_TRY(add_module(context, device, list, i, block, p, &at));
     return add_whole(context, model, p, at);
 }
 
@@ -309,37 +309,37 @@ typedef struct slice {
 } slice;
 
 /* Writes components of A into a weight, whose other rows become zero. */
-static bo_status put_a(bo_context *context, const bo_backend *backend, const matrix *a, slice part,
-                       const bo_weight *weight, float *room)
+static bo_status put_a(bo_context *context, bo_device *device, const matrix *a, slice part, const bo_weight *weight,
+                       float *room)
 {
     memset(room, 0, numbers(weight) * sizeof *room);
     memcpy(room, a->data + part.first * a->columns, part.count * a->columns * sizeof *room);
-    return backend->write(context, weight->data, room, numbers(weight) * sizeof *room);
+    return bo_buffer_write(context, device, weight->data, room, numbers(weight) * sizeof *room);
 }
 
 /* Likewise the rows of B that belong to the layer. */
-static bo_status put_b(bo_context *context, const bo_backend *backend, const matrix *b, slice part,
-                       const bo_weight_place *at, const bo_weight *weight, float *room)
+static bo_status put_b(bo_context *context, bo_device *device, const matrix *b, slice part, const bo_weight_place *at,
+                       const bo_weight *weight, float *room)
 {
     memset(room, 0, numbers(weight) * sizeof *room);
     for (size_t i = 0; i < weight->rows; i++)
         for (size_t k = 0; k < part.count; k++)
             room[i * weight->columns + k] =
                 (float)(part.factor * (double)b->data[row_of(at, i) * b->columns + part.first + k]);
-    return backend->write(context, weight->data, room, numbers(weight) * sizeof *room);
+    return bo_buffer_write(context, device, weight->data, room, numbers(weight) * sizeof *room);
 }
 
-static bo_status put_layer(bo_context *context, const bo_backend *backend, const bo_adapter_layer *layer,
-                           const matrix *a, const matrix *b, slice part, float *room)
+static bo_status put_layer(bo_context *context, bo_device *device, const bo_adapter_layer *layer, const matrix *a,
+                           const matrix *b, slice part, float *room)
 {
     const bo_lora_site *site = &layer->site;
     const size_t half = site->a0 ? part.count / 2 : part.count;
     const slice trained = {part.first, half, part.factor}, first = {part.first + half, half, -part.factor};
-    BO_TRY(put_a(context, backend, a, trained, site->a, room));
-    BO_TRY(put_b(context, backend, b, trained, &layer->at, site->b, room));
+    BO_TRY(put_a(context, device, a, trained, site->a, room));
+    BO_TRY(put_b(context, device, b, trained, &layer->at, site->b, room));
     if (!site->a0) return BO_OK;
-    BO_TRY(put_a(context, backend, a, first, site->a0, room));
-    return put_b(context, backend, b, first, &layer->at, site->b0, room);
+    BO_TRY(put_a(context, device, a, first, site->a0, room));
+    return put_b(context, device, b, first, &layer->at, site->b0, room);
 }
 
 /* Reading of all modules. config NULL: Bochner wrote the file, and every layer has its own part of the rank. */
@@ -374,7 +374,7 @@ static bo_status take_layer(const taking *t, const bo_adapter_layer *layer, cons
     float *room = bo_alloc_raw(t->context, most, sizeof *room, "an adapter");
     if (!room) return BO_MEMORY;
     const bo_status status =
-        put_layer(t->context, bo_weights_backend(bo_adapter_weights(t->model)), layer, a, b, part, room);
+        put_layer(t->context, bo_weights_device(bo_adapter_weights(t->model)), layer, a, b, part, room);
     bo_free(room);
     return status;
 }
@@ -407,7 +407,7 @@ static bo_status take_whole(const taking *t)
         if (!bo_lora_is_whole(weights, weight)) continue;
         BO_TRY(name_of_whole(t->context, t->model, t->family, weight, name));
         BO_TRY(bo_tensors_require(t->context, t->file, name, BO_F32, weight->rank, weight->shape, &tensor));
-        BO_TRY(bo_weights_backend(weights)->write(t->context, weight->data, tensor->data, tensor->bytes));
+        BO_TRY(bo_buffer_write(t->context, bo_weights_device(weights), weight->data, tensor->data, tensor->bytes));
     }
     return BO_OK;
 }
@@ -487,7 +487,7 @@ static bo_status fill_base(bo_context *context, const bo_adapter *adapter, bo_we
         const bo_weight *weight = bo_weights_at(weights, i);
         const size_t count = numbers(weight);
         if (bo_lora_site_at(weights, i, &site)) {
-            BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, count * sizeof *at));
+            BO_TRY(bo_buffer_read(context, bo_weights_device(weights), at, weight->data, count * sizeof *at));
         } else if (bo_lora_is_whole(weights, weight)) {
             memcpy(at, whole, count * sizeof *at);
             whole += count;

@@ -341,7 +341,7 @@ static bo_status resolve(composing *c, const bo_compose_desc *desc)
                        most ? most : INT32_MAX, c->desc.longest);
     BO_TRY(bo_session_estimate(c->context, c->model, &(bo_session_desc){.capacity = c->desc.longest}, &bytes, NULL));
     return bo_check_memory(c->context, "the states of the lanes", (double)bytes * (double)c->desc.lanes,
-                           bo_backend_memory(bo_weights_backend(c->model->weights)),
+                           bo_device_memory(bo_weights_device(c->model->weights)),
                            "choose fewer lanes or shorter documents");
 }
 

@@ -146,7 +146,7 @@ static bo_status check(bo_context *context, const evaluator *e)
 
 static bo_status evaluate(bo_context *context, evaluator *e)
 {
-    const bool device = bo_weights_backend(e->model->weights)->runs != NULL;
+    const bool device = bo_device_is_gpu(bo_weights_device(e->model->weights));
     e->rows = device ? DEVICE_ROWS : ROWS;
     e->piece = device ? DEVICE_PIECE : PIECE;
     bool pieces = e->window > e->rows;

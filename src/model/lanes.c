@@ -396,7 +396,8 @@ static bo_status copy_block(bo_context *context, bo_lanes *lanes, const char *fr
 {
     if (!from) return bo_lanes_release(lanes, to), BO_OK;
     BO_TRY(bo_lanes_reserve(context, lanes, to));
-    return bo_weights_backend(lanes->model->weights)->copy(context, lanes->blocks[to], from, lanes->lane.bytes);
+    return bo_buffer_copy(context, bo_weights_device(lanes->model->weights), lanes->blocks[to], from,
+                          lanes->lane.bytes);
 }
 
 /* The first lane that continues an old lane takes its block. Further ones copy it into unused blocks. The remaining

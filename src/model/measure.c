@@ -57,8 +57,8 @@ static bo_status time_tokens(bo_context *context, bo_session *session, size_t to
 /* The weights are in memory already, but are not part of the bytes of the session. */
 static bool fits(const bo_model *model, size_t state_bytes)
 {
-    const bo_backend *backend = bo_weights_backend(model->weights);
-    if (!backend->plain) return (double)state_bytes <= 0.75 * (double)bo_backend_memory(backend).bytes;
+    bo_device *device = bo_weights_device(model->weights);
+    if (bo_device_is_gpu(device)) return (double)state_bytes <= 0.75 * (double)bo_device_memory(device).bytes;
     return (double)state_bytes + (double)bo_model_bytes(model) <= (double)bo_usual_memory().bytes;
 }
 

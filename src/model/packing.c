@@ -5,7 +5,7 @@
 /* Tensors get their memory one after the other. */
 typedef struct packer {
     bo_context *context;
-    const bo_backend *backend;
+    bo_device *device;
     bo_package *out;
     char *room;        /* memory of one weight */
     size_t used, size; /* bytes of out->host */
@@ -63,7 +63,7 @@ static bo_status pack(packer *p, const bo_weight *weight, const bo_weight_place 
         return bo_fail(p->context, BO_UNSUPPORTED, "%s is stored as %s, which cannot be written to a file",
                        weight->name, weight->element == BO_ELEMENT_INT8 ? "int8" : "integers");
     BO_TRY(open_tensor(p, weight, at, &tensor));
-    BO_TRY(p->backend->read(p->context, p->room, weight->data, bytes_of(weight)));
+    BO_TRY(bo_buffer_read(p->context, p->device, p->room, weight->data, bytes_of(weight)));
     if (weight->element == BO_ELEMENT_FLOAT32)
         subtract((float *)(void *)p->room, weight->rows * weight->columns, at->offset);
     place_rows(p, weight, at, (char *)(uintptr_t)tensor->data);
@@ -73,7 +73,7 @@ static bo_status pack(packer *p, const bo_weight *weight, const bo_weight_place 
 bo_status bo_family_pack(bo_context *context, const bo_model *model, bo_family family, bo_package *out)
 {
     const size_t count = bo_weights_count(model->weights);
-    packer p = {.context = context, .backend = bo_weights_backend(model->weights), .out = out};
+    packer p = {.context = context, .device = bo_weights_device(model->weights), .out = out};
     size_t most = 0;
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = bytes_of(bo_weights_at(model->weights, i));

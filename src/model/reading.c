@@ -236,15 +236,14 @@ static bool is_plain(const bo_weight *weight, const bo_weight_place *at, const b
 }
 
 /* Reads a weight through `room` for BLOCK_FLOATS numbers, or for one row if that is longer. */
-static bo_status read_weight(bo_context *context, const bo_tensors *file, const bo_backend *backend,
-                             const bo_weight *weight, const bo_weight_place *at, const bo_file_tensor *tensor,
-                             float *room)
+static bo_status read_weight(bo_context *context, const bo_tensors *file, bo_device *device, const bo_weight *weight,
+                             const bo_weight_place *at, const bo_file_tensor *tensor, float *room)
 {
     const size_t rows = weight->shape[0], count = weight->rows * weight->columns, columns = count / rows;
     const size_t most = columns < BLOCK_FLOATS ? BLOCK_FLOATS / columns : 1;
     if (is_plain(weight, at, tensor)) {
         BO_TRY(check_finite(context, file, tensor, count, tensor->data));
-        return backend->write(context, weight->data, tensor->data, count * sizeof *room);
+        return bo_buffer_write(context, device, weight->data, tensor->data, count * sizeof *room);
     }
     block b = {.kernels = bo_context_kernels(context), .tensor = tensor, .at = at, .columns = columns, .out = room};
     for (; b.first < rows; b.first += most) {
@@ -252,8 +251,8 @@ static bo_status read_weight(bo_context *context, const bo_tensors *file, const 
         b.end = b.first + here;
         bo_parallel(context, (here + STRIP - 1) / STRIP, read_rows, &b);
         BO_TRY(check_finite(context, file, tensor, here * columns, room));
-        BO_TRY(backend->write(context, (char *)weight->data + b.first * columns * sizeof *room, room,
-                              here * columns * sizeof *room));
+        BO_TRY(bo_buffer_write(context, device, (char *)weight->data + b.first * columns * sizeof *room, room,
+                               here * columns * sizeof *room));
     }
     return BO_OK;
 }
@@ -284,27 +283,28 @@ static size_t most_stored(const bo_weights *weights)
 static bo_status read_any(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
                           size_t i, float *room, void *whole)
 {
-    const bo_backend *backend = bo_weights_backend(model->weights);
+    bo_device *device = bo_weights_device(model->weights);
     const bo_weight *weight = bo_weights_at(model->weights, i);
     const bo_weight_place at = bo_family_place(family, &model->desc, weight);
     const bool stored = weight->element != BO_ELEMENT_FLOAT32;
     bo_weight floats = *weight;
     if (stored) floats.data = whole;
-    BO_TRY(read_weight(context, file, backend, &floats, &at, find_tensor(file, family, &at), room));
+    BO_TRY(read_weight(context, file, device, &floats, &at, find_tensor(file, family, &at), room));
     if (!stored) return BO_OK;
-    return backend->narrow(context, weight->element, weight->rows, weight->columns, whole, weight->data);
+    return bo_backend_of(device)->narrow(context, weight->element, weight->rows, weight->columns, whole, weight->data);
 }
 
 static bo_status read_all(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file)
 {
-    const bo_backend *backend = bo_weights_backend(model->weights);
+    bo_device *device = bo_weights_device(model->weights);
     const size_t most = most_stored(model->weights);
     float *room = bo_alloc_raw(context, longest_row(model->weights), sizeof *room, "weights that are read");
-    void *whole = room && most ? backend->allocate(context, most * sizeof *room, "a weight that is read") : NULL;
+    void *whole =
+        room && most ? bo_buffer_allocate(context, device, most * sizeof *room, "a weight that is read") : NULL;
     bo_status status = room && (whole || !most) ? BO_OK : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < bo_weights_count(model->weights); i++)
         status = read_any(context, model, family, file, i, room, whole);
-    if (whole) backend->release(whole);
+    if (whole) bo_buffer_release(device, whole);
     bo_free(room);
     return status;
 }

@@ -39,7 +39,7 @@ struct bo_session {
 
 /* ---- states (session_states.c) ------------------------------------------------------------------------------------ */
 
-const bo_backend *bo_session_backend(const bo_session *session);
+bo_device *bo_session_device(const bo_session *session);
 /* Returns the bytes of the state of a layer; 0: it has none. */
 size_t bo_session_layer_bytes(const bo_session *session, size_t layer);
 /* Returns the bytes of the states of all layers, as bo_session_place places them. */

@@ -68,7 +68,7 @@ static bo_status shrink_states(bo_context *context, const bo_session *session, w
 static bo_status find_states(bo_context *context, const bo_session *session, written_states *w)
 {
     w->states = session->states;
-    if (bo_session_backend(session)->plain) return BO_OK;
+    if (!bo_device_is_gpu(bo_session_device(session))) return BO_OK;
     BO_TRY(bo_host_states_create(context, session, &w->read));
     w->states = w->read.states;
     return bo_host_states_read(context, session, &w->read);
@@ -309,7 +309,7 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
     const bo_file_tensor *logits = NULL;
     if (!h->states) BO_TRY(bo_host_states_create(context, session, h));
     BO_TRY(read_file(context, file, session, h, &head, &logits));
-    if (!bo_session_backend(session)->plain) {
+    if (bo_device_is_gpu(bo_session_device(session))) {
         session->broken = true; /* until all layers are written */
         BO_TRY(bo_host_states_write(context, session, h));
     }
@@ -324,7 +324,7 @@ static bo_status load_from(bo_context *context, bo_session *session, const bo_te
 {
     bo_host_states h = {0};
     const bo_status status = load(context, file, session, &h);
-    if (status == BO_OK && bo_session_backend(session)->plain) {
+    if (status == BO_OK && !bo_device_is_gpu(bo_session_device(session))) {
         const bo_host_states old = {session->memory, session->states};
         session->memory = h.memory;
         session->states = h.states;
@@ -366,7 +366,7 @@ bo_status bo_session_load_memory(bo_context *context, bo_session *session, const
 bo_status bo_session_restore(bo_context *context, bo_session *session, const void *bytes, size_t size)
 {
     bo_tensors *file;
-    const bool plain = bo_session_backend(session)->plain;
+    const bool plain = !bo_device_is_gpu(bo_session_device(session));
     bo_host_states h = {.states = plain ? session->states : NULL};
     BO_TRY(open_state(context, NULL, bytes, size, &file));
     const bo_status status = load(context, file, session, &h);

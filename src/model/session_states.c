@@ -31,9 +31,9 @@ void bo_session_place(const bo_session *session, char *memory, void **states)
     assert(at == memory + session->state_bytes);
 }
 
-const bo_backend *bo_session_backend(const bo_session *session)
+bo_device *bo_session_device(const bo_session *session)
 {
-    return bo_weights_backend(session->model->weights);
+    return bo_weights_device(session->model->weights);
 }
 
 bo_status bo_host_states_create(bo_context *context, const bo_session *session, bo_host_states *out)
@@ -54,16 +54,16 @@ void bo_host_states_free(bo_host_states *h)
 bo_status bo_host_states_read(bo_context *context, const bo_session *session, const bo_host_states *h)
 {
     for (size_t i = 0; i < session->model->desc.layers; i++)
-        BO_TRY(bo_session_backend(session)->read(context, h->states[i], session->states[i],
-                                                 bo_session_layer_bytes(session, i)));
+        BO_TRY(bo_buffer_read(context, bo_session_device(session), h->states[i], session->states[i],
+                              bo_session_layer_bytes(session, i)));
     return BO_OK;
 }
 
 bo_status bo_host_states_write(bo_context *context, const bo_session *session, const bo_host_states *h)
 {
     for (size_t i = 0; i < session->model->desc.layers; i++)
-        BO_TRY(bo_session_backend(session)->write(context, session->states[i], h->states[i],
-                                                  bo_session_layer_bytes(session, i)));
+        BO_TRY(bo_buffer_write(context, bo_session_device(session), session->states[i], h->states[i],
+                               bo_session_layer_bytes(session, i)));
     return BO_OK;
 }
 
@@ -91,8 +91,8 @@ bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t t
     if (tokens > bo_session_most(session->model, session->desc.capacity))
         return bo_fail(context, BO_INVALID, "session: it cannot hold %llu tokens", (unsigned long long)tokens);
     session->broken = true; /* until all layers have changed */
-    BO_TRY(bo_session_backend(session)->plain ? repeat_states(context, session, tokens, session->states)
-                                              : repeat_through_host(context, session, tokens));
+    BO_TRY(!bo_device_is_gpu(bo_session_device(session)) ? repeat_states(context, session, tokens, session->states)
+                                                         : repeat_through_host(context, session, tokens));
     session->tokens = tokens;
     session->has_logits = session->broken = false;
     return BO_OK;

@@ -46,7 +46,7 @@ static void hash_block(void *arg, size_t index, int worker)
 
 bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *out)
 {
-    const bo_backend *backend = bo_weights_backend(model->weights);
+    bo_device *device = bo_weights_device(model->weights);
     /* in its stored form: with fewer bits it is a different model */
     const char *data = bo_weights_memory(model->weights);
     const size_t all = bo_weights_bytes(model->weights) / sizeof(float);
@@ -57,7 +57,7 @@ bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *
         const size_t most = (size_t)BLOCKS * BLOCK_FLOATS;
         round_of_blocks round = {.floats = floats, .count = all - at < most ? all - at : most};
         const size_t blocks = (round.count + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
-        status = backend->read(context, floats, data + at * sizeof *floats, round.count * sizeof *floats);
+        status = bo_buffer_read(context, device, floats, data + at * sizeof *floats, round.count * sizeof *floats);
         if (status == BO_OK) bo_parallel(context, blocks, hash_block, &round);
         for (size_t b = 0; b < blocks && status == BO_OK; b++) hash = mix(hash, round.hashes[b]);
     }
@@ -108,9 +108,10 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
 static bo_status adopt_weight(bo_context *context, const bo_model *model, const bo_weight *mine, const bo_model *from,
                               const bo_weight *theirs)
 {
-    const bo_backend *backend = bo_weights_backend(model->weights);
-    if (backend == bo_weights_backend(from->weights))
-        return backend->widen(context, theirs->element, mine->rows, mine->columns, theirs->data, mine->data);
+    bo_device *device = bo_weights_device(model->weights);
+    if (device == bo_weights_device(from->weights))
+        return bo_backend_of(device)->widen(context, theirs->element, mine->rows, mine->columns, theirs->data,
+                                            mine->data);
     float *host = bo_alloc_raw(context, mine->rows * mine->columns, sizeof *host, "a weight of another device");
     if (!host) return BO_MEMORY;
     bo_status status = bo_weights_get(context, from->weights, theirs->name, host);

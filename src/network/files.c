@@ -256,7 +256,7 @@ static bo_status read_all(bo_context *context, bo_network *network, const bo_ten
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         const bo_weight *weight = bo_weights_at(weights, i);
         tensor = bo_tensors_find(file, weight->name);
-        BO_TRY(bo_weights_backend(weights)->write(context, weight->data, tensor->data, tensor->bytes));
+        BO_TRY(bo_buffer_write(context, bo_weights_device(weights), weight->data, tensor->data, tensor->bytes));
     }
     return BO_OK;
 }

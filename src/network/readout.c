@@ -65,8 +65,8 @@ static bo_status store(bo_context *context, const regression *r, const char *suf
     const float scale = first == 0 && weight->scale != 0 ? (float)weight->scale : 1; /* y = scale x Wᵀ + b */
     for (size_t o = 0; o < r->outputs; o++)
         for (size_t i = 0; i < count; i++) room[o * count + i] = r->w[o * r->features + first + i] / scale;
-    return bo_weights_backend(r->network->weights)
-        ->write(context, weight->data, room, r->outputs * count * sizeof *room);
+    return bo_buffer_write(context, bo_weights_device(r->network->weights), weight->data, room,
+                           r->outputs * count * sizeof *room);
 }
 
 static bo_status solve(bo_context *context, regression *r, double lambda)

@@ -110,7 +110,7 @@ static bo_status profile_graph(bo_context *context, bo_network *network, const b
 {
     char subject[128];
     bo_weights *weights = network->weights;
-    const bo_backend *backend = bo_weights_backend(weights);
+    bo_device *device = bo_weights_device(weights);
     const size_t bytes = bo_weights_floats(weights) * sizeof(float);
     const bo_graph_pass pass = {.training = !desc->forward, .seed = desc->seed};
     BO_TRY(bo_weights_allocate(context, weights, !desc->forward));
@@ -120,11 +120,11 @@ static bo_status profile_graph(bo_context *context, bo_network *network, const b
     if (!before) return BO_MEMORY;
     snprintf(subject, sizeof subject, "%s of %zu %s", desc->forward ? "forward" : "a training step", examples->rows,
              network->input == BO_NETWORK_INPUT_GRAPH ? "nodes" : "examples");
-    bo_status status = backend->read(context, before, bo_weights_data(weights), bytes);
+    bo_status status = bo_buffer_read(context, device, before, bo_weights_data(weights), bytes);
     if (status == BO_OK) {
         status =
             bo_graph_profile(context, graph->graph, &pass, subject, desc->repeats ? desc->repeats : USUAL_REPEATS, out);
-        const bo_status back = backend->write(context, bo_weights_data(weights), before, bytes);
+        const bo_status back = bo_buffer_write(context, device, bo_weights_data(weights), before, bytes);
         if (status == BO_OK) status = back;
     }
     bo_free(before);

@@ -182,10 +182,11 @@ static size_t numbers(const bo_weight *weight)
 
 bo_status bo_lora_copy(bo_context *context, bo_weights *from, bo_weights *to)
 {
-    const bo_backend *backend = bo_weights_backend(to);
+    bo_device *device = bo_weights_device(to);
     for (size_t i = 0; i < bo_weights_count(from); i++) {
         const bo_weight *source = bo_weights_at(from, i), *target = bo_weights_find(to, source->name);
-        if (target) BO_TRY(backend->copy(context, target->data, source->data, numbers(source) * sizeof(float)));
+        if (target)
+            BO_TRY(bo_buffer_copy(context, device, target->data, source->data, numbers(source) * sizeof(float)));
     }
     return BO_OK;
 }
@@ -195,14 +196,13 @@ typedef struct parts {
     float *a, *b, *a0, *b0, *w;
 } parts;
 
-static bo_status read_parts(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *room,
-                            parts *out)
+static bo_status read_parts(bo_context *context, bo_device *device, const bo_lora_site *site, float *room, parts *out)
 {
     const bo_weight *const from[] = {site->a, site->b, site->a0, site->b0, site->weight};
     float **const to[] = {&out->a, &out->b, &out->a0, &out->b0, &out->w};
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         *to[i] = from[i] ? room : NULL;
-        if (from[i]) BO_TRY(backend->read(context, room, from[i]->data, numbers(from[i]) * sizeof *room));
+        if (from[i]) BO_TRY(bo_buffer_read(context, device, room, from[i]->data, numbers(from[i]) * sizeof *room));
         room += numbers(from[i]);
     }
     return BO_OK;
@@ -228,15 +228,15 @@ static void add_product(const bo_lora *lora, const parts *p, size_t rows, size_t
 
 static bo_status merge_site(bo_context *context, bo_weights *adapted, const bo_lora_site *site, const bo_weight *into)
 {
-    const bo_backend *backend = bo_weights_backend(adapted);
+    bo_device *device = bo_weights_device(adapted);
     const size_t all =
         numbers(site->weight) + numbers(site->a) + numbers(site->b) + numbers(site->a0) + numbers(site->b0);
     float *room = bo_alloc_raw(context, all, sizeof *room, "a merged weight");
     if (!room) return BO_MEMORY;
     parts p;
-    bo_status status = read_parts(context, backend, site, room, &p);
+    bo_status status = read_parts(context, device, site, room, &p);
     if (status == BO_OK) add_product(bo_weights_lora(adapted), &p, site->weight->rows, site->weight->columns);
-    if (status == BO_OK) status = backend->write(context, into->data, p.w, numbers(into) * sizeof(float));
+    if (status == BO_OK) status = bo_buffer_write(context, device, into->data, p.w, numbers(into) * sizeof(float));
     bo_free(room);
     return status;
 }
@@ -283,10 +283,10 @@ static void drop(vectors *v)
     bo_free(v->vt);
 }
 
-static bo_status decompose(bo_context *context, const bo_backend *backend, const void *data, vectors *v)
+static bo_status decompose(bo_context *context, bo_device *device, const void *data, vectors *v)
 {
     const size_t count = v->rows * v->columns;
-    BO_TRY(backend->read(context, v->host, data, count * sizeof *v->host));
+    BO_TRY(bo_buffer_read(context, device, v->host, data, count * sizeof *v->host));
     for (size_t i = 0; i < count; i++) v->matrix[i] = (double)v->host[i];
     return bo_svd(context, v->rows, v->columns, v->matrix, v->u, v->s, v->vt);
 }
@@ -303,7 +303,7 @@ static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, doub
     if (v->s[index] <= least) *a = 1, *b = 0;
 }
 
-static bo_status place(bo_context *context, const bo_backend *backend, const bo_lora *lora, const bo_lora_site *site,
+static bo_status place(bo_context *context, bo_device *device, const bo_lora *lora, const bo_lora_site *site,
                        const vectors *v)
 {
     const size_t r = lora->rank, first = lora->init == BO_LORA_INIT_GRADIENT ? r : 0; /* first singular vector of B */
@@ -314,29 +314,30 @@ static bo_status place(bo_context *context, const bo_backend *backend, const bo_
         for (size_t j = 0; j < v->columns; j++) a[k * v->columns + j] = (float)(of_a * v->vt[k * v->columns + j]);
         for (size_t i = 0; i < v->rows; i++) b[i * r + k] = (float)(of_b * v->u[i * v->least + first + k]);
     }
-    BO_TRY(backend->write(context, site->a->data, a, r * v->columns * sizeof *a));
-    return backend->write(context, site->b->data, b, r * v->rows * sizeof *b);
+    BO_TRY(bo_buffer_write(context, device, site->a->data, a, r * v->columns * sizeof *a));
+    return bo_buffer_write(context, device, site->b->data, b, r * v->rows * sizeof *b);
 }
 
 static bo_status begin_site(bo_context *context, const bo_weights *weights, const bo_lora_site *site, const void *data)
 {
-    const bo_backend *backend = bo_weights_backend(weights);
+    bo_device *device = bo_weights_device(weights);
     vectors v;
     bo_status status = make(context, site->weight, &v);
-    if (status == BO_OK) status = decompose(context, backend, data, &v);
-    if (status == BO_OK) status = place(context, backend, bo_weights_lora(weights), site, &v);
+    if (status == BO_OK) status = decompose(context, device, data, &v);
+    if (status == BO_OK) status = place(context, device, bo_weights_lora(weights), site, &v);
     drop(&v);
     return status;
 }
 
-static bo_status copy(bo_context *context, const bo_backend *backend, const bo_weight *from, const bo_weight *to)
+static bo_status copy(bo_context *context, bo_device *device, const bo_weight *from, const bo_weight *to)
 {
-    return to ? backend->copy(context, to->data, from->data, from->rows * from->columns * sizeof(float)) : BO_OK;
+    return to ? bo_buffer_copy(context, device, to->data, from->data, from->rows * from->columns * sizeof(float))
+              : BO_OK;
 }
 
 bo_status bo_lora_begin(bo_context *context, bo_weights *weights, bo_weights *base, uint64_t seed)
 {
-    const bo_backend *backend = bo_weights_backend(weights);
+    bo_device *device = bo_weights_device(weights);
     const bo_lora_init init = bo_weights_lora(weights)->init;
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         const bo_weight *weight = bo_weights_at(weights, i);
@@ -350,8 +351,8 @@ bo_status bo_lora_begin(bo_context *context, bo_weights *weights, bo_weights *ba
         if (init == BO_LORA_INIT_GRADIENT) data = bo_weights_find(base, site.weight->name)->gradient;
         if (init == BO_LORA_INIT_WEIGHT || init == BO_LORA_INIT_GRADIENT)
             BO_TRY(begin_site(context, weights, &site, data));
-        BO_TRY(copy(context, backend, site.a, site.a0));
-        BO_TRY(copy(context, backend, site.b, site.b0));
+        BO_TRY(copy(context, device, site.a, site.a0));
+        BO_TRY(copy(context, device, site.b, site.b0));
     }
     return BO_OK;
 }

@@ -35,7 +35,7 @@ void bo_package_free(bo_package *package)
 }
 
 /* Adds a weight as it is stored, float32 or bfloat16. */
-static bo_status add_weight(bo_context *context, const bo_backend *backend, const bo_weight *weight, bo_package *out)
+static bo_status add_weight(bo_context *context, bo_device *device, const bo_weight *weight, bo_package *out)
 {
     if (weight->element == BO_ELEMENT_INT8 || weight->element == BO_ELEMENT_INT4)
         return bo_fail(context, BO_UNSUPPORTED, "%s is stored as %s, which cannot be written to a file", weight->name,
@@ -48,7 +48,7 @@ static bo_status add_weight(bo_context *context, const bo_backend *backend, cons
                                .data = out->host + weight->offset,
                                .bytes = bo_element_bytes(weight->element, weight->rows, weight->columns)};
     memcpy(tensor->shape, weight->shape, weight->rank * sizeof *weight->shape);
-    return backend->read(context, out->host + weight->offset, weight->data, tensor->bytes);
+    return bo_buffer_read(context, device, out->host + weight->offset, weight->data, tensor->bytes);
 }
 
 bo_status bo_package_begin(bo_context *context, size_t tensors, size_t bytes, bo_package *out)
@@ -72,7 +72,7 @@ bo_status bo_package_weights(bo_context *context, const bo_weights *weights, siz
     if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
     out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
     for (size_t i = 0; i < count; i++)
-        BO_TRY(add_weight(context, bo_weights_backend(weights), bo_weights_at(weights, i), out));
+        BO_TRY(add_weight(context, bo_weights_device(weights), bo_weights_at(weights, i), out));
     return BO_OK;
 }
 

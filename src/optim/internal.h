@@ -27,7 +27,7 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
  * weights hold the average, and the average holds the weights. */
 struct bo_optimizer {
     bo_optimizer_desc desc;
-    const bo_backend *backend;
+    bo_device *device;
     double gradient_scale; /* scale of the stored gradients */
     uint64_t steps;
     bool swapped;

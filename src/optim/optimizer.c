@@ -244,7 +244,7 @@ static bo_status scratch_bytes(bo_context *context, const bo_optimizer_desc *des
     }
     if (status == BO_OK) {
         qsort(matrix, matrices, sizeof *matrix, by_work);
-        *bytes = bo_weights_backend(weights)->updates->bytes(context, parts, list, matrices, matrix);
+        *bytes = bo_backend_of(bo_weights_device(weights))->updates->bytes(context, parts, list, matrices, matrix);
     }
     bo_free(list);
     bo_free(matrix);
@@ -274,9 +274,9 @@ static bo_status allocate(bo_context *context, const needs *n, size_t scratch, b
     o->sum = bo_alloc(context, n->parts, sizeof *o->sum, what);
     if (!o->part || !o->state || !o->matrix || !o->names || !o->gradient || !o->vector || !o->average || !o->sum)
         return BO_MEMORY;
-    o->memory = o->backend->allocate(context, n->floats * sizeof(float), what);
+    o->memory = bo_buffer_allocate(context, o->device, n->floats * sizeof(float), what);
     if (!o->memory) return BO_MEMORY;
-    o->scratch = o->backend->allocate(context, scratch, "scratch memory of the optimizer");
+    o->scratch = bo_buffer_allocate(context, o->device, scratch, "scratch memory of the optimizer");
     return o->scratch ? BO_OK : BO_MEMORY;
 }
 
@@ -382,7 +382,7 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
     bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimizer");
     if (!o) return BO_MEMORY;
     o->desc = resolved;
-    o->backend = bo_weights_backend(weights);
+    o->device = bo_weights_device(weights);
     o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
     const needs n = count_needs(&resolved, weights);
     size_t scratch = 0;
@@ -401,8 +401,8 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
 void bo_optimizer_destroy(bo_optimizer *o)
 {
     if (!o) return;
-    if (o->memory) o->backend->release(o->memory);
-    if (o->scratch) o->backend->release(o->scratch);
+    if (o->memory) bo_buffer_release(o->device, o->memory);
+    if (o->scratch) bo_buffer_release(o->device, o->scratch);
     bo_free(o->names);
     bo_free(o->sum);
     bo_free(o->average);
@@ -448,7 +448,7 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
 {
     double squares = 0;
     const bo_optim_part *bad = NULL;
-    BO_TRY(o->backend->updates->sum_squares(context, o->parts, o->gradient, o->scratch, o->sum));
+    BO_TRY(bo_backend_of(o->device)->updates->sum_squares(context, o->parts, o->gradient, o->scratch, o->sum));
     for (size_t i = 0; i < o->parts; i++) {
         if (!isfinite(o->sum[i]) && !bad) bad = &o->part[i];
         squares += o->sum[i];
@@ -462,15 +462,15 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
 /* The steepest step of length |g|₁ in the ℓ∞ norm: -(α/2) |g|₁ sign g. */
 static bo_status step_linf(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
-    BO_TRY(o->backend->updates->sum_sizes(context, o->vectors, o->vector, o->scratch, o->sum));
+    BO_TRY(bo_backend_of(o->device)->updates->sum_sizes(context, o->vectors, o->vector, o->scratch, o->sum));
     for (size_t i = 0; i < o->vectors; i++) o->vector[i].pace.factor = 0.5 * rule->scale * o->sum[i];
-    return o->backend->updates->sign(context, rule, o->vectors, o->vector);
+    return bo_backend_of(o->device)->updates->sign(context, rule, o->vectors, o->vector);
 }
 
 /* Updates the parts that are not matrices of Muon. They have the same rule. */
 static bo_status step_vectors(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
-    const bo_updates *updates = o->backend->updates;
+    const bo_updates *updates = bo_backend_of(o->device)->updates;
     switch (o->desc.kind) {
     case BO_OPTIMIZER_SGD:
         return updates->sgd(context, rule, o->vectors, o->vector);
@@ -488,7 +488,8 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, const
     if (o->matrices == 0) return BO_OK;
     bo_newton_schulz iteration =
         o->desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
-    return o->backend->updates->muon(context, rule, iteration, o->desc.iterations, o->matrices, o->matrix, o->scratch);
+    return bo_backend_of(o->device)->updates->muon(context, rule, iteration, o->desc.iterations, o->matrices, o->matrix,
+                                                   o->scratch);
 }
 
 /* Updates the average: the mean of all weights so far, until it covers as many steps as the moving average. This avoids
@@ -496,7 +497,7 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, const
 static bo_status average(bo_context *context, const bo_optimizer *o)
 {
     double part_of_now = fmax(1 - o->desc.average, 1 / (double)o->steps);
-    return o->backend->updates->approach(context, part_of_now, o->averages, o->average);
+    return bo_backend_of(o->device)->updates->approach(context, part_of_now, o->averages, o->average);
 }
 
 bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm)
@@ -535,7 +536,7 @@ bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer
 {
     BO_REQUIRE(context, optimizer);
     if (optimizer->desc.average == 0 || optimizer->steps == 0) return BO_OK;
-    BO_TRY(optimizer->backend->updates->swap(context, optimizer->averages, optimizer->average));
+    BO_TRY(bo_backend_of(optimizer->device)->updates->swap(context, optimizer->averages, optimizer->average));
     optimizer->swapped = !optimizer->swapped;
     return BO_OK;
 }

@@ -14,7 +14,7 @@ static bo_status read_states(bo_context *context, const bo_optimizer *o, bo_file
     for (size_t i = 0; i < bo_optimizer_states(o); i++) {
         const bo_optimizer_state state = bo_optimizer_state_at(o, i);
         const size_t bytes = state.count * sizeof(float);
-        BO_TRY(o->backend->read(context, block, state.data, bytes));
+        BO_TRY(bo_buffer_read(context, o->device, block, state.data, bytes));
         tensors[i] = (bo_file_tensor){state.name, BO_F32, 1, {state.count}, block, bytes};
         block += state.count;
     }
@@ -85,7 +85,7 @@ static bo_status take(bo_context *context, bo_optimizer *o, const bo_tensors *fi
         for (size_t i = 0; i < bo_optimizer_states(o); i++) {
             const bo_optimizer_state state = bo_optimizer_state_at(o, i);
             BO_TRY(find_state(context, file, &state, &tensor));
-            if (!look) BO_TRY(o->backend->write(context, state.data, tensor->data, tensor->bytes));
+            if (!look) BO_TRY(bo_buffer_write(context, o->device, state.data, tensor->data, tensor->bytes));
         }
     bo_optimizer_set_steps(o, steps);
     return BO_OK;

@@ -10,7 +10,7 @@ static void forget_plan(bo_graph *graph)
     graph->layers = graph->sequences = 0;
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
-    if (graph->arena) graph->backend->release(graph->arena);
+    if (graph->arena) bo_buffer_release(graph->device, graph->arena);
     graph->pieces = graph->steps = (bo_list){0};
     graph->arena = NULL;
     graph->planned = false;
@@ -46,8 +46,7 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
 /* Chooses how values are held: as the device prefers, except for losses, and for results that the caller reads. */
 static void choose_elements(bo_context *context, bo_graph *graph)
 {
-    const bo_device_runs *runs = graph->backend->runs;
-    if (!runs || runs->held(context) != BO_ELEMENT_BFLOAT16) return;
+    if (bo_backend_holds(context, graph->device) != BO_ELEMENT_BFLOAT16) return;
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->element != BO_ELEMENT_FLOAT32 || t->origin == BO_ORIGIN_WEIGHT) continue;
@@ -157,13 +156,13 @@ bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (graph->arena) return BO_OK;
     BO_TRY(allocate_rounded(context, graph));
-    graph->arena = graph->backend->allocate(context, graph->bytes, "activations and their gradients");
+    graph->arena = bo_buffer_allocate(context, graph->device, graph->bytes, "activations and their gradients");
     if (!graph->arena) return BO_MEMORY;
     bo_status status = BO_OK;
     for (uint32_t i = 1; status == BO_OK && i < graph->pieces.count; i++)
         status = find_address(context, graph, bo_arena_piece_at(graph, i));
     if (status == BO_OK) return BO_OK;
-    graph->backend->release(graph->arena);
+    bo_buffer_release(graph->device, graph->arena);
     graph->arena = NULL;
     return status;
 }

@@ -138,7 +138,7 @@ static const char *complaint(const bo_graph *graph, const bo_operation_desc *des
 {
     if (!*desc->name) return "a custom operation needs a name";
     if (!desc->forward) return "it has no forward function";
-    if (!graph->backend->plain) return "functions of the caller cannot access the memory of this backend";
+    if (bo_device_is_gpu(graph->device)) return "functions of the caller cannot access the memory of this backend";
     if (desc->inputs > BO_OP_INPUTS || count > BO_OP_INPUTS || !count) return "expected 1 to 16 inputs";
     if (desc->outputs > BO_OP_OUTPUTS) return "expected at most 4 outputs";
     if (bytes >= most_bytes) return "the attributes have 2^48 bytes or more";

@@ -95,7 +95,7 @@ typedef struct bo_recorded_run {
 struct bo_graph {
     bo_context *context; /* context for allocations and errors during recording */
     bo_weights *weights;
-    const bo_backend *backend;
+    bo_device *device;
     bo_list tensors, nodes, scopes; /* elements: bo_graph_tensor, bo_node, char * */
     uint32_t segment, segments;     /* the current segment; number of segments so far */
     size_t branches;                /* additions to the residual stream so far */

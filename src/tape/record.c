@@ -31,11 +31,12 @@ bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **o
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, weights, out);
+    BO_TRY(bo_device_check(context, bo_weights_device(weights), "a set of weights"));
     bo_graph *graph = bo_alloc(context, 1, sizeof *graph, "a graph");
     if (!graph) return BO_MEMORY;
     graph->context = context;
     graph->weights = weights;
-    graph->backend = bo_weights_backend(weights);
+    graph->device = bo_weights_device(weights);
     graph->loss_scale = 1;
     if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph")) { /* index 0 */
         bo_graph_destroy(graph);
@@ -62,7 +63,7 @@ void bo_graph_destroy(bo_graph *graph)
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     bo_graph_forget_runs(graph);
-    if (graph->arena) graph->backend->release(graph->arena);
+    if (graph->arena) bo_buffer_release(graph->device, graph->arena);
     bo_free(graph->rounded);
     bo_free(graph);
 }
@@ -320,11 +321,11 @@ bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, siz
 /* NULL: the backend does not support the operation; the error is stored in the graph. */
 static const bo_op *find_op(bo_graph *graph, bo_operation operation)
 {
-    const bo_op *op = (unsigned)operation < BO_OPERATION_COUNT ? graph->backend->ops[operation] : NULL;
+    const bo_op *op = (unsigned)operation < BO_OPERATION_COUNT ? bo_backend_of(graph->device)->ops[operation] : NULL;
     const char *name = bo_operation_name(operation);
     if (!op && graph->status == BO_OK && name)
         remember(graph, bo_fail(graph->context, BO_UNSUPPORTED, "operation %s is not supported on %s; use the CPU",
-                                name, graph->backend->name));
+                                name, bo_device_name(graph->device)));
     if (!op && graph->status == BO_OK) REFUSE("operation %d does not exist", (int)operation);
     return graph->status == BO_OK ? op : NULL;
 }
@@ -373,7 +374,8 @@ const char *bo_graph_mixes(const bo_graph *graph, size_t since)
                                           BO_OPERATION_AGGREGATE};
     for (size_t n = since; n < graph->nodes.count; n++)
         for (size_t i = 0; i < sizeof mixing / sizeof *mixing; i++)
-            if (bo_node_at(graph, n)->op == graph->backend->ops[mixing[i]]) return bo_node_at(graph, n)->op->name;
+            if (bo_node_at(graph, n)->op == bo_backend_of(graph->device)->ops[mixing[i]])
+                return bo_node_at(graph, n)->op->name;
     return NULL;
 }
 

@@ -27,7 +27,8 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
         BO_TRY(bo_backend_cpu()->narrow(context, t->held, 1, t->rows * t->columns, host, graph->rounded));
         host = graph->rounded;
     }
-    return graph->backend->write(context, bo_arena_piece_at(graph, t->piece)->address, host, bo_graph_tensor_bytes(t));
+    return bo_buffer_write(context, graph->device, bo_arena_piece_at(graph, t->piece)->address, host,
+                           bo_graph_tensor_bytes(t));
 }
 
 /* Reads a piece with the values or the gradient of a tensor. */
@@ -35,8 +36,8 @@ static bo_status read_piece(bo_context *context, const bo_graph *graph, const bo
                             void *host)
 {
     const bool rounded = t->element == BO_ELEMENT_FLOAT32 && t->held == BO_ELEMENT_BFLOAT16;
-    BO_TRY(graph->backend->read(context, rounded ? graph->rounded : host, bo_arena_piece_at(graph, piece)->address,
-                                bo_graph_tensor_bytes(t)));
+    BO_TRY(bo_buffer_read(context, graph->device, rounded ? graph->rounded : host,
+                          bo_arena_piece_at(graph, piece)->address, bo_graph_tensor_bytes(t)));
     if (!rounded) return BO_OK;
     return bo_backend_cpu()->widen(context, t->held, 1, t->rows * t->columns, graph->rounded, host);
 }
@@ -57,7 +58,8 @@ bo_status bo_graph_read_largest(bo_context *context, bo_graph *graph, bo_value v
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     assert(t->kept && t->held == BO_ELEMENT_FLOAT32);
-    return graph->backend->largest(context, t->rows, t->columns, bo_arena_piece_at(graph, t->piece)->address, out);
+    return bo_backend_of(graph->device)
+        ->largest(context, t->rows, t->columns, bo_arena_piece_at(graph, t->piece)->address, out);
 }
 
 bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host)
@@ -107,8 +109,8 @@ static void make_call(const bo_graph *graph, const bo_step *step, const bo_graph
 
 static bo_status run_move(bo_context *context, const bo_graph *graph, const bo_step *step)
 {
-    const bo_backend *backend = graph->backend;
-    return (step->move == BO_MOVE_ROUND ? backend->narrow : backend->widen)(
+    bo_device *device = graph->device;
+    return (step->move == BO_MOVE_ROUND ? bo_backend_of(device)->narrow : bo_backend_of(device)->widen)(
         context, BO_ELEMENT_BFLOAT16, 1, step->floats, address(graph, step->in[0]), address(graph, step->out[0]));
 }
 
@@ -213,7 +215,7 @@ static bo_status run_watched(bo_context *context, const bo_graph *graph, size_t 
         if (traced) begin_operation(context, graph, step);
         const double start = bo_seconds();
         status = run_step(context, graph, step, pass, calibrating);
-        if (status == BO_OK && graph->backend->runs) status = graph->backend->runs->wait(context);
+        if (status == BO_OK) status = bo_device_wait(context, graph->device);
         if (graph->seconds) graph->seconds[i] = bo_seconds() - start;
         if (traced) end_operation(context, graph, step, &at);
     }
@@ -226,6 +228,7 @@ static const bo_graph_pass plain = {0};
 static bo_status check(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass)
 {
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
+    BO_TRY(bo_device_check(context, graph->device, "a graph"));
     return pass ? bo_check_reserved(context, "bo_graph_pass", pass->reserved) : BO_OK;
 }
 
@@ -233,11 +236,10 @@ static bo_status check(bo_context *context, const bo_graph *graph, const bo_grap
 
 void bo_graph_forget_runs(bo_graph *graph)
 {
-    const bo_device_runs *runs = graph->backend->runs;
     for (size_t i = 0; i < BO_RECORDED_RUNS; i++)
-        if (graph->recorded[i].recording) runs->forget(graph->recorded[i].recording);
+        if (graph->recorded[i].recording) bo_device_forget(graph->device, graph->recorded[i].recording);
     memset(graph->recorded, 0, sizeof graph->recorded);
-    if (graph->staged) runs->unstage(graph->staged);
+    if (graph->staged) bo_backend_of(graph->device)->unstage(graph->staged);
     graph->staged = NULL;
 }
 
@@ -270,12 +272,12 @@ static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_gr
     for (size_t i = 0; i < BO_RECORDED_RUNS; i++) {
         bo_recorded_run *r = &graph->recorded[i];
         if (r->used && r->steps == kind.steps && r->sequences == kind.sequences && r->rows == kind.rows &&
-            r->source_rows == kind.source_rows && r->training == kind.training &&
-            r->lengths == kind.lengths && r->source_lengths == kind.source_lengths && r->states == kind.states)
+            r->source_rows == kind.source_rows && r->training == kind.training && r->lengths == kind.lengths &&
+            r->source_lengths == kind.source_lengths && r->states == kind.states)
             return r;
         if (r->used < oldest->used) oldest = r;
     }
-    if (oldest->recording) graph->backend->runs->forget(oldest->recording);
+    if (oldest->recording) bo_device_forget(graph->device, oldest->recording);
     *oldest = kind;
     return oldest;
 }
@@ -283,29 +285,27 @@ static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_gr
 static bo_status record(bo_context *context, const bo_graph *graph, size_t steps, const bo_graph_pass *pass,
                         void **recording)
 {
-    const bo_device_runs *runs = graph->backend->runs;
-    BO_TRY(runs->record_begin(context));
+    BO_TRY(bo_device_record_begin(context, graph->device));
     bo_status status = run_steps(context, graph, steps, pass, NULL);
     void *made = NULL;
-    const bo_status ended = runs->record_end(context, &made);
+    const bo_status ended = bo_device_record_end(context, graph->device, &made);
     if (status == BO_OK) status = ended;
     if (status == BO_OK)
         *recording = made;
     else if (made)
-        runs->forget(made);
+        bo_device_forget(graph->device, made);
     return status;
 }
 
 /* The first run of a kind submits every call, the second records them, later ones repeat the recording. */
 static bo_status run_recorded(bo_context *context, bo_graph *graph, size_t steps, const bo_graph_pass *pass)
 {
-    const bo_device_runs *runs = graph->backend->runs;
     bo_recorded_run *r = find_recorded(graph, steps, pass);
     const bool first = r->used == 0;
     r->used = ++graph->runs;
     if (first) return run_steps(context, graph, steps, pass, NULL);
     if (!r->recording) BO_TRY(record(context, graph, steps, pass, &r->recording));
-    return runs->replay(context, r->recording);
+    return bo_device_replay(context, graph->device, r->recording);
 }
 
 static bo_status prepare_nodes(bo_context *context, const bo_graph *graph)
@@ -328,11 +328,11 @@ static bo_status run_on_device(bo_context *context, bo_graph *graph, size_t step
     if (pass->final_states)
         return bo_fail(context, BO_UNSUPPORTED,
                        "a pass with final states (consecutive segments) is not supported on %s; use the CPU",
-                       graph->backend->name);
+                       bo_device_name(graph->device));
     bo_status status =
-        graph->backend->runs->stage(context, pass, graph->layers, graph->sequences, &graph->staged, &moved);
+        bo_backend_of(graph->device)->stage(context, pass, graph->layers, graph->sequences, &graph->staged, &moved);
     for (size_t i = 0; moved && i < BO_RECORDED_RUNS; i++) {
-        if (graph->recorded[i].recording) graph->backend->runs->forget(graph->recorded[i].recording);
+        if (graph->recorded[i].recording) bo_device_forget(graph->device, graph->recorded[i].recording);
         graph->recorded[i].recording = NULL;
     }
     if (status == BO_OK) status = prepare_nodes(context, graph);
@@ -348,12 +348,12 @@ static bo_status run(bo_context *context, bo_graph *graph, size_t steps, const b
 {
     BO_TRY(check(context, graph, pass));
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
-    if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
+    if (graph->seed) BO_TRY(bo_buffer_write(context, graph->device, address(graph, graph->seed), &seed, sizeof seed));
     if (!pass) pass = &plain;
-    if (graph->backend->runs) {
-        graph->backend->runs->lock();
+    if (bo_device_is_gpu(graph->device)) {
+        bo_device_lock(graph->device);
         const bo_status status = run_on_device(context, graph, steps, pass, calibrating);
-        graph->backend->runs->unlock();
+        bo_device_unlock(graph->device);
         return status;
     }
     if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, steps, pass, calibrating);
@@ -386,7 +386,7 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
     const bo_graph_tensor *t = bo_graph_tensor_at(graph, value);
     *out = true;
     if (t->element != BO_ELEMENT_FLOAT32) return BO_OK;
-    return graph->backend->finite(context, t->held, address(graph, t->piece), t->rows * t->columns, out);
+    return bo_backend_of(graph->device)->finite(context, t->held, address(graph, t->piece), t->rows * t->columns, out);
 }
 
 /* Checks inputs and weights, and reports the first non-finite one by name. Frozen weights are skipped: the failed run
@@ -421,8 +421,9 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);
     for (size_t i = 0; finite && i < node->outputs; i++)
         if (call.out[i].element != BO_ELEMENT_INT32)
-            BO_TRY(graph->backend->finite(context, call.out[i].element, call.out[i].data,
-                                          call.out[i].rows * call.out[i].columns, &finite));
+            BO_TRY(bo_backend_of(graph->device)
+                       ->finite(context, call.out[i].element, call.out[i].data, call.out[i].rows * call.out[i].columns,
+                                &finite));
     if (!finite) *scope = bo_scope_of(graph, node);
     return BO_OK;
 }
@@ -443,9 +444,8 @@ bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pa
     if (scope) *scope = NULL;
     BO_REQUIRE(context, graph, scope);
     BO_TRY(check(context, graph, pass));
-    const bo_device_runs *runs = graph->backend->runs;
-    if (runs) runs->lock(); /* another thread may be recording */
+    bo_device_lock(graph->device); /* another thread may be recording */
     const bo_status status = blame(context, graph, pass, scope);
-    if (runs) runs->unlock();
+    bo_device_unlock(graph->device);
     return status;
 }

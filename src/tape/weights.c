@@ -18,7 +18,7 @@ typedef struct owned_weight {
 /* Invariant: `floats` is the end of the last weight, rounded up to a multiple of GRAIN. Weights are allocated one by
  * one, so that their addresses do not change. */
 struct bo_weights {
-    const bo_backend *backend;
+    bo_device *device;
     bo_weight **at;
     size_t count, room;
     void *stored; /* replaces `data` after bo_weights_store; NULL: not stored */
@@ -34,14 +34,15 @@ bo_status bo_weights_create(bo_context *context, bo_weights **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
-    return bo_weights_create_on(context, bo_backend_of(context), out);
+    return bo_weights_create_on(context, bo_device_of(context), out);
 }
 
-bo_status bo_weights_create_on(bo_context *context, const bo_backend *backend, bo_weights **out)
+bo_status bo_weights_create_on(bo_context *context, bo_device *device, bo_weights **out)
 {
     *out = bo_alloc(context, 1, sizeof **out, "a set of weights");
     if (!*out) return BO_MEMORY;
-    (*out)->backend = backend;
+    (*out)->device = device;
+    bo_device_retain(device);
     (*out)->rules.gradient_scale = 1;
     return BO_OK;
 }
@@ -80,14 +81,15 @@ void bo_weights_destroy(bo_weights *weights)
     for (size_t i = 0; i < weights->count; i++) drop(weights->at[i]);
     bo_free(weights->at);
     bo_weights_destroy(weights->rules.base);
-    if (weights->data) weights->backend->release(weights->data);
-    if (weights->stored) weights->backend->release(weights->stored);
+    if (weights->data) bo_buffer_release(weights->device, weights->data);
+    if (weights->stored) bo_buffer_release(weights->device, weights->stored);
     while (weights->gradients) {
         bo_gradients *first = weights->gradients;
         weights->gradients = first->next;
-        weights->backend->release(first->data);
+        bo_buffer_release(weights->device, first->data);
         bo_free(first);
     }
+    bo_device_release(weights->device);
     bo_free(weights);
 }
 
@@ -257,9 +259,9 @@ const bo_gradients *bo_weights_gradients(const bo_weights *weights)
     return weights->gradients;
 }
 
-const bo_backend *bo_weights_backend(const bo_weights *weights)
+bo_device *bo_weights_device(const bo_weights *weights)
 {
-    return weights->backend;
+    return weights->device;
 }
 
 /* ---- freezing ---------------------------------------------------------------------------------------------------- */
@@ -302,13 +304,13 @@ static bo_status find(bo_context *context, const bo_weights *weights, const char
 }
 
 /* Reads a weight from a device. */
-static bo_status widen_on_host(bo_context *context, const bo_backend *backend, const bo_weight *weight, float *out)
+static bo_status widen_on_host(bo_context *context, bo_device *device, const bo_weight *weight, float *out)
 {
     const size_t bytes = bo_element_bytes(weight->element, weight->rows, weight->columns);
-    if (weight->element == BO_ELEMENT_FLOAT32) return backend->read(context, out, weight->data, bytes);
+    if (weight->element == BO_ELEMENT_FLOAT32) return bo_buffer_read(context, device, out, weight->data, bytes);
     void *stored = bo_alloc_raw(context, bytes, 1, "a weight");
     if (!stored) return BO_MEMORY;
-    bo_status status = backend->read(context, stored, weight->data, bytes);
+    bo_status status = bo_buffer_read(context, device, stored, weight->data, bytes);
     if (status == BO_OK)
         status = bo_backend_cpu()->widen(context, weight->element, weight->rows, weight->columns, stored, out);
     bo_free(stored);
@@ -320,9 +322,9 @@ bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const c
     BO_REQUIRE(context, weights, name, out);
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
-    const bo_backend *backend = weights->backend;
-    if (!backend->plain) return widen_on_host(context, backend, weight, out);
-    return backend->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
+    bo_device *device = weights->device;
+    if (bo_device_is_gpu(device)) return widen_on_host(context, device, weight, out);
+    return bo_backend_of(device)->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
 }
 
 bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values)
@@ -332,7 +334,8 @@ bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *n
     BO_TRY(find(context, weights, name, &weight));
     if (weight->element != BO_ELEMENT_FLOAT32)
         return bo_fail(context, BO_INVALID, "weight '%s' is stored in fewer bits, for inference only", name);
-    return weights->backend->write(context, weight->data, values, weight->rows * weight->columns * sizeof *values);
+    return bo_buffer_write(context, weights->device, weight->data, values,
+                           weight->rows * weight->columns * sizeof *values);
 }
 
 bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out)
@@ -343,14 +346,15 @@ bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights
     if (!weight->gradient)
         return bo_fail(context, BO_INVALID, "weight %s has no gradient: %s", name,
                        weight->frozen ? "it is frozen" : "call bo_weights_allocate with gradients first");
-    return weights->backend->read(context, out, weight->gradient, weight->rows * weight->columns * sizeof *out);
+    return bo_buffer_read(context, weights->device, out, weight->gradient,
+                          weight->rows * weight->columns * sizeof *out);
 }
 
 bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
 {
     BO_REQUIRE(context, weights);
     for (const bo_gradients *g = weights->gradients; g; g = g->next)
-        BO_TRY(weights->backend->zero(context, g->data, g->floats * sizeof(float)));
+        BO_TRY(bo_buffer_zero(context, weights->device, g->data, g->floats * sizeof(float)));
     return BO_OK;
 }
 
@@ -385,7 +389,7 @@ static bo_status add_gradients(bo_context *context, bo_weights *weights)
     if (!floats) return BO_OK;
     bo_gradients **last = &weights->gradients, *added = bo_alloc(context, 1, sizeof *added, "gradients of the weights");
     if (!added) return BO_MEMORY;
-    added->data = weights->backend->allocate(context, floats * sizeof(float), "gradients of the weights");
+    added->data = bo_buffer_allocate(context, weights->device, floats * sizeof(float), "gradients of the weights");
     if (!added->data) {
         bo_free(added);
         return BO_MEMORY;
@@ -410,7 +414,7 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
         return bo_fail(context, BO_INVALID,
                        "the weights are stored in fewer bits, for inference only: they cannot be trained");
     if (weights->stored) return BO_OK;
-    if (!weights->data) weights->data = weights->backend->allocate(context, bytes, "weights");
+    if (!weights->data) weights->data = bo_buffer_allocate(context, weights->device, bytes, "weights");
     if (!weights->data) return BO_MEMORY;
     for (size_t i = 0; i < weights->count; i++)
         weights->at[i]->data = (char *)weights->data + weights->at[i]->offset * sizeof(float);
@@ -449,7 +453,7 @@ static bo_status allocate_stored(bo_context *context, bo_weights *weights, const
 {
     size_t bytes = 0;
     for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], elements[i]);
-    weights->stored = weights->backend->allocate(context, bytes, "weights in fewer bits");
+    weights->stored = bo_buffer_allocate(context, weights->device, bytes, "weights in fewer bits");
     if (!weights->stored) return BO_MEMORY;
     weights->stored_bytes = bytes;
     return BO_OK;
@@ -480,11 +484,11 @@ bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bo_el
     for (size_t i = 0; i < weights->count; i++) {
         bo_weight *w = weights->at[i];
         w->element = elements[i];
-        BO_TRY(weights->backend->narrow(context, w->element, w->rows, w->columns, w->data, at));
+        BO_TRY(bo_backend_of(weights->device)->narrow(context, w->element, w->rows, w->columns, w->data, at));
         w->data = at;
         at += stored_size(w, elements[i]);
     }
-    weights->backend->release(weights->data);
+    bo_buffer_release(weights->device, weights->data);
     weights->data = NULL;
     return BO_OK;
 }

@@ -17,7 +17,7 @@ typedef struct bo_rules {
     bool float8;           /* linear layers round values to E4M3 and gradients to E5M2 */
 } bo_rules;
 
-bo_status bo_weights_create_on(bo_context *context, const bo_backend *backend, bo_weights **out);
+bo_status bo_weights_create_on(bo_context *context, bo_device *device, bo_weights **out);
 /* Sets the rules, before any weight is declared. Takes ownership of the base. */
 void bo_weights_set_rules(bo_weights *weights, const bo_rules *rules);
 const bo_rules *bo_weights_rules(const bo_weights *weights);
@@ -51,6 +51,6 @@ typedef struct bo_gradients {
 const bo_gradients *bo_weights_gradients(const bo_weights *weights); /* NULL: none */
 size_t bo_weights_gradient_floats(const bo_weights *weights); /* floats for the weights that are not frozen now */
 bo_status bo_weights_init_one(bo_context *context, bo_weights *weights, size_t index, uint64_t seed);
-const bo_backend *bo_weights_backend(const bo_weights *weights);
+bo_device *bo_weights_device(const bo_weights *weights);
 
 #endif

@@ -58,8 +58,8 @@ static bo_status draw(bo_context *context, const bo_weights *weights, const bo_w
     for (; d.start < numbers; d.start += d.count) {
         d.count = numbers - d.start < CHUNK ? numbers - d.start : CHUNK;
         bo_parallel(context, (d.count + TASK - 1) / TASK, draw_task, &d);
-        BO_TRY(bo_weights_backend(weights)->write(context, (char *)weight->data + d.start * sizeof(float), host,
-                                                  d.count * sizeof(float)));
+        BO_TRY(bo_buffer_write(context, bo_weights_device(weights), (char *)weight->data + d.start * sizeof(float),
+                               host, d.count * sizeof(float)));
     }
     return BO_OK;
 }

@@ -307,7 +307,8 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
     bo_weights *weights = trainer->task->weights;
     bool finite = false;
     char words[BO_TRAIN_PATH];
-    BO_TRY(bo_weights_backend(weights)->finite(context, BO_ELEMENT_FLOAT32, bo_weights_data(weights), bo_weights_floats(weights), &finite));
+    BO_TRY(bo_backend_of(bo_weights_device(weights))
+               ->finite(context, BO_ELEMENT_FLOAT32, bo_weights_data(weights), bo_weights_floats(weights), &finite));
     if (finite) return BO_OK;
     return bo_fail(context, BO_NUMERIC, "step %llu: the weights are not finite%s",
                    (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));

@@ -71,11 +71,11 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
 }
 
 /* Every rank makes an id, to find out whether it can; that of rank 0 is used. *able: all ranks can. */
-static bo_status share_id(bo_context *context, const bo_trainer *trainer, const bo_device_runs *runs, bool *able,
+static bo_status share_id(bo_context *context, const bo_trainer *trainer, bo_device *device, bool *able,
                           unsigned char id[BO_RANK_ID])
 {
     memset(id, 0, BO_RANK_ID);
-    double numbers[BO_RANK_ID], count = runs && runs->rank_id(context, id) == BO_OK;
+    double numbers[BO_RANK_ID], count = bo_device_is_gpu(device) && bo_device_rank_id(context, device, id) == BO_OK;
     BO_TRY(bo_train_sum(context, trainer, &count, 1));
     *able = count >= (double)bo_train_ranks(&trainer->desc);
     for (size_t i = 0; i < BO_RANK_ID; i++) numbers[i] = id[i];
@@ -87,15 +87,16 @@ static bo_status share_id(bo_context *context, const bo_trainer *trainer, const 
 /* Ranks may differ in their devices, so all of them take part in the sums of this function. */
 bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 {
-    const bo_device_runs *runs = bo_weights_backend(trainer->task->weights)->runs;
+    bo_device *device = bo_weights_device(trainer->task->weights);
     unsigned char id[BO_RANK_ID];
     bool able = false;
     if (alone(trainer)) return BO_OK;
-    BO_TRY(share_id(context, trainer, runs, &able, id));
-    bool failed = able && runs->join(context, id, trainer->desc.ranks->rank, trainer->desc.ranks->size) != BO_OK;
+    BO_TRY(share_id(context, trainer, device, &able, id));
+    const bo_collective *ranks = trainer->desc.ranks;
+    bool failed = able && bo_device_join(context, device, id, ranks->rank, ranks->size) != BO_OK;
     BO_TRY(bo_train_any(context, trainer, &failed));
     trainer->joined = able && !failed;
-    if (runs && !trainer->joined)
+    if (bo_device_is_gpu(device) && !trainer->joined)
         bo_log(context, BO_LOG_INFO,
                "gradients are summed through the host: not all ranks have a GPU of their own and NCCL");
     return BO_OK;
@@ -104,13 +105,13 @@ bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 static bo_status sum_through_host(bo_context *context, bo_trainer *trainer, const bo_gradients *gradients)
 {
     const bo_collective *ranks = trainer->desc.ranks;
-    const bo_backend *backend = bo_weights_backend(trainer->task->weights);
+    bo_device *device = bo_weights_device(trainer->task->weights);
     for (size_t at = 0; at < gradients->floats; at += BO_TRAIN_EXCHANGE) {
         const size_t count = bo_min(gradients->floats - at, BO_TRAIN_EXCHANGE);
         char *from = (char *)gradients->data + at * sizeof(float);
-        BO_TRY(backend->read(context, trainer->exchange, from, count * sizeof(float)));
+        BO_TRY(bo_buffer_read(context, device, trainer->exchange, from, count * sizeof(float)));
         if (ranks->sum_f32(ranks->user, trainer->exchange, count) != BO_OK) return no_sum(context, trainer);
-        BO_TRY(backend->write(context, from, trainer->exchange, count * sizeof(float)));
+        BO_TRY(bo_buffer_write(context, device, from, trainer->exchange, count * sizeof(float)));
     }
     return BO_OK;
 }
@@ -121,7 +122,7 @@ bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
     BO_SPAN(context, "train", "sum over ranks");
     const bo_weights *weights = trainer->task->weights;
     for (const bo_gradients *g = bo_weights_gradients(weights); g; g = g->next)
-        BO_TRY(trainer->joined ? bo_weights_backend(weights)->runs->sum(context, g->data, g->floats)
+        BO_TRY(trainer->joined ? bo_device_sum(context, bo_weights_device(weights), g->data, g->floats)
                                : sum_through_host(context, trainer, g));
     return BO_OK;
 }

@@ -45,10 +45,11 @@ static bo_status check_layer(bo_context *context, const bo_model_desc *model, co
 bo_status bo_train_states_check(bo_context *context, const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
-    const bo_backend *backend = bo_weights_backend(model->weights);
-    if (!backend->plain)
+    bo_device *device = bo_weights_device(model->weights);
+    if (bo_device_is_gpu(device))
         return bo_fail(context, BO_UNSUPPORTED,
-                       "stateful: states cannot be carried from step to step on %s; train on the CPU", backend->name);
+                       "stateful: states cannot be carried from step to step on %s; train on the CPU",
+                       bo_device_name(device));
     if (d->positions == BO_POSITIONS_LEARNED)
         return bo_fail(context, BO_INVALID,
                        "stateful: positions continue from window to window, but the model has only %zu learned "

@@ -21,16 +21,16 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps)
 }
 
 /* A CPU gains nothing from more than a few items at a time; a GPU does. */
-static double micro_batch_bytes(const bo_backend *backend)
+static double micro_batch_bytes(bo_device *device)
 {
     const double least = 1073741824.0;
-    return backend->runs ? fmax(least, 0.4 * (double)bo_backend_memory(backend).bytes) : least;
+    return bo_device_is_gpu(device) ? fmax(least, 0.4 * (double)bo_device_memory(device).bytes) : least;
 }
 
 static size_t default_micro_batch(const bo_train_task *task)
 {
     const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
-    const double most = micro_batch_bytes(bo_weights_backend(task->weights)) / task->methods->item_bytes(task);
+    const double most = micro_batch_bytes(bo_weights_device(task->weights)) / task->methods->item_bytes(task);
     size_t micro = batch;
     while (micro > 1 && (batch % micro != 0 || (double)micro > most)) micro--;
     return micro;

@@ -114,8 +114,8 @@ static bo_status walk_make(bo_context *context, walk *k)
     size_t floats = bo_weights_floats(k->model->weights);
     k->before = bo_alloc_raw(context, floats, sizeof *k->before, "weights before training");
     if (!k->before) return BO_MEMORY;
-    const bo_backend *backend = bo_weights_backend(k->model->weights);
-    return backend->read(context, k->before, bo_weights_data(k->model->weights), floats * sizeof(float));
+    bo_device *device = bo_weights_device(k->model->weights);
+    return bo_buffer_read(context, device, k->before, bo_weights_data(k->model->weights), floats * sizeof(float));
 }
 
 /* tokens: inputs, targets and positions of the batch, `rows` of each. */

@@ -186,7 +186,7 @@ enum { BENCH_LAYERS = 3, BENCH_STATES = 64, BENCH_ARENA = 96 << 20 };
 
 /* Memory of the device for the operands of one call. */
 typedef struct bench_device {
-    const bo_backend *backend;
+    bo_device *device;
     char *arena;
     size_t used;
     void *states[BENCH_STATES]; /* of the pass, on the device */
@@ -195,10 +195,10 @@ typedef struct bench_device {
 } bench_device;
 
 /* One arena for all calls of a program. */
-static inline char *bench_arena(const bo_backend *backend, bo_context *context)
+static inline char *bench_arena(bo_device *device, bo_context *context)
 {
     static char *arena;
-    if (!arena) arena = backend->allocate(context, BENCH_ARENA, "operands");
+    if (!arena) arena = bo_buffer_allocate(context, device, BENCH_ARENA, "operands");
     assert_non_null(arena);
     return arena;
 }
@@ -217,13 +217,14 @@ static inline void bench_upload(const bench *b, bench_device *d, block *of)
     char *at = bench_place(d, block_room(of) + BLOCK_GUARD); /* data stays aligned to 256 */
     ASAN_UNPOISON_MEMORY_REGION(of->memory, block_room(of));
     of->device = at + 2 * BLOCK_GUARD;
-    bench_try(b, d->backend->write(b->context, at + BLOCK_GUARD, of->memory, block_room(of)), "upload");
+    bench_try(b, bo_buffer_write(b->context, d->device, at + BLOCK_GUARD, of->memory, block_room(of)), "upload");
 }
 
 static inline void bench_download(const bench *b, const bench_device *d, block *of)
 {
     if (!of->bytes) return;
-    bench_try(b, d->backend->read(b->context, of->memory, (char *)of->device - BLOCK_GUARD, block_room(of)), "download");
+    bench_try(b, bo_buffer_read(b->context, d->device, of->memory, (char *)of->device - BLOCK_GUARD, block_room(of)),
+              "download");
     ASAN_POISON_MEMORY_REGION(of->memory, BLOCK_GUARD);
     ASAN_POISON_MEMORY_REGION(of->data + of->bytes, block_room(of) - BLOCK_GUARD - of->bytes);
 }
@@ -252,8 +253,9 @@ static inline void bench_states(const bench *b, bench_device *d, bool up)
     for (size_t i = 0; i < BENCH_LAYERS * pass->sequences; i++) {
         if (!pass->states[i]) continue;
         if (up) d->states[i] = bench_place(d, b->state_bytes);
-        bench_try(b, up ? d->backend->write(b->context, d->states[i], pass->states[i], b->state_bytes)
-                        : d->backend->read(b->context, pass->states[i], d->states[i], b->state_bytes),
+        bench_try(b,
+                  up ? bo_buffer_write(b->context, d->device, d->states[i], pass->states[i], b->state_bytes)
+                     : bo_buffer_read(b->context, d->device, pass->states[i], d->states[i], b->state_bytes),
                   "states");
     }
     d->pass.states = d->states;
@@ -262,7 +264,7 @@ static inline void bench_states(const bench *b, bench_device *d, bool up)
 /* Copies everything to the device; `call` receives its addresses. */
 static inline void bench_enter(bench *b, bench_device *d, bo_op_call *call)
 {
-    d->arena = bench_arena(d->backend, b->context);
+    d->arena = bench_arena(d->device, b->context);
     bench_blocks(b, d, bench_upload);
     for (size_t i = 0; i < BO_OP_INPUTS; i++) {
         if (call->in[i].data) call->in[i].data = b->in[i].device;
@@ -278,29 +280,29 @@ static inline void bench_enter(bench *b, bench_device *d, bo_op_call *call)
     bench_states(b, d, true);
     call->pass = &d->pass;
     bool moved;
-    bench_try(b, d->backend->runs->stage(b->context, call->pass, BENCH_LAYERS, 0, &d->staged, &moved), "stage");
+    bench_try(b, bo_backend_of(d->device)->stage(b->context, call->pass, BENCH_LAYERS, 0, &d->staged, &moved), "stage");
     call->staged = d->staged;
     if (b->op->prepare) bench_try(b, b->op->prepare(b->context, call), "prepare");
 }
 
 static inline void bench_leave(bench *b, bench_device *d)
 {
-    bench_try(b, d->backend->runs->wait(b->context), "the device");
+    bench_try(b, bo_device_wait(b->context, d->device), "the device");
     bench_blocks(b, d, bench_download_each);
     bench_states(b, d, false);
-    d->backend->runs->unstage(d->staged);
+    bo_backend_of(d->device)->unstage(d->staged);
 }
 
 /* One call, which must not allocate memory. */
 static inline void bench_call(bench *b, bench_direction direction, const char *what)
 {
-    bench_device device = {.backend = bo_backend_of(b->context)};
+    bench_device device = {.device = bo_device_of(b->context)};
     bo_op_call call = b->call;
-    if (device.backend->runs) bench_enter(b, &device, &call);
+    if (bo_device_is_gpu(device.device)) bench_enter(b, &device, &call);
     size_t before = b->counted ? atomic_load(&b->counted->calls) : 0;
     bench_try(b, direction(b->context, &call), what);
     size_t now = b->counted ? atomic_load(&b->counted->calls) : 0;
-    if (device.backend->runs) bench_leave(b, &device);
+    if (bo_device_is_gpu(device.device)) bench_leave(b, &device);
     if (now != before) fail_msg("%s: %s allocates %zu times", b->c->name, what, now - before);
     bench_check(b, what);
 }

@@ -73,7 +73,7 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
 /* Converts a trial in layout TOKENS_FIRST to a case. `lengths`: given by the pass instead of the attributes. */
 static inline void attention_check(harness *h, const trial_desc *desc, bool lengths)
 {
-    const bo_op *op = h->backend->ops[BO_OPERATION_ATTENTION];
+    const bo_op *op = bo_backend_of(h->device)->ops[BO_OPERATION_ATTENTION];
     if (!op) return; /* test_ops_all.c reports this */
     trial t = trial_make(h->contexts[1], desc);
     bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};

@@ -38,7 +38,7 @@ static inline bo_context *direct_context(int threads, const char *isa, direct_pu
 /* An operation of the CPU, or of the device that is tested. */
 static inline const bo_op *direct_op(bo_context *context, bo_operation operation)
 {
-    return bo_backend_of(context)->ops[operation];
+    return bo_backend_of(bo_device_of(context))->ops[operation];
 }
 
 static inline float *direct_floats(size_t count, uint64_t stream)
@@ -70,22 +70,23 @@ typedef struct direct_copies {
 
 static inline void *direct_enter(direct_copies *copies, const void *host, size_t bytes)
 {
-    const bo_backend *backend = bo_backend_of(copies->context);
-    if (!host || backend->plain) return (void *)(uintptr_t)host;
+    bo_device *device = bo_device_of(copies->context);
+    if (!host || !bo_device_is_gpu(device)) return (void *)(uintptr_t)host;
     struct direct_copy *copy = &copies->all[copies->count++];
-    *copy = (struct direct_copy){(void *)(uintptr_t)host, backend->allocate(copies->context, bytes, "a tensor"), bytes};
+    *copy = (struct direct_copy){(void *)(uintptr_t)host,
+                                 bo_buffer_allocate(copies->context, device, bytes, "a tensor"), bytes};
     assert_non_null(copy->device);
-    assert_ok(copies->context, backend->write(copies->context, copy->device, host, bytes));
+    assert_ok(copies->context, bo_buffer_write(copies->context, device, copy->device, host, bytes));
     return copy->device;
 }
 
 static inline void direct_leave(direct_copies *copies)
 {
-    const bo_backend *backend = bo_backend_of(copies->context);
+    bo_device *device = bo_device_of(copies->context);
     for (size_t i = 0; i < copies->count; i++) {
         struct direct_copy *copy = &copies->all[i];
-        assert_ok(copies->context, backend->read(copies->context, copy->host, copy->device, copy->bytes));
-        backend->release(copy->device);
+        assert_ok(copies->context, bo_buffer_read(copies->context, device, copy->host, copy->device, copy->bytes));
+        bo_buffer_release(device, copy->device);
     }
 }
 

@@ -83,7 +83,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
     c.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = lengths, .states = p->states};
     plain_op op = pieces_take(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
-    bench b = bench_make(p->h->contexts[0], p->h->backend->ops[c.op], &c, &op, &nothing, 0xFF);
+    bench b = bench_make(p->h->contexts[0], bo_backend_of(p->h->device)->ops[c.op], &c, &op, &nothing, 0xFF);
     b.counted = &p->h->counted, b.state_bytes = p->bytes;
     bench_forward(&b, false);
     pieces_compare(p, lengths, (const float *)b.out[0].data);
@@ -97,7 +97,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
 /* `bytes` of a state, which starts at `offset` in the state of a layer. */
 static inline void pieces_check(harness *h, const op_case *c, size_t bytes, size_t offset)
 {
-    if (!h->backend->ops[c->op]) return; /* test_ops_all.c reports those */
+    if (!bo_backend_of(h->device)->ops[c->op]) return; /* test_ops_all.c reports those */
     op_case whole = *c;
     whole.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
     pieces p = {

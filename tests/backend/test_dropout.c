@@ -13,7 +13,7 @@ static double *mask_of(harness *h, double rate, uint64_t seed, uint64_t stream, 
                  .inputs = 1,
                  .in = {{.rows = rows, .columns = COLUMNS}},
                  .pass = {.training = true, .seed = seed}};
-    return harness_mask(h, h->backend->ops[BO_OPERATION_DROPOUT], &c);
+    return harness_mask(h, bo_backend_of(h->device)->ops[BO_OPERATION_DROPOUT], &c);
 }
 
 /* Correlation of two masks, `shift` positions apart, in standard deviations of independent masks. */

@@ -56,13 +56,13 @@ static void see(void *user, const op_case *c)
 static void every_operation_has_cases(void **state)
 {
     (void)state;
-    const bo_backend *backend = bo_backend_cpu();
+    bo_device *device = bo_device_cpu();
     seen s = {.cases = {[BO_OPERATION_ATTENTION] = 1}};
     for (size_t op = 0; op < BO_OPERATION_COUNT; op++)
         if (all[op]) all[op](see, &s);
     for (size_t op = 0; op < BO_OPERATION_COUNT; op++) {
-        const bo_op *found = backend->ops[op];
-        if (!found) fail_msg("the backend %s lacks operation %zu", backend->name, op);
+        const bo_op *found = bo_backend_of(device)->ops[op];
+        if (!found) fail_msg("the backend %s lacks operation %zu", bo_device_name(device), op);
         if (!s.cases[op]) fail_msg("operation %s has no cases", found->name);
         if (op != BO_OPERATION_ATTENTION && !plain_forward_of((bo_operation)op))
             fail_msg("operation %s has no oracle", found->name);

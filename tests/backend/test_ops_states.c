@@ -70,7 +70,8 @@ static void run_piece(pieced *p, const size_t *lengths)
     c.pass = (bo_graph_pass){.sequences = SEQUENCES, .lengths = lengths, .states = p->states};
     plain_op op = cut(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
-    bench b = bench_make(p->h->contexts[0], p->h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
+    bench b = bench_make(p->h->contexts[0], bo_backend_of(p->h->device)->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing,
+                         0xFF);
     b.counted = &p->h->counted, b.state_bytes = bo_attention_state_bytes(p->t->attention);
     bench_forward(&b, false);
     compare(p, lengths, (const float *)b.out[0].data);
@@ -92,7 +93,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
     p.attributes.most_sequences = SEQUENCES;
     op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &p.attributes};
     plain_op whole = attention_plain(&t, &p.attributes);
-    if (!harness_supports(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &whole)) {
+    if (!harness_supports(h->contexts[0], bo_backend_of(h->device)->ops[BO_OPERATION_ATTENTION], &whole)) {
         op_drop(&whole);
         trial_drop(&t);
         return;
@@ -123,9 +124,9 @@ static void pieces_are_the_whole(void **state)
 /* Copies a block to memory of the backend. */
 static void *place(const harness *h, const block *of)
 {
-    void *at = h->backend->allocate(h->contexts[0], of->bytes, "an input");
+    void *at = bo_buffer_allocate(h->contexts[0], h->device, of->bytes, "an input");
     assert_non_null(at);
-    assert_ok(h->contexts[0], h->backend->write(h->contexts[0], at, of->data, of->bytes));
+    assert_ok(h->contexts[0], bo_buffer_write(h->contexts[0], h->device, at, of->data, of->bytes));
     return at;
 }
 
@@ -137,12 +138,13 @@ static void run_calibrated(harness *h, const trial *t, bo_attention *attention, 
     op_case c = {.name = t->desc.name, .op = BO_OPERATION_ATTENTION, .attributes = &attributes};
     plain_op op = attention_plain(t, &attributes);
     op_truth nothing = truth_begin(&c, &op);
-    bench b = bench_make(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
+    bench b =
+        bench_make(h->contexts[0], bo_backend_of(h->device)->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
     const bo_calibrating calibrating = {calibrations, (bo_attention *[LAYERS]){[LAYER] = attention}};
     b.call.again = again;
     for (size_t k = 0; k < b.call.inputs; k++) b.call.in[k].data = place(h, &b.in[k]);
     assert_ok(h->contexts[0], b.op->calibrate(h->contexts[0], &b.call, &calibrating));
-    for (size_t k = 0; k < b.call.inputs; k++) h->backend->release(b.call.in[k].data);
+    for (size_t k = 0; k < b.call.inputs; k++) bo_buffer_release(h->device, b.call.in[k].data);
     bench_forward(&b, true);
     memcpy(out, b.out[0].data, b.out[0].bytes);
     bench_drop(&b);
@@ -161,7 +163,7 @@ static void check_calibration(harness *h, const char *preset)
     trial t = trial_make(context, &desc);
     bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};
     plain_op plain = attention_plain(&t, &attributes);
-    const bool supported = harness_supports(context, h->backend->ops[BO_OPERATION_ATTENTION], &plain);
+    const bool supported = harness_supports(context, bo_backend_of(h->device)->ops[BO_OPERATION_ATTENTION], &plain);
     op_drop(&plain);
     if (!supported) {
         trial_drop(&t);

@@ -10,11 +10,11 @@ lib=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$BOCHNER_BUILD/CMakeCache.txt")
 
 # A plugin of this version that finds no GPU; one of another version; one that leaves a file as soon as it is opened.
 cat >plugin.c <<'END'
-#include "src/backend/cuda/plugin.h"
+#include "src/device/cuda/plugin.h"
 #include <stdio.h>
 static int devices(void) { return 0; }
-static const bo_cuda_functions functions = {.bytes = sizeof functions, .version = VERSION, .devices = devices};
-__attribute__((visibility("default"))) const bo_cuda_functions *bo_cuda_plugin(void) { return &functions; }
+static const bo_gpu_functions functions = {.bytes = sizeof functions, .version = VERSION, .devices = devices};
+__attribute__((visibility("default"))) const bo_gpu_functions *bo_cuda_plugin(void) { return &functions; }
 #ifdef TRACE
 __attribute__((constructor)) static void start(void) { fclose(fopen(TRACE, "w")); }
 #endif

@@ -9,7 +9,7 @@ static void devices_are_described(void **state)
 {
     (void)state;
     size_t count = 0;
-    bo_device device;
+    bo_device_info device;
     assert_ok(context, bo_device_count(context, &count));
     assert_true(count > 0);
     for (size_t i = 0; i < count; i++) {
@@ -24,12 +24,12 @@ static void devices_are_described(void **state)
 static void names_choose_devices(void **state)
 {
     (void)state;
-    static const char *const names[][2] = {{"cuda", "cuda"}, {"cpu", "cpu"},   {"cuda:0", "cuda"},
-                                           {"cpu", "cpu"},   {"auto", "cuda"}, {"cpu", "cpu"}};
+    static const char *const names[][2] = {{"cuda", "cuda:0"}, {"cpu", "cpu"},     {"cuda:0", "cuda:0"},
+                                           {"cpu", "cpu"},     {"auto", "cuda:0"}, {"cpu", "cpu"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         assert_ok(context, bo_context_use_device(context, names[i][0]));
         assert_string_equal(bo_context_device(context), names[i][1]);
-        assert_string_equal(bo_backend_of(context)->name, names[i][1]);
+        assert_string_equal(bo_device_name(bo_device_of(context)), names[i][1]);
     }
 }
 
@@ -43,7 +43,7 @@ static void wrong_names_are_refused(void **state)
                      bo_context_use_device(context, unknown[i]));
     assert_ok(context, bo_context_use_device(context, "cuda"));
     assert_fails(context, BO_INVALID, "cuda:1000", bo_context_use_device(context, "cuda:1000"));
-    assert_string_equal(bo_context_device(context), "cuda");
+    assert_string_equal(bo_context_device(context), "cuda:0");
 }
 
 static void memory_is_that_of_the_device(void **state)
@@ -65,12 +65,12 @@ static void too_much_memory_is_refused(void **state)
 {
     (void)state;
     assert_ok(context, bo_context_use_device(context, "cuda"));
-    const bo_backend *backend = bo_backend_of(context);
-    assert_null(backend->allocate(context, (size_t)1 << 45, "a large array"));
+    bo_device *device = bo_device_of(context);
+    assert_null(bo_buffer_allocate(context, device, (size_t)1 << 45, "a large array"));
     assert_non_null(strstr(bo_context_error(context), "out of memory of the GPU: a large array needs 35184372088832"));
-    void *memory = backend->allocate(context, 1000, "a small array");
+    void *memory = bo_buffer_allocate(context, device, 1000, "a small array");
     assert_non_null(memory);
-    backend->release(memory);
+    bo_buffer_release(device, memory);
 }
 
 int main(void)

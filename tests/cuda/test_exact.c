@@ -75,22 +75,22 @@ static size_t bytes_of(bo_element element, size_t count)
 
 static void *upload(bo_context *context, bo_element element, const float *x, size_t count)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    void *at = backend->allocate(context, bytes_of(element, count) + 64, "an operand"),
+    bo_device *own = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, own, bytes_of(element, count) + 64, "an operand"),
          *rounded = malloc(bytes_of(element, count) + 1);
     assert_non_null(at);
     memcpy(rounded, x, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
     if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, rounded));
-    assert_ok(context, backend->write(context, at, rounded, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_write(context, own, at, rounded, bytes_of(element, count)));
     free(rounded);
     return at;
 }
 
 static void download(bo_context *context, bo_element element, float *x, const void *from, size_t count)
 {
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *own = bo_device_of(context);
     void *rounded = malloc(bytes_of(element, count) + 1);
-    assert_ok(context, backend->read(context, rounded, from, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_read(context, own, rounded, from, bytes_of(element, count)));
     memcpy(x, rounded, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
     if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, rounded, x));
     free(rounded);
@@ -101,29 +101,30 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 /* Gives the call its scratch memory, and the memory that forward saves. */
 static void submit(bo_context *context, bo_op_call *call, bool gradients, direction go)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    const bo_op *op = backend->ops[BO_OPERATION_ATTENTION];
+    bo_device *own = bo_device_of(context);
+    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
     size_t saved, scratch;
     bool moved;
     bo_staged *staged = NULL;
     assert_ok(context, op->sizes(context, call, gradients, &saved, &scratch));
-    if (gradients && !call->saved) call->saved = backend->allocate(context, saved + 64, "saved");
-    call->scratch = backend->allocate(context, scratch + 64, "scratch");
-    if (backend->runs) assert_ok(context, backend->runs->stage(context, call->pass, LAYERS, 0, &staged, &moved));
+    if (gradients && !call->saved) call->saved = bo_buffer_allocate(context, own, saved + 64, "saved");
+    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
+    if (bo_device_is_gpu(own))
+        assert_ok(context, bo_backend_of(own)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
     call->staged = staged;
     if (op->prepare) assert_ok(context, op->prepare(context, call));
     assert_ok(context, go(context, call));
-    if (backend->runs) assert_ok(context, backend->runs->wait(context));
-    if (backend->runs) backend->runs->unstage(staged);
-    backend->release(call->scratch);
+    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
+    if (bo_device_is_gpu(own)) bo_backend_of(own)->unstage(staged);
+    bo_buffer_release(own, call->scratch);
 }
 
 /* Forward, and backward if there are no states. `states`: bytes on the host, updated. */
 static void run(bo_context *context, bo_element element, const trial *t, const bo_attention *attention, arrays *a,
                 void *const *states)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    const bo_op *op = backend->ops[BO_OPERATION_ATTENTION];
+    bo_device *own = bo_device_of(context);
+    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
     const size_t inputs = t->ask ? 1 : 3, state_bytes = bo_attention_state_bytes(attention);
     void *held[LAYERS * MOST_SEQUENCES] = {NULL};
     bo_attention_attributes attributes = {
@@ -132,8 +133,8 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
     bo_op_call call = {.attributes = &attributes, .inputs = inputs, .pass = &pass};
     if (t->cross && !t->ask) pass.source_lengths = t->key_lengths;
     for (size_t s = 0; states && s < t->sequences; s++) {
-        held[LAYER * t->sequences + s] = backend->allocate(context, state_bytes, "a state");
-        assert_ok(context, backend->write(context, held[LAYER * t->sequences + s], states[s], state_bytes));
+        held[LAYER * t->sequences + s] = bo_buffer_allocate(context, own, state_bytes, "a state");
+        assert_ok(context, bo_buffer_write(context, own, held[LAYER * t->sequences + s], states[s], state_bytes));
     }
     for (size_t i = 0; i < inputs; i++) call.in[i] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, a->rows[i], a->columns[i]};
     assert_ok(context, op->shape(context, &call));
@@ -154,17 +155,17 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
         submit(context, &call, true, op->backward);
         for (size_t i = 0; i < inputs; i++) {
             download(context, element, a->d[i], call.din[i], a->rows[i] * a->columns[i]);
-            backend->release(call.din[i]);
+            bo_buffer_release(own, call.din[i]);
         }
-        backend->release((void *)call.dout[0]);
-        backend->release(call.saved);
+        bo_buffer_release(own, (void *)call.dout[0]);
+        bo_buffer_release(own, call.saved);
     }
     for (size_t s = 0; states && s < t->sequences; s++) {
-        assert_ok(context, backend->read(context, states[s], held[LAYER * t->sequences + s], state_bytes));
-        backend->release(held[LAYER * t->sequences + s]);
+        assert_ok(context, bo_buffer_read(context, own, states[s], held[LAYER * t->sequences + s], state_bytes));
+        bo_buffer_release(own, held[LAYER * t->sequences + s]);
     }
-    for (size_t i = 0; i < inputs; i++) backend->release(call.in[i].data);
-    backend->release(call.out[0].data);
+    for (size_t i = 0; i < inputs; i++) bo_buffer_release(own, call.in[i].data);
+    bo_buffer_release(own, call.out[0].data);
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */

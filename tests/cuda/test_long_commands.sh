@@ -22,7 +22,7 @@ for kind in rfa-gate softmax; do
     for how in "float32 0.0005" "bfloat16 0.03"; do
         set -- $how
         succeeds "$BOCHNER" eval $kind --data text.txt --tokens 500 --json --device cuda --precision $1
-        [ "$(field out device) $(field out precision)" = "cuda $1" ] || complain "eval: $(field out device), $(field out precision)"
+        [ "$(field out device) $(field out precision)" = "cuda:0 $1" ] || complain "eval: $(field out device), $(field out precision)"
         near "$kind, $1: loss" "$(field out loss)" "$loss" "$2"
     done
     for how in "bfloat16 0.02"; do

@@ -8,7 +8,7 @@ succeeds "$BOCHNER" train --data text.txt --out one $tiny $features $run --devic
 for device in cuda auto; do
     rm -rf two
     succeeds ranks 2 "$BOCHNER" train --data text.txt --out two $tiny $features $run --device $device --precision float32 --threads 1
-    [ "$(field out device)" = cuda ] || complain "$device: the device is $(field out device)"
+    [ "$(field out device)" = cuda:0 ] || complain "$device: the device is $(field out device)"
     same_curve one two 0.002
 done
 finish

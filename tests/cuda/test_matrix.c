@@ -59,10 +59,10 @@ static float *random_floats(size_t count, double size, uint64_t seed)
 
 static void *upload_bytes(bo_context *context, const void *from, size_t bytes)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    void *at = backend->allocate(context, bytes + 64, "an operand");
+    bo_device *own = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, own, bytes + 64, "an operand");
     assert_non_null(at);
-    assert_ok(context, backend->write(context, at, from, bytes));
+    assert_ok(context, bo_buffer_write(context, own, at, from, bytes));
     return at;
 }
 
@@ -81,7 +81,7 @@ static float *download(bo_context *context, bo_element element, const void *from
 {
     float *x = malloc(count * sizeof *x + 1);
     void *raw = malloc(bytes_of(element, count) + 1);
-    assert_ok(context, bo_backend_of(context)->read(context, raw, from, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_read(context, bo_device_of(context), raw, from, bytes_of(element, count)));
     if (element == BO_ELEMENT_BFLOAT16)
         assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, raw, x));
     else
@@ -148,19 +148,19 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
 static void submit(bo_context *context, const bo_op *op, bo_op_call *call, direction go)
 {
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *own = bo_device_of(context);
     size_t saved, scratch;
     assert_ok(context, op->sizes(context, call, true, &saved, &scratch));
-    call->scratch = backend->allocate(context, scratch + 64, "scratch");
+    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
     assert_ok(context, go(context, call));
-    if (backend->runs) assert_ok(context, backend->runs->wait(context));
-    backend->release(call->scratch);
+    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
+    bo_buffer_release(own, call->scratch);
 }
 
 static outcome run(bo_context *context, const trial *t)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    const bo_op *op = backend->ops[t->op];
+    bo_device *own = bo_device_of(context);
+    const bo_op *op = bo_backend_of(own)->ops[t->op];
     bo_op_call call = {.attributes = t->attributes, .inputs = t->inputs};
     outcome found = {0};
     find_shapes(context, op, t, context == device, &call);
@@ -181,10 +181,10 @@ static outcome run(bo_context *context, const trial *t)
     submit(context, op, &call, op->backward);
     for (size_t i = 0; i < t->inputs; i++) {
         if (call.din[i]) found.din[i] = download(context, call.in[i].element, call.din[i], count_of(&call.in[i]));
-        backend->release(call.in[i].data);
-        backend->release(call.din[i]);
+        bo_buffer_release(own, call.in[i].data);
+        bo_buffer_release(own, call.din[i]);
     }
-    for (size_t o = 0; o < call.outputs; o++) backend->release(call.out[o].data), backend->release(dout[o]);
+    for (size_t o = 0; o < call.outputs; o++) bo_buffer_release(own, call.out[o].data), bo_buffer_release(own, dout[o]);
     return found;
 }
 

@@ -102,7 +102,7 @@ static void seeds_differ_between_repetitions(void **state)
 {
     (void)state;
     float x[ALL], on_host[ALL], on_device[ALL], before[ALL] = {0};
-    if (!bo_backend_of(device)->ops[BO_OPERATION_DROPOUT]) skip();
+    if (!bo_backend_of(bo_device_of(device))->ops[BO_OPERATION_DROPOUT]) skip();
     fixture f[2];
     for (int i = 0; i < 2; i++) {
         f[i] = begin(i ? device : host);

@@ -73,8 +73,8 @@ static void *numbers(const operand *o, uint64_t seed)
 /* Memory of a backend with these numbers; x NULL: not written. */
 static void *upload(bo_context *context, bo_element element, const void *x, size_t count)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    void *at = backend->allocate(context, bytes_of(element, count) + 64, "an operand");
+    bo_device *own = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, own, bytes_of(element, count) + 64, "an operand");
     assert_non_null(at);
     if (!x) return at;
     void *rounded = malloc(bytes_of(element, count) + 64);
@@ -82,7 +82,7 @@ static void *upload(bo_context *context, bo_element element, const void *x, size
         assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, rounded));
     else
         memcpy(rounded, x, bytes_of(element, count));
-    assert_ok(context, backend->write(context, at, rounded, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_write(context, own, at, rounded, bytes_of(element, count)));
     free(rounded);
     return at;
 }
@@ -91,7 +91,7 @@ static float *download(bo_context *context, bo_element element, const void *from
 {
     float *x = malloc(count * sizeof *x + 64);
     void *rounded = malloc(bytes_of(element, count) + 64);
-    assert_ok(context, bo_backend_of(context)->read(context, rounded, from, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_read(context, bo_device_of(context), rounded, from, bytes_of(element, count)));
     if (element == BO_ELEMENT_BFLOAT16)
         assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, rounded, x));
     else
@@ -106,26 +106,27 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
 static void submit(bo_context *context, const bo_op *op, bo_op_call *call, direction go)
 {
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *own = bo_device_of(context);
     size_t saved, scratch;
     bool moved;
     bo_staged *staged = NULL;
     assert_ok(context, op->sizes(context, call, true, &saved, &scratch));
-    if (saved && !call->saved) call->saved = backend->allocate(context, saved, "saved");
-    call->scratch = backend->allocate(context, scratch + 64, "scratch");
-    if (backend->runs) assert_ok(context, backend->runs->stage(context, call->pass, LAYERS, 0, &staged, &moved));
+    if (saved && !call->saved) call->saved = bo_buffer_allocate(context, own, saved, "saved");
+    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
+    if (bo_device_is_gpu(own))
+        assert_ok(context, bo_backend_of(own)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
     call->staged = staged;
     assert_ok(context, go(context, call));
-    if (backend->runs) assert_ok(context, backend->runs->wait(context));
-    if (backend->runs) backend->runs->unstage(staged);
-    backend->release(call->scratch);
+    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
+    if (bo_device_is_gpu(own)) bo_backend_of(own)->unstage(staged);
+    bo_buffer_release(own, call->scratch);
 }
 
 /* Forward and backward, with gradients that are added to for every other input. */
 static results run(bo_context *context, const trial *t)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    const bo_op *op = backend->ops[t->op];
+    bo_device *own = bo_device_of(context);
+    const bo_op *op = bo_backend_of(own)->ops[t->op];
     const bo_graph_pass pass = {.training = t->training, .seed = 99};
     bo_op_call call = {.attributes = t->attributes, .pass = &pass};
     results r = {0};
@@ -159,12 +160,12 @@ static results run(bo_context *context, const trial *t)
     for (size_t i = 0; i < call.inputs; i++) {
         if (call.din[i]) r.counts[i] = count_of(&t->in[i]);
         if (call.din[i]) r.d[i] = download(context, call.in[i].element, call.din[i], r.counts[i]);
-        backend->release(call.din[i]);
-        backend->release(call.in[i].data);
+        bo_buffer_release(own, call.din[i]);
+        bo_buffer_release(own, call.in[i].data);
     }
-    backend->release((void *)(uintptr_t)call.dout[0]);
-    backend->release(call.out[0].data);
-    backend->release(call.saved);
+    bo_buffer_release(own, (void *)(uintptr_t)call.dout[0]);
+    bo_buffer_release(own, call.out[0].data);
+    bo_buffer_release(own, call.saved);
     free(dy);
     return r;
 }
@@ -249,7 +250,7 @@ static void wider_norms_are_refused(void **state)
     const bo_norm_attributes a = {.width = 8193, .epsilon = 1e-5};
     bo_op_call call = {.attributes = &a, .inputs = 1, .in = {{NULL, BO_ELEMENT_FLOAT32, 2, a.width}}};
     assert_fails(device, BO_UNSUPPORTED, "norm: groups of 8193 columns, on GPUs at most 8192; use the CPU",
-                 bo_backend_of(device)->ops[BO_OPERATION_NORM]->shape(device, &call));
+                 bo_backend_of(bo_device_of(device))->ops[BO_OPERATION_NORM]->shape(device, &call));
 }
 
 static void turns(void **state)

@@ -6,11 +6,11 @@ tiny="$tiny --lr 0.02 --other-lr 0.003" # larger rates amplify differences of ro
 succeeds "$BOCHNER" train --data text.txt --out cpu $tiny $features $run
 [ "$(field out device)" = cpu ] || complain "the device is $(field out device)"
 succeeds "$BOCHNER" train --data text.txt --out gpu $tiny $features $run --device cuda --precision float32
-[ "$(field out device)" = cuda ] || complain "the device is $(field out device)"
+[ "$(field out device)" = cuda:0 ] || complain "the device is $(field out device)"
 [ "$(field out precision)" = float32 ] || complain "the precision is $(field out precision)"
 same_curve cpu gpu 0.002
 succeeds "$BOCHNER" train --data text.txt --out rounded $tiny $features $run --device auto
-[ "$(field out device) $(field out precision)" = "cuda bfloat16" ] ||
+[ "$(field out device) $(field out precision)" = "cuda:0 bfloat16" ] ||
     complain "auto is $(field out device), $(field out precision)"
 same_curve cpu rounded 0.1
 
@@ -19,12 +19,12 @@ succeeds "$BOCHNER" train --data text.txt --out again $tiny $features $run --dev
 cmp gpu/model.safetensors again/model.safetensors || complain "two runs on the device differ"
 rm -r again/checkpoints/step-12
 succeeds "$BOCHNER" train --resume --out again --quiet --json
-[ "$(field out device)" = cuda ] || complain "a resumed run is on $(field out device)"
+[ "$(field out device)" = cuda:0 ] || complain "a resumed run is on $(field out device)"
 cmp gpu/model.safetensors again/model.safetensors || complain "a resumed run differs"
 
 # The second half on the other device, in both directions. The precision is that of the run, not that of the device.
 for from in cpu gpu; do
-    [ $from = cpu ] && to=cuda || to=cpu
+    [ $from = cpu ] && to=cuda:0 || to=cpu
     cp -r $from crossed-$from
     rm -r crossed-$from/checkpoints/step-12
     succeeds "$BOCHNER" train --resume --out crossed-$from --device $to --quiet --json

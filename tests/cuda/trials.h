@@ -139,26 +139,26 @@ static inline size_t bytes_of(bo_element element, size_t count)
 
 static inline void *upload(bo_context *context, bo_element element, const float *x, size_t count)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    void *at = backend->allocate(context, bytes_of(element, count) + 64, "an operand");
+    bo_device *own = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, own, bytes_of(element, count) + 64, "an operand");
     void *held = malloc(bytes_of(element, count) + 1);
     assert_non_null(at);
     memcpy(held, x, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
     if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, held));
-    assert_ok(context, backend->write(context, at, held, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_write(context, own, at, held, bytes_of(element, count)));
     free(held);
     return at;
 }
 
 static inline void download(bo_context *context, bo_element element, float *x, void *from, size_t count)
 {
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *own = bo_device_of(context);
     void *held = malloc(bytes_of(element, count) + 1);
-    assert_ok(context, backend->read(context, held, from, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_read(context, own, held, from, bytes_of(element, count)));
     memcpy(x, held, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
     if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, held, x));
     free(held);
-    backend->release(from);
+    bo_buffer_release(own, from);
 }
 
 typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
@@ -166,27 +166,28 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 /* Gives the call its scratch memory and what forward saves, and runs it. */
 static inline void submit(bo_context *context, bo_op_call *call, bool gradients, direction go)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    const bo_op *op = backend->ops[BO_OPERATION_ATTENTION];
+    bo_device *own = bo_device_of(context);
+    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
     size_t saved, scratch;
     bool moved;
     bo_staged *staged = NULL;
     assert_ok(context, op->sizes(context, call, gradients, &saved, &scratch));
-    if (gradients && !call->saved) call->saved = backend->allocate(context, saved + 64, "saved");
-    call->scratch = backend->allocate(context, scratch + 64, "scratch");
-    if (backend->runs) assert_ok(context, backend->runs->stage(context, call->pass, LAYERS, 0, &staged, &moved));
+    if (gradients && !call->saved) call->saved = bo_buffer_allocate(context, own, saved + 64, "saved");
+    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
+    if (bo_device_is_gpu(own))
+        assert_ok(context, bo_backend_of(own)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
     call->staged = staged;
     if (op->prepare) assert_ok(context, op->prepare(context, call));
     assert_ok(context, go(context, call));
-    if (backend->runs) assert_ok(context, backend->runs->wait(context));
-    if (backend->runs) backend->runs->unstage(staged);
-    backend->release(call->scratch);
+    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
+    if (bo_device_is_gpu(own)) bo_backend_of(own)->unstage(staged);
+    bo_buffer_release(own, call->scratch);
 }
 
 static inline void run(bo_context *context, const operands *o, const bo_graph_pass *pass, bool gradients)
 {
-    const bo_backend *backend = bo_backend_of(context);
-    const bo_op *op = backend->ops[BO_OPERATION_ATTENTION];
+    bo_device *own = bo_device_of(context);
+    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
     const bo_element held = context == device ? BO_ELEMENT_BFLOAT16 : BO_ELEMENT_FLOAT32;
     const size_t outs = o->out_rows * o->out_columns;
     bo_op_call call = {.attributes = &o->attributes, .inputs = o->inputs, .outputs = 1, .pass = pass};
@@ -207,11 +208,11 @@ static inline void run(bo_context *context, const operands *o, const bo_graph_pa
         submit(context, &call, true, op->backward);
         for (size_t i = 0; i < o->inputs; i++)
             download(context, call.in[i].element, o->d[i], call.din[i], o->rows[i] * o->columns[i]);
-        backend->release((void *)call.dout[0]);
-        backend->release(call.saved);
+        bo_buffer_release(own, (void *)call.dout[0]);
+        bo_buffer_release(own, call.saved);
     }
     download(context, held, o->out, call.out[0].data, outs);
-    for (size_t i = 0; i < o->inputs; i++) backend->release(call.in[i].data);
+    for (size_t i = 0; i < o->inputs; i++) bo_buffer_release(own, call.in[i].data);
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
@@ -293,19 +294,19 @@ static inline void trial_continue(trial t)
     const bo_graph_pass pass = {.sequences = 1, .lengths = t.lengths};
     run(host, &expected, &pass, false);
     const size_t bytes = bo_attention_state_bytes(attention);
-    void *empty = malloc(bytes), *held = bo_backend_of(device)->allocate(device, bytes, "a state");
+    void *empty = malloc(bytes), *held = bo_buffer_allocate(device, bo_device_of(device), bytes, "a state");
     assert_ok(host, bo_attention_state_init(host, attention, empty));
-    assert_ok(device, bo_backend_of(device)->write(device, held, empty, bytes));
+    assert_ok(device, bo_buffer_write(device, bo_device_of(device), held, empty, bytes));
     for (size_t p = 0, first = 0; p < sizeof parts / sizeof *parts; first += parts[p++]) {
         operands part = part_of(&found, first, parts[p]);
         const bo_graph_pass next = {.sequences = 1, .lengths = &parts[p], .states = &held};
         run(device, &part, &next, false);
     }
     assert_near(t.name, "outputs in parts", found.out_rows * found.out_columns, found.out, expected.out, 1e-2);
-    assert_ok(device, bo_backend_of(device)->read(device, empty, held, bytes));
+    assert_ok(device, bo_buffer_read(device, bo_device_of(device), empty, held, bytes));
     assert_ok(host, bo_attention_state_check(host, attention, empty));
     assert_int_equal(bo_attention_state_tokens(empty), 173);
-    bo_backend_of(device)->release(held);
+    bo_buffer_release(bo_device_of(device), held);
     free(empty);
     operands_drop(&expected);
     operands_drop(&found);

@@ -71,7 +71,7 @@ static inline void interpreter_index(interpreter *in, bo_value value, const int3
 static inline bo_operation interpreter_kind(const interpreter *in, const bo_op *op)
 {
     for (size_t kind = 0; kind < BO_OPERATION_COUNT; kind++)
-        if (in->graph->backend->ops[kind] == op) return (bo_operation)kind;
+        if (bo_backend_of(in->graph->device)->ops[kind] == op) return (bo_operation)kind;
     fail_msg("%s is no operation of the backend", op->name);
     return (bo_operation)BO_OPERATION_COUNT;
 }

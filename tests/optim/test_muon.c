@@ -11,7 +11,7 @@ typedef struct shape {
 static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t count,
                           const shape *shapes, float *const *g, float *const *x)
 {
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *device = bo_device_of(context);
     const bo_rule rule = {.scale = 1, .rate = -1};
     bo_muon_matrix matrices[16] = {{0}};
     for (size_t i = 0; i < count; i++) {
@@ -24,13 +24,15 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
             .pace = {.rate = 1, .factor = 1},
         };
     }
-    void *scratch = backend->allocate(context, backend->updates->bytes(context, 0, NULL, count, matrices), "scratch");
+    void *scratch = bo_buffer_allocate(
+        context, device, bo_backend_of(device)->updates->bytes(context, 0, NULL, count, matrices), "scratch");
     assert_non_null(scratch);
-    assert_ok(context, backend->updates->muon(context, &rule, iteration, steps, count, matrices, scratch));
-    backend->release(scratch);
+    assert_ok(context,
+              bo_backend_of(device)->updates->muon(context, &rule, iteration, steps, count, matrices, scratch));
+    bo_buffer_release(device, scratch);
     for (size_t i = 0; i < count; i++) {
         const size_t n = shapes[i].rows * shapes[i].columns;
-        assert_ok(context, backend->read(context, x[i], matrices[i].w, n * sizeof **x));
+        assert_ok(context, bo_buffer_read(context, device, x[i], matrices[i].w, n * sizeof **x));
         vector_drop(context, (void *)(uintptr_t)matrices[i].g);
         vector_drop(context, matrices[i].w);
     }
@@ -263,13 +265,13 @@ enum { TOGETHER = 5 };
 
 static void update_some(bo_context *context, size_t first, size_t count, const bo_muon_matrix *all)
 {
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *device = bo_device_of(context);
     const bo_rule rule = {.scale = 0.5, .rate = 0.1, .momentum = 0.9, .nesterov = true};
-    void *scratch =
-        backend->allocate(context, backend->updates->bytes(context, 0, NULL, count, all + first), "scratch");
-    assert_ok(context,
-              backend->updates->muon(context, &rule, BO_NEWTON_SCHULZ_QUINTIC, 5, count, all + first, scratch));
-    backend->release(scratch);
+    void *scratch = bo_buffer_allocate(
+        context, device, bo_backend_of(device)->updates->bytes(context, 0, NULL, count, all + first), "scratch");
+    assert_ok(context, bo_backend_of(device)->updates->muon(context, &rule, BO_NEWTON_SCHULZ_QUINTIC, 5, count,
+                                                            all + first, scratch));
+    bo_buffer_release(device, scratch);
 }
 
 static void test_together(void **state)

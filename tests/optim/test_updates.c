@@ -28,11 +28,11 @@ static void sum_of(bo_context *context, const size_t *sizes, float *const *x, do
     for (size_t s = 0; s < SUMS; s++)
         list[s] = (bo_update){.count = sizes[s], .g = vector_make(context, sizes[s], x[s])};
     const bo_updates *updates = vector_updates(context);
-    const bo_backend *backend = bo_backend_of(context);
-    void *scratch = backend->allocate(context, updates->bytes(context, SUMS, list, 0, NULL), "scratch");
+    bo_device *device = bo_device_of(context);
+    void *scratch = bo_buffer_allocate(context, device, updates->bytes(context, SUMS, list, 0, NULL), "scratch");
     assert_ok(context, updates->sum_squares(context, SUMS, list, scratch, squares));
     assert_ok(context, updates->sum_sizes(context, SUMS, list, scratch, total));
-    backend->release(scratch);
+    bo_buffer_release(device, scratch);
     for (size_t s = 0; s < SUMS; s++) vector_drop(context, (void *)(uintptr_t)list[s].g);
 }
 
@@ -69,7 +69,7 @@ static void test_many_sums(void **state)
 {
     (void)state;
     bo_context *context = vector_context(2, NULL);
-    const bo_backend *backend = bo_backend_of(context);
+    bo_device *device = bo_device_of(context);
     bo_update list[MANY] = {{0}};
     double found[MANY];
     for (size_t i = 0; i < MANY; i++) {
@@ -78,14 +78,15 @@ static void test_many_sums(void **state)
         for (size_t j = 0; j < n; j++) x[j] = (float)(j + 1);
         list[i] = (bo_update){.count = n, .g = vector_make(context, n, x)};
     }
-    void *scratch = backend->allocate(context, backend->updates->bytes(context, MANY, list, 0, NULL), "scratch");
-    assert_ok(context, backend->updates->sum_sizes(context, MANY, list, scratch, found));
+    void *scratch = bo_buffer_allocate(context, device,
+                                       bo_backend_of(device)->updates->bytes(context, MANY, list, 0, NULL), "scratch");
+    assert_ok(context, bo_backend_of(device)->updates->sum_sizes(context, MANY, list, scratch, found));
     for (size_t i = 0; i < MANY; i++) {
         const double n = (double)length_of(true, i);
         assert_true(found[i] == n * (n + 1) / 2);
         vector_drop(context, (void *)(uintptr_t)list[i].g);
     }
-    backend->release(scratch);
+    bo_buffer_release(device, scratch);
     bo_context_destroy(context);
 }
 

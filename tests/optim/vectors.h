@@ -28,9 +28,9 @@ static inline float *vector_normals(size_t count, uint64_t seed)
 /* A copy of host memory; NULL: zeros. */
 static inline void *vector_make(bo_context *context, size_t count, const float *from)
 {
-    void *out = bo_backend_of(context)->allocate(context, count * sizeof(float), "a vector");
+    void *out = bo_buffer_allocate(context, bo_device_of(context), count * sizeof(float), "a vector");
     assert_non_null(out);
-    if (from) assert_ok(context, bo_backend_of(context)->write(context, out, from, count * sizeof(float)));
+    if (from) assert_ok(context, bo_buffer_write(context, bo_device_of(context), out, from, count * sizeof(float)));
     return out;
 }
 
@@ -45,18 +45,18 @@ static inline void *vector_make_normals(bo_context *context, size_t count, uint6
 static inline float *vector_read(bo_context *context, size_t count, const void *from)
 {
     float *out = malloc((count + 1) * sizeof *out);
-    assert_ok(context, bo_backend_of(context)->read(context, out, from, count * sizeof *out));
+    assert_ok(context, bo_buffer_read(context, bo_device_of(context), out, from, count * sizeof *out));
     return out;
 }
 
 static inline void vector_drop(bo_context *context, void *vector)
 {
-    bo_backend_of(context)->release(vector);
+    bo_buffer_release(bo_device_of(context), vector);
 }
 
 static inline const bo_updates *vector_updates(bo_context *context)
 {
-    return bo_backend_of(context)->updates;
+    return bo_backend_of(bo_device_of(context))->updates;
 }
 
 #endif

@@ -64,7 +64,7 @@ static void transformers_take_little_more_than_the_least(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
+        transformer t = transformer_make(context, bo_device_cpu(), &descs[i]);
         size_t inference = planned(&t, false, false, 0.03), all = planned(&t, true, false, 0.03),
                again = planned(&t, true, true, 0.03);
         assert_true(inference <= again && again <= all);
@@ -83,7 +83,7 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
         .width = 64, .heads = 2, .tokens = 512, .sequences = 1, .vocab = 256, .attention = "softmax"};
     for (size_t i = 0; i < 2; i++) {
         desc.layers = 4 + 4 * i;
-        transformer t = transformer_make(context, bo_backend_cpu(), &desc);
+        transformer t = transformer_make(context, bo_device_cpu(), &desc);
         bytes[i] = planned(&t, true, true, 0.05);
         transformer_drop(&t);
     }
@@ -102,7 +102,7 @@ static void waiting_values_take_half(void **state)
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 4; i++) {
-        transformer t = transformer_make(context, bo_backend_cpu(), &descs[i / 2]);
+        transformer t = transformer_make(context, bo_device_cpu(), &descs[i / 2]);
         bo_graph_compile_desc desc = {.gradients = true, .checkpoint = i % 2};
         double all = (double)planned(&t, true, desc.checkpoint, 0.05);
         desc.bfloat16 = true;

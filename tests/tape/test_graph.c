@@ -14,7 +14,7 @@ typedef struct fixture {
 static fixture begin(void)
 {
     fixture f = {.context = test_context(1)};
-    assert_ok(f.context, bo_weights_create_on(f.context, toy_backend(), &f.weights));
+    assert_ok(f.context, bo_weights_create_on(f.context, toy_device(), &f.weights));
     assert_ok(f.context, bo_graph_create(f.context, f.weights, &f.graph));
     return f;
 }
@@ -385,7 +385,7 @@ static void blame_finds_the_first(void **state)
 static bo_status live(bo_context *context, counting *c, size_t *allocated_by_runs)
 {
     fixture f = {.context = context};
-    bo_status status = bo_weights_create_on(context, toy_backend(), &f.weights);
+    bo_status status = bo_weights_create_on(context, toy_device(), &f.weights);
     if (status == BO_OK) status = bo_graph_create(context, f.weights, &f.graph);
     if (status == BO_OK) {
         bo_value x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS), loss = layers(&f, 5);

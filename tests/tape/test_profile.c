@@ -21,7 +21,7 @@ static bo_value one(fixture *f, int op, size_t count, const bo_value *inputs)
 static fixture begin(bo_context *context, bool checkpoint)
 {
     fixture f = {.context = context};
-    assert_ok(context, bo_weights_create_on(context, toy_backend(), &f.weights));
+    assert_ok(context, bo_weights_create_on(context, toy_device(), &f.weights));
     assert_ok(context, bo_graph_create(context, f.weights, &f.graph));
     bo_graph_scope(f.graph, "<layer & \"0\">");
     bo_value x = bo_graph_input(f.graph, hostile, BO_ELEMENT_FLOAT32, ROWS, COLUMNS);

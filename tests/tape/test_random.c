@@ -140,7 +140,7 @@ static outcome run(bo_context *context, const trial *t, manner how)
     bo_graph *graph;
     bo_value input;
     float x[SIZE];
-    assert_ok(context, bo_weights_create_on(context, toy_backend(), &weights));
+    assert_ok(context, bo_weights_create_on(context, toy_device(), &weights));
     assert_ok(context, bo_graph_create(context, weights, &graph));
     bo_value loss = record(graph, t, &input);
     bo_graph_compile_desc desc = {

@@ -28,7 +28,7 @@ WATCHED(GLU)
 WATCHED(CROSS_ENTROPY)
 
 /* `passes`: gradients of residuals are passed on instead of copied. */
-static const bo_backend *watched_backend(bool passes)
+static bo_device *watched_device(bool passes)
 {
     static const struct {
         bo_operation kind;
@@ -57,7 +57,7 @@ static const bo_backend *watched_backend(bool passes)
     backend.ops = table;
     backend.narrow = watched_narrow;
     backend.widen = watched_widen;
-    return &backend;
+    return device_with(&backend);
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static outcome run(const transformer_desc *desc, manner how)
 {
     outcome out;
     bo_context *context = test_context(how.threads);
-    transformer t = transformer_make(context, watched_backend(!how.copied), desc);
+    transformer t = transformer_make(context, watched_device(!how.copied), desc);
     bo_graph_pass pass = {.training = true, .seed = 11};
     bo_graph_compile_desc plan = {.gradients = how.gradients, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
     make_ready(&t, plan);
@@ -206,7 +206,7 @@ static void the_gradient_is_one(void **state)
     (void)state;
     bo_context *context = test_context(1);
     for (size_t i = 0; i < DESCS; i++) {
-        transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
+        transformer t = transformer_make(context, bo_device_cpu(), &descs[i]);
         make_ready(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
         bo_graph_pass pass = {.training = true, .seed = 11};
         assert_ok(context, bo_graph_run(context, t.graph, &pass));
@@ -238,7 +238,7 @@ static void runs_allocate_nothing(void **state)
     for (size_t i = 0; i < DESCS; i++) {
         counting c = {0};
         bo_context *context = counting_context(&c, 1);
-        transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
+        transformer t = transformer_make(context, bo_device_cpu(), &descs[i]);
         bo_graph_pass pass = {.training = true, .seed = 3};
         make_ready(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
         size_t before = c.calls;

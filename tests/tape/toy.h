@@ -220,16 +220,14 @@ static const bo_op *const toy_ops[BO_OPERATION_COUNT] = {[TOY_ADD] = &toy_add_op
                                                          [TOY_SIGMOID] = &toy_sigmoid_op,
                                                          [TOY_SUM] = &toy_sum_op};
 
-/* The memory of the CPU with other operations. */
-static const bo_backend *toy_backend(void)
+static bo_device *toy_device(void)
 {
     static bo_backend backend;
     backend = *bo_backend_cpu();
-    backend.name = "toy";
     backend.ops = toy_ops;
     backend.narrow = watched_narrow;
     backend.widen = watched_widen;
-    return &backend;
+    return device_with(&backend);
 }
 
 #endif

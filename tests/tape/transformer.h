@@ -108,7 +108,7 @@ static void transformer_record(transformer *t)
 }
 
 /* Recorded with a backend that has the operations of the CPU. */
-static transformer transformer_make(bo_context *context, const bo_backend *backend, const transformer_desc *desc)
+static transformer transformer_make(bo_context *context, bo_device *device, const transformer_desc *desc)
 {
     transformer t = {.context = context, .desc = desc};
     bo_attention_desc attention = {.heads = desc->heads,
@@ -117,7 +117,8 @@ static transformer transformer_make(bo_context *context, const bo_backend *backe
                                    .features = {.features = 32, .seed = 1}};
     assert_true(bo_attention_preset(desc->attention, &attention));
     assert_ok(context, bo_attention_create(context, &attention, &t.attention));
-    assert_ok(context, bo_weights_create_on(context, backend, &t.weights));
+    if (!bo_device_is_gpu(device)) assert_ok(context, bo_context_use_device(context, "cpu"));
+    assert_ok(context, bo_weights_create_on(context, device, &t.weights));
     assert_ok(context, bo_graph_create(context, t.weights, &t.graph));
     transformer_record(&t);
     return t;

@@ -3,6 +3,7 @@
 #ifndef BO_TEST_WATCH_H
 #define BO_TEST_WATCH_H
 
+#include "device/internal.h"
 #include "testing.h"
 #include "tape/internal.h"
 
@@ -63,6 +64,14 @@ static bo_status watched_widen(bo_context *context, bo_element element, size_t r
     watched.moves++;
     if (watched.graph) poison(watched.graph, watched.step++);
     return bo_backend_cpu()->widen(context, element, rows, columns, from, floats);
+}
+
+/* Memory of the host with other operations; one at a time. */
+static bo_device *device_with(const bo_backend *backend)
+{
+    static bo_device device;
+    device = (bo_device){.name = "toy", .index = -1, .backend = backend};
+    return &device;
 }
 
 #endif

@@ -1,29 +1,9 @@
-/* The table of the CPU backend, whose memory is that of the host. */
+/* The operations of the CPU. */
 #include "cpu.h"
 #include <assert.h>
-#include <string.h>
 #include "stored.h"
 #include "../updates.h"
 #include "../../device/cpu/kernels.h"
-
-static void *allocate(bo_context *context, size_t bytes, const char *what)
-{
-    return bo_alloc(context, bytes, 1, what);
-}
-
-static bo_status move(bo_context *context, void *to, const void *from, size_t bytes)
-{
-    (void)context;
-    memcpy(to, from, bytes);
-    return BO_OK;
-}
-
-static bo_status zero(bo_context *context, void *to, size_t bytes)
-{
-    (void)context;
-    memset(to, 0, bytes);
-    return BO_OK;
-}
 
 static bo_status all_finite(bo_context *context, bo_element element, const void *numbers, size_t count, bool *out)
 {
@@ -78,14 +58,6 @@ static const bo_op *const ops[BO_OPERATION_COUNT] = {
 };
 
 static const bo_backend cpu = {
-    .name = "cpu",
-    .plain = true,
-    .allocate = allocate,
-    .release = bo_free,
-    .write = move,
-    .read = move,
-    .zero = zero,
-    .copy = move,
     .narrow = bo_cpu_narrow,
     .widen = bo_cpu_widen,
     .finite = all_finite,

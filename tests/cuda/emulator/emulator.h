@@ -1,9 +1,9 @@
-/* An emulator of what kernels use of CUDA (src/backend/cuda/device/device.cuh), so that the same kernels can be tested
+/* An emulator of what kernels use of CUDA (src/device/cuda/device.cuh), so that the same kernels can be tested
  * where there is no GPU. A block runs on one thread of the host, with one fiber per thread of the block. Barriers and
  * warp functions switch fibers. A barrier that not all threads reach is an error, which ends the process. Shared memory
  * that is sized at launch contains NANs at the start. Not emulated: races between threads, speed. */
-#ifndef BO_CUDA_EMULATOR_H
-#define BO_CUDA_EMULATOR_H
+#ifndef BO_GPU_EMULATOR_H
+#define BO_GPU_EMULATOR_H
 
 #include <math.h>
 #include <stdint.h>
@@ -18,15 +18,17 @@
 #define __forceinline__ inline
 #define __restrict__
 #define __launch_bounds__(...)
-#define __shared__ static thread_local
-#define __align__(n) alignas(n)
-#define __constant__ static
-#define __ldg(address) (*(address))
+#define __shared__      static thread_local
+#define __align__(n)    alignas(n)
+#define __constant__    static
+#define __ldg(address)  (*(address))
 #define BO_SHARED(name) unsigned char *const name = bo::emulate_shared()
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+    dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
+    {
+    }
 };
 inline thread_local dim3 blockIdx, blockDim, gridDim, threadIdx;
 
@@ -45,10 +47,22 @@ struct alignas(8) uint2 {
 struct alignas(8) int2 {
     int x, y;
 };
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline uint2 make_uint2(uint32_t x, uint32_t y) { return {x, y}; }
-inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y)
+{
+    return {x, y};
+}
+inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+inline uint2 make_uint2(uint32_t x, uint32_t y)
+{
+    return {x, y};
+}
+inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
+{
+    return {x, y, z, w};
+}
 
 /* bfloat16: the upper half of a float, rounded to nearest, ties to even. */
 struct __nv_bfloat16 {
@@ -69,20 +83,29 @@ inline __nv_bfloat16 __float2bfloat16(float x)
     return {(uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }
 
-struct bo_cuda {
+struct bo_gpu {
+    int device;
     bool recording;
     std::vector<std::function<void()>> *recorded;
-    char error[256];
+    double marks[4];
+    void *stream;   /* of a caller: the address of a counter */
+    size_t foreign; /* work that was submitted to it */
 };
 
 namespace bo {
 
-/* Memory of the device, which can be accessed while a device_access exists (memory.cpp). */
-void *device_allocate(size_t bytes); /* NULL: none is left */
-void device_release(void *address);
+/* Memory of the devices; that of a device can be accessed while a device_access for it exists (memory.cpp). */
+enum { MOST_DEVICES = 4 };
+void *device_allocate(int device, size_t bytes); /* nullptr: none is left */
+void device_release(int device, void *address);
+bool device_used(int device);           /* some of it was not released */
+int device_locate(const void *address); /* -1: no device */
 struct device_access {
-    device_access();
+    explicit device_access(int device);
     ~device_access();
+
+  private:
+    int device;
 };
 
 unsigned char *emulate_shared();
@@ -104,16 +127,17 @@ inline void emulate_copy(void *shared, const void *global, bool present)
 
 /* Arguments are copied at launch, as by CUDA. */
 template <typename... P, typename... A>
-inline const char *launch(bo_cuda *cuda, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A... arguments)
+inline const char *launch(bo_gpu *cuda, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A... arguments)
 {
     if (block.x * block.y * block.z > 1024) return "a launch: more than 1024 threads per block";
     if (shared > 227 * 1024) return "a launch: too much shared memory";
     if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7FFFFFFF) return "a launch: the grid is too large";
     std::function<void()> run = [=] { emulate_grid(grid, block, shared, [=] { kernel(P(arguments)...); }); };
+    cuda->foreign += cuda->stream != nullptr;
     if (cuda->recording) {
         cuda->recorded->push_back(run);
     } else {
-        device_access access;
+        device_access access(cuda->device);
         run();
     }
     return nullptr;
@@ -123,13 +147,18 @@ inline const char *launch(bo_cuda *cuda, dim3 grid, dim3 block, size_t shared, v
 
 /* ---- functions of CUDA ------------------------------------------------------------------------------------------- */
 
-inline void __syncthreads() { bo::emulate_block_barrier(); }
+inline void __syncthreads()
+{
+    bo::emulate_block_barrier();
+}
 inline void __syncwarp(unsigned = 0xFFFFFFFFu)
 {
     char nothing = 0;
     bo::emulate_exchange(&nothing, 1);
 }
-inline void __threadfence() {}
+inline void __threadfence()
+{
+}
 
 inline int emulated_lane()
 {
@@ -170,25 +199,73 @@ inline unsigned __ballot_sync(unsigned, int predicate)
     }
     return bits;
 }
-inline bool __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
-inline bool __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == 0xFFFFFFFFu; }
+inline bool __any_sync(unsigned mask, int predicate)
+{
+    return __ballot_sync(mask, predicate) != 0;
+}
+inline bool __all_sync(unsigned mask, int predicate)
+{
+    return __ballot_sync(mask, predicate) == 0xFFFFFFFFu;
+}
 inline int __syncthreads_or(int predicate); /* emulator.cpp keeps the flag */
 int emulated_or(int predicate);
-inline int __syncthreads_or(int predicate) { return emulated_or(predicate); }
+inline int __syncthreads_or(int predicate)
+{
+    return emulated_or(predicate);
+}
 
-inline float __expf(float x) { return expf(x); }
-inline float __logf(float x) { return logf(x); }
-inline float __sinf(float x) { return sinf(x); }
-inline float __cosf(float x) { return cosf(x); }
-inline void __sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __frcp_rn(float x) { return 1 / x; }
-inline float rsqrtf(float x) { return 1 / sqrtf(x); }
-inline double rsqrt(double x) { return 1 / sqrt(x); }
-inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-inline float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678f); }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+inline float __expf(float x)
+{
+    return expf(x);
+}
+inline float __logf(float x)
+{
+    return logf(x);
+}
+inline float __sinf(float x)
+{
+    return sinf(x);
+}
+inline float __cosf(float x)
+{
+    return cosf(x);
+}
+inline void __sincosf(float x, float *s, float *c)
+{
+    *s = sinf(x), *c = cosf(x);
+}
+inline float __fdividef(float a, float b)
+{
+    return a / b;
+}
+inline float __frcp_rn(float x)
+{
+    return 1 / x;
+}
+inline float rsqrtf(float x)
+{
+    return 1 / sqrtf(x);
+}
+inline double rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+inline float __fmaf_rn(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+inline float normcdff(float x)
+{
+    return 0.5f * erfcf(-x * 0.70710678f);
+}
+inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
 inline float __uint_as_float(unsigned x)
 {
     float y;
@@ -204,7 +281,13 @@ inline unsigned __float_as_uint(float x)
 using std::isfinite;
 using std::isinf;
 using std::isnan;
-template <typename T> inline T min(T a, T b) { return b < a ? b : a; }
-template <typename T> inline T max(T a, T b) { return a < b ? b : a; }
+template <typename T> inline T min(T a, T b)
+{
+    return b < a ? b : a;
+}
+template <typename T> inline T max(T a, T b)
+{
+    return a < b ? b : a;
+}
 
 #endif

@@ -1,15 +1,16 @@
-/* Memory of the emulated device. It can be accessed only while work of the device is executed, so that code of the host
- * which uses an address of the device ends with a segmentation fault, as it would with a GPU. */
+/* Memory of the emulated devices. It can be accessed only while work of its device is executed, so that code of the host, or
+ * of another device, that uses its addresses ends with a segmentation fault, as it would with a GPU. */
 #include "emulator.h"
 #include <sys/mman.h>
 #include <map>
+#include <mutex>
 
 namespace bo {
 
 namespace {
 
 /* Addresses; memory is taken when it is used, in huge pages, whose protection changes quickly. */
-const size_t ROOM = (size_t)64 << 30, GRAIN = 4096, HUGE = (size_t)2 << 20;
+const size_t MOST_BYTES = (size_t)64 << 30, GRAIN = 4096, HUGE = (size_t)2 << 20;
 
 /* Invariant: free and used ranges (first byte, bytes) partition [start, start + top). Ranges of free bytes do not
  * touch. */
@@ -18,16 +19,17 @@ struct device_memory {
     size_t top = 0;
     int users = 0; /* nested uses of device_access */
     std::map<size_t, size_t> unused, used;
-} memory;
+} memories[MOST_DEVICES];
+std::mutex guard; /* reads of results run beside other work */
 
-void protect(int protection)
+void protect(const device_memory &memory, int protection)
 {
     const size_t bytes = (memory.top + HUGE - 1) / HUGE * HUGE;
     if (bytes && mprotect(memory.start, bytes, protection) != 0) abort();
 }
 
 /* Takes the first unused range that is large enough, or extends the memory. */
-bool take(size_t bytes, size_t *at)
+bool take(device_memory &memory, size_t bytes, size_t *at)
 {
     for (auto range = memory.unused.begin(); range != memory.unused.end(); ++range) {
         if (range->second < bytes) continue;
@@ -37,7 +39,7 @@ bool take(size_t bytes, size_t *at)
         if (rest) memory.unused[*at + bytes] = rest;
         return true;
     }
-    if (bytes > ROOM - memory.top) return false;
+    if (bytes > MOST_BYTES - memory.top) return false;
     *at = memory.top;
     memory.top += bytes;
     return true;
@@ -45,36 +47,65 @@ bool take(size_t bytes, size_t *at)
 
 } // namespace
 
-device_access::device_access()
+device_access::device_access(int number) : device(number)
 {
-    if (memory.users++ == 0) protect(PROT_READ | PROT_WRITE);
+    std::lock_guard<std::mutex> lock(guard);
+    if (memories[device].users++ == 0) protect(memories[device], PROT_READ | PROT_WRITE);
 }
 
 device_access::~device_access()
 {
-    if (--memory.users == 0) protect(PROT_NONE);
+    std::lock_guard<std::mutex> lock(guard);
+    if (--memories[device].users == 0) protect(memories[device], PROT_NONE);
 }
 
-void *device_allocate(size_t bytes)
+bool device_used(int device)
 {
-    size_t at;
-    bytes = (bytes + GRAIN) / GRAIN * GRAIN;
-    if (!memory.start) {
-        void *room = mmap(nullptr, ROOM + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room == MAP_FAILED) return nullptr;
-        memory.start = (char *)(((uintptr_t)room + HUGE - 1) / HUGE * HUGE);
-        madvise(memory.start, ROOM, MADV_HUGEPAGE);
+    std::lock_guard<std::mutex> lock(guard);
+    return !memories[device].used.empty();
+}
+
+int device_locate(const void *address)
+{
+    std::lock_guard<std::mutex> lock(guard);
+    for (int device = 0; device < MOST_DEVICES; device++) {
+        const char *start = memories[device].start;
+        if (start && (const char *)address >= start && (const char *)address < start + MOST_BYTES) return device;
     }
-    if (!take(bytes, &at)) return nullptr;
+    return -1;
+}
+
+static char *allocate(device_memory &memory, size_t bytes)
+{
+    std::lock_guard<std::mutex> lock(guard);
+    size_t at;
+    if (!memory.start) {
+        void *range = mmap(nullptr, MOST_BYTES + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (range == MAP_FAILED) return nullptr;
+        memory.start = (char *)(((uintptr_t)range + HUGE - 1) / HUGE * HUGE);
+        madvise(memory.start, MOST_BYTES, MADV_HUGEPAGE);
+    }
+    if (!take(memory, bytes, &at)) return nullptr;
     memory.used[at] = bytes;
-    device_access access;
-    memset(memory.start + at, 0xFF, bytes); /* NANs, as memory of a device is not filled */
+    if (memory.users) protect(memory, PROT_READ | PROT_WRITE); /* what was added */
     return memory.start + at;
 }
 
-void device_release(void *address)
+void *device_allocate(int device, size_t bytes)
 {
+    bytes = (bytes + GRAIN) / GRAIN * GRAIN;
+    char *out = allocate(memories[device], bytes);
+    if (!out) return nullptr;
+    device_access access(device);
+    memset(out, 0xFF, bytes); /* NANs, as memory of a device is not filled */
+    return out;
+}
+
+void device_release(int device, void *address)
+{
+    device_memory &memory = memories[device];
     if (!address) return;
+    std::lock_guard<std::mutex> lock(guard);
     const auto found = memory.used.find((size_t)((char *)address - memory.start));
     if (found == memory.used.end()) abort(); /* not an address of the device, or released twice */
     size_t at = found->first, bytes = found->second;

@@ -3,19 +3,21 @@
 #include "emulator.h"
 #include <stdio.h>
 #include <time.h>
-#include "backend/cuda/plugin.h"
-#include "backend/cuda/device/launches.cuh"
+#include "device/gpu/plugin.h"
+#include "device/cuda/launches.cuh"
 
 typedef std::vector<std::function<void()>> recording_list;
 
+/* Tests with several GPUs set BOCHNER_EMULATED_GPUS. */
 static int devices(void)
 {
-    return 1;
+    const char *number = getenv("BOCHNER_EMULATED_GPUS");
+    return number && *number ? atoi(number) : 1;
 }
 
-static bo_cuda_error properties(int device, bo_cuda_properties *out)
+static bo_gpu_error properties(int device, bo_gpu_properties *out)
 {
-    if (device != 0) return "there is one emulated device";
+    if (device >= devices()) return "there is no such emulated device";
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "emulated GPU (for tests)");
     out->major = 9, out->processors = 4;
@@ -25,152 +27,167 @@ static bo_cuda_error properties(int device, bo_cuda_properties *out)
     return nullptr;
 }
 
-static bo_cuda_error open_device(int device, bo_cuda **out)
+static bo_gpu_error open_device(int device, bo_gpu **out)
 {
-    if (device != 0) return "there is one emulated device";
-    *out = new bo_cuda();
+    if (device >= devices() || device >= bo::MOST_DEVICES) return "there is no such emulated device";
+    *out = new bo_gpu();
+    (*out)->device = device;
     return nullptr;
 }
 
-static void close_device(bo_cuda *cuda)
+/* All memory must have been released. */
+static void close_device(bo_gpu *gpu)
 {
-    delete cuda;
+    if (bo::device_used(gpu->device)) abort();
+    delete gpu;
 }
 
-static bo_cuda_error allocate(bo_cuda *cuda, size_t bytes, void **out)
+static bo_gpu_error allocate(bo_gpu *gpu, size_t bytes, void **out)
 {
-    (void)cuda;
-    *out = bo::device_allocate(bytes);
+    *out = bo::device_allocate(gpu->device, bytes);
     return *out ? nullptr : "memory of the device: out of memory";
 }
 
-static void release(bo_cuda *cuda, void *memory)
+static void release(bo_gpu *gpu, void *memory)
 {
-    (void)cuda;
-    bo::device_release(memory);
+    bo::device_release(gpu->device, memory);
 }
 
-static bo_cuda_error submit(bo_cuda *cuda, const std::function<void()> &work)
+static bo_gpu_error submit(bo_gpu *gpu, const std::function<void()> &work)
 {
-    if (cuda->recording) {
-        cuda->recorded->push_back(work);
+    gpu->foreign += gpu->stream != nullptr;
+    if (gpu->recording) {
+        gpu->recorded->push_back(work);
     } else {
-        bo::device_access access;
+        bo::device_access access(gpu->device);
         work();
     }
     return nullptr;
 }
 
-static bo_cuda_error write(bo_cuda *cuda, void *to, const void *host, size_t bytes)
+static bo_gpu_error write(bo_gpu *gpu, void *to, const void *host, size_t bytes)
 {
-    if (cuda->recording) return "a copy from the host in a recording";
-    bo::device_access access;
+    if (gpu->recording) return "a copy from the host in a recording";
+    bo::device_access access(gpu->device);
     memcpy(to, host, bytes);
     return nullptr;
 }
 
-static bo_cuda_error read(bo_cuda *cuda, void *host, const void *from, size_t bytes)
+static bo_gpu_error fill(bo_gpu *gpu, void *to, int byte, size_t bytes)
 {
-    if (cuda->recording) return "a copy to the host in a recording";
-    bo::device_access access;
+    return submit(gpu, [=] { memset(to, byte, bytes); });
+}
+
+static bo_gpu_error copy(bo_gpu *gpu, void *to, const void *from, size_t bytes)
+{
+    return submit(gpu, [=] { memcpy(to, from, bytes); });
+}
+
+static bo_gpu_error fence(bo_gpu *gpu, void **out)
+{
+    *out = nullptr;
+    if (gpu->recording) return "a wait in a recording";
+    *out = new int(gpu->device);
+    return nullptr;
+}
+
+static bo_gpu_error wait_for(bo_gpu *gpu, void *fence)
+{
+    const bool own = *(int *)fence == gpu->device;
+    delete (int *)fence;
+    return own ? nullptr : "a fence of another device";
+}
+
+static bo_gpu_error read(bo_gpu *gpu, void *fence, void *host, const void *from, size_t bytes)
+{
+    if (bo_gpu_error error = wait_for(gpu, fence)) return error;
+    bo::device_access access(gpu->device);
     memcpy(host, from, bytes);
     return nullptr;
 }
 
-static bo_cuda_error fill(bo_cuda *cuda, void *to, int byte, size_t bytes)
+/* A stream of a caller is the address of a counter of the work that is submitted to it. */
+static bo_gpu_error use_stream(bo_gpu *gpu, void *stream)
 {
-    return submit(cuda, [=] { memset(to, byte, bytes); });
-}
-
-static bo_cuda_error copy(bo_cuda *cuda, void *to, const void *from, size_t bytes)
-{
-    return submit(cuda, [=] { memcpy(to, from, bytes); });
-}
-
-static bo_cuda_error wait(bo_cuda *cuda)
-{
-    return cuda->recording ? "a wait in a recording" : nullptr;
-}
-
-static bo_cuda_error record_begin(bo_cuda *cuda)
-{
-    if (cuda->recording) return "a recording in a recording";
-    cuda->recording = true;
-    cuda->recorded = new recording_list();
+    if (gpu->stream) *(size_t *)gpu->stream += gpu->foreign;
+    gpu->stream = stream;
+    gpu->foreign = 0;
     return nullptr;
 }
 
-static bo_cuda_error record_end(bo_cuda *cuda, void **recording)
+static bo_gpu_error record_begin(bo_gpu *gpu)
 {
-    *recording = cuda->recorded;
-    cuda->recording = false;
-    cuda->recorded = nullptr;
+    if (gpu->recording) return "a recording in a recording";
+    gpu->recording = true;
+    gpu->recorded = new recording_list();
     return nullptr;
 }
 
-static bo_cuda_error replay(bo_cuda *cuda, void *recording)
+static bo_gpu_error record_end(bo_gpu *gpu, void **recording)
 {
-    (void)cuda;
-    bo::device_access access;
+    *recording = gpu->recorded;
+    gpu->recording = false;
+    gpu->recorded = nullptr;
+    return nullptr;
+}
+
+static bo_gpu_error replay(bo_gpu *gpu, void *recording)
+{
+    bo::device_access access(gpu->device);
     for (const std::function<void()> &work : *(recording_list *)recording) work();
     return nullptr;
 }
 
-static void forget(bo_cuda *cuda, void *recording)
+static void forget(bo_gpu *, void *recording)
 {
-    (void)cuda;
     delete (recording_list *)recording;
 }
 
-static double marks[4];
-
-static bo_cuda_error mark(bo_cuda *cuda, int index)
+static bo_gpu_error mark(bo_gpu *gpu, int index)
 {
-    (void)cuda;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    marks[index] = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    gpu->marks[index] = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     return nullptr;
 }
 
-static bo_cuda_error elapsed(bo_cuda *cuda, int from, int to, double *seconds)
+static bo_gpu_error elapsed(bo_gpu *gpu, int from, int to, double *seconds)
 {
-    (void)cuda;
-    *seconds = marks[to] - marks[from];
+    *seconds = gpu->marks[to] - gpu->marks[from];
     return nullptr;
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-static double number(const void *at, bo_cuda_type type, size_t i)
+static double number(const void *at, bo_element type, size_t i)
 {
     switch (type) {
-    case BO_CUDA_BF16:
+    case BO_ELEMENT_BFLOAT16:
         return __bfloat162float(((const __nv_bfloat16 *)at)[i]);
-    case BO_CUDA_F64:
+    case BO_ELEMENT_FLOAT64:
         return ((const double *)at)[i];
-    case BO_CUDA_I8:
+    case BO_ELEMENT_INT8:
         return ((const int8_t *)at)[i];
-    case BO_CUDA_I32:
+    case BO_ELEMENT_INT32:
         return ((const int32_t *)at)[i];
     default:
         return ((const float *)at)[i];
     }
 }
 
-static void store(void *at, bo_cuda_type type, size_t i, double value)
+static void store(void *at, bo_element type, size_t i, double value)
 {
-    if (type == BO_CUDA_BF16)
+    if (type == BO_ELEMENT_BFLOAT16)
         ((__nv_bfloat16 *)at)[i] = __float2bfloat16((float)value);
-    else if (type == BO_CUDA_F64)
+    else if (type == BO_ELEMENT_FLOAT64)
         ((double *)at)[i] = value;
-    else if (type == BO_CUDA_I32)
+    else if (type == BO_ELEMENT_INT32)
         ((int32_t *)at)[i] = (int32_t)value;
     else
         ((float *)at)[i] = (float)value;
 }
 
-static void product(const bo_cuda_gemm *g, size_t batch)
+static void product(const bo_gpu_gemm *g, size_t batch)
 {
     const void *c = g->c ? g->c : g->d;
     const size_t ldc = g->c ? g->ldc : g->ldd, stride_c = g->c ? g->stride_c : g->stride_d;
@@ -198,27 +215,27 @@ namespace bo {
 
 static const char *const no_ranks = "NCCL is not emulated";
 
-bo_cuda_error rank_id(bo_cuda *, unsigned char[BO_CUDA_RANK_ID])
+bo_gpu_error rank_id(bo_gpu *, unsigned char[BO_RANK_ID])
 {
     return no_ranks;
 }
 
-bo_cuda_error join(bo_cuda *, const unsigned char[BO_CUDA_RANK_ID], int, int)
+bo_gpu_error join(bo_gpu *, const unsigned char[BO_RANK_ID], int, int)
 {
     return no_ranks;
 }
 
-bo_cuda_error sum(bo_cuda *, float *, size_t)
+bo_gpu_error sum(bo_gpu *, float *, size_t)
 {
     return no_ranks;
 }
 
-bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *a)
+bo_gpu_error gemm(bo_gpu *cuda, const bo_gpu_gemm *a)
 {
-    bo_cuda_gemm g = *a;
-    if ((g.factors == BO_CUDA_F64) != (g.result == BO_CUDA_F64) || (g.factors == BO_CUDA_I8) != (g.result == BO_CUDA_I32))
+    bo_gpu_gemm g = *a;
+    if ((g.factors == BO_ELEMENT_FLOAT64) != (g.result == BO_ELEMENT_FLOAT64) || (g.factors == BO_ELEMENT_INT8) != (g.result == BO_ELEMENT_INT32))
         return "a product: these types cannot be combined";
-    if (g.factors == BO_CUDA_I8 && (g.ta || !g.tb || g.bias || (g.m | g.n | g.k | g.lda | g.ldb | g.ldd) % 16))
+    if (g.factors == BO_ELEMENT_INT8 && (g.ta || !g.tb || g.bias || (g.m | g.n | g.k | g.lda | g.ldb | g.ldd) % 16))
         return "a product of integers: sizes, strides or options are not supported";
     return submit(cuda, [=] {
         for (size_t b = 0; b < (g.batch ? g.batch : 1); b++) product(&g, b);
@@ -227,15 +244,15 @@ bo_cuda_error gemm(bo_cuda *cuda, const bo_cuda_gemm *a)
 
 } // namespace bo
 
-extern "C" __attribute__((visibility("default"))) const bo_cuda_functions *bo_cuda_plugin(void)
+extern "C" __attribute__((visibility("default"))) const bo_gpu_functions *bo_cuda_plugin(void)
 {
-    static const bo_cuda_functions functions = {
-        sizeof(bo_cuda_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, allocate, release, write, read,
-        fill,                      copy,         wait,       record_begin, record_end,  replay,   forget,  mark,  elapsed,
-        bo::rank_id,               bo::join,     bo::sum,
-#define BO_CUDA_POINTER(name, arguments) bo::name,
-        BO_CUDA_LAUNCHES(BO_CUDA_POINTER)
-#undef BO_CUDA_POINTER
+    static const bo_gpu_functions functions = {
+        sizeof(bo_gpu_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, bo::device_locate,
+        allocate, release, write, fill, copy, fence, read, wait_for, use_stream, record_begin, record_end, replay,
+        forget, mark, elapsed, bo::rank_id, bo::join, bo::sum,
+#define BO_GPU_POINTER(name, arguments) bo::name,
+        BO_GPU_LAUNCHES(BO_GPU_POINTER)
+#undef BO_GPU_POINTER
     };
     return &functions;
 }

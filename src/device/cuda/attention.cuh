@@ -1,0 +1,60 @@
+/* What the kernels of all engines of attention share: the rows of sequences, and tiles of them. */
+#ifndef BO_CUDA_ATTENTION_CUH
+#define BO_CUDA_ATTENTION_CUH
+
+#include "device.cuh"
+
+namespace bo {
+
+/* The first row of sequence s; for s = sequences, the number of rows. */
+__device__ inline int rows_before(const bo_gpu_rows &rows, int s)
+{
+    return rows.starts ? rows.starts[s] : s * rows.tokens;
+}
+
+/* Blocks for one tile of C rows each. */
+inline unsigned tiles_of(const bo_gpu_rows &rows, int C)
+{
+    return rows.starts ? (unsigned)(rows.rows / (size_t)C + (size_t)rows.sequences)
+                       : (unsigned)(ceil_div((size_t)rows.tokens, (size_t)C) * (size_t)rows.sequences);
+}
+
+/* The block of the first tile of a sequence. */
+__device__ inline int first_tile(const bo_gpu_rows &rows, int C, int sequence)
+{
+    if (rows.starts) return rows.starts[sequence] / C + sequence;
+    return sequence * (int)ceil_div((size_t)rows.tokens, (size_t)C);
+}
+
+struct row_tile {
+    int sequence;
+    int start, length; /* of the sequence */
+    int first;         /* the first row of the tile in the sequence */
+};
+
+/* The tile of a block, 0 <= block < tiles_of(rows, C). False: the block has none. With starts, the tiles of sequence s
+ * begin at block start(s) / C + s, which suffices for all of them. */
+__device__ inline bool find_tile(const bo_gpu_rows &rows, int C, int block, row_tile *out)
+{
+    int low = 0, high = rows.sequences;
+    if (rows.starts) {
+        while (high - low > 1) { /* the last sequence that begins at this block or before */
+            const int middle = (low + high) / 2;
+            if (rows.starts[middle] / C + middle <= block)
+                low = middle;
+            else
+                high = middle;
+        }
+    } else {
+        low = block / (int)ceil_div((size_t)rows.tokens, (size_t)C);
+    }
+    out->sequence = low;
+    out->start = rows_before(rows, low);
+    out->length = rows_before(rows, low + 1) - out->start;
+    out->first = (block - first_tile(rows, C, low)) * C;
+    return out->first < out->length;
+}
+
+} // namespace bo
+
+#endif

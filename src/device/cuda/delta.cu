@@ -1,0 +1,724 @@
+/* The delta rule (arXiv 2406.06484; with a gate 2412.06464) in chunks of C tokens. src/attention/delta.h has the
+ * formulas: S, b, P, A, x, u = βx, G, du, y = β du are those defined there. Both triangular systems are linear in S and
+ * G, so that what is sequential is only two products per chunk:
+ *
+ *     x = X - W S          with X, W the solutions of the system for v and for exp(b) k       (delta_prepare)
+ *     S' = exp(b_T) S + Σ_j exp(b_T - b_j) k_j u_jᵀ                                           (delta_memories)
+ *     R = exp(b_T - b) ∘ K G + Aᵀ do      G = exp(b_T) G + Σ exp(b_i) s q_i do_iᵀ - (βW)ᵀ R   (delta_slopes)
+ *     du = the solution of the transposed system for R                                        (delta_solve)
+ *
+ * All else runs in parallel over chunks and heads. Sums of gates are double: they may be far larger than any difference
+ * that matters.
+ *
+ * For n tokens and key heads of dim = value_dim = d, numbers of t bytes (C = 64): forward reads q, k, v and writes out
+ * once, and writes and reads x, w (2 d each) and memories (d² / C per token): about 11 n d t bytes, and 7 C d + 3 d²
+ * multiply-adds per token. Backward repeats the first two kernels: about 30 n d t bytes, 20 C d + 8 d². */
+#include "launches.cuh"
+#include "memory.cuh"
+
+namespace bo {
+namespace delta {
+
+enum { SLICE = 64, SCAN_SLICE = 32 }; /* columns of values that a block has at a time */
+
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
+
+/* Gates and β of the tokens of a chunk. */
+template <int C> struct token_weights {
+    double *b; /* sums of log gates; after the last token its sum */
+    float *beta;
+    __device__ float between(int i, int j) const
+    {
+        return expf((float)(b[i] - b[j]));
+    }
+    __device__ float before(int i) const
+    {
+        return expf((float)b[i]);
+    }
+    __device__ float after(int j) const
+    {
+        return between(C - 1, j);
+    }
+    __device__ float whole() const
+    {
+        return before(C - 1);
+    }
+};
+
+template <int C> __host__ __device__ inline token_weights<C> take_weights(tile_room *room)
+{
+    token_weights<C> out;
+    out.b = room->numbers<double>(C);
+    out.beta = room->numbers<float>(C);
+    return out;
+}
+
+/* Called by all threads; complete after the next barrier. */
+template <typename T, int C>
+__device__ inline void load_weights(const bo_gpu_attention &call, chunk at, int key_head, token_weights<C> to)
+{
+    const T *gate = (const T *)call.log_gate, *beta = (const T *)call.beta;
+    if (threadIdx.x >= WARP) return;
+    double before = 0;
+    for (int first = 0; first < C; first += WARP) {
+        const int t = first + (int)threadIdx.x;
+        const bool present = t < at.tokens;
+        const size_t place = (at.row + (size_t)t) * (size_t)call.key_heads + (size_t)key_head;
+        double sum = gate && present ? (double)least_gate(to_float(gate[place])) : 0.0;
+        for (int step = 1; step < WARP; step *= 2) {
+            const double other = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);
+            if ((int)threadIdx.x >= step) sum += other;
+        }
+        sum += before;
+        before = __shfl_sync(0xFFFFFFFFu, sum, WARP - 1);
+        if (t >= C) continue;
+        to.b[t] = sum;
+        to.beta[t] = !present ? 0.0f : beta ? to_float(beta[place]) : 1.0f;
+    }
+}
+
+/* The kernel's view of a chunk of one key head. */
+template <typename T> struct chunk_arrays {
+    const T *k, *v;
+    T *x, *w, *du;
+    T *memory, *slope;
+    size_t ldk, ldv; /* numbers between tokens */
+};
+
+template <typename T> __device__ inline chunk_arrays<T> arrays_of(const bo_gpu_memory &a, chunk at, int tile, int h)
+{
+    const bo_gpu_attention &call = a.call;
+    chunk_arrays<T> out;
+    out.k = row_at((const T *)call.k, at.row, call.key_heads, h, call.dim);
+    out.v = row_at((const T *)call.v, at.row, call.key_heads, h, call.value_dim);
+    out.x = row_at((T *)a.x, at.row, call.key_heads, h, call.value_dim);
+    out.w = row_at((T *)a.w, at.row, call.key_heads, h, call.dim);
+    out.du = row_at((T *)a.du, at.row, call.key_heads, h, call.value_dim);
+    out.memory = chunk_memory((T *)a.memories, call, tile, h);
+    out.slope = a.slopes ? chunk_memory((T *)a.slopes, call, tile, h) : nullptr;
+    out.ldk = (size_t)(call.key_heads * call.dim), out.ldv = (size_t)(call.key_heads * call.value_dim);
+    return out;
+}
+
+template <typename T, int C>
+__device__ inline void load_keys(const bo_gpu_memory &a, const chunk_arrays<T> &from, int tokens, T *to)
+{
+    unit_load(to, tile_stride(a.call.dim), C, tokens, a.call.dim, from.k, from.ldk, a.unit, tile_one());
+}
+
+/* Rows of one query head: s q, times factor(row). */
+template <typename T, int C, typename Factor>
+__device__ inline void load_queries(const bo_gpu_memory &a, chunk at, int head, T *to, Factor factor)
+{
+    const bo_gpu_attention &call = a.call;
+    unit_load(to, tile_stride(call.dim), C, at.tokens, call.dim,
+              row_at((const T *)call.q, at.row, call.heads, head, call.dim), (size_t)(call.heads * call.dim), a.unit,
+              [&](int i) { return call.scale * factor(i); });
+}
+
+/* Columns first … first + columns - 1 of rows of values of one head. */
+template <typename T, int C>
+__device__ inline void load_values(const T *from, size_t ld, int tokens, int first, int columns, T *to, int stride)
+{
+    tile_load(to, stride, C, tokens, columns, from + first, ld);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+template <typename T, int C> struct prepare_room {
+    token_weights<C> weights;
+    T *k;
+    float *p; /* transpose of P: C x C */
+    __host__ __device__ prepare_room(tile_room *room, int dim)
+    {
+        weights = take_weights<C>(room);
+        k = room->take<T>(C, dim);
+        p = room->take<float>(C, C);
+    }
+};
+
+/* Computes X and W: one thread solves a column of the system at a time, with its C numbers in registers. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_prepare_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const chunk at = chunk_of(call.keys, C, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const prepare_room<T, C> room(&space, dim);
+    const int stride = tile_stride(dim), square = tile_stride(C);
+    const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
+    load_weights<T, C>(call, at, h, room.weights);
+    load_keys<T, C>(a, arrays, at.tokens, room.k);
+    __syncthreads();
+    tile_product(C, C, tile_pad(dim), plain(room.k, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+        room.p[j * square + i] = j < i ? x * room.weights.between(i, j) : 0.0f;
+    });
+    __syncthreads();
+    for (int c = (int)threadIdx.x; c < values + dim; c += TILE_THREADS) {
+        const bool of_values = c < values;
+        const int column = of_values ? c : c - values;
+        float x[C];
+#pragma unroll
+        for (int i = 0; i < C; i++) {
+            x[i] = 0.0f;
+            if (i < at.tokens)
+                x[i] = of_values ? to_float(arrays.v[(size_t)i * arrays.ldv + (size_t)column])
+                                 : to_float(room.k[i * stride + column]) * room.weights.before(i);
+        }
+#pragma unroll
+        for (int j = 0; j < C; j++) {
+            const float u = room.weights.beta[j] * x[j];
+            const float *p = room.p + j * square;
+#pragma unroll
+            for (int i = j + 1; i < C; i++) x[i] = fmaf(-p[i], u, x[i]);
+        }
+        T *to = of_values ? arrays.x + column : arrays.w + column;
+        const size_t ld = of_values ? arrays.ldv : arrays.ldk;
+#pragma unroll
+        for (int i = 0; i < C; i++)
+            if (i < at.tokens) to[(size_t)i * ld] = from_float<T>(x[i]);
+    }
+}
+
+template <typename T, int C> struct scan_room {
+    token_weights<C> weights;
+    float *s;     /* the memory, or its gradient: dim x columns */
+    T *factor;    /* the same, rounded */
+    T *k, *w, *q; /* C x dim */
+    T *x, *dout;  /* C x columns */
+    float *sum;   /* C x columns */
+    __host__ __device__ scan_room(tile_room *room, int dim, bool backward)
+    {
+        weights = take_weights<C>(room);
+        s = room->take<float>(dim, SCAN_SLICE);
+        factor = sizeof(T) == sizeof(float) ? (T *)s : room->take<T>(dim, SCAN_SLICE);
+        k = room->take<T>(C, dim);
+        w = room->take<T>(C, dim);
+        x = room->take<T>(C, SCAN_SLICE);
+        sum = sizeof(T) == sizeof(float) ? (float *)x : room->take<float>(C, SCAN_SLICE);
+        q = backward ? room->take<T>(C, dim) : nullptr;
+        dout = backward ? room->take<T>(C, SCAN_SLICE) : nullptr;
+    }
+};
+
+/* Computes S before each chunk, and x: one block for some columns of the memory of one key head of one sequence. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_memories_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, first = (int)blockIdx.z * SCAN_SLICE;
+    const int dim = call.dim, rows = tile_pad(dim), stride = tile_stride(dim), across = tile_stride(SCAN_SLICE);
+    const int columns = min((int)SCAN_SLICE, call.value_dim - first), width = tile_pad(columns);
+    const size_t ld = (size_t)call.value_dim, matrix = (size_t)dim * ld;
+    tile_room space = {shared, 0};
+    const scan_room<T, C> room(&space, dim, false);
+    float *state = call.states && !call.reads_first ? state_memory(call, sequence, h) + first : nullptr;
+    if (state)
+        tile_load(room.s, across, rows, dim, columns, state, ld);
+    else
+        tile_clear(room.s, across, rows, columns);
+    const int start = rows_before(call.keys, sequence), end = rows_before(call.keys, sequence + 1);
+    int tile = first_tile(call.keys, C, sequence);
+    for (int row = start; row < end; row += C, tile++) {
+        const chunk at = {sequence, min(C, end - row), (size_t)row};
+        const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
+        load_weights<T, C>(call, at, h, room.weights);
+        tile_load(room.w, stride, C, at.tokens, dim, arrays.w, arrays.ldk);
+        tile_load(room.sum, across, C, at.tokens, columns, arrays.x + first, arrays.ldv);
+        __syncthreads();
+        unit_load(room.k, stride, C, at.tokens, dim, arrays.k, arrays.ldk, a.unit,
+                  [&](int j) { return room.weights.beta[j] * room.weights.after(j); });
+        tile_store(room.s, across, dim, columns, arrays.memory + first, ld);
+        if (sizeof(T) != sizeof(float)) {
+            tile_load(room.factor, across, rows, rows, width, room.s, (size_t)across);
+            __syncthreads();
+        }
+        tile_product(C, width, rows, plain(room.w, stride), plain(room.factor, across), [&](int i, int j, float x) {
+            room.sum[i * across + j] -= x;
+            if (sizeof(T) != sizeof(float)) room.x[i * across + j] = from_float<T>(room.sum[i * across + j]);
+        });
+        __syncthreads();
+        tile_store(room.sum, across, at.tokens, columns, arrays.x + first, arrays.ldv);
+        const float whole = room.weights.whole();
+        tile_product(rows, width, C, transposed(room.k, stride), plain(room.x, across),
+                     [&](int i, int j, float x) { room.s[i * across + j] = fmaf(whole, room.s[i * across + j], x); });
+        __syncthreads();
+    }
+    __syncthreads();
+    if (call.states) tile_store(room.s, across, dim, columns, state_memory(call, sequence, h) + first, ld);
+    if (a.ends)
+        tile_store(room.s, across, dim, columns,
+                   a.ends + ((size_t)sequence * (size_t)call.key_heads + (size_t)h) * matrix + first, ld);
+}
+
+template <typename T, int C> struct output_room {
+    token_weights<C> weights;
+    T *q, *k;   /* C x dim */
+    T *scores;  /* C x C */
+    T *s;       /* dim x SLICE */
+    T *u;       /* C x SLICE */
+    float *out; /* C x SLICE */
+    __host__ __device__ output_room(tile_room *room, int dim)
+    {
+        weights = take_weights<C>(room);
+        q = room->take<T>(C, dim);
+        k = room->take<T>(C, dim);
+        scores = room->take<T>(C, C);
+        s = room->take<T>(dim, SLICE);
+        u = room->take<T>(C, SLICE);
+        out = room->take<float>(C, SLICE);
+    }
+};
+
+/* Computes the outputs of a chunk of one query head. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_outputs_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, head = (int)blockIdx.y, h = head / (call.heads / call.key_heads);
+    const int dim = call.dim, rows = tile_pad(dim), values = call.value_dim;
+    const int stride = tile_stride(dim), square = tile_stride(C), across = tile_stride(SLICE);
+    const chunk at = chunk_of(call.keys, C, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const output_room<T, C> room(&space, dim);
+    const token_weights<C> weights = room.weights;
+    const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
+    T *out = row_at((T *)call.out, at.row, call.heads, head, values);
+    load_weights<T, C>(call, at, h, weights);
+    load_keys<T, C>(a, arrays, at.tokens, room.k);
+    load_queries<T, C>(a, at, head, room.q, tile_one());
+    __syncthreads();
+    tile_product(C, C, rows, plain(room.q, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+        room.scores[i * square + j] = from_float<T>(j <= i ? x * weights.between(i, j) : 0.0f);
+    });
+    for (int first = 0; first < values; first += SLICE) {
+        const int columns = min((int)SLICE, values - first), width = tile_pad(columns);
+        tile_load(room.s, across, rows, dim, columns, arrays.memory + first, (size_t)values);
+        tile_load(room.u, across, C, at.tokens, columns, arrays.x + first, arrays.ldv,
+                  [&](int j) { return weights.beta[j]; });
+        __syncthreads();
+        tile_product(C, width, rows, plain(room.q, stride), plain(room.s, across),
+                     [&](int i, int j, float x) { room.out[i * across + j] = x * weights.before(i); });
+        tile_product(C, width, C, plain(room.scores, square), plain(room.u, across),
+                     [&](int i, int j, float x) { room.out[i * across + j] += x; });
+        __syncthreads();
+        tile_store(room.out, across, at.tokens, columns, out + first, (size_t)(call.heads * values));
+    }
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* Computes Aᵀ do, the sum over the query heads of the group: the part of du that comes from outputs of the chunk. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_asked_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, group = call.heads / call.key_heads;
+    const int dim = call.dim, values = call.value_dim;
+    const int stride = tile_stride(dim), square = tile_stride(C), across = tile_stride(SLICE);
+    const chunk at = chunk_of(call.keys, C, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const output_room<T, C> room(&space, dim);
+    const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
+    load_weights<T, C>(call, at, h, room.weights);
+    load_keys<T, C>(a, arrays, at.tokens, room.k);
+    for (int first = 0; first < values; first += SLICE) {
+        const int columns = min((int)SLICE, values - first), width = tile_pad(columns);
+        tile_clear(room.out, across, C, columns);
+        for (int head = h * group; !call.reads_first && head < (h + 1) * group; head++) {
+            load_queries<T, C>(a, at, head, room.q, tile_one());
+            load_values<T, C>(row_at((const T *)call.dout, at.row, call.heads, head, values),
+                              (size_t)(call.heads * values), at.tokens, first, columns, room.u, across);
+            __syncthreads();
+            tile_product(
+                C, C, tile_pad(dim), plain(room.q, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+                    room.scores[i * square + j] = from_float<T>(j <= i ? x * room.weights.between(i, j) : 0.0f);
+                });
+            __syncthreads();
+            tile_product(C, width, C, transposed(room.scores, square), plain(room.u, across),
+                         [&](int i, int j, float x) { room.out[i * across + j] += x; });
+            __syncthreads();
+        }
+        __syncthreads();
+        tile_store(room.out, across, at.tokens, columns, arrays.du + first, arrays.ldv);
+        __syncthreads();
+    }
+}
+
+/* Computes G after each chunk, and R. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_slopes_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, first = (int)blockIdx.z * SCAN_SLICE;
+    const int dim = call.dim, rows = tile_pad(dim), stride = tile_stride(dim), across = tile_stride(SCAN_SLICE);
+    const int columns = min((int)SCAN_SLICE, call.value_dim - first), width = tile_pad(columns);
+    const int group = call.reads_first ? 0 : call.heads / call.key_heads;
+    const size_t ld = (size_t)call.value_dim, matrix = (size_t)dim * ld;
+    tile_room space = {shared, 0};
+    const scan_room<T, C> room(&space, dim, true);
+    const token_weights<C> weights = room.weights;
+    if (a.end_slopes)
+        tile_load(room.s, across, rows, dim, columns,
+                  a.end_slopes + ((size_t)sequence * (size_t)call.key_heads + (size_t)h) * matrix + first, ld);
+    else
+        tile_clear(room.s, across, rows, columns);
+    const int start = rows_before(call.keys, sequence), tokens = rows_before(call.keys, sequence + 1) - start;
+    for (int index = (int)ceil_div((size_t)tokens, C) - 1; index >= 0; index--) {
+        const chunk at = {sequence, min(C, tokens - index * C), (size_t)(start + index * C)};
+        const chunk_arrays<T> arrays = arrays_of<T>(a, at, first_tile(call.keys, C, sequence) + index, h);
+        load_weights<T, C>(call, at, h, weights);
+        load_keys<T, C>(a, arrays, at.tokens, room.k);
+        tile_load(room.sum, across, C, at.tokens, columns, arrays.du + first, arrays.ldv);
+        __syncthreads();
+        tile_load(room.w, stride, C, at.tokens, dim, arrays.w, arrays.ldk, [&](int j) { return weights.beta[j]; });
+        tile_store(room.s, across, dim, columns, arrays.slope + first, ld);
+        if (sizeof(T) != sizeof(float)) {
+            tile_load(room.factor, across, rows, rows, width, room.s, (size_t)across);
+            __syncthreads();
+        }
+        tile_product(C, width, rows, plain(room.k, stride), plain(room.factor, across), [&](int i, int j, float x) {
+            room.sum[i * across + j] += i < at.tokens ? weights.after(i) * x : 0.0f;
+            if (sizeof(T) != sizeof(float)) room.x[i * across + j] = from_float<T>(room.sum[i * across + j]);
+        });
+        __syncthreads();
+        tile_store(room.sum, across, at.tokens, columns, arrays.du + first, arrays.ldv);
+        const float whole = weights.whole();
+        tile_product(rows, width, C, transposed(room.w, stride), plain(room.x, across),
+                     [&](int i, int j, float x) { room.s[i * across + j] = fmaf(whole, room.s[i * across + j], -x); });
+        for (int g = 0; g < group; g++) {
+            const int head = h * group + g;
+            load_queries<T, C>(a, at, head, room.q, [&](int i) { return weights.before(i); });
+            load_values<T, C>(row_at((const T *)call.dout, at.row, call.heads, head, call.value_dim),
+                              (size_t)(call.heads * call.value_dim), at.tokens, first, columns, room.dout, across);
+            __syncthreads();
+            tile_product(rows, width, C, transposed(room.q, stride), plain(room.dout, across),
+                         [&](int i, int j, float x) { room.s[i * across + j] += x; });
+            __syncthreads();
+        }
+        __syncthreads();
+    }
+}
+
+/* Solves for du and replaces R by y; writes dv and dβ. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_solve_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const int warp = (int)(threadIdx.x / WARP), lane = (int)(threadIdx.x % WARP);
+    const chunk at = chunk_of(call.keys, C, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const prepare_room<T, C> room(&space, dim);
+    float *partial = space.numbers<float>(TILE_WARPS * C); /* of dβ, by warp */
+    const int stride = tile_stride(dim), square = tile_stride(C);
+    const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
+    T *dv = row_at((T *)call.dv, at.row, call.key_heads, h, values);
+    T *dbeta = row_at((T *)call.dbeta, at.row, call.key_heads, h, 1);
+    load_weights<T, C>(call, at, h, room.weights);
+    load_keys<T, C>(a, arrays, at.tokens, room.k);
+    for (int i = (int)threadIdx.x; i < TILE_WARPS * C; i += TILE_THREADS) partial[i] = 0.0f;
+    __syncthreads();
+    tile_product(C, C, tile_pad(dim), plain(room.k, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+        room.p[i * square + j] = j < i ? x * room.weights.between(i, j) : 0.0f;
+    });
+    __syncthreads();
+    for (int from = 0; from < values; from += TILE_THREADS) {
+        const int c = from + (int)threadIdx.x;
+        const bool present = c < values;
+        float d[C];
+        if (from + warp * WARP >= values) break;
+#pragma unroll
+        for (int i = 0; i < C; i++)
+            d[i] = present && i < at.tokens ? to_float(arrays.du[(size_t)i * arrays.ldv + (size_t)c]) : 0.0f;
+#pragma unroll
+        for (int j = C - 1; j >= 0; j--) {
+            const float y = room.weights.beta[j] * d[j];
+            const float *p = room.p + j * square;
+#pragma unroll
+            for (int i = 0; i < j; i++) d[i] = fmaf(-p[i], y, d[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < C; i++) {
+            const size_t place = (size_t)i * arrays.ldv + (size_t)c;
+            const bool here = present && i < at.tokens;
+            const T y = from_float<T>(room.weights.beta[i] * d[i]);
+            if (here) arrays.du[place] = y;
+            if (here && dv) dv[place] = y;
+            if (!dbeta) continue;
+            const float sum = warp_sum(here ? d[i] * to_float(arrays.x[place]) : 0.0f);
+            if (lane == 0) partial[warp * C + i] += sum;
+        }
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; dbeta && i < at.tokens; i += TILE_THREADS) {
+        float sum = 0.0f;
+        for (int w = 0; w < TILE_WARPS; w++) sum += partial[w * C + i];
+        dbeta[(size_t)i * (size_t)call.key_heads] = from_float<T>(sum);
+    }
+}
+
+template <typename T, int C> struct gradient_room {
+    token_weights<C> weights;
+    T *k, *q;        /* C x dim */
+    T *pairs;        /* C x C */
+    T *left, *right; /* C x SLICE: do or y, and u */
+    T *memory;       /* dim x SLICE: S or G */
+    float *dk, *dq;  /* C x dim */
+    float *part;     /* C x dim: what comes through S or G */
+    float *raw;      /* C x C */
+    float *z;        /* C x C: Z */
+    double *from_s, *to_s;
+    float *sums; /* for block_sum */
+    __host__ __device__ gradient_room(tile_room *room, int dim, bool gated)
+    {
+        weights = take_weights<C>(room);
+        k = room->take<T>(C, dim);
+        q = room->take<T>(C, dim);
+        pairs = room->take<T>(C, C);
+        left = room->take<T>(C, SLICE);
+        right = room->take<T>(C, SLICE);
+        memory = room->take<T>(dim, SLICE);
+        dk = room->take<float>(C, dim);
+        dq = room->take<float>(C, dim);
+        part = dq; /* dq is complete before it is used for keys, and begins with the part of S */
+        raw = room->take<float>(C, C);
+        z = gated ? room->take<float>(C, C) : nullptr;
+        from_s = room->numbers<double>(C);
+        to_s = room->numbers<double>(C);
+        sums = room->numbers<float>(WARP);
+    }
+};
+
+/* raw_ij = left_i·right_j, summed over all columns of values. */
+template <typename T, int C, typename Left, typename Right>
+__device__ inline void raw_pairs(const gradient_room<T, C> &room, int values, Left load_left_rows,
+                                 Right load_right_rows)
+{
+    const int across = tile_stride(SLICE), square = tile_stride(C);
+    for (int first = 0; first < values; first += SLICE) {
+        const int columns = min((int)SLICE, values - first);
+        load_left_rows(first, columns);
+        load_right_rows(first, columns);
+        __syncthreads();
+        tile_product(C, C, tile_pad(columns), plain(room.left, across), transposed(room.right, across),
+                     [&](int i, int j, float x) {
+                         float *at = room.raw + i * square + j;
+                         *at = first ? *at + x : x;
+                     });
+        __syncthreads();
+    }
+}
+
+/* part_i = weight(i) M left_i, summed over all columns of values; M is S or G of the chunk. */
+template <typename T, int C, typename Left, typename Weight>
+__device__ inline void through_memory(const gradient_room<T, C> &room, int dim, int values, const T *memory,
+                                      Left load_left_rows, Weight weight, float *part)
+{
+    const int across = tile_stride(SLICE), stride = tile_stride(dim), rows = tile_pad(dim);
+    for (int first = 0; first < values; first += SLICE) {
+        const int columns = min((int)SLICE, values - first);
+        load_left_rows(first, columns);
+        tile_load(room.memory, across, rows, dim, columns, memory + first, (size_t)values);
+        __syncthreads();
+        tile_product(C, rows, tile_pad(columns), plain(room.left, across), transposed(room.memory, across),
+                     [&](int i, int j, float x) {
+                         float *at = part + i * stride + j;
+                         *at = first ? fmaf(weight(i), x, *at) : weight(i) * x;
+                     });
+        __syncthreads();
+    }
+}
+
+/* ⟨S, G⟩ of the chunk. */
+template <typename T> __device__ inline float inner_product(const T *s, const T *g, int count, float *room)
+{
+    float sum = 0.0f;
+    for (int i = (int)threadIdx.x; i < count; i += TILE_THREADS) sum = fmaf(to_float(s[i]), to_float(g[i]), sum);
+    return block_sum(sum, room);
+}
+
+/* da_t = Σ_{i>=t} (from_s_i + Σ_{j<t} Z_ij) + Σ_{j<t} to_s_j + through. Z is replaced by its sums over i >= t. */
+template <typename T, int C>
+__device__ inline void store_gates(const gradient_room<T, C> &room, int tokens, double through, T *to, size_t ld)
+{
+    const int square = tile_stride(C);
+    for (int j = (int)threadIdx.x; j < C; j += TILE_THREADS)
+        for (int i = C - 2; i > j; i--) room.z[i * square + j] += room.z[(i + 1) * square + j];
+    __syncthreads();
+    for (int t = (int)threadIdx.x; t < tokens; t += TILE_THREADS) {
+        double sum = through;
+        for (int i = t; i < tokens; i++) sum += room.from_s[i];
+        for (int j = 0; j < t; j++) sum += room.to_s[j] + (double)room.z[t * square + j];
+        to[(size_t)t * ld] = from_float<T>((float)sum);
+    }
+}
+
+/* Computes dq, dk and the gradients of the gates of a chunk of one key head, from x, y, S and G. */
+template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) delta_gradients_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const int group = call.reads_first ? 0 : call.heads / call.key_heads;
+    const int rows = tile_pad(dim), stride = tile_stride(dim), square = tile_stride(C), across = tile_stride(SLICE);
+    const bool gated = call.dlog_gate != nullptr;
+    const chunk at = chunk_of(call.keys, C, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const gradient_room<T, C> room(&space, dim, gated);
+    const token_weights<C> weights = room.weights;
+    const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
+    const auto load_y = [&](int first, int columns) {
+        tile_load(room.left, across, C, at.tokens, columns, arrays.du + first, arrays.ldv);
+    };
+    const auto load_u_into = [&](T *to, int first, int columns) {
+        tile_load(to, across, C, at.tokens, columns, arrays.x + first, arrays.ldv,
+                  [&](int j) { return weights.beta[j]; });
+    };
+    const auto load_u = [&](int first, int columns) { load_u_into(room.right, first, columns); };
+    load_weights<T, C>(call, at, h, weights);
+    load_keys<T, C>(a, arrays, at.tokens, room.k);
+    __syncthreads();
+    /* between keys: N and Z */
+    raw_pairs(room, values, load_y, load_u);
+    tile_product(C, C, rows, plain(room.k, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+        const float n = j < i ? -weights.between(i, j) * room.raw[i * square + j] : 0.0f;
+        room.pairs[i * square + j] = from_float<T>(n);
+        if (gated) room.z[i * square + j] = n * x;
+    });
+    __syncthreads();
+    tile_product(C, rows, C, plain(room.pairs, square), plain(room.k, stride),
+                 [&](int i, int j, float x) { room.dk[i * stride + j] = x; });
+    tile_product(C, rows, C, transposed(room.pairs, square), plain(room.k, stride),
+                 [&](int i, int j, float x) { room.dk[i * stride + j] += x; });
+    __syncthreads();
+    /* from keys to S' */
+    through_memory(
+        room, dim, values, arrays.slope, [&](int first, int columns) { load_u_into(room.left, first, columns); },
+        [&](int j) { return weights.after(j); }, room.part);
+    tile_row_dots(C, dim, room.part, stride, room.k, stride, [&](int j, float sum) { room.to_s[j] = (double)sum; });
+    tile_add(room.dk, room.part, stride, C, dim);
+    __syncthreads();
+    /* from S to keys */
+    through_memory(
+        room, dim, values, (const T *)arrays.memory, load_y, [&](int i) { return -weights.before(i); }, room.part);
+    tile_row_dots(C, dim, room.part, stride, room.k, stride, [&](int j, float sum) { room.from_s[j] = (double)sum; });
+    tile_add(room.dk, room.part, stride, C, dim);
+    __syncthreads();
+    for (int head = h * group; head < (h + 1) * group; head++) {
+        const T *dout = row_at((const T *)call.dout, at.row, call.heads, head, values);
+        const auto load_dout = [&](int first, int columns) {
+            load_values<T, C>(dout, (size_t)(call.heads * values), at.tokens, first, columns, room.left, across);
+        };
+        load_queries<T, C>(a, at, head, room.q, tile_one());
+        through_memory(
+            room, dim, values, (const T *)arrays.memory, load_dout, [&](int i) { return weights.before(i); }, room.dq);
+        tile_row_dots(C, dim, room.dq, stride, room.q, stride,
+                      [&](int i, float sum) { room.from_s[i] += (double)sum; });
+        raw_pairs(room, values, load_dout, load_u);
+        tile_product(C, C, rows, plain(room.q, stride), transposed(room.k, stride), [&](int i, int j, float x) {
+            const float p = j <= i ? weights.between(i, j) * room.raw[i * square + j] : 0.0f;
+            room.pairs[i * square + j] = from_float<T>(p);
+            if (gated && j < i) room.z[i * square + j] += p * x;
+        });
+        __syncthreads();
+        tile_product(C, rows, C, plain(room.pairs, square), plain(room.k, stride),
+                     [&](int i, int j, float x) { room.dq[i * stride + j] += x; });
+        tile_product(C, rows, C, transposed(room.pairs, square), plain(room.q, stride),
+                     [&](int i, int j, float x) { room.dk[i * stride + j] += x; });
+        __syncthreads();
+        if (call.dq)
+            unit_store(room.dq, stride, at.tokens, dim, a.unit, call.scale,
+                       row_at((const T *)call.q, at.row, call.heads, head, dim),
+                       row_at((T *)call.dq, at.row, call.heads, head, dim), (size_t)(call.heads * dim));
+        __syncthreads();
+    }
+    if (call.dk)
+        unit_store(room.dk, stride, at.tokens, dim, a.unit, 1.0f, arrays.k,
+                   row_at((T *)call.dk, at.row, call.key_heads, h, dim), arrays.ldk);
+    if (!gated) return;
+    const float through = weights.whole() * inner_product(arrays.memory, arrays.slope, dim * values, room.sums);
+    store_gates(room, at.tokens, (double)through, row_at((T *)call.dlog_gate, at.row, call.key_heads, h, 1),
+                (size_t)call.key_heads);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+template <typename T, int C> struct memories_of {
+    static bo_gpu_error run(bo_gpu *cuda, const bo_gpu_memory *a)
+    {
+        const bo_gpu_attention &call = a->call;
+        const dim3 chunks(tiles_of(call.keys, C), (unsigned)call.key_heads);
+        const dim3 scans((unsigned)call.keys.sequences, (unsigned)call.key_heads,
+                         (unsigned)ceil_div((size_t)call.value_dim, SCAN_SLICE));
+        tile_room prepare = {}, scan = {};
+        (void)prepare_room<T, C>(&prepare, call.dim);
+        (void)scan_room<T, C>(&scan, call.dim, false);
+        bo_gpu_error error = launch(cuda, chunks, dim3(TILE_THREADS), prepare.bytes, delta_prepare_kernel<T, C>, *a);
+        if (error) return error;
+        return launch(cuda, scans, dim3(TILE_THREADS), scan.bytes, delta_memories_kernel<T, C>, *a);
+    }
+};
+
+template <typename T, int C> struct outputs_of {
+    static bo_gpu_error run(bo_gpu *cuda, const bo_gpu_memory *a)
+    {
+        tile_room room = {};
+        (void)output_room<T, C>(&room, a->call.dim);
+        return launch(cuda, dim3(tiles_of(a->call.keys, C), (unsigned)a->call.heads), dim3(TILE_THREADS), room.bytes,
+                      delta_outputs_kernel<T, C>, *a);
+    }
+};
+
+template <typename T, int C> struct gradients_of {
+    static bo_gpu_error run(bo_gpu *cuda, const bo_gpu_memory *a)
+    {
+        const bo_gpu_attention &call = a->call;
+        const dim3 chunks(tiles_of(call.keys, C), (unsigned)call.key_heads), threads(TILE_THREADS);
+        const dim3 scans((unsigned)call.keys.sequences, (unsigned)call.key_heads,
+                         (unsigned)ceil_div((size_t)call.value_dim, SCAN_SLICE));
+        tile_room asked = {}, scan = {}, solve = {}, gradients = {};
+        (void)output_room<T, C>(&asked, call.dim);
+        (void)scan_room<T, C>(&scan, call.dim, true);
+        (void)prepare_room<T, C>(&solve, call.dim);
+        solve.numbers<float>(TILE_WARPS * C);
+        (void)gradient_room<T, C>(&gradients, call.dim, call.dlog_gate != nullptr);
+        bo_gpu_error error = launch(cuda, chunks, threads, asked.bytes, delta_asked_kernel<T, C>, *a);
+        if (!error) error = launch(cuda, scans, threads, scan.bytes, delta_slopes_kernel<T, C>, *a);
+        if (!error) error = launch(cuda, chunks, threads, solve.bytes, delta_solve_kernel<T, C>, *a);
+        if (!error) error = launch(cuda, chunks, threads, gradients.bytes, delta_gradients_kernel<T, C>, *a);
+        return error;
+    }
+};
+
+/* Runs the code for the type and the chunk of a call. */
+template <template <typename, int> class Code> static bo_gpu_error dispatch(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    const bool rounded = a->call.type == BO_ELEMENT_BFLOAT16;
+    if (a->chunk == 64) return rounded ? Code<bf16, 64>::run(cuda, a) : Code<float, 64>::run(cuda, a);
+    if (a->chunk == 32) return rounded ? Code<bf16, 32>::run(cuda, a) : Code<float, 32>::run(cuda, a);
+    return rounded ? Code<bf16, 16>::run(cuda, a) : Code<float, 16>::run(cuda, a);
+}
+
+} // namespace delta
+
+bo_gpu_error delta_memories(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return delta::dispatch<delta::memories_of>(cuda, a);
+}
+bo_gpu_error delta_outputs(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return delta::dispatch<delta::outputs_of>(cuda, a);
+}
+bo_gpu_error delta_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return delta::dispatch<delta::gradients_of>(cuda, a);
+}
+
+} // namespace bo

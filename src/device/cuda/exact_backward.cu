@@ -1,0 +1,387 @@
+/* Softmax attention, backward, on tensor cores. With scores S = scale Q Kᵀ, P = exp(S - log sum), δ = dO·O of a row:
+ *
+ *     dV = Pᵀ dO,   dS = P ∘ (dO Vᵀ - δ),   dQ = scale dS K,   dK = scale dSᵀ Q.
+ *
+ * Two kernels, so that every sum has a fixed order: one per tile of queries (δ and dQ: three products), one per tile of
+ * keys (dK and dV: four products, computed transposed, so that Pᵀ and dSᵀ are left-hand factors in registers).
+ * Operations: 2 (4 dim + 3 value_dim) per pair of query and seen key. Bytes: q, dO and their gradients once and k, v
+ * once per tile of queries, then the other way around; repeated reads are from the L2 cache. */
+#include "exact.cuh"
+#include "launches.cuh"
+
+namespace bo {
+namespace {
+
+enum { WARPS = 4, THREADS = WARPS * WARP };
+
+/* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows,
+ * PIECE of them at a time. BLOCKS share a multiprocessor. More rows of a warp mean fewer reads of shared memory per
+ * product, fewer rows more warps. */
+template <int D, int MT_> struct backward_shape {
+    enum { MT = MT_, ROWS = WARPS * 16 * MT, OTHERS = 64, PIECE = 32, BLOCKS = D == 64 && MT == 1 ? 4 : 2 };
+    enum { TILES = (2 * ROWS + 4 * OTHERS) * D * 2 }; /* bytes */
+    enum { DQ_SHARED = TILES + ROWS * 4, DKV_SHARED = TILES + 4 * OTHERS * 4 };
+};
+template <int D> using dq_shape = backward_shape<D, 1>;
+template <int D> using dkv_shape = backward_shape<D, D == 64 ? 2 : 1>;
+
+/* acc += left · tile[first … first + 31]ᵀ, for fragments of 16 MT rows. */
+template <int D, int MT>
+__device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT][D / 16][4],
+                              const exact_tile<D> &others, int first)
+{
+#pragma unroll
+    for (int k16 = 0; k16 < D / 16; k16++)
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            uint32_t b[4];
+            others.right(b, first + 16 * n, k16);
+#pragma unroll
+            for (int m = 0; m < MT; m++) mma_pair(acc[m][2 * n], acc[m][2 * n + 1], left[m][k16], b);
+        }
+}
+
+/* The same with the left-hand factor in shared memory. */
+template <int D, int MT>
+__device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows, int row, const exact_tile<D> &others,
+                              int first)
+{
+#pragma unroll
+    for (int k16 = 0; k16 < D / 16; k16++) {
+        uint32_t left[MT][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) rows.left(left[m], row + 16 * m, k16);
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            uint32_t b[4];
+            others.right(b, first + 16 * n, k16);
+#pragma unroll
+            for (int m = 0; m < MT; m++) mma_pair(acc[m][2 * n], acc[m][2 * n + 1], left[m], b);
+        }
+    }
+}
+
+/* acc += weights · tile[first … first + 31]. */
+template <int D, int MT>
+__device__ inline void weigh(float (&acc)[MT][D / 8][4], const float (&weights)[MT][4][4], const exact_tile<D> &others,
+                             int first)
+{
+#pragma unroll
+    for (int k16 = 0; k16 < 2; k16++) {
+        uint32_t left[MT][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) as_left(left[m], weights[m][2 * k16], weights[m][2 * k16 + 1]);
+#pragma unroll
+        for (int n = 0; n < D / 16; n++) {
+            uint32_t b[4];
+            others.right_rows(b, first + 16 * k16, n);
+#pragma unroll
+            for (int m = 0; m < MT; m++) mma_pair(acc[m][2 * n], acc[m][2 * n + 1], left[m], b);
+        }
+    }
+}
+
+/* ---- gradients of queries ---------------------------------------------------------------------------------------- */
+
+/* δ of the tile's rows, to shared memory and for the other kernel: EACH neighboring threads per row, with one chunk in
+ * EACH. The outputs are read while the tile of dO arrives. */
+template <int D> struct row_deltas {
+    enum { EACH = THREADS / dq_shape<D>::ROWS, CHUNKS = D / 8 / EACH };
+    uint4 out[CHUNKS];
+
+    __device__ void read(const bo_gpu_exact &a, const row_tile &at, int head)
+    {
+        const int r = (int)threadIdx.x / EACH, part = (int)threadIdx.x % EACH, width = a.at.value_dim;
+        const size_t row = (size_t)(at.start + at.first + r);
+        const bf16 *from = static_cast<const bf16 *>(a.at.out) + (row * a.at.heads + head) * width;
+#pragma unroll
+        for (int i = 0; i < CHUNKS; i++) {
+            const int c = i * EACH + part;
+            out[i] = uint4{};
+            if (at.first + r < at.length && c * 8 < width) out[i] = *reinterpret_cast<const uint4 *>(from + c * 8);
+        }
+    }
+
+    __device__ void find(const bo_gpu_exact &a, const row_tile &at, int head, const exact_tile<D> &douts, float *delta)
+    {
+        const int r = (int)threadIdx.x / EACH, part = (int)threadIdx.x % EACH;
+        float sum = 0, x[8], y[8];
+#pragma unroll
+        for (int i = 0; i < CHUNKS; i++) {
+            widen_bf16(out[i], x);
+            widen_bf16(*reinterpret_cast<const uint4 *>(douts.chunk(r, i * EACH + part)), y);
+#pragma unroll
+            for (int j = 0; j < 8; j++) sum += x[j] * y[j];
+        }
+        for (int step = 1; step < EACH; step *= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+        if (part) return;
+        delta[r] = sum;
+        if (at.first + r < at.length) a.delta[tape_at(a, head, at.start + at.first + r)] = sum;
+    }
+};
+
+template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS) exact_dq_kernel(bo_gpu_exact a)
+{
+    typedef dq_shape<D> shape;
+    enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
+    BO_SHARED(shared);
+    row_tile at;
+    const exact_place place = exact_place_of(a.at.heads, true);
+    if (!find_tile(a.at.queries, ROWS, place.tile, &at)) return;
+    const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
+    const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
+              c = 2 * (lane % 4);
+    const exact_tile<D> queries = {reinterpret_cast<bf16 *>(shared)}, douts = {queries.at + ROWS * D},
+                        keys = {douts.at + ROWS * D}, values = {keys.at + 2 * OTHERS * D};
+    float *deltas = reinterpret_cast<float *>(values.at + 2 * OTHERS * D);
+    const exact_keys all = keys_of(a, at.sequence);
+    const int last = min(at.first + ROWS, at.length) - 1;
+    const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, last).end};
+    const int tiles = a.at.dq && seen.end > seen.first ? (seen.end - seen.first + OTHERS - 1) / OTHERS : 0;
+    const size_t q_stride = (size_t)a.at.heads * a.at.dim, o_stride = (size_t)a.at.heads * a.at.value_dim,
+                 k_stride = (size_t)a.at.key_heads * a.at.dim, v_stride = (size_t)a.at.key_heads * a.at.value_dim;
+    const bf16 *k = static_cast<const bf16 *>(a.at.k) + (size_t)key_head * a.at.dim;
+    const bf16 *v = static_cast<const bf16 *>(a.at.v) + (size_t)key_head * a.at.value_dim;
+    const size_t first_row = (size_t)(at.start + at.first);
+    const float scale2 = a.at.scale * LOG2_E;
+
+    auto fetch = [&](int j) {
+        const exact_tile<D> to_keys = {keys.at + j % 2 * OTHERS * D}, to_values = {values.at + j % 2 * OTHERS * D};
+        const int first = seen.first + j * OTHERS;
+        const size_t from = (size_t)(all.start + first);
+        to_keys.template load<OTHERS, THREADS>(k + from * k_stride, k_stride, seen.end - first, a.at.dim);
+        to_values.template load<OTHERS, THREADS>(v + from * v_stride, v_stride, seen.end - first, a.at.value_dim);
+        copy_commit();
+    };
+
+    queries.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.q) + first_row * q_stride +
+                                             (size_t)head * a.at.dim,
+                                         q_stride, at.length - at.first, a.at.dim);
+    douts.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.dout) + first_row * o_stride +
+                                           (size_t)head * a.at.value_dim,
+                                       o_stride, at.length - at.first, a.at.value_dim);
+    copy_commit();
+    if (tiles) fetch(0);
+    row_deltas<D> found;
+    found.read(a, at, head);
+    copy_wait<0>();
+    __syncthreads();
+    found.find(a, at, head, douts, deltas);
+    __syncthreads();
+    if (!a.at.dq) return;
+
+    uint32_t q[MT][D / 16][4], dout[MT][D / 16][4];
+    float top[MT][2], delta[MT][2], dq[MT][D / 8][4] = {};
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+#pragma unroll
+        for (int k16 = 0; k16 < D / 16; k16++) {
+            queries.left(q[m][k16], row + 16 * m, k16);
+            douts.left(dout[m][k16], row + 16 * m, k16);
+        }
+        for (int h = 0; h < 2; h++) {
+            const int r = row + 16 * m + g + 8 * h;
+            top[m][h] = at.first + r < at.length ? a.top[tape_at(a, head, at.start + at.first + r)] : INFINITY;
+            delta[m][h] = deltas[r];
+        }
+    }
+    for (int j = 0; j < tiles; j++) {
+        copy_wait<0>();
+        __syncthreads();
+        if (j + 1 < tiles) fetch(j + 1);
+        const exact_tile<D> these = {keys.at + j % 2 * OTHERS * D}, theirs = {values.at + j % 2 * OTHERS * D};
+#pragma unroll 1
+        for (int piece = 0; piece < OTHERS; piece += shape::PIECE) {
+            const int first = seen.first + j * OTHERS + piece;
+            const exact_span upper = seen_by(a, all, at.first + row),
+                             lower = seen_by(a, all, at.first + row + 16 * MT - 1);
+            if (first >= lower.end || first + shape::PIECE <= upper.first) continue;
+            const bool whole = upper.end >= first + shape::PIECE && lower.first <= first;
+            float s[MT][4][4] = {}, dp[MT][4][4] = {};
+            scores<D, MT>(s, q, these, piece);
+            scores<D, MT>(dp, dout, theirs, piece);
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int n = 0; n < 4; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        const float p = exp2_fast(fmaf(s[m][n][i], scale2, -top[m][i / 2]));
+                        s[m][n][i] = p * (dp[m][n][i] - delta[m][i / 2]);
+                    }
+            if (!whole)
+#pragma unroll
+                for (int m = 0; m < MT; m++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        const exact_span mine = seen_by(a, all, at.first + row + 16 * m + g + 8 * h);
+                        const int low = mine.first - first - c, high = mine.end - first - c;
+#pragma unroll
+                        for (int n = 0; n < 4; n++)
+#pragma unroll
+                            for (int i = 0; i < 2; i++)
+                                if (8 * n + i < low || 8 * n + i >= high) s[m][n][2 * h + i] = 0.0f;
+                    }
+            weigh<D, MT>(dq, s, these, piece);
+        }
+    }
+    __syncwarp(); /* the rows of the tile of queries belong to this warp */
+#pragma unroll
+    for (int m = 0; m < MT; m++) queries.put(row + 16 * m, dq[m], a.at.scale, a.at.scale);
+    __syncwarp();
+    queries.store(row, 16 * MT, static_cast<bf16 *>(a.at.dq) + first_row * q_stride + (size_t)head * a.at.dim, q_stride,
+                  at.length - at.first, a.at.dim);
+}
+
+/* ---- gradients of keys and values -------------------------------------------------------------------------------- */
+
+template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS) exact_dkv_kernel(bo_gpu_exact a)
+{
+    typedef dkv_shape<D> shape;
+    enum { MT = shape::MT, ROWS = shape::ROWS, OTHERS = shape::OTHERS };
+    BO_SHARED(shared);
+    row_tile at;
+    const exact_place place = exact_place_of(a.at.key_heads, false); /* early keys are seen by the most queries */
+    if (!find_tile(a.at.keys, ROWS, place.tile, &at)) return;
+    const int key_head = place.head, group = a.at.heads / a.at.key_heads;
+    const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
+              c = 2 * (lane % 4);
+    const exact_tile<D> keys = {reinterpret_cast<bf16 *>(shared)}, values = {keys.at + ROWS * D},
+                        queries = {values.at + ROWS * D}, douts = {queries.at + 2 * OTHERS * D};
+    float *tops = reinterpret_cast<float *>(douts.at + 2 * OTHERS * D), *deltas = tops + 2 * OTHERS;
+    const exact_keys all = keys_of(a, at.sequence);
+    const int query_start = rows_before(a.at.queries, at.sequence),
+              count = rows_before(a.at.queries, at.sequence + 1) - query_start;
+    const int last = min(at.first + ROWS, at.length) - 1;
+    exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first, seers_of(a, all, count, last).end};
+    const int each = seers.end > seers.first ? (seers.end - seers.first + OTHERS - 1) / OTHERS : 0,
+              tiles = each * group;
+    const size_t q_stride = (size_t)a.at.heads * a.at.dim, o_stride = (size_t)a.at.heads * a.at.value_dim,
+                 k_stride = (size_t)a.at.key_heads * a.at.dim, v_stride = (size_t)a.at.key_heads * a.at.value_dim;
+    const size_t first_row = (size_t)(at.start + at.first);
+    const float scale2 = a.at.scale * LOG2_E;
+
+    auto fetch = [&](int j) {
+        const exact_tile<D> to_queries = {queries.at + j % 2 * OTHERS * D}, to_douts = {douts.at + j % 2 * OTHERS * D};
+        const int head = key_head * group + j / each, first = seers.first + j % each * OTHERS;
+        const size_t from = (size_t)(query_start + first);
+        to_queries.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.q) + from * q_stride +
+                                                      (size_t)head * a.at.dim,
+                                                  q_stride, seers.end - first, a.at.dim);
+        to_douts.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.dout) + from * o_stride +
+                                                    (size_t)head * a.at.value_dim,
+                                                o_stride, seers.end - first, a.at.value_dim);
+        if (threadIdx.x < OTHERS) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
+            const int r = (int)threadIdx.x;
+            const bool there = first + r < seers.end;
+            const size_t tape = tape_at(a, head, query_start + first + (there ? r : 0));
+            copy_async_float(tops + j % 2 * OTHERS + r, a.top + tape, there);
+            copy_async_float(deltas + j % 2 * OTHERS + r, a.delta + tape, there);
+        }
+        copy_commit();
+    };
+
+    keys.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.k) + first_row * k_stride +
+                                          (size_t)key_head * a.at.dim,
+                                      k_stride, at.length - at.first, a.at.dim);
+    values.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.v) + first_row * v_stride +
+                                            (size_t)key_head * a.at.value_dim,
+                                        v_stride, at.length - at.first, a.at.value_dim);
+    copy_commit();
+    if (tiles) fetch(0);
+    float dk[MT][D / 8][4] = {}, dv[MT][D / 8][4] = {};
+    for (int j = 0; j < tiles; j++) {
+        copy_wait<0>();
+        __syncthreads();
+        if (j + 1 < tiles) fetch(j + 1);
+        const exact_tile<D> these = {queries.at + j % 2 * OTHERS * D}, theirs = {douts.at + j % 2 * OTHERS * D};
+        const float *top = tops + j % 2 * OTHERS, *delta = deltas + j % 2 * OTHERS;
+#pragma unroll 1
+        for (int piece = 0; piece < OTHERS; piece += shape::PIECE) {
+            const int first = seers.first + j % each * OTHERS + piece;
+            const exact_span upper = seers_of(a, all, count, at.first + row),
+                             lower = seers_of(a, all, count, at.first + row + 16 * MT - 1);
+            const bool whole = lower.end && upper.end && lower.first <= first && upper.end >= first + shape::PIECE;
+            if (a.at.causal && first + shape::PIECE <= upper.first) continue;
+            float s[MT][4][4] = {}, dp[MT][4][4] = {};
+            scores<D, MT>(s, keys, row, these, piece);
+            scores<D, MT>(dp, values, row, theirs, piece);
+#pragma unroll
+            for (int n = 0; n < 4; n++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float t = top[piece + 8 * n + c + i];
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int h = 0; h < 2; h++)
+                            s[m][n][2 * h + i] = exp2_fast(fmaf(s[m][n][2 * h + i], scale2, -t));
+                }
+            if (!whole)
+#pragma unroll
+                for (int m = 0; m < MT; m++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        const exact_span mine = seers_of(a, all, count, at.first + row + 16 * m + g + 8 * h);
+                        const int low = mine.first - first - c, high = mine.end - first - c;
+#pragma unroll
+                        for (int n = 0; n < 4; n++)
+#pragma unroll
+                            for (int i = 0; i < 2; i++)
+                                if (8 * n + i < low || 8 * n + i >= high)
+                                    s[m][n][2 * h + i] = dp[m][n][2 * h + i] = 0.0f;
+                    }
+            weigh<D, MT>(dv, s, theirs, piece);
+            /* dS while the tensor cores are at dV */
+#pragma unroll
+            for (int n = 0; n < 4; n++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float d = delta[piece + 8 * n + c + i];
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int h = 0; h < 2; h++)
+                            dp[m][n][2 * h + i] = s[m][n][2 * h + i] * (dp[m][n][2 * h + i] - d);
+                }
+            weigh<D, MT>(dk, dp, these, piece);
+        }
+    }
+    copy_wait<0>();
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        keys.put(row + 16 * m, dk[m], a.at.scale, a.at.scale);
+        values.put(row + 16 * m, dv[m], 1.0f, 1.0f);
+    }
+    __syncwarp();
+    if (a.at.dk)
+        keys.store(row, 16 * MT, static_cast<bf16 *>(a.at.dk) + first_row * k_stride + (size_t)key_head * a.at.dim,
+                   k_stride, at.length - at.first, a.at.dim);
+    if (a.at.dv)
+        values.store(row, 16 * MT,
+                     static_cast<bf16 *>(a.at.dv) + first_row * v_stride + (size_t)key_head * a.at.value_dim, v_stride,
+                     at.length - at.first, a.at.value_dim);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+template <int D> bo_gpu_error backward_in_tiles(bo_gpu *cuda, const bo_gpu_exact *a)
+{
+    bo_gpu_error error = launch(cuda, dim3(tiles_of(a->at.queries, dq_shape<D>::ROWS) * (unsigned)a->at.heads),
+                                 dim3(THREADS), dq_shape<D>::DQ_SHARED, exact_dq_kernel<D>, *a);
+    if (error || !(a->at.dk || a->at.dv)) return error;
+    return launch(cuda, dim3(tiles_of(a->at.keys, dkv_shape<D>::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
+                  dkv_shape<D>::DKV_SHARED, exact_dkv_kernel<D>, *a);
+}
+
+} // namespace
+
+bo_gpu_error exact_backward(bo_gpu *cuda, const bo_gpu_exact *a)
+{
+    if (exact_way_of(*a) == EXACT_SIMPLE) return exact_simple_backward(cuda, a);
+    if (exact_way_of(*a) == EXACT_FLOAT) return exact_float_backward(cuda, a);
+    return a->at.dim <= 64 && a->at.value_dim <= 64 ? backward_in_tiles<64>(cuda, a) : backward_in_tiles<128>(cuda, a);
+}
+
+} // namespace bo

@@ -1,0 +1,205 @@
+/* Softmax attention for all types and dims, in float32: a warp per row and head, a lane per key (or query). For head
+ * sizes that the other kernels do not take; not fast. Operations: 2 (dim + value_dim) per pair of query and seen key in
+ * forward, 2 (4 dim + 3 value_dim) in backward, once more for every 128 columns after the first. */
+#include "exact.cuh"
+#include "launches.cuh"
+
+namespace bo {
+namespace {
+
+enum { WARPS = 4, THREADS = WARPS * WARP, COLUMNS = 4, BLOCK_COLUMNS = COLUMNS * WARP };
+
+/* A row of numbers, `stride` apart: of the call, or floats of a state. */
+template <typename T> struct row_of {
+    const T *at;
+    const float *kept; /* not NULL: instead of `at` */
+    int stride;
+    __device__ float operator[](int i) const
+    {
+        return kept ? kept[(size_t)i * stride] : to_float(at[i]);
+    }
+};
+
+template <typename T> __device__ inline row_of<T> row_at(const void *array, int row, int heads, int head, int width)
+{
+    return row_of<T>{static_cast<const T *>(array) + ((size_t)row * heads + head) * width, nullptr, 1};
+}
+
+/* The key or value at a position. */
+template <typename T>
+__device__ inline row_of<T> key_at(const bo_gpu_exact &a, const exact_keys &keys, int sequence, int key_head,
+                                   int position, bool value)
+{
+    const int width = value ? a.at.value_dim : a.at.dim;
+    if (position >= keys.old)
+        return row_at<T>(value ? a.at.v : a.at.k, keys.start + position - keys.old, a.at.key_heads, key_head, width);
+    const kept_keys kept = kept_of(a, sequence, key_head);
+    const int slot = position % kept.ring;
+    if (value) return row_of<T>{nullptr, kept.values + (size_t)slot * width, 1};
+    return row_of<T>{nullptr, kept.keys + kept_key_at(kept, slot, 0), kept.panel};
+}
+
+template <typename T> __device__ inline float dot(int width, const row_of<T> &x, const row_of<T> &y)
+{
+    float sum = 0;
+    for (int i = 0; i < width; i++) sum = fmaf(x[i], y[i], sum);
+    return sum;
+}
+
+/* acc[c] += weight of lane j · row j, for the 32 rows of the lanes of which `count` exist. */
+template <typename T, typename ROW>
+__device__ inline void weigh(float (&acc)[COLUMNS], float weight, int count, int width, int column, ROW row)
+{
+    for (int j = 0; j < WARP; j++) {
+        const float w = __shfl_sync(0xFFFFFFFFu, weight, j);
+        if (j >= count) continue;
+        const row_of<T> x = row(j);
+        for (int i = 0; i < COLUMNS; i++)
+            if (column + i * WARP < width) acc[i] = fmaf(w, x[column + i * WARP], acc[i]);
+    }
+}
+
+template <typename T>
+__device__ inline void write(const float (&acc)[COLUMNS], float factor, void *array, int row, int heads, int head,
+                             int width, int column)
+{
+    T *to = static_cast<T *>(array) + ((size_t)row * heads + head) * width;
+    for (int i = 0; i < COLUMNS; i++)
+        if (column + i * WARP < width) to[column + i * WARP] = from_float<T>(acc[i] * factor);
+}
+
+/* Finds the row of this warp. */
+__device__ inline bool find_row(const bo_gpu_rows &rows, row_tile *out)
+{
+    if (!find_tile(rows, WARPS, (int)blockIdx.x, out)) return false;
+    out->first += (int)(threadIdx.x / WARP);
+    return out->first < out->length;
+}
+
+template <typename T> __global__ void simple_forward_kernel(bo_gpu_exact a)
+{
+    row_tile at;
+    if (!find_row(a.at.queries, &at)) return;
+    const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
+              row = at.start + at.first, width = a.at.value_dim;
+    const exact_keys keys = keys_of(a, at.sequence);
+    const exact_span seen = seen_by(a, keys, keys.old + at.first);
+    const row_of<T> q = row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim);
+    for (int column = lane; column - lane < width; column += BLOCK_COLUMNS) {
+        float top = -INFINITY, sum = 0, acc[COLUMNS] = {};
+        for (int first = seen.first; first < seen.end; first += WARP) {
+            const int position = first + lane;
+            float s = -INFINITY;
+            if (position < seen.end)
+                s = log_weight(a, dot(a.at.dim, q, key_at<T>(a, keys, at.sequence, key_head, position, false)));
+            const float most = fmaxf(top, warp_max(s)), base = most == -INFINITY ? 0.0f : most;
+            const float shrink = expf(top - base), w = expf(s - base);
+            top = most, sum = sum * shrink + warp_sum(w);
+            for (int i = 0; i < COLUMNS; i++) acc[i] *= shrink;
+            weigh<T>(acc, w, seen.end - first, width, column,
+                     [&](int j) { return key_at<T>(a, keys, at.sequence, key_head, first + j, true); });
+        }
+        write<T>(acc, sum > 0 ? 1 / sum : 0.0f, a.at.out, row, a.at.heads, head, width, column);
+        if (!a.top || lane || column) continue;
+        a.top[tape_at(a, head, row)] = sum > 0 ? top : INFINITY;
+        a.sum[tape_at(a, head, row)] = sum > 0 ? sum : INFINITY;
+    }
+}
+
+/* The weight P and the gradient of the score of one pair. */
+struct slope {
+    float p, ds;
+};
+template <typename T>
+__device__ inline slope slope_of(const bo_gpu_exact &a, int head, int row, float delta, const row_of<T> &k,
+                                 const row_of<T> &v)
+{
+    const size_t tape = tape_at(a, head, row);
+    const float product = dot(a.at.dim, row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim), k);
+    const float dp = dot(a.at.value_dim, row_at<T>(a.at.dout, row, a.at.heads, head, a.at.value_dim), v);
+    const float p = expf(log_weight(a, product) - a.top[tape]) / a.sum[tape];
+    return slope{p, p * (dp - delta) * log_weight_slope(a, product)};
+}
+
+template <typename T> __global__ void simple_dq_kernel(bo_gpu_exact a)
+{
+    row_tile at;
+    if (!find_row(a.at.queries, &at)) return;
+    const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
+              row = at.start + at.first;
+    const row_of<T> out = row_at<T>(a.at.out, row, a.at.heads, head, a.at.value_dim),
+                    dout = row_at<T>(a.at.dout, row, a.at.heads, head, a.at.value_dim);
+    float delta = 0;
+    for (int i = lane; i < a.at.value_dim; i += WARP) delta = fmaf(out[i], dout[i], delta);
+    delta = warp_sum(delta);
+    if (lane == 0) a.delta[tape_at(a, head, row)] = delta;
+    const exact_keys keys = keys_of(a, at.sequence);
+    const exact_span seen = seen_by(a, keys, at.first);
+    for (int column = lane; a.at.dq && column - lane < a.at.dim; column += BLOCK_COLUMNS) {
+        float acc[COLUMNS] = {};
+        for (int first = seen.first; first < seen.end; first += WARP) {
+            slope x = {0, 0};
+            if (first + lane < seen.end)
+                x = slope_of<T>(a, head, row, delta, key_at<T>(a, keys, at.sequence, key_head, first + lane, false),
+                                key_at<T>(a, keys, at.sequence, key_head, first + lane, true));
+            weigh<T>(acc, x.ds, seen.end - first, a.at.dim, column,
+                     [&](int j) { return key_at<T>(a, keys, at.sequence, key_head, first + j, false); });
+        }
+        write<T>(acc, a.at.scale, a.at.dq, row, a.at.heads, head, a.at.dim, column);
+    }
+}
+
+template <typename T> __global__ void simple_dkv_kernel(bo_gpu_exact a)
+{
+    row_tile at;
+    if (!find_row(a.at.keys, &at)) return;
+    const int lane = (int)(threadIdx.x % WARP), key_head = (int)blockIdx.y, group = a.at.heads / a.at.key_heads,
+              row = at.start + at.first;
+    const exact_keys keys = keys_of(a, at.sequence);
+    const int start = rows_before(a.at.queries, at.sequence),
+              count = rows_before(a.at.queries, at.sequence + 1) - start;
+    const exact_span seers = seers_of(a, keys, count, at.first);
+    const row_of<T> k = row_at<T>(a.at.k, row, a.at.key_heads, key_head, a.at.dim),
+                    v = row_at<T>(a.at.v, row, a.at.key_heads, key_head, a.at.value_dim);
+    for (int column = lane; column - lane < max(a.at.dim, a.at.value_dim); column += BLOCK_COLUMNS) {
+        float dk[COLUMNS] = {}, dv[COLUMNS] = {};
+        for (int head = key_head * group; head < (key_head + 1) * group; head++)
+            for (int first = seers.first; first < seers.end; first += WARP) {
+                const int query = start + first + lane;
+                slope x = {0, 0};
+                if (first + lane < seers.end) x = slope_of<T>(a, head, query, a.delta[tape_at(a, head, query)], k, v);
+                weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column,
+                         [&](int j) { return row_at<T>(a.at.q, start + first + j, a.at.heads, head, a.at.dim); });
+                weigh<T>(dv, x.p, seers.end - first, a.at.value_dim, column, [&](int j) {
+                    return row_at<T>(a.at.dout, start + first + j, a.at.heads, head, a.at.value_dim);
+                });
+            }
+        if (a.at.dk) write<T>(dk, a.at.scale, a.at.dk, row, a.at.key_heads, key_head, a.at.dim, column);
+        if (a.at.dv) write<T>(dv, 1.0f, a.at.dv, row, a.at.key_heads, key_head, a.at.value_dim, column);
+    }
+}
+
+template <typename T> bo_gpu_error backward(bo_gpu *cuda, const bo_gpu_exact *a)
+{
+    bo_gpu_error error = launch(cuda, dim3(tiles_of(a->at.queries, WARPS), (unsigned)a->at.heads), dim3(THREADS), 0,
+                                 simple_dq_kernel<T>, *a);
+    if (error || !(a->at.dk || a->at.dv)) return error;
+    return launch(cuda, dim3(tiles_of(a->at.keys, WARPS), (unsigned)a->at.key_heads), dim3(THREADS), 0,
+                  simple_dkv_kernel<T>, *a);
+}
+
+} // namespace
+
+bo_gpu_error exact_simple_forward(bo_gpu *cuda, const bo_gpu_exact *a)
+{
+    const dim3 grid(tiles_of(a->at.queries, WARPS), (unsigned)a->at.heads);
+    if (a->at.type == BO_ELEMENT_FLOAT32) return launch(cuda, grid, dim3(THREADS), 0, simple_forward_kernel<float>, *a);
+    return launch(cuda, grid, dim3(THREADS), 0, simple_forward_kernel<bf16>, *a);
+}
+
+bo_gpu_error exact_simple_backward(bo_gpu *cuda, const bo_gpu_exact *a)
+{
+    return a->at.type == BO_ELEMENT_FLOAT32 ? backward<float>(cuda, a) : backward<bf16>(cuda, a);
+}
+
+} // namespace bo

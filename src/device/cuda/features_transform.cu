@@ -1,0 +1,203 @@
+/* The transform of rows before their features, in bfloat16 on tensor cores: t = M x + b for each head (DARK, learned
+ * maps), and its gradients dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt. The other kernels then compute features of t. A block
+ * has some rows of a head, in chunks of 64; the next chunk is copied while one is multiplied. With d columns, per row
+ * and head: forward reads and writes 4 d bytes for 2 d² operations, backward 6 d bytes for 4 d² operations. */
+#include "features_fast.cuh"
+#include "launches.cuh"
+
+namespace bo {
+namespace features {
+
+typedef bo_gpu_row_transform transform_arguments;
+
+/* M as a map from dim to dim columns, and rows as values, so that [dM, db] = Σ dt [x, 1]ᵀ is a matrix S~. */
+enum { TRANSFORM_DIM = BO_GPU_ROW_TRANSFORM_DIM };
+typedef sizes<TRANSFORM_DIM, TRANSFORM_DIM, 1, TRANSFORM_DIM> transform_sizes;
+enum { TRANSFORM_STRIDE = transform_sizes::W_STRIDE, TRANSFORM_TILE = CHUNK * TRANSFORM_STRIDE };
+
+/* ---- what both directions share ---------------------------------------------------------------------------------- */
+
+/* Loads M of a key head, rounded; the identity if there is none. */
+__device__ inline void load_matrix(const transform_arguments &a, int key_head, bf16 *to)
+{
+    enum { PACKS = TRANSFORM_DIM / 4 };
+    const size_t head = (size_t)(key_head * TRANSFORM_DIM * PACKS);
+    const pack<float, 4> *m = reinterpret_cast<const pack<float, 4> *>(a.m);
+#pragma unroll 8
+    for (int e = (int)threadIdx.x; e < TRANSFORM_DIM * PACKS; e += FAST_THREADS) {
+        const int row = e / PACKS, column = e % PACKS * 4;
+        pack<float, 4> x;
+        if (m) x = m[head + (size_t)e];
+        for (int i = 0; !m && i < 4; i++) x.at[i] = row == column + i ? 1.0f : 0.0f;
+        uint32_t *at = reinterpret_cast<uint32_t *>(to + row * TRANSFORM_STRIDE + column);
+        at[0] = pack_bf16(x.at[0], x.at[1]), at[1] = pack_bf16(x.at[2], x.at[3]);
+    }
+}
+
+/* The rows of part blockIdx.x: first, and how many. */
+__device__ inline size_t part_begin(const transform_arguments &a, int &count)
+{
+    const size_t chunks = (a.rows + CHUNK - 1) / CHUNK, each = (chunks + (size_t)a.parts - 1) / (size_t)a.parts * CHUNK;
+    const size_t first = blockIdx.x * each;
+    count = first < a.rows ? (int)min(each, a.rows - first) : 0;
+    return first;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+enum { FORWARD_TRANSFORM_BYTES = (TRANSFORM_DIM * TRANSFORM_STRIDE + 2 * TRANSFORM_TILE) * 2 };
+
+/* Grid: parts, heads. Every warp copies and multiplies its own rows. */
+__global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_arguments a)
+{
+    BO_SHARED(shared);
+    bf16 *const m = reinterpret_cast<bf16 *>(shared), *const tiles = m + TRANSFORM_DIM * TRANSFORM_STRIDE;
+    const int head = (int)blockIdx.y, key_head = head / (a.heads / a.key_heads), rows = 16 * warp_id();
+    const size_t stride = (size_t)(a.heads * TRANSFORM_DIM);
+    int count;
+    const size_t at = part_begin(a, count) * stride + (size_t)(head * TRANSFORM_DIM);
+    const bf16 *x = (const bf16 *)a.x + at;
+    bf16 *t = (bf16 *)a.t + at;
+    if (count == 0) return;
+    stage_rows<TRANSFORM_DIM>(x, stride, rows, count, tiles, TRANSFORM_STRIDE);
+    copy_commit();
+    load_matrix(a, key_head, m);
+    float bias[TRANSFORM_DIM / 8][2];
+#pragma unroll
+    for (int i = 0; i < TRANSFORM_DIM / 4; i++) {
+        const int column = i / 2 * 8 + lane_column() + i % 2;
+        bias[i / 2][i % 2] = a.bias ? a.bias[key_head * TRANSFORM_DIM + column] : 0.0f;
+    }
+    __syncthreads();
+    for (int first = 0, turn = 0; first < count; first += CHUNK, turn ^= 1) {
+        bf16 *tile = tiles + turn * TRANSFORM_TILE;
+        uint32_t row[TRANSFORM_DIM / 16][4];
+        stage_rows<TRANSFORM_DIM>(x, stride, first + CHUNK + rows, count, tiles + (turn ^ 1) * TRANSFORM_TILE,
+                                  TRANSFORM_STRIDE);
+        copy_commit();
+        copy_wait<1>();
+        __syncwarp();
+        load_staged(row, tile, TRANSFORM_STRIDE);
+        float out[TRANSFORM_DIM / 8][4];
+#pragma unroll
+        for (int c = 0; c < TRANSFORM_DIM / 8; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) out[c][i] = bias[c][i % 2];
+#pragma unroll
+        for (int s = 0; s < TRANSFORM_DIM / 16; s++)
+#pragma unroll
+            for (int c = 0; c < TRANSFORM_DIM / 8; c += 2) {
+                uint32_t b[4];
+                load_b(b, m, TRANSFORM_STRIDE, 16 * s, 8 * c);
+                mma_two(out[c], out[c + 1], row[s], b);
+            }
+        const float ones[2] = {1, 1};
+        write_rows(out, ones, tile, TRANSFORM_STRIDE, t + (size_t)first * stride, stride, count - first);
+    }
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+enum { BACK_TRANSFORM_BYTES = (TRANSFORM_DIM * TRANSFORM_STRIDE + 5 * TRANSFORM_TILE) * 2 };
+
+/* Starts the copies of dt and [x, 1] of a chunk: of head `step` % group. */
+__device__ inline void stage_slopes(const transform_arguments &a, size_t begin, int count, int step, int group,
+                                    bf16 *dt, bf16 *x)
+{
+    const int first = step / group * CHUNK, head = (int)blockIdx.y * group + step % group;
+    const size_t stride = (size_t)(a.heads * TRANSFORM_DIM);
+    const size_t at = (begin + (size_t)first) * stride + (size_t)(head * TRANSFORM_DIM);
+    if (first < count) {
+        stage_rows<TRANSFORM_DIM>((const bf16 *)a.dt + at, stride, 16 * warp_id(), count - first, dt, TRANSFORM_STRIDE);
+        copy_values<transform_sizes, TRANSFORM_DIM>((const bf16 *)a.x + at, stride, count - first, x);
+    }
+    copy_commit();
+}
+
+/* Writes the sums of this block to its place of the partial sums: dM, then db. */
+__device__ inline void write_partial(const transform_arguments &a, const owned_sums<transform_sizes> &sums)
+{
+    enum { MATRIX = TRANSFORM_DIM * TRANSFORM_DIM };
+    float *to = a.partials + ((size_t)blockIdx.x * (size_t)a.key_heads + blockIdx.y) * (MATRIX + TRANSFORM_DIM);
+#pragma unroll
+    for (int t = 0; t < transform_sizes::V_TILES; t++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int row = sums.feature(0, i), column = sums.column(t, i);
+            if (column < TRANSFORM_DIM) to[row * TRANSFORM_DIM + column] = sums.s[0][t][i];
+            if (column == TRANSFORM_DIM) to[MATRIX + row] = sums.s[0][t][i];
+        }
+}
+
+/* Grid: parts, key heads: a block has all heads that share M. */
+__global__ void __launch_bounds__(FAST_THREADS) transform_back_kernel(transform_arguments a)
+{
+    BO_SHARED(shared);
+    bf16 *const m = reinterpret_cast<bf16 *>(shared), *const tiles = m + TRANSFORM_DIM * TRANSFORM_STRIDE;
+    bf16 *const room = tiles + 4 * TRANSFORM_TILE;
+    const int group = a.heads / a.key_heads;
+    const bool wanted = a.dm || a.dbias;
+    const size_t stride = (size_t)(a.heads * TRANSFORM_DIM);
+    int count;
+    const size_t begin = part_begin(a, count);
+    const int steps = (count + CHUNK - 1) / CHUNK * group;
+    owned_sums<transform_sizes> sums;
+    sums.clear();
+    stage_slopes(a, begin, count, 0, group, tiles, tiles + TRANSFORM_TILE);
+    load_matrix(a, (int)blockIdx.y, m);
+    for (int step = 0; step < steps; step++) {
+        const bf16 *dt = tiles + step % 2 * 2 * TRANSFORM_TILE, *x = dt + TRANSFORM_TILE;
+        bf16 *next = tiles + (step + 1) % 2 * 2 * TRANSFORM_TILE;
+        stage_slopes(a, begin, count, step + 1, group, next, next + TRANSFORM_TILE);
+        copy_wait<1>();
+        __syncthreads();
+        if (wanted) sums.absorb(1, dt, x);
+        if (a.dx) {
+            const int first = step / group * CHUNK, head = (int)blockIdx.y * group + step % group;
+            const float ones[2] = {1, 1};
+            uint32_t rows[TRANSFORM_DIM / 16][4];
+            float dx[TRANSFORM_DIM / 8][4] = {};
+            load_staged(rows, dt, TRANSFORM_STRIDE);
+            multiply_rows(dx, rows, m, TRANSFORM_STRIDE, 0);
+            write_rows(dx, ones, room, TRANSFORM_STRIDE,
+                       (bf16 *)a.dx + (begin + (size_t)first) * stride + (size_t)(head * TRANSFORM_DIM), stride,
+                       count - first);
+        }
+        __syncthreads();
+    }
+    if (wanted) write_partial(a, sums);
+}
+
+/* The sums of all parts, in their order. Grid: numbers, key heads. */
+__global__ void transform_parameters_kernel(transform_arguments a)
+{
+    enum { MATRIX = TRANSFORM_DIM * TRANSFORM_DIM, ALL = MATRIX + TRANSFORM_DIM };
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), key_head = (int)blockIdx.y;
+    float *to = i < MATRIX ? a.dm : a.dbias;
+    if (i >= ALL || !to) return;
+    to += i < MATRIX ? key_head * MATRIX + i : key_head * TRANSFORM_DIM + i - MATRIX;
+    double sum = (i < MATRIX ? a.add_m : a.add_bias) ? (double)*to : 0;
+    for (int part = 0; part < a.parts; part++)
+        sum += (double)a.partials[((size_t)part * (size_t)a.key_heads + (size_t)key_head) * ALL + (size_t)i];
+    *to = (float)sum;
+}
+
+} // namespace features
+
+bo_gpu_error row_transform(bo_gpu *cuda, const bo_gpu_row_transform *a)
+{
+    return launch(cuda, dim3((unsigned)a->parts, (unsigned)a->heads), dim3(features::FAST_THREADS),
+                  features::FORWARD_TRANSFORM_BYTES, features::transform_kernel, *a);
+}
+
+bo_gpu_error row_transform_back(bo_gpu *cuda, const bo_gpu_row_transform *a)
+{
+    enum { NUMBERS = features::TRANSFORM_DIM * (features::TRANSFORM_DIM + 1), THREADS = 128 };
+    bo_gpu_error error = launch(cuda, dim3((unsigned)a->parts, (unsigned)a->key_heads), dim3(features::FAST_THREADS),
+                                 features::BACK_TRANSFORM_BYTES, features::transform_back_kernel, *a);
+    if (error || !(a->dm || a->dbias)) return error;
+    return launch(cuda, dim3((NUMBERS + THREADS - 1) / THREADS, (unsigned)a->key_heads), dim3(THREADS), 0,
+                  features::transform_parameters_kernel, *a);
+}
+
+} // namespace bo

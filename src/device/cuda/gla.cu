@@ -1,0 +1,671 @@
+/* Gated linear attention (arXiv 2312.06635): src/attention/gla.h has the formulas. S is computed before each chunk of
+ * CHUNK tokens; within a chunk, blocks of BLOCK tokens run in parallel. Keys before a block are multiplied by the
+ * gates up to its start, queries by the gates from there on; within a block gates are multiplied one by one. So every
+ * factor is in [0, 1], and there is no division: all gates are allowed. Gradients of gates are sums of terms that
+ * contain the gate, as in src/attention/gla_backward.c.
+ *
+ * For n tokens and key heads of dim = value_dim = d, numbers of t bytes: forward reads q, k, v, log_gate up to CHUNK /
+ * BLOCK / 2 times (from the cache except the first) and writes out: 5 n d t bytes; S of a chunk is written twice and
+ * read 5 times: 28 d² / CHUNK bytes per token. Multiply-adds per token: 2 d² + CHUNK d. Backward: about 9 n d t + 84 n
+ * d² / CHUNK bytes, and 6 d² + 3 CHUNK d. */
+#include "launches.cuh"
+#include "memory.cuh"
+
+namespace bo {
+namespace gla {
+
+enum { CHUNK = 64, BLOCK = 16, BLOCKS = CHUNK / BLOCK };
+
+/* Columns of values that a block of threads has at a time: the more numbers a key has, the fewer fit. */
+__host__ __device__ inline int slice_of(int dim)
+{
+    return dim <= 64 ? 64 : dim <= 128 ? 32 : 16;
+}
+
+/* ---- rows and gates ---------------------------------------------------------------------------------------------- */
+
+/* Addresses of a key head from token `row` on. */
+template <typename T> struct key_rows {
+    const T *k, *v, *gate;
+    size_t ldk, ldv;
+};
+
+template <typename T> __device__ inline key_rows<T> keys_from(const bo_gpu_attention &call, size_t row, int h)
+{
+    return {row_at((const T *)call.k, row, call.key_heads, h, call.dim),
+            row_at((const T *)call.v, row, call.key_heads, h, call.value_dim),
+            row_at((const T *)call.log_gate, row, call.key_heads, h, call.dim), (size_t)(call.key_heads * call.dim),
+            (size_t)(call.key_heads * call.value_dim)};
+}
+
+/* Loads n keys, and n s q of one head; `padded` rows. */
+template <typename E, typename T>
+__device__ inline void load_keys(const bo_gpu_memory &a, const key_rows<T> &from, int n, int padded, E *to)
+{
+    unit_load(to, tile_stride(a.call.dim), padded, n, a.call.dim, from.k, from.ldk, a.unit, tile_one());
+}
+
+template <typename T, typename E>
+__device__ inline void load_queries(const bo_gpu_memory &a, size_t row, int head, int n, int padded, E *to)
+{
+    const bo_gpu_attention &call = a.call;
+    unit_load(to, tile_stride(call.dim), padded, n, call.dim,
+              row_at((const T *)call.q, row, call.heads, head, call.dim), (size_t)(call.heads * call.dim), a.unit,
+              [&](int) { return call.scale; });
+}
+
+/* Multiplies n rows by the gates after each of them; total (NULL: not needed) receives the sum of all log gates. One
+ * thread per channel, after a barrier; complete after the next one. */
+template <typename T, typename E>
+__device__ inline void decay_to_end(E *x, int stride, int n, int dim, const T *gate, size_t ld, float *total)
+{
+    for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) {
+        float sum = 0.0f;
+        for (int j = n - 1; j >= 0; j--) {
+            x[j * stride + c] = from_float<E>(to_float(x[j * stride + c]) * expf(sum));
+            sum += least_gate(to_float(gate[(size_t)j * ld + (size_t)c]));
+        }
+        if (total) total[c] = sum;
+    }
+}
+
+/* Multiplies n rows by the gates from the first row on, up to and including their own. */
+template <typename T, typename E>
+__device__ inline void decay_from_start(E *x, int stride, int n, int dim, const T *gate, size_t ld, float *total)
+{
+    for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) {
+        float sum = 0.0f;
+        for (int i = 0; i < n; i++) {
+            sum += least_gate(to_float(gate[(size_t)i * ld + (size_t)c]));
+            x[i * stride + c] = from_float<E>(to_float(x[i * stride + c]) * expf(sum));
+        }
+        if (total) total[c] = sum;
+    }
+}
+
+/* Gates of a block of n tokens; those of absent tokens are 1. */
+template <typename T> __device__ inline void load_gates(float *g, int stride, int n, int dim, const T *gate, size_t ld)
+{
+    for (int at = (int)threadIdx.x; at < BLOCK * dim; at += TILE_THREADS) {
+        const int t = at / dim, c = at % dim;
+        g[t * stride + c] = t < n ? expf(least_gate(to_float(gate[(size_t)t * ld + (size_t)c]))) : 1.0f;
+    }
+}
+
+/* score_ij = Σ_c q_ic k_jc g_{j+1,c} … g_ic for j <= i, else 0: one warp per row. */
+template <typename T>
+__device__ inline void block_scores(const float *q, const float *k, const float *g, int stride, int dim, T *to,
+                                    int ldto)
+{
+    const int lane = (int)(threadIdx.x % WARP);
+    for (int i = (int)(threadIdx.x / WARP); i < BLOCK; i += TILE_WARPS) {
+        float asking[8]; /* dim <= 256 */
+#pragma unroll
+        for (int m = 0; m < 8; m++) asking[m] = m * WARP + lane < dim ? q[i * stride + m * WARP + lane] : 0.0f;
+        for (int j = BLOCK - 1; j >= 0; j--) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int m = 0; m < 8; m++) {
+                const int c = m * WARP + lane;
+                if (m * WARP >= dim || j > i) break;
+                if (c >= dim) continue;
+                sum = fmaf(asking[m], k[j * stride + c], sum);
+                asking[m] *= g[j * stride + c];
+            }
+            sum = warp_sum(sum);
+            if (lane == 0) to[i * ldto + j] = from_float<T>(j <= i ? sum : 0.0f);
+        }
+    }
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
+
+template <typename T> struct local_room {
+    T *x, *y;   /* CHUNK x dim, CHUNK x columns */
+    float *sum; /* dim x columns */
+    __host__ __device__ local_room(tile_room *room, int dim)
+    {
+        x = room->take<T>(CHUNK, dim);
+        y = room->take<T>(CHUNK, slice_of(dim));
+        sum = room->take<float>(dim, slice_of(dim));
+    }
+};
+
+/* The part of a chunk's keys in S after it (memories), and the sums of its log gates (decays). */
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, dim = call.dim, slice = slice_of(dim);
+    const int first = (int)blockIdx.z * slice, columns = min(slice, call.value_dim - first);
+    const int stride = tile_stride(dim), across = tile_stride(slice);
+    const chunk at = chunk_of(call.keys, CHUNK, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const local_room<T> room(&space, dim);
+    const key_rows<T> keys = keys_from<T>(call, at.row, h);
+    load_keys(a, keys, at.tokens, CHUNK, room.x);
+    tile_load(room.y, across, CHUNK, at.tokens, columns, keys.v + first, keys.ldv);
+    __syncthreads();
+    decay_to_end(room.x, stride, at.tokens, dim, keys.gate, keys.ldk,
+                 first == 0 ? row_at(a.decays, (size_t)tile, call.key_heads, h, dim) : nullptr);
+    __syncthreads();
+    tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(room.x, stride), plain(room.y, across),
+                 [&](int i, int j, float x) { room.sum[i * across + j] = x; });
+    __syncthreads();
+    tile_store(room.sum, across, dim, columns, chunk_memory((float *)a.memories, call, tile, h) + first,
+               (size_t)call.value_dim);
+}
+
+/* The part of a chunk's outputs in the gradient of S before it (slopes). */
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_slope_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, dim = call.dim, slice = slice_of(dim);
+    const int first = (int)blockIdx.z * slice, columns = min(slice, call.value_dim - first);
+    const int group = call.reads_first ? 0 : call.heads / call.key_heads;
+    const int stride = tile_stride(dim), across = tile_stride(slice);
+    const chunk at = chunk_of(call.keys, CHUNK, tile);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const local_room<T> room(&space, dim);
+    const key_rows<T> keys = keys_from<T>(call, at.row, h);
+    tile_clear(room.sum, across, tile_pad(dim), columns);
+    for (int head = h * group; head < (h + 1) * group; head++) {
+        load_queries<T>(a, at.row, head, at.tokens, CHUNK, room.x);
+        tile_load(room.y, across, CHUNK, at.tokens, columns,
+                  row_at((const T *)call.dout, at.row, call.heads, head, call.value_dim) + first,
+                  (size_t)(call.heads * call.value_dim));
+        __syncthreads();
+        decay_from_start(room.x, stride, at.tokens, dim, keys.gate, keys.ldk, nullptr);
+        __syncthreads();
+        tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(room.x, stride), plain(room.y, across),
+                     [&](int i, int j, float x) { room.sum[i * across + j] += x; });
+        __syncthreads();
+    }
+    __syncthreads();
+    tile_store(room.sum, across, dim, columns, chunk_memory((float *)a.slopes, call, tile, h) + first,
+               (size_t)call.value_dim);
+}
+
+/* Replaces the parts of chunks by sums: S before each chunk, or (BACK) its gradient after each. One thread per number
+ * of the matrix of one key head of one sequence. */
+template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_scan_kernel(bo_gpu_memory a)
+{
+    const bo_gpu_attention &call = a.call;
+    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, count = call.dim * call.value_dim;
+    const int at = (int)(blockIdx.z * TILE_THREADS + threadIdx.x), channel = at / call.value_dim;
+    if (at >= count) return;
+    const int tokens = rows_before(call.keys, sequence + 1) - rows_before(call.keys, sequence);
+    const int chunks = (int)ceil_div((size_t)tokens, CHUNK), start = first_tile(call.keys, CHUNK, sequence);
+    float *parts = (float *)(BACK ? a.slopes : a.memories), sum = 0.0f;
+    if (BACK && a.end_slopes) sum = chunk_memory(a.end_slopes, call, sequence, h)[at];
+    if (!BACK && call.states && !call.reads_first) sum = state_memory(call, sequence, h)[at];
+    for (int i = 0; i < chunks; i++) {
+        const int tile = start + (BACK ? chunks - 1 - i : i);
+        float *part = chunk_memory(parts, call, tile, h) + at, mine = *part;
+        *part = sum;
+        sum = fmaf(expf(row_at(a.decays, (size_t)tile, call.key_heads, h, call.dim)[channel]), sum, mine);
+    }
+    if (BACK) return;
+    if (call.states) state_memory(call, sequence, h)[at] = sum;
+    if (a.ends) chunk_memory(a.ends, call, sequence, h)[at] = sum;
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+
+/* n tokens from `row` on, `before` tokens after the start of their chunk, which has `after` tokens after them. */
+struct token_block {
+    int tile, sequence, before, n, after;
+    size_t row;
+};
+
+__device__ inline token_block block_of(const bo_gpu_attention &call, int index)
+{
+    token_block out;
+    out.tile = index / BLOCKS;
+    const chunk at = chunk_of(call.keys, CHUNK, out.tile);
+    out.sequence = at.sequence;
+    out.before = index % BLOCKS * BLOCK;
+    out.n = max(0, min((int)BLOCK, at.tokens - out.before));
+    out.after = at.tokens - out.before - out.n;
+    out.row = at.row + (size_t)out.before;
+    return out;
+}
+
+template <typename T> struct output_room {
+    T *past;            /* keys of the chunk before the block, decayed to its start: CHUNK x dim */
+    T *q;               /* s q ∘ upto, then also ∘ since: BLOCK x dim */
+    float *plain_q, *k; /* s q, k: BLOCK x dim */
+    float *g;           /* BLOCK x dim */
+    float *since;       /* dim */
+    T *scores;          /* BLOCK x CHUNK */
+    T *s;               /* dim x columns */
+    T *v;               /* CHUNK x columns */
+    float *out;         /* BLOCK x columns */
+    __host__ __device__ output_room(tile_room *room, int dim)
+    {
+        past = room->take<T>(CHUNK, dim);
+        q = room->take<T>(BLOCK, dim);
+        plain_q = room->take<float>(BLOCK, dim);
+        k = room->take<float>(BLOCK, dim);
+        g = room->take<float>(BLOCK, dim);
+        since = room->numbers<float>(dim);
+        scores = room->take<T>(BLOCK, CHUNK);
+        s = room->take<T>(dim, slice_of(dim));
+        v = room->take<T>(CHUNK, slice_of(dim));
+        out = room->take<float>(BLOCK, slice_of(dim));
+    }
+};
+
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_outputs_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int head = (int)blockIdx.y, h = head / (call.heads / call.key_heads), dim = call.dim;
+    const int values = call.value_dim, slice = slice_of(dim);
+    const int stride = tile_stride(dim), across = tile_stride(slice), wide = tile_stride(CHUNK);
+    const token_block at = block_of(call, (int)blockIdx.x);
+    if (at.n == 0) return;
+    tile_room space = {shared, 0};
+    const output_room<T> room(&space, dim);
+    const int seen = at.before + BLOCK; /* keys, up to the end of the block */
+    const key_rows<T> past = keys_from<T>(call, at.row - (size_t)at.before, h), keys = keys_from<T>(call, at.row, h);
+    load_keys(a, past, at.before, at.before, room.past);
+    load_keys(a, keys, at.n, BLOCK, room.k);
+    load_queries<T>(a, at.row, head, at.n, BLOCK, room.plain_q);
+    load_queries<T>(a, at.row, head, at.n, BLOCK, room.q);
+    load_gates(room.g, stride, at.n, dim, keys.gate, keys.ldk);
+    __syncthreads();
+    decay_to_end(room.past, stride, at.before, dim, past.gate, past.ldk, room.since);
+    decay_from_start(room.q, stride, at.n, dim, keys.gate, keys.ldk, nullptr);
+    block_scores(room.plain_q, room.k, room.g, stride, dim, room.scores + at.before, wide);
+    __syncthreads();
+    if (at.before) {
+        tile_product(BLOCK, at.before, tile_pad(dim), plain(room.q, stride), transposed(room.past, stride),
+                     [&](int i, int j, float x) { room.scores[i * wide + j] = from_float<T>(x); });
+        __syncthreads();
+        for (int n = (int)threadIdx.x; n < BLOCK * dim; n += TILE_THREADS) {
+            T *q = room.q + n / dim * stride + n % dim;
+            *q = from_float<T>(to_float(*q) * expf(room.since[n % dim]));
+        }
+    }
+    const float *memory = chunk_memory((const float *)a.memories, call, at.tile, h);
+    T *out = row_at((T *)call.out, at.row, call.heads, head, values);
+    for (int first = 0; first < values; first += slice) {
+        const int columns = min(slice, values - first), width = tile_pad(columns);
+        tile_load(room.s, across, tile_pad(dim), dim, columns, memory + first, (size_t)values);
+        tile_load(room.v, across, seen, at.before + at.n, columns, past.v + first, past.ldv);
+        __syncthreads();
+        tile_product(BLOCK, width, tile_pad(dim), plain(room.q, stride), plain(room.s, across),
+                     [&](int i, int j, float x) { room.out[i * across + j] = x; });
+        tile_product(BLOCK, width, seen, plain(room.scores, wide), plain(room.v, across),
+                     [&](int i, int j, float x) { room.out[i * across + j] += x; });
+        __syncthreads();
+        tile_store(room.out, across, at.n, columns, out + first, (size_t)(call.heads * values));
+    }
+}
+
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+template <typename T> struct gradient_room {
+    T *rows;          /* keys before or queries after the block, decayed to it; then k ∘ after: CHUNK x dim */
+    T *others;        /* their values or do: CHUNK x columns */
+    float *k, *g, *q; /* BLOCK x dim */
+    float *dk, *dq;   /* BLOCK x dim */
+    float *dlog;      /* BLOCK x dim */
+    float *total;     /* dim: sum of log gates between the block and the start or end of the chunk */
+    float *flow;      /* dim: Σ_v S G */
+    T *s, *slope;     /* S before the block and its gradient after it: dim x columns */
+    T *v, *dout;      /* BLOCK x columns */
+    T *scores;        /* BLOCK x BLOCK */
+    float *w;         /* BLOCK x BLOCK: do_i·v_j */
+    float *dv;        /* BLOCK x columns */
+    __host__ __device__ gradient_room(tile_room *room, int dim)
+    {
+        const int slice = slice_of(dim);
+        rows = room->take<T>(CHUNK - BLOCK, dim);
+        others = room->take<T>(CHUNK - BLOCK, slice);
+        k = room->take<float>(BLOCK, dim);
+        g = room->take<float>(BLOCK, dim);
+        q = room->take<float>(BLOCK, dim);
+        dk = room->take<float>(BLOCK, dim);
+        dq = room->take<float>(BLOCK, dim);
+        dlog = room->take<float>(BLOCK, dim);
+        total = room->numbers<float>(dim);
+        flow = room->numbers<float>(dim);
+        s = room->take<T>(dim, slice);
+        slope = room->take<T>(dim, slice);
+        v = room->take<T>(BLOCK, slice);
+        dout = room->take<T>(BLOCK, slice);
+        scores = room->take<T>(BLOCK, BLOCK);
+        w = room->take<float>(BLOCK, BLOCK);
+        dv = room->take<float>(BLOCK, slice);
+    }
+};
+
+/* What the parts of the gradient kernel share. */
+template <typename T> struct gradient_task {
+    const bo_gpu_memory &a;
+    const bo_gpu_attention &call;
+    token_block at;
+    int h, group;
+    gradient_room<T> room;
+    key_rows<T> keys;
+    int stride, across, height; /* strides of tiles with dim and with `slice` columns; dim, padded */
+};
+
+/* Columns of S before the block. */
+template <typename T> __device__ inline void find_memory(const gradient_task<T> &t, int first, int columns)
+{
+    const gradient_room<T> &room = t.room;
+    const int dim = t.call.dim, before = t.at.before;
+    const float *memory = chunk_memory((const float *)t.a.memories, t.call, t.at.tile, t.h) + first;
+    const key_rows<T> past = keys_from<T>(t.call, t.at.row - (size_t)before, t.h);
+    load_keys(t.a, past, before, before, room.rows);
+    tile_load(room.others, t.across, before, before, columns, past.v + first, past.ldv);
+    __syncthreads();
+    decay_to_end(room.rows, t.stride, before, dim, past.gate, past.ldk, room.total);
+    __syncthreads();
+    tile_product(t.height, tile_pad(columns), before, transposed(room.rows, t.stride), plain(room.others, t.across),
+                 [&](int i, int j, float x) {
+                     const bool present = i < dim && j < columns;
+                     const float carried =
+                         present ? expf(room.total[i]) * memory[(size_t)i * (size_t)t.call.value_dim + (size_t)j]
+                                 : 0.0f;
+                     room.s[i * t.across + j] = from_float<T>(carried + x);
+                 });
+    __syncthreads();
+}
+
+/* Columns of the gradient of S after the block. */
+template <typename T> __device__ inline void find_slope(const gradient_task<T> &t, int first, int columns)
+{
+    const gradient_room<T> &room = t.room;
+    const bo_gpu_attention &call = t.call;
+    const int dim = call.dim, n = t.at.after, padded = tile_pad(n), width = tile_pad(columns);
+    const size_t row = t.at.row + (size_t)t.at.n;
+    const float *slope = chunk_memory((const float *)t.a.slopes, call, t.at.tile, t.h) + first;
+    const T *gate = keys_from<T>(call, row, t.h).gate;
+    for (int g = 0; g < max(t.group, 1); g++) {
+        const int head = t.h * t.group + g;
+        if (t.group) {
+            load_queries<T>(t.a, row, head, n, padded, room.rows);
+            tile_load(room.others, t.across, padded, n, columns,
+                      row_at((const T *)call.dout, row, call.heads, head, call.value_dim) + first,
+                      (size_t)(call.heads * call.value_dim));
+        } else {
+            tile_clear(room.rows, t.stride, padded, dim);
+            tile_clear(room.others, t.across, padded, columns);
+        }
+        __syncthreads();
+        decay_from_start(room.rows, t.stride, n, dim, gate, t.keys.ldk, room.total);
+        __syncthreads();
+        tile_product(t.height, width, padded, transposed(room.rows, t.stride), plain(room.others, t.across),
+                     [&](int i, int j, float x) {
+                         T *to = room.slope + i * t.across + j;
+                         float carried = g ? to_float(*to) : 0.0f;
+                         if (!g && i < dim && j < columns)
+                             carried = expf(room.total[i]) * slope[(size_t)i * (size_t)call.value_dim + (size_t)j];
+                         *to = from_float<T>(carried + x);
+                     });
+        __syncthreads();
+    }
+}
+
+/* Adds Σ_j S_cj G_cj to the flow of each channel: one warp per channel. */
+template <typename T> __device__ inline void add_flow(const gradient_task<T> &t, int columns)
+{
+    tile_row_dots(t.call.dim, columns, t.room.s, t.across, t.room.slope, t.across,
+                  [&](int c, float sum) { t.room.flow[c] += sum; });
+}
+
+/* Loads s q of one head, and computes its scores. Begins and ends with a barrier. */
+template <typename T> __device__ inline void take_head(const gradient_task<T> &t, int head)
+{
+    __syncthreads();
+    load_queries<T>(t.a, t.at.row, head, t.at.n, BLOCK, t.room.q);
+    __syncthreads();
+    block_scores(t.room.q, t.room.k, t.room.g, t.stride, t.call.dim, t.room.scores, tile_stride(BLOCK));
+    __syncthreads();
+}
+
+template <typename T> __device__ inline void load_dout(const gradient_task<T> &t, int head, int first, int columns)
+{
+    tile_load(t.room.dout, t.across, BLOCK, t.at.n, columns,
+              row_at((const T *)t.call.dout, t.at.row, t.call.heads, head, t.call.value_dim) + first,
+              (size_t)(t.call.heads * t.call.value_dim));
+}
+
+/* dv and dk of some columns of values: what comes through the gradient of S, and dv from outputs of the block. */
+template <typename T> __device__ inline void back_values(const gradient_task<T> &t, int first, int columns)
+{
+    const gradient_room<T> &room = t.room;
+    const int width = tile_pad(columns), square = tile_stride(BLOCK);
+    for (int n = (int)threadIdx.x; n < BLOCK * t.height; n += TILE_THREADS) {
+        const int place = n / t.height * t.stride + n % t.height;
+        room.rows[place] = from_float<T>(room.k[place]);
+    }
+    tile_load(room.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
+    __syncthreads();
+    decay_to_end(room.rows, t.stride, t.at.n, t.call.dim, t.keys.gate, t.keys.ldk, nullptr);
+    __syncthreads();
+    tile_product(BLOCK, width, t.height, plain(room.rows, t.stride), plain(room.slope, t.across),
+                 [&](int i, int j, float x) { room.dv[i * t.across + j] = x; });
+    tile_product(BLOCK, t.height, width, plain(room.v, t.across), transposed(room.slope, t.across),
+                 [&](int i, int j, float x) {
+                     float *to = room.dk + i * t.stride + j;
+                     *to = first ? *to + x : x;
+                 });
+    for (int head = t.h * t.group; head < (t.h + 1) * t.group; head++) {
+        take_head(t, head);
+        load_dout(t, head, first, columns);
+        __syncthreads();
+        tile_product(BLOCK, width, BLOCK, transposed(room.scores, square), plain(room.dout, t.across),
+                     [&](int i, int j, float x) { room.dv[i * t.across + j] += x; });
+    }
+    __syncthreads();
+    if (t.call.dv)
+        tile_store(room.dv, t.across, t.at.n, columns,
+                   row_at((T *)t.call.dv, t.at.row, t.call.key_heads, t.h, t.call.value_dim) + first, t.keys.ldv);
+    __syncthreads();
+}
+
+/* dk through the gradient of S, and its part of the gates: dlog_t = whole flow + Σ_{j<t} k_j dk_j. */
+template <typename T> __device__ inline void finish_keys(const gradient_task<T> &t)
+{
+    const gradient_room<T> &room = t.room;
+    for (int c = (int)threadIdx.x; c < t.call.dim; c += TILE_THREADS) {
+        float sum = 0.0f;
+        for (int j = t.at.n - 1; j >= 0; j--) {
+            room.dk[j * t.stride + c] *= expf(sum);
+            sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldk + (size_t)c]));
+        }
+        float along = expf(sum) * room.flow[c];
+        for (int j = 0; j < BLOCK; j++) {
+            room.dlog[j * t.stride + c] = along;
+            along = fmaf(room.k[j * t.stride + c], room.dk[j * t.stride + c], along);
+        }
+    }
+}
+
+/* dq of one head with its parts of dk and of the gates: through S, and between the tokens of the block. One thread per
+ * channel; for i and the keys j before it, gates are multiplied from i to j. */
+template <typename T> __device__ inline void finish_queries(const gradient_task<T> &t)
+{
+    const gradient_room<T> &room = t.room;
+    const int square = tile_stride(BLOCK);
+    for (int c = (int)threadIdx.x; c < t.call.dim; c += TILE_THREADS) {
+        float k[BLOCK], g[BLOCK], dk[BLOCK], dlog[BLOCK], sum = 0.0f;
+#pragma unroll
+        for (int j = 0; j < BLOCK; j++) {
+            const int place = j * t.stride + c;
+            k[j] = room.k[place], g[j] = room.g[place], dk[j] = 0.0f, dlog[j] = 0.0f;
+            if (j < t.at.n) sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldk + (size_t)c]));
+            room.dq[place] *= expf(sum);
+        }
+        float later = 0.0f; /* Σ_{i>=t} s q_i ∘ upto_i ∘ S do_i */
+#pragma unroll
+        for (int i = BLOCK - 1; i >= 0; i--) {
+            const int place = i * t.stride + c;
+            const float q = room.q[place];
+            float dq = room.dq[place], product = 1.0f, terms[BLOCK];
+            later = fmaf(q, dq, later);
+            dlog[i] += later;
+#pragma unroll
+            for (int j = i; j >= 0; j--) {
+                const float w = room.w[i * square + j] * product;
+                dq = fmaf(w, k[j], dq);
+                dk[j] = fmaf(w, q, dk[j]);
+                terms[j] = w * q * k[j];
+                product *= g[j];
+            }
+            float along = 0.0f;
+#pragma unroll
+            for (int s = 1; s <= i; s++) dlog[s] += along += terms[s - 1];
+            room.dq[place] = dq;
+        }
+#pragma unroll
+        for (int j = 0; j < BLOCK; j++) room.dk[j * t.stride + c] += dk[j], room.dlog[j * t.stride + c] += dlog[j];
+    }
+}
+
+/* The gradients of one query head; dk and dlog are added to. */
+template <typename T> __device__ inline void back_head(const gradient_task<T> &t, int head)
+{
+    const gradient_room<T> &room = t.room;
+    const bo_gpu_attention &call = t.call;
+    const int values = call.value_dim, slice = slice_of(call.dim), square = tile_stride(BLOCK);
+    take_head(t, head);
+    for (int first = 0; first < values; first += slice) {
+        const int columns = min(slice, values - first), width = tile_pad(columns);
+        if (values > slice) find_memory(t, first, columns);
+        load_dout(t, head, first, columns);
+        tile_load(room.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
+        __syncthreads();
+        tile_product(BLOCK, BLOCK, width, plain(room.dout, t.across), transposed(room.v, t.across),
+                     [&](int i, int j, float x) {
+                         float *to = room.w + i * square + j;
+                         *to = first ? *to + x : x;
+                     });
+        tile_product(BLOCK, t.height, width, plain(room.dout, t.across), transposed(room.s, t.across),
+                     [&](int i, int j, float x) {
+                         float *to = room.dq + i * t.stride + j;
+                         *to = first ? *to + x : x;
+                     });
+        __syncthreads();
+    }
+    finish_queries(t);
+    __syncthreads();
+    if (call.dq)
+        unit_store(room.dq, t.stride, t.at.n, call.dim, t.a.unit, call.scale,
+                   row_at((const T *)call.q, t.at.row, call.heads, head, call.dim),
+                   row_at((T *)call.dq, t.at.row, call.heads, head, call.dim), (size_t)(call.heads * call.dim));
+}
+
+/* All gradients of a block of one key head. */
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_gradients_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int h = (int)blockIdx.y, dim = call.dim, values = call.value_dim, slice = slice_of(dim);
+    const token_block at = block_of(call, (int)blockIdx.x);
+    if (at.n == 0) return;
+    tile_room space = {shared, 0};
+    const gradient_task<T> t = {a,
+                                call,
+                                at,
+                                h,
+                                call.reads_first ? 0 : call.heads / call.key_heads,
+                                gradient_room<T>(&space, dim),
+                                keys_from<T>(call, at.row, h),
+                                tile_stride(dim),
+                                tile_stride(slice),
+                                tile_pad(dim)};
+    const gradient_room<T> &room = t.room;
+    load_keys(a, t.keys, at.n, BLOCK, room.k);
+    load_gates(room.g, t.stride, at.n, dim, t.keys.gate, t.keys.ldk);
+    for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) room.flow[c] = 0.0f;
+    __syncthreads();
+    for (int first = 0; first < values; first += slice) {
+        const int columns = min(slice, values - first);
+        find_memory(t, first, columns);
+        find_slope(t, first, columns);
+        add_flow(t, columns);
+        back_values(t, first, columns);
+    }
+    finish_keys(t);
+    for (int head = h * t.group; head < (h + 1) * t.group; head++) back_head(t, head);
+    __syncthreads();
+    if (call.dk)
+        unit_store(room.dk, t.stride, at.n, dim, a.unit, 1.0f, t.keys.k,
+                   row_at((T *)call.dk, at.row, call.key_heads, h, dim), t.keys.ldk);
+    if (call.dlog_gate)
+        tile_store(room.dlog, t.stride, at.n, dim, row_at((T *)call.dlog_gate, at.row, call.key_heads, h, dim),
+                   t.keys.ldk);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+static dim3 slices_of(const bo_gpu_attention &call)
+{
+    return dim3(tiles_of(call.keys, CHUNK), (unsigned)call.key_heads,
+                (unsigned)ceil_div((size_t)call.value_dim, (size_t)slice_of(call.dim)));
+}
+
+template <bool BACK> static bo_gpu_error scan(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    const bo_gpu_attention &call = a->call;
+    const dim3 grid((unsigned)call.keys.sequences, (unsigned)call.key_heads,
+                    (unsigned)ceil_div((size_t)(call.dim * call.value_dim), TILE_THREADS));
+    return launch(cuda, grid, dim3(TILE_THREADS), 0, gla_scan_kernel<BACK>, *a);
+}
+
+template <typename T> static bo_gpu_error memories_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    tile_room room = {};
+    (void)local_room<T>(&room, a->call.dim);
+    bo_gpu_error error = launch(cuda, slices_of(a->call), dim3(TILE_THREADS), room.bytes, gla_local_kernel<T>, *a);
+    return error ? error : scan<false>(cuda, a);
+}
+
+template <typename T> static bo_gpu_error outputs_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    tile_room room = {};
+    (void)output_room<T>(&room, a->call.dim);
+    return launch(cuda, dim3(tiles_of(a->call.keys, CHUNK) * BLOCKS, (unsigned)a->call.heads), dim3(TILE_THREADS),
+                  room.bytes, gla_outputs_kernel<T>, *a);
+}
+
+template <typename T> static bo_gpu_error gradients_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    tile_room local = {}, room = {};
+    (void)local_room<T>(&local, a->call.dim);
+    (void)gradient_room<T>(&room, a->call.dim);
+    bo_gpu_error error =
+        launch(cuda, slices_of(a->call), dim3(TILE_THREADS), local.bytes, gla_local_slope_kernel<T>, *a);
+    if (!error) error = scan<true>(cuda, a);
+    if (error) return error;
+    return launch(cuda, dim3(tiles_of(a->call.keys, CHUNK) * BLOCKS, (unsigned)a->call.key_heads), dim3(TILE_THREADS),
+                  room.bytes, gla_gradients_kernel<T>, *a);
+}
+
+} // namespace gla
+
+bo_gpu_error gla_memories(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::memories_typed<float>(cuda, a) : gla::memories_typed<bf16>(cuda, a);
+}
+
+bo_gpu_error gla_outputs(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::outputs_typed<float>(cuda, a) : gla::outputs_typed<bf16>(cuda, a);
+}
+
+bo_gpu_error gla_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::gradients_typed<float>(cuda, a) : gla::gradients_typed<bf16>(cuda, a);
+}
+
+} // namespace bo

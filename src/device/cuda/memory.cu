@@ -1,0 +1,251 @@
+/* What GLA and DELTA have in common: queries that read a memory, and steps.
+ *
+ * memory_ask: o = s Sᵀq for all queries of a sequence, after its last token. Used if all keys are read before the
+ * queries (cross attention), and if only states are read. For n queries and heads of dim = value_dim = d: n (2 d)
+ * numbers are read and written and 2 n d² operations are computed; backward twice.
+ *
+ * memory_step: a token reads and writes 8 d² bytes of its state, and computes 6 d² operations (GLA: 4 d²). */
+#include "launches.cuh"
+#include "memory.cuh"
+
+namespace bo {
+namespace asking {
+
+enum { ASK_ROWS = 32, ASK_SLICE = 64 };
+
+template <typename T> struct ask_room {
+    T *q;         /* rows x dim */
+    T *s;         /* dim x columns */
+    T *dout;      /* rows x columns */
+    float *out;   /* rows x columns */
+    float *dq;    /* rows x dim */
+    float *slope; /* dim x columns */
+    __host__ __device__ explicit ask_room(tile_room *room, int dim)
+    {
+        q = room->take<T>(ASK_ROWS, dim);
+        s = room->take<T>(dim, ASK_SLICE);
+        dout = room->take<T>(ASK_ROWS, ASK_SLICE);
+        out = room->take<float>(ASK_ROWS, ASK_SLICE);
+        dq = room->take<float>(ASK_ROWS, dim);
+        slope = (float *)s; /* of another kernel */
+        if (sizeof(T) != sizeof(float)) slope = room->take<float>(dim, ASK_SLICE);
+    }
+};
+
+__device__ inline const float *end_of(const bo_gpu_memory &a, int sequence, int key_head)
+{
+    if (!a.ends) return state_memory(a.call, sequence, key_head);
+    return chunk_memory(a.ends, a.call, sequence, key_head);
+}
+
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int head = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const int stride = tile_stride(dim), across = tile_stride(ASK_SLICE), rows = tile_pad(dim);
+    const chunk at = chunk_of(call.queries, ASK_ROWS, (int)blockIdx.x);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const ask_room<T> room(&space, dim);
+    const float *s = end_of(a, at.sequence, head / (call.heads / call.key_heads));
+    T *out = row_at((T *)call.out, at.row, call.heads, head, values);
+    unit_load(room.q, stride, ASK_ROWS, at.tokens, dim, row_at((const T *)call.q, at.row, call.heads, head, dim),
+              (size_t)(call.heads * dim), a.unit, [&](int) { return call.scale; });
+    for (int first = 0; first < values; first += ASK_SLICE) {
+        const int columns = min((int)ASK_SLICE, values - first);
+        tile_load(room.s, across, rows, dim, columns, s + first, (size_t)values);
+        __syncthreads();
+        tile_product(ASK_ROWS, tile_pad(columns), rows, plain(room.q, stride), plain(room.s, across),
+                     [&](int i, int j, float x) { room.out[i * across + j] = x; });
+        __syncthreads();
+        tile_store(room.out, across, at.tokens, columns, out + first, (size_t)(call.heads * values));
+    }
+}
+
+/* dq = S do, for the scaled queries */
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_queries_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int head = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const int stride = tile_stride(dim), across = tile_stride(ASK_SLICE), rows = tile_pad(dim);
+    const chunk at = chunk_of(call.queries, ASK_ROWS, (int)blockIdx.x);
+    if (at.tokens == 0) return;
+    tile_room space = {shared, 0};
+    const ask_room<T> room(&space, dim);
+    const float *s = end_of(a, at.sequence, head / (call.heads / call.key_heads));
+    const T *dout = row_at((const T *)call.dout, at.row, call.heads, head, values);
+    for (int first = 0; first < values; first += ASK_SLICE) {
+        const int columns = min((int)ASK_SLICE, values - first);
+        tile_load(room.s, across, rows, dim, columns, s + first, (size_t)values);
+        tile_load(room.dout, across, ASK_ROWS, at.tokens, columns, dout + first, (size_t)(call.heads * values));
+        __syncthreads();
+        tile_product(ASK_ROWS, rows, tile_pad(columns), plain(room.dout, across), transposed(room.s, across),
+                     [&](int i, int j, float x) {
+                         float *to = room.dq + i * stride + j;
+                         *to = first ? *to + x : x;
+                     });
+        __syncthreads();
+    }
+    unit_store(room.dq, stride, at.tokens, dim, a.unit, call.scale,
+               row_at((const T *)call.q, at.row, call.heads, head, dim),
+               row_at((T *)call.dq, at.row, call.heads, head, dim), (size_t)(call.heads * dim));
+}
+
+/* dS = Σ s q doᵀ: one block for some columns of one key head of one sequence */
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_slopes_kernel(bo_gpu_memory a)
+{
+    BO_SHARED(shared);
+    const bo_gpu_attention &call = a.call;
+    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, first = (int)blockIdx.z * ASK_SLICE;
+    const int dim = call.dim, values = call.value_dim, group = call.heads / call.key_heads;
+    const int stride = tile_stride(dim), across = tile_stride(ASK_SLICE), rows = tile_pad(dim);
+    const int columns = min((int)ASK_SLICE, values - first);
+    const int start = rows_before(call.queries, sequence), end = rows_before(call.queries, sequence + 1);
+    tile_room space = {shared, 0};
+    const ask_room<T> room(&space, dim);
+    tile_clear(room.slope, across, rows, columns);
+    for (int row = start; row < end; row += ASK_ROWS)
+        for (int head = h * group; head < (h + 1) * group; head++) {
+            const int tokens = min((int)ASK_ROWS, end - row);
+            unit_load(room.q, stride, ASK_ROWS, tokens, dim,
+                      row_at((const T *)call.q, (size_t)row, call.heads, head, dim), (size_t)(call.heads * dim), a.unit,
+                      [&](int) { return call.scale; });
+            tile_load(room.dout, across, ASK_ROWS, tokens, columns,
+                      row_at((const T *)call.dout, (size_t)row, call.heads, head, values) + first,
+                      (size_t)(call.heads * values));
+            __syncthreads();
+            tile_product(rows, tile_pad(columns), ASK_ROWS, transposed(room.q, stride), plain(room.dout, across),
+                         [&](int i, int j, float x) { room.slope[i * across + j] += x; });
+            __syncthreads();
+        }
+    __syncthreads();
+    tile_store(room.slope, across, dim, columns, chunk_memory(a.end_slopes, call, sequence, h) + first, (size_t)values);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+enum { STEP_DIM = 256, STEP_ROWS = STEP_DIM / TILE_WARPS };
+
+/* A row of q or k after its normalization, times `factor`, in shared memory. */
+template <typename T>
+__device__ inline void step_row(const bo_gpu_memory &a, const T *x, float factor, float *to, float *sums)
+{
+    const int c = (int)threadIdx.x;
+    const float mine = c < a.call.dim ? to_float(x[c]) : 0.0f;
+    if (a.unit) factor /= sqrtf(block_sum(mine * mine, sums)) + BO_UNIT_LEAST;
+    __syncthreads();
+    if (c < a.call.dim) to[c] = mine * factor;
+    __syncthreads();
+}
+
+/* Σ_r x_r S_r for the column of this lane: warp w has the rows w, w + TILE_WARPS, … of S. */
+__device__ inline float step_read(const float *x, const float (&s)[STEP_ROWS], int dim, float (*parts)[WARP])
+{
+    const int warp = (int)(threadIdx.x / WARP), lane = (int)(threadIdx.x % WARP);
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++)
+        if (warp + i * TILE_WARPS < dim) sum = fmaf(x[warp + i * TILE_WARPS], s[i], sum);
+    __syncthreads();
+    parts[warp][lane] = sum;
+    __syncthreads();
+    sum = 0.0f;
+    for (int w = 0; w < TILE_WARPS; w++) sum += parts[w][lane];
+    return sum;
+}
+
+/* Tokens one by one, with 32 columns of S of one key head of one sequence in registers: for passes of about one token
+ * per sequence, which read and write the states once. */
+template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kernel(bo_gpu_memory a)
+{
+    __shared__ float k[STEP_DIM], q[STEP_DIM], g[STEP_DIM], sums[WARP], parts[TILE_WARPS][WARP];
+    const bo_gpu_attention &call = a.call;
+    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, group = call.heads / call.key_heads;
+    const int warp = (int)(threadIdx.x / WARP), c = (int)threadIdx.x, dim = call.dim, values = call.value_dim;
+    const int column = (int)(blockIdx.z * WARP + threadIdx.x % WARP);
+    const bool present = column < values;
+    const size_t end = (size_t)rows_before(call.keys, sequence + 1);
+    float *state = state_memory(call, sequence, h), s[STEP_ROWS];
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) {
+        const int r = warp + i * TILE_WARPS;
+        s[i] = present && r < dim ? state[r * values + column] : 0.0f;
+    }
+    for (size_t row = (size_t)rows_before(call.keys, sequence); row < end; row++) {
+        const T *gate = row_at((const T *)call.log_gate, row, call.key_heads, h, a.delta ? 1 : dim);
+        const T *beta = row_at((const T *)call.beta, row, call.key_heads, h, 1);
+        if (c < dim) g[c] = gate ? expf(least_gate(to_float(gate[a.delta ? 0 : c]))) : 1.0f;
+        step_row(a, row_at((const T *)call.k, row, call.key_heads, h, dim), 1.0f, k, sums);
+        float u = present ? to_float(row_at((const T *)call.v, row, call.key_heads, h, values)[column]) : 0.0f;
+        if (a.delta) u = (beta ? to_float(*beta) : 1.0f) * (u - g[0] * step_read(k, s, dim, parts));
+#pragma unroll
+        for (int i = 0; i < STEP_ROWS; i++) {
+            const int r = warp + i * TILE_WARPS;
+            if (r < dim) s[i] = fmaf(k[r], u, g[r] * s[i]);
+        }
+        for (int head = h * group; head < (h + 1) * group; head++) {
+            step_row(a, row_at((const T *)call.q, row, call.heads, head, dim), call.scale, q, sums);
+            const float sum = step_read(q, s, dim, parts);
+            if (warp == 0 && present) row_at((T *)call.out, row, call.heads, head, values)[column] = from_float<T>(sum);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < STEP_ROWS; i++) {
+        const int r = warp + i * TILE_WARPS;
+        if (present && r < dim) state[r * values + column] = s[i];
+    }
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+template <typename T> static bo_gpu_error step_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    const dim3 grid((unsigned)a->call.keys.sequences, (unsigned)a->call.key_heads,
+                    (unsigned)ceil_div((size_t)a->call.value_dim, WARP));
+    return launch(cuda, grid, dim3(TILE_THREADS), 0, step_kernel<T>, *a);
+}
+
+template <typename T> static bo_gpu_error ask_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    tile_room room = {};
+    (void)ask_room<T>(&room, a->call.dim);
+    return launch(cuda, dim3(tiles_of(a->call.queries, ASK_ROWS), (unsigned)a->call.heads), dim3(TILE_THREADS),
+                  room.bytes, ask_kernel<T>, *a);
+}
+
+template <typename T> static bo_gpu_error ask_gradients_typed(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    const bo_gpu_attention &call = a->call;
+    const dim3 scans((unsigned)call.queries.sequences, (unsigned)call.key_heads,
+                     (unsigned)ceil_div((size_t)call.value_dim, ASK_SLICE));
+    tile_room room = {};
+    (void)ask_room<T>(&room, call.dim);
+    bo_gpu_error error = nullptr;
+    if (call.dq)
+        error = launch(cuda, dim3(tiles_of(call.queries, ASK_ROWS), (unsigned)call.heads), dim3(TILE_THREADS),
+                       room.bytes, ask_queries_kernel<T>, *a);
+    return error ? error : launch(cuda, scans, dim3(TILE_THREADS), room.bytes, ask_slopes_kernel<T>, *a);
+}
+
+} // namespace asking
+
+bo_gpu_error memory_ask(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return a->call.type == BO_ELEMENT_FLOAT32 ? asking::ask_typed<float>(cuda, a) : asking::ask_typed<bf16>(cuda, a);
+}
+
+bo_gpu_error memory_ask_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return a->call.type == BO_ELEMENT_FLOAT32 ? asking::ask_gradients_typed<float>(cuda, a)
+                                       : asking::ask_gradients_typed<bf16>(cuda, a);
+}
+
+bo_gpu_error memory_step(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    return a->call.type == BO_ELEMENT_FLOAT32 ? asking::step_typed<float>(cuda, a) : asking::step_typed<bf16>(cuda, a);
+}
+
+} // namespace bo

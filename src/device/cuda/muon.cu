@@ -1,0 +1,119 @@
+/* What Muon needs besides products, for batches of matrices with the same sides: 16 bytes per weight to make the
+ * direction, 8 to scale it, 12 (10 for X in bfloat16) to update the weight. Transposes go through shared memory. */
+#include "device.cuh"
+#include "launches.cuh"
+
+namespace bo {
+
+enum { THREADS = 256, TILE = 32 };
+
+__global__ void direction_kernel(bo_gpu_muon_list a)
+{
+    const size_t at = blockIdx.y, count = a.small * a.large, step = (size_t)gridDim.x * blockDim.x;
+    const float *g = a.g[at];
+    float *m = a.m[at], *u = a.u + at * a.stride;
+    const float rest = a.rest * a.scale, own = a.nesterov ? rest : 0.0f, past = a.nesterov ? a.momentum : 1.0f;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        if (!m) {
+            u[i] = a.scale * g[i];
+            continue;
+        }
+        const float moved = a.momentum * m[i] + rest * g[i];
+        m[i] = moved;
+        u[i] = own * g[i] + past * moved;
+    }
+}
+
+bo_gpu_error muon_direction(bo_gpu *cuda, const bo_gpu_muon_list *a)
+{
+    const size_t blocks = ceil_div(a->small * a->large, THREADS);
+    return launch(cuda, dim3((unsigned)(blocks < 1024 ? blocks : 1024), (unsigned)a->count), dim3(THREADS), 0,
+                  direction_kernel, *a);
+}
+
+/* A tile of X: element (row + i, column + j) for threads of lane j (or lane i, where X is transposed). */
+struct tile_place {
+    size_t row, column;
+    int lane, warp;
+};
+
+__device__ inline tile_place place_of_tile(const bo_gpu_muon_list &a)
+{
+    const size_t across = (a.large + TILE - 1) / TILE;
+    return {blockIdx.x / across * TILE, blockIdx.x % across * TILE, (int)(threadIdx.x % WARP),
+            (int)(threadIdx.x / WARP)};
+}
+
+/* Calls put(place in the weight, X at that place) for all elements of the tile, so that neighboring threads have
+ * neighboring places in the weight; get(place in X) reads X. */
+template <typename Get, typename Put>
+__device__ inline void from_x(const bo_gpu_muon_list &a, bool tall, float (*room)[TILE + 1], Get get, Put put)
+{
+    const tile_place t = place_of_tile(a);
+    for (int i = t.warp; i < TILE; i += THREADS / WARP) {
+        const size_t row = t.row + i, column = t.column + t.lane;
+        if (row >= a.small || column >= a.large) continue;
+        const float x = get(row * a.large + column);
+        if (tall)
+            room[i][t.lane] = x;
+        else
+            put(row * a.large + column, x);
+    }
+    if (!tall) return;
+    __syncthreads();
+    for (int j = t.warp; j < TILE; j += THREADS / WARP) {
+        const size_t row = t.row + t.lane, column = t.column + j;
+        if (row < a.small && column < a.large) put(column * a.small + row, room[t.lane][j]);
+    }
+}
+
+template <typename T> __global__ void store_kernel(bo_gpu_muon_list a)
+{
+    __shared__ float room[TILE][TILE + 1];
+    const size_t at = blockIdx.y;
+    const T *x = static_cast<const T *>(a.x) + at * a.stride;
+    float *w = a.w[at];
+    const float rate = a.rate[at], keep = a.keep[at];
+    from_x(
+        a, a.tall[at], room, [=](size_t i) { return to_float(x[i]); },
+        [=](size_t i, float u) { w[i] = keep * w[i] - rate * u; });
+}
+
+static dim3 grid_of_tiles(const bo_gpu_muon_list *a)
+{
+    return dim3((unsigned)(ceil_div(a->small, TILE) * ceil_div(a->large, TILE)), (unsigned)a->count);
+}
+
+bo_gpu_error muon_store(bo_gpu *cuda, const bo_gpu_muon_list *a)
+{
+    return launch(cuda, grid_of_tiles(a), dim3(THREADS), 0,
+                  a->type == BO_ELEMENT_FLOAT32 ? store_kernel<float> : store_kernel<bf16>, *a);
+}
+
+__global__ void load_kernel(bo_gpu_muon_list a)
+{
+    __shared__ float room[TILE][TILE + 1];
+    const size_t at = blockIdx.y;
+    const float *u = a.u + at * a.stride;
+    float *x = static_cast<float *>(a.x) + at * a.stride;
+    const float scale = (float)(1 / (sqrt(a.squares[at]) + 1e-7));
+    const tile_place t = place_of_tile(a);
+    const bool tall = a.tall[at];
+    for (int j = t.warp; tall && j < TILE; j += THREADS / WARP) {
+        const size_t row = t.row + t.lane, column = t.column + j;
+        if (row < a.small && column < a.large) room[t.lane][j] = u[column * a.small + row];
+    }
+    if (tall) __syncthreads();
+    for (int i = t.warp; i < TILE; i += THREADS / WARP) {
+        const size_t row = t.row + i, column = t.column + t.lane;
+        if (row >= a.small || column >= a.large) continue;
+        x[row * a.large + column] = scale * (tall ? room[i][t.lane] : u[row * a.large + column]);
+    }
+}
+
+bo_gpu_error muon_load(bo_gpu *cuda, const bo_gpu_muon_list *a)
+{
+    return launch(cuda, grid_of_tiles(a), dim3(THREADS), 0, load_kernel, *a);
+}
+
+} // namespace bo

@@ -1,0 +1,89 @@
+/* Arguments that all launches of attention share: the sequences, the arrays and the states of one call. Rows are tokens;
+ * a row of q and out has `heads` heads side by side, a row of k and v `key_heads`. Query head h uses key head
+ * h / (heads / key_heads). */
+#ifndef BO_DEVICE_GPU_ATTENTION_H
+#define BO_DEVICE_GPU_ATTENTION_H
+
+#include <bochner/kinds.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sequence s has the rows starts[s] … starts[s + 1] - 1; if starts is NULL, s tokens … (s + 1) tokens - 1. A kernel with
+ * one block per tile of C rows launches rows / C + sequences blocks: those of sequence s begin at block
+ * first_row(s) / C + s, and blocks after its last tile return. */
+typedef struct bo_gpu_rows {
+    const int32_t *starts; /* on the device; may change between replays of a recording */
+    int32_t tokens;
+    int32_t sequences;
+    size_t rows; /* of all sequences */
+} bo_gpu_rows;
+
+/* The arrays of a call besides those of bo_attention_given, as bits of `given` and `wanted`. */
+enum { BO_GPU_ARRAY_Q = 1 << 16, BO_GPU_ARRAY_K = 1 << 17, BO_GPU_ARRAY_V = 1 << 18 };
+
+typedef struct bo_gpu_attention {
+    bo_element type; /* of q, k, v, out, log_gate, beta, and of their gradients */
+    int heads, key_heads, dim, value_dim;
+    bool causal; /* query t of a sequence sees its keys up to t; false in cross attention */
+    bool cross;  /* cross attention: keys are rows of another stream, or only in states */
+    /* Cross attention of an attention that is causal: all keys are read into a state first, and every query uses that
+     * state, like a query without a key after the last token. */
+    bool reads_first;
+    float scale;
+    int processors;      /* of the GPU */
+    size_t shared_bytes; /* most shared memory of a block */
+    /* What the call has, also while sizes are computed and addresses are not known: its arrays, their gradients, and
+     * whether a backward pass follows, and sequences continue from states. */
+    unsigned given, wanted;
+    bool keeps, continues;
+    bo_gpu_rows queries, keys; /* the same rows unless the call is cross attention */
+    const void *q, *k, *v;     /* k, v NULL: only the states are read */
+    void *out;
+    const void *log_gate, *beta; /* rows of keys x key_heads (GLA: key_heads dim); NULL: none */
+    /* Parameters, always float32: shapes as in bo_attention_inputs; NULL: the default stated there. log_decay is never
+     * NULL with gate FIXED. */
+    const float *sigma, *m, *mix, *log_decay, *lambda, *m_k, *bias, *bias_k;
+    /* states[s] is the state of sequence s (an address of the device), with the bytes of bo_attention_state: read before
+     * the first token and updated after the last if there are keys, else only read. The header holds the number of
+     * tokens before this call; states_count adds those of the call after forward. NULL: no states. */
+    void *const *states;
+    size_t sums_bytes, kept_bytes; /* of one key head in a state: src/attention/internal.h */
+    void *saved, *scratch;         /* saved NULL: no backward follows */
+    /* backward */
+    const void *dout;
+    void *dq, *dk, *dv, *dlog_gate, *dbeta; /* overwritten; NULL: not needed */
+    float *dsigma, *dm, *dmix, *dlog_decay, *dlambda, *dm_k, *dbias, *dbias_k;
+} bo_gpu_attention;
+
+/* The start of a state; then follow, for each key head, sums_bytes and kept_bytes. */
+typedef struct bo_state_header {
+    uint32_t magic, version;
+    uint64_t fingerprint, tokens;
+    uint64_t reserved[5];
+} bo_state_header;
+
+/* states_clear: makes every state empty. states_count: adds the tokens of each sequence to the header of its state. */
+typedef struct bo_gpu_states {
+    void *const *states;
+    bo_gpu_rows keys;
+    bo_state_header header; /* of an empty state */
+    int key_heads;
+    size_t sums_bytes, kept_bytes;
+    bool scaled; /* sums begin with a log scale, which is -INFINITY in an empty state */
+} bo_gpu_states;
+
+/* to[0] … to[count - 1] = values: for few numbers that are known at the time of the launch. */
+enum { BO_GPU_CONSTANTS = 64 };
+typedef struct bo_gpu_constants {
+    float values[BO_GPU_CONSTANTS];
+    int count;
+    float *to;
+} bo_gpu_constants;
+
+#define BO_GPU_LAUNCHES_ATTENTION(X)                                                                                   \
+    X(states_clear, bo_gpu_states)                                                                                     \
+    X(states_count, bo_gpu_states)                                                                                     \
+    X(constants, bo_gpu_constants)
+
+#endif

@@ -1,0 +1,114 @@
+/* Arguments of fits of kernel machines: cuda/feature_map.cu, cuda/gram.cu, cuda/cholesky.cu. */
+#ifndef BO_DEVICE_GPU_FIT_H
+#define BO_DEVICE_GPU_FIT_H
+
+/* The function of the projections; IDENTITY: u are the features. */
+typedef enum bo_gpu_function {
+    BO_GPU_IDENTITY = 0,
+    BO_GPU_SINCOS = 1,
+    BO_GPU_COS = 2,
+    BO_GPU_RELU = 3,
+    BO_GPU_EXP = 4
+} bo_gpu_function;
+
+/* z = features of u (features/projection.h), then the other columns; the features are multiplied by root. */
+typedef struct bo_gpu_feature_map {
+    bo_element type; /* of z: F32 or F64 */
+    bo_gpu_function function;
+    size_t rows, frequencies, features, others, dim;
+    const float *u;                 /* rows x frequencies */
+    const float *shift, *amplitude; /* frequencies; unused by IDENTITY */
+    const float *x, *square;        /* rows x dim, dim: the exponent h; square NULL: h = 0 */
+    const float *root;              /* rows; NULL: all 1 */
+    const float *columns;           /* rows x others: what follows the features */
+    double *norm;                   /* rows: room for h */
+    void *z;
+    size_t ldz;
+} bo_gpu_feature_map;
+
+/* q = z / quantum, rounded to integers from -127 to 127 and transposed (features x ldq); z = q quantum. */
+typedef struct bo_gpu_feature_round {
+    size_t rows, features;
+    float quantum;
+    double *z;
+    size_t ldz;
+    int8_t *q;
+    size_t ldq; /* columns from `rows` on are set to 0 */
+} bo_gpu_feature_round;
+
+/* G += scale S. */
+typedef struct bo_gpu_gram_add {
+    bo_element type; /* of S: F32 or I32 */
+    size_t rows, columns;
+    double scale;
+    const void *s;
+    size_t lds;
+    double *g;
+    size_t ldg;
+} bo_gpu_gram_add;
+
+/* columns = G[:, first …] (size x (size - first)), diagonal = that of G (size). */
+typedef struct bo_gpu_gram_margins {
+    size_t size, first;
+    const double *g;
+    size_t ldg;
+    double *columns, *diagonal;
+} bo_gpu_gram_margins;
+
+/* Copies the upper triangle to the lower. */
+typedef struct bo_gpu_gram_mirror {
+    size_t n;
+    double *g;
+    size_t ldg;
+} bo_gpu_gram_mirror;
+
+/* A = G - weight c cᵀ + diag(penalty): the upper triangle of n x n. */
+typedef struct bo_gpu_ridge_assemble {
+    size_t n;
+    const double *g;
+    size_t ldg;
+    double weight;
+    const double *center, *penalty;
+    double *a;
+    size_t lda;
+} bo_gpu_ridge_assemble;
+
+/* The first pivot that is not positive. */
+typedef struct bo_gpu_pivot {
+    double value;
+    int64_t place; /* its index plus 1; 0: all are positive */
+} bo_gpu_pivot;
+
+enum { BO_GPU_CHOLESKY = 64 };
+
+/* Factorizes the upper triangle of a block A (n x n, n <= BO_GPU_CHOLESKY) as UᵀU, and inverts U. Does nothing if
+ * pivot->place is not 0. Below their diagonals, U and its inverse (stride BO_GPU_CHOLESKY) are 0. */
+typedef struct bo_gpu_cholesky_block {
+    size_t n, first; /* first: the index of its first pivot in the whole matrix */
+    const double *a;
+    size_t lda;
+    double *u;
+    size_t ldu;
+    double *inverse;
+    bo_gpu_pivot *pivot;
+} bo_gpu_cholesky_block;
+
+/* packed = the rows of L = Uᵀ up to the diagonal, one after the other, as floats. */
+typedef struct bo_gpu_factor_pack {
+    size_t n;
+    const double *u;
+    size_t ldu;
+    float *packed;
+} bo_gpu_factor_pack;
+
+#define BO_GPU_LAUNCHES_FIT(X)                                                                                         \
+    X(feature_map, bo_gpu_feature_map)                                                                                 \
+    X(feature_round, bo_gpu_feature_round)                                                                             \
+    X(gram_add, bo_gpu_gram_add)                                                                                       \
+    X(gram_margins, bo_gpu_gram_margins)                                                                               \
+    X(gram_mirror, bo_gpu_gram_mirror)                                                                                 \
+    X(ridge_assemble, bo_gpu_ridge_assemble)                                                                           \
+    X(cholesky_block, bo_gpu_cholesky_block)                                                                           \
+    X(factor_pack, bo_gpu_factor_pack)
+
+#endif

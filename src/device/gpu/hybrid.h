@@ -1,0 +1,40 @@
+/* Arguments of softmax attention in a window with features for older keys: cuda/hybrid.cu. */
+#ifndef BO_DEVICE_GPU_HYBRID_H
+#define BO_DEVICE_GPU_HYBRID_H
+
+#include "exact.h"
+
+/* The window is computed by exact_*, the past by linear_attention*, both with the arrays of this struct. `T`: numbers
+ * of the type of the call. */
+typedef struct bo_gpu_hybrid {
+    bo_gpu_exact exact; /* the call, and the window */
+    bool gated, convex; /* gates of the past; the weight of a key is 1 - g */
+    bool gates_held;    /* states hold the gates of kept keys … */
+    size_t gates_at;    /* … this many bytes after the kept keys of a key head */
+    bool log2;          /* exact.top is log2 of the sum of exp(score), and exact.sum is not used */
+    float clamp;
+    /* The key that leaves the window at a row, its value, and its log weight (bo_gpu_linear_attention.entries). */
+    void *k, *v; /* T */
+    float *entries;
+    void *near;                     /* outputs of the window alone: rows of queries x heads x value_dim; T */
+    const float *numerators, *tops; /* of the past */
+    float *norms;                   /* of the past: its denominators; hybrid_merge: its denominators for backward */
+    float *shares; /* rows of queries x heads: the weight of `near` in the output; NULL: mix has no gradient */
+    /* backward */
+    void *out;           /* outputs, or 0 where the denominator was clamped: T */
+    const void *dk, *dv; /* gradients of k and v above: T; NULL: not needed */
+    float *mix_parts;    /* mix_blocks x heads */
+    int mix_blocks;
+} bo_gpu_hybrid;
+
+/* hybrid_leave: k, v and entries. hybrid_merge: the outputs, and what backward of both parts reads (norms, exact.top,
+ * exact.sum). hybrid_keep: the gates of kept keys in states. hybrid_split: `out`, and the gradient of mix.
+ * hybrid_return: adds the gradients of the keys that left the window to those of the call. */
+#define BO_GPU_LAUNCHES_HYBRID(X)                                                                                      \
+    X(hybrid_keep, bo_gpu_hybrid)                                                                                      \
+    X(hybrid_leave, bo_gpu_hybrid)                                                                                     \
+    X(hybrid_merge, bo_gpu_hybrid)                                                                                     \
+    X(hybrid_return, bo_gpu_hybrid)                                                                                    \
+    X(hybrid_split, bo_gpu_hybrid)
+
+#endif

@@ -1,0 +1,39 @@
+/* Arguments of attention with a matrix memory: cuda/delta.cu, cuda/gla.cu, cuda/memory.cu. */
+#ifndef BO_DEVICE_GPU_MEMORY_H
+#define BO_DEVICE_GPU_MEMORY_H
+
+/* The arrays after `chunk` are work memory. Tiles are chunks of `chunk` tokens of a sequence, numbered as by find_tile
+ * (cuda/attention.cuh). `T`: numbers of the type of the call. */
+typedef struct bo_gpu_memory {
+    bo_gpu_attention call;
+    bool delta;        /* DELTA, else GLA */
+    bool unit;         /* q and k are divided by their norms */
+    int chunk;         /* tokens */
+    void *memories;    /* S before each chunk: tiles x key_heads x dim x value_dim; DELTA: T, GLA: float */
+    void *slopes;      /* backward: the gradient of S after each chunk; likewise */
+    float *ends;       /* S after the last token: sequences x key_heads x dim x value_dim; NULL: not needed */
+    float *end_slopes; /* backward of memory_ask: the gradient of `ends`; NULL: zero */
+    /* DELTA */
+    void *x;  /* errors of the memory: rows x key_heads x value_dim; T */
+    void *w;  /* their dependence on S: rows x key_heads x dim; T */
+    void *du; /* backward: rows x key_heads x value_dim; T */
+    /* GLA */
+    float *decays; /* the sum of the log gates of each chunk: tiles x key_heads x dim */
+} bo_gpu_memory;
+
+/* *_memories: S before each chunk, `ends` and the states. *_outputs: the outputs of queries that see the keys up to
+ * their own. *_gradients: all gradients, after *_memories. memory_ask: the outputs of queries that read `ends`, or the
+ * states if it is NULL. memory_ask_gradients: their dq, and end_slopes. memory_step: outputs and states, token by
+ * token, without work memory. */
+#define BO_GPU_LAUNCHES_MEMORY(X)                                                                                      \
+    X(delta_gradients, bo_gpu_memory)                                                                                  \
+    X(delta_memories, bo_gpu_memory)                                                                                   \
+    X(delta_outputs, bo_gpu_memory)                                                                                    \
+    X(gla_gradients, bo_gpu_memory)                                                                                    \
+    X(gla_memories, bo_gpu_memory)                                                                                     \
+    X(gla_outputs, bo_gpu_memory)                                                                                      \
+    X(memory_ask, bo_gpu_memory)                                                                                       \
+    X(memory_ask_gradients, bo_gpu_memory)                                                                             \
+    X(memory_step, bo_gpu_memory)
+
+#endif

@@ -1,0 +1,389 @@
+/* Sums of outer products of features on a GPU. A block of rows is copied to the device, projected by a product of
+ * matrices, mapped (device/cuda/feature_map.cu), and added to the Gram matrix:
+ *
+ *   float32   products of runs of RUN rows, whose sums are added in float64 (device/cuda/gram.cu)
+ *   float64   products in float64, added in place
+ *   rounded   products of integers, whose sums are exact; those with the few other columns in float64
+ *
+ * Only panels of columns down to the diagonal are multiplied: (1 + panel / size) / 2 of all products. */
+#include "sums.h"
+#include <string.h>
+#include "../../features/projection.h"
+
+enum { RUN = 1024, PANEL = 2048, EMULATED_PANEL = 64, STRIDE = 32 };
+
+static size_t padded(size_t count)
+{
+    return bo_round_up(count, STRIDE);
+}
+
+size_t bo_fit_panel(const bo_device_sums *sums)
+{
+    return bo_device_properties(sums->device)->emulated ? EMULATED_PANEL : PANEL; /* tests have several panels, too */
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+bo_status bo_fit_take(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *what, void *out)
+{
+    size_t bytes;
+    void *memory = NULL;
+    if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
+    if (sums->owned_count == BO_FIT_BLOCKS) return bo_fail(context, BO_UNSUPPORTED, "cuda: too many blocks of a fit");
+    memory = bo_buffer_allocate(context, sums->device, bytes, what);
+    if (!memory) return bo_fail(context, BO_MEMORY, "%s; use fewer features", bo_context_error(context));
+    sums->owned[sums->owned_count++] = memory;
+    memcpy(out, &memory, sizeof memory);
+    return BO_OK;
+}
+
+void bo_device_sums_destroy(bo_device_sums *sums)
+{
+    if (!sums) return;
+    for (size_t i = 0; i < sums->owned_count; i++) bo_buffer_release(sums->device, sums->owned[i]);
+    bo_buffer_release(sums->device, sums->right);
+    bo_buffer_release(sums->device, sums->solution);
+    bo_device_release(sums->device);
+    bo_free(sums->host_margins);
+    bo_free(sums);
+}
+
+static bo_gpu_function function_of(bo_function function)
+{
+    switch (function) {
+    case BO_FUNCTION_SINCOS:
+        return BO_GPU_SINCOS;
+    case BO_FUNCTION_COSBIAS:
+        return BO_GPU_COS;
+    case BO_FUNCTION_RELU:
+        return BO_GPU_RELU;
+    default:
+        return BO_GPU_EXP;
+    }
+}
+
+static bo_status upload(bo_context *context, bo_device_sums *sums, size_t count, const float *host, float **out)
+{
+    BO_TRY(bo_fit_take(context, sums, count, sizeof(float), "the feature map", out));
+    return bo_buffer_write(context, sums->device, *out, host, count * sizeof(float));
+}
+
+static bo_status upload_map(bo_context *context, bo_device_sums *sums, const bo_projection *p)
+{
+    sums->function = function_of(p->function);
+    sums->dim = p->dim;
+    sums->frequencies = p->frequencies;
+    BO_TRY(upload(context, sums, p->frequencies * p->dim, p->w, &sums->w));
+    BO_TRY(upload(context, sums, p->frequencies, p->shift, &sums->shift));
+    BO_TRY(upload(context, sums, p->frequencies, p->amplitude, &sums->amplitude));
+    if (p->square) BO_TRY(upload(context, sums, p->dim, p->square, &sums->square));
+    return bo_fit_take(context, sums, BO_DEVICE_ROWS * p->dim, sizeof(float), "a block of rows", &sums->x);
+}
+
+static bo_status prepare_map(bo_context *context, bo_device_sums *sums, const bo_features *map)
+{
+    if (!map || !bo_projection_exists(map)) return BO_OK;
+    bo_projection projection;
+    BO_TRY(bo_projection_create(context, map, &projection));
+    const bo_status status = upload_map(context, sums, &projection);
+    bo_projection_free(&projection);
+    return status;
+}
+
+static bool is_wide(const bo_device_sums *sums)
+{
+    return sums->precise || sums->quantum > 0;
+}
+
+static bo_status allocate_rows(bo_context *context, bo_device_sums *s)
+{
+    const size_t rows = BO_DEVICE_ROWS;
+    const char *what = "a block of features";
+    s->ldz = s->ldg = padded(s->size);
+    BO_TRY(bo_fit_take(context, s, rows * s->features, sizeof(float), what, &s->u));
+    BO_TRY(bo_fit_take(context, s, rows * s->others, sizeof(float), what, &s->columns));
+    BO_TRY(bo_fit_take(context, s, rows, sizeof(float), what, &s->root));
+    BO_TRY(bo_fit_take(context, s, rows, sizeof(double), what, &s->norm));
+    BO_TRY(bo_fit_take(context, s, rows * s->ldz, is_wide(s) ? sizeof(double) : sizeof(float), what, &s->z));
+    s->q_rows = padded(s->features);
+    if (s->quantum > 0) BO_TRY(bo_fit_take(context, s, s->q_rows * rows, 1, what, &s->q));
+    if (!s->precise) BO_TRY(bo_fit_take(context, s, s->ldg * bo_fit_panel(s), sizeof(float), what, &s->sums));
+    BO_TRY(bo_fit_take(context, s, s->size * (s->others + 1), sizeof(double), what, &s->margins));
+    BO_TRY(bo_fit_take(context, s, 2 * s->features, sizeof(double), what, &s->vectors));
+    return bo_fit_take(context, s, s->size * s->ldg, sizeof(double), "the Gram matrix of the features", &s->g);
+}
+
+bo_status bo_device_sums_create(bo_context *context, const bo_device_sums_desc *desc, bo_device_sums **out)
+{
+    bo_device_sums *sums = bo_alloc(context, 1, sizeof *sums, "sums on a GPU");
+    *out = NULL;
+    if (!sums) return BO_MEMORY;
+    sums->device = bo_device_of(context);
+    bo_device_retain(sums->device);
+    sums->features = desc->features;
+    sums->outputs = desc->outputs;
+    sums->others = desc->outputs + 1;
+    sums->size = desc->features + sums->others;
+    sums->precise = desc->precise;
+    sums->quantum = desc->quantum;
+    bo_status status = prepare_map(context, sums, desc->map);
+    if (status == BO_OK) status = allocate_rows(context, sums);
+    if (status == BO_OK)
+        *out = sums;
+    else
+        bo_device_sums_destroy(sums);
+    return status;
+}
+
+bool bo_device_sums_maps(const bo_device_sums *sums)
+{
+    return sums->w != NULL;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+bo_status bo_fit_multiply(bo_context *context, bool ta, size_t m, size_t n, size_t k, double alpha, const double *a,
+                          size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd)
+{
+    return BO_LAUNCH(context, gemm,
+                     &((bo_gpu_gemm){.m = m,
+                                     .n = n,
+                                     .k = k,
+                                     .ta = ta,
+                                     .a = a,
+                                     .b = b,
+                                     .d = d,
+                                     .lda = lda,
+                                     .ldb = ldb,
+                                     .ldd = ldd,
+                                     .factors = BO_ELEMENT_FLOAT64,
+                                     .result = BO_ELEMENT_FLOAT64,
+                                     .alpha = (float)alpha,
+                                     .beta = (float)beta}));
+}
+
+bo_status bo_fit_upper(bo_context *context, const bo_device_sums *s, size_t first, size_t n, size_t k, double alpha,
+                       const double *z, size_t ldz, double *c, size_t ldc)
+{
+    const size_t panel = bo_fit_panel(s);
+    for (size_t j = first; j < n; j += panel) {
+        const size_t columns = bo_min(panel, n - j);
+        BO_TRY(bo_fit_multiply(context, true, j + columns, columns, k, alpha, z, ldz, z + j, ldz, 1, c + j, ldc));
+    }
+    return BO_OK;
+}
+
+/* Adds the products of a panel, in `sums`, to G. */
+static bo_status add_panel(bo_context *context, const bo_device_sums *s, bo_element type, double scale, size_t rows,
+                           size_t first, size_t columns)
+{
+    return BO_LAUNCH(context, gram_add,
+                     &((bo_gpu_gram_add){.type = type,
+                                         .rows = rows,
+                                         .columns = columns,
+                                         .scale = scale,
+                                         .s = s->sums,
+                                         .lds = bo_fit_panel(s),
+                                         .g = s->g + first,
+                                         .ldg = s->ldg}));
+}
+
+static bo_status add_float32(bo_context *context, const bo_device_sums *s, size_t rows)
+{
+    const size_t panel = bo_fit_panel(s);
+    for (size_t first = 0; first < rows; first += RUN) {
+        const float *z = (const float *)s->z + first * s->ldz;
+        for (size_t j = 0; j < s->size; j += panel) {
+            const size_t columns = bo_min(panel, s->size - j);
+            BO_TRY(BO_LAUNCH(context, gemm,
+                             &((bo_gpu_gemm){.m = j + columns,
+                                             .n = columns,
+                                             .k = bo_min(RUN, rows - first),
+                                             .ta = true,
+                                             .a = z,
+                                             .b = z + j,
+                                             .d = s->sums,
+                                             .lda = s->ldz,
+                                             .ldb = s->ldz,
+                                             .ldd = panel,
+                                             .alpha = 1})));
+            BO_TRY(add_panel(context, s, BO_ELEMENT_FLOAT32, 1, j + columns, j, columns));
+        }
+    }
+    return BO_OK;
+}
+
+/* Sums of at most BO_DEVICE_ROWS products below 128² are exact in 32 bits. */
+static bo_status add_rounded(bo_context *context, const bo_device_sums *s, size_t rows)
+{
+    const size_t panel = bo_fit_panel(s), depth = padded(rows);
+    BO_TRY(BO_LAUNCH(context, feature_round,
+                     &((bo_gpu_feature_round){.rows = rows,
+                                              .features = s->features,
+                                              .quantum = s->quantum,
+                                              .z = s->z,
+                                              .ldz = s->ldz,
+                                              .q = s->q,
+                                              .ldq = depth})));
+    for (size_t j = 0; j < s->features; j += panel) {
+        const size_t columns = bo_min(panel, s->q_rows - j);
+        BO_TRY(BO_LAUNCH(context, gemm,
+                         &((bo_gpu_gemm){.m = j + columns,
+                                         .n = columns,
+                                         .k = depth,
+                                         .tb = true,
+                                         .a = s->q,
+                                         .b = s->q + j * depth,
+                                         .d = s->sums,
+                                         .lda = depth,
+                                         .ldb = depth,
+                                         .ldd = panel,
+                                         .factors = BO_ELEMENT_INT8,
+                                         .result = BO_ELEMENT_INT32,
+                                         .alpha = 1})));
+        BO_TRY(add_panel(context, s, BO_ELEMENT_INT32, (double)s->quantum * (double)s->quantum,
+                         bo_min(j + columns, s->features), j, bo_min(columns, s->features - j)));
+    }
+    return bo_fit_upper(context, s, s->features, s->size, rows, 1, s->z, s->ldz, s->g, s->ldg);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* Writes the projections of the rows, or their features, to u. */
+static bo_status project(bo_context *context, const bo_device_sums *s, const bo_device_rows *rows)
+{
+    if (rows->z) return bo_buffer_write(context, s->device, s->u, rows->z, rows->count * s->features * sizeof(float));
+    BO_TRY(bo_buffer_write(context, s->device, s->x, rows->x, rows->count * s->dim * sizeof(float)));
+    return BO_LAUNCH(context, gemm,
+                     &((bo_gpu_gemm){.m = rows->count,
+                                     .n = s->frequencies,
+                                     .k = s->dim,
+                                     .tb = true,
+                                     .a = s->x,
+                                     .b = s->w,
+                                     .d = s->u,
+                                     .lda = s->dim,
+                                     .ldb = s->dim,
+                                     .ldd = s->frequencies,
+                                     .alpha = 1}));
+}
+
+static bo_status map_rows(bo_context *context, const bo_device_sums *s, const bo_device_rows *rows)
+{
+    const bool mapped = rows->x != NULL;
+    BO_TRY(project(context, s, rows));
+    BO_TRY(bo_buffer_write(context, s->device, s->columns, rows->others, rows->count * s->others * sizeof(float)));
+    if (rows->root) BO_TRY(bo_buffer_write(context, s->device, s->root, rows->root, rows->count * sizeof(float)));
+    return BO_LAUNCH(context, feature_map,
+                     &((bo_gpu_feature_map){.type = is_wide(s) ? BO_ELEMENT_FLOAT64 : BO_ELEMENT_FLOAT32,
+                                            .function = mapped ? s->function : BO_GPU_IDENTITY,
+                                            .rows = rows->count,
+                                            .frequencies = mapped ? s->frequencies : s->features,
+                                            .features = s->features,
+                                            .others = s->others,
+                                            .dim = s->dim,
+                                            .u = s->u,
+                                            .shift = s->shift,
+                                            .amplitude = s->amplitude,
+                                            .x = s->x,
+                                            .square = mapped ? s->square : NULL,
+                                            .root = rows->root ? s->root : NULL,
+                                            .columns = s->columns,
+                                            .norm = s->norm,
+                                            .z = s->z,
+                                            .ldz = s->ldz}));
+}
+
+static bo_status add_products(bo_context *context, const bo_device_sums *s, size_t rows)
+{
+    if (s->quantum > 0) return add_rounded(context, s, rows);
+    if (s->precise) return bo_fit_upper(context, s, 0, s->size, rows, 1, s->z, s->ldz, s->g, s->ldg);
+    return add_float32(context, s, rows);
+}
+
+bo_status bo_device_sums_add(bo_context *context, bo_device_sums *sums, const bo_device_rows *rows)
+{
+    if (rows->count == 0) return BO_OK;
+    sums->margins_known = sums->mirrored = false;
+    bo_status status = map_rows(context, sums, rows);
+    if (status == BO_OK) status = add_products(context, sums, rows->count);
+    return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static bo_status read_margins(bo_context *context, bo_device_sums *s)
+{
+    const size_t count = s->size * (s->others + 1);
+    if (!s->host_margins) s->host_margins = bo_alloc_raw(context, count, sizeof(double), "sums over the rows");
+    if (!s->host_margins) return BO_MEMORY;
+    BO_TRY(BO_LAUNCH(context, gram_margins,
+                     &((bo_gpu_gram_margins){.size = s->size,
+                                             .first = s->features,
+                                             .g = s->g,
+                                             .ldg = s->ldg,
+                                             .columns = s->margins,
+                                             .diagonal = s->margins + s->size * s->others})));
+    BO_TRY(bo_buffer_read(context, s->device, s->host_margins, s->margins, count * sizeof(double)));
+    s->margins_known = true;
+    return BO_OK;
+}
+
+bo_status bo_device_sums_margins(bo_context *context, bo_device_sums *sums, const double **columns,
+                                 const double **diagonal)
+{
+    const bo_status status = sums->margins_known ? BO_OK : read_margins(context, sums);
+    *columns = sums->host_margins;
+    *diagonal = sums->host_margins ? sums->host_margins + sums->size * sums->others : NULL;
+    return status;
+}
+
+/* Copies rows of G to the host or back, some at a time. */
+static bo_status transfer(bo_context *context, bo_device_sums *s, bool to_host, double *gram)
+{
+    enum { ROWS = 256 };
+    double *rows = bo_alloc(context, ROWS * s->ldg, sizeof *rows, "rows of the Gram matrix");
+    bo_status status = rows ? BO_OK : BO_MEMORY;
+    for (size_t first = 0; status == BO_OK && first < s->size; first += ROWS) {
+        const size_t count = bo_min(ROWS, s->size - first), bytes = count * s->ldg * sizeof *rows;
+        if (to_host) status = bo_buffer_read(context, s->device, rows, s->g + first * s->ldg, bytes);
+        for (size_t i = 0; i < count; i++) {
+            double *device = rows + i * s->ldg, *host = gram + (first + i) * s->size;
+            memcpy(to_host ? host : device, to_host ? device : host, s->size * sizeof *rows);
+        }
+        if (!to_host) status = bo_buffer_write(context, s->device, s->g + first * s->ldg, rows, bytes);
+    }
+    if (!to_host && status == BO_OK) status = bo_device_wait(context, s->device);
+    bo_free(rows);
+    return status;
+}
+
+bo_status bo_device_sums_read(bo_context *context, bo_device_sums *sums, double *gram)
+{
+    const bo_status status = transfer(context, sums, true, gram);
+    return status;
+}
+
+bo_status bo_device_sums_write(bo_context *context, bo_device_sums *sums, const double *gram)
+{
+    sums->margins_known = sums->mirrored = false;
+    const bo_status status = transfer(context, sums, false, (double *)gram);
+    return status;
+}
+
+static bo_status multiply_vector(bo_context *context, bo_device_sums *s, const double *x, double *y)
+{
+    const size_t n = s->features, bytes = n * sizeof *x;
+    if (!s->mirrored)
+        BO_TRY(BO_LAUNCH(context, gram_mirror, &((bo_gpu_gram_mirror){.n = n, .g = s->g, .ldg = s->ldg})));
+    s->mirrored = true;
+    BO_TRY(bo_buffer_write(context, s->device, s->vectors, x, bytes));
+    BO_TRY(bo_fit_multiply(context, false, n, 1, n, 1, s->g, s->ldg, s->vectors, 1, 0, s->vectors + n, 1));
+    return bo_buffer_read(context, s->device, y, s->vectors + n, bytes);
+}
+
+bo_status bo_device_sums_multiply(bo_context *context, bo_device_sums *sums, const double *x, double *y)
+{
+    const bo_status status = multiply_vector(context, sums, x, y);
+    return status;
+}
