@@ -22,39 +22,54 @@ static bool is_json(const cli_answers *answers)
     return answers->session->common.json && !answers->out;
 }
 
-static const char *column_name(const cli_answers *answers, size_t column, char room[CLI_NAME])
+/* What the answers call a column, which another one may be called too. */
+static const char *given_name(const cli_answers *answers, size_t column, char room[CLI_NAME])
 {
-    if (column < answers->copies) return answers->copy_names[column];
+    if (column < answers->copies) return answers->copy_name(answers->user, column, room);
     column -= answers->copies;
     if (answers->classes && column == 0) return "prediction";
     return answers->name(answers->user, column - (answers->classes > 0), room);
 }
 
-static bool is_taken(const cli_answers *answers, size_t copy, const char *name)
+/* Of very many columns, such as the inputs of pictures, the first ones and the copies are compared. */
+static bool is_taken(const cli_answers *answers, const char *name)
 {
-    char room[CLI_NAME];
-    for (size_t i = 0; i < columns_of(answers); i++)
-        if ((i < copy || i >= answers->copies) && strcmp(column_name(answers, i, room), name) == 0) return true;
+    enum { MOST = 4096 };
+    const size_t columns = columns_of(answers), most = answers->copies + MOST;
+    for (size_t i = 0; i < columns && i < most; i++)
+        if (answers->names[i] && strcmp(answers->names[i], name) == 0) return true;
     return false;
 }
 
-/* A copy with the name of a column of answers, such as that of a class, gets another one. */
-static void name_copies(cli_answers *answers)
+/* Names a column; while another one has the name, with this after it. */
+static void name_column(cli_answers *answers, size_t column, const char *suffix, const char *what)
 {
-    static const char suffix[] = "_copied";
-    answers->copy_names = cli_allocate(answers->copies + 1, sizeof *answers->copy_names, "the names of columns");
-    for (size_t i = 0; i < answers->copies; i++) {
-        char room[CLI_NAME];
-        const char *name = answers->copy_name(answers->user, i, room);
-        const size_t length = strlen(name);
-        char *unique = cli_allocate(length + (columns_of(answers) + 1) * sizeof suffix, 1, "the name of a column");
-        strcpy(unique, name);
-        while (is_taken(answers, i, unique)) strcat(unique, suffix);
-        if (strlen(unique) > length)
-            cli_warn(answers->session, "--copy: the output has another column '%s': the copy is named '%s'", name,
-                     unique);
-        answers->copy_names[i] = unique;
+    char room[CLI_NAME];
+    const char *name = given_name(answers, column, room);
+    char *unique = cli_allocate(strlen(name) + 1, 1, "the name of a column");
+    strcpy(unique, name);
+    while (is_taken(answers, unique)) {
+        char *longer = cli_allocate(strlen(unique) + strlen(suffix) + 1, 1, "the name of a column");
+        strcat(strcpy(longer, unique), suffix);
+        free(unique);
+        unique = longer;
     }
+    if (strcmp(unique, name) != 0)
+        cli_warn(answers->session, "%s: the output has another column '%s': %s is named '%s'",
+                 column < answers->copies ? "--copy" : "names of columns", name, what, unique);
+    answers->names[column] = unique;
+}
+
+/* Copies are named last, so that the names of answers depend on the model only: a copy with the name of a class gets another one, and so
+ * does a class "prediction". */
+static void name_columns(cli_answers *answers)
+{
+    const size_t columns = columns_of(answers);
+    answers->names = cli_allocate(columns + 1, sizeof *answers->names, "the names of columns");
+    for (size_t i = answers->copies; i < columns; i++)
+        name_column(answers, i, answers->classes ? "_probability" : "_value",
+                    answers->classes ? "the probability of the class" : "the value");
+    for (size_t i = 0; i < answers->copies; i++) name_column(answers, i, "_copied", "the copy");
 }
 
 /* In a .npy file a class is its numeric label or, if labels are text, its index. */
@@ -77,7 +92,7 @@ static void number_classes(cli_answers *answers)
 
 bool cli_answers_open(cli_answers *answers)
 {
-    name_copies(answers);
+    name_columns(answers);
     answers->row = cli_allocate(columns_of(answers), sizeof(double), "a row of answers");
     if (!answers->out || !cli_ends_with(answers->out, ".npy"))
         return cli_output_text(answers->session, &answers->output, answers->out);
@@ -111,12 +126,10 @@ static void put_cell(cli_answers *answers, const cli_cell *cell)
 
 static void begin_json(cli_answers *answers)
 {
-    char room[CLI_NAME];
     answers->json = (cli_json){.out = stdout};
     cli_json_object(&answers->json, NULL);
     cli_json_array(&answers->json, "columns");
-    for (size_t i = 0; i < columns_of(answers); i++)
-        cli_json_add_text(&answers->json, NULL, column_name(answers, i, room));
+    for (size_t i = 0; i < columns_of(answers); i++) cli_json_add_text(&answers->json, NULL, answers->names[i]);
     cli_json_end(&answers->json);
     cli_json_array(&answers->json, answers->key ? answers->key : "predictions");
 }
@@ -124,7 +137,6 @@ static void begin_json(cli_answers *answers)
 /* The header, or the start of the object. */
 static void begin(cli_answers *answers)
 {
-    char room[CLI_NAME];
     if (answers->begun || answers->output.npy) return;
     answers->begun = true;
     if (is_json(answers)) {
@@ -133,7 +145,7 @@ static void begin(cli_answers *answers)
     }
     for (size_t i = 0; i < columns_of(answers); i++) {
         if (i) fputc(separator_of(answers), answers->output.file);
-        put_text(answers, column_name(answers, i, room));
+        put_text(answers, answers->names[i]);
     }
     fputc('\n', answers->output.file);
 }
@@ -214,8 +226,8 @@ cli_json *cli_answers_json(cli_answers *answers)
 void cli_answers_close(cli_answers *answers)
 {
     cli_output_abandon(&answers->output);
-    for (size_t i = 0; answers->copy_names && i < answers->copies; i++) free(answers->copy_names[i]);
-    free(answers->copy_names);
+    for (size_t i = 0; answers->names && i < columns_of(answers); i++) free(answers->names[i]);
+    free(answers->names);
     free(answers->class_values);
     free(answers->row);
 }

@@ -36,7 +36,7 @@ typedef struct cli_answers {
     cli_json json;
     bool begun;
     double *class_values; /* .npy: the number for each class */
-    char **copy_names;    /* of the copies, with "_copied" after a name that another column has */
+    char **names;         /* of the columns, all different */
     double *row;
 } cli_answers;
 

@@ -175,8 +175,10 @@ BO_API const char *bo_schema_input(const bo_schema *schema, size_t index);
 /** Returns the origin of a column of x: numbers of the file are read as differences from it.
  *
  * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of numbers whose
- * values other than 0 are farther from 0 than four times their range has an origin near them, which is subtracted in float64. Tables that
- * are read with the schema have the same origins. float64 holds integers up to 2^53.
+ * values other than 0 are farther from 0 than four times their range has an origin near them, which is subtracted in
+ * float64. A few values far from the rest, such as -1 for a missing one, do not count; columns of sparse rows that are
+ * mostly absent have no origin. Tables that are read with the schema have the same origins. float64 holds integers up to
+ * 2^53.
  *
  * @param schema   the schema
  * @param index    the column

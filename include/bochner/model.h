@@ -335,7 +335,8 @@ BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const
  * @param context  the context
  * @param session  the session
  * @param path     the file; replaced atomically
- * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed
+ * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed; BO_NUMERIC if the numbers of
+ *     a mixer without attention overflowed
  */
 BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path);
 
@@ -852,7 +853,7 @@ BO_API bo_status bo_session_peek(bo_context *context, const char *path, uint64_t
  * @param session     the session
  * @param[out] bytes  the bytes; release them with bo_free()
  * @param[out] size   the number of bytes
- * @return BO_OK; BO_INVALID if an earlier call failed
+ * @return as bo_session_save(), except BO_IO
  */
 BO_API bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size);
 

@@ -163,12 +163,25 @@ class Context:
 
 
 _watched: dict[int, Context] = {}
+_collected = threading.local()
+
+
+@contextlib.contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """The warnings of the library in calls of this thread."""
+    _collected.messages = []
+    try:
+        yield _collected.messages
+    finally:
+        _collected.messages = None
 
 
 def _pass_message(user: int | None, level: int, message: bytes) -> None:
     number = {c.BO_LOG_WARNING: logging.WARNING, c.BO_LOG_INFO: logging.INFO}.get(level, logging.DEBUG)
     if log.isEnabledFor(number):
         log.log(number, "%s", message.decode(errors="replace"))
+    if level == c.BO_LOG_WARNING and getattr(_collected, "messages", None) is not None:
+        _collected.messages.append(message.decode(errors="replace"))
 
 
 def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -412,10 +413,16 @@ class KernelMachine(Estimator):
 
 
 def _labels(words: list[str]) -> Array:
-    """Classes from their text in a file: integers, numbers or strings."""
-    for kind in (np.int64, np.float64):
+    """Classes from their text in a file: integers, numbers or strings.
+
+    Only texts that numbers are written as are numbers: Infinity, nan, 1e5 and 007 are strings.
+    """
+    written: list[tuple[Any, list[Any]]] = [(np.int64, [str]), (np.float64, [repr, "{:.15g}".format])]
+    for kind, forms in written:
         try:
-            return np.array(words).astype(kind)
-        except ValueError:
+            values = [float(word) if kind is np.float64 else int(word) for word in words]
+            if all(math.isfinite(v) and word in [form(v) for form in forms] for v, word in zip(values, words)):
+                return np.array(values, kind)
+        except (ValueError, OverflowError):
             pass
     return np.array(words)

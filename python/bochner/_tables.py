@@ -22,7 +22,7 @@ import numpy as np
 
 from . import _bindings as c
 from ._arrays import address, refuse_masked
-from ._library import Handle, context, copied_bytes, lib
+from ._library import Handle, collected_warnings, context, copied_bytes, lib
 from ._saved import Saved, read
 
 Array = np.ndarray[Any, Any]
@@ -201,7 +201,9 @@ def _refuse_lists(frame: Any) -> None:
                 raise TypeError(f"X: column {name!r} has cells of type {dtype}; expected numbers, text or dates")
         return
     for at, dtype in enumerate(frame.dtypes):
-        if getattr(dtype, "kind", "") != "O" or getattr(dtype, "categories", None) is not None:
+        if getattr(dtype, "kind", "") != "O":
+            continue
+        if getattr(dtype, "categories", None) is not None and not any(isinstance(v, tuple) for v in dtype.categories):
             continue
         for row, value in enumerate(frame.iloc[:, at]):
             if hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
@@ -212,7 +214,7 @@ def _refuse_lists(frame: Any) -> None:
 
 
 _INDEX = re.compile(r"index|level_0|unnamed:.*|", re.IGNORECASE)
-_MOST_PER_ROW = 100  # integers in the range of an index of selected rows, as in the library
+_FEW_ROWS, _MOST_PER_ROW = 20, 100  # integers in the range of an index of few rows, as in the library
 
 
 def index_columns(table: Table) -> list[int]:
@@ -229,7 +231,7 @@ def index_columns(table: Table) -> list[int]:
             values = values.astype(np.int64)
         if values.dtype.kind in "iuf" and (values >= 0).all() and (values % 1 == 0).all():
             dense = values.max() - values.min() < _MOST_PER_ROW * len(values)
-            if dense and len(np.unique(values)) == len(values):
+            if (dense or len(values) >= _FEW_ROWS) and len(np.unique(values)) == len(values):
                 found.append(at)
     if len(found) == table.columns:
         return []
@@ -322,23 +324,21 @@ def _may_be_number(text: str) -> bool:
 
 
 def origins(numbers: Any) -> Array:
-    """The origins of columns of numbers, whose zeros do not count."""
+    """The origins of columns of numbers, whose zeros do not count. Columns of sparse rows that are mostly zeros have none."""
+    out = np.zeros(numbers.shape[1])
     if hasattr(numbers, "tocsr"):
-        low, high = (ends.toarray().ravel() for ends in (numbers.min(axis=0), numbers.max(axis=0)))
-    else:
-        low, high = _ends(numbers)
-    ends = np.array([low, high], np.float64)
-    out = np.empty(ends.shape[1])
-    lib.bo_origins_choose(2, ends.shape[1], address(ends), ends.shape[1], address(out))
+        present = np.bincount(numbers.indices, minlength=len(out))
+        chosen = np.flatnonzero(2 * present >= numbers.shape[0])
+        columns = numbers[:, chosen].tocsc()
+        for at, column in enumerate(chosen):
+            values = columns.data[columns.indptr[at] : columns.indptr[at + 1]].astype(np.float64)
+            lib.bo_origins_choose(len(values), 1, address(values), 1, out.ctypes.data + 8 * int(column))
+        return out
+    width = max(1, (1 << 20) // max(1, len(numbers)))  # columns at a time
+    for first in range(0, len(out), width):
+        block = np.require(numbers[:, first : first + width], np.float64, ["C", "A"])
+        lib.bo_origins_choose(len(block), block.shape[1], address(block), block.shape[1], out.ctypes.data + 8 * first)
     return out
-
-
-def _ends(numbers: Array) -> tuple[Array, Array]:
-    """The smallest and the largest number other than 0 of each column; 0 if there is none."""
-    used = (numbers != 0) & (numbers == numbers)
-    low = np.minimum.reduce(numbers, axis=0, where=used, initial=np.inf, dtype=np.float64)
-    high = np.maximum.reduce(numbers, axis=0, where=used, initial=-np.inf, dtype=np.float64)
-    return np.where(low <= high, low, 0), np.where(low <= high, high, 0)
 
 
 def shifted(numbers: Any, origin: Any) -> Any:
@@ -459,7 +459,10 @@ class Texts:
             "task": c.BO_TASK_CLASSIFICATION if classes else c.BO_TASK_REGRESSION,
             "no_origin": not center,
         }  # fmt: skip
-        x, schema = _load(_csv(table.frame, names), None, settings)
+        with collected_warnings() as messages:
+            x, schema = _load(_csv(table.frame, names), None, settings)
+        for message in messages:  # such as an invalid date
+            _warn(message)
         return cls(schema, names), x
 
     @property

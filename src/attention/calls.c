@@ -91,7 +91,7 @@ static bo_status run_forward(bo_context *context, bo_call *call)
     if (call->in->solves) *call->in->solves = (bo_solves){0}; /* tasks add to it */
     BO_TRY((bo_runs_together(context, call->attention, &call->plan) ? call->attention->engine->together
                                                                     : one_by_one)(context, call));
-    if (atomic_load(&watch.stopped)) return BO_CANCELED;
+    if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have done all tasks */
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)
         bo_state_add_tokens(call->final[s], call->sequences[s].keys);
@@ -306,7 +306,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     for (int p = 0; status == BO_OK && p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
     bo_work_give(call->work, job.parameters);
     BO_TRY(status);
-    if (atomic_load(&watch.stopped)) return BO_CANCELED;
+    if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have done all tasks */
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     return atomic_load(&too_large) ? bo_gradients_blame(context, call) : BO_OK;
 }

@@ -1,5 +1,5 @@
 /* Progress and cancellation of long passes. Tasks report their progress; the task on the calling thread calls the
- * progress callback from time to time. */
+ * progress callback from time to time, and so does the calling thread after the tasks. */
 #ifndef BO_ATTENTION_PROGRESS_H
 #define BO_ATTENTION_PROGRESS_H
 

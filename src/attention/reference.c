@@ -114,7 +114,7 @@ static bo_status run_tasks(bo_context *context, const bo_reference *r, job *j)
                          "attention in float64", &j->desks));
     bo_parallel(context, tasks, run_task, j);
     bo_desks_give(&j->desks);
-    if (atomic_load(&call->watch->stopped)) return BO_CANCELED;
+    if (bo_pass_stops(call->watch, 0)) return BO_CANCELED;
     for (int p = 0; r->gradients && p < BO_PARAMETER_COUNT; p++) sum_parameter(j, (bo_parameter)p);
     if (!atomic_load(call->not_finite)) return BO_OK;
     return r->gradients ? bo_gradients_blame(context, call) : bo_inputs_blame(context, call);

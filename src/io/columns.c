@@ -221,6 +221,7 @@ bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
         if (collector->numbers++ == 0) note_number(collector, cell);
         BO_TRY(observe_integer(context, collector, cell->value));
         BO_TRY(observe_number(context, fit->desc, collector, cell->value));
+        if (fit->sketches) bo_sketch_add(&fit->sketches[cell->column], cell->value);
     }
     return column->kind == BO_COLUMN_NUMBER || collector->late ? BO_OK : bo_column_observe_label(context, fit, cell);
 }
@@ -233,8 +234,8 @@ static bool has_cells(const bo_schema *schema)
     return schema->format == BO_FORMAT_CSV || schema->format == BO_FORMAT_SPACED;
 }
 
-/* All different, consecutive integers in any order; or different integers in a column named id; or different integers from 0, not
- * too far apart, in a column that is named as an index. The sum of hashes compares the set of values with low … high. Whether
+/* All different, consecutive integers in any order; or different integers in a column named id; or different integers from 0 in a
+ * column that is named as an index, if there are few rows not too far apart. The sum of hashes compares the set of values with low … high. Whether
  * all integers are different is known of the first ones; all are in a range that is wide enough. */
 static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_collector *collector)
 {
@@ -243,7 +244,8 @@ static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_col
     if (!has_cells(fit->schema) || collector->numbers != rows) return false;
     const double range = collector->high - collector->low + 1, all = (double)rows;
     const bool different = !collector->repeated && range >= all;
-    if (collector->is_index && different && collector->low >= 0 && range <= BO_INDEX_MOST * all) return true;
+    if (collector->is_index && different && collector->low >= 0)
+        if (rows >= BO_NUMBERED_LEAST || range <= BO_INDEX_MOST * all) return true;
     if (rows < BO_NUMBERED_LEAST) return false;
     if (collector->names_rows && !collector->is_index && different) return true;
     if (range != all) return false;
@@ -462,13 +464,15 @@ static void settle_fill(const bo_fit *fit, bo_column *column, bo_collector *coll
         column->fill = collector->days[column->date] / (double)collector->dates[column->date];
 }
 
-/* Numbers that libsvm text leaves out are 0. */
-static void settle_origin(const bo_fit *fit, bo_column *column, const bo_collector *collector)
+/* Numbers that libsvm text leaves out are 0. With an origin they would have to be stored, so that at most half of them may be left out. */
+static void settle_origin(const bo_fit *fit, size_t index)
 {
-    const bool zeros =
-        fit->schema->format == BO_FORMAT_LIBSVM && collector->numbers < fit->schema->rows + fit->schema->unlabeled;
-    if (column->kind != BO_COLUMN_NUMBER || collector->numbers == 0 || zeros || fit->desc->no_origin) return;
-    column->origin = bo_origin_of(collector->from, collector->to);
+    bo_column *column = &fit->schema->columns[index];
+    const bo_collector *collector = &fit->collectors[index];
+    const bool is_sparse =
+        fit->schema->format == BO_FORMAT_LIBSVM && 2 * collector->numbers < fit->schema->rows + fit->schema->unlabeled;
+    if (column->kind != BO_COLUMN_NUMBER || collector->numbers == 0 || is_sparse || fit->desc->no_origin) return;
+    column->origin = bo_origin_of(collector->from, collector->to, fit->sketches ? &fit->sketches[index] : NULL);
 }
 
 static void warn_left_out(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
@@ -513,7 +517,7 @@ bo_status bo_columns_settle(bo_context *context, bo_fit *fit, const bo_reader *r
     leave_out_numbered(fit);
     for (size_t i = 0; i < schema->column_count; ++i) {
         if (bo_column_is_input(&schema->columns[i])) settle_fill(fit, &schema->columns[i], &fit->collectors[i]);
-        settle_origin(fit, &schema->columns[i], &fit->collectors[i]);
+        settle_origin(fit, i);
         if (schema->columns[i].kind == BO_COLUMN_UNUSED) warn_left_out(context, fit, reader, i);
     }
     return BO_OK;

@@ -78,6 +78,7 @@ static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
 typedef struct array_scan {
     bool missing;
     double *low, *high, *cells;
+    bo_value_sketch *sketches; /* NULL: none */
 } array_scan;
 
 /* True if a row of cells has a missing value. */
@@ -102,6 +103,8 @@ static bo_status scan_rows(bo_context *context, bo_reader *reader, array_scan *s
         BO_TRY(bo_reader_next_raw(context, reader, BO_BLOCK_CELLS / columns + 1, &raw, &rows));
         bo_convert_f64(&reader->array, raw, rows * columns, scan->cells);
         for (size_t r = 0; r < rows; ++r) scan->missing |= scan_row(scan, columns, scan->cells + r * columns);
+        for (size_t r = 0; scan->sketches && r < rows; ++r)
+            for (size_t c = 0; c < columns; ++c) bo_sketch_add(&scan->sketches[c], scan->cells[r * columns + c]);
         BO_TRY(observe_progress(context, reader));
     }
     return bo_reader_rewind(context, reader);
@@ -117,8 +120,8 @@ static bo_status scan_array(bo_context *context, bo_fit *fit, bo_reader *reader,
     const bool finds_missing = !is_integer && fit->desc->impute == BO_IMPUTE_AUTO;
     *missing = false;
     if (!finds_missing && (is_small || fit->desc->no_origin)) return BO_OK;
-    array_scan scan = {.cells =
-                           bo_alloc_raw(context, BO_BLOCK_CELLS + 4 * columns, sizeof(double), "a block of cells")};
+    array_scan scan = {.cells = bo_alloc_raw(context, BO_BLOCK_CELLS + 4 * columns, sizeof(double), "a block of cells"),
+                       .sketches = is_small || fit->desc->no_origin ? NULL : fit->sketches};
     if (!scan.cells) return BO_MEMORY;
     scan.low = scan.cells + BO_BLOCK_CELLS + 2 * columns;
     scan.high = scan.low + columns;
@@ -329,6 +332,7 @@ static void free_fit(bo_fit *fit, size_t columns)
         bo_categories_free(&fit->collectors[i].first);
     }
     bo_free(fit->collectors);
+    bo_free(fit->sketches);
     bo_free(fit->target_columns);
     bo_categories_free(&fit->target_words);
 }
@@ -343,6 +347,10 @@ bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo
     BO_TRY(choose_targets(context, desc, source, &fit.target_columns, &targets));
     fit.collectors = bo_alloc(context, columns, sizeof *fit.collectors, "statistics of columns");
     bo_status status = fit.collectors ? bo_schema_new(context, columns, targets, &fit.schema) : BO_MEMORY;
+    if (status == BO_OK && columns <= BO_SKETCH_COLUMNS && !desc->no_origin) {
+        fit.sketches = bo_alloc(context, columns, sizeof *fit.sketches, "samples of columns");
+        if (!fit.sketches) status = BO_MEMORY;
+    }
     if (status == BO_OK) status = fit_all(context, &fit, source, split);
     free_fit(&fit, columns);
     if (status != BO_OK)

@@ -5,14 +5,16 @@
 
 #include <stdio.h>
 #include "../base/rng.h"
+#include "origins.h"
 #include "schema.h"
 
 enum {
-    BO_AUTO_CLASSES = 20,   /* different integers that are classes */
-    BO_ONE_HOT_MOST = 32,   /* values of a text column that is one-hot encoded without a request */
-    BO_UNIQUE_LEAST = 16,   /* a text column with more values, of which most occur once, has names or ids */
-    BO_NUMBERED_LEAST = 20, /* rows of a table in which consecutive integers are row numbers */
-    BO_INDEX_MOST = 100     /* integers per row in the range of an index, of which rows were selected */
+    BO_AUTO_CLASSES = 20,        /* different integers that are classes */
+    BO_ONE_HOT_MOST = 32,        /* values of a text column that is one-hot encoded without a request */
+    BO_UNIQUE_LEAST = 16,        /* a text column with more values, of which most occur once, has names or ids */
+    BO_NUMBERED_LEAST = 20,      /* rows of a table in which consecutive integers are row numbers */
+    BO_SKETCH_COLUMNS = 1 << 15, /* columns at most whose values are sampled for their origins */
+    BO_INDEX_MOST = 100          /* integers per row in the range of an index of fewer rows, which were selected */
 };
 
 /* A copy of a cell, for messages after the end of the table. */
@@ -55,7 +57,8 @@ typedef struct bo_fit {
     const bo_data_desc *desc;
     bo_schema *schema;
     bo_collector *collectors;
-    size_t *target_columns; /* in the data file; NULL: none */
+    bo_value_sketch *sketches; /* of the columns; NULL: there are too many */
+    size_t *target_columns;    /* in the data file; NULL: none */
     bool refuse_text, second_pass;
     bo_categories target_words; /* words that are classes or missing values (bo_is_missing_word) */
     bool unlabeled, word;       /* the target of the current row is missing, or such a word */

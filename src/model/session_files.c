@@ -74,6 +74,20 @@ static bo_status find_states(bo_context *context, const bo_session *session, wri
     return bo_host_states_read(context, session, &w->read);
 }
 
+/* Mixers without attention do not notice that their numbers overflow. A state with such numbers could not be read. */
+static bo_status check_numbers(bo_context *context, const bo_session *session, void *const *states)
+{
+    const bo_kernels *kernels = bo_context_kernels(context);
+    for (size_t i = 0; i < session->model->desc.layers; i++)
+        if (!session->attentions.all[i] &&
+            !kernels->finite(bo_session_layer_bytes(session, i) / sizeof(float), states[i]))
+            return bo_fail(context, BO_NUMERIC,
+                           "session: layer %zu: the state holds a number that is not finite: the numbers of the model "
+                           "overflowed; start again, from a state before that or with another text",
+                           i);
+    return BO_OK;
+}
+
 static size_t list_tensors(const bo_session *session, void *const *states, layer_name *names, bo_file_tensor *tensors)
 {
     size_t layers = session->model->desc.layers, count = 0;
@@ -110,6 +124,7 @@ static bo_status write_tensors(bo_context *context, const bo_session *session, w
     w->tensors = bo_alloc(context, layers + 1, sizeof *w->tensors, "a session's states");
     if (!w->names || !w->tensors) return BO_MEMORY;
     BO_TRY(find_states(context, session, w));
+    BO_TRY(check_numbers(context, session, w->states));
     const size_t count = list_tensors(session, w->states, w->names, w->tensors);
     if (w->capacity && w->capacity < session->desc.capacity) BO_TRY(shrink_states(context, session, w));
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);

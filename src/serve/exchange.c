@@ -251,7 +251,9 @@ static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choi
     bo_snapshot *state = choice->job.state;
     const bool wanted = x->request.wish != BO_STATE_NONE && !x->refusal.status && !refusal->status;
     bool done = false;
-    if (wanted && !state)
+    if (wanted && choice->job.overflowed)
+        bo_refuse(refusal, x->start ? 400 : 500, x->start ? "state" : NULL, "%s", choice->job.message);
+    else if (wanted && !state)
         bo_refuse(refusal, 500, NULL, "there is no memory for the state");
     else if (wanted && x->request.wish == BO_STATE_ID)
         done = name_state(choice, refusal) &&

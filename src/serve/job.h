@@ -72,7 +72,8 @@ struct bo_job {
 
     /* Results, valid in `done`. */
     bo_job_end end;
-    char message[256];  /* FAILED, BAD_STATE */
+    char message[256];  /* FAILED, BAD_STATE; or `overflowed` */
+    bool overflowed;    /* keep_state: the numbers of the state are not finite, so there is none */
     size_t cached;      /* tokens of the prompt that were found in the prefix cache */
     size_t made;        /* tokens that were generated */
     bo_snapshot *state; /* keep_state: released by the maker; NULL if it could not be made */

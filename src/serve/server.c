@@ -224,13 +224,22 @@ static void take_body(bo_http_call *call, const char *data, size_t size)
     call->size += size;
 }
 
+/* A server that is stopping does not wait for an expensive chat template: the request would be refused after it. */
+static bool go_on(void *user, const char *what, double done, double total)
+{
+    const bo_server *server = user;
+    (void)what, (void)done, (void)total;
+    return !atomic_load(&server->stopping);
+}
+
 static enum MHD_Result answer_call(bo_http_call *call)
 {
+    const bo_context_desc desc = {.threads = 1, .progress = go_on, .user = call->server};
     bo_context *context;
     bo_reply reply = {.status = 204, .type = "text/plain"};
     bo_refusal refusal = {0};
     bo_watch_answering(call->server, call->peer, NULL);
-    if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
+    if (bo_context_create(&desc, &context) != BO_OK) return MHD_NO;
     reply.text.context = context;
     const bool done = !call->route || call->route->answer(context, call, &reply, &refusal);
     drop_body(call);

@@ -92,6 +92,7 @@ void bo_service_destroy(bo_service *s)
 
 static bool refuse_status(bo_context *context, bo_status status, const char *param, bo_refusal *refusal)
 {
+    if (status == BO_CANCELED) return bo_refuse(refusal, 503, NULL, "the server is stopping");
     return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, param, "%s", bo_context_error(context));
 }
 
@@ -99,6 +100,7 @@ static bool refuse_status(bo_context *context, bo_status status, const char *par
 static bool refuse_template(bo_context *context, bo_status status, bo_refusal *refusal)
 {
     const char *error = bo_context_error(context), *at = strstr(error, ": chat template: line ");
+    if (status == BO_CANCELED) return refuse_status(context, status, NULL, refusal);
     return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, "messages", "%s", at ? at + 2 : error);
 }
 

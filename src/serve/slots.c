@@ -165,24 +165,25 @@ void bo_slots_destroy(bo_slots *s)
 
 /* ---- states ------------------------------------------------------------------------------------------------------- */
 
-/* The state of a slot, with pending tokens. NULL if there is no memory. */
-static bo_snapshot *snapshot_of(bo_context *context, bo_slots *s, size_t slot, const int32_t *pending, size_t count)
+/* The state of a slot, with pending tokens. BO_NUMERIC: its numbers are not finite. */
+static bo_status snapshot_of(bo_context *context, bo_slots *s, size_t slot, const int32_t *pending, size_t count,
+                             bo_snapshot **out)
 {
     bo_snapshot from = {.prefix = s->items[slot].prefix,
                         .owner = s->items[slot].job->client.owner,
-                        .tokens = bo_lanes_tokens(s->lanes, slot)},
-                *out = NULL;
+                        .tokens = bo_lanes_tokens(s->lanes, slot)};
+    *out = NULL;
     from.pending_count = count;
     for (size_t i = 0; i < count; i++) from.pending[i] = pending[i];
-    if (from.tokens && bo_lanes_save_memory(context, s->lanes, slot, &from.bytes, &from.size) != BO_OK) return NULL;
-    return bo_snapshot_create(context, &from, &out) == BO_OK ? out : NULL;
+    if (from.tokens) BO_TRY(bo_lanes_save_memory(context, s->lanes, slot, &from.bytes, &from.size));
+    return bo_snapshot_create(context, &from, out);
 }
 
 static void cache_state(bo_context *context, bo_slots *s, size_t slot)
 {
     if (!s->desc->memory_bytes) return;
-    bo_snapshot *snapshot = snapshot_of(context, s, slot, NULL, 0);
-    if (snapshot) bo_store_cache(context, s->store, snapshot);
+    bo_snapshot *snapshot;
+    if (snapshot_of(context, s, slot, NULL, 0, &snapshot) == BO_OK) bo_store_cache(context, s->store, snapshot);
     bo_snapshot_release(snapshot);
 }
 
@@ -212,12 +213,30 @@ static void remove_slot(bo_slots *s, size_t slot)
     bo_lanes_release(s->lanes, slot);
 }
 
+/* Says that the numbers of a job are not finite. */
+static void report_numbers(bo_context *context, bo_job *job)
+{
+    if (job->start)
+        bo_fail(context, BO_NUMERIC,
+                "state: the model cannot continue from it: numbers that follow from it are not finite; "
+                "make the state again from the text");
+    else
+        bo_fail(context, BO_NUMERIC, "the model computes numbers that are not finite after this text");
+    snprintf(job->message, sizeof job->message, "%s", bo_context_error(context));
+}
+
+static void make_state(bo_context *context, bo_slots *s, size_t slot, int32_t last)
+{
+    bo_job *job = s->items[slot].job;
+    job->overflowed = snapshot_of(context, s, slot, &last, last >= 0, &job->state) == BO_NUMERIC;
+    if (job->overflowed) report_numbers(context, job);
+}
+
 /* Ends the job of a slot. `last`: the token at the end of the text that was not read; -1: none. */
 static void end_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end end, int32_t last)
 {
     bo_job *job = s->items[slot].job;
-    if (job->keep_state && (end == BO_JOB_STOP || end == BO_JOB_LENGTH))
-        job->state = snapshot_of(context, s, slot, &last, last >= 0);
+    if (job->keep_state && (end == BO_JOB_STOP || end == BO_JOB_LENGTH)) make_state(context, s, slot, last);
     if (end != BO_JOB_FAILED && end != BO_JOB_BAD_STATE && is_worth_caching(&s->items[slot]))
         cache_state(context, s, slot);
     remove_slot(s, slot);
@@ -233,14 +252,9 @@ static void fail_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end e
 /* The numbers of a job are not finite: nothing of it is kept. */
 static void fail_numbers(bo_context *context, bo_slots *s, size_t slot)
 {
-    const bool given = s->items[slot].job->start != NULL;
-    if (given)
-        bo_fail(context, BO_NUMERIC,
-                "state: the model cannot continue from it: numbers that follow from it are not finite; "
-                "make the state again from the text");
-    else
-        bo_fail(context, BO_NUMERIC, "the model computes numbers that are not finite after this text");
-    fail_job(context, s, slot, given ? BO_JOB_BAD_STATE : BO_JOB_FAILED);
+    bo_job *job = s->items[slot].job;
+    report_numbers(context, job);
+    end_job(context, s, slot, job->start ? BO_JOB_BAD_STATE : BO_JOB_FAILED, -1);
 }
 
 /* Closes the gaps of removed slots: those that decode come first. */

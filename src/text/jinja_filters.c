@@ -126,6 +126,7 @@ static bo_status to_int(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_val
         *out = bo_jinja_of_whole(bo_jinja_whole(&v[0]));
         return BO_OK;
     }
+    BO_TRY(bo_jinja_charge(run, v[0].kind == BO_JINJA_TEXT ? v[0].length : 0));
     if (v[0].kind == BO_JINJA_FRACTION) number = v[0].fraction;
     if (v[0].kind == BO_JINJA_TEXT && !parse_number(&v[0], &number)) return BO_OK;
     if (isnan(number)) return BO_OK;
@@ -139,6 +140,7 @@ static bo_status to_float(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_v
 {
     double number;
     if (v[0].kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, &v[0]);
+    BO_TRY(bo_jinja_charge(run, v[0].kind == BO_JINJA_TEXT ? v[0].length : 0));
     if (bo_jinja_is_number(&v[0]))
         number = bo_jinja_fraction(&v[0]);
     else if (v[0].kind != BO_JINJA_TEXT || !parse_number(&v[0], &number)) {

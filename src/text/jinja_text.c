@@ -63,16 +63,17 @@ bo_status bo_jinja_strip(bo_jinja_run *run, const bo_jinja_value *text, const bo
     size_t from = 0, to = text->length, bytes;
     if (letters->kind > BO_JINJA_NONE && letters->kind != BO_JINJA_TEXT)
         return bo_jinja_wrong_type(run, "strip", "a string", letters);
-    while (sides & BO_JINJA_STRIP_LEFT && from < to &&
-           is_among(bo_jinja_letter(text->text + from, to - from, &bytes), letters)) {
-        BO_TRY(bo_jinja_charge(run, letters->kind == BO_JINJA_TEXT ? letters->length : 0));
+    const size_t tests = letters->kind == BO_JINJA_TEXT ? letters->length : 0;
+    while (sides & BO_JINJA_STRIP_LEFT && from < to) {
+        BO_TRY(bo_jinja_charge(run, tests));
+        if (!is_among(bo_jinja_letter(text->text + from, to - from, &bytes), letters)) break;
         from += bytes;
     }
     while (sides & BO_JINJA_STRIP_RIGHT && from < to) {
         size_t start = to - 1;
         while (start > from && !is_start(text->text[start])) start--;
+        BO_TRY(bo_jinja_charge(run, tests));
         if (!is_among(bo_jinja_letter(text->text + start, to - start, &bytes), letters)) break;
-        BO_TRY(bo_jinja_charge(run, letters->kind == BO_JINJA_TEXT ? letters->length : 0));
         to = start;
     }
     *out = bo_jinja_part(text, from, to - from);
@@ -112,6 +113,7 @@ bo_status bo_jinja_replace(bo_jinja_run *run, const bo_jinja_value *text, const 
         const bo_jinja_value kept = bo_jinja_part(text, at, before);
         BO_TRY(bo_jinja_build_text(run, &builder, &kept));
         BO_TRY(bo_jinja_build_text(run, &builder, by));
+        BO_TRY(bo_jinja_charge(run, old->length));
         at += before + old->length;
     }
     const bo_jinja_value rest = bo_jinja_part(text, at, text->length - at);

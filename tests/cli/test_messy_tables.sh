@@ -37,7 +37,7 @@ fails 1 "odd.csv: line 2, column 'garden': expected true or false|perhaps" "$BOC
 for name in "" index level_0 "Unnamed: 0"; do
     for rows in 5 200; do
         awk -v name="$name" -v rows=$rows 'BEGIN { srand(3); print name ",a,b,y"
-            for (i = 0; i < rows; i++) print i * 7 % 1009 "," rand() "," rand() "," rand() }' >index.csv
+            for (i = 0; i < rows; i++) print i * (rows > 20 ? 1693 : 7) % 336776 "," rand() "," rand() "," rand() }' >index.csv
         succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
         grep -q "is left out: it numbers the rows" err || complain "$rows rows: the index '$name' is an input: $(cat err)"
         succeeds "$BOCHNER" predict index.model index.csv
@@ -60,7 +60,7 @@ for name in index id; do # a table of panels: the values repeat late
     succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
     grep -q "left out" err && complain "a $name that repeats after 5,000 rows is left out: $(cat err)"
 done
-awk 'BEGIN { print "index,a,y"; for (i = 0; i < 90; i++) print i * 103 "," i % 7 "," i % 30 ".5" }' >index.csv
+awk 'BEGIN { print "index,a,y"; for (i = 0; i < 19; i++) print i * 107 "," i % 7 "," i % 30 ".5" }' >index.csv
 succeeds "$BOCHNER" fit index.csv --target y --features 16 --out index.model
 grep -q "left out" err && complain "numbers too far apart to number rows are left out: $(cat err)"
 awk 'BEGIN { print "column 0,a,y"; for (i = 0; i < 90; i++) print i * 7 "," i % 7 "," i % 30 ".5" }' >index.csv
@@ -90,6 +90,15 @@ succeeds "$BOCHNER" fit late.csv --features 16 --keep a --out late.model
 succeeds "$BOCHNER" predict late.model late.csv --proba --copy late,a
 [ "$(head -1 out)" = "late_copied,a,prediction,early,late" ] || complain "columns of --copy: $(head -1 out)"
 grep -q "'late_copied'" err || complain "the new name is not announced: $(cat err)"
+awk 'BEGIN { srand(3); print "a,class"; for (i = 0; i < 60; i++) print rand() "," (i % 2 ? "prediction" : "a") }' >prediction.csv
+succeeds "$BOCHNER" fit prediction.csv --features 16 --out late.model
+succeeds "$BOCHNER" predict late.model prediction.csv --proba --copy a
+[ "$(head -1 out)" = "a_copied,prediction,a,prediction_probability" ] || complain "columns of a class 'prediction': $(head -1 out)"
+grep -q "the probability of the class is named 'prediction_probability'" err || complain "the new name is not announced: $(cat err)"
+awk 'BEGIN { srand(3); print "a,y,y_std"; for (i = 0; i < 60; i++) print rand() "," rand() "," rand() }' >std.csv
+succeeds "$BOCHNER" fit std.csv --target y,y_std --features 16 --gamma 1 --lambda 1 --out late.model
+succeeds "$BOCHNER" predict late.model std.csv --std
+[ "$(head -1 out | tr , '\n' | sort | uniq -d)" = "" ] || complain "two columns have one name: $(head -1 out)"
 
 # Integers as classes: the report says how to change that.
 awk 'BEGIN { srand(1); print "x,grade"; for (i = 0; i < 60; i++) print rand() "," i % 3 }' >grades.csv

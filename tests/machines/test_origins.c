@@ -153,15 +153,15 @@ static void without_origin(void **state)
     }
 }
 
-/* A 0 among far numbers, which stands for a missing one, does not cost them their digits: in memory, as text and as an array. */
-static void zeros_among_far_numbers(void **state)
+/* A number such as 0 or -1 among far numbers, which stands for a missing one, does not cost them their digits: in memory, as text
+ * and as an array. Neither do two of them, or one so near that the range of all numbers has an origin too. */
+static void check_stand_ins(test_folder *folder, double first, double second)
 {
-    test_folder *folder = *state;
     bo_context *context = folder->context;
     double x[ROWS * 2], y[ROWS], origins[2];
     float rows[3][ROWS * 2];
     make_rows(ROWS, 1, 1.7e12, x, y);
-    for (size_t i = 3; i < ROWS; i += 25) x[2 * i] = 0;
+    for (size_t i = 3; i < ROWS; i += 25) x[2 * i] = i % 2 ? first : second;
     bo_origins_choose(ROWS, 2, x, 2, origins);
     bo_origins_subtract(ROWS, 2, x, 2, origins, rows[0]);
     write_rows(test_path(folder, "zeros.npy"), false, ROWS, x, y);
@@ -179,8 +179,36 @@ static void zeros_among_far_numbers(void **state)
     for (size_t k = 0; k < 3; k++)
         for (size_t i = 0; i < ROWS; i++) {
             const double difference = (double)rows[k][2 * i] - (double)rows[k][0];
-            assert_true(x[2 * i] == 0 ? rows[k][2 * i] < -1.6e12f : difference == x[2 * i] - x[0]);
+            if (x[2 * i] == first || x[2 * i] == second)
+                assert_close(difference / (x[2 * i] - x[0]), 1, 1e-6); /* of float32 */
+            else
+                assert_true(difference == x[2 * i] - x[0]);
         }
+}
+
+static void few_numbers_far_from_the_rest(void **state)
+{
+    static const double stand_ins[][2] = {{0, 0}, {-1, -1}, {9e15, 9e15}, {-9999, -1}, {-1, 1e18}, {1.5e12, 1.5e12}};
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++)
+        check_stand_ins(*state, stand_ins[i][0], stand_ins[i][1]);
+}
+
+/* The sample of a column depends neither on the order of its rows nor on repetitions. A tenth of different values far from the
+ * rest is recognized; half of the values are not few. */
+static void samples_of_values(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    double x[3 * COUNT], origin[3];
+    for (size_t i = 0; i < COUNT; i++) x[i] = i % 10 == 3 ? (double)i : 1.7e9 + (double)i / 64;
+    bo_origins_choose(COUNT, 1, x, 1, &origin[0]);
+    assert_true(origin[0] >= 1.7e9 && origin[0] < 1.7e9 + 16);
+    for (size_t i = 0; i < COUNT; i++) x[COUNT + 2 * i] = x[COUNT + 2 * i + 1] = x[COUNT - 1 - i];
+    bo_origins_choose(2 * COUNT, 1, x + COUNT, 1, &origin[1]);
+    assert_true(origin[1] == origin[0]);
+    for (size_t i = 0; i < COUNT; i++) x[i] = i % 2 ? 1.7e9 + (double)i / 64 : (double)i / 64;
+    bo_origins_choose(COUNT, 1, x, 1, &origin[2]);
+    assert_true(origin[2] == 0);
 }
 
 /* A number that libsvm text leaves out is 0, also in a column that has an origin. */
@@ -190,7 +218,7 @@ static void absent_numbers(void **state)
     bo_context *context = folder->context;
     const bo_data_desc train = {.path = test_text(folder, "train.svm",
                                                   "1 1:1700000001 2:5 3:1700000100\n2 1:1700000002 3:1700000101\n"
-                                                  "3 1:1700000003 2:6 3:1700000102\n"),
+                                                  "3 1:1700000003 2:60 3:1700000102\n"),
                                 .sparse = true,
                                 .task = BO_TASK_REGRESSION};
     const bo_data_desc test = {.path = test_text(folder, "test.svm", "1 2:5\n1 3:1700000101\n1 1:1700000002 7:1\n")};
@@ -215,6 +243,31 @@ static void absent_numbers(void **state)
     }
     bo_stream_close(stream);
     bo_data_destroy(dense);
+    bo_data_destroy(data);
+}
+
+/* A column of libsvm text has an origin if at most half of its numbers are left out, because with it they have to be stored. */
+static void mostly_absent_numbers(void **state)
+{
+    test_folder *folder = *state;
+    const bo_data_desc desc = {.path = test_text(folder, "half.svm",
+                                                 "1 1:1700000001 2:1700000001 3:5\n2 1:1700000002 3:6\n"
+                                                 "3 1:1700000003 3:7\n4 2:1700000003 3:8\n5 3:9\n"),
+                               .sparse = true,
+                               .task = BO_TASK_REGRESSION};
+    bo_data *data;
+    assert_ok(folder->context, bo_data_load(folder->context, &desc, NULL, &data));
+    const double origin = bo_schema_origin(data->schema, 0);
+    assert_true(fabs(origin - 1700000002) <= 1 && bo_schema_origin(data->schema, 1) == 0);
+    bo_stream *stream;
+    bo_sparse rows;
+    float row[3];
+    assert_ok(folder->context, bo_stream_open(folder->context, &desc, data->schema, &stream));
+    assert_ok(folder->context, bo_stream_next_sparse(folder->context, stream, 9, &rows, NULL));
+    assert_int_equal(rows.rows, 5);
+    bo_sparse_expand(&rows, 4, row);
+    assert_true(row[0] == (float)-origin && row[1] == 0 && row[2] == 9);
+    bo_stream_close(stream);
     bo_data_destroy(data);
 }
 
@@ -460,10 +513,15 @@ static void embedding_without_schema(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_a_caller),        cmocka_unit_test(arrays),
-        cmocka_unit_test(without_origin),          cmocka_unit_test(absent_numbers),
-        cmocka_unit_test(zeros_among_far_numbers), cmocka_unit_test(without_schema),
-        cmocka_unit_test(sparse_without_schema),   cmocka_unit_test(embedding_without_schema)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_a_caller),
+                                       cmocka_unit_test(arrays),
+                                       cmocka_unit_test(without_origin),
+                                       cmocka_unit_test(absent_numbers),
+                                       cmocka_unit_test(few_numbers_far_from_the_rest),
+                                       cmocka_unit_test(samples_of_values),
+                                       cmocka_unit_test(mostly_absent_numbers),
+                                       cmocka_unit_test(without_schema),
+                                       cmocka_unit_test(sparse_without_schema),
+                                       cmocka_unit_test(embedding_without_schema)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

@@ -292,6 +292,47 @@ static void test_numbers_refused(void **unused)
     bo_context_destroy(context);
 }
 
+/* A state-space layer whose numbers overflow: its state is not written, because it could not be read. */
+static void test_overflow_not_saved(void **unused)
+{
+    (void)unused;
+    enum { LEAST = 64 };
+    bo_context *context = test_context(1);
+    int32_t ids[CONTEXT];
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_session *session;
+    bo_tensors *file;
+    void *bytes, *again;
+    size_t size;
+    desc.mixer = BO_MIXER_SSM;
+    test_tokens(CONTEXT, ids);
+    bo_model *model = test_model(context, &desc, NULL);
+    assert_ok(context, bo_session_create(context, model, NULL, &session));
+    assert_ok(context, bo_session_feed(context, session, ids, 9, NULL));
+    assert_ok(context, bo_session_save_memory(context, session, &bytes, &size));
+    assert_ok(context, bo_tensors_open_memory(context, "state", bytes, size, &file));
+    const bo_file_tensor *tensor = bo_tensors_find(file, "states.0");
+    assert_true(tensor && tensor->bytes >= LEAST);
+    const size_t count = tensor->bytes / sizeof(float);
+    float *numbers = (float *)(void *)((char *)bytes + ((const char *)tensor->data - (const char *)bytes));
+    for (size_t i = 0; i < count; i++) numbers[i] = copysignf(3e38f, numbers[i]);
+    bo_tensors_close(file);
+    bo_tensors_seal(bytes, size);
+    assert_ok(context, bo_session_load_memory(context, session, bytes, size));
+    bo_status status = BO_OK;
+    for (int i = 0; i < 8 && status == BO_OK; i++) {
+        bo_session_feed(context, session, ids, 9, NULL);
+        status = bo_session_save_memory(context, session, &again, &size);
+        bo_free(again);
+    }
+    assert_int_equal(status, BO_NUMERIC);
+    assert_non_null(strstr(bo_context_error(context), "layer"));
+    bo_free(bytes);
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 /* A change of one bit of one weight makes a different model; the number of threads does not. */
 static void test_other_weights(void **state)
 {
@@ -367,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_refused, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_other_weights, test_setup, test_teardown),
         cmocka_unit_test(test_numbers_refused),
+        cmocka_unit_test(test_overflow_not_saved),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner import BochnerError
+from bochner import BochnerError, _tables
 from bochner.machines import KernelClassifier, KernelRegressor
 
 from conftest import PROGRAM
@@ -83,7 +83,10 @@ def test_indices_of_frames() -> None:
             again = pickle.loads(pickle.dumps(machine))
             frame[name] += 1000000
             assert (again.predict(frame) == expected).all()
-    for column in (np.arange(len(frame)) % 10, np.arange(len(frame)) * 103):
+    frame["index"] = np.arange(len(frame)) * 1693  # few of many rows
+    with pytest.warns(UserWarning, match="it numbers the rows"):
+        quick().fit(frame[["a", "index"]], y[::3])
+    for column in (np.arange(len(frame)) % 10, np.append(np.arange(18) * 107, [107] * (len(frame) - 18))):
         frame["index"] = column
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -553,11 +556,59 @@ def test_large_offsets_lose_nothing(kind: str, tmp_path: object) -> None:
         assert np.sqrt(np.mean((one - y[800:]) ** 2)) < (0.3 if kind == "missing" else 0.05)
 
 
-def test_zeros_cost_large_offsets_nothing() -> None:
+@pytest.mark.parametrize("stand_in", [0, -1, 9999999999])
+def test_numbers_for_missing_ones_cost_large_offsets_nothing(stand_in: float) -> None:
     t = np.random.default_rng(1).uniform(0, 100, 600)
     x, y = 1.7e9 + t, np.sin(t / 3)
-    x[::50] = y[::50] = 0  # often stands for a missing time
+    x[::50], y[::50] = stand_in, 0
     assert KernelRegressor().fit(x[:450, None], y[:450]).score(x[450:, None], y[450:]) > 0.99
+
+
+def test_invalid_dates_are_reported() -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = wave(300)
+    days = pandas.to_datetime("2024-01-01") + pandas.to_timedelta(np.arange(300), unit="D")
+    frame = pandas.DataFrame({"day": days.astype(str), "a": x[:, 0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick().fit(frame, y)
+    frame.loc[7, "day"] = "2023-02-29"
+    with pytest.warns(UserWarning, match="column 'day': expected a date, found '2023-02-29'; 1 of 300 dates") as caught:
+        quick().fit(frame, y)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    "words", [["Infinity", "nan"], ["1e5", "2e5"], ["01", "1"], ["null", "true"], ["1_0", "2"]]
+)
+def test_classes_in_files_are_text_if_they_were(words: list[str], tmp_path: Path) -> None:
+    x, _ = wave(100)
+    y = np.array(words)[(x[:, 0] > 0).astype(int)]
+    machine = KernelClassifier(features=32, gamma=0.5, regularization=1e-3, random_state=0).fit(x, y)
+    machine.save(tmp_path / "model")
+    loaded = KernelClassifier.load(tmp_path / "model")
+    assert list(loaded.classes_) == sorted(words)
+    np.testing.assert_array_equal(loaded.predict(x), machine.predict(x))
+
+
+@pytest.mark.parametrize("numbers", [[3, 11], [-2, 0], [2.0, 4.0], [2**40, 2**40 + 1]])
+def test_classes_in_files_are_numbers_if_they_were(numbers: list[float], tmp_path: Path) -> None:
+    x, _ = wave(100)
+    y = np.array(numbers)[(x[:, 0] > 0).astype(int)]
+    machine = KernelClassifier(features=32, gamma=0.5, regularization=1e-3, random_state=0).fit(x, y)
+    machine.save(tmp_path / "model")
+    np.testing.assert_array_equal(KernelClassifier.load(tmp_path / "model").predict(x), machine.predict(x))
+
+
+def test_sparse_rows_stay_sparse() -> None:
+    """Columns that are mostly zeros have no origin, whose difference would be stored for every row."""
+    sparse = pytest.importorskip("scipy.sparse")
+    x = sparse.random(200, 300, density=0.02, random_state=0, format="csr")
+    x.data += 2e7
+    full = np.random.default_rng(0).uniform(0, 1, (200, 1)) + 1.7e9
+    full[7] = 0  # few zeros do not matter
+    origin = _tables.origins(sparse.csr_matrix(sparse.hstack([x, full])))
+    assert not origin[:-1].any() and 1.7e9 <= origin[-1] <= 1.7e9 + 1
 
 
 def test_a_failed_fit_leaves_no_machine() -> None:

@@ -72,6 +72,21 @@ class Forged(unittest.TestCase):
                 for prompt, text in zip(prompts, expected):  # nor is the cache harmed
                     self.assertEqual(each.text(prompt, **body), text)
 
+    def test_kept(self):
+        """A state whose numbers are not finite is neither kept nor returned; a text is not lost for that."""
+        with Server(server.train("ssm", "--mixer", "ssm", steps=3)) as each:
+            huge = {"data": base64.b64encode(forge(state_of(each, "le chat boit"), with_numbers(3e38))).decode()}
+            for prompt in ("", "abc" * 30):
+                answer = each.post("/v1/states", {"state": huge, "prompt": prompt or "a"})
+                self.assertEqual((answer.status, answer.error["param"]), (400, "state"), answer)
+                for wish in ("id", True):
+                    answer = each.post("/v1/completions", {"state": huge, "prompt": prompt, "max_tokens": 1, "return_state": wish})
+                    if answer.status == 200:
+                        self.assertIn("not finite", answer.json["choices"][0]["state"]["error"]["message"])
+                    else:
+                        self.assertEqual((answer.status, answer.error["param"]), (400, "state"), answer)
+            self.assertEqual(each.metrics()["bochner_kept_states"], 1)  # the one that was forged
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,6 @@
 """bochner serve --cache-dir: states and cached prefixes survive SIGTERM and SIGKILL; damaged files are removed, those of other
 models left alone; SIGTERM lets running answers finish."""
-import contextlib, os, resource, signal, subprocess, threading, time, unittest
+import contextlib, json, os, resource, signal, subprocess, threading, time, unittest
 import server
 from server import Server, greedy, wait_until
 
@@ -242,6 +242,24 @@ class Stopping(unittest.TestCase):
             thread.join(server.PATIENCE)
             self.assertEqual(whole[0]["usage"]["completion_tokens"], 20_000)
             self.assertEqual(each.process.wait(server.PATIENCE), 0)
+
+    def test_expensive_templates(self):
+        """SIGTERM ends the rendering of chat templates that take seconds; the requests get 503."""
+        template = "{% set s = 'a' * 1000000 %}{% set t = 'a' * 500 ~ 'b' %}{% for i in range(9999) %}{{ s.count(t) }}{% endfor %}"
+        each = Server(server.variant(WORDS, "expensive", chat_template__jinja=template))
+        body = json.dumps({"messages": [{"role": "user", "content": "a"}]}).encode()
+        request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        connections = [each.socket(request) for _ in range(24)]
+        time.sleep(0.3)
+        at = time.monotonic()
+        each.process.send_signal(signal.SIGTERM)
+        answers = [connection.recv(12) for connection in connections]
+        self.assertEqual(each.process.wait(server.PATIENCE), 0)
+        self.assertLess(time.monotonic() - at, 60 if server.SANITIZED else 10)
+        self.assertLessEqual(set(answers), {b"HTTP/1.1 503", b"HTTP/1.1 400"})  # 400: more steps than a rendering may take
+        self.assertIn(b"HTTP/1.1 503", answers)
+        for connection in connections:
+            connection.close()
 
     def test_grace(self):
         """Answers that take longer than --grace are ended with an event, and not by a broken connection."""

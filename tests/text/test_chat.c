@@ -270,6 +270,11 @@ static void test_limits(void **state)
         {"{{ 'a' | indent(99999999999) }}", "chat template"},
         {"{% set x = 'a' * 50000 %}{% set y = 'a' * 25000 ~ 'b' %}{% for i in range(10000) %}{{ x.rfind(y) }}{% endfor %}",
          "steps"},
+        {"{% set x = ' ' * 1000000 ~ '1' %}{% for i in range(1000) %}{{ x | int }}{% endfor %}", "steps"},
+        {"{% set x = '0' * 1000000 %}{% for i in range(1000) %}{{ x | float }}{% endfor %}", "steps"},
+        {"{% set x = 'b' * 1000000 %}{% for i in range(1000) %}{{ 'a'.lstrip(x) }}{% endfor %}", "steps"},
+        {"{% set x = 'b' * 1000000 %}{% for i in range(1000) %}{{ 'a'.rstrip(x) }}{% endfor %}", "steps"},
+        {"{% set x = 'ab' * 500000 %}{% for i in range(1000) %}{{ x | replace(x, '') }}{% endfor %}", "steps"},
     };
     static const char *const nested[] = {"{{ (",          "{{ [",     "{{ -", "{{ not ",
                                          "{% if true %}", "{{ 1 + 1", "{{ a", "{{ 1"};
