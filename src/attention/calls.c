@@ -4,6 +4,7 @@
 #include <string.h>
 #include "../base/trace.h"
 #include "calls.h"
+#include "gpu/host.h"
 #include "parameters.h"
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
@@ -116,7 +117,8 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
         stamp own = stamp_of(call, geometry);
         memcpy(call->tape.stamp, &own, sizeof own);
     }
-    return run_forward(context, call);
+    if (!bo_gpu_host_takes(context, call, call->tape.top != NULL)) return run_forward(context, call);
+    return bo_gpu_host_forward(context, call); /* final states come with their numbers of tokens */
 }
 
 void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
@@ -158,6 +160,19 @@ bool bo_has_outputs(const bo_attention_shape *shape)
     return sequence < shape->sequences;
 }
 
+/* With arrays in the memory of the GPU. */
+static bo_status forward_on_gpu(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
+                                float *out, void *tape)
+{
+    bool same = shape->no_keys ? !final : !initial == !final;
+    for (size_t s = 0; same && final && s < shape->sequences; s++) same = initial[s] == final[s];
+    if (!same)
+        return bo_fail(context, BO_INVALID,
+                       "attention: states in the memory of a GPU are updated in place: final must equal initial");
+    return bo_gpu_device_forward(context, attention, shape, inputs, (void *const *)initial, out, tape);
+}
+
 bo_status bo_attention_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                float *out, void *tape)
@@ -165,6 +180,9 @@ bo_status bo_attention_forward(bo_context *context, const bo_attention *attentio
     BO_REQUIRE(context, attention, shape, inputs);
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out);
     BO_SPAN(context, "attention", "attention forward");
+    bool on_gpu;
+    BO_TRY(bo_gpu_holds_inputs(context, inputs, &on_gpu));
+    if (on_gpu) return forward_on_gpu(context, attention, shape, inputs, initial, final, out, tape);
     return bo_attention_forward_in(context, attention, shape, inputs, initial, final, out, tape, NULL);
 }
 
@@ -182,7 +200,7 @@ bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *atten
     BO_REQUIRE(context, attention, shape, bytes);
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
-    *bytes = geometry.tape_bytes;
+    *bytes = bo_max(geometry.tape_bytes, bo_gpu_device_tape_bytes(context, attention, shape));
     bo_geometry_free(&geometry);
     return BO_OK;
 }
@@ -352,6 +370,7 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     if (call->tape.top && memcmp(call->tape.stamp, &own, sizeof own) != 0)
         return bo_fail(context, BO_INVALID,
                        "attention: the tape belongs to another forward pass (the attention, draw or shape differs)");
+    if (bo_gpu_host_takes(context, call, true)) return bo_gpu_host_backward(context, call);
     return run_backward(context, call);
 }
 
@@ -379,6 +398,13 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
     BO_REQUIRE(context, attention, shape, inputs, gradients);
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out, tape);
     BO_SPAN(context, "attention", "attention backward");
+    bool on_gpu;
+    BO_TRY(bo_gpu_holds_inputs(context, inputs, &on_gpu));
+    if (on_gpu && (initial || d_final || gradients->initial))
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "attention: gradients of states are not supported in the memory of a GPU; use arrays of the host");
+    if (on_gpu) return bo_gpu_device_backward(context, attention, shape, inputs, out, tape, dout, gradients);
     return bo_attention_backward_in(context, attention, shape, inputs, initial, out, tape, dout, d_final, gradients,
                                     NULL);
 }
@@ -543,5 +569,11 @@ bo_status bo_attention_step(bo_context *context, const bo_attention *attention, 
 {
     BO_REQUIRE(context, attention, inputs);
     BO_REQUIRE_IF(context, sequences > 0, states, out);
+    if (bo_context_is_on_gpu(context) && sequences) { /* a block of one token */
+        const bo_attention_shape shape = {
+            .sequences = sequences, .tokens = 1, .no_keys = !inputs->k, .layout = BO_LAYOUT_TOKENS_FIRST};
+        return bo_attention_forward(context, attention, &shape, inputs, (const void *const *)states,
+                                    inputs->k ? states : NULL, out, NULL);
+    }
     return bo_attention_step_in(context, attention, sequences, inputs, states, false, out, NULL);
 }

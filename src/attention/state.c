@@ -89,9 +89,26 @@ void bo_attention_state_start(const bo_attention *attention, void *prefix)
         *bo_state_sums(attention, prefix, h).log_scale = -INFINITY;
 }
 
+/* A state in the memory of the GPU. */
+static bo_status init_on_gpu(bo_context *context, const bo_attention *attention, void *state)
+{
+    bo_device *device = bo_device_of(context);
+    const size_t bytes = bo_attention_state_bytes(attention), prefix = bo_attention_state_prefix(attention);
+    void *start = bo_alloc(context, prefix, 1, "an empty state");
+    if (!start) return BO_MEMORY;
+    bo_attention_state_start(attention, start);
+    bo_status status = bo_buffer_zero(context, device, state, bytes);
+    if (status == BO_OK) status = bo_buffer_write(context, device, state, start, prefix);
+    bo_free(start);
+    return status;
+}
+
 bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state)
 {
     BO_REQUIRE(context, attention, state);
+    bool on_gpu;
+    BO_TRY(bo_device_holds(context, state, &on_gpu));
+    if (on_gpu) return init_on_gpu(context, attention, state);
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
     const size_t bytes = bo_attention_state_bytes(attention), prefix = bo_attention_state_prefix(attention);

@@ -17,6 +17,13 @@ static const bo_gpu_engine *engine_of(const bo_attention *attention)
     return engines[attention->desc.kind];
 }
 
+bool bo_gpu_attention_exists(const bo_context *context, const bo_attention *attention)
+{
+    const bo_gpu_engine *engine = engine_of(attention);
+    const bo_gpu_properties *gpu = bo_device_properties(bo_device_of(context));
+    return engine && !(engine->refuses && engine->refuses(attention, gpu));
+}
+
 bo_status bo_gpu_attention_check(bo_context *context, const bo_attention *attention, bool reads_first)
 {
     const char *kind = bo_attention_kind_name(attention->desc.kind);

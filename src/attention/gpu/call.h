@@ -5,6 +5,8 @@
 #include "../../device/gpu/attention.h"
 #include "../attention.h"
 
+/* True if the GPU of the context has kernels for an attention. */
+bool bo_gpu_attention_exists(const bo_context *context, const bo_attention *attention);
 /* BO_UNSUPPORTED if the GPU of the context has no kernels for an attention, or none for cross attention of a causal one
  * (bo_gpu_attention.reads_first). */
 bo_status bo_gpu_attention_check(bo_context *context, const bo_attention *attention, bool reads_first);

@@ -35,6 +35,11 @@ __global__ void constants_kernel(bo_gpu_constants a)
     if ((int)threadIdx.x < a.count) a.to[threadIdx.x] = a.values[threadIdx.x];
 }
 
+__global__ void addresses_kernel(bo_gpu_addresses a)
+{
+    if ((int)threadIdx.x < a.count) a.to[threadIdx.x] = a.values[threadIdx.x];
+}
+
 } // namespace
 
 bo_gpu_error states_clear(bo_gpu *cuda, const bo_gpu_states *a)
@@ -52,6 +57,11 @@ bo_gpu_error states_count(bo_gpu *cuda, const bo_gpu_states *a)
 bo_gpu_error constants(bo_gpu *cuda, const bo_gpu_constants *a)
 {
     return launch(cuda, dim3(1), dim3(BO_GPU_CONSTANTS), 0, constants_kernel, *a);
+}
+
+bo_gpu_error addresses(bo_gpu *cuda, const bo_gpu_addresses *a)
+{
+    return launch(cuda, dim3(1), dim3(BO_GPU_ADDRESSES), 0, addresses_kernel, *a);
 }
 
 } // namespace bo

@@ -1,0 +1,316 @@
+/* Calls on arrays with strides in the memory of a device. On the CPU, arrays with gaps are copied to and from arrays without,
+ * with tokens first. */
+#include "arrays.h"
+#include <string.h>
+#include "gpu/arrays.h"
+#include "internal.h"
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+/* Of a call on the CPU and of its arrays: which rows an array has, and how wide they are. */
+typedef struct array_shape {
+    size_t sequences, tokens; /* tokens: of each sequence; packed: of all, and sequences is 1 */
+    size_t heads, width;
+} array_shape;
+
+static size_t rows_of(const array_shape *shape)
+{
+    return shape->sequences * shape->tokens;
+}
+
+bo_attention_array bo_attention_array_strides(const bo_attention_array *array, size_t tokens, size_t heads,
+                                              size_t width)
+{
+    bo_attention_array out = *array;
+    if (!out.token && !out.head && !out.sequence)
+        out.head = width, out.token = heads * width, out.sequence = tokens * heads * width;
+    return out;
+}
+
+static bool has_gaps(const bo_attention_array *array, const array_shape *shape)
+{
+    const bo_attention_array dense = {0};
+    const bo_attention_array own = bo_attention_array_strides(array, shape->tokens, shape->heads, shape->width),
+                             plain = bo_attention_array_strides(&dense, shape->tokens, shape->heads, shape->width);
+    return own.head != plain.head || own.token != plain.token ||
+           (shape->sequences > 1 && own.sequence != plain.sequence);
+}
+
+/* Copies all rows from an array to one without gaps (`in`), or back. */
+static void move(const bo_attention_array *array, const array_shape *shape, float *dense, bool in)
+{
+    const bo_attention_array by = bo_attention_array_strides(array, shape->tokens, shape->heads, shape->width);
+    for (size_t s = 0; s < shape->sequences; s++)
+        for (size_t t = 0; t < shape->tokens; t++)
+            for (size_t h = 0; h < shape->heads; h++, dense += shape->width) {
+                float *at = (float *)by.data + s * by.sequence + t * by.token + h * by.head;
+                memcpy(in ? dense : at, in ? at : dense, shape->width * sizeof *dense);
+            }
+}
+
+/* ---- the call on the CPU ----------------------------------------------------------------------------------------- */
+
+enum { Q, K, V, OUT, LOG_GATE, BETA, DOUT, DQ, DK, DV, DLOG_GATE, DBETA, ARRAYS };
+
+/* The workspace: lengths of the sequences, arrays without gaps, and the work memory of the attention. */
+typedef struct host_call {
+    bo_attention_shape shape;
+    bo_attention_array arrays[ARRAYS];
+    array_shape shapes[ARRAYS];
+    float *dense[ARRAYS]; /* NULL: the array itself */
+    size_t *lengths, *key_lengths;
+    size_t queries, keys; /* of all sequences */
+    bo_work work;
+    size_t bytes;
+} host_call;
+
+static void shape_arrays(const bo_attention *attention, const bo_attention_call *c, host_call *h)
+{
+    const bo_attention_desc *d = &attention->desc;
+    const array_shape queries = {c->offsets ? 1 : c->sequences, c->offsets ? c->rows : c->tokens, 0, 0};
+    array_shape keys = queries;
+    if (c->cross && c->key_offsets) keys.sequences = 1, keys.tokens = c->key_rows;
+    if (c->cross && !c->key_offsets) keys.tokens = c->key_tokens ? c->key_tokens : c->tokens;
+    if (c->no_keys) keys.tokens = 0;
+    h->queries = rows_of(&queries), h->keys = rows_of(&keys);
+    const bo_attention_array all[ARRAYS] = {c->q,    c->k,  c->v,  c->out, c->log_gate,  c->beta,
+                                            c->dout, c->dq, c->dk, c->dv,  c->dlog_gate, c->dbeta};
+    const size_t gate = bo_max(bo_gate_width(d), 1);
+    const size_t widths[ARRAYS] = {d->dim,       d->dim, d->value_dim, d->value_dim, gate, 1,
+                                   d->value_dim, d->dim, d->dim,       d->value_dim, gate, 1};
+    for (size_t i = 0; i < ARRAYS; i++) {
+        const bool of_queries = i == Q || i == OUT || i == DOUT || i == DQ;
+        h->arrays[i] = all[i];
+        h->shapes[i] = of_queries ? queries : keys;
+        h->shapes[i].heads = of_queries ? d->heads : d->key_heads;
+        h->shapes[i].width = widths[i];
+    }
+}
+
+static host_call host_call_of(bo_context *context, const bo_attention *attention, const bo_attention_call *c,
+                              bool backward)
+{
+    host_call h = {.shape = {.sequences = c->sequences,
+                             .tokens = c->tokens,
+                             .key_tokens = c->cross ? c->key_tokens : 0,
+                             .no_keys = c->no_keys,
+                             .layout = BO_LAYOUT_TOKENS_FIRST}};
+    bo_carver carver = {.at = c->workspace};
+    shape_arrays(attention, c, &h);
+    h.lengths = bo_carve(&carver, c->offsets ? c->sequences : 0, sizeof *h.lengths);
+    h.key_lengths = bo_carve(&carver, c->key_offsets ? c->sequences : 0, sizeof *h.key_lengths);
+    for (size_t i = 0; i < ARRAYS; i++)
+        if (h.arrays[i].data && has_gaps(&h.arrays[i], &h.shapes[i]))
+            h.dense[i] = bo_carve_floats(&carver, rows_of(&h.shapes[i]) * h.shapes[i].heads * h.shapes[i].width);
+    h.work.bytes = bo_attention_work_bytes(context, attention, c->sequences, h.queries, h.keys, backward);
+    h.work.room = bo_carve(&carver, h.work.bytes, 1);
+    h.bytes = carver.bytes;
+    return h;
+}
+
+static void take_lengths(size_t sequences, const int32_t *offsets, size_t *lengths)
+{
+    for (size_t s = 0; s < sequences; s++) lengths[s] = (size_t)(offsets[s + 1] - offsets[s]);
+}
+
+static bo_status check_offsets(bo_context *context, const char *what, size_t sequences, const int32_t *offsets,
+                               size_t rows)
+{
+    bool rising = offsets[0] == 0 && (size_t)offsets[sequences] == rows;
+    for (size_t s = 0; s < sequences; s++) rising &= offsets[s] <= offsets[s + 1];
+    if (rising) return BO_OK;
+    return bo_fail(context, BO_INVALID, "attention: %s must begin with 0, rise, and end with the number of rows, %zu",
+                   what, rows);
+}
+
+/* Fills the parts of the workspace that a pass reads. */
+static bo_status enter(bo_context *context, const bo_attention_call *c, host_call *h, const unsigned *read,
+                       size_t count)
+{
+    if (c->offsets) {
+        BO_TRY(check_offsets(context, "offsets", c->sequences, c->offsets, c->rows));
+        take_lengths(c->sequences, c->offsets, h->lengths);
+        h->shape.lengths = h->lengths;
+    }
+    if (c->key_offsets) {
+        BO_TRY(check_offsets(context, "key_offsets", c->sequences, c->key_offsets, c->key_rows));
+        take_lengths(c->sequences, c->key_offsets, h->key_lengths);
+        h->shape.key_lengths = h->key_lengths;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (h->dense[read[i]]) move(&h->arrays[read[i]], &h->shapes[read[i]], h->dense[read[i]], true);
+    return BO_OK;
+}
+
+static float *array_at(const host_call *h, size_t i)
+{
+    return h->dense[i] ? h->dense[i] : h->arrays[i].data;
+}
+
+static bo_attention_inputs inputs_of(const bo_attention_call *c, const host_call *h)
+{
+    return (bo_attention_inputs){.q = array_at(h, Q),
+                                 .k = array_at(h, K),
+                                 .v = array_at(h, V),
+                                 .log_gate = array_at(h, LOG_GATE),
+                                 .beta = array_at(h, BETA),
+                                 .sigma = c->sigma,
+                                 .m = c->m,
+                                 .mix = c->mix,
+                                 .log_decay = c->log_decay,
+                                 .lambda = c->lambda,
+                                 .m_k = c->m_k,
+                                 .bias = c->bias,
+                                 .bias_k = c->bias_k};
+}
+
+static bo_status forward_on_host(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+{
+    static const unsigned read[] = {Q, K, V, LOG_GATE, BETA};
+    host_call h = host_call_of(context, attention, c, false);
+    BO_TRY(enter(context, c, &h, read, sizeof read / sizeof *read));
+    const bo_attention_inputs in = inputs_of(c, &h);
+    float *out = array_at(&h, OUT);
+    if (c->states && !c->offsets && c->tokens == 1 && !c->cross && !c->training)
+        BO_TRY(bo_attention_step_in(context, attention, c->sequences, &in, c->states, false, out, &h.work));
+    else
+        BO_TRY(bo_attention_forward_in(context, attention, &h.shape, &in, (const void *const *)c->states,
+                                       c->no_keys ? NULL : c->states, out, c->training ? c->tape : NULL, &h.work));
+    if (h.dense[OUT]) move(&h.arrays[OUT], &h.shapes[OUT], h.dense[OUT], false);
+    return BO_OK;
+}
+
+static bo_status backward_on_host(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+{
+    static const unsigned read[] = {Q, K, V, LOG_GATE, BETA, OUT, DOUT}, written[] = {DQ, DK, DV, DLOG_GATE, DBETA};
+    host_call h = host_call_of(context, attention, c, true);
+    BO_TRY(enter(context, c, &h, read, sizeof read / sizeof *read));
+    const bo_attention_inputs in = inputs_of(c, &h);
+    const bo_attention_gradients gradients = {.q = array_at(&h, DQ),
+                                              .k = array_at(&h, DK),
+                                              .v = array_at(&h, DV),
+                                              .log_gate = array_at(&h, DLOG_GATE),
+                                              .beta = array_at(&h, DBETA),
+                                              .sigma = c->dsigma,
+                                              .m = c->dm,
+                                              .mix = c->dmix,
+                                              .log_decay = c->dlog_decay,
+                                              .lambda = c->dlambda,
+                                              .m_k = c->dm_k,
+                                              .bias = c->dbias,
+                                              .bias_k = c->dbias_k};
+    BO_TRY(bo_attention_backward_in(context, attention, &h.shape, &in, NULL, array_at(&h, OUT), c->tape,
+                                    array_at(&h, DOUT), NULL, &gradients, &h.work));
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        const size_t a = written[i];
+        if (h.dense[a]) move(&h.arrays[a], &h.shapes[a], h.dense[a], false);
+    }
+    return BO_OK;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+/* A parameter of a call, by its name; the gradient needs the parameter's kind only. */
+static bo_status check_parameters(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
+{
+    const struct {
+        const char *name;
+        bo_parameter which;
+        const float *values, *gradient;
+    } all[] = {{"sigma", BO_PARAMETER_SIGMA, c->sigma, c->dsigma},
+               {"m", BO_PARAMETER_M, c->m, c->dm},
+               {"mix", BO_PARAMETER_MIX, c->mix, c->dmix},
+               {"log_decay", BO_PARAMETER_LOG_DECAY, c->log_decay, c->dlog_decay},
+               {"lambda", BO_PARAMETER_LAMBDA, c->lambda, c->dlambda},
+               {"m_k", BO_PARAMETER_M_K, c->m_k, c->dm_k},
+               {"bias", BO_PARAMETER_BIAS, c->bias, c->dbias},
+               {"bias_k", BO_PARAMETER_BIAS_K, c->bias_k, c->dbias_k}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((all[i].values || all[i].gradient) && !bo_parameter_size(attention, all[i].which))
+            return bo_fail(context, BO_INVALID, "attention: kind %s does not use %s",
+                           bo_attention_kind_name(attention->desc.kind), all[i].name);
+    return BO_OK;
+}
+
+static bo_status check_arrays(bo_context *context, const bo_attention *attention, const bo_attention_call *c,
+                              bool backward)
+{
+    const bo_attention_desc *d = &attention->desc;
+    const char *missing = NULL;
+    if (!c->q.data) missing = "q";
+    if (!c->no_keys && (!c->k.data || !c->v.data)) missing = c->k.data ? "v" : "k";
+    if (!c->out.data) missing = "out";
+    if (bo_gate_width(d) && !c->no_keys && !c->log_gate.data) missing = "log_gate";
+    if (backward && !c->dout.data) missing = "dout";
+    if (missing) return bo_fail(context, BO_INVALID, "attention: %s has no data", missing);
+    if (c->no_keys && (c->k.data || c->v.data || c->log_gate.data || c->beta.data))
+        return bo_fail(context, BO_INVALID, "attention: with no_keys, k, v, log_gate and beta must have no data");
+    if (!bo_gate_width(d) && c->log_gate.data)
+        return bo_fail(context, BO_INVALID, "attention: kind %s with gate %s does not use log_gate",
+                       bo_attention_kind_name(d->kind), bo_gate_name(d->gate));
+    if (!bo_attention_has(d, BO_TRAIT_BETA) && c->beta.data)
+        return bo_fail(context, BO_INVALID, "attention: kind %s does not use beta", bo_attention_kind_name(d->kind));
+    if (c->no_keys && !c->states)
+        return bo_fail(context, BO_INVALID, "attention: with no_keys, states are required, found NULL");
+    return BO_OK;
+}
+
+static bo_status check(bo_context *context, const bo_attention *attention, const bo_attention_call *c, bool backward)
+{
+    BO_TRY(bo_check_reserved(context, "bo_attention_call", c->reserved));
+    if (c->element != BO_ELEMENT_FLOAT32 && c->element != BO_ELEMENT_BFLOAT16)
+        return bo_fail(context, BO_INVALID, "attention: element must be FLOAT32 or BFLOAT16, found %d",
+                       (int)c->element);
+    if (c->element == BO_ELEMENT_BFLOAT16 && !bo_context_is_on_gpu(context))
+        return bo_fail(context, BO_UNSUPPORTED, "attention: arrays of bfloat16 are supported on GPUs only");
+    if (c->sequences == 0 || (!c->offsets && c->tokens == 0))
+        return bo_fail(context, BO_INVALID, "attention: sequences and tokens must be positive, found %zu and %zu",
+                       c->sequences, c->tokens);
+    if (c->sequences > INT32_MAX || bo_max(c->rows, c->key_rows) > INT32_MAX || c->tokens > INT32_MAX / c->sequences)
+        return bo_fail(context, BO_INVALID, "attention: a call has at most 2147483647 tokens");
+    if (c->cross && attention->desc.causal)
+        return bo_fail(context, BO_UNSUPPORTED, "attention: cross attention of a causal attention is not supported");
+    if (c->cross && !c->offsets != !c->key_offsets)
+        return bo_fail(context, BO_INVALID, "attention: offsets and key_offsets must be given together");
+    if (backward && c->states)
+        return bo_fail(context, BO_INVALID, "attention: a call that continues from states has no gradients");
+    BO_TRY(check_arrays(context, attention, c, backward));
+    return check_parameters(context, attention, c);
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------ */
+
+bo_status bo_attention_call_bytes(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
+                                  bool backward, size_t *tape, size_t *workspace)
+{
+    if (tape) *tape = 0;
+    if (workspace) *workspace = 0;
+    BO_REQUIRE(context, attention, call, tape, workspace);
+    BO_TRY(check(context, attention, call, backward));
+    if (bo_context_is_on_gpu(context)) return bo_gpu_arrays_bytes(context, attention, call, backward, tape, workspace);
+    bo_attention_call counted = *call;
+    counted.workspace = NULL;
+    const host_call h = host_call_of(context, attention, &counted, backward);
+    if (call->training) *tape = bo_tape_most(attention, call->sequences, h.queries, h.keys);
+    *workspace = h.bytes;
+    return BO_OK;
+}
+
+bo_status bo_attention_call_forward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
+{
+    BO_REQUIRE(context, attention, call);
+    BO_TRY(check(context, attention, call, false));
+    BO_REQUIRE(context, call->workspace);
+    BO_REQUIRE_IF(context, call->training, call->tape);
+    if (bo_context_is_on_gpu(context)) return bo_gpu_arrays_forward(context, attention, call);
+    return forward_on_host(context, attention, call);
+}
+
+bo_status bo_attention_call_backward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
+{
+    BO_REQUIRE(context, attention, call);
+    BO_TRY(check(context, attention, call, true));
+    BO_REQUIRE(context, call->workspace, call->tape);
+    if (bo_context_is_on_gpu(context)) return bo_gpu_arrays_backward(context, attention, call);
+    return backward_on_host(context, attention, call);
+}

@@ -1,0 +1,464 @@
+/* The public calls of attention on a GPU: host.h. */
+#include "host.h"
+#include <string.h>
+#include "../../base/carver.h"
+#include "../attention.h"
+#include "../calls.h"
+#include "call.h"
+#include "engine.h"
+
+/* ---- the arrays of a call ---------------------------------------------------------------------------------------- */
+
+/* An array with a row per token. */
+typedef struct token_array {
+    bo_attention_array *array;
+    const float *in;
+    float *out;
+    bool of_queries;
+    size_t heads, width;
+} token_array;
+
+/* A parameter, or its gradient. */
+typedef struct parameter_array {
+    const float **slot;
+    const float *in;
+    float *out;
+    size_t count;
+} parameter_array;
+
+enum { MOST_ARRAYS = 12, MOST_PARAMETERS = 16 };
+
+typedef struct array_list {
+    size_t count, parameters;
+    token_array arrays[MOST_ARRAYS];
+    parameter_array parameter[MOST_PARAMETERS];
+} array_list;
+
+static void add(array_list *list, bo_attention_array *array, const float *in, float *out, bool of_queries, size_t heads,
+                size_t width)
+{
+    if (in || out) list->arrays[list->count++] = (token_array){array, in, out, of_queries, heads, width};
+}
+
+static void add_parameter(array_list *list, const bo_attention *attention, bo_parameter which, const float **slot,
+                          const float *in, float *out)
+{
+    const size_t count = bo_parameter_size(attention, which) * attention->desc.key_heads;
+    if (in || out) list->parameter[list->parameters++] = (parameter_array){slot, in, out, count};
+}
+
+static void list_inputs(const bo_attention *attention, const bo_attention_inputs *in, float *out, bo_attention_call *c,
+                        array_list *list)
+{
+    const bo_attention_desc *d = &attention->desc;
+    add(list, &c->q, in->q, NULL, true, d->heads, d->dim);
+    add(list, &c->k, in->k, NULL, false, d->key_heads, d->dim);
+    add(list, &c->v, in->v, NULL, false, d->key_heads, d->value_dim);
+    add(list, &c->out, NULL, out, true, d->heads, d->value_dim);
+    add(list, &c->log_gate, in->log_gate, NULL, false, d->key_heads, bo_max(bo_gate_width(d), 1));
+    add(list, &c->beta, in->beta, NULL, false, d->key_heads, 1);
+    add_parameter(list, attention, BO_PARAMETER_SIGMA, &c->sigma, in->sigma, NULL);
+    add_parameter(list, attention, BO_PARAMETER_M, &c->m, in->m, NULL);
+    add_parameter(list, attention, BO_PARAMETER_MIX, &c->mix, in->mix, NULL);
+    add_parameter(list, attention, BO_PARAMETER_LOG_DECAY, &c->log_decay, in->log_decay, NULL);
+    add_parameter(list, attention, BO_PARAMETER_LAMBDA, &c->lambda, in->lambda, NULL);
+    add_parameter(list, attention, BO_PARAMETER_M_K, &c->m_k, in->m_k, NULL);
+    add_parameter(list, attention, BO_PARAMETER_BIAS, &c->bias, in->bias, NULL);
+    add_parameter(list, attention, BO_PARAMETER_BIAS_K, &c->bias_k, in->bias_k, NULL);
+}
+
+static void list_gradients(const bo_attention *attention, const float *dout, const bo_attention_gradients *g,
+                           bo_attention_call *c, array_list *list)
+{
+    const bo_attention_desc *d = &attention->desc;
+    add(list, &c->dout, dout, NULL, true, d->heads, d->value_dim);
+    add(list, &c->dq, NULL, g->q, true, d->heads, d->dim);
+    add(list, &c->dk, NULL, g->k, false, d->key_heads, d->dim);
+    add(list, &c->dv, NULL, g->v, false, d->key_heads, d->value_dim);
+    add(list, &c->dlog_gate, NULL, g->log_gate, false, d->key_heads, bo_max(bo_gate_width(d), 1));
+    add(list, &c->dbeta, NULL, g->beta, false, d->key_heads, 1);
+    add_parameter(list, attention, BO_PARAMETER_SIGMA, (const float **)&c->dsigma, NULL, g->sigma);
+    add_parameter(list, attention, BO_PARAMETER_M, (const float **)&c->dm, NULL, g->m);
+    add_parameter(list, attention, BO_PARAMETER_MIX, (const float **)&c->dmix, NULL, g->mix);
+    add_parameter(list, attention, BO_PARAMETER_LOG_DECAY, (const float **)&c->dlog_decay, NULL, g->log_decay);
+    add_parameter(list, attention, BO_PARAMETER_LAMBDA, (const float **)&c->dlambda, NULL, g->lambda);
+    add_parameter(list, attention, BO_PARAMETER_M_K, (const float **)&c->dm_k, NULL, g->m_k);
+    add_parameter(list, attention, BO_PARAMETER_BIAS, (const float **)&c->dbias, NULL, g->bias);
+    add_parameter(list, attention, BO_PARAMETER_BIAS_K, (const float **)&c->dbias_k, NULL, g->bias_k);
+}
+
+/* ---- the shape of a call ----------------------------------------------------------------------------------------- */
+
+/* Rows of all sequences. */
+typedef struct totals {
+    size_t queries, keys;
+} totals;
+
+static bool is_cross(const bo_attention_shape *shape)
+{
+    return !shape->no_keys &&
+           (shape->key_lengths || (!shape->lengths && shape->key_tokens && shape->key_tokens != shape->tokens));
+}
+
+/* offsets, key_offsets: in memory of the GPU; NULL if the batch is not packed. */
+static bo_attention_call shape_call(const bo_attention_shape *shape, const totals *rows, const int32_t *offsets,
+                                    const int32_t *key_offsets)
+{
+    const bool cross = is_cross(shape);
+    return (bo_attention_call){.no_keys = shape->no_keys,
+                               .sequences = shape->sequences,
+                               .tokens = shape->tokens,
+                               .key_tokens = cross ? shape->key_tokens : 0,
+                               .cross = cross,
+                               .offsets = offsets,
+                               .key_offsets = cross ? key_offsets : NULL,
+                               .rows = rows->queries,
+                               .key_rows = cross ? rows->keys : 0};
+}
+
+/* Sets the strides that the layout of a shape means. */
+static void set_strides(const bo_attention_shape *shape, const totals *rows, const token_array *a)
+{
+    bo_attention_array *array = a->array;
+    const size_t tokens = shape->lengths ? (a->of_queries ? rows->queries : rows->keys)
+                                         : (a->of_queries || !is_cross(shape) ? shape->tokens : shape->key_tokens);
+    if (shape->layout == BO_LAYOUT_TOKENS_FIRST)
+        array->head = a->width, array->token = a->heads * a->width;
+    else
+        array->token = a->width, array->head = tokens * a->width;
+    array->sequence = tokens * a->heads * a->width;
+}
+
+static size_t numbers_of(const totals *rows, const token_array *a)
+{
+    return (a->of_queries ? rows->queries : rows->keys) * a->heads * a->width;
+}
+
+/* ---- arrays of the host ------------------------------------------------------------------------------------------ */
+
+bool bo_gpu_host_takes(const bo_context *context, const bo_call *call, bool kept)
+{
+    const bo_attention_shape *shape = call->shape;
+    if (!bo_context_is_on_gpu(context) || !bo_gpu_attention_exists(context, call->attention)) return false;
+    if (shape->no_queries || !call->queries_total || (!shape->no_keys && !call->keys_total)) return false;
+    if (is_cross(shape) && (call->attention->desc.causal || call->initial || call->final)) return false;
+    if (shape->no_keys && call->attention->desc.kind == BO_ATTENTION_HYBRID) return false;
+    const bool gradients_of_states = call->d_final || (call->gradients && call->gradients->initial);
+    return !(kept && (call->initial || call->final || gradients_of_states));
+}
+
+/* The memory of a call on the GPU. */
+typedef struct pieces {
+    float *wide; /* an array before or after it is rounded to bfloat16; NULL: arrays are not rounded */
+    void *arrays[MOST_ARRAYS], *parameters[MOST_PARAMETERS];
+    int32_t *offsets, *key_offsets;
+    char *states;
+    size_t bytes;
+} pieces;
+
+typedef struct transfer {
+    bo_context *context;
+    bo_device *device;
+    const bo_call *call;
+    bo_element element;
+    totals rows;
+    array_list list;
+    size_t state_bytes;
+    pieces at;
+    char *arrays, *work; /* memory of the GPU: the pieces; tape and workspace */
+    bo_attention_call c;
+    void **states; /* on the host: the addresses of the states */
+} transfer;
+
+static void lay_out(transfer *t)
+{
+    const bo_attention_shape *shape = t->call->shape;
+    bo_carver carver = {.at = t->arrays};
+    size_t widest = 0;
+    for (size_t i = 0; i < t->list.count; i++) {
+        const size_t count = numbers_of(&t->rows, &t->list.arrays[i]);
+        t->at.arrays[i] = bo_carve(&carver, count, bo_gpu_bytes(t->element));
+        widest = bo_max(widest, count);
+    }
+    for (size_t i = 0; i < t->list.parameters; i++)
+        t->at.parameters[i] = bo_carve_floats(&carver, t->list.parameter[i].count);
+    const bool rounds = t->element != BO_ELEMENT_FLOAT32;
+    t->at.wide = bo_carve_floats(&carver, rounds ? widest : 0);
+    if (shape->lengths) t->at.offsets = bo_carve(&carver, shape->sequences + 1, sizeof(int32_t));
+    if (shape->lengths && is_cross(shape)) t->at.key_offsets = bo_carve(&carver, shape->sequences + 1, sizeof(int32_t));
+    t->at.states = bo_carve(&carver, t->states ? shape->sequences : 0, t->state_bytes);
+    t->at.bytes = carver.bytes;
+}
+
+/* Fills the call with the addresses of the pieces. */
+static void fill_call(transfer *t)
+{
+    const bo_attention_shape *shape = t->call->shape;
+    t->c = shape_call(shape, &t->rows, t->at.offsets, t->at.key_offsets);
+    t->c.element = t->element;
+    for (size_t i = 0; i < t->list.count; i++) {
+        t->list.arrays[i].array->data = t->at.arrays[i];
+        set_strides(shape, &t->rows, &t->list.arrays[i]);
+    }
+    for (size_t i = 0; i < t->list.parameters; i++) *t->list.parameter[i].slot = t->at.parameters[i];
+    t->c.training = t->call->gradients != NULL;
+    t->c.states = t->states;
+}
+
+static bo_status write_offsets(transfer *t, const size_t *lengths, int32_t *to)
+{
+    const size_t sequences = t->call->shape->sequences;
+    int32_t *offsets = bo_alloc(t->context, sequences + 1, sizeof *offsets, "offsets of sequences");
+    if (!offsets) return BO_MEMORY;
+    for (size_t s = 0; s < sequences; s++) offsets[s + 1] = offsets[s] + (int32_t)lengths[s];
+    const bo_status status = bo_buffer_write(t->context, t->device, to, offsets, (sequences + 1) * sizeof *offsets);
+    bo_free(offsets);
+    return status;
+}
+
+static bo_status convert(transfer *t, size_t count, bo_element from, const void *x, bo_element to, void *y)
+{
+    return BO_LAUNCH(t->context, convert,
+                     &((bo_gpu_convert){.count = count, .from_type = from, .to_type = to, .from = x, .to = y}));
+}
+
+static bo_status upload(transfer *t)
+{
+    const bo_attention_shape *shape = t->call->shape;
+    if (shape->lengths) BO_TRY(write_offsets(t, shape->lengths, t->at.offsets));
+    if (t->at.key_offsets) BO_TRY(write_offsets(t, shape->key_lengths, t->at.key_offsets));
+    for (size_t i = 0; i < t->list.count; i++) {
+        const token_array *a = &t->list.arrays[i];
+        const size_t count = numbers_of(&t->rows, a);
+        float *to = t->element == BO_ELEMENT_FLOAT32 ? t->at.arrays[i] : t->at.wide;
+        if (!a->in) continue;
+        BO_TRY(bo_buffer_write(t->context, t->device, to, a->in, count * sizeof *to));
+        if (t->element != BO_ELEMENT_FLOAT32)
+            BO_TRY(convert(t, count, BO_ELEMENT_FLOAT32, to, t->element, t->at.arrays[i]));
+    }
+    for (size_t i = 0; i < t->list.parameters; i++) {
+        const parameter_array *p = &t->list.parameter[i];
+        if (p->in) BO_TRY(bo_buffer_write(t->context, t->device, t->at.parameters[i], p->in, p->count * sizeof *p->in));
+    }
+    return BO_OK;
+}
+
+static bo_status download(transfer *t)
+{
+    for (size_t i = 0; i < t->list.count; i++) {
+        const token_array *a = &t->list.arrays[i];
+        const size_t count = numbers_of(&t->rows, a);
+        const void *from = t->at.arrays[i];
+        if (!a->out) continue;
+        if (t->element != BO_ELEMENT_FLOAT32) {
+            BO_TRY(convert(t, count, t->element, from, BO_ELEMENT_FLOAT32, t->at.wide));
+            from = t->at.wide;
+        }
+        BO_TRY(bo_buffer_read(t->context, t->device, a->out, from, count * sizeof *a->out));
+    }
+    for (size_t i = 0; i < t->list.parameters; i++) {
+        const parameter_array *p = &t->list.parameter[i];
+        if (p->out)
+            BO_TRY(bo_buffer_read(t->context, t->device, p->out, t->at.parameters[i], p->count * sizeof *p->out));
+    }
+    return BO_OK;
+}
+
+static bo_status write_states(transfer *t)
+{
+    const bo_call *call = t->call;
+    const size_t sequences = t->states ? call->shape->sequences : 0;
+    for (size_t s = 0; s < sequences; s++) {
+        const void *from = call->initial ? call->initial[s] : call->final[s]; /* which is empty */
+        t->states[s] = t->at.states + s * t->state_bytes;
+        BO_TRY(bo_buffer_write(t->context, t->device, t->states[s], from, t->state_bytes));
+    }
+    return BO_OK;
+}
+
+static bo_status read_states(transfer *t)
+{
+    const bo_call *call = t->call;
+    for (size_t s = 0; call->final && s < call->shape->sequences; s++)
+        BO_TRY(bo_buffer_read(t->context, t->device, call->final[s], t->states[s], t->state_bytes));
+    return BO_OK;
+}
+
+static bo_status take_arrays(transfer *t)
+{
+    lay_out(t);
+    t->arrays = bo_buffer_allocate(t->context, t->device, t->at.bytes, "the arrays of attention");
+    if (!t->arrays) return BO_MEMORY;
+    lay_out(t);
+    fill_call(t);
+    return BO_OK;
+}
+
+static bo_status take_work(transfer *t)
+{
+    const bo_attention *attention = t->call->attention;
+    size_t tape = 0, forward = 0, backward = 0;
+    BO_TRY(bo_attention_call_bytes(t->context, attention, &t->c, false, &tape, &forward));
+    if (t->c.training) BO_TRY(bo_attention_call_bytes(t->context, attention, &t->c, true, &tape, &backward));
+    const size_t place = bo_padded_bytes(tape);
+    t->work =
+        bo_buffer_allocate(t->context, t->device, place + bo_max(forward, backward), "the work memory of attention");
+    if (!t->work) return BO_MEMORY;
+    t->c.tape = t->work, t->c.workspace = t->work + place;
+    return BO_OK;
+}
+
+static bo_status open(bo_context *context, const bo_call *call, transfer *t)
+{
+    const bool rounds = bo_context_precision(context) == BO_PRECISION_BFLOAT16;
+    *t = (transfer){.context = context,
+                    .device = bo_device_of(context),
+                    .call = call,
+                    .element = rounds ? BO_ELEMENT_BFLOAT16 : BO_ELEMENT_FLOAT32,
+                    .rows = {call->queries_total, call->keys_total},
+                    .state_bytes = bo_attention_state_bytes(call->attention)};
+    list_inputs(call->attention, call->in, call->out, &t->c, &t->list);
+    if (call->gradients) list_gradients(call->attention, call->dout, call->gradients, &t->c, &t->list);
+    if (call->initial || call->final) {
+        t->states = bo_alloc(context, call->shape->sequences, sizeof *t->states, "addresses of states");
+        if (!t->states) return BO_MEMORY;
+    }
+    BO_TRY(take_arrays(t));
+    return take_work(t);
+}
+
+static void close(transfer *t)
+{
+    bo_buffer_release(t->device, t->arrays);
+    bo_buffer_release(t->device, t->work);
+    bo_free(t->states);
+}
+
+static bo_status check_finite(bo_context *context, const bo_call *call, const transfer *t)
+{
+    bool finite = true;
+    for (size_t i = 0; i < t->list.count; i++) {
+        const token_array *a = &t->list.arrays[i];
+        if (a->out) finite &= call->kernels->finite(numbers_of(&t->rows, a), a->out);
+    }
+    for (size_t i = 0; i < t->list.parameters; i++) {
+        const parameter_array *p = &t->list.parameter[i];
+        if (p->out) finite &= call->kernels->finite(p->count, p->out);
+    }
+    if (finite) return BO_OK;
+    return call->gradients ? bo_gradients_blame(context, call) : bo_inputs_blame(context, call);
+}
+
+static bo_status compute(transfer *t)
+{
+    BO_TRY(upload(t));
+    BO_TRY(write_states(t));
+    BO_TRY(bo_attention_call_forward(t->context, t->call->attention, &t->c));
+    if (t->call->gradients) BO_TRY(bo_attention_call_backward(t->context, t->call->attention, &t->c));
+    BO_TRY(download(t));
+    BO_TRY(read_states(t));
+    return check_finite(t->context, t->call, t);
+}
+
+static bo_status run(bo_context *context, const bo_call *call)
+{
+    transfer t;
+    bo_status status = open(context, call, &t);
+    if (status == BO_OK) status = compute(&t);
+    close(&t);
+    return status;
+}
+
+bo_status bo_gpu_host_forward(bo_context *context, const bo_call *call)
+{
+    return run(context, call);
+}
+
+bo_status bo_gpu_host_backward(bo_context *context, const bo_call *call)
+{
+    return run(context, call);
+}
+
+/* ---- arrays of the GPU ------------------------------------------------------------------------------------------- */
+
+bo_status bo_gpu_holds_inputs(bo_context *context, const bo_attention_inputs *inputs, bool *out)
+{
+    return bo_device_holds(context, inputs->q ? inputs->q : inputs->k, out);
+}
+
+/* Describes a call; *offsets are those of packed sequences, in memory of the GPU that the caller releases. */
+static bo_status describe(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                          const bo_attention_inputs *in, float *out, const float *dout,
+                          const bo_attention_gradients *gradients, bo_attention_call *c)
+{
+    array_list list = {0};
+    if (shape->lengths || shape->no_queries)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "attention: packed sequences and keys without queries in the memory of a GPU are not supported "
+                       "by this function; bo_attention_call_forward() takes offsets");
+    const totals rows = {shape->sequences * shape->tokens,
+                         shape->sequences * (is_cross(shape) ? shape->key_tokens : shape->tokens)};
+    bo_attention_call shaped = shape_call(shape, &rows, NULL, NULL);
+    list_inputs(attention, in, out, c, &list);
+    if (gradients) list_gradients(attention, dout, gradients, c, &list);
+    *c = shaped;
+    for (size_t i = 0; i < list.count; i++) {
+        const token_array *a = &list.arrays[i];
+        a->array->data = a->in ? (void *)(uintptr_t)a->in : a->out;
+        set_strides(shape, &rows, a);
+    }
+    for (size_t i = 0; i < list.parameters; i++)
+        *list.parameter[i].slot = list.parameter[i].in ? list.parameter[i].in : list.parameter[i].out;
+    return BO_OK;
+}
+
+static bo_status submit(bo_context *context, const bo_attention *attention, bo_attention_call *c, bool backward)
+{
+    bo_device *device = bo_device_of(context);
+    size_t tape, bytes;
+    BO_TRY(bo_attention_call_bytes(context, attention, c, backward, &tape, &bytes));
+    c->workspace = bo_buffer_allocate(context, device, bytes, "the work memory of attention");
+    if (!c->workspace) return BO_MEMORY;
+    const bo_status status = (backward ? bo_attention_call_backward : bo_attention_call_forward)(context, attention, c);
+    bo_buffer_release(device, c->workspace); /* waits for the work */
+    return status;
+}
+
+bo_status bo_gpu_device_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                const bo_attention_inputs *inputs, void *const *states, float *out, void *tape)
+{
+    bo_attention_call c = {0};
+    BO_TRY(describe(context, attention, shape, inputs, out, NULL, NULL, &c));
+    c.training = tape != NULL;
+    c.tape = tape;
+    c.states = states;
+    return submit(context, attention, &c, false);
+}
+
+bo_status bo_gpu_device_backward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                 const bo_attention_inputs *inputs, const float *out, const void *tape,
+                                 const float *dout, const bo_attention_gradients *gradients)
+{
+    bo_attention_call c = {0};
+    BO_TRY(describe(context, attention, shape, inputs, (float *)(uintptr_t)out, dout, gradients, &c));
+    c.training = true;
+    c.tape = (void *)(uintptr_t)tape;
+    return submit(context, attention, &c, true);
+}
+
+size_t bo_gpu_device_tape_bytes(const bo_context *context, const bo_attention *attention,
+                                const bo_attention_shape *shape)
+{
+    if (!bo_context_is_on_gpu(context) || !bo_gpu_attention_exists(context, attention)) return 0;
+    if (shape->lengths || shape->no_queries) return 0;
+    bo_gpu_attention at = bo_gpu_attention_of(context, attention, is_cross(shape) || shape->no_keys);
+    const size_t keys = is_cross(shape) ? shape->key_tokens : shape->tokens;
+    at.given = BO_GPU_ARRAY_Q | (shape->no_keys ? 0 : BO_GPU_ARRAY_K | BO_GPU_ARRAY_V);
+    at.keeps = true;
+    at.queries = (bo_gpu_rows){.tokens = (int32_t)shape->tokens,
+                               .sequences = (int32_t)shape->sequences,
+                               .rows = shape->sequences * shape->tokens};
+    at.keys =
+        (bo_gpu_rows){.tokens = (int32_t)keys, .sequences = (int32_t)shape->sequences, .rows = shape->sequences * keys};
+    return bo_gpu_attention_saved_bytes(attention, &at);
+}
