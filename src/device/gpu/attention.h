@@ -1,6 +1,6 @@
 /* Arguments that all launches of attention share: the sequences, the arrays and the states of one call. Rows are tokens;
- * a row of q and out has `heads` heads side by side, a row of k and v `key_heads`. Query head h uses key head
- * h / (heads / key_heads). */
+ * a row of q and out has `heads` heads, a row of k and v `key_heads`, at the places that `strides` states. Query head h
+ * uses key head h / (heads / key_heads). */
 #ifndef BO_DEVICE_GPU_ATTENTION_H
 #define BO_DEVICE_GPU_ATTENTION_H
 
@@ -18,6 +18,35 @@ typedef struct bo_gpu_rows {
     int32_t sequences;
     size_t rows; /* of all sequences */
 } bo_gpu_rows;
+
+/* Where the numbers of a head of a row are in an array: `width` consecutive numbers from number row * .row + head * .head +
+ * sequence * .sequence on. Rows are numbered through all sequences, so arrays with tokens first have .sequence 0; arrays
+ * with heads first (sequences, heads, tokens, width) have .row width, .head tokens * width and .sequence (heads - 1) *
+ * tokens * width. With `starts`, .sequence is 0. */
+typedef struct bo_gpu_strides {
+    size_t row, head;
+    ptrdiff_t sequence;
+} bo_gpu_strides;
+
+/* Those of an array without gaps: (rows, heads, width). */
+static inline bo_gpu_strides bo_gpu_tokens_first(int heads, int width)
+{
+    const bo_gpu_strides by = {(size_t)heads * (size_t)width, (size_t)width, 0};
+    return by;
+}
+
+/* True if the numbers of every head and row begin at a multiple of 8 numbers, 16 bytes of bfloat16: kernels that copy 16
+ * bytes at a time require it. */
+static inline bool bo_gpu_by_eight(bo_gpu_strides by)
+{
+    return by.row % 8 == 0 && by.head % 8 == 0 && by.sequence % 8 == 0;
+}
+
+/* The strides of the arrays with a row per token. */
+typedef struct bo_gpu_attention_strides {
+    bo_gpu_strides q, k, v, out, log_gate, beta;
+    bo_gpu_strides dout, dq, dk, dv, dlog_gate, dbeta;
+} bo_gpu_attention_strides;
 
 /* The arrays of a call besides those of bo_attention_given, as bits of `given` and `wanted`. */
 enum { BO_GPU_ARRAY_Q = 1 << 16, BO_GPU_ARRAY_K = 1 << 17, BO_GPU_ARRAY_V = 1 << 18 };
@@ -37,10 +66,15 @@ typedef struct bo_gpu_attention {
      * whether a backward pass follows, and sequences continue from states. */
     unsigned given, wanted;
     bool keeps, continues;
+    /* Strides, and whether the address of an array is not a multiple of 16 bytes, are known while sizes are computed, too:
+     * kernels for tensor cores require that q, k, v and out begin at multiples of 16 bytes in every row and head. The
+     * gradients of a call that they take must, too. */
+    bo_gpu_attention_strides strides;
+    bool unaligned;
     bo_gpu_rows queries, keys; /* the same rows unless the call is cross attention */
     const void *q, *k, *v;     /* k, v NULL: only the states are read */
     void *out;
-    const void *log_gate, *beta; /* rows of keys x key_heads (GLA: key_heads dim); NULL: none */
+    const void *log_gate, *beta; /* a number for each row of keys and key head (GLA: dim numbers); NULL: none */
     /* Parameters, always float32: shapes as in bo_attention_inputs; NULL: the default stated there. log_decay is never
      * NULL with gate FIXED. */
     const float *sigma, *m, *mix, *log_decay, *lambda, *m_k, *bias, *bias_k;
@@ -55,6 +89,14 @@ typedef struct bo_gpu_attention {
     void *dq, *dk, *dv, *dlog_gate, *dbeta; /* overwritten; NULL: not needed */
     float *dsigma, *dm, *dmix, *dlog_decay, *dlambda, *dm_k, *dbias, *dbias_k;
 } bo_gpu_attention;
+
+/* True if kernels for tensor cores may read and write the arrays of a call. */
+static inline bool bo_gpu_attention_is_aligned(const bo_gpu_attention *call)
+{
+    const bo_gpu_attention_strides *by = &call->strides;
+    return !call->unaligned && bo_gpu_by_eight(by->q) && bo_gpu_by_eight(by->k) && bo_gpu_by_eight(by->v) &&
+           bo_gpu_by_eight(by->out);
+}
 
 /* The start of a state; then follow, for each key head, sums_bytes and kept_bytes. */
 typedef struct bo_state_header {
