@@ -38,6 +38,20 @@ bo_status bo_gpu_attention_check(bo_context *context, const bo_attention *attent
     return BO_OK;
 }
 
+static bo_gpu_attention_strides tokens_first(const bo_attention_desc *d)
+{
+    const int heads = (int)d->heads, key_heads = (int)d->key_heads, dim = (int)d->dim, value_dim = (int)d->value_dim;
+    const int channels = bo_attention_has(d, BO_TRAIT_CHANNELS) ? dim : 1;
+    bo_gpu_attention_strides by = {.q = bo_gpu_tokens_first(heads, dim),
+                                   .k = bo_gpu_tokens_first(key_heads, dim),
+                                   .v = bo_gpu_tokens_first(key_heads, value_dim),
+                                   .out = bo_gpu_tokens_first(heads, value_dim),
+                                   .log_gate = bo_gpu_tokens_first(key_heads, channels),
+                                   .beta = bo_gpu_tokens_first(key_heads, 1)};
+    by.dq = by.q, by.dk = by.k, by.dv = by.v, by.dout = by.out, by.dlog_gate = by.log_gate, by.dbeta = by.beta;
+    return by;
+}
+
 bo_gpu_attention bo_gpu_attention_of(const bo_context *context, const bo_attention *attention, bool cross)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -49,6 +63,7 @@ bo_gpu_attention bo_gpu_attention_of(const bo_context *context, const bo_attenti
                               .causal = d->causal && !cross,
                               .cross = cross,
                               .scale = (float)d->scale,
+                              .strides = tokens_first(d),
                               .processors = gpu->processors,
                               .shared_bytes = gpu->shared_bytes,
                               .sums_bytes = attention->sums_bytes,
@@ -83,12 +98,78 @@ bo_status bo_gpu_attention_prepare(bo_context *context, const bo_attention *atte
     return engine->prepare ? engine->prepare(context, attention) : BO_OK;
 }
 
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+/* An array of a call that is there, and its strides. */
+typedef struct call_array {
+    const char *name;
+    const void *at;
+    bo_gpu_strides by;
+    bool keys;   /* its rows are those of keys */
+    bool pieces; /* kernels for tensor cores copy it 16 bytes at a time */
+} call_array;
+
+enum { CALL_ARRAYS = 12 };
+
+static void list_arrays(const bo_gpu_attention *c, call_array (*out)[CALL_ARRAYS])
+{
+    const bo_gpu_attention_strides *by = &c->strides;
+    const call_array all[CALL_ARRAYS] = {{"q", c->q, by->q, false, true},
+                                         {"k", c->k, by->k, true, true},
+                                         {"v", c->v, by->v, true, true},
+                                         {"the output", c->out, by->out, false, true},
+                                         {"the log gates", c->log_gate, by->log_gate, true, false},
+                                         {"beta", c->beta, by->beta, true, false},
+                                         {"the gradient of the output", c->dout, by->dout, false, true},
+                                         {"the gradient of q", c->dq, by->dq, false, true},
+                                         {"the gradient of k", c->dk, by->dk, true, true},
+                                         {"the gradient of v", c->dv, by->dv, true, true},
+                                         {"the gradient of the log gates", c->dlog_gate, by->dlog_gate, true, false},
+                                         {"the gradient of beta", c->dbeta, by->dbeta, true, false}};
+    memcpy(*out, all, sizeof all);
+}
+
+bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *call)
+{
+    call_array arrays[CALL_ARRAYS];
+    list_arrays(call, &arrays);
+    for (size_t i = 0; i < CALL_ARRAYS; i++) {
+        const call_array *array = &arrays[i];
+        if (!array->at || !array->pieces) continue;
+        if ((uintptr_t)array->at % 16)
+            return bo_fail(context, BO_INVALID,
+                           "attention: the address of %s must be a multiple of 16 bytes, found %zu more; copy it, or "
+                           "say that arrays are unaligned when sizes are computed",
+                           array->name, (size_t)((uintptr_t)array->at % 16));
+        if (!bo_gpu_by_eight(array->by))
+            return bo_fail(context, BO_INVALID,
+                           "attention: the strides of %s must be multiples of 8 numbers like those of q, k, v and the "
+                           "output, found %zu between rows, %zu between heads, %td between sequences",
+                           array->name, array->by.row, array->by.head, array->by.sequence);
+    }
+    return BO_OK;
+}
+
+/* Rows of sequences of different lengths have no distance between sequences. */
+static bo_status check_strides(bo_context *context, const bo_gpu_attention *call)
+{
+    call_array arrays[CALL_ARRAYS];
+    list_arrays(call, &arrays);
+    for (size_t i = 0; i < CALL_ARRAYS; i++)
+        if (arrays[i].at && arrays[i].by.sequence && (arrays[i].keys ? &call->keys : &call->queries)->starts)
+            return bo_fail(context, BO_INVALID,
+                           "attention: %s has heads before tokens, which requires sequences of equal lengths",
+                           arrays[i].name);
+    return BO_OK;
+}
+
 /* Writes the default decays, and returns the call of the engine. */
 static bo_status enter(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call,
                        bo_gpu_attention *out)
 {
     const size_t floats = decay_floats(attention, call), heads = attention->desc.key_heads;
     if (!attention->ready) return bo_fail(context, BO_INVALID, "attention: it must be calibrated before it is used");
+    BO_TRY(check_strides(context, call));
     *out = *call;
     if (floats) out->log_decay = call->scratch, out->scratch = (float *)call->scratch + floats;
     for (size_t first = 0; floats && first < heads; first += BO_GPU_CONSTANTS) {

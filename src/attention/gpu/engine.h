@@ -22,6 +22,10 @@ typedef struct bo_gpu_engine {
     bo_status (*backward)(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call);
 } bo_gpu_engine;
 
+/* Fails unless all arrays of a call begin at multiples of 16 bytes, in every row and head: for kernels that copy 16 bytes
+ * at a time. Those of sizes have been chosen by bo_gpu_attention_is_aligned, which knows no addresses. */
+bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *call);
+
 /* call.c has the table: a kind without an engine is refused by name. */
 extern const bo_gpu_engine bo_gpu_engine_exact, bo_gpu_engine_linear, bo_gpu_engine_hybrid, bo_gpu_engine_gla,
     bo_gpu_engine_delta;

@@ -62,6 +62,11 @@ static bo_gpu_exact describe(const bo_attention *attention, const bo_gpu_attenti
     return out;
 }
 
+static bool in_tiles(const bo_attention *attention, const bo_gpu_attention *call)
+{
+    return bo_gpu_exact_in_tiles(call, attention->traits & BO_TRAIT_POWER);
+}
+
 static bo_status forward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)
 {
     bo_gpu_exact e = describe(attention, call);
@@ -69,6 +74,7 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
         e.partial = call->scratch, e.parts = (int)parts_of(attention, call);
         return BO_LAUNCH(context, exact_step, &e);
     }
+    if (in_tiles(attention, call)) BO_TRY(bo_gpu_require_aligned(context, call));
     BO_TRY(BO_LAUNCH(context, exact_forward, &e));
     return call->continues && bo_gpu_has(call, BO_GPU_ARRAY_K) ? BO_LAUNCH(context, exact_append, &e) : BO_OK;
 }
@@ -77,6 +83,7 @@ static bo_status backward(bo_context *context, const bo_attention *attention, co
 {
     bo_gpu_exact e = describe(attention, call);
     e.delta = call->scratch;
+    if (in_tiles(attention, call)) BO_TRY(bo_gpu_require_aligned(context, call));
     return BO_LAUNCH(context, exact_backward, &e);
 }
 

@@ -15,11 +15,18 @@ static bo_status prepare(bo_context *context, const bo_attention *attention)
     return bo_gpu_engine_linear.prepare(context, attention);
 }
 
-/* As in device/cuda/exact.cuh. */
-static bool window_in_tiles(const bo_gpu_attention *c)
+/* The call of the window, with outputs that replace those of the call. */
+static bo_gpu_attention window_call(const bo_gpu_attention *call, void *out)
 {
-    return c->type == BO_ELEMENT_BFLOAT16 && c->dim % 8 == 0 && c->value_dim % 8 == 0 && c->dim <= 128 &&
-           c->value_dim <= 128;
+    bo_gpu_attention window = *call;
+    window.out = out, window.strides.out = bo_gpu_tokens_first(call->heads, call->value_dim);
+    return window;
+}
+
+static bool window_in_tiles(const bo_gpu_attention *call)
+{
+    const bo_gpu_attention window = window_call(call, NULL);
+    return bo_gpu_exact_in_tiles(&window, false);
 }
 
 enum { MIX_BLOCKS = 64 };
@@ -28,7 +35,6 @@ enum { MIX_BLOCKS = 64 };
 typedef struct parts {
     bo_gpu_hybrid hybrid;
     bo_gpu_linear_part past;
-    void *dq; /* of the past */
 } parts;
 
 /* What forward keeps for backward. */
@@ -68,7 +74,8 @@ static bo_gpu_hybrid begin(const bo_attention *attention, const bo_gpu_attention
 static bo_gpu_attention past_call(const bo_gpu_attention *call, const bo_gpu_hybrid *h)
 {
     bo_gpu_attention out = *call;
-    out.k = h->k, out.v = h->v;
+    out.k = h->k, out.strides.k = bo_gpu_tokens_first(call->key_heads, call->dim);
+    out.v = h->v, out.strides.v = bo_gpu_tokens_first(call->key_heads, call->value_dim);
     return out;
 }
 
@@ -106,10 +113,12 @@ static parts backward_parts(const bo_attention *attention, const bo_gpu_attentio
     carve_kept(call, &p.hybrid, kept);
     carve_leaving(call, &p.hybrid, scratch);
     bo_gpu_attention past = past_call(call, &p.hybrid);
-    if (bo_gpu_wants(call, BO_GPU_ARRAY_Q)) past.dq = p.dq = bo_carve(scratch, rows * (size_t)call->dim, bytes);
+    past.strides.dq = bo_gpu_tokens_first(call->heads, call->dim);
+    past.strides.dk = past.strides.k, past.strides.dv = past.strides.v;
+    if (bo_gpu_wants(call, BO_GPU_ARRAY_Q)) past.dq = bo_carve(scratch, rows * (size_t)call->dim, bytes);
     if (bo_gpu_wants(call, BO_GPU_ARRAY_K)) past.dk = bo_carve(scratch, keys * (size_t)call->dim, bytes);
     if (bo_gpu_wants(call, BO_GPU_ARRAY_V)) past.dv = bo_carve(scratch, keys * (size_t)call->value_dim, bytes);
-    p.hybrid.dk = past.dk, p.hybrid.dv = past.dv;
+    p.hybrid.dq = past.dq, p.hybrid.dk = past.dk, p.hybrid.dv = past.dv;
     p.past = past_part(attention, &past, &p.hybrid, true, kept, scratch);
     p.hybrid.norms = p.past.attention.norms;
     p.hybrid.out = bo_carve(scratch, rows * (size_t)call->value_dim, bytes);
@@ -148,7 +157,8 @@ static size_t scratch_bytes(const bo_attention *attention, const bo_gpu_attentio
 static bo_status window_forward(bo_context *context, const parts *p)
 {
     bo_gpu_exact window = p->hybrid.exact;
-    window.at.out = p->hybrid.near;
+    window.at = window_call(&window.at, p->hybrid.near);
+    if (p->hybrid.log2) BO_TRY(bo_gpu_require_aligned(context, &window.at));
     return BO_LAUNCH(context, exact_forward, &window);
 }
 
@@ -180,7 +190,8 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
 static bo_status window_backward(bo_context *context, const parts *p)
 {
     bo_gpu_exact window = p->hybrid.exact;
-    window.at.out = p->hybrid.out;
+    window.at = window_call(&window.at, p->hybrid.out);
+    if (p->hybrid.log2) BO_TRY(bo_gpu_require_aligned(context, &window.at));
     return BO_LAUNCH(context, exact_backward, &window);
 }
 
@@ -192,14 +203,7 @@ static bo_status backward(bo_context *context, const bo_attention *attention, co
     BO_TRY(BO_LAUNCH(context, hybrid_split, &p.hybrid));
     BO_TRY(window_backward(context, &p));
     BO_TRY(bo_gpu_linear_backward(context, attention, &p.past));
-    if (call->dq)
-        BO_TRY(BO_LAUNCH(context, add,
-                         &((bo_gpu_add){.type = call->type,
-                                        .count = call->queries.rows * (size_t)(call->heads * call->dim),
-                                        .a = p.dq,
-                                        .y = call->dq,
-                                        .accumulate = true})));
-    return call->dk || call->dv ? BO_LAUNCH(context, hybrid_return, &p.hybrid) : BO_OK;
+    return call->dq || call->dk || call->dv ? BO_LAUNCH(context, hybrid_return, &p.hybrid) : BO_OK;
 }
 
 const bo_gpu_engine bo_gpu_engine_hybrid = {

@@ -196,6 +196,7 @@ static bool is_fast(const bo_attention *attention, const bo_gpu_attention *call)
     if (call->type != BO_ELEMENT_BFLOAT16 || !bo_gpu_has(call, BO_GPU_ARRAY_Q) || is_step(call)) return false;
     if (attention->desc.dim != parts.dim) return false;
     if (!call->causal && attention->desc.gate != BO_GATE_NONE) return false;
+    if (!bo_gpu_attention_is_aligned(call)) return false;
     return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
 }
 
@@ -247,11 +248,20 @@ static int parts_of(size_t rows)
     return (int)bo_min((rows + PART - 1) / PART, MOST_PARTS);
 }
 
+/* Chunks cross the boundaries of sequences unless addresses depend on the sequence. */
+static size_t tokens_of(const bo_gpu_rows *rows, bo_gpu_strides x, bo_gpu_strides dx)
+{
+    return x.sequence || dx.sequence ? (size_t)rows->tokens : rows->rows;
+}
+
 static bo_gpu_row_transform queries_of(const bo_gpu_attention *c)
 {
     return (bo_gpu_row_transform){.rows = c->queries.rows,
+                                  .tokens = tokens_of(&c->queries, c->strides.q, c->strides.dq),
                                   .heads = c->heads,
                                   .x = c->q,
+                                  .x_strides = c->strides.q,
+                                  .dx_strides = c->strides.dq,
                                   .m = c->m,
                                   .bias = c->bias,
                                   .dx = c->dq,
@@ -263,8 +273,11 @@ static bo_gpu_row_transform queries_of(const bo_gpu_attention *c)
 static bo_gpu_row_transform keys_of(const bo_gpu_attention *c)
 {
     return (bo_gpu_row_transform){.rows = c->keys.rows,
+                                  .tokens = tokens_of(&c->keys, c->strides.k, c->strides.dk),
                                   .heads = c->key_heads,
                                   .x = c->k,
+                                  .x_strides = c->strides.k,
+                                  .dx_strides = c->strides.dk,
                                   .m = c->m_k ? c->m_k : c->m,
                                   .bias = c->bias_k ? c->bias_k : c->bias,
                                   .dx = c->dk,
@@ -290,7 +303,10 @@ static void carve_sides(bo_gpu_linear_part *part, const bo_gpu_attention *c, boo
         side->partials = bo_carve_floats(carver, (size_t)(side->parts * side->key_heads) * DIM * (DIM + 1));
     }
     inner->q = part->sides[0].t, inner->dq = part->sides[0].dt;
-    if (part->count == 2) inner->k = part->sides[1].t, inner->dk = part->sides[1].dt;
+    inner->strides.q = inner->strides.dq = bo_gpu_tokens_first(c->heads, DIM);
+    if (part->count < 2) return;
+    inner->k = part->sides[1].t, inner->dk = part->sides[1].dt;
+    inner->strides.k = inner->strides.dk = bo_gpu_tokens_first(c->key_heads, DIM);
 }
 
 /* ---- both directions --------------------------------------------------------------------------------------------- */
@@ -306,9 +322,27 @@ bo_gpu_linear_part bo_gpu_linear_make(const bo_attention *attention, const bo_gp
     return out;
 }
 
+/* The arrays that the kernels read and write, those before a transform instead of those after it. */
+static bo_status check_arrays(bo_context *context, const bo_gpu_linear_part *part)
+{
+    bo_gpu_attention call = part->attention.call;
+    const bo_gpu_row_transform *sides = part->sides;
+    if (!part->attention.fast) return BO_OK;
+    if (part->count > 0) {
+        call.q = sides[0].x, call.strides.q = sides[0].x_strides;
+        call.dq = sides[0].dx, call.strides.dq = sides[0].dx_strides;
+    }
+    if (part->count > 1) {
+        call.k = sides[1].x, call.strides.k = sides[1].x_strides;
+        call.dk = sides[1].dx, call.strides.dk = sides[1].dx_strides;
+    }
+    return bo_gpu_require_aligned(context, &call);
+}
+
 /* Uploads the map, and transforms the rows. */
 static bo_status enter(bo_context *context, const bo_attention *attention, bo_gpu_linear_part *part)
 {
+    BO_TRY(check_arrays(context, part));
     BO_TRY(describe_map(context, attention, &part->attention.map));
     for (int i = 0; i < part->count; i++) BO_TRY(BO_LAUNCH(context, row_transform, &part->sides[i]));
     return BO_OK;

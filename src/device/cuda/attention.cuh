@@ -26,6 +26,26 @@ __device__ inline int first_tile(const bo_gpu_rows &rows, int C, int sequence)
     return sequence * (int)ceil_div((size_t)rows.tokens, (size_t)C);
 }
 
+/* The numbers of a head at a row of a sequence; NULL if the array is. */
+template <typename T>
+__device__ inline T *numbers_at(T *array, const bo_gpu_strides &by, int sequence, size_t row, int head)
+{
+    const ptrdiff_t at = (ptrdiff_t)(row * by.row + (size_t)head * by.head) + (ptrdiff_t)sequence * by.sequence;
+    return array ? array + at : nullptr;
+}
+
+/* The strides of work memory: rows of `heads` heads of `width` numbers. */
+__device__ inline bo_gpu_strides without_gaps(int heads, int width)
+{
+    return {(size_t)heads * (size_t)width, (size_t)width, 0};
+}
+
+/* The sequence of a row, for kernels that need it only as part of an address. */
+__device__ inline int sequence_in(const bo_gpu_rows &rows, const bo_gpu_strides &by, size_t row)
+{
+    return by.sequence ? (int)(row / (size_t)rows.tokens) : 0;
+}
+
 struct row_tile {
     int sequence;
     int start, length; /* of the sequence */

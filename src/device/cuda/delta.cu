@@ -57,14 +57,15 @@ template <int C> __host__ __device__ inline token_weights<C> take_weights(tile_r
 template <typename T, int C>
 __device__ inline void load_weights(const bo_gpu_attention &call, chunk at, int key_head, token_weights<C> to)
 {
-    const T *gate = (const T *)call.log_gate, *beta = (const T *)call.beta;
+    const bo_gpu_strides &gates = call.strides.log_gate, &betas = call.strides.beta;
+    const T *gate = numbers_at((const T *)call.log_gate, gates, at.sequence, at.row, key_head);
+    const T *beta = numbers_at((const T *)call.beta, betas, at.sequence, at.row, key_head);
     if (threadIdx.x >= WARP) return;
     double before = 0;
     for (int first = 0; first < C; first += WARP) {
         const int t = first + (int)threadIdx.x;
         const bool present = t < at.tokens;
-        const size_t place = (at.row + (size_t)t) * (size_t)call.key_heads + (size_t)key_head;
-        double sum = gate && present ? (double)least_gate(to_float(gate[place])) : 0.0;
+        double sum = gate && present ? (double)least_gate(to_float(gate[(size_t)t * gates.row])) : 0.0;
         for (int step = 1; step < WARP; step *= 2) {
             const double other = __shfl_up_sync(0xFFFFFFFFu, sum, (unsigned)step);
             if ((int)threadIdx.x >= step) sum += other;
@@ -73,7 +74,7 @@ __device__ inline void load_weights(const bo_gpu_attention &call, chunk at, int 
         before = __shfl_sync(0xFFFFFFFFu, sum, WARP - 1);
         if (t >= C) continue;
         to.b[t] = sum;
-        to.beta[t] = !present ? 0.0f : beta ? to_float(beta[place]) : 1.0f;
+        to.beta[t] = !present ? 0.0f : beta ? to_float(beta[(size_t)t * betas.row]) : 1.0f;
     }
 }
 
@@ -82,21 +83,23 @@ template <typename T> struct chunk_arrays {
     const T *k, *v;
     T *x, *w, *du;
     T *memory, *slope;
-    size_t ldk, ldv; /* numbers between tokens */
+    size_t ldk, ldv;     /* numbers between tokens of k and v … */
+    size_t narrow, wide; /* … of w, and of x and du */
 };
 
 template <typename T> __device__ inline chunk_arrays<T> arrays_of(const bo_gpu_memory &a, chunk at, int tile, int h)
 {
     const bo_gpu_attention &call = a.call;
     chunk_arrays<T> out;
-    out.k = row_at((const T *)call.k, at.row, call.key_heads, h, call.dim);
-    out.v = row_at((const T *)call.v, at.row, call.key_heads, h, call.value_dim);
+    out.k = numbers_at((const T *)call.k, call.strides.k, at.sequence, at.row, h);
+    out.v = numbers_at((const T *)call.v, call.strides.v, at.sequence, at.row, h);
     out.x = row_at((T *)a.x, at.row, call.key_heads, h, call.value_dim);
     out.w = row_at((T *)a.w, at.row, call.key_heads, h, call.dim);
     out.du = row_at((T *)a.du, at.row, call.key_heads, h, call.value_dim);
     out.memory = chunk_memory((T *)a.memories, call, tile, h);
     out.slope = a.slopes ? chunk_memory((T *)a.slopes, call, tile, h) : nullptr;
-    out.ldk = (size_t)(call.key_heads * call.dim), out.ldv = (size_t)(call.key_heads * call.value_dim);
+    out.ldk = call.strides.k.row, out.ldv = call.strides.v.row;
+    out.narrow = (size_t)(call.key_heads * call.dim), out.wide = (size_t)(call.key_heads * call.value_dim);
     return out;
 }
 
@@ -112,7 +115,7 @@ __device__ inline void load_queries(const bo_gpu_memory &a, chunk at, int head, 
 {
     const bo_gpu_attention &call = a.call;
     unit_load(to, tile_stride(call.dim), C, at.tokens, call.dim,
-              row_at((const T *)call.q, at.row, call.heads, head, call.dim), (size_t)(call.heads * call.dim), a.unit,
+              numbers_at((const T *)call.q, call.strides.q, at.sequence, at.row, head), call.strides.q.row, a.unit,
               [&](int i) { return call.scale * factor(i); });
 }
 
@@ -175,7 +178,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
             for (int i = j + 1; i < C; i++) x[i] = fmaf(-p[i], u, x[i]);
         }
         T *to = of_values ? arrays.x + column : arrays.w + column;
-        const size_t ld = of_values ? arrays.ldv : arrays.ldk;
+        const size_t ld = of_values ? arrays.wide : arrays.narrow;
 #pragma unroll
         for (int i = 0; i < C; i++)
             if (i < at.tokens) to[(size_t)i * ld] = from_float<T>(x[i]);
@@ -225,8 +228,8 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
         const chunk at = {sequence, min(C, end - row), (size_t)row};
         const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
         load_weights<T, C>(call, at, h, room.weights);
-        tile_load(room.w, stride, C, at.tokens, dim, arrays.w, arrays.ldk);
-        tile_load(room.sum, across, C, at.tokens, columns, arrays.x + first, arrays.ldv);
+        tile_load(room.w, stride, C, at.tokens, dim, arrays.w, arrays.narrow);
+        tile_load(room.sum, across, C, at.tokens, columns, arrays.x + first, arrays.wide);
         __syncthreads();
         unit_load(room.k, stride, C, at.tokens, dim, arrays.k, arrays.ldk, a.unit,
                   [&](int j) { return room.weights.beta[j] * room.weights.after(j); });
@@ -240,7 +243,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
             if (sizeof(T) != sizeof(float)) room.x[i * across + j] = from_float<T>(room.sum[i * across + j]);
         });
         __syncthreads();
-        tile_store(room.sum, across, at.tokens, columns, arrays.x + first, arrays.ldv);
+        tile_store(room.sum, across, at.tokens, columns, arrays.x + first, arrays.wide);
         const float whole = room.weights.whole();
         tile_product(rows, width, C, transposed(room.k, stride), plain(room.x, across),
                      [&](int i, int j, float x) { room.s[i * across + j] = fmaf(whole, room.s[i * across + j], x); });
@@ -286,7 +289,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
     const output_room<T, C> room(&space, dim);
     const token_weights<C> weights = room.weights;
     const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
-    T *out = row_at((T *)call.out, at.row, call.heads, head, values);
+    T *out = numbers_at((T *)call.out, call.strides.out, at.sequence, at.row, head);
     load_weights<T, C>(call, at, h, weights);
     load_keys<T, C>(a, arrays, at.tokens, room.k);
     load_queries<T, C>(a, at, head, room.q, tile_one());
@@ -297,7 +300,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
     for (int first = 0; first < values; first += SLICE) {
         const int columns = min((int)SLICE, values - first), width = tile_pad(columns);
         tile_load(room.s, across, rows, dim, columns, arrays.memory + first, (size_t)values);
-        tile_load(room.u, across, C, at.tokens, columns, arrays.x + first, arrays.ldv,
+        tile_load(room.u, across, C, at.tokens, columns, arrays.x + first, arrays.wide,
                   [&](int j) { return weights.beta[j]; });
         __syncthreads();
         tile_product(C, width, rows, plain(room.q, stride), plain(room.s, across),
@@ -305,7 +308,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
         tile_product(C, width, C, plain(room.scores, square), plain(room.u, across),
                      [&](int i, int j, float x) { room.out[i * across + j] += x; });
         __syncthreads();
-        tile_store(room.out, across, at.tokens, columns, out + first, (size_t)(call.heads * values));
+        tile_store(room.out, across, at.tokens, columns, out + first, call.strides.out.row);
     }
 }
 
@@ -331,8 +334,8 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
         tile_clear(room.out, across, C, columns);
         for (int head = h * group; !call.reads_first && head < (h + 1) * group; head++) {
             load_queries<T, C>(a, at, head, room.q, tile_one());
-            load_values<T, C>(row_at((const T *)call.dout, at.row, call.heads, head, values),
-                              (size_t)(call.heads * values), at.tokens, first, columns, room.u, across);
+            load_values<T, C>(numbers_at((const T *)call.dout, call.strides.dout, at.sequence, at.row, head),
+                              call.strides.dout.row, at.tokens, first, columns, room.u, across);
             __syncthreads();
             tile_product(
                 C, C, tile_pad(dim), plain(room.q, stride), transposed(room.k, stride), [&](int i, int j, float x) {
@@ -344,7 +347,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
             __syncthreads();
         }
         __syncthreads();
-        tile_store(room.out, across, at.tokens, columns, arrays.du + first, arrays.ldv);
+        tile_store(room.out, across, at.tokens, columns, arrays.du + first, arrays.wide);
         __syncthreads();
     }
 }
@@ -373,9 +376,9 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
         const chunk_arrays<T> arrays = arrays_of<T>(a, at, first_tile(call.keys, C, sequence) + index, h);
         load_weights<T, C>(call, at, h, weights);
         load_keys<T, C>(a, arrays, at.tokens, room.k);
-        tile_load(room.sum, across, C, at.tokens, columns, arrays.du + first, arrays.ldv);
+        tile_load(room.sum, across, C, at.tokens, columns, arrays.du + first, arrays.wide);
         __syncthreads();
-        tile_load(room.w, stride, C, at.tokens, dim, arrays.w, arrays.ldk, [&](int j) { return weights.beta[j]; });
+        tile_load(room.w, stride, C, at.tokens, dim, arrays.w, arrays.narrow, [&](int j) { return weights.beta[j]; });
         tile_store(room.s, across, dim, columns, arrays.slope + first, ld);
         if (sizeof(T) != sizeof(float)) {
             tile_load(room.factor, across, rows, rows, width, room.s, (size_t)across);
@@ -386,15 +389,15 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
             if (sizeof(T) != sizeof(float)) room.x[i * across + j] = from_float<T>(room.sum[i * across + j]);
         });
         __syncthreads();
-        tile_store(room.sum, across, at.tokens, columns, arrays.du + first, arrays.ldv);
+        tile_store(room.sum, across, at.tokens, columns, arrays.du + first, arrays.wide);
         const float whole = weights.whole();
         tile_product(rows, width, C, transposed(room.w, stride), plain(room.x, across),
                      [&](int i, int j, float x) { room.s[i * across + j] = fmaf(whole, room.s[i * across + j], -x); });
         for (int g = 0; g < group; g++) {
             const int head = h * group + g;
             load_queries<T, C>(a, at, head, room.q, [&](int i) { return weights.before(i); });
-            load_values<T, C>(row_at((const T *)call.dout, at.row, call.heads, head, call.value_dim),
-                              (size_t)(call.heads * call.value_dim), at.tokens, first, columns, room.dout, across);
+            load_values<T, C>(numbers_at((const T *)call.dout, call.strides.dout, at.sequence, at.row, head),
+                              call.strides.dout.row, at.tokens, first, columns, room.dout, across);
             __syncthreads();
             tile_product(rows, width, C, transposed(room.q, stride), plain(room.dout, across),
                          [&](int i, int j, float x) { room.s[i * across + j] += x; });
@@ -418,8 +421,9 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
     float *partial = space.numbers<float>(TILE_WARPS * C); /* of dβ, by warp */
     const int stride = tile_stride(dim), square = tile_stride(C);
     const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
-    T *dv = row_at((T *)call.dv, at.row, call.key_heads, h, values);
-    T *dbeta = row_at((T *)call.dbeta, at.row, call.key_heads, h, 1);
+    const bo_gpu_strides &dvs = call.strides.dv, &dbetas = call.strides.dbeta;
+    T *dv = numbers_at((T *)call.dv, dvs, at.sequence, at.row, h);
+    T *dbeta = numbers_at((T *)call.dbeta, dbetas, at.sequence, at.row, h);
     load_weights<T, C>(call, at, h, room.weights);
     load_keys<T, C>(a, arrays, at.tokens, room.k);
     for (int i = (int)threadIdx.x; i < TILE_WARPS * C; i += TILE_THREADS) partial[i] = 0.0f;
@@ -435,7 +439,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
         if (from + warp * WARP >= values) break;
 #pragma unroll
         for (int i = 0; i < C; i++)
-            d[i] = present && i < at.tokens ? to_float(arrays.du[(size_t)i * arrays.ldv + (size_t)c]) : 0.0f;
+            d[i] = present && i < at.tokens ? to_float(arrays.du[(size_t)i * arrays.wide + (size_t)c]) : 0.0f;
 #pragma unroll
         for (int j = C - 1; j >= 0; j--) {
             const float y = room.weights.beta[j] * d[j];
@@ -445,11 +449,11 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
         }
 #pragma unroll
         for (int i = 0; i < C; i++) {
-            const size_t place = (size_t)i * arrays.ldv + (size_t)c;
+            const size_t place = (size_t)i * arrays.wide + (size_t)c;
             const bool here = present && i < at.tokens;
             const T y = from_float<T>(room.weights.beta[i] * d[i]);
             if (here) arrays.du[place] = y;
-            if (here && dv) dv[place] = y;
+            if (here && dv) dv[(size_t)i * dvs.row + (size_t)c] = y;
             if (!dbeta) continue;
             const float sum = warp_sum(here ? d[i] * to_float(arrays.x[place]) : 0.0f);
             if (lane == 0) partial[warp * C + i] += sum;
@@ -459,7 +463,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
     for (int i = (int)threadIdx.x; dbeta && i < at.tokens; i += TILE_THREADS) {
         float sum = 0.0f;
         for (int w = 0; w < TILE_WARPS; w++) sum += partial[w * C + i];
-        dbeta[(size_t)i * (size_t)call.key_heads] = from_float<T>(sum);
+        dbeta[(size_t)i * dbetas.row] = from_float<T>(sum);
     }
 }
 
@@ -575,10 +579,10 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
     const token_weights<C> weights = room.weights;
     const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
     const auto load_y = [&](int first, int columns) {
-        tile_load(room.left, across, C, at.tokens, columns, arrays.du + first, arrays.ldv);
+        tile_load(room.left, across, C, at.tokens, columns, arrays.du + first, arrays.wide);
     };
     const auto load_u_into = [&](T *to, int first, int columns) {
-        tile_load(to, across, C, at.tokens, columns, arrays.x + first, arrays.ldv,
+        tile_load(to, across, C, at.tokens, columns, arrays.x + first, arrays.wide,
                   [&](int j) { return weights.beta[j]; });
     };
     const auto load_u = [&](int first, int columns) { load_u_into(room.right, first, columns); };
@@ -612,9 +616,9 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
     tile_add(room.dk, room.part, stride, C, dim);
     __syncthreads();
     for (int head = h * group; head < (h + 1) * group; head++) {
-        const T *dout = row_at((const T *)call.dout, at.row, call.heads, head, values);
+        const T *dout = numbers_at((const T *)call.dout, call.strides.dout, at.sequence, at.row, head);
         const auto load_dout = [&](int first, int columns) {
-            load_values<T, C>(dout, (size_t)(call.heads * values), at.tokens, first, columns, room.left, across);
+            load_values<T, C>(dout, call.strides.dout.row, at.tokens, first, columns, room.left, across);
         };
         load_queries<T, C>(a, at, head, room.q, tile_one());
         through_memory(
@@ -635,17 +639,18 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS) del
         __syncthreads();
         if (call.dq)
             unit_store(room.dq, stride, at.tokens, dim, a.unit, call.scale,
-                       row_at((const T *)call.q, at.row, call.heads, head, dim),
-                       row_at((T *)call.dq, at.row, call.heads, head, dim), (size_t)(call.heads * dim));
+                       numbers_at((const T *)call.q, call.strides.q, at.sequence, at.row, head), call.strides.q.row,
+                       numbers_at((T *)call.dq, call.strides.dq, at.sequence, at.row, head), call.strides.dq.row);
         __syncthreads();
     }
     if (call.dk)
-        unit_store(room.dk, stride, at.tokens, dim, a.unit, 1.0f, arrays.k,
-                   row_at((T *)call.dk, at.row, call.key_heads, h, dim), arrays.ldk);
+        unit_store(room.dk, stride, at.tokens, dim, a.unit, 1.0f, arrays.k, arrays.ldk,
+                   numbers_at((T *)call.dk, call.strides.dk, at.sequence, at.row, h), call.strides.dk.row);
     if (!gated) return;
     const float through = weights.whole() * inner_product(arrays.memory, arrays.slope, dim * values, room.sums);
-    store_gates(room, at.tokens, (double)through, row_at((T *)call.dlog_gate, at.row, call.key_heads, h, 1),
-                (size_t)call.key_heads);
+    store_gates(room, at.tokens, (double)through,
+                numbers_at((T *)call.dlog_gate, call.strides.dlog_gate, at.sequence, at.row, h),
+                call.strides.dlog_gate.row);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */

@@ -105,15 +105,14 @@ __device__ inline float kept_value(const kept_keys &kept, int slot, int i)
     return kept.values[(size_t)slot * (size_t)kept.value_dim + (size_t)i];
 }
 
-/* Which kernels compute a call: those on tensor cores for exponentials of bfloat16 numbers if rows of heads are pieces
- * of 16 bytes, tiles of floats for float32 (both for heads of at most 128 numbers), else the simple ones. */
+/* Which kernels compute a call: those on tensor cores (bo_gpu_exact_in_tiles), tiles of floats for float32 and heads of at
+ * most 128 numbers, else the simple ones. */
 enum exact_way { EXACT_TENSOR_CORES, EXACT_FLOAT, EXACT_SIMPLE };
 inline exact_way exact_way_of(const bo_gpu_exact &a)
 {
     const bo_gpu_attention &at = a.at;
-    if (at.dim > 128 || at.value_dim > 128) return EXACT_SIMPLE;
-    if (at.type == BO_ELEMENT_FLOAT32) return EXACT_FLOAT;
-    return at.dim % 8 || at.value_dim % 8 || a.power != 0 ? EXACT_SIMPLE : EXACT_TENSOR_CORES;
+    if (bo_gpu_exact_in_tiles(&at, a.power != 0)) return EXACT_TENSOR_CORES;
+    return at.type == BO_ELEMENT_FLOAT32 && at.dim <= 128 && at.value_dim <= 128 ? EXACT_FLOAT : EXACT_SIMPLE;
 }
 
 /* ---- tiles in shared memory -------------------------------------------------------------------------------------- */

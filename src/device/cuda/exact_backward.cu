@@ -92,8 +92,8 @@ template <int D> struct row_deltas {
     __device__ void read(const bo_gpu_exact &a, const row_tile &at, int head)
     {
         const int r = (int)threadIdx.x / EACH, part = (int)threadIdx.x % EACH, width = a.at.value_dim;
-        const size_t row = (size_t)(at.start + at.first + r);
-        const bf16 *from = static_cast<const bf16 *>(a.at.out) + (row * a.at.heads + head) * width;
+        const bf16 *from = numbers_at(static_cast<const bf16 *>(a.at.out), a.at.strides.out, at.sequence,
+                                      (size_t)(at.start + at.first + r), head);
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++) {
             const int c = i * EACH + part;
@@ -138,28 +138,27 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
     const int last = min(at.first + ROWS, at.length) - 1;
     const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, last).end};
     const int tiles = a.at.dq && seen.end > seen.first ? (seen.end - seen.first + OTHERS - 1) / OTHERS : 0;
-    const size_t q_stride = (size_t)a.at.heads * a.at.dim, o_stride = (size_t)a.at.heads * a.at.value_dim,
-                 k_stride = (size_t)a.at.key_heads * a.at.dim, v_stride = (size_t)a.at.key_heads * a.at.value_dim;
-    const bf16 *k = static_cast<const bf16 *>(a.at.k) + (size_t)key_head * a.at.dim;
-    const bf16 *v = static_cast<const bf16 *>(a.at.v) + (size_t)key_head * a.at.value_dim;
+    const bo_gpu_attention_strides &by = a.at.strides;
+    const bf16 *k = numbers_at(static_cast<const bf16 *>(a.at.k), by.k, at.sequence, (size_t)all.start, key_head);
+    const bf16 *v = numbers_at(static_cast<const bf16 *>(a.at.v), by.v, at.sequence, (size_t)all.start, key_head);
     const size_t first_row = (size_t)(at.start + at.first);
     const float scale2 = a.at.scale * LOG2_E;
 
     auto fetch = [&](int j) {
         const exact_tile<D> to_keys = {keys.at + j % 2 * OTHERS * D}, to_values = {values.at + j % 2 * OTHERS * D};
         const int first = seen.first + j * OTHERS;
-        const size_t from = (size_t)(all.start + first);
-        to_keys.template load<OTHERS, THREADS>(k + from * k_stride, k_stride, seen.end - first, a.at.dim);
-        to_values.template load<OTHERS, THREADS>(v + from * v_stride, v_stride, seen.end - first, a.at.value_dim);
+        const size_t from = (size_t)first;
+        to_keys.template load<OTHERS, THREADS>(k + from * by.k.row, by.k.row, seen.end - first, a.at.dim);
+        to_values.template load<OTHERS, THREADS>(v + from * by.v.row, by.v.row, seen.end - first, a.at.value_dim);
         copy_commit();
     };
 
-    queries.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.q) + first_row * q_stride +
-                                             (size_t)head * a.at.dim,
-                                         q_stride, at.length - at.first, a.at.dim);
-    douts.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.dout) + first_row * o_stride +
-                                           (size_t)head * a.at.value_dim,
-                                       o_stride, at.length - at.first, a.at.value_dim);
+    queries.template load<ROWS, THREADS>(
+        numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, first_row, head), by.q.row,
+        at.length - at.first, a.at.dim);
+    douts.template load<ROWS, THREADS>(
+        numbers_at(static_cast<const bf16 *>(a.at.dout), by.dout, at.sequence, first_row, head), by.dout.row,
+        at.length - at.first, a.at.value_dim);
     copy_commit();
     if (tiles) fetch(0);
     row_deltas<D> found;
@@ -229,8 +228,8 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
 #pragma unroll
     for (int m = 0; m < MT; m++) queries.put(row + 16 * m, dq[m], a.at.scale, a.at.scale);
     __syncwarp();
-    queries.store(row, 16 * MT, static_cast<bf16 *>(a.at.dq) + first_row * q_stride + (size_t)head * a.at.dim, q_stride,
-                  at.length - at.first, a.at.dim);
+    queries.store(row, 16 * MT, numbers_at(static_cast<bf16 *>(a.at.dq), by.dq, at.sequence, first_row, head),
+                  by.dq.row, at.length - at.first, a.at.dim);
 }
 
 /* ---- gradients of keys and values -------------------------------------------------------------------------------- */
@@ -256,8 +255,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
     exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first, seers_of(a, all, count, last).end};
     const int each = seers.end > seers.first ? (seers.end - seers.first + OTHERS - 1) / OTHERS : 0,
               tiles = each * group;
-    const size_t q_stride = (size_t)a.at.heads * a.at.dim, o_stride = (size_t)a.at.heads * a.at.value_dim,
-                 k_stride = (size_t)a.at.key_heads * a.at.dim, v_stride = (size_t)a.at.key_heads * a.at.value_dim;
+    const bo_gpu_attention_strides &by = a.at.strides;
     const size_t first_row = (size_t)(at.start + at.first);
     const float scale2 = a.at.scale * LOG2_E;
 
@@ -265,12 +263,12 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
         const exact_tile<D> to_queries = {queries.at + j % 2 * OTHERS * D}, to_douts = {douts.at + j % 2 * OTHERS * D};
         const int head = key_head * group + j / each, first = seers.first + j % each * OTHERS;
         const size_t from = (size_t)(query_start + first);
-        to_queries.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.q) + from * q_stride +
-                                                      (size_t)head * a.at.dim,
-                                                  q_stride, seers.end - first, a.at.dim);
-        to_douts.template load<OTHERS, THREADS>(static_cast<const bf16 *>(a.at.dout) + from * o_stride +
-                                                    (size_t)head * a.at.value_dim,
-                                                o_stride, seers.end - first, a.at.value_dim);
+        to_queries.template load<OTHERS, THREADS>(
+            numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, from, head), by.q.row, seers.end - first,
+            a.at.dim);
+        to_douts.template load<OTHERS, THREADS>(
+            numbers_at(static_cast<const bf16 *>(a.at.dout), by.dout, at.sequence, from, head), by.dout.row,
+            seers.end - first, a.at.value_dim);
         if (threadIdx.x < OTHERS) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
             const int r = (int)threadIdx.x;
             const bool there = first + r < seers.end;
@@ -281,12 +279,12 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
         copy_commit();
     };
 
-    keys.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.k) + first_row * k_stride +
-                                          (size_t)key_head * a.at.dim,
-                                      k_stride, at.length - at.first, a.at.dim);
-    values.template load<ROWS, THREADS>(static_cast<const bf16 *>(a.at.v) + first_row * v_stride +
-                                            (size_t)key_head * a.at.value_dim,
-                                        v_stride, at.length - at.first, a.at.value_dim);
+    keys.template load<ROWS, THREADS>(
+        numbers_at(static_cast<const bf16 *>(a.at.k), by.k, at.sequence, first_row, key_head), by.k.row,
+        at.length - at.first, a.at.dim);
+    values.template load<ROWS, THREADS>(
+        numbers_at(static_cast<const bf16 *>(a.at.v), by.v, at.sequence, first_row, key_head), by.v.row,
+        at.length - at.first, a.at.value_dim);
     copy_commit();
     if (tiles) fetch(0);
     float dk[MT][D / 8][4] = {}, dv[MT][D / 8][4] = {};
@@ -356,12 +354,11 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
     }
     __syncwarp();
     if (a.at.dk)
-        keys.store(row, 16 * MT, static_cast<bf16 *>(a.at.dk) + first_row * k_stride + (size_t)key_head * a.at.dim,
-                   k_stride, at.length - at.first, a.at.dim);
+        keys.store(row, 16 * MT, numbers_at(static_cast<bf16 *>(a.at.dk), by.dk, at.sequence, first_row, key_head),
+                   by.dk.row, at.length - at.first, a.at.dim);
     if (a.at.dv)
-        values.store(row, 16 * MT,
-                     static_cast<bf16 *>(a.at.dv) + first_row * v_stride + (size_t)key_head * a.at.value_dim, v_stride,
-                     at.length - at.first, a.at.value_dim);
+        values.store(row, 16 * MT, numbers_at(static_cast<bf16 *>(a.at.dv), by.dv, at.sequence, first_row, key_head),
+                     by.dv.row, at.length - at.first, a.at.value_dim);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -369,7 +366,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
 template <int D> bo_gpu_error backward_in_tiles(bo_gpu *cuda, const bo_gpu_exact *a)
 {
     bo_gpu_error error = launch(cuda, dim3(tiles_of(a->at.queries, dq_shape<D>::ROWS) * (unsigned)a->at.heads),
-                                 dim3(THREADS), dq_shape<D>::DQ_SHARED, exact_dq_kernel<D>, *a);
+                                dim3(THREADS), dq_shape<D>::DQ_SHARED, exact_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
     return launch(cuda, dim3(tiles_of(a->at.keys, dkv_shape<D>::ROWS) * (unsigned)a->at.key_heads), dim3(THREADS),
                   dkv_shape<D>::DKV_SHARED, exact_dkv_kernel<D>, *a);

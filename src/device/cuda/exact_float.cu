@@ -61,17 +61,18 @@ __device__ inline void put(float *to, const float (&x)[SIDE][SIDE])
             make_float4(x[0][j], x[1][j], x[2][j], x[3][j]);
 }
 
-/* Writes the rows of a tile that exist, times a factor per row. */
+/* Writes the rows of a tile that exist, times a factor per row, to the rows from `first` on of a head. */
 template <int N>
-__device__ inline void write_tile(const float (&acc)[SIDE][SIDE * N], const float (&factor)[SIDE], float *to,
-                                  size_t stride, int present, int width)
+__device__ inline void write_tile(const float (&acc)[SIDE][SIDE * N], const float (&factor)[SIDE], void *array,
+                                  const bo_gpu_strides &by, int sequence, int first, int head, int present, int width)
 {
+    float *to = numbers_at(static_cast<float *>(array), by, sequence, (size_t)first, head);
     for (int i = 0; i < SIDE; i++)
         for (int n = 0; n < N; n++)
             for (int j = 0; j < SIDE; j++) {
                 const int row = SIDE * thread_y() + i, column = TILE * n + SIDE * thread_x() + j;
                 if (row < present && column < width)
-                    to[(size_t)row * stride + (size_t)column] = acc[i][SIDE * n + j] * factor[i];
+                    to[(size_t)row * by.row + (size_t)column] = acc[i][SIDE * n + j] * factor[i];
             }
 }
 
@@ -86,11 +87,10 @@ struct float_rows {
     }
 };
 
-__device__ inline float_rows rows_at(const void *array, int heads, int head, int width, int row, int present)
+__device__ inline float_rows rows_at(const void *array, const bo_gpu_strides &by, int sequence, int row, int head,
+                                     int present)
 {
-    const size_t stride = (size_t)heads * (size_t)width;
-    return float_rows{static_cast<const float *>(array) + (size_t)row * stride + (size_t)(head * width), stride,
-                      present};
+    return float_rows{numbers_at(static_cast<const float *>(array), by, sequence, (size_t)row, head), by.row, present};
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -103,17 +103,18 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
     if (!find_tile(a.at.queries, TILE, (int)(gridDim.x - 1 - blockIdx.x), &at)) return;
     float *q = reinterpret_cast<float *>(shared), *k = q + D * LD, *v = k + D * LD, *p = v + TILE * D;
     const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads), row = at.start + at.first;
+    const bo_gpu_attention_strides &by = a.at.strides;
     const exact_keys all = keys_of(a, at.sequence);
     const int position = all.old + at.first, present = min(at.length - at.first, (int)TILE);
     const exact_span seen = {seen_by(a, all, position).first, seen_by(a, all, position + present - 1).end};
-    fill_columns<D>(q, a.at.dim, rows_at(a.at.q, a.at.heads, head, a.at.dim, row, present));
+    fill_columns<D>(q, a.at.dim, rows_at(a.at.q, by.q, at.sequence, row, head, present));
     float out[SIDE][SIDE * N] = {}, top[SIDE], sum[SIDE];
     for (int i = 0; i < SIDE; i++) top[i] = -INFINITY, sum[i] = 0;
     for (int first = seen.first; first < seen.end; first += TILE) {
         __syncthreads();
         const int from = first - all.old, left = seen.end - first; /* from < 0: the state comes first */
-        const float_rows keys = rows_at(a.at.k, a.at.key_heads, key_head, a.at.dim, all.start + from, left),
-                         values = rows_at(a.at.v, a.at.key_heads, key_head, a.at.value_dim, all.start + from, left);
+        const float_rows keys = rows_at(a.at.k, by.k, at.sequence, all.start + from, key_head, left),
+                         values = rows_at(a.at.v, by.v, at.sequence, all.start + from, key_head, left);
         const kept_keys kept = from < 0 ? kept_of(a, at.sequence, key_head) : kept_keys{};
         fill_columns<D>(k, a.at.dim, [&](int r, int c) {
             const bool is_kept = from + r < 0 && r < left;
@@ -153,9 +154,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_forward_
         a.top[tape_at(a, head, row + r)] = sum[i] > 0 ? top[i] : INFINITY;
         a.sum[tape_at(a, head, row + r)] = sum[i] > 0 ? sum[i] : INFINITY;
     }
-    const size_t stride = (size_t)a.at.heads * (size_t)a.at.value_dim;
-    write_tile<N>(out, inverse, static_cast<float *>(a.at.out) + (size_t)row * stride + (size_t)(head * a.at.value_dim),
-                  stride, present, a.at.value_dim);
+    write_tile<N>(out, inverse, a.at.out, by.out, at.sequence, row, head, present, a.at.value_dim);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -168,11 +167,11 @@ __device__ inline float weight_of(const bo_gpu_exact &a, float product, float to
 
 /* δ of the tile's rows, four threads per row. */
 template <int D>
-__device__ inline void find_deltas(const bo_gpu_exact &a, int head, int row, int present, const float *dout,
-                                   float *deltas)
+__device__ inline void find_deltas(const bo_gpu_exact &a, int sequence, int head, int row, int present,
+                                   const float *dout, float *deltas)
 {
     const int r = (int)threadIdx.x / 4;
-    const float_rows out = rows_at(a.at.out, a.at.heads, head, a.at.value_dim, row, present);
+    const float_rows out = rows_at(a.at.out, a.at.strides.out, sequence, row, head, present);
     float delta = 0;
     for (int c = (int)threadIdx.x % 4; c < a.at.value_dim; c += 4) delta = fmaf(out(r, c), dout[c * LD + r], delta);
     delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 1);
@@ -191,13 +190,14 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
     float *q = reinterpret_cast<float *>(shared), *dout = q + D * LD, *k = dout + D * LD, *v = k + D * LD,
           *k_rows = v + D * LD, *ds = k_rows + TILE * D, *deltas = ds + TILE * LD;
     const int head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads), row = at.start + at.first;
+    const bo_gpu_attention_strides &by = a.at.strides;
     const exact_keys all = keys_of(a, at.sequence);
     const int present = min(at.length - at.first, (int)TILE);
     const exact_span seen = {seen_by(a, all, at.first).first, seen_by(a, all, at.first + present - 1).end};
-    fill_columns<D>(q, a.at.dim, rows_at(a.at.q, a.at.heads, head, a.at.dim, row, present));
-    fill_columns<D>(dout, a.at.value_dim, rows_at(a.at.dout, a.at.heads, head, a.at.value_dim, row, present));
+    fill_columns<D>(q, a.at.dim, rows_at(a.at.q, by.q, at.sequence, row, head, present));
+    fill_columns<D>(dout, a.at.value_dim, rows_at(a.at.dout, by.dout, at.sequence, row, head, present));
     __syncthreads();
-    find_deltas<D>(a, head, row, present, dout, deltas);
+    find_deltas<D>(a, at.sequence, head, row, present, dout, deltas);
     __syncthreads();
     if (!a.at.dq) return;
     float dq[SIDE][SIDE * N] = {}, top[SIDE], sum[SIDE];
@@ -207,10 +207,8 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
         sum[i] = r < present ? a.sum[tape_at(a, head, row + r)] : INFINITY;
     }
     for (int first = seen.first; first < seen.end; first += TILE) {
-        const float_rows keys =
-                             rows_at(a.at.k, a.at.key_heads, key_head, a.at.dim, all.start + first, seen.end - first),
-                         values = rows_at(a.at.v, a.at.key_heads, key_head, a.at.value_dim, all.start + first,
-                                          seen.end - first);
+        const float_rows keys = rows_at(a.at.k, by.k, at.sequence, all.start + first, key_head, seen.end - first),
+                         values = rows_at(a.at.v, by.v, at.sequence, all.start + first, key_head, seen.end - first);
         __syncthreads();
         fill_columns<D>(k, a.at.dim, keys);
         fill_rows<D>(k_rows, a.at.dim, keys);
@@ -233,9 +231,7 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dq_kerne
         add_products<N, D>(dq, TILE, ds, k_rows);
     }
     const float scale[SIDE] = {a.at.scale, a.at.scale, a.at.scale, a.at.scale};
-    const size_t stride = (size_t)a.at.heads * (size_t)a.at.dim;
-    write_tile<N>(dq, scale, static_cast<float *>(a.at.dq) + (size_t)row * stride + (size_t)(head * a.at.dim), stride,
-                  present, a.at.dim);
+    write_tile<N>(dq, scale, a.at.dq, by.dq, at.sequence, row, head, present, a.at.dim);
 }
 
 /* Rows of tiles are keys here, columns are queries. */
@@ -249,20 +245,21 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
           *q_rows = dout + D * LD, *dout_rows = q_rows + TILE * D, *weights = dout_rows + TILE * D,
           *tops = weights + TILE * LD, *sums = tops + TILE, *deltas = sums + TILE;
     const int key_head = (int)blockIdx.y, group = a.at.heads / a.at.key_heads, row = at.start + at.first;
+    const bo_gpu_attention_strides &by = a.at.strides;
     const exact_keys all = keys_of(a, at.sequence);
     const int query_start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - query_start;
     const int present = min(at.length - at.first, (int)TILE);
     const exact_span seers = {seers_of(a, all, count, max(at.first, all.oldest)).first,
                               seers_of(a, all, count, at.first + present - 1).end};
-    fill_columns<D>(k, a.at.dim, rows_at(a.at.k, a.at.key_heads, key_head, a.at.dim, row, present));
-    fill_columns<D>(v, a.at.value_dim, rows_at(a.at.v, a.at.key_heads, key_head, a.at.value_dim, row, present));
+    fill_columns<D>(k, a.at.dim, rows_at(a.at.k, by.k, at.sequence, row, key_head, present));
+    fill_columns<D>(v, a.at.value_dim, rows_at(a.at.v, by.v, at.sequence, row, key_head, present));
     float dk[SIDE][SIDE * N] = {}, dv[SIDE][SIDE * N] = {};
     for (int head = key_head * group; head < (key_head + 1) * group; head++)
         for (int first = seers.first; first < seers.end; first += TILE) {
             const int from = query_start + first, left = seers.end - first;
-            const float_rows queries = rows_at(a.at.q, a.at.heads, head, a.at.dim, from, left),
-                             douts = rows_at(a.at.dout, a.at.heads, head, a.at.value_dim, from, left);
+            const float_rows queries = rows_at(a.at.q, by.q, at.sequence, from, head, left),
+                             douts = rows_at(a.at.dout, by.dout, at.sequence, from, head, left);
             __syncthreads();
             fill_columns<D>(q, a.at.dim, queries);
             fill_rows<D>(q_rows, a.at.dim, queries);
@@ -297,15 +294,8 @@ template <int D> __global__ void __launch_bounds__(FLOAT_THREADS) float_dkv_kern
             add_products<N, D>(dk, TILE, weights, q_rows);
         }
     const float scale[SIDE] = {a.at.scale, a.at.scale, a.at.scale, a.at.scale}, one[SIDE] = {1, 1, 1, 1};
-    const size_t k_stride = (size_t)a.at.key_heads * (size_t)a.at.dim,
-                 v_stride = (size_t)a.at.key_heads * (size_t)a.at.value_dim;
-    if (a.at.dk)
-        write_tile<N>(dk, scale, static_cast<float *>(a.at.dk) + (size_t)row * k_stride + (size_t)(key_head * a.at.dim),
-                      k_stride, present, a.at.dim);
-    if (a.at.dv)
-        write_tile<N>(dv, one,
-                      static_cast<float *>(a.at.dv) + (size_t)row * v_stride + (size_t)(key_head * a.at.value_dim),
-                      v_stride, present, a.at.value_dim);
+    if (a.at.dk) write_tile<N>(dk, scale, a.at.dk, by.dk, at.sequence, row, key_head, present, a.at.dim);
+    if (a.at.dv) write_tile<N>(dv, one, a.at.dv, by.dv, at.sequence, row, key_head, present, a.at.value_dim);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -321,7 +311,7 @@ template <int D> bo_gpu_error backward(bo_gpu *cuda, const bo_gpu_exact *a)
 {
     const size_t dq = 4 * D * LD + TILE * D + TILE * LD + TILE, dkv = 4 * D * LD + 2 * TILE * D + TILE * LD + 3 * TILE;
     bo_gpu_error error = launch(cuda, dim3(tiles_of(a->at.queries, TILE), (unsigned)a->at.heads), dim3(FLOAT_THREADS),
-                                 dq * sizeof(float), float_dq_kernel<D>, *a);
+                                dq * sizeof(float), float_dq_kernel<D>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
     return launch(cuda, dim3(tiles_of(a->at.keys, TILE), (unsigned)a->at.key_heads), dim3(FLOAT_THREADS),
                   dkv * sizeof(float), float_dkv_kernel<D>, *a);

@@ -119,8 +119,8 @@ __device__ inline void write_rows(const bo_gpu_exact &a, const row_tile &at, int
                                   const exact_tile<D> &queries, float scale2, forward_rows<D, MT> &rows)
 {
     const int lane = (int)(threadIdx.x % WARP), g = lane / 4;
-    const size_t stride = (size_t)a.at.heads * (size_t)a.at.value_dim;
-    bf16 *out = static_cast<bf16 *>(a.at.out) + (size_t)(at.start + at.first) * stride + (size_t)head * a.at.value_dim;
+    const bo_gpu_strides &by = a.at.strides.out;
+    bf16 *out = numbers_at(static_cast<bf16 *>(a.at.out), by, at.sequence, (size_t)(at.start + at.first), head);
     finish_rows(rows);
     __syncwarp();
 #pragma unroll
@@ -137,7 +137,7 @@ __device__ inline void write_rows(const bo_gpu_exact &a, const row_tile &at, int
         queries.put(row + 16 * m, rows.out[m], inverse[0], inverse[1]);
     }
     __syncwarp();
-    queries.store(row, 16 * MT, out, stride, at.length - at.first, a.at.value_dim);
+    queries.store(row, 16 * MT, out, by.row, at.length - at.first, a.at.value_dim);
 }
 
 /* STATES: keys of states precede those of the call. */
@@ -159,10 +159,9 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
     const int boundary = STATES ? min(max(all.old, seen.first), seen.end) : seen.first;
     const int before = STATES ? (int)ceil_div((size_t)(boundary - seen.first), KEYS) : 0;
     const int tiles = before + (seen.end > boundary ? (seen.end - boundary + KEYS - 1) / KEYS : 0);
-    const size_t q_stride = (size_t)a.at.heads * a.at.dim, k_stride = (size_t)a.at.key_heads * a.at.dim,
-                 v_stride = (size_t)a.at.key_heads * a.at.value_dim;
-    const bf16 *k = static_cast<const bf16 *>(a.at.k) + (size_t)key_head * a.at.dim;
-    const bf16 *v = static_cast<const bf16 *>(a.at.v) + (size_t)key_head * a.at.value_dim;
+    const bo_gpu_attention_strides &by = a.at.strides;
+    const bf16 *k = numbers_at(static_cast<const bf16 *>(a.at.k), by.k, at.sequence, (size_t)all.start, key_head);
+    const bf16 *v = numbers_at(static_cast<const bf16 *>(a.at.v), by.v, at.sequence, (size_t)all.start, key_head);
     const float scale2 = a.at.scale * LOG2_E;
 
     /* the first position of tile j, and the end of those that it has */
@@ -174,16 +173,16 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
         if (STATES && j < before) {
             load_kept<D, THREADS>(kept_of(a, at.sequence, key_head), first, boundary, to_keys, to_values);
         } else {
-            const size_t from = (size_t)(all.start + first - all.old);
-            to_keys.template load<KEYS, THREADS>(k + from * k_stride, k_stride, seen.end - first, a.at.dim);
-            to_values.template load<KEYS, THREADS>(v + from * v_stride, v_stride, seen.end - first, a.at.value_dim);
+            const size_t from = (size_t)(first - all.old);
+            to_keys.template load<KEYS, THREADS>(k + from * by.k.row, by.k.row, seen.end - first, a.at.dim);
+            to_values.template load<KEYS, THREADS>(v + from * by.v.row, by.v.row, seen.end - first, a.at.value_dim);
         }
         copy_commit();
     };
 
-    queries.template load<QUERIES, THREADS>(static_cast<const bf16 *>(a.at.q) +
-                                                (size_t)(at.start + at.first) * q_stride + (size_t)head * a.at.dim,
-                                            q_stride, at.length - at.first, a.at.dim);
+    queries.template load<QUERIES, THREADS>(
+        numbers_at(static_cast<const bf16 *>(a.at.q), by.q, at.sequence, (size_t)(at.start + at.first), head), by.q.row,
+        at.length - at.first, a.at.dim);
     if (tiles) fetch(0);
     copy_commit();
     forward_rows<D, MT> rows;

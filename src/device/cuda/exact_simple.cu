@@ -20,9 +20,10 @@ template <typename T> struct row_of {
     }
 };
 
-template <typename T> __device__ inline row_of<T> row_at(const void *array, int row, int heads, int head, int width)
+template <typename T>
+__device__ inline row_of<T> row_at(const void *array, const bo_gpu_strides &by, int sequence, int row, int head)
 {
-    return row_of<T>{static_cast<const T *>(array) + ((size_t)row * heads + head) * width, nullptr, 1};
+    return row_of<T>{numbers_at(static_cast<const T *>(array), by, sequence, (size_t)row, head), nullptr, 1};
 }
 
 /* The key or value at a position. */
@@ -32,7 +33,8 @@ __device__ inline row_of<T> key_at(const bo_gpu_exact &a, const exact_keys &keys
 {
     const int width = value ? a.at.value_dim : a.at.dim;
     if (position >= keys.old)
-        return row_at<T>(value ? a.at.v : a.at.k, keys.start + position - keys.old, a.at.key_heads, key_head, width);
+        return row_at<T>(value ? a.at.v : a.at.k, value ? a.at.strides.v : a.at.strides.k, sequence,
+                         keys.start + position - keys.old, key_head);
     const kept_keys kept = kept_of(a, sequence, key_head);
     const int slot = position % kept.ring;
     if (value) return row_of<T>{nullptr, kept.values + (size_t)slot * width, 1};
@@ -60,10 +62,10 @@ __device__ inline void weigh(float (&acc)[COLUMNS], float weight, int count, int
 }
 
 template <typename T>
-__device__ inline void write(const float (&acc)[COLUMNS], float factor, void *array, int row, int heads, int head,
-                             int width, int column)
+__device__ inline void write(const float (&acc)[COLUMNS], float factor, void *array, const bo_gpu_strides &by,
+                             int sequence, int row, int head, int width, int column)
 {
-    T *to = static_cast<T *>(array) + ((size_t)row * heads + head) * width;
+    T *to = numbers_at(static_cast<T *>(array), by, sequence, (size_t)row, head);
     for (int i = 0; i < COLUMNS; i++)
         if (column + i * WARP < width) to[column + i * WARP] = from_float<T>(acc[i] * factor);
 }
@@ -84,7 +86,7 @@ template <typename T> __global__ void simple_forward_kernel(bo_gpu_exact a)
               row = at.start + at.first, width = a.at.value_dim;
     const exact_keys keys = keys_of(a, at.sequence);
     const exact_span seen = seen_by(a, keys, keys.old + at.first);
-    const row_of<T> q = row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim);
+    const row_of<T> q = row_at<T>(a.at.q, a.at.strides.q, at.sequence, row, head);
     for (int column = lane; column - lane < width; column += BLOCK_COLUMNS) {
         float top = -INFINITY, sum = 0, acc[COLUMNS] = {};
         for (int first = seen.first; first < seen.end; first += WARP) {
@@ -99,7 +101,7 @@ template <typename T> __global__ void simple_forward_kernel(bo_gpu_exact a)
             weigh<T>(acc, w, seen.end - first, width, column,
                      [&](int j) { return key_at<T>(a, keys, at.sequence, key_head, first + j, true); });
         }
-        write<T>(acc, sum > 0 ? 1 / sum : 0.0f, a.at.out, row, a.at.heads, head, width, column);
+        write<T>(acc, sum > 0 ? 1 / sum : 0.0f, a.at.out, a.at.strides.out, at.sequence, row, head, width, column);
         if (!a.top || lane || column) continue;
         a.top[tape_at(a, head, row)] = sum > 0 ? top : INFINITY;
         a.sum[tape_at(a, head, row)] = sum > 0 ? sum : INFINITY;
@@ -111,12 +113,12 @@ struct slope {
     float p, ds;
 };
 template <typename T>
-__device__ inline slope slope_of(const bo_gpu_exact &a, int head, int row, float delta, const row_of<T> &k,
-                                 const row_of<T> &v)
+__device__ inline slope slope_of(const bo_gpu_exact &a, int sequence, int head, int row, float delta,
+                                 const row_of<T> &k, const row_of<T> &v)
 {
     const size_t tape = tape_at(a, head, row);
-    const float product = dot(a.at.dim, row_at<T>(a.at.q, row, a.at.heads, head, a.at.dim), k);
-    const float dp = dot(a.at.value_dim, row_at<T>(a.at.dout, row, a.at.heads, head, a.at.value_dim), v);
+    const float product = dot(a.at.dim, row_at<T>(a.at.q, a.at.strides.q, sequence, row, head), k);
+    const float dp = dot(a.at.value_dim, row_at<T>(a.at.dout, a.at.strides.dout, sequence, row, head), v);
     const float p = expf(log_weight(a, product) - a.top[tape]) / a.sum[tape];
     return slope{p, p * (dp - delta) * log_weight_slope(a, product)};
 }
@@ -127,8 +129,8 @@ template <typename T> __global__ void simple_dq_kernel(bo_gpu_exact a)
     if (!find_row(a.at.queries, &at)) return;
     const int lane = (int)(threadIdx.x % WARP), head = (int)blockIdx.y, key_head = head / (a.at.heads / a.at.key_heads),
               row = at.start + at.first;
-    const row_of<T> out = row_at<T>(a.at.out, row, a.at.heads, head, a.at.value_dim),
-                    dout = row_at<T>(a.at.dout, row, a.at.heads, head, a.at.value_dim);
+    const row_of<T> out = row_at<T>(a.at.out, a.at.strides.out, at.sequence, row, head),
+                    dout = row_at<T>(a.at.dout, a.at.strides.dout, at.sequence, row, head);
     float delta = 0;
     for (int i = lane; i < a.at.value_dim; i += WARP) delta = fmaf(out[i], dout[i], delta);
     delta = warp_sum(delta);
@@ -140,12 +142,13 @@ template <typename T> __global__ void simple_dq_kernel(bo_gpu_exact a)
         for (int first = seen.first; first < seen.end; first += WARP) {
             slope x = {0, 0};
             if (first + lane < seen.end)
-                x = slope_of<T>(a, head, row, delta, key_at<T>(a, keys, at.sequence, key_head, first + lane, false),
+                x = slope_of<T>(a, at.sequence, head, row, delta,
+                                key_at<T>(a, keys, at.sequence, key_head, first + lane, false),
                                 key_at<T>(a, keys, at.sequence, key_head, first + lane, true));
             weigh<T>(acc, x.ds, seen.end - first, a.at.dim, column,
                      [&](int j) { return key_at<T>(a, keys, at.sequence, key_head, first + j, false); });
         }
-        write<T>(acc, a.at.scale, a.at.dq, row, a.at.heads, head, a.at.dim, column);
+        write<T>(acc, a.at.scale, a.at.dq, a.at.strides.dq, at.sequence, row, head, a.at.dim, column);
     }
 }
 
@@ -159,30 +162,31 @@ template <typename T> __global__ void simple_dkv_kernel(bo_gpu_exact a)
     const int start = rows_before(a.at.queries, at.sequence),
               count = rows_before(a.at.queries, at.sequence + 1) - start;
     const exact_span seers = seers_of(a, keys, count, at.first);
-    const row_of<T> k = row_at<T>(a.at.k, row, a.at.key_heads, key_head, a.at.dim),
-                    v = row_at<T>(a.at.v, row, a.at.key_heads, key_head, a.at.value_dim);
+    const bo_gpu_attention_strides &by = a.at.strides;
+    const row_of<T> k = row_at<T>(a.at.k, by.k, at.sequence, row, key_head),
+                    v = row_at<T>(a.at.v, by.v, at.sequence, row, key_head);
     for (int column = lane; column - lane < max(a.at.dim, a.at.value_dim); column += BLOCK_COLUMNS) {
         float dk[COLUMNS] = {}, dv[COLUMNS] = {};
         for (int head = key_head * group; head < (key_head + 1) * group; head++)
             for (int first = seers.first; first < seers.end; first += WARP) {
                 const int query = start + first + lane;
                 slope x = {0, 0};
-                if (first + lane < seers.end) x = slope_of<T>(a, head, query, a.delta[tape_at(a, head, query)], k, v);
+                if (first + lane < seers.end)
+                    x = slope_of<T>(a, at.sequence, head, query, a.delta[tape_at(a, head, query)], k, v);
                 weigh<T>(dk, x.ds, seers.end - first, a.at.dim, column,
-                         [&](int j) { return row_at<T>(a.at.q, start + first + j, a.at.heads, head, a.at.dim); });
-                weigh<T>(dv, x.p, seers.end - first, a.at.value_dim, column, [&](int j) {
-                    return row_at<T>(a.at.dout, start + first + j, a.at.heads, head, a.at.value_dim);
-                });
+                         [&](int j) { return row_at<T>(a.at.q, by.q, at.sequence, start + first + j, head); });
+                weigh<T>(dv, x.p, seers.end - first, a.at.value_dim, column,
+                         [&](int j) { return row_at<T>(a.at.dout, by.dout, at.sequence, start + first + j, head); });
             }
-        if (a.at.dk) write<T>(dk, a.at.scale, a.at.dk, row, a.at.key_heads, key_head, a.at.dim, column);
-        if (a.at.dv) write<T>(dv, 1.0f, a.at.dv, row, a.at.key_heads, key_head, a.at.value_dim, column);
+        if (a.at.dk) write<T>(dk, a.at.scale, a.at.dk, by.dk, at.sequence, row, key_head, a.at.dim, column);
+        if (a.at.dv) write<T>(dv, 1.0f, a.at.dv, by.dv, at.sequence, row, key_head, a.at.value_dim, column);
     }
 }
 
 template <typename T> bo_gpu_error backward(bo_gpu *cuda, const bo_gpu_exact *a)
 {
     bo_gpu_error error = launch(cuda, dim3(tiles_of(a->at.queries, WARPS), (unsigned)a->at.heads), dim3(THREADS), 0,
-                                 simple_dq_kernel<T>, *a);
+                                simple_dq_kernel<T>, *a);
     if (error || !(a->at.dk || a->at.dv)) return error;
     return launch(cuda, dim3(tiles_of(a->at.keys, WARPS), (unsigned)a->at.key_heads), dim3(THREADS), 0,
                   simple_dkv_kernel<T>, *a);

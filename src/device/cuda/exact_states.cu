@@ -28,13 +28,12 @@ __device__ inline void keep(const bo_gpu_exact &a, const exact_keys &keys, int s
     if (!is_kept(a, keys, i)) return;
     const kept_keys kept = kept_of(a, sequence, key_head);
     const int slot = (keys.old + i) % kept.ring;
-    const size_t row = (size_t)(keys.start + i) * a.at.key_heads + key_head;
+    const size_t row = (size_t)(keys.start + i);
+    const T *k = numbers_at(static_cast<const T *>(a.at.k), a.at.strides.k, sequence, row, key_head),
+            *v = numbers_at(static_cast<const T *>(a.at.v), a.at.strides.v, sequence, row, key_head);
     float *to_keys = const_cast<float *>(kept.keys), *to_values = const_cast<float *>(kept.values);
-    for (int c = lane; c < kept.dim; c += lanes)
-        to_keys[kept_key_at(kept, slot, c)] = to_float(static_cast<const T *>(a.at.k)[row * kept.dim + c]);
-    for (int c = lane; c < kept.value_dim; c += lanes)
-        to_values[(size_t)slot * kept.value_dim + c] =
-            to_float(static_cast<const T *>(a.at.v)[row * kept.value_dim + c]);
+    for (int c = lane; c < kept.dim; c += lanes) to_keys[kept_key_at(kept, slot, c)] = to_float(k[c]);
+    for (int c = lane; c < kept.value_dim; c += lanes) to_values[(size_t)slot * kept.value_dim + c] = to_float(v[c]);
 }
 
 enum { APPEND_ROWS = 32, APPEND_THREADS = 256 };
@@ -124,11 +123,12 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
               width = a.at.value_dim, dim = a.at.dim;
     const exact_keys keys = keys_of(a, at.sequence);
     const exact_span seen = seen_by(a, keys, keys.old + at.first);
-    for (int i = (int)threadIdx.x; i < G * dim; i += STEP_THREADS)
-        q[i] = i < heads * dim
-                   ? a.at.scale *
-                         to_float(static_cast<const T *>(a.at.q)[((size_t)row * a.at.heads + first_head) * dim + i])
-                   : 0.0f;
+    for (int h = 0; h < G; h++) {
+        const T *from = numbers_at(static_cast<const T *>(a.at.q), a.at.strides.q, at.sequence, (size_t)row,
+                                   first_head + (h < heads ? h : 0));
+        for (int i = (int)threadIdx.x; i < dim; i += STEP_THREADS)
+            q[h * dim + i] = h < heads ? a.at.scale * to_float(from[i]) : 0.0f;
+    }
     __syncthreads();
 
     step_sums<G, C> sums;
@@ -164,8 +164,9 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
     /* the keys of the call: those of the same token or of few before it */
     const int fresh = seen.end - max(keys.old, seen.first);
     for (int j = (int)blockIdx.z == 0 && warp == 0 ? 0 : fresh; j < fresh; j++) {
-        const size_t key = (size_t)(keys.start + max(keys.old, seen.first) - keys.old + j) * a.at.key_heads + key_head;
-        const T *k = static_cast<const T *>(a.at.k) + key * dim, *v = static_cast<const T *>(a.at.v) + key * width;
+        const size_t key = (size_t)(keys.start + max(keys.old, seen.first) - keys.old + j);
+        const T *k = numbers_at(static_cast<const T *>(a.at.k), a.at.strides.k, at.sequence, key, key_head),
+                *v = numbers_at(static_cast<const T *>(a.at.v), a.at.strides.v, at.sequence, key, key_head);
         float scores[G][1];
         for (int h = 0; h < G; h++) {
             float s = 0;
@@ -220,7 +221,7 @@ template <typename T, int C> __global__ void combine_kernel(bo_gpu_exact a)
             for (int i = 0; i < C; i++)
                 if (lane + i * WARP < width) acc[i] = acc[i] * x + other[lane + i * WARP] * y;
         }
-        T *out = static_cast<T *>(a.at.out) + ((size_t)row * a.at.heads + head) * width;
+        T *out = numbers_at(static_cast<T *>(a.at.out), a.at.strides.out, at.sequence, (size_t)row, head);
         for (int i = 0; i < C; i++)
             if (lane + i * WARP < width) out[lane + i * WARP] = from_float<T>(sum > 0 ? acc[i] / sum : 0.0f);
     }
@@ -233,7 +234,7 @@ template <typename T, int G, int C> bo_gpu_error step_of(bo_gpu *cuda, const bo_
     const size_t q = (size_t)G * a->at.dim, sums = (size_t)STEP_WARPS * G * (a->at.value_dim + 2);
     const unsigned rows = tiles_of(a->at.queries, 1);
     bo_gpu_error error = launch(cuda, dim3(rows, (unsigned)(a->at.key_heads * passes), (unsigned)a->parts),
-                                 dim3(STEP_THREADS), (q > sums ? q : sums) * sizeof(float), step_kernel<T, G, C>, *a);
+                                dim3(STEP_THREADS), (q > sums ? q : sums) * sizeof(float), step_kernel<T, G, C>, *a);
     if (error) return error;
     return launch(cuda, dim3(rows, (unsigned)a->at.key_heads), dim3(STEP_THREADS), 0, combine_kernel<T, C>, *a);
 }

@@ -74,13 +74,11 @@ __device__ inline float *state_sums(const arguments &a, int sequence, int key_he
 /* ---- gates and exponents ----------------------------------------------------------------------------------------- */
 
 /* The log gate of a row, at least -1e8 (segments.c of src/attention). */
-template <typename T> __device__ inline float log_gate(const arguments &a, size_t row, int key_head)
+template <typename T> __device__ inline float log_gate(const arguments &a, int sequence, size_t row, int key_head)
 {
     if (!a.gated) return 0;
-    const T *gates = static_cast<const T *>(a.call.log_gate);
-    float gate =
-        gates ? to_float(gates[row * (size_t)a.call.key_heads + (size_t)key_head]) : a.call.log_decay[key_head];
-    return fmaxf(gate, -1e8f);
+    const T *at = numbers_at(static_cast<const T *>(a.call.log_gate), a.call.strides.log_gate, sequence, row, key_head);
+    return fmaxf(at ? to_float(*at) : a.call.log_decay[key_head], -1e8f);
 }
 
 /* The logarithm of the weight with which a key enters. */

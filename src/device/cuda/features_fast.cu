@@ -70,9 +70,9 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const int key_head = (int)blockIdx.y;
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
-    const size_t k_stride = (size_t)a.call.key_heads * (size_t)a.call.dim, v_stride = (size_t)a.call.key_heads * V;
-    const bf16 *k = (const bf16 *)a.call.k + at.first * k_stride + (size_t)(key_head * a.call.dim);
-    const bf16 *v = (const bf16 *)a.call.v + at.first * v_stride + (size_t)(key_head * V);
+    const size_t k_stride = a.call.strides.k.row, v_stride = a.call.strides.v.row;
+    const bf16 *k = numbers_at((const bf16 *)a.call.k, a.call.strides.k, at.sequence, at.first, key_head);
+    const bf16 *v = numbers_at((const bf16 *)a.call.v, a.call.strides.v, at.sequence, at.first, key_head);
     const float common = a.map.common[(size_t)key_head * a.map.stride];
     const bool weighted = has_weights(a);
     float scale = empty_scale(a);
@@ -86,7 +86,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first);
-        const lane_gates log_gates = load_gates(a, at.first + (size_t)first, count, key_head);
+        const lane_gates log_gates = load_gates(a, at.sequence, at.first + (size_t)first, count, key_head);
         copy_wait<0>();
         __syncwarp();
         load_staged(x, m.k, Z::W_STRIDE);
@@ -140,10 +140,9 @@ __device__ inline void score_keys(const forward_room<Z> &m, const uint32_t (&f)[
 
 /* Divides and writes this warp's rows, through its rows of q in shared memory. */
 template <typename Z, int V>
-__device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_TILES][4], int head, size_t first,
-                                     int count, bf16 *room)
+__device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_TILES][4], int sequence, int head,
+                                     size_t first, int count, bf16 *room)
 {
-    const size_t stride = (size_t)a.call.heads * V;
     float factor[2], out[Z::V_TILES - 1][4];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -157,7 +156,9 @@ __device__ inline void write_outputs(const arguments &a, const float (&n)[Z::V_T
     for (int t = 0; t < Z::V_TILES - 1; t++)
 #pragma unroll
         for (int i = 0; i < 4; i++) out[t][i] = n[t][i];
-    write_rows(out, factor, room, Z::W_STRIDE, (bf16 *)a.call.out + first * stride + (size_t)(head * V), stride, count);
+    write_rows(out, factor, room, Z::W_STRIDE,
+               numbers_at((bf16 *)a.call.out, a.call.strides.out, sequence, first, head), a.call.strides.out.row,
+               count);
 }
 
 /* HYBRID: writes the numerators of this warp's rows, their denominators and log scales: of the queries, and of the
@@ -191,11 +192,10 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const size_t key_heads = (size_t)a.call.key_heads;
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
-    const size_t q_stride = (size_t)(a.call.heads * a.call.dim), k_stride = key_heads * (size_t)a.call.dim,
-                 v_stride = key_heads * V;
-    const bf16 *q = (const bf16 *)a.call.q + at.first * q_stride + (size_t)(head * a.call.dim);
-    const bf16 *k = (const bf16 *)a.call.k + at.first * k_stride + (size_t)(key_head * a.call.dim);
-    const bf16 *v = (const bf16 *)a.call.v + at.first * v_stride + (size_t)(key_head * V);
+    const size_t q_stride = a.call.strides.q.row, k_stride = a.call.strides.k.row, v_stride = a.call.strides.v.row;
+    const bf16 *q = numbers_at((const bf16 *)a.call.q, a.call.strides.q, at.sequence, at.first, head);
+    const bf16 *k = numbers_at((const bf16 *)a.call.k, a.call.strides.k, at.sequence, at.first, key_head);
+    const bf16 *v = numbers_at((const bf16 *)a.call.v, a.call.strides.v, at.sequence, at.first, key_head);
     const float common = a.map.common[(size_t)key_head * a.map.stride];
     const float begin = causal && a.map.scaled ? a.begins[blockIdx.x * key_heads + (size_t)key_head] : 0.0f;
     float scale = begin, before = begin; /* before: begin + gates of the earlier chunks */
@@ -211,7 +211,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     __syncthreads();
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
-        const lane_gates log_gates = load_gates(a, at.first + (size_t)first, causal ? count : 0, key_head);
+        const lane_gates log_gates = load_gates(a, at.sequence, at.first + (size_t)first, causal ? count : 0, key_head);
         uint32_t x[Z::X_STEPS][4], f[Z::F_STEPS][4];
         float kept = 1, next = scale, shift[2] = {0, 0};
         if (causal) { /* copies in their order: q, v, the next k */
@@ -264,7 +264,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         if (a.numerators) {
             write_numerators<Z, V>(a, n, head, at.first + (size_t)first, count, log_scale, m.e.r);
         } else {
-            write_outputs<Z, V>(a, n, head, at.first + (size_t)first, count, m.q);
+            write_outputs<Z, V>(a, n, at.sequence, head, at.first + (size_t)first, count, m.q);
         }
         stage_rows<16 * Z::X_STEPS>(q, q_stride, first + CHUNK + rows, at.count, m.q, Z::W_STRIDE);
         copy_commit();

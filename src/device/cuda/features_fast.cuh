@@ -376,12 +376,12 @@ struct chunk_end {
 struct lane_gates {
     float at[2];
 };
-__device__ inline lane_gates load_gates(const arguments &a, size_t first, int count, int key_head)
+__device__ inline lane_gates load_gates(const arguments &a, int sequence, size_t first, int count, int key_head)
 {
     lane_gates gates = {{0, 0}};
     for (int i = 0; a.gated && i < 2; i++) {
         const int token = 2 * lane_id() + i;
-        if (token < count) gates.at[i] = fmaxf(log_gate<bf16>(a, first + (size_t)token, key_head), -1000.0f);
+        if (token < count) gates.at[i] = fmaxf(log_gate<bf16>(a, sequence, first + (size_t)token, key_head), -1000.0f);
     }
     return gates;
 }

@@ -84,19 +84,21 @@ struct lane_slopes {
     float norms[4];
 };
 
-template <int V> __device__ inline lane_slopes load_slopes(const arguments &a, int head, size_t first, int count)
+template <int V>
+__device__ inline lane_slopes load_slopes(const arguments &a, int sequence, int head, size_t first, int count)
 {
     static_assert(V == 64, "eight lanes share a row");
-    const size_t stride = (size_t)a.call.heads * V;
+    const bo_gpu_strides &outs = a.call.strides.out, &douts = a.call.strides.dout;
+    const bf16 *out_rows = numbers_at((const bf16 *)a.call.out, outs, sequence, first, head) + lane_id() % 8 * 8,
+               *dout_rows = numbers_at((const bf16 *)a.call.dout, douts, sequence, first, head) + lane_id() % 8 * 8;
     lane_slopes out;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int row = 16 * warp_id() + 4 * i + lane_id() / 8;
-        const size_t at = first + (size_t)(row < count ? row : 0);
-        const size_t column = at * stride + (size_t)(head * V + lane_id() % 8 * 8);
-        out.slopes[i] = *reinterpret_cast<const pack<uint32_t, 4> *>((const bf16 *)a.call.dout + column);
-        out.outputs[i] = *reinterpret_cast<const pack<uint32_t, 4> *>((const bf16 *)a.call.out + column);
-        out.norms[i] = row < count ? a.norms[at * (size_t)a.call.heads + (size_t)head] : INFINITY;
+        const size_t at = (size_t)(row < count ? row : 0);
+        out.slopes[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(dout_rows + at * douts.row);
+        out.outputs[i] = *reinterpret_cast<const pack<uint32_t, 4> *>(out_rows + at * outs.row);
+        out.norms[i] = row < count ? a.norms[(first + at) * (size_t)a.call.heads + (size_t)head] : INFINITY;
     }
     return out;
 }
@@ -300,35 +302,35 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
 {
     BO_SHARED(shared);
     const back_room<Z> m = back_room_in<Z>(shared);
-    const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, dim = a.call.dim;
+    const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads;
     const bool weighted = a.call.causal && has_weights(a);
     span at;
     if (!find_segment(a, a.call.queries, blockIdx.x, at)) return;
-    const size_t stride = (size_t)(a.call.heads * dim), o_stride = (size_t)a.call.heads * V;
+    const bo_gpu_attention_strides &by = a.call.strides;
     owned_sums<Z> sums;
     sums.clear();
     load_map<Z>(a, key_head, m.map);
     __syncthreads();
-    const bf16 *q = (const bf16 *)a.call.q + at.first * stride;
+    const bf16 *q = numbers_at((const bf16 *)a.call.q, by.q, at.sequence, at.first, key_head * group);
     const int steps = (at.count + CHUNK - 1) / CHUNK * group;
-    stage<Z>(q + (size_t)(key_head * group * dim), stride, at.count, m.fk);
+    stage<Z>(q, by.q.row, at.count, m.fk);
     for (int step = 0; step < steps; step++) {
         const int first = step / group * CHUNK, head = key_head * group + step % group;
         const int count = min((int)CHUNK, at.count - first), later = (step + 1) / group * CHUNK;
         const size_t row = at.first + (size_t)first;
-        lane_slopes slopes = load_slopes<V>(a, head, row, count);
+        lane_slopes slopes = load_slopes<V>(a, at.sequence, head, row, count);
         const float remains = load_remains(a, row, weighted ? count : 0, key_head);
         if (step % group == 0) {
-            prefetch_chunk((const bf16 *)a.call.dout + at.first * o_stride + (size_t)(head * V), o_stride, later,
-                           at.count);
-            prefetch_chunk((const bf16 *)a.call.out + at.first * o_stride + (size_t)(head * V), o_stride, later,
+            prefetch_chunk(numbers_at((const bf16 *)a.call.dout, by.dout, at.sequence, at.first, head), by.dout.row,
+                           later, at.count);
+            prefetch_chunk(numbers_at((const bf16 *)a.call.out, by.out, at.sequence, at.first, head), by.out.row, later,
                            at.count);
         }
         copy_wait<0>();
         __syncwarp();
         share_features<Z>(a, key_head, m.map, m.fk, m.fq, nullptr);
         if (step + 1 < steps)
-            stage<Z>(q + (size_t)later * stride + (size_t)((key_head * group + (step + 1) % group) * dim), stride,
+            stage<Z>(q + (size_t)later * by.q.row + (size_t)((step + 1) % group) * by.q.head, by.q.row,
                      at.count - later, m.fk);
         share_slopes<Z, V>(slopes, m.dn, m.last);
         if (weighted) {
@@ -393,17 +395,15 @@ __device__ inline void multiply_tile(const bf16 *x, const bf16 *y, int stride, i
 }
 
 /* What backward reads of the chunk at row `first` of a segment. */
-template <int V>
 __device__ inline void prefetch_inputs(const arguments &a, const span &at, int first, int head, int key_head)
 {
-    const size_t heads = (size_t)a.call.heads, key_heads = (size_t)a.call.key_heads, dim = (size_t)a.call.dim;
-    const size_t wide = heads * V, narrow = key_heads * V, q = heads * dim, k = key_heads * dim;
-    const size_t out = at.first * wide + (size_t)(head * V);
-    prefetch_chunk((const bf16 *)a.call.dout + out, wide, first, at.count);
-    prefetch_chunk((const bf16 *)a.call.out + out, wide, first, at.count);
-    prefetch_chunk((const bf16 *)a.call.q + at.first * q + (size_t)head * dim, q, first, at.count);
-    prefetch_chunk((const bf16 *)a.call.k + at.first * k + (size_t)key_head * dim, k, first, at.count);
-    prefetch_chunk((const bf16 *)a.call.v + at.first * narrow + (size_t)(key_head * V), narrow, first, at.count);
+    const bo_gpu_attention_strides &by = a.call.strides;
+    const int s = at.sequence;
+    prefetch_chunk(numbers_at((const bf16 *)a.call.dout, by.dout, s, at.first, head), by.dout.row, first, at.count);
+    prefetch_chunk(numbers_at((const bf16 *)a.call.out, by.out, s, at.first, head), by.out.row, first, at.count);
+    prefetch_chunk(numbers_at((const bf16 *)a.call.q, by.q, s, at.first, head), by.q.row, first, at.count);
+    prefetch_chunk(numbers_at((const bf16 *)a.call.k, by.k, s, at.first, key_head), by.k.row, first, at.count);
+    prefetch_chunk(numbers_at((const bf16 *)a.call.v, by.v, s, at.first, key_head), by.v.row, first, at.count);
 }
 
 /* Grid: segments of queries, heads. */
@@ -411,8 +411,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
 {
     BO_SHARED(shared);
     const back_room<Z> m = back_room_in<Z>(shared);
-    const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group,
-              dim = a.call.dim;
+    const int head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, key_head = head / group;
     const bool causal = a.call.causal, weighted = causal && has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads,
                  block = (size_t)blockIdx.x * (size_t)group + (size_t)(head % group);
@@ -421,7 +420,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         clear_sigma(a, key_head, block);
         return;
     }
-    const size_t q_stride = (size_t)(a.call.heads * dim), k_stride = key_heads * (size_t)dim, v_stride = key_heads * V;
+    const bo_gpu_attention_strides &by = a.call.strides;
     const float ones[2] = {1, 1};
     float *sigma = begin_sigma(a, m);
     float scale = causal && a.map.scaled ? a.begins[blockIdx.x * key_heads + (size_t)key_head] : 0.0f;
@@ -435,15 +434,16 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     for (int first = 0; first < at.count; first += CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
-        const lane_gates log_gates = load_gates(a, row, causal ? count : 0, key_head);
+        const lane_gates log_gates = load_gates(a, at.sequence, row, causal ? count : 0, key_head);
         float kept = 1, next = scale, shift[2] = {0, 0}, remains[2] = {1, 1};
         if (causal) {
-            copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
-            stage<Z>((const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim), k_stride, count, m.weighed);
+            copy_values<Z, V>(numbers_at((const bf16 *)a.call.v, by.v, at.sequence, row, key_head), by.v.row, count,
+                              m.v);
+            stage<Z>(numbers_at((const bf16 *)a.call.k, by.k, at.sequence, row, key_head), by.k.row, count, m.weighed);
         }
-        stage<Z>((const bf16 *)a.call.q + row * q_stride + (size_t)(head * dim), q_stride, count, m.fq);
-        lane_slopes slopes = load_slopes<V>(a, head, row, count);
-        prefetch_inputs<V>(a, at, first + CHUNK, head, key_head);
+        stage<Z>(numbers_at((const bf16 *)a.call.q, by.q, at.sequence, row, head), by.q.row, count, m.fq);
+        lane_slopes slopes = load_slopes<V>(a, at.sequence, head, row, count);
+        prefetch_inputs(a, at, first + CHUNK, head, key_head);
         copy_wait<0>();
         __syncwarp();
         if (causal) share_features<Z>(a, key_head, m.map, m.weighed, m.fk, m.e.scale, row, count);
@@ -485,8 +485,8 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
         back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
         write_flow(flow, a.flow, (size_t)a.call.heads, head, row, count);
         if (a.call.dq)
-            write_rows(dx, ones, m.fq, Z::V_STRIDE, (bf16 *)a.call.dq + row * q_stride + (size_t)(head * dim), q_stride,
-                       count);
+            write_rows(dx, ones, m.fq, Z::V_STRIDE, numbers_at((bf16 *)a.call.dq, by.dq, at.sequence, row, head),
+                       by.dq.row, count);
         scale = next;
         __syncthreads();
         if (!causal || first + CHUNK >= at.count) continue;
@@ -563,7 +563,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
 {
     BO_SHARED(shared);
     const back_room<Z> m = back_room_in<Z>(shared);
-    const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads, dim = a.call.dim;
+    const int key_head = (int)blockIdx.y, group = a.call.heads / a.call.key_heads;
     const bool causal = a.call.causal, weighted = has_weights(a);
     const size_t key_heads = (size_t)a.call.key_heads, slot = blockIdx.x * key_heads + (size_t)key_head;
     const size_t block = (size_t)before + blockIdx.x;
@@ -572,11 +572,11 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         clear_sigma(a, key_head, block);
         return;
     }
-    const size_t q_stride = (size_t)(a.call.heads * dim), k_stride = key_heads * (size_t)dim, v_stride = key_heads * V;
+    const bo_gpu_attention_strides &by = a.call.strides;
     const float ones[2] = {1, 1};
     float *sigma = begin_sigma(a, m);
     owned_sums<Z> sums;
-    const bf16 *q = (const bf16 *)a.call.q + (size_t)(key_head * group * dim);
+    const bf16 *q = numbers_at((const bf16 *)a.call.q, by.q, at.sequence, 0, key_head * group);
     sums.load(a, a.after + sums_at(a, blockIdx.x, key_head));
     load_map<Z>(a, key_head, m.map);
     sums.share(m.s);
@@ -585,15 +585,15 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
     for (int first = (at.count - 1) / CHUNK * CHUNK; first >= 0; first -= CHUNK) {
         const int count = min((int)CHUNK, at.count - first), rows = 16 * warp_id();
         const size_t row = at.first + (size_t)first;
-        const bf16 *k = (const bf16 *)a.call.k + row * k_stride + (size_t)(key_head * dim);
-        const lane_gates log_gates = load_gates(a, row, count, key_head);
-        copy_values<Z, V>((const bf16 *)a.call.v + row * v_stride + (size_t)(key_head * V), v_stride, count, m.v);
-        stage<Z>(k, k_stride, count, m.dn);
+        const bf16 *k = numbers_at((const bf16 *)a.call.k, by.k, at.sequence, row, key_head);
+        const lane_gates log_gates = load_gates(a, at.sequence, row, count, key_head);
+        copy_values<Z, V>(numbers_at((const bf16 *)a.call.v, by.v, at.sequence, row, key_head), by.v.row, count, m.v);
+        stage<Z>(k, by.k.row, count, m.dn);
         lane_slopes slopes;
         if (causal) {
-            stage<Z>(q + row * q_stride, q_stride, count, m.weighed);
-            slopes = load_slopes<V>(a, key_head * group, row, count);
-            prefetch_inputs<V>(a, at, first - CHUNK, key_head * group, key_head);
+            stage<Z>(q + row * by.q.row, by.q.row, count, m.weighed);
+            slopes = load_slopes<V>(a, at.sequence, key_head * group, row, count);
+            prefetch_inputs(a, at, first - CHUNK, key_head * group, key_head);
         }
         copy_wait<0>();
         __syncwarp();
@@ -617,8 +617,8 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         for (int g = 0; causal && g < (GROUPED ? group : 1); g++) {
             if (GROUPED && g > 0) {
                 __syncthreads();
-                stage<Z>(q + row * q_stride + (size_t)(g * dim), q_stride, count, m.weighed);
-                slopes = load_slopes<V>(a, key_head * group + g, row, count);
+                stage<Z>(q + row * by.q.row + (size_t)g * by.q.head, by.q.row, count, m.weighed);
+                slopes = load_slopes<V>(a, at.sequence, key_head * group + g, row, count);
                 copy_wait<0>();
                 __syncwarp();
                 share_features<Z>(a, key_head, m.map, m.weighed, m.fq, nullptr);
@@ -634,16 +634,16 @@ __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(argument
         uint32_t f[Z::F_STEPS][4];
 #pragma unroll
         for (int s = 0; s < Z::F_STEPS; s++) load_a(f[s], m.fk, Z::F_STRIDE, rows, 16 * s);
-        stage<Z>(k, k_stride, count, m.fq);
+        stage<Z>(k, by.k.row, count, m.fq);
         if (a.call.dv)
-            write_rows(dv, ones, m.weighed, Z::V_STRIDE, (bf16 *)a.call.dv + row * v_stride + (size_t)(key_head * V),
-                       v_stride, count);
+            write_rows(dv, ones, m.weighed, Z::V_STRIDE,
+                       numbers_at((bf16 *)a.call.dv, by.dv, at.sequence, row, key_head), by.dv.row, count);
         float flow[2], dx[2 * Z::X_STEPS][4] = {};
         back_through_map<Z>(a, m.map, m.fq, f, df, flow, dx, sigma);
         write_flow(flow, a.own, key_heads, key_head, row, count);
         if (a.call.dk)
-            write_rows(dx, ones, m.fq, Z::V_STRIDE, (bf16 *)a.call.dk + row * k_stride + (size_t)(key_head * dim),
-                       k_stride, count);
+            write_rows(dx, ones, m.fq, Z::V_STRIDE, numbers_at((bf16 *)a.call.dk, by.dk, at.sequence, row, key_head),
+                       by.dk.row, count);
         __syncthreads();
         if (causal) sums.share(m.s), share_last(sums, m.z);
     }

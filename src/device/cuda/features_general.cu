@@ -80,7 +80,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
     if (threadIdx.x == 0) {
         e.b[0] = 0, e.r[0] = begin;
         for (int u = 0; u < at.count; u++) {
-            const float gate = log_gate<T>(a, at.first + (size_t)u, key_head);
+            const float gate = log_gate<T>(a, at.sequence, at.first + (size_t)u, key_head);
             const double own = (double)scales[u] + (double)log_entry(a, at.first + (size_t)u, key_head, gate);
             e.b[u + 1] = e.b[u] + (double)gate;
             e.c[u] = own - e.b[u + 1];
@@ -98,7 +98,7 @@ __device__ void find_exponents(const arguments &a, const span &at, int key_head,
 template <typename T> __device__ void load_values(const arguments &a, const span &at, int key_head, float *v)
 {
     const int wide = a.call.value_dim + 1;
-    const rows_of<const T> x = rows_at((const T *)a.call.v, a.call.key_heads, a.call.value_dim, at.first, key_head);
+    const rows_of<const T> x = rows_at((const T *)a.call.v, a.call.strides.v, at, key_head);
     FOR_EACH_NUMBER(e, at.count * wide) v[e] = e % wide < wide - 1 ? to_float(x(e / wide, e % wide)) : 1.0f;
     __syncthreads();
 }
@@ -118,14 +118,13 @@ __device__ inline float pair_weight(const exponents &e, int i, int j)
 
 template <typename T> __device__ void map_keys(const arguments &a, const span &at, int key_head, const mapped &to)
 {
-    map_rows<T>(a, OF_KEYS, key_head, at.count,
-                rows_at((const T *)a.call.k, a.call.key_heads, a.call.dim, at.first, key_head), to);
+    map_rows<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, a.call.strides.k, at, key_head), to);
 }
 
 template <typename T> __device__ void map_queries(const arguments &a, const span &at, int head, const mapped &to)
 {
     map_rows<T>(a, OF_QUERIES, head / (a.call.heads / a.call.key_heads), at.count,
-                rows_at((const T *)a.call.q, a.call.heads, a.call.dim, at.first, head), to);
+                rows_at((const T *)a.call.q, a.call.strides.q, at, head), to);
 }
 
 /* The sums that a tile of queries reads: those before it, or all. */
@@ -163,7 +162,7 @@ template <typename T> __global__ void sums_kernel(arguments a)
 __device__ inline void give_parts(const arguments &a, const room &m, const span &at, int head)
 {
     const int wide = a.call.value_dim + 1;
-    const rows_of<float> to = rows_at(a.numerators, a.call.heads, a.call.value_dim, at.first, head);
+    const rows_of<float> to = rows_at(a.numerators, without_gaps(a.call.heads, a.call.value_dim), at, head);
     FOR_EACH_NUMBER(e, at.count * wide)
     {
         const int i = e / wide, v = e % wide;
@@ -228,7 +227,7 @@ template <typename T> __global__ void outputs_kernel(arguments a)
         give_parts(a, m, at, head);
         return;
     }
-    const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, a.call.value_dim, at.first, head);
+    const rows_of<T> out = rows_at((T *)a.call.out, a.call.strides.out, at, head);
     FOR_EACH_NUMBER(e, at.count * wide)
     {
         const int i = e / wide, v = e % wide;
@@ -309,17 +308,17 @@ __device__ inline void step_z(const arguments &a, const step_room &m, float *z)
 
 /* The outputs of some query heads of a group from the parts of their numerators, for columns [column, column + wide). */
 template <typename T, int E>
-__device__ void step_outputs(const arguments &a, const step_room &m, size_t row, int key_head, int head, int heads,
+__device__ void step_outputs(const arguments &a, const step_room &m, const span &at, int key_head, int head, int heads,
                              int column, int wide, int parts)
 {
-    const int group = a.call.heads / a.call.key_heads, count = a.map.features, values = a.call.value_dim;
+    const int group = a.call.heads / a.call.key_heads, count = a.map.features;
     __syncthreads();
     for (int h = (int)threadIdx.x / WARP; h < heads; h += GENERAL_WARPS) {
         float sum = 0, factor;
         for (int i = (int)threadIdx.x % WARP; i < count; i += WARP)
             sum = fmaf(m.fq[(head + h) * count + i], m.z[i], sum);
         normalize(a, warp_sum(sum), factor);
-        const rows_of<T> out = rows_at((T *)a.call.out, a.call.heads, values, row, key_head * group + head + h);
+        const rows_of<T> out = rows_at((T *)a.call.out, a.call.strides.out, at, key_head * group + head + h);
         for (int v = (int)threadIdx.x % WARP; v < wide; v += WARP) {
             float n = 0;
             for (int p = 0; p < parts; p++) n += m.n[((v / E + p * (wide / E)) * STEP_HEADS + h) * E + v % E];
@@ -331,7 +330,7 @@ __device__ void step_outputs(const arguments &a, const step_room &m, size_t row,
 
 /* All outputs of a token, in blocks of columns and heads. */
 template <typename T, int E>
-__device__ void step_token(const arguments &a, const step_room &m, size_t row, int key_head, float *s)
+__device__ void step_token(const arguments &a, const step_room &m, const span &at, int key_head, float *s)
 {
     const int values = a.call.value_dim, group = a.call.heads / a.call.key_heads, thread = (int)threadIdx.x;
     for (int column = 0; column < values; column += GENERAL_THREADS * E) {
@@ -340,7 +339,7 @@ __device__ void step_token(const arguments &a, const step_room &m, size_t row, i
             const int heads = min(group - head, (int)STEP_HEADS);
             if (thread < lanes * parts)
                 step_columns<E>(a, m, s, head > 0, column + thread % lanes * E, thread / lanes, parts, head, heads);
-            step_outputs<T, E>(a, m, row, key_head, head, heads, column, wide, parts);
+            step_outputs<T, E>(a, m, at, key_head, head, heads, column, wide, parts);
         }
     }
 }
@@ -367,9 +366,9 @@ template <typename T> __global__ void steps_kernel(arguments a)
         if (threadIdx.x == 0) sums[0] = m.tile.e.r[1];
         step_z(a, m, sums + sums_z());
         if (a.call.value_dim % 4 == 0)
-            step_token<T, 4>(a, m, at.first, key_head, s);
+            step_token<T, 4>(a, m, at, key_head, s);
         else
-            step_token<T, 1>(a, m, at.first, key_head, s);
+            step_token<T, 1>(a, m, at, key_head, s);
     }
 }
 
@@ -399,8 +398,8 @@ template <typename T> static bo_gpu_error forward(bo_gpu *cuda, const arguments 
 template <typename T> __device__ void output_slopes(const arguments &a, const span &at, int head, float *dn)
 {
     const int values = a.call.value_dim, wide = values + 1, lane = (int)threadIdx.x % WARP;
-    const rows_of<const T> out = rows_at((const T *)a.call.out, a.call.heads, values, at.first, head);
-    const rows_of<const T> dout = rows_at((const T *)a.call.dout, a.call.heads, values, at.first, head);
+    const rows_of<const T> out = rows_at((const T *)a.call.out, a.call.strides.out, at, head);
+    const rows_of<const T> dout = rows_at((const T *)a.call.dout, a.call.strides.dout, at, head);
     for (int i = (int)threadIdx.x / WARP; i < at.count; i += GENERAL_WARPS) {
         const float norm = a.norms[(at.first + (size_t)i) * (size_t)a.call.heads + (size_t)head];
         float factor = isfinite(norm) ? 1 / fabsf(norm) : 0.0f, most = 0;
@@ -433,7 +432,7 @@ template <typename T> __global__ void query_slopes_kernel(arguments a)
         double gates = 0;
         for (int u = 0; u < at.count; u++) {
             const size_t row = at.first + (size_t)u;
-            gates += (double)log_gate<T>(a, row, key_head);
+            gates += (double)log_gate<T>(a, at.sequence, row, key_head);
             m.e.remains[u + 1] =
                 remaining(a.begins[blockIdx.x * key_heads + head], gates, a.scales[row * key_heads + head]);
         }
@@ -551,7 +550,7 @@ template <typename T>
 __device__ void back_queries(const arguments &a, const room &m, const span &at, size_t index, int key_head,
                              float *partials)
 {
-    const int group = a.call.heads / a.call.key_heads, dim = a.call.dim;
+    const int group = a.call.heads / a.call.key_heads;
     for (int g = 0; g < group; g++) {
         const int head = key_head * group + g;
         map_queries<T>(a, at, head, m.q);
@@ -560,8 +559,8 @@ __device__ void back_queries(const arguments &a, const room &m, const span &at, 
         if (a.call.causal) within_segment(a, m, at);
         find_flow(a, at, a.call.heads, head, m.q.f, m.dfq, a.flow);
         __syncthreads();
-        map_back<T>(a, OF_QUERIES, key_head, at.count, rows_at((const T *)a.call.q, a.call.heads, dim, at.first, head),
-                    m.q, m.dfq, m.dt, m.row, rows_at((T *)a.call.dq, a.call.heads, dim, at.first, head), partials);
+        map_back<T>(a, OF_QUERIES, key_head, at.count, rows_at((const T *)a.call.q, a.call.strides.q, at, head), m.q,
+                    m.dfq, m.dt, m.row, rows_at((T *)a.call.dq, a.call.strides.dq, at, head), partials);
     }
 }
 
@@ -579,13 +578,13 @@ __device__ void begin_keys(const arguments &a, const room &m, const span &at, si
 template <typename T>
 __device__ void end_keys(const arguments &a, const room &m, const span &at, int key_head, float *partials)
 {
-    const int values = a.call.value_dim, heads = a.call.key_heads, dim = a.call.dim;
-    const rows_of<T> dv = rows_at((T *)a.call.dv, heads, values, at.first, key_head);
+    const int values = a.call.value_dim, heads = a.call.key_heads;
+    const rows_of<T> dv = rows_at((T *)a.call.dv, a.call.strides.dv, at, key_head);
     FOR_EACH_NUMBER(e, dv.at ? at.count * values : 0) dv(e / values, e % values) = from_float<T>(m.dv[e]);
     find_flow(a, at, heads, key_head, m.k.f, m.dfk, a.own);
     __syncthreads();
-    map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, heads, dim, at.first, key_head), m.k,
-                m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, heads, dim, at.first, key_head), partials);
+    map_back<T>(a, OF_KEYS, key_head, at.count, rows_at((const T *)a.call.k, a.call.strides.k, at, key_head), m.k,
+                m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, a.call.strides.dk, at, key_head), partials);
 }
 
 /* All gradients of some segments; each block adds up those of parameters. `of`: if queries and keys are different rows,
@@ -619,7 +618,7 @@ template <typename T> static bo_gpu_error backward(bo_gpu *cuda, const arguments
     make_room(*a, nullptr, true, &shared_back);
     const size_t tiles = tiles_of(c.queries, a->segment);
     bo_gpu_error error = launch(cuda, dim3((unsigned)tiles, (unsigned)c.key_heads), dim3(GENERAL_THREADS), shared,
-                                 query_slopes_kernel<T>, *a);
+                                query_slopes_kernel<T>, *a);
     if (!error) error = scan_back(cuda, a);
     for (int of = OF_QUERIES; !error && of <= (c.causal ? OF_QUERIES : OF_KEYS); of++) {
         const size_t all = of == OF_QUERIES ? tiles : tiles_of(c.keys, a->segment);

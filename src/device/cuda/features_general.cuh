@@ -21,11 +21,10 @@ template <typename T> struct rows_of {
     }
 };
 
-/* Rows from `first` on of head `head` of an array of `heads` heads with `width` columns. */
-template <typename T> __device__ inline rows_of<T> rows_at(T *array, int heads, int width, size_t first, int head)
+/* Rows from the first one of a span on of head `head` of an array; `at` is NULL if the array is. */
+template <typename T> __device__ inline rows_of<T> rows_at(T *array, const bo_gpu_strides &by, const span &at, int head)
 {
-    const size_t stride = (size_t)heads * (size_t)width;
-    return {array ? array + first * stride + (size_t)head * (size_t)width : nullptr, stride};
+    return {numbers_at(array, by, at.sequence, at.first, head), by.row};
 }
 
 /* Numbers between two rows of features in shared memory: odd, so that a column lies in all banks. */

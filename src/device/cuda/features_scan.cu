@@ -262,6 +262,8 @@ template <typename T> __global__ void gates_kernel(arguments a)
     const int key_head = (int)blockIdx.y, thread = (int)threadIdx.x;
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
+    const bo_gpu_strides &by = a.call.strides.dlog_gate;
+    T *to = numbers_at(static_cast<T *>(a.call.dlog_gate), by, at.sequence, at.first, key_head);
     double carried = carried_to(a, blockIdx.x, at.sequence, key_head, room), decay = 0, all;
     for (int stop = at.count; stop > 0;) {
         const int rows = min(stop, (int)(SCAN_THREADS * EACH));
@@ -272,7 +274,7 @@ template <typename T> __global__ void gates_kernel(arguments a)
         for (int i = 0; i < EACH; i++) {
             const int row = thread * EACH + i < rows ? stop + thread * EACH + i : at.count;
             change[i] = change_at(a, at, row, key_head, own[i]);
-            gate[i] = row < at.count ? log_gate<T>(a, at.first + (size_t)row, key_head) : 0.0f;
+            gate[i] = row < at.count ? log_gate<T>(a, at.sequence, at.first + (size_t)row, key_head) : 0.0f;
         }
         for (int i = 0; i < EACH; i++) total += change[i];
         double slope = carried + sum_after(total, room, all) - total;
@@ -282,12 +284,10 @@ template <typename T> __global__ void gates_kernel(arguments a)
             slope += change[i];
             if (row >= rows) continue;
             decay += slope;
-            if (!a.call.dlog_gate) continue;
+            if (!to) continue;
             const float input = -expm1f(gate[i]);
             const double through = a.convex && input > 1e-30f ? -own[i] * (double)(expf(gate[i]) / input) : 0;
-            static_cast<T *>(
-                a.call.dlog_gate)[(at.first + (size_t)(stop + row)) * (size_t)a.call.key_heads + (size_t)key_head] =
-                from_float<T>((float)(slope + through));
+            to[(size_t)(stop + row) * by.row] = from_float<T>((float)(slope + through));
         }
         carried += all;
     }

@@ -34,13 +34,39 @@ __device__ inline void load_matrix(const transform_arguments &a, int key_head, b
     }
 }
 
-/* The rows of part blockIdx.x: first, and how many. */
-__device__ inline size_t part_begin(const transform_arguments &a, int &count)
+/* Rows of one sequence, or of all if addresses do not depend on the sequence. */
+struct transform_chunk {
+    size_t row;
+    int sequence, count;
+};
+__device__ inline unsigned chunks_of_sequence(const transform_arguments &a)
 {
-    const size_t chunks = (a.rows + CHUNK - 1) / CHUNK, each = (chunks + (size_t)a.parts - 1) / (size_t)a.parts * CHUNK;
-    const size_t first = blockIdx.x * each;
-    count = first < a.rows ? (int)min(each, a.rows - first) : 0;
-    return first;
+    return (unsigned)((a.tokens + CHUNK - 1) / CHUNK);
+}
+
+/* Chunk `index` of all; from `end` on they have no rows. */
+__device__ inline transform_chunk transform_chunk_at(const transform_arguments &a, unsigned index, unsigned end)
+{
+    const unsigned each = chunks_of_sequence(a), sequence = a.tokens < a.rows ? index / each : 0u;
+    const size_t first = (size_t)(index - sequence * each) * CHUNK;
+    return {sequence * a.tokens + first, (int)sequence, index < end ? (int)min((size_t)CHUNK, a.tokens - first) : 0};
+}
+
+/* The chunks of part blockIdx.x: first, and the one after the last. */
+__device__ inline unsigned part_begin(const transform_arguments &a, unsigned &end)
+{
+    const unsigned sequences = a.tokens < a.rows ? (unsigned)(a.rows / a.tokens) : 1u;
+    const unsigned chunks = chunks_of_sequence(a) * sequences,
+                   each = (chunks + (unsigned)a.parts - 1) / (unsigned)a.parts;
+    end = min(chunks, (blockIdx.x + 1) * each);
+    return min(end, blockIdx.x * each);
+}
+
+/* Addresses of the rows of a chunk. */
+template <typename T>
+__device__ inline T *chunk_rows(T *x, const bo_gpu_strides &by, const transform_chunk &chunk, int head)
+{
+    return numbers_at(x, by, chunk.sequence, chunk.row, head);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -53,14 +79,17 @@ __global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_argum
     BO_SHARED(shared);
     bf16 *const m = reinterpret_cast<bf16 *>(shared), *const tiles = m + TRANSFORM_DIM * TRANSFORM_STRIDE;
     const int head = (int)blockIdx.y, key_head = head / (a.heads / a.key_heads), rows = 16 * warp_id();
-    const size_t stride = (size_t)(a.heads * TRANSFORM_DIM);
-    int count;
-    const size_t at = part_begin(a, count) * stride + (size_t)(head * TRANSFORM_DIM);
-    const bf16 *x = (const bf16 *)a.x + at;
-    bf16 *t = (bf16 *)a.t + at;
-    if (count == 0) return;
-    stage_rows<TRANSFORM_DIM>(x, stride, rows, count, tiles, TRANSFORM_STRIDE);
-    copy_commit();
+    const bo_gpu_strides whole = without_gaps(a.heads, TRANSFORM_DIM);
+    unsigned end;
+    const unsigned begin = part_begin(a, end);
+    if (begin == end) return;
+    const auto stage_chunk = [&](const transform_chunk &chunk, bf16 *to) {
+        stage_rows<TRANSFORM_DIM>(chunk_rows((const bf16 *)a.x, a.x_strides, chunk, head), a.x_strides.row, rows,
+                                  chunk.count, to, TRANSFORM_STRIDE);
+        copy_commit();
+    };
+    transform_chunk chunk = transform_chunk_at(a, begin, end);
+    stage_chunk(chunk, tiles);
     load_matrix(a, key_head, m);
     float bias[TRANSFORM_DIM / 8][2];
 #pragma unroll
@@ -69,12 +98,11 @@ __global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_argum
         bias[i / 2][i % 2] = a.bias ? a.bias[key_head * TRANSFORM_DIM + column] : 0.0f;
     }
     __syncthreads();
-    for (int first = 0, turn = 0; first < count; first += CHUNK, turn ^= 1) {
+    for (unsigned index = begin, turn = 0; index < end; index++, turn ^= 1) {
         bf16 *tile = tiles + turn * TRANSFORM_TILE;
         uint32_t row[TRANSFORM_DIM / 16][4];
-        stage_rows<TRANSFORM_DIM>(x, stride, first + CHUNK + rows, count, tiles + (turn ^ 1) * TRANSFORM_TILE,
-                                  TRANSFORM_STRIDE);
-        copy_commit();
+        const transform_chunk next = transform_chunk_at(a, index + 1, end);
+        stage_chunk(next, tiles + (turn ^ 1) * TRANSFORM_TILE);
         copy_wait<1>();
         __syncwarp();
         load_staged(row, tile, TRANSFORM_STRIDE);
@@ -92,7 +120,9 @@ __global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_argum
                 mma_two(out[c], out[c + 1], row[s], b);
             }
         const float ones[2] = {1, 1};
-        write_rows(out, ones, tile, TRANSFORM_STRIDE, t + (size_t)first * stride, stride, count - first);
+        write_rows(out, ones, tile, TRANSFORM_STRIDE, chunk_rows((bf16 *)a.t, whole, chunk, head), whole.row,
+                   chunk.count);
+        chunk = next;
     }
 }
 
@@ -100,16 +130,16 @@ __global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_argum
 
 enum { BACK_TRANSFORM_BYTES = (TRANSFORM_DIM * TRANSFORM_STRIDE + 5 * TRANSFORM_TILE) * 2 };
 
-/* Starts the copies of dt and [x, 1] of a chunk: of head `step` % group. */
-__device__ inline void stage_slopes(const transform_arguments &a, size_t begin, int count, int step, int group,
-                                    bf16 *dt, bf16 *x)
+/* Starts the copies of dt and [x, 1] of a chunk and head. */
+__device__ inline void stage_slopes(const transform_arguments &a, const transform_chunk &chunk, int head, bf16 *dt,
+                                    bf16 *x)
 {
-    const int first = step / group * CHUNK, head = (int)blockIdx.y * group + step % group;
-    const size_t stride = (size_t)(a.heads * TRANSFORM_DIM);
-    const size_t at = (begin + (size_t)first) * stride + (size_t)(head * TRANSFORM_DIM);
-    if (first < count) {
-        stage_rows<TRANSFORM_DIM>((const bf16 *)a.dt + at, stride, 16 * warp_id(), count - first, dt, TRANSFORM_STRIDE);
-        copy_values<transform_sizes, TRANSFORM_DIM>((const bf16 *)a.x + at, stride, count - first, x);
+    const bo_gpu_strides whole = without_gaps(a.heads, TRANSFORM_DIM), &by = a.x_strides;
+    if (chunk.count) {
+        stage_rows<TRANSFORM_DIM>(chunk_rows((const bf16 *)a.dt, whole, chunk, head), whole.row, 16 * warp_id(),
+                                  chunk.count, dt, TRANSFORM_STRIDE);
+        copy_values<transform_sizes, TRANSFORM_DIM>(chunk_rows((const bf16 *)a.x, by, chunk, head), by.row, chunk.count,
+                                                    x);
     }
     copy_commit();
 }
@@ -137,32 +167,34 @@ __global__ void __launch_bounds__(FAST_THREADS) transform_back_kernel(transform_
     bf16 *const room = tiles + 4 * TRANSFORM_TILE;
     const int group = a.heads / a.key_heads;
     const bool wanted = a.dm || a.dbias;
-    const size_t stride = (size_t)(a.heads * TRANSFORM_DIM);
-    int count;
-    const size_t begin = part_begin(a, count);
-    const int steps = (count + CHUNK - 1) / CHUNK * group;
+    unsigned end;
+    const unsigned begin = part_begin(a, end);
+    const int steps = (int)(end - begin) * group;
+    int head = (int)blockIdx.y * group;
     owned_sums<transform_sizes> sums;
     sums.clear();
-    stage_slopes(a, begin, count, 0, group, tiles, tiles + TRANSFORM_TILE);
+    transform_chunk chunk = transform_chunk_at(a, begin, end);
+    stage_slopes(a, chunk, head, tiles, tiles + TRANSFORM_TILE);
     load_matrix(a, (int)blockIdx.y, m);
     for (int step = 0; step < steps; step++) {
         const bf16 *dt = tiles + step % 2 * 2 * TRANSFORM_TILE, *x = dt + TRANSFORM_TILE;
         bf16 *next = tiles + (step + 1) % 2 * 2 * TRANSFORM_TILE;
-        stage_slopes(a, begin, count, step + 1, group, next, next + TRANSFORM_TILE);
+        const int later_head = (int)blockIdx.y * group + (step + 1) % group;
+        const transform_chunk later = transform_chunk_at(a, begin + (unsigned)((step + 1) / group), end);
+        stage_slopes(a, later, later_head, next, next + TRANSFORM_TILE);
         copy_wait<1>();
         __syncthreads();
         if (wanted) sums.absorb(1, dt, x);
         if (a.dx) {
-            const int first = step / group * CHUNK, head = (int)blockIdx.y * group + step % group;
             const float ones[2] = {1, 1};
             uint32_t rows[TRANSFORM_DIM / 16][4];
             float dx[TRANSFORM_DIM / 8][4] = {};
             load_staged(rows, dt, TRANSFORM_STRIDE);
             multiply_rows(dx, rows, m, TRANSFORM_STRIDE, 0);
-            write_rows(dx, ones, room, TRANSFORM_STRIDE,
-                       (bf16 *)a.dx + (begin + (size_t)first) * stride + (size_t)(head * TRANSFORM_DIM), stride,
-                       count - first);
+            write_rows(dx, ones, room, TRANSFORM_STRIDE, chunk_rows((bf16 *)a.dx, a.dx_strides, chunk, head),
+                       a.dx_strides.row, chunk.count);
         }
+        chunk = later, head = later_head;
         __syncthreads();
     }
     if (wanted) write_partial(a, sums);
@@ -194,7 +226,7 @@ bo_gpu_error row_transform_back(bo_gpu *cuda, const bo_gpu_row_transform *a)
 {
     enum { NUMBERS = features::TRANSFORM_DIM * (features::TRANSFORM_DIM + 1), THREADS = 128 };
     bo_gpu_error error = launch(cuda, dim3((unsigned)a->parts, (unsigned)a->key_heads), dim3(features::FAST_THREADS),
-                                 features::BACK_TRANSFORM_BYTES, features::transform_back_kernel, *a);
+                                features::BACK_TRANSFORM_BYTES, features::transform_back_kernel, *a);
     if (error || !(a->dm || a->dbias)) return error;
     return launch(cuda, dim3((NUMBERS + THREADS - 1) / THREADS, (unsigned)a->key_heads), dim3(THREADS), 0,
                   features::transform_parameters_kernel, *a);

@@ -24,18 +24,22 @@ __host__ __device__ inline int slice_of(int dim)
 
 /* ---- rows and gates ---------------------------------------------------------------------------------------------- */
 
-/* Addresses of a key head from token `row` on. */
+/* Addresses of a key head from token `row` on, and the numbers between two tokens. */
 template <typename T> struct key_rows {
     const T *k, *v, *gate;
-    size_t ldk, ldv;
+    size_t ldk, ldv, ldg;
 };
 
-template <typename T> __device__ inline key_rows<T> keys_from(const bo_gpu_attention &call, size_t row, int h)
+template <typename T>
+__device__ inline key_rows<T> keys_from(const bo_gpu_attention &call, int sequence, size_t row, int h)
 {
-    return {row_at((const T *)call.k, row, call.key_heads, h, call.dim),
-            row_at((const T *)call.v, row, call.key_heads, h, call.value_dim),
-            row_at((const T *)call.log_gate, row, call.key_heads, h, call.dim), (size_t)(call.key_heads * call.dim),
-            (size_t)(call.key_heads * call.value_dim)};
+    const bo_gpu_attention_strides &by = call.strides;
+    return {numbers_at((const T *)call.k, by.k, sequence, row, h),
+            numbers_at((const T *)call.v, by.v, sequence, row, h),
+            numbers_at((const T *)call.log_gate, by.log_gate, sequence, row, h),
+            by.k.row,
+            by.v.row,
+            by.log_gate.row};
 }
 
 /* Loads n keys, and n s q of one head; `padded` rows. */
@@ -46,11 +50,12 @@ __device__ inline void load_keys(const bo_gpu_memory &a, const key_rows<T> &from
 }
 
 template <typename T, typename E>
-__device__ inline void load_queries(const bo_gpu_memory &a, size_t row, int head, int n, int padded, E *to)
+__device__ inline void load_queries(const bo_gpu_memory &a, int sequence, size_t row, int head, int n, int padded,
+                                    E *to)
 {
     const bo_gpu_attention &call = a.call;
     unit_load(to, tile_stride(call.dim), padded, n, call.dim,
-              row_at((const T *)call.q, row, call.heads, head, call.dim), (size_t)(call.heads * call.dim), a.unit,
+              numbers_at((const T *)call.q, call.strides.q, sequence, row, head), call.strides.q.row, a.unit,
               [&](int) { return call.scale; });
 }
 
@@ -143,11 +148,11 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
     if (at.tokens == 0) return;
     tile_room space = {shared, 0};
     const local_room<T> room(&space, dim);
-    const key_rows<T> keys = keys_from<T>(call, at.row, h);
+    const key_rows<T> keys = keys_from<T>(call, at.sequence, at.row, h);
     load_keys(a, keys, at.tokens, CHUNK, room.x);
     tile_load(room.y, across, CHUNK, at.tokens, columns, keys.v + first, keys.ldv);
     __syncthreads();
-    decay_to_end(room.x, stride, at.tokens, dim, keys.gate, keys.ldk,
+    decay_to_end(room.x, stride, at.tokens, dim, keys.gate, keys.ldg,
                  first == 0 ? row_at(a.decays, (size_t)tile, call.key_heads, h, dim) : nullptr);
     __syncthreads();
     tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(room.x, stride), plain(room.y, across),
@@ -170,15 +175,15 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
     if (at.tokens == 0) return;
     tile_room space = {shared, 0};
     const local_room<T> room(&space, dim);
-    const key_rows<T> keys = keys_from<T>(call, at.row, h);
+    const key_rows<T> keys = keys_from<T>(call, at.sequence, at.row, h);
     tile_clear(room.sum, across, tile_pad(dim), columns);
     for (int head = h * group; head < (h + 1) * group; head++) {
-        load_queries<T>(a, at.row, head, at.tokens, CHUNK, room.x);
+        load_queries<T>(a, at.sequence, at.row, head, at.tokens, CHUNK, room.x);
         tile_load(room.y, across, CHUNK, at.tokens, columns,
-                  row_at((const T *)call.dout, at.row, call.heads, head, call.value_dim) + first,
-                  (size_t)(call.heads * call.value_dim));
+                  numbers_at((const T *)call.dout, call.strides.dout, at.sequence, at.row, head) + first,
+                  call.strides.dout.row);
         __syncthreads();
-        decay_from_start(room.x, stride, at.tokens, dim, keys.gate, keys.ldk, nullptr);
+        decay_from_start(room.x, stride, at.tokens, dim, keys.gate, keys.ldg, nullptr);
         __syncthreads();
         tile_product(tile_pad(dim), tile_pad(columns), CHUNK, transposed(room.x, stride), plain(room.y, across),
                      [&](int i, int j, float x) { room.sum[i * across + j] += x; });
@@ -271,15 +276,16 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_output
     tile_room space = {shared, 0};
     const output_room<T> room(&space, dim);
     const int seen = at.before + BLOCK; /* keys, up to the end of the block */
-    const key_rows<T> past = keys_from<T>(call, at.row - (size_t)at.before, h), keys = keys_from<T>(call, at.row, h);
+    const key_rows<T> past = keys_from<T>(call, at.sequence, at.row - (size_t)at.before, h),
+                      keys = keys_from<T>(call, at.sequence, at.row, h);
     load_keys(a, past, at.before, at.before, room.past);
     load_keys(a, keys, at.n, BLOCK, room.k);
-    load_queries<T>(a, at.row, head, at.n, BLOCK, room.plain_q);
-    load_queries<T>(a, at.row, head, at.n, BLOCK, room.q);
-    load_gates(room.g, stride, at.n, dim, keys.gate, keys.ldk);
+    load_queries<T>(a, at.sequence, at.row, head, at.n, BLOCK, room.plain_q);
+    load_queries<T>(a, at.sequence, at.row, head, at.n, BLOCK, room.q);
+    load_gates(room.g, stride, at.n, dim, keys.gate, keys.ldg);
     __syncthreads();
-    decay_to_end(room.past, stride, at.before, dim, past.gate, past.ldk, room.since);
-    decay_from_start(room.q, stride, at.n, dim, keys.gate, keys.ldk, nullptr);
+    decay_to_end(room.past, stride, at.before, dim, past.gate, past.ldg, room.since);
+    decay_from_start(room.q, stride, at.n, dim, keys.gate, keys.ldg, nullptr);
     block_scores(room.plain_q, room.k, room.g, stride, dim, room.scores + at.before, wide);
     __syncthreads();
     if (at.before) {
@@ -292,7 +298,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_output
         }
     }
     const float *memory = chunk_memory((const float *)a.memories, call, at.tile, h);
-    T *out = row_at((T *)call.out, at.row, call.heads, head, values);
+    T *out = numbers_at((T *)call.out, call.strides.out, at.sequence, at.row, head);
     for (int first = 0; first < values; first += slice) {
         const int columns = min(slice, values - first), width = tile_pad(columns);
         tile_load(room.s, across, tile_pad(dim), dim, columns, memory + first, (size_t)values);
@@ -303,7 +309,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_output
         tile_product(BLOCK, width, seen, plain(room.scores, wide), plain(room.v, across),
                      [&](int i, int j, float x) { room.out[i * across + j] += x; });
         __syncthreads();
-        tile_store(room.out, across, at.n, columns, out + first, (size_t)(call.heads * values));
+        tile_store(room.out, across, at.n, columns, out + first, call.strides.out.row);
     }
 }
 
@@ -362,11 +368,11 @@ template <typename T> __device__ inline void find_memory(const gradient_task<T> 
     const gradient_room<T> &room = t.room;
     const int dim = t.call.dim, before = t.at.before;
     const float *memory = chunk_memory((const float *)t.a.memories, t.call, t.at.tile, t.h) + first;
-    const key_rows<T> past = keys_from<T>(t.call, t.at.row - (size_t)before, t.h);
+    const key_rows<T> past = keys_from<T>(t.call, t.at.sequence, t.at.row - (size_t)before, t.h);
     load_keys(t.a, past, before, before, room.rows);
     tile_load(room.others, t.across, before, before, columns, past.v + first, past.ldv);
     __syncthreads();
-    decay_to_end(room.rows, t.stride, before, dim, past.gate, past.ldk, room.total);
+    decay_to_end(room.rows, t.stride, before, dim, past.gate, past.ldg, room.total);
     __syncthreads();
     tile_product(t.height, tile_pad(columns), before, transposed(room.rows, t.stride), plain(room.others, t.across),
                  [&](int i, int j, float x) {
@@ -387,20 +393,20 @@ template <typename T> __device__ inline void find_slope(const gradient_task<T> &
     const int dim = call.dim, n = t.at.after, padded = tile_pad(n), width = tile_pad(columns);
     const size_t row = t.at.row + (size_t)t.at.n;
     const float *slope = chunk_memory((const float *)t.a.slopes, call, t.at.tile, t.h) + first;
-    const T *gate = keys_from<T>(call, row, t.h).gate;
+    const T *gate = keys_from<T>(call, t.at.sequence, row, t.h).gate;
     for (int g = 0; g < max(t.group, 1); g++) {
         const int head = t.h * t.group + g;
         if (t.group) {
-            load_queries<T>(t.a, row, head, n, padded, room.rows);
+            load_queries<T>(t.a, t.at.sequence, row, head, n, padded, room.rows);
             tile_load(room.others, t.across, padded, n, columns,
-                      row_at((const T *)call.dout, row, call.heads, head, call.value_dim) + first,
-                      (size_t)(call.heads * call.value_dim));
+                      numbers_at((const T *)call.dout, call.strides.dout, t.at.sequence, row, head) + first,
+                      call.strides.dout.row);
         } else {
             tile_clear(room.rows, t.stride, padded, dim);
             tile_clear(room.others, t.across, padded, columns);
         }
         __syncthreads();
-        decay_from_start(room.rows, t.stride, n, dim, gate, t.keys.ldk, room.total);
+        decay_from_start(room.rows, t.stride, n, dim, gate, t.keys.ldg, room.total);
         __syncthreads();
         tile_product(t.height, width, padded, transposed(room.rows, t.stride), plain(room.others, t.across),
                      [&](int i, int j, float x) {
@@ -425,7 +431,7 @@ template <typename T> __device__ inline void add_flow(const gradient_task<T> &t,
 template <typename T> __device__ inline void take_head(const gradient_task<T> &t, int head)
 {
     __syncthreads();
-    load_queries<T>(t.a, t.at.row, head, t.at.n, BLOCK, t.room.q);
+    load_queries<T>(t.a, t.at.sequence, t.at.row, head, t.at.n, BLOCK, t.room.q);
     __syncthreads();
     block_scores(t.room.q, t.room.k, t.room.g, t.stride, t.call.dim, t.room.scores, tile_stride(BLOCK));
     __syncthreads();
@@ -434,8 +440,8 @@ template <typename T> __device__ inline void take_head(const gradient_task<T> &t
 template <typename T> __device__ inline void load_dout(const gradient_task<T> &t, int head, int first, int columns)
 {
     tile_load(t.room.dout, t.across, BLOCK, t.at.n, columns,
-              row_at((const T *)t.call.dout, t.at.row, t.call.heads, head, t.call.value_dim) + first,
-              (size_t)(t.call.heads * t.call.value_dim));
+              numbers_at((const T *)t.call.dout, t.call.strides.dout, t.at.sequence, t.at.row, head) + first,
+              t.call.strides.dout.row);
 }
 
 /* dv and dk of some columns of values: what comes through the gradient of S, and dv from outputs of the block. */
@@ -449,7 +455,7 @@ template <typename T> __device__ inline void back_values(const gradient_task<T> 
     }
     tile_load(room.v, t.across, BLOCK, t.at.n, columns, t.keys.v + first, t.keys.ldv);
     __syncthreads();
-    decay_to_end(room.rows, t.stride, t.at.n, t.call.dim, t.keys.gate, t.keys.ldk, nullptr);
+    decay_to_end(room.rows, t.stride, t.at.n, t.call.dim, t.keys.gate, t.keys.ldg, nullptr);
     __syncthreads();
     tile_product(BLOCK, width, t.height, plain(room.rows, t.stride), plain(room.slope, t.across),
                  [&](int i, int j, float x) { room.dv[i * t.across + j] = x; });
@@ -468,7 +474,8 @@ template <typename T> __device__ inline void back_values(const gradient_task<T> 
     __syncthreads();
     if (t.call.dv)
         tile_store(room.dv, t.across, t.at.n, columns,
-                   row_at((T *)t.call.dv, t.at.row, t.call.key_heads, t.h, t.call.value_dim) + first, t.keys.ldv);
+                   numbers_at((T *)t.call.dv, t.call.strides.dv, t.at.sequence, t.at.row, t.h) + first,
+                   t.call.strides.dv.row);
     __syncthreads();
 }
 
@@ -480,7 +487,7 @@ template <typename T> __device__ inline void finish_keys(const gradient_task<T> 
         float sum = 0.0f;
         for (int j = t.at.n - 1; j >= 0; j--) {
             room.dk[j * t.stride + c] *= expf(sum);
-            sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldk + (size_t)c]));
+            sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldg + (size_t)c]));
         }
         float along = expf(sum) * room.flow[c];
         for (int j = 0; j < BLOCK; j++) {
@@ -502,7 +509,7 @@ template <typename T> __device__ inline void finish_queries(const gradient_task<
         for (int j = 0; j < BLOCK; j++) {
             const int place = j * t.stride + c;
             k[j] = room.k[place], g[j] = room.g[place], dk[j] = 0.0f, dlog[j] = 0.0f;
-            if (j < t.at.n) sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldk + (size_t)c]));
+            if (j < t.at.n) sum += least_gate(to_float(t.keys.gate[(size_t)j * t.keys.ldg + (size_t)c]));
             room.dq[place] *= expf(sum);
         }
         float later = 0.0f; /* Σ_{i>=t} s q_i ∘ upto_i ∘ S do_i */
@@ -560,8 +567,8 @@ template <typename T> __device__ inline void back_head(const gradient_task<T> &t
     __syncthreads();
     if (call.dq)
         unit_store(room.dq, t.stride, t.at.n, call.dim, t.a.unit, call.scale,
-                   row_at((const T *)call.q, t.at.row, call.heads, head, call.dim),
-                   row_at((T *)call.dq, t.at.row, call.heads, head, call.dim), (size_t)(call.heads * call.dim));
+                   numbers_at((const T *)call.q, call.strides.q, t.at.sequence, t.at.row, head), call.strides.q.row,
+                   numbers_at((T *)call.dq, call.strides.dq, t.at.sequence, t.at.row, head), call.strides.dq.row);
 }
 
 /* All gradients of a block of one key head. */
@@ -579,13 +586,13 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_gradie
                                 h,
                                 call.reads_first ? 0 : call.heads / call.key_heads,
                                 gradient_room<T>(&space, dim),
-                                keys_from<T>(call, at.row, h),
+                                keys_from<T>(call, at.sequence, at.row, h),
                                 tile_stride(dim),
                                 tile_stride(slice),
                                 tile_pad(dim)};
     const gradient_room<T> &room = t.room;
     load_keys(a, t.keys, at.n, BLOCK, room.k);
-    load_gates(room.g, t.stride, at.n, dim, t.keys.gate, t.keys.ldk);
+    load_gates(room.g, t.stride, at.n, dim, t.keys.gate, t.keys.ldg);
     for (int c = (int)threadIdx.x; c < dim; c += TILE_THREADS) room.flow[c] = 0.0f;
     __syncthreads();
     for (int first = 0; first < values; first += slice) {
@@ -599,11 +606,12 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_gradie
     for (int head = h * t.group; head < (h + 1) * t.group; head++) back_head(t, head);
     __syncthreads();
     if (call.dk)
-        unit_store(room.dk, t.stride, at.n, dim, a.unit, 1.0f, t.keys.k,
-                   row_at((T *)call.dk, at.row, call.key_heads, h, dim), t.keys.ldk);
+        unit_store(room.dk, t.stride, at.n, dim, a.unit, 1.0f, t.keys.k, t.keys.ldk,
+                   numbers_at((T *)call.dk, call.strides.dk, at.sequence, at.row, h), call.strides.dk.row);
     if (call.dlog_gate)
-        tile_store(room.dlog, t.stride, at.n, dim, row_at((T *)call.dlog_gate, at.row, call.key_heads, h, dim),
-                   t.keys.ldk);
+        tile_store(room.dlog, t.stride, at.n, dim,
+                   numbers_at((T *)call.dlog_gate, call.strides.dlog_gate, at.sequence, at.row, h),
+                   call.strides.dlog_gate.row);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -655,7 +663,8 @@ template <typename T> static bo_gpu_error gradients_typed(bo_gpu *cuda, const bo
 
 bo_gpu_error gla_memories(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::memories_typed<float>(cuda, a) : gla::memories_typed<bf16>(cuda, a);
+    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::memories_typed<float>(cuda, a)
+                                              : gla::memories_typed<bf16>(cuda, a);
 }
 
 bo_gpu_error gla_outputs(bo_gpu *cuda, const bo_gpu_memory *a)
@@ -665,7 +674,8 @@ bo_gpu_error gla_outputs(bo_gpu *cuda, const bo_gpu_memory *a)
 
 bo_gpu_error gla_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
 {
-    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::gradients_typed<float>(cuda, a) : gla::gradients_typed<bf16>(cuda, a);
+    return a->call.type == BO_ELEMENT_FLOAT32 ? gla::gradients_typed<float>(cuda, a)
+                                              : gla::gradients_typed<bf16>(cuda, a);
 }
 
 } // namespace bo

@@ -38,7 +38,7 @@ __device__ inline float gate_at(const bo_gpu_hybrid &a, const exact_keys &keys, 
     if (!call.log_gate) return call.log_decay[key_head];
     if (position < keys.old) return kept_gates(a, sequence, key_head)[position % a.exact.held];
     const size_t row = (size_t)(keys.start + position - keys.old);
-    return to_float(static_cast<const T *>(call.log_gate)[row * (size_t)call.key_heads + (size_t)key_head]);
+    return to_float(*numbers_at(static_cast<const T *>(call.log_gate), call.strides.log_gate, sequence, row, key_head));
 }
 
 /* The log weight with which the key at a position enters, `window` positions later: all lanes of a warp. */
@@ -76,10 +76,11 @@ template <typename T> __global__ void leave_kernel(bo_gpu_hybrid a)
     const float entry = position >= 0 ? entry_of<T>(a, keys, at.sequence, key_head, position) : -INFINITY;
     if (lane == 0) a.entries[to] = entry;
     if (position >= keys.old) {
-        const size_t from = (size_t)(keys.start + position - keys.old) * (size_t)call.key_heads + (size_t)key_head;
-        for (int i = lane; i < dim; i += WARP) k[i] = static_cast<const T *>(call.k)[from * (size_t)dim + (size_t)i];
-        for (int i = lane; i < values; i += WARP)
-            v[i] = static_cast<const T *>(call.v)[from * (size_t)values + (size_t)i];
+        const size_t row = (size_t)(keys.start + position - keys.old);
+        const T *from = numbers_at(static_cast<const T *>(call.k), call.strides.k, at.sequence, row, key_head);
+        for (int i = lane; i < dim; i += WARP) k[i] = from[i];
+        from = numbers_at(static_cast<const T *>(call.v), call.strides.v, at.sequence, row, key_head);
+        for (int i = lane; i < values; i += WARP) v[i] = from[i];
     } else if (position >= 0) {
         const kept_keys kept = kept_of(a.exact, at.sequence, key_head);
         const int slot = position % kept.ring;
@@ -102,9 +103,9 @@ template <typename T> __global__ void keep_kernel(bo_gpu_hybrid a)
     const int i = at.first + (int)threadIdx.x;
     if (i >= at.length || at.length - i > a.exact.held) return;
     const exact_keys keys = keys_of(a.exact, at.sequence);
-    const size_t row = (size_t)(at.start + i) * (size_t)call.key_heads + (size_t)key_head;
-    kept_gates(a, at.sequence, key_head)[(keys.old + i) % a.exact.held] =
-        to_float(static_cast<const T *>(call.log_gate)[row]);
+    const T *gate = numbers_at(static_cast<const T *>(call.log_gate), call.strides.log_gate, at.sequence,
+                               (size_t)(at.start + i), key_head);
+    kept_gates(a, at.sequence, key_head)[(keys.old + i) % a.exact.held] = to_float(*gate);
 }
 
 /* ---- both parts -------------------------------------------------------------------------------------------------- */
@@ -131,7 +132,7 @@ template <typename T> __global__ void merge_kernel(bo_gpu_hybrid a)
     const float factor = present ? 1 / least : 0.0f;
     const float *from = a.numerators + place * (size_t)values;
     const T *window = static_cast<const T *>(a.near) + place * (size_t)values;
-    T *out = static_cast<T *>(call.out) + place * (size_t)values;
+    T *out = numbers_at(static_cast<T *>(call.out), call.strides.out, at.sequence, (size_t)row, head);
     for (int i = lane; i < values; i += WARP) {
         const float past = keep > 0 ? keep * from[i] : 0.0f;
         out[i] = from_float<T>(factor * fmaf(take, to_float(window[i]), past));
@@ -154,8 +155,12 @@ template <typename T> __global__ void split_kernel(bo_gpu_hybrid a)
     for (size_t row = blockIdx.x * WARPS + threadIdx.x / WARP; row < call.queries.rows; row += gridDim.x * WARPS) {
         const size_t place = row * (size_t)call.heads + (size_t)head, at = place * (size_t)values;
         const bool clamped = a.norms[place] < 0;
-        const T *out = static_cast<const T *>(call.out) + at, *near = static_cast<const T *>(a.near) + at,
-                *dout = static_cast<const T *>(call.dout) + at;
+        const bo_gpu_strides &outs = call.strides.out, &douts = call.strides.dout;
+        const T *near = static_cast<const T *>(a.near) + at,
+                *out =
+                    numbers_at(static_cast<const T *>(call.out), outs, sequence_in(call.queries, outs, row), row, head),
+                *dout = numbers_at(static_cast<const T *>(call.dout), douts, sequence_in(call.queries, douts, row), row,
+                                   head);
         T *to = static_cast<T *>(a.out) + at;
         float inner = 0;
         for (int i = lane; i < values; i += WARP) {
@@ -178,11 +183,10 @@ __global__ void mix_kernel(bo_gpu_hybrid a)
     a.exact.at.dmix[head] = (float)(sum / (double)a.exact.at.mix[head]);
 }
 
-template <typename T>
-__device__ inline void add_row(void *to, size_t row, const void *from, size_t later, int width, int lane)
+/* y += row `number` of `from`. */
+template <typename T> __device__ inline void add_row(T *y, const void *from, size_t number, int width, int lane)
 {
-    T *y = static_cast<T *>(to) + row * (size_t)width;
-    const T *x = static_cast<const T *>(from) + later * (size_t)width;
+    const T *x = static_cast<const T *>(from) + number * (size_t)width;
     for (int i = lane; i < width; i += WARP) y[i] = from_float<T>(to_float(y[i]) + to_float(x[i]));
 }
 
@@ -192,10 +196,26 @@ template <typename T> __global__ void return_kernel(bo_gpu_hybrid a)
     const int lane = (int)(threadIdx.x % WARP);
     row_tile at;
     if (!find_row(call.keys, &at) || at.first + a.exact.window >= at.length) return;
-    const size_t row = (size_t)(at.start + at.first) * (size_t)call.key_heads + blockIdx.y,
-                 later = row + (size_t)a.exact.window * (size_t)call.key_heads;
-    if (a.dk) add_row<T>(call.dk, row, a.dk, later, call.dim, lane);
-    if (a.dv) add_row<T>(call.dv, row, a.dv, later, call.value_dim, lane);
+    const int key_head = (int)blockIdx.y;
+    const size_t row = (size_t)(at.start + at.first),
+                 later = (row + (size_t)a.exact.window) * (size_t)call.key_heads + (size_t)key_head;
+    if (a.dk)
+        add_row(numbers_at(static_cast<T *>(call.dk), call.strides.dk, at.sequence, row, key_head), a.dk, later,
+                call.dim, lane);
+    if (a.dv)
+        add_row(numbers_at(static_cast<T *>(call.dv), call.strides.dv, at.sequence, row, key_head), a.dv, later,
+                call.value_dim, lane);
+}
+
+template <typename T> __global__ void return_queries_kernel(bo_gpu_hybrid a)
+{
+    const bo_gpu_attention &call = a.exact.at;
+    const int head = (int)blockIdx.y, lane = (int)(threadIdx.x % WARP);
+    row_tile at;
+    if (!find_row(call.queries, &at)) return;
+    const size_t row = (size_t)(at.start + at.first);
+    add_row(numbers_at(static_cast<T *>(call.dq), call.strides.dq, at.sequence, row, head), a.dq,
+            row * (size_t)call.heads + (size_t)head, call.dim, lane);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -234,14 +254,32 @@ bo_gpu_error hybrid_split(bo_gpu *cuda, const bo_gpu_hybrid *a)
 {
     const unsigned heads = (unsigned)a->exact.at.heads;
     bo_gpu_error error = hybrid::run(cuda, a, dim3((unsigned)a->mix_blocks, heads), hybrid::split_kernel<float>,
-                                      hybrid::split_kernel<bf16>);
+                                     hybrid::split_kernel<bf16>);
     if (error || !a->exact.at.dmix) return error;
     return launch(cuda, dim3((unsigned)ceil_div(heads, WARP)), dim3(WARP), 0, hybrid::mix_kernel, *a);
+}
+
+/* dq without gaps, at an address like those of tensors, takes the faster sum of tensors. */
+static bo_gpu_error return_queries(bo_gpu *cuda, const bo_gpu_hybrid *a)
+{
+    const bo_gpu_attention &call = a->exact.at;
+    const bo_gpu_strides whole = bo_gpu_tokens_first(call.heads, call.dim), &by = call.strides.dq;
+    const bool gaps = by.row != whole.row || (by.head != whole.head && call.heads > 1) || by.sequence != 0;
+    if (gaps || (uintptr_t)call.dq % 16)
+        return hybrid::run(cuda, a, dim3(tiles_of(call.queries, hybrid::WARPS), (unsigned)call.heads),
+                           hybrid::return_queries_kernel<float>, hybrid::return_queries_kernel<bf16>);
+    const bo_gpu_add sum = {call.type, call.queries.rows * whole.row, a->dq, nullptr, call.dq, true};
+    return add(cuda, &sum);
 }
 
 bo_gpu_error hybrid_return(bo_gpu *cuda, const bo_gpu_hybrid *a)
 {
     const bo_gpu_attention &call = a->exact.at;
+    if (call.dq) {
+        bo_gpu_error error = return_queries(cuda, a);
+        if (error) return error;
+    }
+    if (!a->dk && !a->dv) return nullptr;
     return hybrid::run(cuda, a, dim3(tiles_of(call.keys, hybrid::WARPS), (unsigned)call.key_heads),
                        hybrid::return_kernel<float>, hybrid::return_kernel<bf16>);
 }

@@ -49,9 +49,10 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_kernel
     tile_room space = {shared, 0};
     const ask_room<T> room(&space, dim);
     const float *s = end_of(a, at.sequence, head / (call.heads / call.key_heads));
-    T *out = row_at((T *)call.out, at.row, call.heads, head, values);
-    unit_load(room.q, stride, ASK_ROWS, at.tokens, dim, row_at((const T *)call.q, at.row, call.heads, head, dim),
-              (size_t)(call.heads * dim), a.unit, [&](int) { return call.scale; });
+    const bo_gpu_attention_strides &by = call.strides;
+    T *out = numbers_at((T *)call.out, by.out, at.sequence, at.row, head);
+    unit_load(room.q, stride, ASK_ROWS, at.tokens, dim, numbers_at((const T *)call.q, by.q, at.sequence, at.row, head),
+              by.q.row, a.unit, [&](int) { return call.scale; });
     for (int first = 0; first < values; first += ASK_SLICE) {
         const int columns = min((int)ASK_SLICE, values - first);
         tile_load(room.s, across, rows, dim, columns, s + first, (size_t)values);
@@ -59,7 +60,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_kernel
         tile_product(ASK_ROWS, tile_pad(columns), rows, plain(room.q, stride), plain(room.s, across),
                      [&](int i, int j, float x) { room.out[i * across + j] = x; });
         __syncthreads();
-        tile_store(room.out, across, at.tokens, columns, out + first, (size_t)(call.heads * values));
+        tile_store(room.out, across, at.tokens, columns, out + first, by.out.row);
     }
 }
 
@@ -75,11 +76,12 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_querie
     tile_room space = {shared, 0};
     const ask_room<T> room(&space, dim);
     const float *s = end_of(a, at.sequence, head / (call.heads / call.key_heads));
-    const T *dout = row_at((const T *)call.dout, at.row, call.heads, head, values);
+    const bo_gpu_attention_strides &by = call.strides;
+    const T *dout = numbers_at((const T *)call.dout, by.dout, at.sequence, at.row, head);
     for (int first = 0; first < values; first += ASK_SLICE) {
         const int columns = min((int)ASK_SLICE, values - first);
         tile_load(room.s, across, rows, dim, columns, s + first, (size_t)values);
-        tile_load(room.dout, across, ASK_ROWS, at.tokens, columns, dout + first, (size_t)(call.heads * values));
+        tile_load(room.dout, across, ASK_ROWS, at.tokens, columns, dout + first, by.dout.row);
         __syncthreads();
         tile_product(ASK_ROWS, rows, tile_pad(columns), plain(room.dout, across), transposed(room.s, across),
                      [&](int i, int j, float x) {
@@ -89,8 +91,8 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_querie
         __syncthreads();
     }
     unit_store(room.dq, stride, at.tokens, dim, a.unit, call.scale,
-               row_at((const T *)call.q, at.row, call.heads, head, dim),
-               row_at((T *)call.dq, at.row, call.heads, head, dim), (size_t)(call.heads * dim));
+               numbers_at((const T *)call.q, by.q, at.sequence, at.row, head), by.q.row,
+               numbers_at((T *)call.dq, by.dq, at.sequence, at.row, head), by.dq.row);
 }
 
 /* dS = Σ s q doᵀ: one block for some columns of one key head of one sequence */
@@ -105,16 +107,16 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) ask_slopes
     const int start = rows_before(call.queries, sequence), end = rows_before(call.queries, sequence + 1);
     tile_room space = {shared, 0};
     const ask_room<T> room(&space, dim);
+    const bo_gpu_attention_strides &by = call.strides;
     tile_clear(room.slope, across, rows, columns);
     for (int row = start; row < end; row += ASK_ROWS)
         for (int head = h * group; head < (h + 1) * group; head++) {
             const int tokens = min((int)ASK_ROWS, end - row);
             unit_load(room.q, stride, ASK_ROWS, tokens, dim,
-                      row_at((const T *)call.q, (size_t)row, call.heads, head, dim), (size_t)(call.heads * dim), a.unit,
+                      numbers_at((const T *)call.q, by.q, sequence, (size_t)row, head), by.q.row, a.unit,
                       [&](int) { return call.scale; });
             tile_load(room.dout, across, ASK_ROWS, tokens, columns,
-                      row_at((const T *)call.dout, (size_t)row, call.heads, head, values) + first,
-                      (size_t)(call.heads * values));
+                      numbers_at((const T *)call.dout, by.dout, sequence, (size_t)row, head) + first, by.dout.row);
             __syncthreads();
             tile_product(rows, tile_pad(columns), ASK_ROWS, transposed(room.q, stride), plain(room.dout, across),
                          [&](int i, int j, float x) { room.slope[i * across + j] += x; });
@@ -166,6 +168,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kerne
     const int warp = (int)(threadIdx.x / WARP), c = (int)threadIdx.x, dim = call.dim, values = call.value_dim;
     const int column = (int)(blockIdx.z * WARP + threadIdx.x % WARP);
     const bool present = column < values;
+    const bo_gpu_attention_strides &by = call.strides;
     const size_t end = (size_t)rows_before(call.keys, sequence + 1);
     float *state = state_memory(call, sequence, h), s[STEP_ROWS];
 #pragma unroll
@@ -174,11 +177,11 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kerne
         s[i] = present && r < dim ? state[r * values + column] : 0.0f;
     }
     for (size_t row = (size_t)rows_before(call.keys, sequence); row < end; row++) {
-        const T *gate = row_at((const T *)call.log_gate, row, call.key_heads, h, a.delta ? 1 : dim);
-        const T *beta = row_at((const T *)call.beta, row, call.key_heads, h, 1);
+        const T *gate = numbers_at((const T *)call.log_gate, by.log_gate, sequence, row, h);
+        const T *beta = numbers_at((const T *)call.beta, by.beta, sequence, row, h);
         if (c < dim) g[c] = gate ? expf(least_gate(to_float(gate[a.delta ? 0 : c]))) : 1.0f;
-        step_row(a, row_at((const T *)call.k, row, call.key_heads, h, dim), 1.0f, k, sums);
-        float u = present ? to_float(row_at((const T *)call.v, row, call.key_heads, h, values)[column]) : 0.0f;
+        step_row(a, numbers_at((const T *)call.k, by.k, sequence, row, h), 1.0f, k, sums);
+        float u = present ? to_float(numbers_at((const T *)call.v, by.v, sequence, row, h)[column]) : 0.0f;
         if (a.delta) u = (beta ? to_float(*beta) : 1.0f) * (u - g[0] * step_read(k, s, dim, parts));
 #pragma unroll
         for (int i = 0; i < STEP_ROWS; i++) {
@@ -186,9 +189,10 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kerne
             if (r < dim) s[i] = fmaf(k[r], u, g[r] * s[i]);
         }
         for (int head = h * group; head < (h + 1) * group; head++) {
-            step_row(a, row_at((const T *)call.q, row, call.heads, head, dim), call.scale, q, sums);
+            step_row(a, numbers_at((const T *)call.q, by.q, sequence, row, head), call.scale, q, sums);
             const float sum = step_read(q, s, dim, parts);
-            if (warp == 0 && present) row_at((T *)call.out, row, call.heads, head, values)[column] = from_float<T>(sum);
+            if (warp == 0 && present)
+                numbers_at((T *)call.out, by.out, sequence, row, head)[column] = from_float<T>(sum);
         }
         __syncthreads();
     }
@@ -240,7 +244,7 @@ bo_gpu_error memory_ask(bo_gpu *cuda, const bo_gpu_memory *a)
 bo_gpu_error memory_ask_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
 {
     return a->call.type == BO_ELEMENT_FLOAT32 ? asking::ask_gradients_typed<float>(cuda, a)
-                                       : asking::ask_gradients_typed<bf16>(cuda, a);
+                                              : asking::ask_gradients_typed<bf16>(cuda, a);
 }
 
 bo_gpu_error memory_step(bo_gpu *cuda, const bo_gpu_memory *a)

@@ -24,7 +24,7 @@ __device__ inline chunk chunk_of(const bo_gpu_rows &rows, int C, int tile)
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* Row `row` of a head in an array of `heads` heads of `width` numbers; NULL if the array is NULL. */
+/* Row `row` of a head in work memory, an array of `heads` heads of `width` numbers; NULL if the array is NULL. */
 template <typename T> __device__ inline T *row_at(T *array, size_t row, int heads, int head, int width)
 {
     return array ? array + (row * (size_t)heads + (size_t)head) * (size_t)width : nullptr;
@@ -69,15 +69,15 @@ __device__ inline void unit_load(E *to, int stride, int padded, int rows, int co
 }
 
 /* Writes dx = scale dt or, for t = scale x / (n + e) with n = |x|, dx = scale (dt / (n + e) - x (x·dt) / (n (n + e)²)).
- * dt is a tile; x and dx are rows of memory. */
+ * dt is a tile; x and dx are rows of memory, ldx and lddx numbers apart. */
 template <typename T>
 __device__ inline void unit_store(const float *dt, int stride, int rows, int columns, bool unit, float scale,
-                                  const T *x, T *dx, size_t ld)
+                                  const T *x, size_t ldx, T *dx, size_t lddx)
 {
     const int lane = (int)(threadIdx.x % WARP);
     for (int i = (int)(threadIdx.x / WARP); i < rows; i += TILE_WARPS) {
         const float *d = dt + i * stride;
-        const T *from = x + (size_t)i * ld;
+        const T *from = x + (size_t)i * ldx;
         float square = 0.0f, inner = 0.0f;
         for (int j = lane; unit && j < columns; j += WARP) {
             const float xj = to_float(from[j]);
@@ -90,7 +90,7 @@ __device__ inline void unit_store(const float *dt, int stride, int rows, int col
             factor = scale * over, along = n > 0.0f ? scale * inner * over * over / n : 0.0f;
         }
         for (int j = lane; j < columns; j += WARP)
-            dx[(size_t)i * ld + j] = from_float<T>(d[j] * factor - (unit ? to_float(from[j]) * along : 0.0f));
+            dx[(size_t)i * lddx + j] = from_float<T>(d[j] * factor - (unit ? to_float(from[j]) * along : 0.0f));
     }
 }
 

@@ -21,6 +21,13 @@ typedef struct bo_gpu_exact {
     int parts;
 } bo_gpu_exact;
 
+/* True if bfloat16 numbers are multiplied on tensor cores: exponentials (power 0), rows of heads in pieces of 16 bytes. */
+static inline bool bo_gpu_exact_in_tiles(const bo_gpu_attention *call, bool power)
+{
+    return call->type == BO_ELEMENT_BFLOAT16 && !power && call->dim <= 128 && call->value_dim <= 128 &&
+           call->dim % 8 == 0 && call->value_dim % 8 == 0 && bo_gpu_attention_is_aligned(call);
+}
+
 #define BO_GPU_LAUNCHES_EXACT(X)                                                                                       \
     X(exact_forward, bo_gpu_exact)                                                                                     \
     X(exact_backward, bo_gpu_exact)                                                                                    \

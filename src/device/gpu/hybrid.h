@@ -4,8 +4,8 @@
 
 #include "exact.h"
 
-/* The window is computed by exact_*, the past by linear_attention*, both with the arrays of this struct. `T`: numbers
- * of the type of the call. */
+/* The window is computed by exact_*, the past by linear_attention*, both with the arrays of this struct, which have no
+ * gaps. `T`: numbers of the type of the call. */
 typedef struct bo_gpu_hybrid {
     bo_gpu_exact exact; /* the call, and the window */
     bool gated, convex; /* gates of the past; the weight of a key is 1 - g */
@@ -21,15 +21,15 @@ typedef struct bo_gpu_hybrid {
     float *norms;                   /* of the past: its denominators; hybrid_merge: its denominators for backward */
     float *shares; /* rows of queries x heads: the weight of `near` in the output; NULL: mix has no gradient */
     /* backward */
-    void *out;           /* outputs, or 0 where the denominator was clamped: T */
-    const void *dk, *dv; /* gradients of k and v above: T; NULL: not needed */
-    float *mix_parts;    /* mix_blocks x heads */
+    void *out;                /* outputs, or 0 where the denominator was clamped: T */
+    const void *dq, *dk, *dv; /* gradients by the past of q, and of k and v above: T; NULL: not needed */
+    float *mix_parts;         /* mix_blocks x heads */
     int mix_blocks;
 } bo_gpu_hybrid;
 
 /* hybrid_leave: k, v and entries. hybrid_merge: the outputs, and what backward of both parts reads (norms, exact.top,
  * exact.sum). hybrid_keep: the gates of kept keys in states. hybrid_split: `out`, and the gradient of mix.
- * hybrid_return: adds the gradients of the keys that left the window to those of the call. */
+ * hybrid_return: adds the gradients by the past to those of the call. */
 #define BO_GPU_LAUNCHES_HYBRID(X)                                                                                      \
     X(hybrid_keep, bo_gpu_hybrid)                                                                                      \
     X(hybrid_leave, bo_gpu_hybrid)                                                                                     \
