@@ -286,8 +286,6 @@ static void put_heats(FILE *out, const cli_inspect_job *job)
 
 /* ---- spectra ----------------------------------------------------------------------------------------------------- */
 
-enum { MOST_SPECTRA = 48 };
-
 typedef const double *(*spectrum_fn)(const bo_head_report *head, size_t *count);
 
 static const double *eigenvalues_of(const bo_head_report *head, size_t *count)
@@ -333,10 +331,9 @@ static void put_spectrum(FILE *out, const cli_inspect_job *job, size_t layer, sp
 static void put_spectra(FILE *out, const cli_inspect_job *job, const char *title, const char *note,
                         spectrum_fn spectrum)
 {
-    const size_t shown = job->facts->layers < MOST_SPECTRA ? job->facts->layers : MOST_SPECTRA;
     cli_html_element(out, "<h2>", title, "</h2>\n");
     cli_html_element(out, "<p class=\"soft\">", note, "</p>\n<div class=\"curves\">\n");
-    for (size_t l = 0; l < shown; l++) put_spectrum(out, job, l, spectrum);
+    for (size_t l = 0; l < job->facts->layers; l++) put_spectrum(out, job, l, spectrum);
     fputs("</div>\n", out);
 }
 

@@ -71,10 +71,14 @@ static int unknown_verb(const char *word)
 /* An existing model is not replaced. */
 static int check(const char *word, const cli_arguments *arguments, const char *out)
 {
+    enum { LONGEST_FOLDER = 4000 }; /* with space for the names of its files, also those of the folder `adapter` */
     char path[4096];
     if (arguments->count != 2)
         return cli_wrong_use("lora", "%s: expected one folder, found %zu", word, arguments->count - 1);
     if (!out) return cli_wrong_use("lora", "%s: no output folder; give --out DIR", word);
+    if (strlen(out) > LONGEST_FOLDER)
+        return cli_wrong_use("lora", "--out %.80s…: the path is too long: %zu bytes, expected at most %d", out,
+                             strlen(out), LONGEST_FOLDER);
     snprintf(path, sizeof path, "%s/config.json", out);
     if (access(path, F_OK) == 0)
         return cli_wrong_use("lora", "--out %s: the folder already holds a model; give another name", out);

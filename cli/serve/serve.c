@@ -6,9 +6,11 @@
 #include "../models/network.h"
 #include "../models/text_tasks.h"
 #include "../../src/serve/serve.h"
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 typedef struct serve_options {
     cli_given was_given;
@@ -83,11 +85,21 @@ static size_t default_cache(void)
     return memory.bytes / 4 < limit ? memory.bytes / 4 : limit;
 }
 
+/* If the address space is limited, threads share one heap: glibc would reserve 64 MiB for each. */
+static void share_heap(void)
+{
+#ifdef M_ARENA_MAX
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 /* What the server will use. */
 static void say_memory(cli_session *session, const bo_model *model, const bo_slots_memory *m, size_t cache_bytes)
 {
-    cli_say(session, "Memory      %s of weights, at most %s of cached states",
-            cli_bytes((double)bo_model_bytes(model)).s, cli_bytes((double)cache_bytes).s);
+    cli_say(session, "Memory      %s of weights, at most %s of cached states, at most %s of workspace",
+            cli_bytes((double)bo_model_bytes(model)).s, cli_bytes((double)cache_bytes).s,
+            cli_bytes((double)m->workspace).s);
     if (m->per_token)
         cli_say(session, "Slots       %s texts at a time of at most %s tokens; a text takes %s per token, at most %s",
                 cli_count(m->slots).s, cli_count(m->tokens).s, cli_bytes((double)m->per_token).s,
@@ -125,6 +137,7 @@ static void announce(cli_session *session, const bo_server *server, const bo_mod
     cli_json_add_count(&json, "state_bytes", bo_server_state_bytes(server, 0));
     cli_json_add_count(&json, "slots", memory->slots);
     cli_json_add_count(&json, "slot_bytes", memory->largest);
+    cli_json_add_count(&json, "workspace_bytes", memory->workspace);
     cli_json_end(&json);
     cli_streams_flush();
 }
@@ -158,6 +171,7 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
                                  .log = session->common.quiet ? NULL : stdout,
                                  .stop = interrupted};
     bo_server *server;
+    share_heap();
     bo_status status = bo_server_create(session->context, &desc, &server);
     if (status != BO_OK) return cli_fail_status(session, status);
     if (CLI_GIVEN(o, context)) cli_say_extrapolation(session, model, o->context);

@@ -254,6 +254,38 @@ void bo_lanes_destroy(bo_lanes *lanes)
     bo_free(lanes);
 }
 
+/* A graph of one step of this many lanes. */
+static bo_model_graph_desc step_desc(size_t size)
+{
+    return (bo_model_graph_desc){
+        .rows = size, .tokens = 1, .most_sequences = size, .logits = true, .chosen = size, .half = BO_HALF_TARGET};
+}
+
+static bo_status measure_steps(bo_context *context, const bo_lanes *lanes, size_t *bytes)
+{
+    for (size_t size = 1; size <= lanes->desc.count; size = bo_lanes_size_above(size + 1)) {
+        bo_model_graph graph;
+        bo_model_graph_desc desc = step_desc(size);
+        desc.attentions = lanes->attentions.all;
+        BO_TRY(bo_model_graph_create(context, lanes->model, &desc, &graph));
+        *bytes += bo_graph_bytes(graph.graph);
+        bo_model_graph_destroy(&graph);
+    }
+    return BO_OK;
+}
+
+bo_status bo_lanes_workspace(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes)
+{
+    *bytes = 0;
+    BO_TRY(check(context, model, desc));
+    bo_lanes *lanes = bo_alloc(context, 1, sizeof *lanes, "lanes");
+    if (!lanes) return BO_MEMORY;
+    bo_status status = plan(context, model, desc, lanes);
+    if (status == BO_OK) status = measure_steps(context, lanes, bytes);
+    bo_lanes_destroy(lanes);
+    return status;
+}
+
 /* Returns the graph of this descriptor, and creates and allocates it if necessary. */
 static bo_status make_graph(bo_context *context, const bo_lanes *lanes, bo_model_graph_desc *desc,
                             bo_model_graph *graph)
@@ -327,8 +359,7 @@ typedef struct step_request {
 /* What may fail for lack of memory comes before the first run changes a state. */
 static bo_status make_step_graph(bo_context *context, bo_lanes *lanes, size_t size)
 {
-    bo_model_graph_desc desc = {
-        .rows = size, .tokens = 1, .most_sequences = size, .logits = true, .chosen = size, .half = BO_HALF_TARGET};
+    bo_model_graph_desc desc = step_desc(size);
     return make_graph(context, lanes, &desc, &lanes->steps[bo_lanes_size_number(size)]);
 }
 

@@ -48,6 +48,9 @@ struct bo_lanes {
  * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);
 
+/* Computes the bytes of the graphs of steps, of which each number of lanes needs one, without the states. Allocates none. */
+bo_status bo_lanes_workspace(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes);
+
 /* Allocates a block in the state of an empty sequence; bo_layer_states_release() frees it. NULL: there is no memory. */
 char *bo_lanes_block(bo_context *context, const bo_lanes *lanes);
 /* Allocates the memory of a lane, which otherwise happens when it reads its first token. */

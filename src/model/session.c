@@ -68,6 +68,23 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
     return status;
 }
 
+bo_status bo_session_workspace(bo_context *context, const bo_model *model, const bo_session_desc *desc,
+                               bo_session_result result, size_t *bytes)
+{
+    bo_session session = {0};
+    bo_status status = resolve(context, model, desc, &session);
+    *bytes = 0;
+    for (size_t i = 0; status == BO_OK && i < session.size_count; i++) {
+        bo_model_graph graph;
+        status = plan_graph(context, &session, session.sizes[i], result, &graph);
+        if (status != BO_OK) break;
+        *bytes += bo_graph_bytes(graph.graph);
+        bo_model_graph_destroy(&graph);
+    }
+    bo_sized_attentions_destroy(&session.attentions, model);
+    return status;
+}
+
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 /* The memory of the states is filled with zeros. */

@@ -37,6 +37,10 @@ struct bo_session {
     bool has_hashes, broken;
 };
 
+/* Computes the bytes of all graphs that compute this result in blocks of at most desc->chunk tokens. Allocates none. */
+bo_status bo_session_workspace(bo_context *context, const bo_model *model, const bo_session_desc *desc,
+                               bo_session_result result, size_t *bytes);
+
 /* ---- states (session_states.c) ------------------------------------------------------------------------------------ */
 
 bo_device *bo_session_device(const bo_session *session);

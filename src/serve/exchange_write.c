@@ -24,7 +24,7 @@ static void write_head(bo_exchange *x, const char *object)
     bo_json_raw(out, ", \"created\": ");
     bo_json_whole(out, (uint64_t)x->created);
     bo_json_raw(out, ", \"model\": ");
-    bo_json_string(out, x->service->name);
+    bo_json_text_of(out, x->service->name, strlen(x->service->name));
     bo_json_raw(out, ", ");
 }
 
@@ -273,7 +273,7 @@ static void write_embeddings(bo_exchange *x)
         bo_json_raw(&x->out, "}");
     }
     bo_json_raw(&x->out, "], \"model\": ");
-    bo_json_string(&x->out, x->service->name);
+    bo_json_text_of(&x->out, x->service->name, strlen(x->service->name));
     bo_json_raw(&x->out, ", ");
     write_usage(x);
     bo_json_raw(&x->out, "}");

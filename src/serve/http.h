@@ -39,7 +39,7 @@ typedef struct bo_http_call {
     bo_peer *peer;
     const struct bo_route *route; /* NULL: no such path or method */
     double started;
-    char method[16], path[256], argument[BO_SNAPSHOT_ID + 1];
+    char method[16], path[512], argument[BO_SNAPSHOT_ID + 1];
     bool needs_host; /* HTTP/1.1 */
     char *body;
     size_t size, capacity;

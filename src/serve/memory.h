@@ -14,6 +14,7 @@ typedef struct bo_slots_memory {
     size_t per_token;   /* and of each token; 0: the size is fixed */
     size_t pages;       /* bytes of memory pages that are not full */
     size_t largest;     /* of a text of the maximum length */
+    size_t workspace;   /* bytes beside the states: graphs and logits, all that may be needed at some time */
     size_t budget;      /* of all texts; SIZE_MAX: no limit is known */
     const char *source; /* of the limit that the budget is a part of */
 } bo_slots_memory;

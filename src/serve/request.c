@@ -279,6 +279,20 @@ static bool collect_variables(const reader *r, cJSON *body, cJSON *variables)
     return done;
 }
 
+/* Nothing constrains the arguments of calls. With tool_choice "none" there are none. */
+static bool tools_are_strict(const cJSON *tools, const char *choice)
+{
+    const cJSON *tool;
+    if (choice && strcmp(choice, "none") == 0) return false;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        const cJSON *function = cJSON_GetObjectItemCaseSensitive(tool, "function");
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(function, "strict"))) return true;
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tool, "strict"))) return true;
+    }
+    return false;
+}
+
 static bool read_messages(const reader *r)
 {
     cJSON *body = (cJSON *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
@@ -288,6 +302,8 @@ static bool read_messages(const reader *r)
         return bo_refuse(r->refusal, 400, "chat_template_kwargs",
                          "chat_template_kwargs: expected an object of at most 64 members with short names");
     if (tools && !cJSON_IsArray(tools)) return bo_refuse(r->refusal, 400, "tools", "tools: expected a list");
+    if (tools_are_strict(tools, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(body, "tool_choice"))))
+        return bo_refuse(r->refusal, 400, "tools", "tools: functions with strict set to true are not supported");
     if (!read_flag(r, "parse_special", &r->out->parse_special)) return false;
     cJSON *variables = cJSON_CreateObject();
     const bool done = variables ? collect_variables(r, body, variables) : no_json_memory(r);

@@ -268,7 +268,7 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
     const size_t most = bo_scheduler_most_tokens(s->scheduler);
     const bool has_attention = d->mixer == BO_MIXER_ATTENTION;
     bo_json_raw(out, "{\"id\": ");
-    bo_json_string(out, s->name);
+    bo_json_text_of(out, s->name, strlen(s->name));
     bo_json_raw(out, ", \"object\": \"model\"");
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
@@ -338,7 +338,7 @@ void bo_service_write_state(const bo_service *s, const char *id, uint64_t tokens
     whole_member(out, "tokens", (size_t)tokens);
     whole_member(out, "bytes", bytes);
     member(out, "model");
-    bo_json_string(out, s->name);
+    bo_json_text_of(out, s->name, strlen(s->name));
     bo_json_raw(out, "}");
 }
 

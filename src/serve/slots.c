@@ -49,10 +49,12 @@ static size_t less(size_t bytes, size_t taken)
     return bytes == SIZE_MAX ? bytes : bytes > taken ? bytes - taken : 0;
 }
 
-/* Three quarters of the memory, less what else is needed: graphs and requests take a part of the rest. */
-static size_t budget_of(bo_memory_bound limit, size_t others)
+/* What is left for texts beside `others` and the workspace: at most three quarters of the memory, and an eighth stays free for
+ * requests. */
+static size_t budget_of(bo_memory_bound limit, size_t others, size_t workspace)
 {
-    return limit.bytes == SIZE_MAX ? SIZE_MAX : less(limit.bytes / 4 * 3, others);
+    const size_t quarter = limit.bytes / 4, free = limit.bytes / 8 + workspace;
+    return limit.bytes == SIZE_MAX ? SIZE_MAX : less(less(limit.bytes, quarter > free ? quarter : free), others);
 }
 
 /* The tokens that fit, for the advice of an error. */
@@ -76,41 +78,128 @@ static bo_status refuse_context(bo_context *context, const bo_slots_memory *m, s
             desc->memory_bytes);
     char what[96];
     snprintf(what, sizeof what,
-             m->per_token ? "a text of %zu tokens, beside the weights and the cache,"
-                          : "a text, beside the weights and the cache,",
+             m->per_token ? "a text of %zu tokens, beside the weights, the workspace and the cache,"
+                          : "a text, beside the weights, the workspace and the cache,",
              m->tokens);
     return bo_check_memory(context, what, (double)m->largest, (bo_memory_bound){available, source}, advice);
+}
+
+/* Address space of the stacks of the server's threads, beside those of the context. */
+enum { STACKS_BYTES = 6 * (8 << 20) };
+
+/* What the texts are compared with: the memory, and what can be reserved, the address space or the memory of a device. */
+typedef struct bounds {
+    const bo_scheduler_desc *desc;
+    bo_memory_bound taken, reserved;
+    bool device;
+    size_t space; /* of `reserved`, for all slots */
+} bounds;
+
+/* What slots need beside the states: the graphs of steps and of prompts, and logits. */
+static bo_status measure_workspace(bo_context *context, const bounds *b, bo_slots_memory *m)
+{
+    const bo_model *model = b->desc->model;
+    const size_t vocab = bo_model_describe(model)->vocab, capacity = b->desc->capacity;
+    size_t steps, prompts, scored;
+    BO_TRY(bo_lanes_workspace(context, model, &(bo_lanes_desc){.count = m->slots, .capacity = capacity}, &steps));
+    const bo_session_desc last = {.chunk = CHUNK, .capacity = capacity},
+                          all = {.chunk = SCORED_CHUNK, .capacity = capacity};
+    BO_TRY(bo_session_workspace(context, model, &last, BO_SESSION_RESULT_LAST, &prompts));
+    BO_TRY(bo_session_workspace(context, model, &all, BO_SESSION_RESULT_ALL, &scored));
+    const size_t logits = b->device ? 0 : (2 * m->slots + SCORED_CHUNK) * vocab * sizeof(float);
+    m->workspace = steps + prompts + scored + logits;
+    return BO_OK;
+}
+
+/* Computes what is left for the texts of m->slots slots. */
+static bo_status measure_budget(bo_context *context, bounds *b, bo_slots_memory *m)
+{
+    const size_t cache = b->desc->memory_bytes, weights = bo_model_bytes(b->desc->model);
+    BO_TRY(measure_workspace(context, b, m));
+    if (b->device) { /* the weights are there already */
+        m->budget = less(b->reserved.bytes, m->workspace);
+        b->space = budget_of(b->reserved, 0, m->workspace);
+        return BO_OK;
+    }
+    m->budget = budget_of(b->taken, cache + weights, m->workspace);
+    b->space = budget_of(b->reserved, cache, m->workspace + (size_t)STACKS_BYTES);
+    return BO_OK;
+}
+
+static bool fits_one(const bounds *b, const bo_slots_memory *m)
+{
+    return m->largest <= m->budget && m->largest <= b->space;
+}
+
+static bool fits_all(const bounds *b, const bo_slots_memory *m)
+{
+    return fits_one(b, m) && m->slots <= b->space / m->largest;
+}
+
+/* Reduces m->slots until they fit, or to one. */
+static bo_status reduce_slots(bo_context *context, bounds *b, bo_slots_memory *m)
+{
+    while (!fits_all(b, m) && m->slots > 1) {
+        const size_t most = b->space / m->largest;
+        m->slots = fits_one(b, m) && most < m->slots ? most : m->slots / 2;
+        BO_TRY(measure_budget(context, b, m));
+    }
+    return BO_OK;
+}
+
+/* The states of the slots are too large. */
+static bo_status refuse_slots(bo_context *context, const bounds *b, const bo_slots_memory *wanted, size_t most)
+{
+    char what[96], advice[96];
+    snprintf(what, sizeof what, "--slots %zu, of %.3g MB each,", wanted->slots, (double)wanted->largest / 1e6);
+    snprintf(advice, sizeof advice, "set --slots to at most %zu, or --context to less", most);
+    return bo_check_memory(context, what, (double)wanted->slots * (double)wanted->largest,
+                           (bo_memory_bound){b->space, b->reserved.source}, advice);
+}
+
+/* The workspace of the slots leaves too little for one text. */
+static bo_status refuse_workspace(bo_context *context, const bounds *b, const bo_slots_memory *wanted, size_t most)
+{
+    char what[128], advice[64];
+    const bool taken = wanted->largest > wanted->budget;
+    const size_t others = b->desc->memory_bytes + (taken ? bo_model_bytes(b->desc->model) : (size_t)STACKS_BYTES);
+    bo_memory_bound limit = taken ? b->taken : b->reserved;
+    if (!b->device) limit.bytes = less(limit.bytes - limit.bytes / 8, others);
+    snprintf(what, sizeof what, "--slots %zu, a workspace beside the weights and the cache with one text,",
+             wanted->slots);
+    snprintf(advice, sizeof advice, "set --slots to at most %zu", most);
+    return bo_check_memory(context, what, (double)wanted->workspace + (double)wanted->largest, limit, advice);
 }
 
 bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_memory *m)
 {
     const bo_model_desc *d = bo_model_describe(desc->model);
-    const bool device = strcmp(bo_context_device(context), "cpu") != 0;
-    bo_memory_bound taken = bo_process_physical_memory(), reserved = bo_process_address_space();
-    *m = (bo_slots_memory){.source = taken.source};
+    bounds b = {desc, bo_process_physical_memory(), bo_process_address_space(),
+                strcmp(bo_context_device(context), "cpu") != 0, 0};
+    if (b.device) {
+        bo_context_memory(context, &b.reserved);
+        b.taken = b.reserved;
+    }
+    *m = (bo_slots_memory){.slots = desc->slots ? desc->slots : BO_SLOTS_DEFAULT, .source = b.taken.source};
     BO_TRY(measure_states(context, desc->model, m));
     if (m->per_token) {
         const uint64_t most = bo_session_most(desc->model, desc->capacity ? desc->capacity : d->context);
         m->tokens = (size_t)bo_min(most, (uint64_t)INT32_MAX);
     }
     m->largest = bytes_for(m, m->tokens);
-    m->budget = budget_of(taken, desc->memory_bytes + (device ? 0 : bo_model_bytes(desc->model)));
-    if (device) { /* the weights are there already */
-        bo_context_memory(context, &reserved);
-        m->budget = reserved.bytes;
-        m->source = reserved.source;
-    }
+    BO_TRY(measure_budget(context, &b, m));
+    const bo_slots_memory wanted = *m;
+    BO_TRY(reduce_slots(context, &b, m));
     if (m->largest > m->budget) return refuse_context(context, m, m->budget, m->source, desc);
-    const size_t space = budget_of(reserved, device ? 0 : desc->memory_bytes), fits = space / m->largest;
-    if (!fits) return refuse_context(context, m, space, reserved.source, desc);
-    if (!desc->slots) desc->slots = bo_min(fits, (size_t)BO_SLOTS_DEFAULT);
-    m->slots = desc->slots;
-    if (desc->slots <= fits) return BO_OK;
-    char what[96], advice[96];
-    snprintf(what, sizeof what, "--slots %zu, of %.1f MB each,", desc->slots, (double)m->largest / 1e6);
-    snprintf(advice, sizeof advice, "set --slots to at most %zu, or --context to less", fits);
-    return bo_check_memory(context, what, (double)desc->slots * (double)m->largest,
-                           (bo_memory_bound){space, reserved.source}, advice);
+    if (m->largest > b.space) return refuse_context(context, m, b.space, b.reserved.source, desc);
+    if (desc->slots && m->slots < desc->slots) {
+        const size_t most = m->slots;
+        *m = wanted;
+        BO_TRY(measure_budget(context, &b, m));
+        return fits_one(&b, m) ? refuse_slots(context, &b, m, most) : refuse_workspace(context, &b, m, most);
+    }
+    desc->slots = m->slots;
+    return BO_OK;
 }
 
 static size_t bytes_of(const bo_slots *s, const bo_job *job)
@@ -144,8 +233,8 @@ bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, co
     s->ids = bo_alloc(context, count, sizeof *s->ids, "slots");
     s->from = bo_alloc(context, count, sizeof *s->from, "slots");
     s->tokens = bo_alloc(context, count, sizeof *s->tokens, "slots");
-    s->logits = bo_alloc(context, count, d->vocab * sizeof *s->logits, "logits of slots");
-    s->scratch = bo_alloc(context, count, d->vocab * sizeof *s->scratch, "logits of slots");
+    s->logits = bo_alloc_sparse(context, count, d->vocab * sizeof *s->logits, "logits of slots");
+    s->scratch = bo_alloc_sparse(context, count, d->vocab * sizeof *s->scratch, "logits of slots");
     s->finite = bo_alloc(context, count, sizeof *s->finite, "slots");
     s->kernels = bo_context_kernels(context);
     s->rows = bo_alloc(context, row, sizeof *s->rows, "logits of a prompt");

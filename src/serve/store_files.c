@@ -322,7 +322,9 @@ bo_status bo_store_open_folder(bo_context *context, bo_store *store)
     if (!store->folder) return BO_MEMORY;
     store->desc.folder = store->folder;
     if (strlen(store->folder) + SUFFIX > PATH)
-        return bo_fail(context, BO_INVALID, "%.100s…: the name of the folder is too long", store->folder);
+        return bo_fail(context, BO_INVALID,
+                       "the path %.80s… of the cache folder is too long: %zu bytes, expected at most %d", store->folder,
+                       strlen(store->folder), PATH - SUFFIX);
     if (mkdir(store->folder, 0700) != 0 && errno != EEXIST)
         return bo_fail(context, BO_IO, "%s: %s", store->folder, strerror(errno));
     BO_TRY(lock_folder(context, store));

@@ -15,7 +15,8 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
         const size_t length = strcspn(at, ",");
         char pattern[PATTERN];
         if (length >= sizeof pattern)
-            return bo_fail(context, BO_INVALID, "freeze: a pattern has %zu characters, more than the maximum", length);
+            return bo_fail(context, BO_INVALID, "freeze: the pattern %.40s… has %zu bytes, expected at most %d", at,
+                           length, PATTERN - 1);
         memcpy(pattern, at, length);
         pattern[length] = 0;
         if (length) BO_TRY(bo_weights_freeze(context, weights, pattern, true));

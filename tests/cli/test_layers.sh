@@ -46,7 +46,8 @@ succeeds "$BOCHNER" lora unmerge half --out unmerged --quiet
 succeeds "$BOCHNER" train --init unmerged --data text.txt --out adapter --lora 2 --steps 1 --valid-fraction 0 $few
 succeeds "$BOCHNER" lora merge adapter --out merged --quiet
 near "merged" "$(evaluate merged)" "$(evaluate adapter)" 1e-5
-succeeds "$BOCHNER" inspect base-80 --data text.txt --windows 1 --parts statistics,errors,behavior --json --quiet
+succeeds "$BOCHNER" inspect base-80 --data text.txt --windows 1 --parts statistics,errors,behavior --html page.html --quiet
+[ "$(grep -o '<h3>Layer [0-9]*</h3>' page.html | sort -u | wc -l)" -eq 80 ] || complain "the page lacks layers"
 
 # As many heads as in the largest models: 128 with 8 of keys.
 succeeds "$BOCHNER" train --data text.txt --out heads --attention softmax --layers 2 --width 256 --heads 128 --key-heads 8 --context 16 \

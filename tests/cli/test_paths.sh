@@ -33,6 +33,18 @@ linear=$(path 3900 linear)
         fails 1 "too long: $length bytes, expected at most 3900" "$BOCHNER" linearize "$run" --data text.txt --out "$(path $length other)" $small
     done
 }
+
+# bochner lora writes a model and the folder of its adapter; the server writes names of states into the folder of its cache.
+succeeds "$BOCHNER" train --init "$run" --data text.txt --out adapter --lora 2 --steps 1 --batch 1 --quiet
+merged=$(path 4000 merged)
+succeeds "$BOCHNER" lora merge adapter --out "$merged" --quiet
+succeeds "$BOCHNER" generate "$merged" --prompt "the " --tokens 2 --greedy --quiet
+[ -s "$merged/adapter/adapter_model.safetensors" ] || complain "the merged model lacks its adapter"
+for length in 4001 4050; do
+    fails 2 "too long: $length bytes, expected at most 4000" "$BOCHNER" lora merge adapter --out "$(path $length other)" --quiet
+done
+fails 1 "the cache folder is too long: 4001 bytes, expected at most 4000" "$BOCHNER" serve "$run" --port 0 --cache-dir "$(path 4001 other)"
+rm -r "$merged"
 [ "$(ls d*)" = "$(printf 'linear\nrun')" ] || complain "something else was written: $(ls d*)"
 [ "$(ls "$linear" | tr '\n' ' ')" = "adapter config.json finetune generation_config.json linearize.json model.safetensors tokenizer.json tokenizer_config.json transfer " ] ||
     complain "the linearization lacks files: $(ls "$linear")"

@@ -50,6 +50,7 @@ grep -q "of .* tensors loaded from run" err || complain "--init prints no messag
 grep -qi "self_attn" err || complain "what is new is not named: $(cat err)"
 succeeds "$BOCHNER" train --data text.txt --out frozen --init run --freeze model.layers.0,model.embed --steps 2 --quiet
 fails 1 "freeze|no.such" "$BOCHNER" train --data text.txt --out no1 --init run --freeze no.such --steps 2 --quiet
+fails 1 "a… has 256 bytes, expected at most 255" "$BOCHNER" train --data text.txt --out no1 --init run --freeze "$(printf 'a%.0s' $(seq 256))" --steps 2 --quiet
 fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --features 8 --steps 2
 
 # Resuming needs only the folder; a run with different options is refused with their names.

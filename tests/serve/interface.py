@@ -2,7 +2,7 @@
 
 Reference values come from `bochner chat`, `eval` and `bochner tokenizer`. Batches of the server and single sequences of
 these programs round differently; the log probabilities of the tiny models, whose logits are below 30, agree to 1e-4."""
-import base64, json, re, struct, subprocess, unittest
+import base64, json, os, re, struct, subprocess, unittest, urllib.parse
 import server
 from server import Case, Server, byte_tokens, greedy, log_softmax, logits, wait_until
 
@@ -41,6 +41,13 @@ class Description(Case):
         self.assertEqual(main.get("/v1/models/words").json, model)
         self.assertIs(chatty.get("/v1/models/chatty").json["bochner"]["chat_template"], True)
         self.assertEqual(main.get("/v1/models/other").status, 404)
+        # the longest name of a folder, which ends in the middle of a character at most other lengths, and one that is not UTF-8
+        for name, expected in (("a" + "é" * 127, None), (os.fsdecode(b"a\xff\xc3"), "a\ufffd\ufffd")):
+            os.rename(server.variant(WORDS, "renamed"), server.FOLDER / name)
+            with Server(server.FOLDER / name) as each:
+                self.assertEqual(each.get("/v1/models").json["data"][0]["id"], expected or name)
+                self.assertEqual(each.get("/v1/models/" + urllib.parse.quote(os.fsencode(name))).json["id"], expected or name)
+                self.assertEqual(each.complete("le", max_tokens=1)["model"], expected or name)
         self.assertEqual(main.get("/v1/models/other").error["type"], "not_found_error")
 
     def test_model_that_is_limited(self):

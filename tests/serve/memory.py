@@ -17,10 +17,10 @@ def bound(bytes_):
     return lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
 
 
-def bounded(bytes_, *options):
+def bounded(bytes_, *options, model=None):
     """Runs the server with a limit of its address space until it ends; returns its exit status and messages."""
-    done = subprocess.run([server.PROGRAM, "serve", str(EXACT), "--port", "0", *map(str, options)], capture_output=True, text=True,
-                          timeout=server.PATIENCE, preexec_fn=bound(bytes_))
+    done = subprocess.run([server.PROGRAM, "serve", str(model or EXACT), "--port", "0", *map(str, options)], capture_output=True,
+                          text=True, timeout=server.PATIENCE, preexec_fn=bound(bytes_))
     return done.returncode, done.stderr
 
 
@@ -71,6 +71,37 @@ class Memory(unittest.TestCase):
             prompt = server.sentences(10)
             cached = [each.complete(prompt, max_tokens=1)["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(2)]
             self.assertGreater(cached[1], 0)
+
+    def test_slots_that_fit(self):
+        """A server that starts with little address space has it for the slots that it chose."""
+        for context in (200_000, 800_000, 1_400_000, 2_000_000):
+            with start_bounded(700 * MEGABYTE, "--context", context, "--cache-bytes", MEGABYTE) as each:
+                asks = [lambda i=i: each.post("/v1/completions", {"prompt": "%d le chat" % i, "max_tokens": 3}) for i in range(8)]
+                self.assertEqual([answer.status for answer in parallel(asks)], [200] * 8, (context, each.started))
+
+    def test_workspace(self):
+        """Logits and graphs of many slots are a part of what is checked and printed, and are taken when texts need them."""
+        options = ("--context", 64, "--cache-bytes", MEGABYTE)
+        with Server(EXACT, *options, "--slots", 1) as each:
+            one, before = each.started["workspace_bytes"], each.rss()
+            self.assertRegex(each.stderr(), r"Memory +.* of weights, at most .* of cached states, at most .* of workspace")
+        with Server(EXACT, *options, "--slots", 4096) as each:
+            many = each.started["workspace_bytes"]
+            self.assertGreater(many - one, 4096 * 4 * 256 * 3)  # of each token: logits, a copy, and those in the graphs
+            self.assertLess(each.rss() - before, 8 * MEGABYTE)
+        # with states of a few kilobytes, the workspace is what does not fit
+        options = ("--cache-bytes", MEGABYTE, "--threads", 1, "--slots")
+        for limit in range(60 * MEGABYTE, 400 * MEGABYTE, 4 * MEGABYTE):
+            status, said = bounded(limit, *options, 4096, model=server.words())
+            found = re.search(r"--slots 4096, a workspace .* but the limit is .*ulimit -v.*; set --slots to at most (\d+)", said)
+            if found:
+                break
+        self.assertTrue(found, said)
+        self.assertEqual(status, 1)
+        with start_bounded(limit, *options, found[1], model=server.words()) as each:
+            self.assertEqual(each.started["slots"], int(found[1]))
+            answer = each.json("/v1/completions", {"prompt": ["le chat"] * 100, "max_tokens": 20})
+            self.assertEqual(len(answer["choices"]), 100)
 
     def test_fewer_slots(self):
         """Without --slots, as many as fit."""

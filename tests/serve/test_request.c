@@ -146,6 +146,11 @@ static const struct {
     {"dimensions", "dimensions: expected", EMBEDDING, {"1", "64"}, {"0", "-1", "1.5", "\"64\"", "1e10"}},
     {"add_special_tokens", "expected true or false", TOKENIZE, {"true", "false"}, {"1", "\"x\""}},
     {"tools", "tools: expected a list", CHAT, {"[]", "[{\"type\": \"function\"}]"}, {"{}", "\"x\"", "true"}},
+    {"tools",
+     "strict set to true are not supported",
+     CHAT,
+     {"[{\"function\": {\"strict\": false}}]", "[1, {\"function\": null}]"},
+     {"[1, {\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true}}]", "[{\"strict\": true}]"}},
     /* members that would change the answer: the values that do not, and others */
     {"response_format",
      "response_format: this value is not supported; leave the member out, or give {\"type\": \"text\"}",
