@@ -103,7 +103,7 @@ static bo_gpu_attention describe(const bo_context *context, const bo_attention *
     set_rows(c, &at);
     set_strides(attention, c, &at);
     set_arrays(c, &at);
-    at.saved = c->tape;
+    at.saved = c->training ? c->tape : NULL;
     return at;
 }
 
