@@ -77,10 +77,8 @@ typedef struct bo_op {
     /* Called before forward with the same call in a run that calibrates. NULL: nothing to do. */
     bo_status (*calibrate)(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating);
     bo_status (*backward)(bo_context *context, const bo_op_call *call);
-    /* Returns the number of the layer whose states it uses, plus 1. NULL: it has no states. */
-    size_t (*layer)(const bo_op_call *call);
-    /* Returns the number of sequences in a pass that states none; set if `layer` is. */
-    size_t (*sequences)(const bo_op_call *call);
+    /* On GPUs: the sequences whose states the call may use. NULL: operations of this kind have no states. */
+    bo_sequences (*sequences)(const bo_op_call *call);
     /* Returns the number of useful operations of forward by a fixed count (a multiply-add counts as two); NULL:
      * negligible. Backward counts twice as many. */
     double (*operations)(bo_context *context, const bo_op_call *call);

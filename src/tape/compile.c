@@ -66,11 +66,12 @@ static void count_layers(bo_graph *graph)
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
         bo_op_call call;
+        if (!node->op->sequences) continue;
         bo_node_call(graph, node, &call);
-        const size_t layer = node->op->layer ? node->op->layer(&call) : 0;
-        if (layer > graph->layers) graph->layers = layer;
-        const size_t sequences = layer && node->op->sequences ? node->op->sequences(&call) : 0;
-        if (sequences > graph->sequences) graph->sequences = sequences;
+        const bo_sequences of = node->op->sequences(&call);
+        if (of.source) continue;
+        graph->layers = bo_max(graph->layers, of.layer + 1);
+        graph->sequences = bo_max(graph->sequences, of.tokens ? call.in[0].rows / of.tokens : 1);
     }
 }
 

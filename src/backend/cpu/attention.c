@@ -4,24 +4,11 @@
 #include "cpu.h"
 #include "../shapes.h"
 
-/* q, k and v precede the inputs that `given` lists; if only states are read, q alone. */
-static size_t first_given(const bo_op_call *call)
-{
-    return ((const bo_attention_attributes *)call->attributes)->ask ? 1 : 3;
-}
-
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
-
-static bo_sequences sequences_of(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = call->attributes;
-    return (bo_sequences){
-        .tokens = a->tokens, .most_sequences = a->most_sequences, .layer = a->layer, .source = a->source};
-}
 
 size_t bo_attention_sequences(const bo_op_call *call)
 {
-    bo_sequences sequences = sequences_of(call);
+    bo_sequences sequences = bo_attention_stream(call);
     return bo_spans_most(call, &sequences);
 }
 
@@ -34,8 +21,7 @@ size_t bo_attention_keys(const bo_op_call *call)
 /* Adds the sequences of the source, as many as the stream has. */
 static bo_status add_keys(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
 {
-    const bo_attention_attributes *a = call->attributes;
-    bo_sequences source = {.tokens = a->key_tokens, .most_sequences = a->most_sequences, .source = true};
+    const bo_sequences source = bo_attention_source(call);
     bo_spans keys;
     BO_TRY(bo_spans_of_input(context, call, 1, &source, "attention", &keys));
     if (!keys.lengths != !out->lengths)
@@ -53,7 +39,7 @@ static bo_status add_keys(bo_context *context, const bo_op_call *call, bo_attent
 static bo_status shape_of(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_sequences sequences = sequences_of(call);
+    bo_sequences sequences = bo_attention_stream(call);
     bo_spans spans;
     BO_TRY(bo_spans_of_input(context, call, 0, &sequences, "attention", &spans));
     *out = (bo_attention_shape){.sequences = spans.count,
@@ -75,7 +61,7 @@ static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
 /* Returns the states of the layer, one per sequence; NULL: none. */
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
-    bo_sequences sequences = sequences_of(call);
+    bo_sequences sequences = bo_attention_stream(call);
     if (!bo_spans_remember(call, &sequences)) return NULL;
     return call->pass->states + sequences.layer * shape->sequences;
 }
@@ -102,7 +88,7 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
     if (!a->ask) in.k = call->in[1].data, in.v = call->in[2].data;
     const float **const places[BO_ATTENTION_GIVEN_COUNT] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
                                                             &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
-    for (size_t bit = 0, input = first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
+    for (size_t bit = 0, input = bo_attention_first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *places[bit] = call->in[input++].data;
     return in;
 }
@@ -135,7 +121,7 @@ bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const b
     const bo_attention_attributes *a = call->attributes;
     bo_attention_gradients out = {.q = target(call, room, 0)};
     if (!a->ask) out.k = target(call, room, 1), out.v = target(call, room, 2);
-    for (size_t bit = 0, input = first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
+    for (size_t bit = 0, input = bo_attention_first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *bo_attention_gradient_place(&out, bit) = target(call, room, input++);
     return out;
 }
@@ -226,7 +212,7 @@ static bo_status attend_back(bo_context *context, const bo_op_call *call, const 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_sequences sequences = sequences_of(call);
+    bo_sequences sequences = bo_attention_stream(call);
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;

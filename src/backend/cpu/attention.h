@@ -4,7 +4,7 @@
 #define BO_BACKEND_CPU_ATTENTION_H
 
 #include "blocks.h"
-#include "sequences.h"
+#include "../attention.h"
 #include "../../attention/attention.h"
 
 /* Pieces of the scratch memory of a call in their order; NULL if not needed. */
@@ -26,13 +26,6 @@ bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const b
 float **bo_attention_gradient_place(bo_attention_gradients *gradients, size_t bit);
 
 /* ---- reading: cross attention of kinds that read keys one after the other ---------------------------------------- */
-
-/* True if the source is read into one state per sequence, and all queries then attend to the whole source. */
-static inline bool bo_attention_reads(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = call->attributes;
-    return a->cross && !a->ask && bo_attention_describe(a->attention)->causal;
-}
 
 /* The shapes of its two calls. */
 bo_attention_shape bo_attention_reading(const bo_attention_shape *shape);

@@ -4,7 +4,7 @@
 
 #include "../shapes.h"
 #include "correlation.h"
-#include "sequences.h"
+#include "../sequences.h"
 
 /* A call, or the part of it for one sequence of a pass. Addresses are NULL before memory is allocated. Invariant:
  * windows are resolved, and their size is that of every image. */

@@ -6,7 +6,7 @@
 #include "../../device/cpu/kernels.h"
 #include "blocks.h"
 #include "cpu.h"
-#include "sequences.h"
+#include "../sequences.h"
 
 enum {
     ROWS = BO_SIZE(32, 4), /* rows per block */

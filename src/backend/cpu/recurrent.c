@@ -8,7 +8,7 @@
 #include "cells.h"
 #include "columns.h"
 #include "cpu.h"
-#include "sequences.h"
+#include "../sequences.h"
 
 enum {
     BLOCK = 8,     /* sequences per task */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 #include "blocks.h"
-#include "sequences.h"
+#include "../sequences.h"
 
 typedef double _Complex bo_number;
 static inline bo_number bo_number_of(double re, double im) /* CMPLX of C11, which not every compiler has */

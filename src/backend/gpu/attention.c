@@ -2,43 +2,25 @@
  * brings inputs and gradients to the types that kernels use. */
 #include "gpu.h"
 #include "../shapes.h"
-#include "../cpu/sequences.h"
+#include "../attention.h"
 #include "../../attention/gpu/call.h"
 #include "../../base/carver.h"
-
-static const bo_attention_attributes *attributes_of(const bo_op_call *call)
-{
-    return call->attributes;
-}
-
-/* True if all keys are read before the queries: as on the CPU (bo_attention_reads). */
-static bool reads_first(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = attributes_of(call);
-    return a->cross && !a->ask && bo_attention_describe(a->attention)->causal;
-}
 
 static bo_status shape(bo_context *context, bo_op_call *call)
 {
     BO_TRY(bo_shape_attention(context, call));
-    return bo_gpu_attention_check(context, attributes_of(call)->attention, reads_first(call));
+    return bo_gpu_attention_check(context, bo_attention_attributes_of(call)->attention, bo_attention_reads(call));
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 enum { OF_TOKENS = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA }; /* inputs that are not parameters */
 
-/* q, k and v precede the inputs that `given` lists; if only states are read, q alone. */
-static size_t first_given(const bo_op_call *call)
-{
-    return attributes_of(call)->ask ? 1 : 3;
-}
-
 /* Returns the bit of bo_attention_given of an input; BO_ATTENTION_GIVEN_COUNT for q, k and v. */
 static size_t bit_of(const bo_op_call *call, size_t input)
 {
-    const unsigned given = attributes_of(call)->given;
-    for (size_t bit = 0, at = first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
+    const unsigned given = bo_attention_attributes_of(call)->given;
+    for (size_t bit = 0, at = bo_attention_first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
         if (given >> bit & 1 && at++ == input) return bit;
     return BO_ATTENTION_GIVEN_COUNT;
 }
@@ -83,19 +65,6 @@ static pieces carve_pieces(const bo_op_call *call, bo_carver *carver)
 
 /* ---- the description of a call ----------------------------------------------------------------------------------- */
 
-static bo_sequences sequences_of(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = attributes_of(call);
-    return (bo_sequences){
-        .tokens = a->tokens, .most_sequences = a->most_sequences, .layer = a->layer, .source = a->source};
-}
-
-static bo_sequences sources_of(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = attributes_of(call);
-    return (bo_sequences){.tokens = a->key_tokens, .most_sequences = a->most_sequences, .source = true};
-}
-
 /* The largest shape of an input's rows. */
 static bo_gpu_rows most_rows(const bo_op_call *call, size_t input, const bo_sequences *sequences)
 {
@@ -120,13 +89,14 @@ static bo_status rows_of(bo_context *context, const bo_op_call *call, size_t inp
 /* Sets what does not depend on the pass: the attention, and which arrays the call has. */
 static bo_gpu_attention describe_attention(const bo_context *context, const bo_op_call *call)
 {
-    const bo_attention_attributes *a = attributes_of(call);
+    const bo_attention_attributes *a = bo_attention_attributes_of(call);
     bo_gpu_attention out = bo_gpu_attention_of(context, a->attention, a->cross);
     out.type = call->in[0].element;
-    out.reads_first = reads_first(call);
+    out.reads_first = bo_attention_reads(call);
     out.given = a->given | BO_GPU_ARRAY_Q | (a->ask ? 0 : BO_GPU_ARRAY_K | BO_GPU_ARRAY_V);
     for (size_t i = 0; i < call->inputs; i++)
-        if (call->din[i]) out.wanted |= i < first_given(call) ? (unsigned)BO_GPU_ARRAY_Q << i : 1u << bit_of(call, i);
+        if (call->din[i])
+            out.wanted |= i < bo_attention_first_given(call) ? (unsigned)BO_GPU_ARRAY_Q << i : 1u << bit_of(call, i);
     return out;
 }
 
@@ -140,14 +110,14 @@ static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention
         d[i] = p->gradient[i] ? p->gradient[i] : call->din[i];
     }
     out->q = in[0], out->dq = d[0];
-    if (!attributes_of(call)->ask) out->k = in[1], out->v = in[2], out->dk = d[1], out->dv = d[2];
+    if (!bo_attention_attributes_of(call)->ask) out->k = in[1], out->v = in[2], out->dk = d[1], out->dv = d[2];
     const float **parameters[BO_ATTENTION_GIVEN_COUNT] = {NULL,       &out->sigma,     &out->m,      &out->mix,
                                                           NULL,       &out->log_decay, &out->lambda, &out->m_k,
                                                           &out->bias, &out->bias_k};
     float **gradients[BO_ATTENTION_GIVEN_COUNT] = {NULL,        &out->dsigma,     &out->dm,      &out->dmix,
                                                    NULL,        &out->dlog_decay, &out->dlambda, &out->dm_k,
                                                    &out->dbias, &out->dbias_k};
-    for (size_t i = first_given(call); i < call->inputs; i++) {
+    for (size_t i = bo_attention_first_given(call); i < call->inputs; i++) {
         const size_t bit = bit_of(call, i);
         if (1u << bit == BO_ATTENTION_GIVEN_LOG_GATE)
             out->log_gate = in[i], out->dlog_gate = d[i];
@@ -163,15 +133,15 @@ static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention
 /* The states of the layer in memory of the device; NULL: none. */
 static void *const *states_of(const bo_op_call *call, const bo_gpu_attention *at)
 {
-    bo_sequences sequences = sequences_of(call);
+    bo_sequences sequences = bo_attention_stream(call);
     if (!bo_spans_remember(call, &sequences)) return NULL;
     return call->staged->host.states + sequences.layer * (size_t)at->queries.sequences;
 }
 
 static bo_status describe(bo_context *context, const bo_op_call *call, bo_gpu_attention *out, pieces *p)
 {
-    const bo_attention_attributes *a = attributes_of(call);
-    const bo_sequences sequences = sequences_of(call), sources = sources_of(call);
+    const bo_attention_attributes *a = bo_attention_attributes_of(call);
+    const bo_sequences sequences = bo_attention_stream(call), sources = bo_attention_source(call);
     bo_carver carver = {.at = call->scratch};
     *p = carve_pieces(call, &carver);
     *out = describe_attention(context, call);
@@ -192,8 +162,8 @@ static bo_status describe(bo_context *context, const bo_op_call *call, bo_gpu_at
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
-    const bo_attention_attributes *a = attributes_of(call);
-    const bo_sequences sequences = sequences_of(call), sources = sources_of(call);
+    const bo_attention_attributes *a = bo_attention_attributes_of(call);
+    const bo_sequences sequences = bo_attention_stream(call), sources = bo_attention_source(call);
     const bool backward = call->dout[0] != NULL;
     bo_gpu_attention at = describe_attention(context, call);
     at.keeps = gradients;
@@ -261,12 +231,12 @@ static bo_status finish_gradients(bo_context *context, const bo_op_call *call, c
 
 static bo_status prepare(bo_context *context, const bo_op_call *call)
 {
-    return bo_gpu_attention_prepare(context, attributes_of(call)->attention);
+    return bo_gpu_attention_prepare(context, bo_attention_attributes_of(call)->attention);
 }
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
-    const bo_attention_attributes *a = attributes_of(call);
+    const bo_attention_attributes *a = bo_attention_attributes_of(call);
     bo_gpu_attention at;
     pieces p;
     BO_TRY(begin(context, call, &at, &p));
@@ -277,8 +247,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
-    const bo_attention_attributes *a = attributes_of(call);
-    const bo_sequences sequences = sequences_of(call);
+    const bo_attention_attributes *a = bo_attention_attributes_of(call);
+    const bo_sequences sequences = bo_attention_stream(call);
     bo_gpu_attention at;
     pieces p;
     bool done;
@@ -289,18 +259,6 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     BO_TRY(begin(context, call, &at, &p));
     BO_TRY(bo_gpu_attention_backward(context, a->attention, &at));
     return finish_gradients(context, call, &p);
-}
-
-static size_t usual_sequences(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = attributes_of(call);
-    return a->tokens ? call->in[0].rows / a->tokens : 1;
-}
-
-static size_t layer(const bo_op_call *call)
-{
-    const bo_attention_attributes *a = attributes_of(call);
-    return a->source ? 0 : a->layer + 1;
 }
 
 /* As on the CPU. */
@@ -332,7 +290,7 @@ static float *input_on_host(bo_context *context, const bo_op_call *call, size_t 
 /* Resamples on the host from a copy of all inputs: this happens a few times per model. */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
-    const bo_attention_attributes *a = attributes_of(call);
+    const bo_attention_attributes *a = bo_attention_attributes_of(call);
     bo_op_call copy = *call;
     bo_status status = BO_OK;
     if (!calibrating->calibrations[a->layer] || call->again || a->ask) return BO_OK;
@@ -357,7 +315,6 @@ const bo_op bo_gpu_op_attention = {
     .forward = forward,
     .calibrate = calibrate,
     .backward = backward,
-    .layer = layer,
-    .sequences = usual_sequences,
+    .sequences = bo_attention_stream,
     .operations = operations,
 };

@@ -2,7 +2,7 @@
  * channels per group. */
 #include "rows.h"
 #include "../shapes.h"
-#include "../cpu/sequences.h"
+#include "../sequences.h"
 
 enum { MOST_PARTIAL = 1 << 21 }; /* doubles of partial sums, if more than one part */
 
@@ -91,15 +91,12 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return BO_LAUNCH(context, convolution_back, &back);
 }
 
-static size_t layer(const bo_op_call *call)
+/* Those of a causal convolution have states. */
+static bo_sequences sequences(const bo_op_call *call)
 {
-    const bo_convolution_attributes *a = call->attributes;
-    return is_causal(call) && !a->sequences.source ? a->sequences.layer + 1 : 0;
-}
-
-static size_t usual_sequences(const bo_op_call *call)
-{
-    return bo_spans_most(call, &((const bo_convolution_attributes *)call->attributes)->sequences);
+    bo_sequences of = ((const bo_convolution_attributes *)call->attributes)->sequences;
+    of.source |= !is_causal(call);
+    return of;
 }
 
 /* Two operations per number of a window. */
@@ -117,7 +114,6 @@ const bo_op bo_gpu_op_convolution = {
     .sizes = sizes,
     .forward = forward,
     .backward = backward,
-    .layer = layer,
-    .sequences = usual_sequences,
+    .sequences = sequences,
     .operations = operations,
 };

@@ -2,7 +2,7 @@
  * known on the host; together with the tokens of a state, the device finds them, and their results are NANs. */
 #include "rows.h"
 #include "../shapes.h"
-#include "../cpu/sequences.h"
+#include "../sequences.h"
 
 static const bo_sequences *sequences_of(const bo_op_call *call)
 {
@@ -59,14 +59,9 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return BO_LAUNCH(context, mix_back, &back);
 }
 
-static size_t layer(const bo_op_call *call)
+static bo_sequences sequences(const bo_op_call *call)
 {
-    return sequences_of(call)->source ? 0 : sequences_of(call)->layer + 1;
-}
-
-static size_t usual_sequences(const bo_op_call *call)
-{
-    return bo_spans_most(call, sequences_of(call));
+    return *sequences_of(call);
 }
 
 static double operations(bo_context *context, const bo_op_call *call)
@@ -86,7 +81,6 @@ const bo_op bo_gpu_op_mix = {
     .sizes = bo_gpu_sizes_none,
     .forward = forward,
     .backward = backward,
-    .layer = layer,
-    .sequences = usual_sequences,
+    .sequences = sequences,
     .operations = operations,
 };

@@ -3,7 +3,7 @@
 #include "rows.h"
 #include "../shapes.h"
 #include "../cpu/cells.h"
-#include "../cpu/sequences.h"
+#include "../sequences.h"
 
 static const bo_recurrent_attributes *attributes_of(const bo_op_call *call)
 {
@@ -124,15 +124,9 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return weight_gradients(context, call, &scratch);
 }
 
-static size_t layer(const bo_op_call *call)
+static bo_sequences sequences(const bo_op_call *call)
 {
-    const bo_sequences *sequences = &attributes_of(call)->sequences;
-    return sequences->source ? 0 : sequences->layer + 1;
-}
-
-static size_t usual_sequences(const bo_op_call *call)
-{
-    return bo_spans_most(call, &attributes_of(call)->sequences);
+    return attributes_of(call)->sequences;
 }
 
 static double operations(bo_context *context, const bo_op_call *call)
@@ -150,7 +144,6 @@ const bo_op bo_gpu_op_recurrent = {
     .sizes = sizes,
     .forward = forward,
     .backward = backward,
-    .layer = layer,
-    .sequences = usual_sequences,
+    .sequences = sequences,
     .operations = operations,
 };

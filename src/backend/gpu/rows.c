@@ -2,7 +2,7 @@
 #include "rows.h"
 #include <string.h>
 #include "../cpu/angles.h"
-#include "../cpu/sequences.h"
+#include "../sequences.h"
 
 bo_status bo_gpu_pass_on(bo_context *context, const bo_op_call *call)
 {

@@ -1,8 +1,8 @@
 /* The sequences of a call whose rows are tokens (bo_sequences), and the locations of their states. */
-#ifndef BO_BACKEND_CPU_SEQUENCES_H
-#define BO_BACKEND_CPU_SEQUENCES_H
+#ifndef BO_BACKEND_SEQUENCES_H
+#define BO_BACKEND_SEQUENCES_H
 
-#include "../backend.h"
+#include "backend.h"
 
 typedef struct bo_spans {
     size_t count, tokens;  /* tokens per sequence if lengths is NULL */
