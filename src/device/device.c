@@ -157,6 +157,15 @@ bo_status bo_device_open(bo_context *context, int index, bo_device **out)
     return status;
 }
 
+size_t bo_devices_open(void)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&open_gpus.lock);
+    for (const bo_device *at = open_gpus.first; at; at = at->next) count++;
+    pthread_mutex_unlock(&open_gpus.lock);
+    return count;
+}
+
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
 void bo_device_lock(bo_device *device)

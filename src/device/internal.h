@@ -29,5 +29,7 @@ struct bo_device {
 
 /* Opens a GPU, or returns it if it is open. The caller releases it. */
 bo_status bo_device_open(bo_context *context, int index, bo_device **out);
+/* Number of GPUs that are open, for tests. */
+size_t bo_devices_open(void);
 
 #endif

@@ -9,7 +9,7 @@ static const bo_gpu_engine *const engines[BO_ATTENTION_COUNT] = {
     [BO_ATTENTION_RFA] = &bo_gpu_engine_linear,    [BO_ATTENTION_FAVOR] = &bo_gpu_engine_linear,
     [BO_ATTENTION_DARK] = &bo_gpu_engine_linear,   [BO_ATTENTION_LEARNED] = &bo_gpu_engine_linear,
     [BO_ATTENTION_HYBRID] = &bo_gpu_engine_hybrid, [BO_ATTENTION_POWER] = &bo_gpu_engine_exact,
-    [BO_ATTENTION_GLA] = &bo_gpu_engine_gla,       [BO_ATTENTION_DELTA] = &bo_gpu_engine_delta,
+    [BO_ATTENTION_GLA] = &bo_gpu_engine_memory,    [BO_ATTENTION_DELTA] = &bo_gpu_engine_memory,
 };
 
 static const bo_gpu_engine *engine_of(const bo_attention *attention)

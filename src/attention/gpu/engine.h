@@ -27,8 +27,7 @@ typedef struct bo_gpu_engine {
 bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *call);
 
 /* call.c has the table: a kind without an engine is refused by name. */
-extern const bo_gpu_engine bo_gpu_engine_exact, bo_gpu_engine_linear, bo_gpu_engine_hybrid, bo_gpu_engine_gla,
-    bo_gpu_engine_delta;
+extern const bo_gpu_engine bo_gpu_engine_exact, bo_gpu_engine_linear, bo_gpu_engine_hybrid, bo_gpu_engine_memory;
 
 static inline bool bo_gpu_has(const bo_gpu_attention *call, unsigned array)
 {

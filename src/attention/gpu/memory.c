@@ -1,38 +1,97 @@
-/* What the engines GLA and DELTA share on the library's side. */
-#include "memory.h"
+/* The engine of the kinds with a matrix memory, GLA and DELTA, by chunks of tokens: device/cuda/gla.cu, delta.cu, memory.cu. */
+#include "engine.h"
 
-const char *bo_gpu_memory_refuses(const bo_attention *attention, const bo_gpu_properties *gpu)
+enum { GLA_CHUNK = 64, MOST_DIM = 256 }; /* as in gla.cu; the largest dim that the kernels have shared memory for */
+
+static const char *refuses(const bo_attention *attention, const bo_gpu_properties *gpu)
 {
     (void)gpu;
-    const bo_attention_desc *desc = &attention->desc;
-    _Static_assert(BO_GPU_MEMORY_MOST_DIM == 256, "the message");
-    return desc->dim > BO_GPU_MEMORY_MOST_DIM ? "if queries and keys have more than 256 numbers" : NULL;
+    _Static_assert(MOST_DIM == 256, "the message");
+    return attention->desc.dim > MOST_DIM ? "if queries and keys have more than 256 numbers" : NULL;
 }
 
-bool bo_gpu_memory_is_step(const bo_gpu_attention *call)
+/* True if about one token per sequence continues from a state: memory_step computes it. */
+static bool is_step(const bo_gpu_attention *call)
 {
     return call->continues && bo_gpu_has(call, BO_GPU_ARRAY_K) && !call->reads_first && !call->keeps &&
            call->queries.rows <= 2 * (size_t)call->queries.sequences;
 }
 
-size_t bo_gpu_memory_tiles(const bo_gpu_rows *rows, int chunk)
+/* DELTA: the more numbers a key has, the fewer keys the shared memory holds. */
+static int chunk_of(const bo_gpu_attention *call, bool delta)
 {
-    return rows->rows / (size_t)chunk + (size_t)rows->sequences;
+    if (!delta) return GLA_CHUNK;
+    return call->dim <= 64 ? 64 : call->dim <= 128 ? 32 : 16;
 }
 
-bo_gpu_memory bo_gpu_memory_of(const bo_attention *attention, const bo_gpu_attention *call, int chunk, size_t bytes,
-                               bool backward, bo_carver *carver)
+/* DELTA: errors of the memory and their dependence on it. */
+static void carve_errors(const bo_gpu_attention *call, bool backward, bo_carver *carver, bo_gpu_memory *out)
 {
-    const size_t matrices = (size_t)call->key_heads * (size_t)call->dim * (size_t)call->value_dim,
-                 chunks = bo_gpu_has(call, BO_GPU_ARRAY_K) ? bo_gpu_memory_tiles(&call->keys, chunk) * matrices : 0,
+    const size_t bytes = bo_gpu_bytes(call->type),
+                 rows = bo_gpu_has(call, BO_GPU_ARRAY_K) ? call->keys.rows * (size_t)call->key_heads : 0;
+    out->x = bo_carve(carver, rows * (size_t)call->value_dim, bytes);
+    out->w = bo_carve(carver, rows * (size_t)call->dim, bytes);
+    if (backward) out->du = bo_carve(carver, rows * (size_t)call->value_dim, bytes);
+}
+
+static bo_gpu_memory memory_of(const bo_attention *attention, const bo_gpu_attention *call, bool backward,
+                               bo_carver *carver)
+{
+    const bool delta = attention->desc.kind == BO_ATTENTION_DELTA;
+    bo_gpu_memory out = {.call = *call, .delta = delta, .unit = attention->desc.unit, .chunk = chunk_of(call, delta)};
+    const size_t heads = (size_t)call->key_heads, matrices = heads * (size_t)call->dim * (size_t)call->value_dim,
+                 bytes = delta ? bo_gpu_bytes(call->type) : sizeof(float),
+                 tiles = bo_gpu_has(call, BO_GPU_ARRAY_K)
+                             ? call->keys.rows / (size_t)out.chunk + (size_t)call->keys.sequences
+                             : 0,
                  ends = call->reads_first ? (size_t)call->keys.sequences * matrices : 0;
-    bo_gpu_memory out = {.call = *call,
-                         .delta = attention->desc.kind == BO_ATTENTION_DELTA,
-                         .unit = attention->desc.unit,
-                         .chunk = chunk};
-    out.memories = bo_carve(carver, chunks, bytes);
-    if (backward) out.slopes = bo_carve(carver, chunks, bytes);
+    out.memories = bo_carve(carver, tiles * matrices, bytes);
+    if (backward) out.slopes = bo_carve(carver, tiles * matrices, bytes);
     if (ends) out.ends = bo_carve_floats(carver, ends);
     if (ends && backward) out.end_slopes = bo_carve_floats(carver, ends);
+    if (delta)
+        carve_errors(call, backward, carver, &out);
+    else
+        out.decays = bo_carve_floats(carver, tiles * heads * (size_t)call->dim);
     return out;
 }
+
+static size_t scratch(const bo_attention *attention, const bo_gpu_attention *call, bool backward)
+{
+    bo_carver carver = {0};
+    memory_of(attention, call, backward, &carver);
+    return carver.bytes;
+}
+
+static bo_status find_memories(bo_context *context, const bo_gpu_memory *memory)
+{
+    return memory->delta ? BO_LAUNCH(context, delta_memories, memory) : BO_LAUNCH(context, gla_memories, memory);
+}
+
+static bo_status forward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)
+{
+    bo_carver carver = {.at = call->scratch};
+    const bo_gpu_memory memory = memory_of(attention, call, false, &carver);
+    const bool reads = bo_gpu_has(call, BO_GPU_ARRAY_K);
+    if (is_step(call)) return BO_LAUNCH(context, memory_step, &memory);
+    if (reads) BO_TRY(find_memories(context, &memory));
+    if (!reads || call->reads_first) return BO_LAUNCH(context, memory_ask, &memory);
+    return memory.delta ? BO_LAUNCH(context, delta_outputs, &memory) : BO_LAUNCH(context, gla_outputs, &memory);
+}
+
+static bo_status backward(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call)
+{
+    bo_carver carver = {.at = call->scratch};
+    const bo_gpu_memory memory = memory_of(attention, call, true, &carver);
+    BO_TRY(find_memories(context, &memory));
+    if (call->reads_first) BO_TRY(BO_LAUNCH(context, memory_ask_gradients, &memory));
+    return memory.delta ? BO_LAUNCH(context, delta_gradients, &memory) : BO_LAUNCH(context, gla_gradients, &memory);
+}
+
+const bo_gpu_engine bo_gpu_engine_memory = {
+    .refuses = refuses,
+    .reads_first = true,
+    .scratch = scratch,
+    .forward = forward,
+    .backward = backward,
+};

@@ -79,6 +79,10 @@ static char *allocate(device_memory &memory, size_t bytes)
 {
     std::lock_guard<std::mutex> lock(guard);
     size_t at;
+    const char *limit = getenv("BOCHNER_EMULATED_BYTES"); /* tests of exhausted memory */
+    size_t all = bytes;
+    for (const auto &range : memory.used) all += range.second;
+    if (limit && *limit && all > (size_t)atoll(limit)) return nullptr;
     if (!memory.start) {
         void *range = mmap(nullptr, MOST_BYTES + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED) return nullptr;

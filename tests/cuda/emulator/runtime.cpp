@@ -3,6 +3,7 @@
 #include "emulator.h"
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 #include "device/gpu/plugin.h"
 #include "device/cuda/launches.cuh"
 
@@ -101,6 +102,8 @@ static bo_gpu_error wait_for(bo_gpu *gpu, void *fence)
 static bo_gpu_error read(bo_gpu *gpu, void *fence, void *host, const void *from, size_t bytes)
 {
     if (bo_gpu_error error = wait_for(gpu, fence)) return error;
+    const char *wait = getenv("BOCHNER_EMULATED_READ_MS"); /* a test of what runs meanwhile */
+    if (wait && *wait) usleep((useconds_t)atoi(wait) * 1000);
     bo::device_access access(gpu->device);
     memcpy(host, from, bytes);
     return nullptr;
