@@ -41,12 +41,12 @@ bo_status bo_gpu_attention_check(bo_context *context, const bo_attention *attent
 static bo_gpu_attention_strides tokens_first(const bo_attention_desc *d)
 {
     const int heads = (int)d->heads, key_heads = (int)d->key_heads, dim = (int)d->dim, value_dim = (int)d->value_dim;
-    const int channels = bo_attention_has(d, BO_TRAIT_CHANNELS) ? dim : 1;
+    const int gates = (int)bo_max(1, bo_gate_width(d)); /* numbers per key head */
     bo_gpu_attention_strides by = {.q = bo_gpu_tokens_first(heads, dim),
                                    .k = bo_gpu_tokens_first(key_heads, dim),
                                    .v = bo_gpu_tokens_first(key_heads, value_dim),
                                    .out = bo_gpu_tokens_first(heads, value_dim),
-                                   .log_gate = bo_gpu_tokens_first(key_heads, channels),
+                                   .log_gate = bo_gpu_tokens_first(key_heads, gates),
                                    .beta = bo_gpu_tokens_first(key_heads, 1)};
     by.dq = by.q, by.dk = by.k, by.dv = by.v, by.dout = by.out, by.dlog_gate = by.log_gate, by.dbeta = by.beta;
     return by;

@@ -26,12 +26,18 @@ __device__ inline int first_tile(const bo_gpu_rows &rows, int C, int sequence)
     return sequence * (int)ceil_div((size_t)rows.tokens, (size_t)C);
 }
 
-/* The numbers of a head at a row of a sequence; NULL if the array is. */
+/* The numbers of a head at a row of a sequence. */
 template <typename T>
 __device__ inline T *numbers_at(T *array, const bo_gpu_strides &by, int sequence, size_t row, int head)
 {
-    const ptrdiff_t at = (ptrdiff_t)(row * by.row + (size_t)head * by.head) + (ptrdiff_t)sequence * by.sequence;
-    return array ? array + at : nullptr;
+    return array + ((ptrdiff_t)(row * by.row + (size_t)head * by.head) + (ptrdiff_t)sequence * by.sequence);
+}
+
+/* The same; NULL if the array is. */
+template <typename T>
+__device__ inline T *numbers_if_any(T *array, const bo_gpu_strides &by, int sequence, size_t row, int head)
+{
+    return array ? numbers_at(array, by, sequence, row, head) : nullptr;
 }
 
 /* The strides of work memory: rows of `heads` heads of `width` numbers. */

@@ -58,8 +58,8 @@ template <typename T, int C>
 __device__ inline void load_weights(const bo_gpu_attention &call, chunk at, int key_head, token_weights<C> to)
 {
     const bo_gpu_strides &gates = call.strides.log_gate, &betas = call.strides.beta;
-    const T *gate = numbers_at((const T *)call.log_gate, gates, at.sequence, at.row, key_head);
-    const T *beta = numbers_at((const T *)call.beta, betas, at.sequence, at.row, key_head);
+    const T *gate = numbers_if_any((const T *)call.log_gate, gates, at.sequence, at.row, key_head);
+    const T *beta = numbers_if_any((const T *)call.beta, betas, at.sequence, at.row, key_head);
     if (threadIdx.x >= WARP) return;
     double before = 0;
     for (int first = 0; first < C; first += WARP) {
@@ -422,8 +422,8 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
     const int stride = tile_stride(dim), square = tile_stride(C);
     const chunk_arrays<T> arrays = arrays_of<T>(a, at, tile, h);
     const bo_gpu_strides &dvs = call.strides.dv, &dbetas = call.strides.dbeta;
-    T *dv = numbers_at((T *)call.dv, dvs, at.sequence, at.row, h);
-    T *dbeta = numbers_at((T *)call.dbeta, dbetas, at.sequence, at.row, h);
+    T *dv = numbers_if_any((T *)call.dv, dvs, at.sequence, at.row, h);
+    T *dbeta = numbers_if_any((T *)call.dbeta, dbetas, at.sequence, at.row, h);
     load_weights<T, C>(call, at, h, room.weights);
     load_keys<T, C>(a, arrays, at.tokens, room.k);
     for (int i = (int)threadIdx.x; i < TILE_WARPS * C; i += TILE_THREADS) partial[i] = 0.0f;

@@ -77,7 +77,8 @@ __device__ inline float *state_sums(const arguments &a, int sequence, int key_he
 template <typename T> __device__ inline float log_gate(const arguments &a, int sequence, size_t row, int key_head)
 {
     if (!a.gated) return 0;
-    const T *at = numbers_at(static_cast<const T *>(a.call.log_gate), a.call.strides.log_gate, sequence, row, key_head);
+    const T *at =
+        numbers_if_any(static_cast<const T *>(a.call.log_gate), a.call.strides.log_gate, sequence, row, key_head);
     return fmaxf(at ? to_float(*at) : a.call.log_decay[key_head], -1e8f);
 }
 

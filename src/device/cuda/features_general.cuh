@@ -24,7 +24,7 @@ template <typename T> struct rows_of {
 /* Rows from the first one of a span on of head `head` of an array; `at` is NULL if the array is. */
 template <typename T> __device__ inline rows_of<T> rows_at(T *array, const bo_gpu_strides &by, const span &at, int head)
 {
-    return {numbers_at(array, by, at.sequence, at.first, head), by.row};
+    return {numbers_if_any(array, by, at.sequence, at.first, head), by.row};
 }
 
 /* Numbers between two rows of features in shared memory: odd, so that a column lies in all banks. */

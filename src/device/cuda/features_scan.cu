@@ -263,7 +263,7 @@ template <typename T> __global__ void gates_kernel(arguments a)
     span at;
     if (!find_segment(a, a.call.keys, blockIdx.x, at)) return;
     const bo_gpu_strides &by = a.call.strides.dlog_gate;
-    T *to = numbers_at(static_cast<T *>(a.call.dlog_gate), by, at.sequence, at.first, key_head);
+    T *to = numbers_if_any(static_cast<T *>(a.call.dlog_gate), by, at.sequence, at.first, key_head);
     double carried = carried_to(a, blockIdx.x, at.sequence, key_head, room), decay = 0, all;
     for (int stop = at.count; stop > 0;) {
         const int rows = min(stop, (int)(SCAN_THREADS * EACH));

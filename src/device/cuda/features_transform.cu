@@ -160,7 +160,7 @@ __device__ inline void write_partial(const transform_arguments &a, const owned_s
 }
 
 /* Grid: parts, key heads: a block has all heads that share M. */
-__global__ void __launch_bounds__(FAST_THREADS) transform_back_kernel(transform_arguments a)
+__global__ void __launch_bounds__(FAST_THREADS, 4) transform_back_kernel(transform_arguments a)
 {
     BO_SHARED(shared);
     bf16 *const m = reinterpret_cast<bf16 *>(shared), *const tiles = m + TRANSFORM_DIM * TRANSFORM_STRIDE;

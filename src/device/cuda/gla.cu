@@ -36,7 +36,7 @@ __device__ inline key_rows<T> keys_from(const bo_gpu_attention &call, int sequen
     const bo_gpu_attention_strides &by = call.strides;
     return {numbers_at((const T *)call.k, by.k, sequence, row, h),
             numbers_at((const T *)call.v, by.v, sequence, row, h),
-            numbers_at((const T *)call.log_gate, by.log_gate, sequence, row, h),
+            numbers_if_any((const T *)call.log_gate, by.log_gate, sequence, row, h),
             by.k.row,
             by.v.row,
             by.log_gate.row};

@@ -177,8 +177,8 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kerne
         s[i] = present && r < dim ? state[r * values + column] : 0.0f;
     }
     for (size_t row = (size_t)rows_before(call.keys, sequence); row < end; row++) {
-        const T *gate = numbers_at((const T *)call.log_gate, by.log_gate, sequence, row, h);
-        const T *beta = numbers_at((const T *)call.beta, by.beta, sequence, row, h);
+        const T *gate = numbers_if_any((const T *)call.log_gate, by.log_gate, sequence, row, h);
+        const T *beta = numbers_if_any((const T *)call.beta, by.beta, sequence, row, h);
         if (c < dim) g[c] = gate ? expf(least_gate(to_float(gate[a.delta ? 0 : c]))) : 1.0f;
         step_row(a, numbers_at((const T *)call.k, by.k, sequence, row, h), 1.0f, k, sums);
         float u = present ? to_float(numbers_at((const T *)call.v, by.v, sequence, row, h)[column]) : 0.0f;

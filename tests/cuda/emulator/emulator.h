@@ -119,6 +119,7 @@ void emulate_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 void emulate_ldmatrix(uint32_t (&r)[4], const void *row, bool transposed);
 inline void emulate_copy(void *shared, const void *global, bool present)
 {
+    if (((uintptr_t)shared | (uintptr_t)global) % 16) abort(); /* a misaligned address, as with a GPU */
     if (present)
         memcpy(shared, global, 16);
     else
