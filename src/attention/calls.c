@@ -181,7 +181,7 @@ bo_status bo_attention_forward(bo_context *context, const bo_attention *attentio
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out);
     BO_SPAN(context, "attention", "attention forward");
     bool on_gpu;
-    BO_TRY(bo_gpu_holds_inputs(context, inputs, &on_gpu));
+    BO_TRY(bo_gpu_holds_arrays(context, inputs, out, &on_gpu));
     if (on_gpu) return forward_on_gpu(context, attention, shape, inputs, initial, final, out, tape);
     return bo_attention_forward_in(context, attention, shape, inputs, initial, final, out, tape, NULL);
 }
@@ -399,7 +399,7 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
     BO_REQUIRE_IF(context, bo_has_outputs(shape), out, tape);
     BO_SPAN(context, "attention", "attention backward");
     bool on_gpu;
-    BO_TRY(bo_gpu_holds_inputs(context, inputs, &on_gpu));
+    BO_TRY(bo_gpu_holds_arrays(context, inputs, out, &on_gpu));
     if (on_gpu && (initial || d_final || gradients->initial))
         return bo_fail(
             context, BO_UNSUPPORTED,

@@ -333,6 +333,85 @@ static void simple_calls_take_arrays_of_the_gpu(void **state)
     }
 }
 
+/* Wrong memory is an error, not an access by a kernel. */
+static void wrong_memory_is_refused(void **state)
+{
+    (void)state;
+    const bo_attention_desc desc = desc_of("favor");
+    const bo_attention_shape one = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
+    bo_attention *attention;
+    assert_ok(gpu, bo_attention_create(gpu, &desc, &attention));
+    arrays a = arrays_of(&desc);
+    float *q = upload(gpu, a.q, ROWS * HEADS * DIM * sizeof *q),
+          *k = upload(gpu, a.k, ROWS * KEY_HEADS * DIM * sizeof *k);
+    void *workspace;
+    size_t tape, bytes;
+    bo_attention_inputs in = {.q = q, .k = a.k, .v = a.v};
+    assert_fails(gpu, BO_INVALID, "some of q, k, v and out are in the memory of the host",
+                 bo_attention_forward(gpu, attention, &one, &in, NULL, NULL, a.out, NULL));
+    bo_attention_call c = {.sequences = 1, .tokens = TOKENS, .q = {.data = q}, .k = {.data = k}, .v = {.data = k}};
+    assert_fails(gpu, BO_INVALID, "out has no data", bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
+    c.out.data = a.out;
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
+    assert_ok(gpu, bo_device_allocate(gpu, bytes, &workspace));
+    c.workspace = workspace;
+    assert_fails(gpu, BO_INVALID, "out is not in the memory of cuda:0", bo_attention_call_forward(gpu, attention, &c));
+    c.out.data = q, c.workspace = a.out;
+    assert_fails(gpu, BO_INVALID, "workspace is not in the memory of cuda:0",
+                 bo_attention_call_forward(gpu, attention, &c));
+    c.workspace = workspace, c.states = &(void *){a.out};
+    assert_fails(gpu, BO_INVALID, "the first state is not in the memory",
+                 bo_attention_call_forward(gpu, attention, &c));
+    c.states = NULL, c.element = BO_ELEMENT_INT8;
+    assert_fails(gpu, BO_INVALID, "element must be FLOAT32 or BFLOAT16", bo_attention_call_forward(gpu, attention, &c));
+    c.element = BO_ELEMENT_BFLOAT16;
+    assert_fails(host, BO_UNSUPPORTED, "bfloat16 are supported on GPUs only",
+                 bo_attention_call_forward(host, attention, &c));
+    bo_device_free(gpu, q), bo_device_free(gpu, k), bo_device_free(gpu, workspace);
+    bo_attention_destroy(attention);
+    drop(&a);
+}
+
+/* In bfloat16, forward and backward choose the same kernels, or backward is refused. */
+static void gradients_at_odd_addresses_are_refused(void **state)
+{
+    enum { WIDE = 64, FEATURES = 128 };
+    (void)state;
+    bo_attention *attention;
+    const bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR,
+                                    .heads = 1,
+                                    .dim = WIDE,
+                                    .causal = true,
+                                    .features = {.features = FEATURES, .seed = 1}};
+    assert_ok(gpu, bo_attention_create(gpu, &desc, &attention));
+    const size_t rows = TOKENS * WIDE * 2;
+    char *q = upload(gpu, NULL, rows), *out = upload(gpu, NULL, rows), *dout = upload(gpu, NULL, rows + 2),
+         *dq = upload(gpu, NULL, rows);
+    bo_attention_call c = {.element = BO_ELEMENT_BFLOAT16,
+                           .training = true,
+                           .sequences = 1,
+                           .tokens = TOKENS,
+                           .q = {.data = q},
+                           .k = {.data = q},
+                           .v = {.data = q},
+                           .out = {.data = out}};
+    size_t tape, bytes, backward, other;
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
+    c.dout.data = dout + 2, c.dq.data = dq;
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, true, &other, &backward));
+    assert_int_equal(other, tape);
+    assert_ok(gpu, bo_device_allocate(gpu, tape, &c.tape));
+    assert_ok(gpu, bo_device_allocate(gpu, bytes > backward ? bytes : backward, &c.workspace));
+    assert_ok(gpu, bo_attention_call_forward(gpu, attention, &c));
+    assert_fails(gpu, BO_INVALID, "the address of the gradient of the output must be a multiple of 16 bytes, found 2 more",
+                 bo_attention_call_backward(gpu, attention, &c));
+    c.dout.data = dout;
+    assert_ok(gpu, bo_attention_call_backward(gpu, attention, &c));
+    void *const all[] = {q, out, dout, dq, c.tape, c.workspace};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) bo_device_free(gpu, all[i]);
+    bo_attention_destroy(attention);
+}
+
 /* ---- features ---------------------------------------------------------------------------------------------------- */
 
 static void features_are_those_of_the_cpu(void **state)
@@ -363,6 +442,12 @@ static void features_are_those_of_the_cpu(void **state)
                          bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, found, stride));
             bo_device_free(gpu, on_gpu), bo_device_free(gpu, z);
         }
+        if (m == 3) { /* not computed on the GPU, where its rows are */
+            float *on_gpu = upload(gpu, x, 100 * STRIDE * sizeof *x);
+            assert_fails(gpu, BO_UNSUPPORTED, "function polynomial is not supported on GPUs",
+                         bo_features_apply(gpu, phi, 100, on_gpu, STRIDE, on_gpu, stride));
+            bo_device_free(gpu, on_gpu);
+        }
         /* another draw replaces the numbers on the GPU */
         if (m < 3) {
             assert_ok(host, bo_features_redraw(host, phi, 77));
@@ -381,7 +466,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_arrays_give_the_results_of_the_cpu), cmocka_unit_test(states_of_the_host_cross_devices),
         cmocka_unit_test(numbers_that_are_not_finite_are_named),   cmocka_unit_test(calls_take_packed_arrays),
-        cmocka_unit_test(simple_calls_take_arrays_of_the_gpu),     cmocka_unit_test(features_are_those_of_the_cpu),
+        cmocka_unit_test(simple_calls_take_arrays_of_the_gpu),     cmocka_unit_test(wrong_memory_is_refused),
+        cmocka_unit_test(gradients_at_odd_addresses_are_refused),  cmocka_unit_test(features_are_those_of_the_cpu),
     };
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 2}, &host), BO_OK);
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1}, &gpu), BO_OK);

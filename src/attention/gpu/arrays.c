@@ -88,8 +88,8 @@ static void set_arrays(const bo_attention_call *c, bo_gpu_attention *at)
     at->dlog_gate = c->dlog_gate.data, at->dbeta = c->dbeta.data;
     at->dsigma = c->dsigma, at->dm = c->dm, at->dmix = c->dmix, at->dlog_decay = c->dlog_decay;
     at->dlambda = c->dlambda, at->dm_k = c->dm_k, at->dbias = c->dbias, at->dbias_k = c->dbias_k;
-    const void *const aligned[] = {c->q.data,    c->k.data,  c->v.data,  c->out.data,
-                                   c->dout.data, c->dq.data, c->dk.data, c->dv.data};
+    /* Gradients must be aligned if these are (bo_gpu_require_aligned). */
+    const void *const aligned[] = {c->q.data, c->k.data, c->v.data, c->out.data};
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++) at->unaligned |= (uintptr_t)aligned[i] % 16 != 0;
 }
 
@@ -105,6 +105,42 @@ static bo_gpu_attention describe(const bo_context *context, const bo_attention *
     set_arrays(c, &at);
     at.saved = c->training ? c->tape : NULL;
     return at;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* Refuses addresses of the host and of another GPU, which kernels cannot read. */
+static bo_status check_memory(bo_context *context, const bo_attention_call *c)
+{
+    const struct {
+        const char *name;
+        const void *at;
+    } arrays[] = {{"q", c->q.data},
+                  {"k", c->k.data},
+                  {"v", c->v.data},
+                  {"out", c->out.data},
+                  {"log_gate", c->log_gate.data},
+                  {"beta", c->beta.data},
+                  {"dout", c->dout.data},
+                  {"dq", c->dq.data},
+                  {"dk", c->dk.data},
+                  {"dv", c->dv.data},
+                  {"dlog_gate", c->dlog_gate.data},
+                  {"dbeta", c->dbeta.data},
+                  {"offsets", c->offsets},
+                  {"key_offsets", c->key_offsets},
+                  {"tape", c->tape},
+                  {"workspace", c->workspace},
+                  {"the first state", c->states ? c->states[0] : NULL}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        bool held;
+        if (!arrays[i].at) continue;
+        BO_TRY(bo_device_holds(context, arrays[i].at, &held));
+        if (!held)
+            return bo_fail(context, BO_INVALID, "attention: %s is not in the memory of %s; use bo_device_allocate",
+                           arrays[i].name, bo_device_name(bo_device_of(context)));
+    }
+    return BO_OK;
 }
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
@@ -157,6 +193,7 @@ static bo_status run(bo_context *context, const bo_attention *attention, const b
 {
     bo_device *device = bo_device_of(context);
     BO_TRY(bo_gpu_attention_check(context, attention, false));
+    BO_TRY(check_memory(context, call));
     BO_TRY(bo_gpu_attention_prepare(context, attention));
     BO_TRY(bo_device_enter_stream(context, device, call->stream));
     const bo_status status = submit(context, attention, call, backward);

@@ -138,8 +138,8 @@ bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *ca
         if (!array->at || !array->pieces) continue;
         if ((uintptr_t)array->at % 16)
             return bo_fail(context, BO_INVALID,
-                           "attention: the address of %s must be a multiple of 16 bytes, found %zu more; copy it, or "
-                           "say that arrays are unaligned when sizes are computed",
+                           "attention: the address of %s must be a multiple of 16 bytes like those of q, k, v and the "
+                           "output, found %zu more",
                            array->name, (size_t)((uintptr_t)array->at % 16));
         if (!bo_gpu_by_eight(array->by))
             return bo_fail(context, BO_INVALID,

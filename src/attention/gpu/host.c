@@ -381,9 +381,20 @@ bo_status bo_gpu_host_backward(bo_context *context, const bo_call *call)
 
 /* ---- arrays of the GPU ------------------------------------------------------------------------------------------- */
 
-bo_status bo_gpu_holds_inputs(bo_context *context, const bo_attention_inputs *inputs, bool *out)
+bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in, const float *out, bool *held)
 {
-    return bo_device_holds(context, inputs->q ? inputs->q : inputs->k, out);
+    const float *const arrays[] = {in->q, in->k, in->v, out};
+    size_t on_gpu = 0, count = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (!arrays[i]) continue;
+        BO_TRY(bo_device_holds(context, arrays[i], held));
+        on_gpu += *held, count++;
+    }
+    *held = on_gpu > 0;
+    if (on_gpu == 0 || on_gpu == count) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "attention: some of q, k, v and out are in the memory of the host, and some in that of %s",
+                   bo_device_name(bo_device_of(context)));
 }
 
 /* Describes a call; *offsets are those of packed sequences, in memory of the GPU that the caller releases. */

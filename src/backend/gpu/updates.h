@@ -1,4 +1,4 @@
-/* What the updates of the CUDA backend share. */
+/* What the updates of the operations of GPUs share. */
 #ifndef BO_BACKEND_GPU_UPDATES_H
 #define BO_BACKEND_GPU_UPDATES_H
 

@@ -1,4 +1,4 @@
-/* All launches of the plugin: every header lists those of one file of device/. */
+/* All launches of the plugin: every header lists those of some files of cuda/. */
 #ifndef BO_DEVICE_GPU_LAUNCHES_H
 #define BO_DEVICE_GPU_LAUNCHES_H
 

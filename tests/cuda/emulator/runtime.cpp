@@ -1,5 +1,5 @@
-/* The functions of the plugin that are not kernels, with memory of the host: the counterpart of device/runtime.cu and
- * device/gemm.cu. */
+/* The functions of the plugin that are not kernels, with memory of the host: the counterpart of src/device/cuda/runtime.cu and
+ * gemm.cu. */
 #include "emulator.h"
 #include <stdio.h>
 #include <time.h>
