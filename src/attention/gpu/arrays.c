@@ -93,6 +93,15 @@ static void set_arrays(const bo_attention_call *c, bo_gpu_attention *at)
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++) at->unaligned |= (uintptr_t)aligned[i] % 16 != 0;
 }
 
+/* Without the gradients, which forward ignores. */
+static bo_attention_call forward_part(const bo_attention_call *c)
+{
+    bo_attention_call out = *c;
+    out.dout = out.dq = out.dk = out.dv = out.dlog_gate = out.dbeta = (bo_attention_array){0};
+    out.dsigma = out.dm = out.dmix = out.dlog_decay = out.dlambda = out.dm_k = out.dbias = out.dbias_k = NULL;
+    return out;
+}
+
 /* Sets all but the workspace. */
 static bo_gpu_attention describe(const bo_context *context, const bo_attention *attention, const bo_attention_call *c)
 {
@@ -154,7 +163,8 @@ static void **carve_states(const bo_attention_call *c, bo_carver *carver)
 bo_status bo_gpu_arrays_bytes(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
                               bool backward, size_t *tape, size_t *workspace)
 {
-    const bo_gpu_attention at = describe(context, attention, call);
+    const bo_attention_call part = backward ? *call : forward_part(call);
+    const bo_gpu_attention at = describe(context, attention, &part);
     bo_carver carver = {0};
     BO_TRY(bo_gpu_attention_check(context, attention, false));
     BO_TRY(bo_gpu_attention_prepare(context, attention));
@@ -203,7 +213,8 @@ static bo_status run(bo_context *context, const bo_attention *attention, const b
 
 bo_status bo_gpu_arrays_forward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
 {
-    return run(context, attention, call, false);
+    const bo_attention_call part = forward_part(call);
+    return run(context, attention, &part, false);
 }
 
 bo_status bo_gpu_arrays_backward(bo_context *context, const bo_attention *attention, const bo_attention_call *call)
