@@ -21,6 +21,8 @@ CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
 # `make all` builds everything; targets that need no GPU build the program only.
 PRODUCT     ?= product
 BENCH       ?=
+BUNDLE      ?=
+PLUGIN      ?=
 MINUTES     ?= 1.6
 TEXT        ?=
 STEPS       ?= 400
@@ -34,7 +36,7 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny test-arm64 test-cuda test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
+.PHONY: all check test test-long test-tiny test-arm64 test-cuda cuda-bundle test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
         cover sanitize tsan fuzz soak bench bench-peers bench-python speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -90,13 +92,23 @@ test-arm64: ## cross-compile for 64-bit ARM and run the quick tests under qemu (
 	    $(call compile,build-arm64) && cd build-arm64 && $(CTEST) -L '^quick$$'; \
 	else echo 'test-arm64: skipped: the cross compiler, qemu or the ARM libraries could not be installed (see above)'; fi
 
-test-cuda: ## test the backend for NVIDIA GPUs on a GPU (build-cuda); skipped without nvcc or a GPU
+test-cuda: ## test the backend for NVIDIA GPUs on a GPU (build-cuda); skipped without nvcc or a GPU; BUNDLE=FILE: see cuda-bundle
+ifeq ($(BUNDLE),)
 	@scripts/setup test
 	@$(call configure,build-cuda,-DBOCHNER_TESTS=ON -DBOCHNER_GPU_TESTS=ON)
 	@if ! grep -q '^BOCHNER_NVCC:FILEPATH=/' build-cuda/CMakeCache.txt; then echo 'test-cuda: skipped: nvcc was not found'; \
 	else $(call compile,build-cuda) --target product && if build-cuda/bochner info --devices | grep '^cuda:'; then \
 	    $(call compile,build-cuda) && cd build-cuda && $(CTEST) -L '^cuda$$'; \
 	else echo "test-cuda: skipped: $$(build-cuda/bochner info --devices | tail -1)"; fi; fi
+else
+	@rm -rf build-cuda/bundle && mkdir -p build-cuda/bundle && python3 -m tarfile -e '$(BUNDLE)' build-cuda/bundle
+	@build-cuda/bundle/bochner-cuda-tests/run-tests --jobs $(JOBS)
+endif
+
+cuda-bundle: ## pack the tests for a GPU host without packages and network: build/cuda-bundle.tar.xz; PLUGIN=libbochner_cuda.so
+	@scripts/setup test
+	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
+	@scripts/cuda-bundle $(BUILD) $(PLUGIN)
 
 test-peers: ## compare with transformers, tokenizers, peft and others, which are installed from PyPI into the build folder
 	@scripts/setup test peers
