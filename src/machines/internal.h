@@ -293,6 +293,8 @@ struct bo_machine {
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
+/* Without arrays and report; NULL: see the context's error. */
+bo_machine *bo_machine_allocate(bo_context *context);
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
 /* bo_machine_predict_interval for dense or sparse rows, which are checked. Each of std, low and high may be NULL. */
 bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,

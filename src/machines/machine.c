@@ -27,16 +27,25 @@ BO_NAMED(target_scale, bo_target_scale, target_scale_names)
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
+bo_machine *bo_machine_allocate(bo_context *context)
+{
+    bo_machine *machine = bo_alloc(context, 1, sizeof *machine, "the machine");
+    if (!machine) return NULL;
+    machine->version = 1;
+    machine->copies = bo_device_copies_create(context);
+    machine->deviation_copies = bo_device_copies_create(context);
+    if (machine->copies && machine->deviation_copies) return machine;
+    bo_machine_destroy(machine);
+    return NULL;
+}
+
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out)
 {
     *out = NULL;
-    bo_machine *machine = bo_alloc(context, 1, sizeof *machine, "the machine");
+    bo_machine *machine = bo_machine_allocate(context);
     if (!machine) return BO_MEMORY;
     machine->report = *report;
-    machine->version = 1;
     machine->sharpness = machine->mean_weight = 1;
-    machine->copies = bo_device_copies_create(context);
-    machine->deviation_copies = bo_device_copies_create(context);
     machine->beta = bo_alloc(context, report->features * report->outputs, sizeof(double), "the coefficients");
     machine->intercept = bo_alloc(context, report->outputs, sizeof(double), "the coefficients");
     machine->center = bo_alloc(context, report->features, sizeof(double), "the coefficients");
@@ -47,8 +56,8 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
         machine->smearing = bo_alloc(context, report->outputs, sizeof(double), "the scale of the targets");
         machine->reach = bo_alloc(context, 2 * report->outputs, sizeof(double), "the scale of the targets");
     }
-    if (!machine->copies || !machine->deviation_copies || !machine->beta || !machine->intercept || !machine->center ||
-        !machine->noise || !machine->offset || (logarithms && (!machine->smearing || !machine->reach))) {
+    if (!machine->beta || !machine->intercept || !machine->center || !machine->noise || !machine->offset ||
+        (logarithms && (!machine->smearing || !machine->reach))) {
         bo_machine_destroy(machine);
         return BO_MEMORY;
     }

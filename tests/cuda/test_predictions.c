@@ -204,6 +204,27 @@ static void calls_can_be_repeated(void **state)
     free(x);
 }
 
+/* A machine that was loaded predicts what the one that was saved does. */
+static void loaded_machines_predict(void **state)
+{
+    (void)state;
+    float *x = rows_of(6);
+    static const size_t cases[] = {0, 3, 8};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const setting *s = &settings[cases[k]];
+        bo_machine *machine = fit(s), *loaded;
+        void *bytes;
+        size_t size;
+        assert_ok(host, bo_machine_save_memory(host, machine, NULL, &bytes, &size));
+        assert_ok(gpu, bo_machine_load_memory(gpu, bytes, size, &loaded, NULL));
+        (s->classes ? compare_classes : compare_regression)(s, loaded, MOST, x);
+        bo_free(bytes);
+        bo_machine_destroy(machine);
+        bo_machine_destroy(loaded);
+    }
+    free(x);
+}
+
 /* Every allocation on the GPU fails once. Then the machine predicts as before. */
 static void out_of_memory_is_an_error(void **state)
 {
@@ -245,6 +266,7 @@ int main(void)
         cmocka_unit_test(predictions_are_those_of_the_cpu),
         cmocka_unit_test(evaluations_and_sparse_rows),
         cmocka_unit_test(calls_can_be_repeated),
+        cmocka_unit_test(loaded_machines_predict),
         cmocka_unit_test(out_of_memory_is_an_error),
     };
     host = test_context(2);
