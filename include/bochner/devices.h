@@ -12,7 +12,7 @@
  * and losses are refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else
  * refused by name: maps that are not linear in φ(w·x), RIDGE attention, calibration.
  *
- * **Objects.** Feature maps and attentions are immutable and serve contexts on any device: each GPU gets a copy of their
+ * **Objects.** Feature maps, attentions and kernel machines are immutable and serve contexts on any device: each GPU gets a copy of their
  * numbers when it uses them first, which the object owns and frees. Weights, graphs, models, networks and sessions are in
  * the memory of the device of the context that they were created with; a context on another device is refused.
  *

@@ -13,8 +13,8 @@ from . import _bindings as c
 from . import _library
 from ._arrays import address, aligned, as_array, as_bytes, new_array
 from ._library import (
-    BochnerError, FormatError, Handle, InvalidArgumentError, alone, context, lib, long_context, new_lock, precision_number,
-    text_bytes, whole,
+    BochnerError, FormatError, Handle, InvalidArgumentError, alone, context, device_name, lib, long_context, new_lock,
+    precision_number, text_bytes, whole,
 )  # fmt: skip
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown, refuse_zero
@@ -94,6 +94,9 @@ class Attention:
     precision : {"float32", "bfloat16", "float64"}, optional
         Precision of matrix products (default: that of :func:`bochner.set_precision`). "float64" computes everything in
         float64 with plain code, to check results: it takes time quadratic in the number of tokens.
+    device : str
+        Where outputs and states are computed: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is
+        one. Arrays and states are in the memory of the host. :meth:`measure` and :meth:`calibrate` use the CPU.
 
     Examples
     --------
@@ -106,8 +109,17 @@ class Attention:
     True
     """
 
+    _device = "cpu"
+
     def __init__(
-        self, kind: str = "softmax", *, heads: int, dim: int, precision: str | None = None, **settings: Any
+        self,
+        kind: str = "softmax",
+        *,
+        heads: int,
+        dim: int,
+        precision: str | None = None,
+        device: str = "cpu",
+        **settings: Any,
     ) -> None:
         desc = attention_desc("Attention", kind, settings)
         fill(desc, {"heads": heads, "dim": dim})
@@ -115,9 +127,13 @@ class Attention:
             desc.features.features = _default_features(desc)
         self._desc = desc
         self._double = precision == "float64"
+        self._device = device_name(device)
+        if self._double and self._device != "cpu":
+            raise InvalidArgumentError(f"Attention: precision 'float64' is computed on the CPU; found device {device!r}")
         self._precision = precision_number(precision) if precision is not None and not self._double else _library._precision
         self._adopt(self._created())
-        self._arguments = {"kind": kind, "heads": heads, "dim": dim, "precision": precision, **settings}
+        chosen = {} if device == "cpu" else {"device": device}
+        self._arguments = {"kind": kind, "heads": heads, "dim": dim, "precision": precision, **chosen, **settings}
         self._draw: int | None = 0
         self._calibration: tuple[Handle, int] | None = None  # what the frequencies were drawn from, and their draw
 
@@ -126,7 +142,7 @@ class Attention:
         if self._desc is None:
             raise InvalidArgumentError("the attention belongs to a model and cannot be changed")
         out = ctypes.c_void_p()
-        with context(self._precision) as taken:
+        with context(self._precision, self._device) as taken:
             lib.bo_attention_create(taken, ctypes.byref(self._desc), ctypes.byref(out))
         return Handle(out.value, lib.bo_attention_destroy)
 
@@ -339,7 +355,8 @@ class Call:
     def forward(self, states: Any = None) -> None:
         """Computes `out`, with states before and after the tokens if there are any."""
         handle, shape, inputs, out = self.attention._handle, ctypes.byref(self.shape), ctypes.byref(self.inputs), address(self.out)
-        with long_context() if self.out.size > _LONG_WORK else context() as taken:
+        device = "cpu" if self.double else self.attention._device
+        with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as taken:
             if self.double:
                 lib.bo_attention_forward_f64(taken, handle, shape, inputs, out)
             else:
@@ -473,7 +490,7 @@ class State:
             raise InvalidArgumentError(f"q has {call.shape.tokens} tokens, k has {call.shape.key_tokens}; a state reads as many keys as queries")
         with alone(self._lock):
             if call.shape.tokens == 1:
-                with context() as taken:
+                with context(device=self._attention._device) as taken:
                     lib.bo_attention_step(
                         taken, self._attention._handle, self.sequences, ctypes.byref(call.inputs), self._pointers, address(call.out)
                     )
@@ -530,7 +547,9 @@ def _cached(precision: int, items: tuple[tuple[str, Any], ...]) -> Attention:
     return Attention(**dict(items))
 
 
-def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | None = None, **settings: Any) -> Array:
+def attention(
+    q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | None = None, device: str = "cpu", **settings: Any
+) -> Array:
     """Compute attention.
 
     Parameters
@@ -544,6 +563,8 @@ def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | N
     causal : bool, optional
         Whether a query sees only the keys up to its own position (default: False, except for kinds that are always
         causal).
+    device : str
+        Where it is computed: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is one.
     **settings
         Settings of :class:`Attention` (features, seed, scale, window, precision, ...) and inputs of
         :meth:`Attention.__call__` (log_gate, beta, sigma, m, ...).
@@ -574,7 +595,7 @@ def attention(q: Any, k: Any, v: Any, *, kind: str = "softmax", causal: bool | N
         )
     heads, key_heads = (q.shape[-3], k.shape[-3]) if q.ndim > 2 else (1, 1)
     items = {"kind": kind, "causal": causal, "heads": heads, "key_heads": key_heads, "dim": q.shape[-1],
-             "value_dim": v.shape[-1], **settings}  # fmt: skip
+             "value_dim": v.shape[-1], "device": device, **settings}  # fmt: skip
     try:
         made = _cached(_library._precision, tuple(items.items()))
     except TypeError as error:

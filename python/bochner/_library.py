@@ -1,7 +1,7 @@
 """The link to libbochner: loading, contexts, errors and objects.
 
-A context of the library serves one thread at a time. A call takes an idle one and puts it back, so that threads never
-share one. Up to eight idle contexts are kept:
+A context of the library serves one thread at a time and computes on one device. A call takes an idle one and puts it back,
+so that threads never share one. Up to eight idle contexts are kept for each device:
 
     with context() as c:
         lib.bo_features_apply(c, ...)
@@ -142,7 +142,7 @@ class Context:
 
     __slots__ = ("_as_parameter_", "error", "interrupted", "progress")
 
-    def __init__(self, threads: int, precision: int, watched: bool) -> None:
+    def __init__(self, threads: int, precision: int, watched: bool, device: str) -> None:
         self.error: BaseException | None = None
         self.progress: Progress | None = None
         self.interrupted = False
@@ -154,6 +154,12 @@ class Context:
         address = ctypes.c_void_p()
         lib.bo_context_create(ctypes.byref(desc), ctypes.byref(address))
         self._as_parameter_: int | None = address.value
+        if device != "cpu":
+            try:
+                lib.bo_context_use_device(self, text_bytes(device, "device"))
+            except BaseException:
+                self.destroy()
+                raise
 
     def destroy(self) -> None:
         """Destroys the context and its threads. Nothing may use it."""
@@ -199,7 +205,7 @@ def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
 
 
 _log, _progress = c.bo_log_fn(_pass_message), c.bo_progress_fn(_pass_progress)
-_Key = tuple[int, int, bool]
+_Key = tuple[int, int, bool, str]
 _idle: dict[_Key, list[Context]] = {}
 _MOST_IDLE = 8  # more contexts are destroyed after use, with their threads
 _threads = 0
@@ -229,20 +235,22 @@ class _Lease:
             self.taken.destroy()
 
 
-def context(precision: int | None = None) -> _Lease:
+def context(precision: int | None = None, device: str = "cpu") -> _Lease:
     """A context for a short call. `precision` (default: that of set_precision) matters when an object is created."""
-    return _Lease((_threads, _precision if precision is None else precision, False))
+    return _Lease((_threads, _precision if precision is None else precision, False, device))
 
 
 @contextlib.contextmanager
-def long_context(progress: Progress | None = None, precision: int | None = None) -> Iterator[Context]:
+def long_context(
+    progress: Progress | None = None, precision: int | None = None, device: str = "cpu"
+) -> Iterator[Context]:
     """A context for a call that takes seconds: it reports progress, and Ctrl-C stops it.
 
     Python runs the handler of a signal only between instructions of the main thread. During the call these are the
     instructions of the progress callback, where an exception would be lost; a handler that only sets a flag takes the
     place of Python's own.
     """
-    with _Lease((_threads, _precision if precision is None else precision, True)) as taken:
+    with _Lease((_threads, _precision if precision is None else precision, True, device)) as taken:
         taken.error, taken.progress, taken.interrupted = None, progress, False
 
         def interrupt(number: int, frame: types.FrameType | None) -> None:
@@ -338,6 +346,13 @@ def set_precision(precision: str) -> None:
 def get_precision() -> str:
     """Return the precision of attention and models that are created without one."""
     return str(lib.bo_precision_name(_precision).decode())
+
+
+def device_name(device: Any) -> str:
+    """The value of an argument `device`, which the library checks when it is used."""
+    if not isinstance(device, str):
+        raise InvalidArgumentError(f"device: expected 'cpu', 'cuda', 'cuda:N' or 'auto', found {device!r}")
+    return device
 
 
 def precision_number(name: str) -> int:

@@ -11,7 +11,17 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address
 from ._estimators import Estimator, as_weights, progress_bar, seed_of, settings_of
-from ._library import BochnerError, CanceledError, Handle, InvalidArgumentError, alone, lib, long_context, new_lock
+from ._library import (
+    BochnerError,
+    CanceledError,
+    Handle,
+    InvalidArgumentError,
+    alone,
+    device_name,
+    lib,
+    long_context,
+    new_lock,
+)
 from ._reports import Report
 from ._saved import Saved, read_file, read_machine, write_file
 from ._settings import fill, flag, read_struct, refuse_zero
@@ -60,11 +70,12 @@ class FitReport(Report):
 class Stream:
     """A fit in progress. It is solved when the machine is first needed after rows were added."""
 
-    def __init__(self, fitting: Handle | None, machine: Saved | None = None) -> None:
-        self._fitting, self._machine, self._lock = fitting, machine, new_lock()
+    def __init__(self, fitting: Handle | None, machine: Saved | None = None, device: str = "cpu") -> None:
+        self._fitting, self._machine, self._device, self._lock = fitting, machine, device, new_lock()
 
     def add(self, samples: Any, verbose: Any) -> None:
-        with alone(self._lock), progress_bar(verbose) as progress, long_context(progress) as taken:
+        device = self._device
+        with alone(self._lock), progress_bar(verbose) as progress, long_context(progress, device=device) as taken:
             if self._fitting is None:
                 raise BochnerError(
                     "partial_fit: a stream that was copied, loaded or interrupted cannot receive more rows; "
@@ -82,7 +93,7 @@ class Stream:
         with alone(self._lock):
             if self._machine is None:
                 out = ctypes.c_void_p()
-                with long_context() as taken:
+                with long_context(device=self._device) as taken:
                     lib.bo_fitting_finish(taken, self._fitting, ctypes.byref(out))
                 self._machine = Saved("machine", out.value)
             return self._machine
@@ -101,6 +112,7 @@ class KernelMachine(Estimator):
 
     kernel: str
     fit_intercept: bool
+    device: str
     random_state: Any
     verbose: bool
     _fitted: Any
@@ -141,7 +153,8 @@ class KernelMachine(Estimator):
         samples, _keep = self._samples(x, targets, weights)
         desc, _kept = self._desc()
         out = ctypes.c_void_p()
-        with progress_bar(self.verbose) as progress, long_context(progress) as taken:
+        device = device_name(self.device)
+        with progress_bar(self.verbose) as progress, long_context(progress, device=device) as taken:
             lib.bo_machine_fit(taken, ctypes.byref(desc), ctypes.byref(samples), ctypes.byref(out))
         self._fitted = Saved("machine", out.value)
         self._sample = x[:_IMPORTANCE_ROWS].copy()
@@ -164,10 +177,10 @@ class KernelMachine(Estimator):
         samples, _keep = self._samples(x, targets, narrow)
         if first:
             desc, _kept = self._desc()
-            out = ctypes.c_void_p()
-            with progress_bar(self.verbose) as progress, long_context(progress) as taken:
+            out, device = ctypes.c_void_p(), device_name(self.device)
+            with progress_bar(self.verbose) as progress, long_context(progress, device=device) as taken:
                 lib.bo_fitting_create(taken, ctypes.byref(desc), ctypes.byref(samples), ctypes.byref(out))
-            self._fitted = Stream(Handle(out.value, lib.bo_fitting_destroy))
+            self._fitted = Stream(Handle(out.value, lib.bo_fitting_destroy), device=device)
             self._sample = x[:_IMPORTANCE_ROWS].copy()
         self._fitted.add(samples, self.verbose)
         return self
@@ -218,7 +231,7 @@ class KernelMachine(Estimator):
     def _desc(self) -> tuple[Any, list[Any]]:
         """The descriptor of the fit, and the arrays that it points to."""
         refuse_zero(self.get_params(deep=False))
-        settings = settings_of(self, "kernel", "random_state", "verbose", "class_weight", "fit_intercept", *_FEATURES)
+        settings = settings_of(self, "kernel", "random_state", "verbose", "device", "class_weight", "fit_intercept", *_FEATURES)
         desc = c.bo_machine_desc(seed=seed_of(self.random_state), no_intercept=not flag("fit_intercept", self.fit_intercept))
         desc.choose_kernel = self.kernel == "auto"
         fill(desc, settings, {name: _NAMES.get(name, name) for name in settings})
@@ -268,7 +281,7 @@ class KernelMachine(Estimator):
             raise BochnerError(
                 f"the machine has {dim} inputs, found {x.shape[1]}; it was fitted again in another thread"
             )
-        with long_context() as taken:
+        with long_context(device=device_name(self.device)) as taken:
             if hasattr(x, "tocsr"):
                 rows, _keep = sparse_rows(x)
                 getattr(lib, sparse)(taken, machine, ctypes.byref(rows), *arguments)
@@ -317,7 +330,7 @@ class KernelMachine(Estimator):
         groups = np.ascontiguousarray(starts[np.append(used, len(starts) - 1)], np.uint64)
         desc = c.bo_explain_desc(columns=len(used), starts=address(groups), repeats=3)
         errors, found = c.bo_explain_errors(), (c.bo_column_importance * len(used))()
-        with long_context() as taken:
+        with long_context(device=device_name(self.device)) as taken:
             lib.bo_explain_permutations(
                 taken, machine, ctypes.byref(desc), len(sample), address(sample), sample.shape[1], None, None,
                 ctypes.byref(errors), found,

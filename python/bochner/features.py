@@ -19,7 +19,17 @@ import numpy as np
 from . import _bindings as c
 from ._arrays import address, as_array
 from ._estimators import Estimator, TransformerMixin, seed_of, settings_of
-from ._library import BochnerError, Context, InvalidArgumentError, NumericError, context, lib, long_context, whole
+from ._library import (
+    BochnerError,
+    Context,
+    InvalidArgumentError,
+    NumericError,
+    context,
+    device_name,
+    lib,
+    long_context,
+    whole,
+)
 from ._reports import Report
 from ._saved import Saved
 from ._settings import fill, read_struct, refuse_zero
@@ -126,6 +136,9 @@ class RandomFeatures(TransformerMixin, Estimator):
         λ of the leverage scores (default: 0.001 · rows).
     random_state : int or generator of NumPy, optional
         Seed of the frequencies (default: 0).
+    device : str
+        Where features are computed: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is one.
+        Sparse rows, and maps for which GPUs have no kernels, are computed on the CPU. `fit` draws frequencies on the CPU.
 
     Attributes
     ----------
@@ -177,6 +190,7 @@ class RandomFeatures(TransformerMixin, Estimator):
         candidates: int | None = None,
         leverage_lambda: float | None = None,
         random_state: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -195,6 +209,7 @@ class RandomFeatures(TransformerMixin, Estimator):
         self.candidates = candidates
         self.leverage_lambda = leverage_lambda
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> RandomFeatures:
         """Draw the frequencies. X determines the number of columns; some settings also use its values.
@@ -210,7 +225,7 @@ class RandomFeatures(TransformerMixin, Estimator):
         RandomFeatures
             The estimator.
         """
-        table, settings = self._read(X, reset=True), settings_of(self)
+        table, settings = self._read(X, reset=True), settings_of(self, "device")
         origin = _origin(_describe(settings, table)[0].kernel, table)
         with long_context() as taken:
             self._fitted = _create(taken, settings, table, origin)
@@ -235,7 +250,8 @@ class RandomFeatures(TransformerMixin, Estimator):
         fitted, table = self._fitted, self._read(X, reset=False)
         made, numbers = _made_for(fitted, table), shifted(table.numbers, self._origin)
         z = np.empty((table.rows, made.features), np.float32)
-        with long_context() if z.size > _LONG_WORK else context() as taken:
+        device = device_name(self.device)
+        with long_context(device=device) if z.size > _LONG_WORK else context(device=device) as taken:
             if table.is_sparse:
                 rows, _keep = sparse_rows(numbers)
                 lib.bo_features_apply_sparse(taken, fitted, ctypes.byref(rows), address(z), z.shape[1])
@@ -353,7 +369,7 @@ def kernel(x: Any, y: Any = None, kernel: str = "rbf", **settings: Any) -> Array
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """
-    unknown = set(settings) - set(RandomFeatures._get_param_names())
+    unknown = set(settings) - set(RandomFeatures._get_param_names()) | set(settings) & {"device"}
     if unknown:
         raise TypeError(f"kernel: unknown setting {min(unknown)!r}; expected parameters of RandomFeatures")
     left = read_table(x, missing=False)

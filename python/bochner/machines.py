@@ -68,6 +68,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Seed of all random choices (default: 0, so that fits are repeatable).
     verbose : bool
         Show progress: a bar of tqdm if it is installed, otherwise text (default: False).
+    device : str
+        Where machines are fitted and predict: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is
+        one. A GPU fits random features with the solver "primal" and the loss "ridge"; others are refused.
+        ``set_params(device=...)`` moves the predictions of a fitted machine. Sparse rows, exact kernels, and maps for which
+        GPUs have no kernels predict on the CPU.
 
     Attributes
     ----------
@@ -138,6 +143,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         memory: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        device: str = "cpu",
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -166,6 +172,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
         """Add rows to the fit. Memory does not grow with the number of rows.
@@ -256,7 +263,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         The loss (default: chosen). "ridge" is the squared error of ±1 for each class, with calibrated probabilities.
     class_weight : dict or "balanced", optional
         Weights of classes by label (default: all 1). "balanced" gives all classes the same total weight.
-    features, gamma, regularization, metric, solver, scaling, budget, fit_intercept, random_state, verbose, ... : optional
+    features, gamma, regularization, metric, solver, scaling, budget, fit_intercept, random_state, verbose, device, ... : optional
         As for :class:`KernelRegressor`.
 
     Attributes
@@ -323,6 +330,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         memory: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        device: str = "cpu",
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -352,6 +360,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
         self._known = None

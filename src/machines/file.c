@@ -515,7 +515,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bool member, bo_mac
     BO_SPAN(context, "data", "load machine");
     bo_machine *machine = NULL;
     bo_status status = bo_file_format_check(context, file, "a kernel machine", format_name, FORMAT_VERSION);
-    if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
+    if (status == BO_OK && !(machine = bo_machine_allocate(context))) status = BO_MEMORY;
     if (status == BO_OK) status = load_machine(context, file, member, machine);
     const char *json = bo_tensors_meta(file, "schema");
     bo_schema *stored = NULL;

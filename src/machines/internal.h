@@ -6,7 +6,8 @@
  * precedes the rows; streaming.c runs these steps over streams and fit.c in memory.
  * Choices: search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses between
  * targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c, adam.c and logistic.c;
- * the last four share passes.c. Predictions: exact.c predicts with exact kernels, committee.c with several of them; calibrate.c turns
+ * the last four share passes.c. Predictions: predict.c predicts with random
+ * features, exact.c with exact kernels, committee.c with several of them; calibrate.c turns
  * scores into probabilities and measures the validation error; conformal.c and deviation.c give intervals. file.c saves and loads
  * machines. */
 #ifndef BO_MACHINES_INTERNAL_H
@@ -15,6 +16,7 @@
 #include <bochner/machines.h>
 #include "../base/base.h"
 #include "../base/rng.h"
+#include "../device/copies.h"
 #include "device_sums.h"
 #include "../io/sparse.h"
 #include "../math/metric.h"
@@ -254,6 +256,9 @@ typedef enum bo_uncertainty {
 
 /* Invariant: exactly the fields of the given kind of uncertainty are set. */
 struct bo_machine {
+    /* what predictions and their deviations need, on GPUs, and the number that changes with it */
+    bo_device_copies *copies, *deviation_copies;
+    uint64_t version;
     bo_fit_report report; /* why_solver points to a constant, or to `why` after loading */
     char why[160];
     bo_scaler scaler;
@@ -288,6 +293,8 @@ struct bo_machine {
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
+/* Without arrays and report; NULL: see the context's error. */
+bo_machine *bo_machine_allocate(bo_context *context);
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
 /* bo_machine_predict_interval for dense or sparse rows, which are checked. Each of std, low and high may be NULL. */
 bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
@@ -301,6 +308,8 @@ bo_status bo_exact_predict(bo_context *context, const bo_machine *machine, const
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
+/* (φ - center) √w / D of the training rows of a machine with uncertainty DUAL (train_rows x features), `block` rows at a time. */
+bo_status bo_machine_train_features(bo_context *context, const bo_machine *machine, size_t block, double *out);
 /* Committees (committee.c): at most BO_COMMITTEE members. */
 enum { BO_COMMITTEE = 3 };
 /* Joins machines that were fitted to the same rows and whose left-out predictions are given. Takes the machines that it uses out

@@ -278,6 +278,7 @@ static bo_status choose_lambda(bo_context *context, const bo_fit_problem *proble
 static bo_status take(logistic *l)
 {
     size_t count = l->features * l->classes;
+    l->machine->version++;
     memcpy(l->machine->beta, l->theta, count * sizeof(double));
     memcpy(l->machine->intercept, l->theta + count, l->classes * sizeof(double));
     memset(l->machine->offset, 0, l->classes * sizeof(double));

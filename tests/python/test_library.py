@@ -55,6 +55,21 @@ def test_errors_carry_the_message_of_the_library():
         assert issubclass(error, base) and issubclass(error, bochner.BochnerError)
 
 
+def test_devices_are_named():
+    made = bochner.features.RandomFeatures(features=8, device="gpu").fit(np.ones((2, 3)))
+    idle = {key: len(contexts) for key, contexts in _library._idle.items()}
+    with pytest.raises(bochner.InvalidArgumentError, match="gpu.*expected cpu, cuda, cuda:N or auto"):
+        made.transform(np.ones((2, 3)))
+    with pytest.raises(bochner.InvalidArgumentError, match="gpu.*expected cpu, cuda, cuda:N or auto"):
+        bochner.attention(np.ones((4, 2)), np.ones((4, 2)), np.ones((4, 2)), device="gpu")
+    with pytest.raises(bochner.InvalidArgumentError, match="device: expected 'cpu'.*found 0"):
+        bochner.Attention("softmax", heads=1, dim=2, device=0)
+    with pytest.raises(TypeError, match="unknown setting 'device'"):
+        bochner.features.kernel([[1.0]], device="cpu")
+    assert {key: len(contexts) for key, contexts in _library._idle.items()} == idle
+    made.set_params(device="cpu").transform(np.ones((2, 3)))
+
+
 def test_threads_share_an_attention_and_a_state(rng):
     q, k, v = rng.standard_normal((3, 4, 200, 16), np.float32)
     made = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32)

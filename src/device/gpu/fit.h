@@ -1,4 +1,5 @@
-/* Arguments of fits of kernel machines: cuda/feature_map.cu, cuda/gram.cu, cuda/cholesky.cu. */
+/* Arguments of fits and predictions of kernel machines: cuda/feature_map.cu, cuda/gram.cu, cuda/cholesky.cu,
+ * cuda/predict.cu. */
 #ifndef BO_DEVICE_GPU_FIT_H
 #define BO_DEVICE_GPU_FIT_H
 
@@ -101,6 +102,36 @@ typedef struct bo_gpu_factor_pack {
     float *packed;
 } bo_gpu_factor_pack;
 
+/* wide = z - center, in float64, and picks[i][k] = z[i][picked[k]]; quantum > 0: z is rounded to it first, as by
+ * feature_round. */
+typedef struct bo_gpu_feature_center {
+    size_t rows, features;
+    float quantum;
+    const float *z; /* rows x features */
+    const double *center;
+    double *wide; /* rows x features */
+    size_t picks_count;
+    const uint32_t *picked;
+    double *picks; /* rows x picks_count */
+} bo_gpu_feature_center;
+
+/* The lower triangle of L, n x ldl, from its packed rows. */
+typedef struct bo_gpu_factor_unpack {
+    bo_element type; /* of packed: F32 or F64 */
+    size_t n;
+    const void *packed;
+    double *l;
+    size_t ldl;
+} bo_gpu_factor_unpack;
+
+/* out[i] = Σ_j x[i][j]² / divisor[j]; subtract: out[i] = max(out[i] - the sum, 0). */
+typedef struct bo_gpu_row_squares {
+    size_t rows, columns, ld;
+    const double *x, *divisor; /* divisor NULL: all 1 */
+    bool subtract;
+    double *out;
+} bo_gpu_row_squares;
+
 #define BO_GPU_LAUNCHES_FIT(X)                                                                                         \
     X(feature_map, bo_gpu_feature_map)                                                                                 \
     X(feature_round, bo_gpu_feature_round)                                                                             \
@@ -109,6 +140,9 @@ typedef struct bo_gpu_factor_pack {
     X(gram_mirror, bo_gpu_gram_mirror)                                                                                 \
     X(ridge_assemble, bo_gpu_ridge_assemble)                                                                           \
     X(cholesky_block, bo_gpu_cholesky_block)                                                                           \
-    X(factor_pack, bo_gpu_factor_pack)
+    X(factor_pack, bo_gpu_factor_pack)                                                                                 \
+    X(feature_center, bo_gpu_feature_center)                                                                           \
+    X(factor_unpack, bo_gpu_factor_unpack)                                                                             \
+    X(row_squares, bo_gpu_row_squares)
 
 #endif

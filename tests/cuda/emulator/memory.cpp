@@ -19,6 +19,13 @@ struct device_memory {
     size_t top = 0;
     int users = 0; /* nested uses of device_access */
     std::map<size_t, size_t> unused, used;
+
+    size_t used_bytes() const
+    {
+        size_t bytes = 0;
+        for (const auto &range : used) bytes += range.second;
+        return bytes;
+    }
 } memories[MOST_DEVICES];
 std::mutex guard; /* reads of results run beside other work */
 
@@ -26,6 +33,13 @@ void protect(const device_memory &memory, int protection)
 {
     const size_t bytes = (memory.top + HUGE - 1) / HUGE * HUGE;
     if (bytes && mprotect(memory.start, bytes, protection) != 0) abort();
+}
+
+/* Tests of devices without enough memory set BOCHNER_EMULATED_BYTES. */
+size_t capacity()
+{
+    const char *bytes = getenv("BOCHNER_EMULATED_BYTES");
+    return bytes ? (size_t)strtoull(bytes, nullptr, 10) : MOST_BYTES;
 }
 
 /* Takes the first unused range that is large enough, or extends the memory. */
@@ -89,7 +103,7 @@ static char *allocate(device_memory &memory, size_t bytes)
         memory.start = (char *)(((uintptr_t)range + HUGE - 1) / HUGE * HUGE);
         madvise(memory.start, MOST_BYTES, MADV_HUGEPAGE);
     }
-    if (!take(memory, bytes, &at)) return nullptr;
+    if (memory.used_bytes() + bytes > capacity() || !take(memory, bytes, &at)) return nullptr;
     memory.used[at] = bytes;
     if (memory.users) protect(memory, PROT_READ | PROT_WRITE); /* what was added */
     return memory.start + at;
