@@ -12,9 +12,10 @@
  * and losses are refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else
  * refused by name: maps that are not linear in φ(w·x), RIDGE attention, calibration.
  *
- * **Objects.** Feature maps, attentions and kernel machines are immutable and serve contexts on any device: each GPU gets a copy of their
- * numbers when it uses them first, which the object owns and frees. Weights, graphs, models, networks and sessions are in
- * the memory of the device of the context that they were created with; a context on another device is refused.
+ * **Objects.** Feature maps, attentions and kernel machines are immutable and serve contexts on any device: each GPU gets a
+ * copy of their numbers when it uses them first, which the object owns and frees. Weights, graphs, models, networks and
+ * sessions are in the memory of the device of the context that they were created with; a context on another device is
+ * refused.
  *
  * **Memory.** A GPU is opened by the first context that uses it, and closed when neither a context nor an object needs it.
  * If its memory is used up, calls return BO_MEMORY, and objects keep their contents. The device that is current for CUDA in

@@ -15,6 +15,8 @@ static bo_map_form form_of(const bo_features *f)
         return BO_MAP_EXP_BOTH;
     case BO_FUNCTION_SINCOS:
         return BO_MAP_SINCOS;
+    case BO_FUNCTION_COSBIAS:
+        return BO_MAP_COS;
     case BO_FUNCTION_RELU:
     case BO_FUNCTION_RECTIFIER:
         return BO_MAP_RELU;
@@ -37,9 +39,10 @@ bo_map_parts bo_features_parts(const bo_features *f)
                           .features = f->desc.features,
                           .scaled = bo_features_scaled(f),
                           .weighted = f->weights && !f->function->exponential,
-                          .shifted = f->offset != NULL,
+                          .shifted = f->offset || f->bias,
                           .factor = f->frequencies ? (float)(1 / sqrt((double)f->frequencies)) : 1};
     if (parts.scaled && f->frequencies) parts.norm = parts.form == BO_MAP_SINCOS ? 1 : -1;
+    if (parts.form == BO_MAP_COS) parts.factor *= sqrtf(2);
     parts.constant = (float)(-0.5 * log((double)parts.features));
     return parts;
 }
@@ -66,7 +69,7 @@ bo_status bo_features_numbers(bo_context *context, const bo_features *f, float *
 {
     const bo_map_parts parts = bo_features_parts(f);
     for (size_t i = 0; i < parts.frequencies; i++) {
-        offset[i] = parts.shifted ? (float)f->offset[i] : 0;
+        offset[i] = f->bias ? f->bias[i] : f->offset ? (float)f->offset[i] : 0;
         weight[i] = parts.weighted ? f->weights[i] : 1;
     }
     for (size_t j = 0; j < parts.dim; j++) square[j] = (float)(f->factor[j] * f->factor[j]);

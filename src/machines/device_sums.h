@@ -6,23 +6,25 @@
 #include <bochner/features.h>
 
 /* G = Σ v vᵀ over rows, with v = [φ(x), y, 1] √w of `size` = features + outputs + 1 numbers, in float64; the factor of the
- * latest system; and the map, if the device computes the features. */
+ * latest system. */
 typedef struct bo_device_sums bo_device_sums;
 
 typedef struct bo_device_sums_desc {
     size_t features, outputs;
-    const bo_features *map; /* computed on the device if it has a projection (projection.h); NULL: rows have features */
-    bool precise;           /* products in float64; otherwise in float32 within runs of rows */
-    float quantum;          /* > 0: features are rounded to at most 127 multiples, whose products are exact */
+    const bo_features
+        *map;      /* computed on the device if it has kernels for it (features/gpu/map.h); NULL: rows have features */
+    bool precise;  /* products in float64; otherwise in float32 within runs of rows */
+    float quantum; /* > 0: features are rounded to at most 127 multiples, whose products are exact */
 } bo_device_sums_desc;
 
 /* A block of at most BO_DEVICE_ROWS rows. Exactly one of x and z is set. */
 typedef struct bo_device_rows {
     size_t count;
-    const float *x;      /* inputs of the map, stride dim */
-    const float *z;      /* features, stride `features` */
-    const float *others; /* count x (outputs + 1): y √w and √w */
-    const float *root;   /* √w; NULL: all 1 */
+    const float *x;         /* inputs of the map, stride dim */
+    const bo_features *map; /* x: that of the sums, or one of its size */
+    const float *z;         /* features, stride `features` */
+    const float *others;    /* count x (outputs + 1): y √w and √w */
+    const float *root;      /* √w; NULL: all 1 */
 } bo_device_rows;
 
 enum { BO_DEVICE_ROWS = 4096 };

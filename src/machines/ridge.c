@@ -185,7 +185,7 @@ static bo_status add_device_block(bo_context *context, bo_moments *moments, cons
         BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));
     else if (row_map->scaler)
         BO_TRY(bo_scaler_apply(context, row_map->scaler, &inputs, b->scaled));
-    if (!b->z) given.x = row_map->scaler ? b->scaled : inputs.x;
+    if (!b->z) given.x = row_map->scaler ? b->scaled : inputs.x, given.map = row_map->phi;
     for (size_t i = 0; i < rows; i++) {
         const float root = bo_targets_root_weight(targets, samples, first + i);
         float *others = b->others + i * (outputs + 1);

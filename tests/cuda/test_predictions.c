@@ -29,6 +29,7 @@ static const setting settings[] = {
     {"softmax", BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, .targets = 1},
     {"arccos", BO_KERNEL_ARCCOS, .targets = 1},
     {"classes", .targets = 1, .classes = 3},
+    {"matern32 with phases", BO_KERNEL_MATERN32, BO_FUNCTION_COSBIAS, .targets = 1},
     {"polynomial", BO_KERNEL_POLYNOMIAL, BO_FUNCTION_TENSORSKETCH, .targets = 1, .on_host = true},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };

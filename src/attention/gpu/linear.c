@@ -41,7 +41,8 @@ static size_t tile_of(const bo_attention *attention, size_t shared_bytes)
 static const char *refuses(const bo_attention *attention, const bo_gpu_properties *gpu)
 {
     static _Thread_local char text[64]; /* until the next call */
-    if (map_parts(attention).form == BO_MAP_NONE) {
+    const bo_map_form form = map_parts(attention).form;
+    if (form == BO_MAP_NONE || form == BO_MAP_COS) {
         snprintf(text, sizeof text, "with the function %s", bo_function_name(attention->desc.features.function));
         return text;
     }

@@ -29,7 +29,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
-    return bo_gpu_map_forward(context, map_of(call), call->in[0].rows, bo_gpu_in(call, 0), call->in[0].columns,
+    return bo_gpu_map_forward(context, map_of(call), call->in[0].rows, bo_gpu_in(call, 0), call->in[0].columns, NULL,
                               bo_gpu_out(call, 0), call->out[0].columns, call->scratch);
 }
 

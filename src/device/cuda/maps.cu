@@ -19,6 +19,16 @@ __device__ inline float norm_of_row(const bo_gpu_map_features &f, size_t row, si
     return f.norm * (float)(0.5 * warp_sum_double(sum));
 }
 
+__device__ inline void write_feature(const bo_gpu_map_features &f, size_t row, size_t i, float value)
+{
+    const size_t at = row * f.ldphi + i;
+    if (f.root) value *= f.root[row];
+    if (f.phi.type == BO_ELEMENT_FLOAT64)
+        ((double *)f.phi.at)[at] = (double)value;
+    else
+        write_one(f.phi, at, value);
+}
+
 /* φ = softmax([u, -u]) */
 __device__ inline void hedgehog_row(const bo_gpu_map_features &f, size_t row, size_t lane)
 {
@@ -29,8 +39,8 @@ __device__ inline void hedgehog_row(const bo_gpu_map_features &f, size_t row, si
     for (size_t i = lane; i < f.frequencies; i += WARP) sum += expf(u[i] - top) + expf(-u[i] - top);
     const float share = 1 / warp_sum(sum);
     for (size_t i = lane; i < f.frequencies; i += WARP) {
-        write_one(f.phi, row * f.ldphi + i, share * expf(u[i] - top));
-        write_one(f.phi, row * f.ldphi + f.frequencies + i, share * expf(-u[i] - top));
+        write_feature(f, row, i, share * expf(u[i] - top));
+        write_feature(f, row, f.frequencies + i, share * expf(-u[i] - top));
     }
 }
 
@@ -48,14 +58,17 @@ __global__ void map_features_kernel(bo_gpu_map_features f)
             first = expf(u + rest), second = expf(-u + rest);
         } else if (f.form == BO_MAP_SINCOS) {
             const float size = f.factor * f.weight[i] * expf(level);
-            first = size * cosf(u), second = size * sinf(u);
+            sincosf(u, &second, &first);
+            first *= size, second *= size;
         } else if (f.form == BO_MAP_RELU) {
             first = f.factor * f.weight[i] * (u <= 0 ? 0.0f : u);
         } else if (f.form == BO_MAP_ELU) {
             first = u > 0 ? u + 1 : expf(u);
+        } else if (f.form == BO_MAP_COS) {
+            first = f.factor * f.weight[i] * cosf(u + f.offset[i]);
         }
-        write_one(f.phi, row * f.ldphi + i, first);
-        if (f.features == 2 * f.frequencies) write_one(f.phi, row * f.ldphi + f.frequencies + i, second);
+        write_feature(f, row, i, first);
+        if (f.features == 2 * f.frequencies) write_feature(f, row, f.frequencies + i, second);
     }
 }
 
@@ -67,9 +80,9 @@ bo_gpu_error map_features(bo_gpu *cuda, const bo_gpu_map_features *f)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* du of one frequency from its features a, b and their gradients; *total += the gradient of norm |t|²/2. inner: of
+/* du of one frequency from its features a, b and their gradients; *total += the gradient of norm |t|²/2. u: of COS. inner: of
  * HEDGEHOG, Σ φ dφ of the row. */
-__device__ inline float slope_of(const bo_gpu_map_features &f, size_t i, float a, float b, float da, float db,
+__device__ inline float slope_of(const bo_gpu_map_features &f, size_t i, float u, float a, float b, float da, float db,
                                  float inner, double *total)
 {
     switch (f.form) {
@@ -82,6 +95,8 @@ __device__ inline float slope_of(const bo_gpu_map_features &f, size_t i, float a
         return a * db - b * da;
     case BO_MAP_RELU:
         return a == 0 ? 0.0f : f.factor * f.weight[i] * da;
+    case BO_MAP_COS:
+        return -f.factor * f.weight[i] * sinf(u + f.offset[i]) * da;
     case BO_MAP_ELU:
         return a > 1 ? da : a * da;
     case BO_MAP_HEDGEHOG:
@@ -105,8 +120,8 @@ __global__ void map_features_back_kernel(bo_gpu_map_features_back a)
     inner = warp_sum(inner);
     for (size_t i = lane; i < f.frequencies; i += WARP) {
         const size_t other = first + f.frequencies + i;
-        a.du[row * f.frequencies + i] =
-            slope_of(f, i, read_one(a.phi, first + i), both ? read_one(a.phi, other) : 0.0f,
+        float &du = a.du[row * f.frequencies + i];
+        du = slope_of(f, i, f.form == BO_MAP_COS ? du : 0.0f, read_one(a.phi, first + i), both ? read_one(a.phi, other) : 0.0f,
                      read_one(a.dphi, first + i), both ? read_one(a.dphi, other) : 0.0f, inner, &total);
     }
     total = warp_sum_double(total);

@@ -7,7 +7,7 @@ namespace bo {
 
 enum { THREADS = 256, MOST_ROWS = 32768 };
 
-/* Rounds as the CPU does: feature_map.cu. */
+/* Rounds as feature_round.cu and the CPU do. */
 __device__ inline float rounded(float z, float quantum)
 {
     if (!(quantum > 0)) return z;

@@ -1,31 +1,7 @@
-/* Arguments of fits and predictions of kernel machines: cuda/feature_map.cu, cuda/gram.cu, cuda/cholesky.cu,
+/* Arguments of fits and predictions of kernel machines: cuda/feature_round.cu, cuda/gram.cu, cuda/cholesky.cu,
  * cuda/predict.cu. */
 #ifndef BO_DEVICE_GPU_FIT_H
 #define BO_DEVICE_GPU_FIT_H
-
-/* The function of the projections; IDENTITY: u are the features. */
-typedef enum bo_gpu_function {
-    BO_GPU_IDENTITY = 0,
-    BO_GPU_SINCOS = 1,
-    BO_GPU_COS = 2,
-    BO_GPU_RELU = 3,
-    BO_GPU_EXP = 4
-} bo_gpu_function;
-
-/* z = features of u (features/projection.h), then the other columns; the features are multiplied by root. */
-typedef struct bo_gpu_feature_map {
-    bo_element type; /* of z: F32 or F64 */
-    bo_gpu_function function;
-    size_t rows, frequencies, features, others, dim;
-    const float *u;                 /* rows x frequencies */
-    const float *shift, *amplitude; /* frequencies; unused by IDENTITY */
-    const float *x, *square;        /* rows x dim, dim: the exponent h; square NULL: h = 0 */
-    const float *root;              /* rows; NULL: all 1 */
-    const float *columns;           /* rows x others: what follows the features */
-    double *norm;                   /* rows: room for h */
-    void *z;
-    size_t ldz;
-} bo_gpu_feature_map;
 
 /* q = z / quantum, rounded to integers from -127 to 127 and transposed (features x ldq); z = q quantum. */
 typedef struct bo_gpu_feature_round {
@@ -133,7 +109,6 @@ typedef struct bo_gpu_row_squares {
 } bo_gpu_row_squares;
 
 #define BO_GPU_LAUNCHES_FIT(X)                                                                                         \
-    X(feature_map, bo_gpu_feature_map)                                                                                 \
     X(feature_round, bo_gpu_feature_round)                                                                             \
     X(gram_add, bo_gpu_gram_add)                                                                                       \
     X(gram_margins, bo_gpu_gram_margins)                                                                               \

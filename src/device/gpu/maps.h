@@ -12,7 +12,8 @@ typedef enum bo_map_form {
     BO_MAP_RELU,     /* factor weight max(u, 0) */
     BO_MAP_ELU,      /* elu(u) + 1 */
     BO_MAP_IDENTITY, /* u */
-    BO_MAP_HEDGEHOG  /* softmax([u, -u]): 2 m features */
+    BO_MAP_HEDGEHOG, /* softmax([u, -u]): 2 m features */
+    BO_MAP_COS       /* factor weight cos(u + offset); not in attention */
 } bo_map_form;
 
 typedef enum bo_row_transform_type {

@@ -323,19 +323,21 @@ typedef struct bo_gpu_aggregate_back {
 } bo_gpu_aggregate_back;
 
 /* φ from u = w x, and gradients (maps.h, without a gradient of w). Offsets and weights have m numbers, squares dim. ldx,
- * ldphi: numbers between two rows of x, and of phi and its gradient. */
+ * ldphi: numbers between two rows of x, and of phi and its gradient. root: φ of a row is multiplied by its number; NULL: all
+ * 1. IDENTITY reads nothing but u and root. phi may be float64, without `add`. */
 typedef struct bo_gpu_map_features {
     bo_map_form form;
     size_t rows, dim, frequencies, features, ldx, ldphi;
     float norm, factor, constant;
     const float *offset, *weight, *square, *common;
     const float *x, *u; /* rows x dim, rows x m */
+    const float *root;  /* rows */
     bo_gpu_target phi;
 } bo_gpu_map_features;
 
-/* du (rows x m), and dt, the sum of the gradients of norm |t|²/2 in each row. */
+/* du (rows x m), and dt, the sum of the gradients of norm |t|²/2 in each row. COS: du contains u before. */
 typedef struct bo_gpu_map_features_back {
-    bo_gpu_map_features of; /* without x, u and phi */
+    bo_gpu_map_features of; /* without x, u, root and phi */
     bo_gpu_source phi, dphi;
     float *du, *dt;
 } bo_gpu_map_features_back;

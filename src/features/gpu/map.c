@@ -99,32 +99,41 @@ size_t bo_gpu_map_bytes(const bo_features *features, size_t rows)
     return carve(features, rows, NULL).bytes;
 }
 
+/* u = w x; f->x becomes the rows in float32. */
+static bo_status project(bo_context *context, bo_gpu_map_features *f, const float *w, const pieces *p, bo_gpu_source x)
+{
+    f->x = x.at, f->u = p->u;
+    if (x.type != BO_ELEMENT_FLOAT32) {
+        BO_TRY(BO_LAUNCH(context, convert,
+                         &((bo_gpu_convert){.count = f->rows * f->dim,
+                                            .from_type = x.type,
+                                            .to_type = BO_ELEMENT_FLOAT32,
+                                            .from = x.at,
+                                            .to = p->x})));
+        f->x = p->x;
+    }
+    return BO_LAUNCH(context, gemm,
+                     &((bo_gpu_gemm){.m = f->rows,
+                                     .n = f->frequencies,
+                                     .k = f->dim,
+                                     .tb = true,
+                                     .a = f->x,
+                                     .b = w,
+                                     .d = p->u,
+                                     .lda = f->ldx,
+                                     .ldb = f->dim,
+                                     .ldd = f->frequencies,
+                                     .alpha = 1}));
+}
+
 bo_status bo_gpu_map_forward(bo_context *context, const bo_features *features, size_t rows, bo_gpu_source x, size_t ldx,
-                             bo_gpu_target phi, size_t ldphi, void *scratch)
+                             const float *root, bo_gpu_target phi, size_t ldphi, void *scratch)
 {
     const pieces p = carve(features, rows, scratch);
     const float *w;
     bo_gpu_map_features f = describe(context, features, rows, &w);
-    f.x = x.at, f.ldx = ldx, f.u = p.u, f.phi = phi, f.ldphi = ldphi;
-    if (x.type != BO_ELEMENT_FLOAT32) {
-        BO_TRY(BO_LAUNCH(
-            context, convert,
-            &((bo_gpu_convert){
-                .count = rows * f.dim, .from_type = x.type, .to_type = BO_ELEMENT_FLOAT32, .from = x.at, .to = p.x})));
-        f.x = p.x;
-    }
-    BO_TRY(BO_LAUNCH(context, gemm,
-                     &((bo_gpu_gemm){.m = rows,
-                                     .n = f.frequencies,
-                                     .k = f.dim,
-                                     .tb = true,
-                                     .a = f.x,
-                                     .b = w,
-                                     .d = p.u,
-                                     .lda = ldx,
-                                     .ldb = f.dim,
-                                     .ldd = f.frequencies,
-                                     .alpha = 1})));
+    f.ldx = ldx, f.root = root, f.phi = phi, f.ldphi = ldphi;
+    BO_TRY(project(context, &f, w, &p, x));
     return BO_LAUNCH(context, map_features, &f);
 }
 
@@ -133,7 +142,8 @@ bo_status bo_gpu_map_backward(bo_context *context, const bo_features *features, 
 {
     const pieces p = carve(features, rows, scratch);
     const float *w;
-    const bo_gpu_map_features f = describe(context, features, rows, &w);
+    bo_gpu_map_features f = describe(context, features, rows, &w);
+    if (f.form == BO_MAP_COS) BO_TRY(project(context, &f, w, &p, x)); /* the cosine does not determine the sine */
     BO_TRY(BO_LAUNCH(context, map_features_back,
                      &((bo_gpu_map_features_back){.of = f, .phi = phi, .dphi = dphi, .du = p.u, .dt = p.dt})));
     BO_TRY(BO_LAUNCH(context, gemm,
@@ -181,7 +191,7 @@ static bo_status apply_block(bo_context *context, const bo_features *f, const bl
     const size_t dim = f->desc.dim, features = f->desc.features;
     if (ldx != dim) move_rows(rows, dim, x, ldx, rows_of_host, dim);
     BO_TRY(bo_buffer_write(context, device, b->x, ldx == dim ? x : rows_of_host, rows * dim * sizeof *x));
-    BO_TRY(bo_gpu_map_forward(context, f, rows, (bo_gpu_source){b->x, BO_ELEMENT_FLOAT32}, dim,
+    BO_TRY(bo_gpu_map_forward(context, f, rows, (bo_gpu_source){b->x, BO_ELEMENT_FLOAT32}, dim, NULL,
                               (bo_gpu_target){b->z, BO_ELEMENT_FLOAT32, false}, features, b->scratch));
     if (ldz == features) return bo_buffer_read(context, device, z, b->z, rows * features * sizeof *z);
     BO_TRY(bo_buffer_read(context, device, rows_of_host, b->z, rows * features * sizeof *z));
@@ -219,7 +229,7 @@ static bo_status apply_device(bo_context *context, const bo_features *f, size_t 
     bo_device *device = bo_device_of(context);
     void *scratch = bo_buffer_allocate(context, device, bo_gpu_map_bytes(f, rows), "projections of rows");
     if (!scratch) return BO_MEMORY;
-    const bo_status status = bo_gpu_map_forward(context, f, rows, (bo_gpu_source){x, BO_ELEMENT_FLOAT32}, ldx,
+    const bo_status status = bo_gpu_map_forward(context, f, rows, (bo_gpu_source){x, BO_ELEMENT_FLOAT32}, ldx, NULL,
                                                 (bo_gpu_target){z, BO_ELEMENT_FLOAT32, false}, ldz, scratch);
     bo_buffer_release(device, scratch); /* waits for the work */
     return status;

@@ -235,7 +235,7 @@ static bo_status map_rows(bo_context *context, const bo_gpu_prediction *p, const
     const places at = places_of(machine, false);
     BO_TRY(bo_scaler_apply(context, &machine->scaler, inputs, p->scaled));
     BO_TRY(bo_buffer_write(context, p->device, p->x, p->scaled, rows * dim * sizeof *p->x));
-    BO_TRY(bo_gpu_map_forward(context, machine->phi, rows, (bo_gpu_source){p->x, BO_ELEMENT_FLOAT32}, dim,
+    BO_TRY(bo_gpu_map_forward(context, machine->phi, rows, (bo_gpu_source){p->x, BO_ELEMENT_FLOAT32}, dim, NULL,
                               (bo_gpu_target){p->z, BO_ELEMENT_FLOAT32, false}, features, p->scratch));
     return BO_LAUNCH(context, feature_center,
                      &((bo_gpu_feature_center){.rows = rows,

@@ -1,5 +1,5 @@
-/* Sums of outer products of features on a GPU. A block of rows is copied to the device, projected by a product of
- * matrices, mapped (device/cuda/feature_map.cu), and added to the Gram matrix:
+/* Sums of outer products of features on a GPU. A block of rows is copied to the device, mapped (features/gpu/map.h),
+ * and added to the Gram matrix:
  *
  *   float32   products of runs of RUN rows, whose sums are added in float64 (device/cuda/gram.cu)
  *   float64   products in float64, added in place
@@ -8,7 +8,7 @@
  * Only panels of columns down to the diagonal are multiplied: (1 + panel / size) / 2 of all products. */
 #include "sums.h"
 #include <string.h>
-#include "../../features/projection.h"
+#include "../../features/gpu/map.h"
 
 enum { RUN = 1024, PANEL = 2048, EMULATED_PANEL = 64, STRIDE = 32 };
 
@@ -48,62 +48,28 @@ void bo_device_sums_destroy(bo_device_sums *sums)
     bo_free(sums);
 }
 
-static bo_gpu_function function_of(bo_function function)
-{
-    switch (function) {
-    case BO_FUNCTION_SINCOS:
-        return BO_GPU_SINCOS;
-    case BO_FUNCTION_COSBIAS:
-        return BO_GPU_COS;
-    case BO_FUNCTION_RELU:
-        return BO_GPU_RELU;
-    default:
-        return BO_GPU_EXP;
-    }
-}
-
-static bo_status upload(bo_context *context, bo_device_sums *sums, size_t count, const float *host, float **out)
-{
-    BO_TRY(bo_fit_take(context, sums, count, sizeof(float), "the feature map", out));
-    return bo_buffer_write(context, sums->device, *out, host, count * sizeof(float));
-}
-
-static bo_status upload_map(bo_context *context, bo_device_sums *sums, const bo_projection *p)
-{
-    sums->function = function_of(p->function);
-    sums->dim = p->dim;
-    sums->frequencies = p->frequencies;
-    BO_TRY(upload(context, sums, p->frequencies * p->dim, p->w, &sums->w));
-    BO_TRY(upload(context, sums, p->frequencies, p->shift, &sums->shift));
-    BO_TRY(upload(context, sums, p->frequencies, p->amplitude, &sums->amplitude));
-    if (p->square) BO_TRY(upload(context, sums, p->dim, p->square, &sums->square));
-    return bo_fit_take(context, sums, BO_DEVICE_ROWS * p->dim, sizeof(float), "a block of rows", &sums->x);
-}
-
-static bo_status prepare_map(bo_context *context, bo_device_sums *sums, const bo_features *map)
-{
-    if (!map || !bo_projection_exists(map)) return BO_OK;
-    bo_projection projection;
-    BO_TRY(bo_projection_create(context, map, &projection));
-    const bo_status status = upload_map(context, sums, &projection);
-    bo_projection_free(&projection);
-    return status;
-}
-
 static bool is_wide(const bo_device_sums *sums)
 {
     return sums->precise || sums->quantum > 0;
 }
 
-static bo_status allocate_rows(bo_context *context, bo_device_sums *s)
+static bo_element type_of(const bo_device_sums *sums)
+{
+    return is_wide(sums) ? BO_ELEMENT_FLOAT64 : BO_ELEMENT_FLOAT32;
+}
+
+/* map: computed by the device; NULL: none. */
+static bo_status allocate_rows(bo_context *context, bo_device_sums *s, const bo_features *map)
 {
     const size_t rows = BO_DEVICE_ROWS;
     const char *what = "a block of features";
     s->ldz = s->ldg = padded(s->size);
-    BO_TRY(bo_fit_take(context, s, rows * s->features, sizeof(float), what, &s->u));
+    const size_t scratch = map ? bo_gpu_map_bytes(map, rows) : 0;
+    const size_t dim = map ? bo_features_describe(map)->dim : 0;
+    BO_TRY(bo_fit_take(context, s, rows * dim, sizeof(float), "a block of rows", &s->x));
+    BO_TRY(bo_fit_take(context, s, bo_max(scratch, rows * s->features * sizeof(float)), 1, what, &s->u));
     BO_TRY(bo_fit_take(context, s, rows * s->others, sizeof(float), what, &s->columns));
     BO_TRY(bo_fit_take(context, s, rows, sizeof(float), what, &s->root));
-    BO_TRY(bo_fit_take(context, s, rows, sizeof(double), what, &s->norm));
     BO_TRY(bo_fit_take(context, s, rows * s->ldz, is_wide(s) ? sizeof(double) : sizeof(float), what, &s->z));
     s->q_rows = padded(s->features);
     if (s->quantum > 0) BO_TRY(bo_fit_take(context, s, s->q_rows * rows, 1, what, &s->q));
@@ -126,8 +92,8 @@ bo_status bo_device_sums_create(bo_context *context, const bo_device_sums_desc *
     sums->size = desc->features + sums->others;
     sums->precise = desc->precise;
     sums->quantum = desc->quantum;
-    bo_status status = prepare_map(context, sums, desc->map);
-    if (status == BO_OK) status = allocate_rows(context, sums);
+    sums->maps = desc->map && !bo_features_describe(desc->map)->sparse && bo_gpu_map_exists(desc->map);
+    const bo_status status = allocate_rows(context, sums, sums->maps ? desc->map : NULL);
     if (status == BO_OK)
         *out = sums;
     else
@@ -137,7 +103,7 @@ bo_status bo_device_sums_create(bo_context *context, const bo_device_sums_desc *
 
 bool bo_device_sums_maps(const bo_device_sums *sums)
 {
-    return sums->w != NULL;
+    return sums->maps;
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -249,49 +215,44 @@ static bo_status add_rounded(bo_context *context, const bo_device_sums *s, size_
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Writes the projections of the rows, or their features, to u. */
-static bo_status project(bo_context *context, const bo_device_sums *s, const bo_device_rows *rows)
+/* Columns `first` to first + count - 1 of z become those of u, each row times its root; root NULL: all 1. */
+static bo_status put_columns(bo_context *context, const bo_device_sums *s, size_t rows, size_t first, size_t count,
+                             const float *u, const float *root)
 {
-    if (rows->z) return bo_buffer_write(context, s->device, s->u, rows->z, rows->count * s->features * sizeof(float));
-    BO_TRY(bo_buffer_write(context, s->device, s->x, rows->x, rows->count * s->dim * sizeof(float)));
-    return BO_LAUNCH(context, gemm,
-                     &((bo_gpu_gemm){.m = rows->count,
-                                     .n = s->frequencies,
-                                     .k = s->dim,
-                                     .tb = true,
-                                     .a = s->x,
-                                     .b = s->w,
-                                     .d = s->u,
-                                     .lda = s->dim,
-                                     .ldb = s->dim,
-                                     .ldd = s->frequencies,
-                                     .alpha = 1}));
+    const size_t size = is_wide(s) ? sizeof(double) : sizeof(float);
+    return BO_LAUNCH(context, map_features,
+                     &((bo_gpu_map_features){.form = BO_MAP_IDENTITY,
+                                             .rows = rows,
+                                             .frequencies = count,
+                                             .features = count,
+                                             .ldphi = s->ldz,
+                                             .u = u,
+                                             .root = root,
+                                             .phi = {(char *)s->z + first * size, type_of(s), false}}));
+}
+
+/* Writes the features of the rows, times their roots, to z. */
+static bo_status put_features(bo_context *context, const bo_device_sums *s, const bo_device_rows *rows,
+                              const float *root)
+{
+    if (rows->z) {
+        BO_TRY(bo_buffer_write(context, s->device, s->u, rows->z, rows->count * s->features * sizeof(float)));
+        return put_columns(context, s, rows->count, 0, s->features, s->u, root);
+    }
+    const size_t dim = bo_features_describe(rows->map)->dim;
+    BO_TRY(bo_gpu_map_prepare(context, rows->map));
+    BO_TRY(bo_buffer_write(context, s->device, s->x, rows->x, rows->count * dim * sizeof(float)));
+    return bo_gpu_map_forward(context, rows->map, rows->count, (bo_gpu_source){s->x, BO_ELEMENT_FLOAT32}, dim, root,
+                              (bo_gpu_target){s->z, type_of(s), false}, s->ldz, s->u);
 }
 
 static bo_status map_rows(bo_context *context, const bo_device_sums *s, const bo_device_rows *rows)
 {
-    const bool mapped = rows->x != NULL;
-    BO_TRY(project(context, s, rows));
+    const float *root = rows->root ? s->root : NULL;
+    if (root) BO_TRY(bo_buffer_write(context, s->device, s->root, rows->root, rows->count * sizeof(float)));
+    BO_TRY(put_features(context, s, rows, root));
     BO_TRY(bo_buffer_write(context, s->device, s->columns, rows->others, rows->count * s->others * sizeof(float)));
-    if (rows->root) BO_TRY(bo_buffer_write(context, s->device, s->root, rows->root, rows->count * sizeof(float)));
-    return BO_LAUNCH(context, feature_map,
-                     &((bo_gpu_feature_map){.type = is_wide(s) ? BO_ELEMENT_FLOAT64 : BO_ELEMENT_FLOAT32,
-                                            .function = mapped ? s->function : BO_GPU_IDENTITY,
-                                            .rows = rows->count,
-                                            .frequencies = mapped ? s->frequencies : s->features,
-                                            .features = s->features,
-                                            .others = s->others,
-                                            .dim = s->dim,
-                                            .u = s->u,
-                                            .shift = s->shift,
-                                            .amplitude = s->amplitude,
-                                            .x = s->x,
-                                            .square = mapped ? s->square : NULL,
-                                            .root = rows->root ? s->root : NULL,
-                                            .columns = s->columns,
-                                            .norm = s->norm,
-                                            .z = s->z,
-                                            .ldz = s->ldz}));
+    return put_columns(context, s, rows->count, s->features, s->others, s->columns, NULL);
 }
 
 static bo_status add_products(bo_context *context, const bo_device_sums *s, size_t rows)

@@ -13,13 +13,9 @@ struct bo_device_sums {
     size_t features, outputs, others, size; /* others = outputs + 1, size = features + others */
     bool precise;
     float quantum;
-    /* the map; w NULL: features come from the host */
-    bo_gpu_function function;
-    size_t dim, frequencies;
-    float *w, *shift, *amplitude, *square;
-    /* a block of rows */
+    bool maps; /* the device computes features from x; false: they come from the host */
+    /* a block of rows; u: features from the host, or scratch memory of the map */
     float *x, *u, *columns, *root;
-    double *norm;
     void *z; /* float64 if `precise` or rounded, else float32 */
     int8_t *q;
     void *sums; /* size x panel: products of a run of rows, as float32 or integers */
