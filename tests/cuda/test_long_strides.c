@@ -646,7 +646,7 @@ static void arrays_are_refused(void **state)
     bo_gpu_attention call = small_call(&p, at);
     call.v = (char *)at + 2;
     assert_int_equal(bo_gpu_attention_forward(device, p.attention, &call), BO_INVALID);
-    assert_non_null(strstr(bo_context_error(device), "the address of v must be a multiple of 16 bytes, found 2 more"));
+    assert_non_null(strstr(bo_context_error(device), "the address of v must be a multiple of 16 bytes"));
     call.v = at, call.dq = at, call.strides.dq.head = 65;
     assert_int_equal(bo_gpu_attention_backward(device, p.attention, &call), BO_INVALID);
     assert_non_null(
