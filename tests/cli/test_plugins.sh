@@ -10,7 +10,7 @@ lib=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$BOCHNER_BUILD/CMakeCache.txt")
 
 # A plugin of this version that finds no GPU; one of another version; one that leaves a file as soon as it is opened.
 cat >plugin.c <<'END'
-#include "src/device/cuda/plugin.h"
+#include "src/device/gpu/plugin.h"
 #include <stdio.h>
 static int devices(void) { return 0; }
 static const bo_gpu_functions functions = {.bytes = sizeof functions, .version = VERSION, .devices = devices};
