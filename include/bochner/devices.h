@@ -97,6 +97,8 @@ BO_API void bo_context_memory(const bo_context *context, bo_memory_bound *out);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* These functions return when their work is done. They do not wait for streams of the caller. */
+
 /** Allocates memory of the device of a context: that of the host on the CPU.
  *
  * @param context    the context

@@ -92,7 +92,7 @@ static host_call host_call_of(bo_context *context, const bo_attention *attention
 {
     host_call h = {.shape = {.sequences = c->sequences,
                              .tokens = c->tokens,
-                             .key_tokens = c->cross ? c->key_tokens : 0,
+                             .key_tokens = c->cross && !c->key_offsets ? c->key_tokens : 0,
                              .no_keys = c->no_keys,
                              .layout = BO_LAYOUT_TOKENS_FIRST}};
     bo_carver carver = {.at = c->workspace};
@@ -266,8 +266,15 @@ static bo_status check(bo_context *context, const bo_attention *attention, const
     if (c->sequences == 0 || (!c->offsets && c->tokens == 0))
         return bo_fail(context, BO_INVALID, "attention: sequences and tokens must be positive, found %zu and %zu",
                        c->sequences, c->tokens);
-    if (c->sequences > INT32_MAX || bo_max(c->rows, c->key_rows) > INT32_MAX || c->tokens > INT32_MAX / c->sequences)
-        return bo_fail(context, BO_INVALID, "attention: a call has at most 2147483647 tokens");
+    if (c->key_offsets && !c->cross)
+        return bo_fail(context, BO_INVALID, "attention: key_offsets are for cross attention; set cross");
+    if (c->cross && c->states && !c->no_keys)
+        return bo_fail(context, BO_UNSUPPORTED, "attention: cross attention does not read keys into states");
+    if (backward && !c->training)
+        return bo_fail(context, BO_INVALID, "attention: backward needs a forward pass with training");
+    const size_t longest = c->offsets ? 0 : bo_max(c->tokens, c->cross ? c->key_tokens : 0);
+    if (c->sequences > INT32_MAX || bo_max(c->rows, c->key_rows) > INT32_MAX || longest > INT32_MAX / c->sequences)
+        return bo_fail(context, BO_INVALID, "attention: a call has at most 2147483647 tokens and as many keys");
     if (c->cross && attention->desc.causal)
         return bo_fail(context, BO_UNSUPPORTED, "attention: cross attention of a causal attention is not supported");
     if (c->cross && !c->offsets != !c->key_offsets)

@@ -25,6 +25,10 @@ typedef struct stamp {
     uint64_t words[BO_STAMP];
 } stamp;
 
+/* A forward pass on a GPU leaves a tape empty, since its backward pass repeats it. */
+enum { LAYOUT = 7 };
+static const uint64_t on_gpu_bit = (uint64_t)1 << 32;
+
 static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
 {
     return (stamp){{call->attention->fingerprint, call->shape->sequences, call->queries_total, call->keys_total,
@@ -113,11 +117,13 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     /* Inputs are checked before states are changed in place: one invalid token must not destroy the state. */
     if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
     BO_TRY(prepare_final(context, call));
+    const bool on_gpu = bo_gpu_host_takes(context, call, call->tape.top != NULL);
     if (call->tape.top) {
         stamp own = stamp_of(call, geometry);
+        if (on_gpu) own.words[LAYOUT] |= on_gpu_bit;
         memcpy(call->tape.stamp, &own, sizeof own);
     }
-    if (!bo_gpu_host_takes(context, call, call->tape.top != NULL)) return run_forward(context, call);
+    if (!on_gpu) return run_forward(context, call);
     return bo_gpu_host_forward(context, call); /* final states come with their numbers of tokens */
 }
 
@@ -165,7 +171,7 @@ static bo_status forward_on_gpu(bo_context *context, const bo_attention *attenti
                                 const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                 float *out, void *tape)
 {
-    bool same = shape->no_keys ? !final : !initial == !final;
+    bool same = final ? initial != NULL : shape->no_keys || !initial;
     for (size_t s = 0; same && final && s < shape->sequences; s++) same = initial[s] == final[s];
     if (!same)
         return bo_fail(context, BO_INVALID,
@@ -366,11 +372,18 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, NULL));
     BO_TRY(check_gradients(context, call, geometry));
+    const bool on_gpu = bo_gpu_host_takes(context, call, true);
+    const bool empty = call->tape.top && call->tape.stamp[LAYOUT] & on_gpu_bit;
     stamp own = stamp_of(call, geometry);
+    if (empty) own.words[LAYOUT] |= on_gpu_bit;
     if (call->tape.top && memcmp(call->tape.stamp, &own, sizeof own) != 0)
         return bo_fail(context, BO_INVALID,
                        "attention: the tape belongs to another forward pass (the attention, draw or shape differs)");
-    if (bo_gpu_host_takes(context, call, true)) return bo_gpu_host_backward(context, call);
+    if (empty && !on_gpu)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "attention: the tape is that of a forward pass on a GPU, which serves backward passes on a GPU "
+                       "without gradients of states only; use a context on the CPU for both");
+    if (on_gpu) return bo_gpu_host_backward(context, call);
     return run_backward(context, call);
 }
 

@@ -217,10 +217,11 @@ static bo_status allocate(bo_context *context, bo_device *device, size_t bytes, 
     BO_TRY(CALL(device, allocate, bytes, out));
     bo_device_lock(device);
     const bo_status status = CALL(device, fill, *out, 0, bytes);
+    if (status != BO_OK) {
+        device->functions->release(device->gpu, *out);
+        *out = NULL;
+    }
     bo_device_unlock(device);
-    if (status == BO_OK) return BO_OK;
-    device->functions->release(device->gpu, *out);
-    *out = NULL;
     return status;
 }
 
@@ -367,7 +368,7 @@ bo_status bo_device_holds(bo_context *context, const void *address, bool *out)
     const bo_device *device = bo_device_of(context);
     *out = false;
     if (!bo_device_is_gpu(device) || !address) return BO_OK;
-    const int index = device->functions->locate(address);
+    const int index = device->functions->locate(device->gpu, address);
     if (index >= 0 && index != device->index)
         return bo_fail(context, BO_INVALID, "an array is in the memory of cuda:%d, but the context computes on %s",
                        index, device->name);

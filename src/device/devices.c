@@ -90,8 +90,9 @@ bo_status bo_device_allocate(bo_context *context, size_t bytes, void **out)
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, out);
-    *out = bo_buffer_allocate(context, bo_device_of(context), bytes, "memory of the caller");
-    return *out ? BO_OK : BO_MEMORY;
+    bo_device *device = bo_device_of(context);
+    *out = bo_buffer_allocate(context, device, bytes, "memory of the caller");
+    return *out ? bo_device_wait(context, device) : BO_MEMORY; /* other streams do not wait for that of the device */
 }
 
 void bo_device_free(bo_context *context, void *memory)
@@ -102,7 +103,8 @@ void bo_device_free(bo_context *context, void *memory)
 bo_status bo_device_write(bo_context *context, void *to, const void *from, size_t bytes)
 {
     BO_REQUIRE_IF(context, bytes > 0, to, from);
-    return bytes ? bo_buffer_write(context, bo_device_of(context), to, from, bytes) : BO_OK;
+    if (bytes) BO_TRY(bo_buffer_write(context, bo_device_of(context), to, from, bytes));
+    return bo_device_wait(context, bo_device_of(context));
 }
 
 bo_status bo_device_read(bo_context *context, void *to, const void *from, size_t bytes)
@@ -114,7 +116,8 @@ bo_status bo_device_read(bo_context *context, void *to, const void *from, size_t
 bo_status bo_device_copy(bo_context *context, void *to, const void *from, size_t bytes)
 {
     BO_REQUIRE_IF(context, bytes > 0, to, from);
-    return bytes ? bo_buffer_copy(context, bo_device_of(context), to, from, bytes) : BO_OK;
+    if (bytes) BO_TRY(bo_buffer_copy(context, bo_device_of(context), to, from, bytes));
+    return bo_device_wait(context, bo_device_of(context));
 }
 
 bo_status bo_device_synchronize(bo_context *context)

@@ -45,8 +45,12 @@ bo_status bo_features_apply(bo_context *context, const bo_features *features, si
     if (rows == 0) return BO_OK;
     BO_TRY(check_strides(context, features, ldx, ldz));
     bool on_gpu = bo_context_is_on_gpu(context);
-    if (on_gpu && !bo_gpu_map_exists(features))
-        BO_TRY(bo_device_holds(context, x, &on_gpu)); /* rows of the host: the CPU */
+    if (on_gpu && !bo_gpu_map_exists(features)) { /* rows of the host: the CPU */
+        bool z_on_gpu;
+        BO_TRY(bo_device_holds(context, x, &on_gpu));
+        BO_TRY(bo_device_holds(context, z, &z_on_gpu));
+        on_gpu |= z_on_gpu;
+    }
     if (on_gpu) return bo_gpu_map_apply(context, features, rows, x, ldx, z, ldz);
     apply_job job = {.features = features, .rows = rows, .ldx = ldx, .ldz = ldz, .x = x, .z = z};
     job.per_worker = bo_features_forward_bytes(features, BO_BLOCK_ROWS);

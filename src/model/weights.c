@@ -123,6 +123,7 @@ static bo_status adopt_weight(bo_context *context, const bo_model *model, const 
 bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
 {
     BO_REQUIRE(context, model, from);
+    BO_TRY(bo_device_check(context, bo_weights_device(model->weights), "a model"));
     const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;
     if (other_tokens)

@@ -255,6 +255,7 @@ size_t bo_optimizer_bytes(bo_context *context, const bo_optimizer_desc *desc, bo
 {
     bo_optimizer_desc resolved;
     if (bo_optimizer_resolve(context, desc, &resolved) != BO_OK) return 0;
+    if (bo_device_check(context, bo_weights_device(weights), "a set of weights") != BO_OK) return 0;
     const needs n = count_needs(&resolved, weights);
     size_t scratch;
     if (scratch_bytes(context, &resolved, weights, &n, &scratch) != BO_OK) return 0;
@@ -376,6 +377,7 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
 {
     if (out) *out = NULL;
     BO_REQUIRE(context, desc, weights, out);
+    BO_TRY(bo_device_check(context, bo_weights_device(weights), "a set of weights"));
     bo_optimizer_desc resolved;
     BO_TRY(bo_optimizer_resolve(context, desc, &resolved));
     BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
@@ -507,6 +509,7 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double
     double unwanted;
     if (!norm) norm = &unwanted;
     *norm = 0;
+    BO_TRY(bo_device_check(context, optimizer->device, "an optimizer"));
     if (optimizer->swapped)
         return bo_fail(context, BO_INVALID,
                        "optimizer: a step while the averaged weights are swapped in; swap them back first");
@@ -535,6 +538,7 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double
 bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer)
 {
     BO_REQUIRE(context, optimizer);
+    BO_TRY(bo_device_check(context, optimizer->device, "an optimizer"));
     if (optimizer->desc.average == 0 || optimizer->steps == 0) return BO_OK;
     BO_TRY(bo_backend_of(optimizer->device)->updates->swap(context, optimizer->averages, optimizer->average));
     optimizer->swapped = !optimizer->swapped;

@@ -474,6 +474,7 @@ bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bo_
 
 bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bo_element *elements)
 {
+    BO_TRY(bo_device_check(context, weights->device, "a set of weights"));
     if (weights->gradients || !weights->data)
         return bo_fail(context, BO_INVALID, "the weights cannot be stored in fewer bits: they %s",
                        weights->gradients ? "are being trained"

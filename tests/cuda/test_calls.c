@@ -347,7 +347,7 @@ static void wrong_memory_is_refused(void **state)
     void *workspace;
     size_t tape, bytes;
     bo_attention_inputs in = {.q = q, .k = a.k, .v = a.v};
-    assert_fails(gpu, BO_INVALID, "some of q, k, v and out are in the memory of the host",
+    assert_fails(gpu, BO_INVALID, "are in the memory of the host, and some in that of cuda:0",
                  bo_attention_forward(gpu, attention, &one, &in, NULL, NULL, a.out, NULL));
     bo_attention_call c = {.sequences = 1, .tokens = TOKENS, .q = {.data = q}, .k = {.data = k}, .v = {.data = k}};
     assert_fails(gpu, BO_INVALID, "out has no data", bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
@@ -360,14 +360,51 @@ static void wrong_memory_is_refused(void **state)
     assert_fails(gpu, BO_INVALID, "workspace is not in the memory of cuda:0",
                  bo_attention_call_forward(gpu, attention, &c));
     c.workspace = workspace, c.states = &(void *){a.out};
-    assert_fails(gpu, BO_INVALID, "the first state is not in the memory",
-                 bo_attention_call_forward(gpu, attention, &c));
+    assert_fails(gpu, BO_INVALID, "a state is not in the memory", bo_attention_call_forward(gpu, attention, &c));
     c.states = NULL, c.element = BO_ELEMENT_INT8;
     assert_fails(gpu, BO_INVALID, "element must be FLOAT32 or BFLOAT16", bo_attention_call_forward(gpu, attention, &c));
     c.element = BO_ELEMENT_BFLOAT16;
     assert_fails(host, BO_UNSUPPORTED, "bfloat16 are supported on GPUs only",
                  bo_attention_call_forward(host, attention, &c));
     bo_device_free(gpu, q), bo_device_free(gpu, k), bo_device_free(gpu, workspace);
+    bo_attention_destroy(attention);
+    drop(&a);
+}
+
+/* Tapes, absent gradients, and calls that contradict themselves. */
+static void backward_is_exact_about_its_forward_pass(void **state)
+{
+    (void)state;
+    const bo_attention_desc desc = desc_of("favor");
+    const bo_attention_shape one = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
+    bo_attention *attention;
+    assert_ok(gpu, bo_attention_create(gpu, &desc, &attention));
+    arrays a = arrays_of(&desc);
+    const bo_attention_inputs in = inputs_of(&a);
+    const bo_attention_gradients gradients = {.q = a.dq};
+    size_t bytes;
+    assert_ok(gpu, bo_attention_tape_bytes(gpu, attention, &one, &bytes));
+    void *tape = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_ok(gpu, bo_attention_forward(gpu, attention, &one, &in, NULL, NULL, a.out, tape));
+    assert_fails(host, BO_UNSUPPORTED, "the tape is that of a forward pass on a GPU",
+                 bo_attention_backward(host, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
+    float *kept = malloc(TOKENS * HEADS * DIM * sizeof *kept); /* out is only read */
+    memcpy(kept, a.out, TOKENS * HEADS * DIM * sizeof *kept);
+    for (size_t i = 0; i < TOKENS * HEADS * DIM; i++) a.out[i] = 77;
+    assert_ok(gpu, bo_attention_backward(gpu, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
+    for (size_t i = 0; i < TOKENS * HEADS * DIM; i++) assert_true(a.out[i] == 77);
+    assert_true(a.dq[(TOKENS - 1) * HEADS * DIM] != 0); /* the first query sees one key */
+    assert_ok(gpu, bo_attention_backward(gpu, attention, &one, &in, NULL, a.out, tape, NULL, NULL, &gradients));
+    for (size_t i = 0; i < TOKENS * HEADS * DIM; i++) assert_true(a.dq[i] == 0); /* no gradient of the output: zero */
+    bo_attention_call c = {
+        .sequences = 1, .tokens = TOKENS, .q = {.data = a.q}, .k = {.data = a.k}, .v = {.data = a.v}};
+    size_t more;
+    c.out.data = a.out, c.dout.data = a.dout;
+    assert_fails(gpu, BO_INVALID, "needs a forward pass with training",
+                 bo_attention_call_bytes(gpu, attention, &c, true, &bytes, &more));
+    c.training = true, c.key_offsets = (const int32_t[]){0, TOKENS};
+    assert_fails(gpu, BO_INVALID, "set cross", bo_attention_call_bytes(gpu, attention, &c, true, &bytes, &more));
+    free(tape), free(kept);
     bo_attention_destroy(attention);
     drop(&a);
 }
@@ -464,10 +501,15 @@ static void features_are_those_of_the_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_arrays_give_the_results_of_the_cpu), cmocka_unit_test(states_of_the_host_cross_devices),
-        cmocka_unit_test(numbers_that_are_not_finite_are_named),   cmocka_unit_test(calls_take_packed_arrays),
-        cmocka_unit_test(simple_calls_take_arrays_of_the_gpu),     cmocka_unit_test(wrong_memory_is_refused),
-        cmocka_unit_test(gradients_at_odd_addresses_are_refused),  cmocka_unit_test(features_are_those_of_the_cpu),
+        cmocka_unit_test(host_arrays_give_the_results_of_the_cpu),
+        cmocka_unit_test(states_of_the_host_cross_devices),
+        cmocka_unit_test(numbers_that_are_not_finite_are_named),
+        cmocka_unit_test(calls_take_packed_arrays),
+        cmocka_unit_test(simple_calls_take_arrays_of_the_gpu),
+        cmocka_unit_test(wrong_memory_is_refused),
+        cmocka_unit_test(backward_is_exact_about_its_forward_pass),
+        cmocka_unit_test(gradients_at_odd_addresses_are_refused),
+        cmocka_unit_test(features_are_those_of_the_cpu),
     };
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 2}, &host), BO_OK);
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1}, &gpu), BO_OK);

@@ -118,6 +118,15 @@ static bo_gpu_attention describe(const bo_context *context, const bo_attention *
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
+static bo_status check_address(bo_context *context, const char *name, const void *at)
+{
+    bool held;
+    BO_TRY(bo_device_holds(context, at, &held));
+    if (held) return BO_OK;
+    return bo_fail(context, BO_INVALID, "attention: %s is not in the memory of %s; use bo_device_allocate", name,
+                   bo_device_name(bo_device_of(context)));
+}
+
 /* Refuses addresses of the host and of another GPU, which kernels cannot read. */
 static bo_status check_memory(bo_context *context, const bo_attention_call *c)
 {
@@ -140,15 +149,25 @@ static bo_status check_memory(bo_context *context, const bo_attention_call *c)
                   {"key_offsets", c->key_offsets},
                   {"tape", c->tape},
                   {"workspace", c->workspace},
-                  {"the first state", c->states ? c->states[0] : NULL}};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        bool held;
-        if (!arrays[i].at) continue;
-        BO_TRY(bo_device_holds(context, arrays[i].at, &held));
-        if (!held)
-            return bo_fail(context, BO_INVALID, "attention: %s is not in the memory of %s; use bo_device_allocate",
-                           arrays[i].name, bo_device_name(bo_device_of(context)));
-    }
+                  {"sigma", c->sigma},
+                  {"m", c->m},
+                  {"mix", c->mix},
+                  {"log_decay", c->log_decay},
+                  {"lambda", c->lambda},
+                  {"m_k", c->m_k},
+                  {"bias", c->bias},
+                  {"bias_k", c->bias_k},
+                  {"dsigma", c->dsigma},
+                  {"dm", c->dm},
+                  {"dmix", c->dmix},
+                  {"dlog_decay", c->dlog_decay},
+                  {"dlambda", c->dlambda},
+                  {"dm_k", c->dm_k},
+                  {"dbias", c->dbias},
+                  {"dbias_k", c->dbias_k}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (arrays[i].at) BO_TRY(check_address(context, arrays[i].name, arrays[i].at));
+    for (size_t i = 0; c->states && i < c->sequences; i++) BO_TRY(check_address(context, "a state", c->states[i]));
     return BO_OK;
 }
 

@@ -284,6 +284,19 @@ static bo_status read_states(transfer *t)
     return BO_OK;
 }
 
+/* Backward computes the output again, but does not return it; a gradient of the output that is not given is zero, as is the
+ * memory. */
+static void list_backward(transfer *t)
+{
+    const bo_call *call = t->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    for (size_t i = 0; i < t->list.count; i++)
+        if (t->list.arrays[i].array == &t->c.out) t->list.arrays[i].out = NULL;
+    list_gradients(call->attention, call->dout, call->gradients, &t->c, &t->list);
+    if (!call->dout)
+        t->list.arrays[t->list.count++] = (token_array){&t->c.dout, NULL, NULL, true, d->heads, d->value_dim};
+}
+
 static bo_status take_arrays(transfer *t)
 {
     lay_out(t);
@@ -318,7 +331,7 @@ static bo_status open(bo_context *context, const bo_call *call, transfer *t)
                     .rows = {call->queries_total, call->keys_total},
                     .state_bytes = bo_attention_state_bytes(call->attention)};
     list_inputs(call->attention, call->in, call->out, &t->c, &t->list);
-    if (call->gradients) list_gradients(call->attention, call->dout, call->gradients, &t->c, &t->list);
+    if (call->gradients) list_backward(t);
     if (call->initial || call->final) {
         t->states = bo_alloc(context, call->shape->sequences, sizeof *t->states, "addresses of states");
         if (!t->states) return BO_MEMORY;
@@ -383,7 +396,7 @@ bo_status bo_gpu_host_backward(bo_context *context, const bo_call *call)
 
 bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in, const float *out, bool *held)
 {
-    const float *const arrays[] = {in->q, in->k, in->v, out};
+    const float *const arrays[] = {in->q, in->k, in->v, out, in->log_gate, in->beta};
     size_t on_gpu = 0, count = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (!arrays[i]) continue;
@@ -392,9 +405,10 @@ bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in
     }
     *held = on_gpu > 0;
     if (on_gpu == 0 || on_gpu == count) return BO_OK;
-    return bo_fail(context, BO_INVALID,
-                   "attention: some of q, k, v and out are in the memory of the host, and some in that of %s",
-                   bo_device_name(bo_device_of(context)));
+    return bo_fail(
+        context, BO_INVALID,
+        "attention: some of q, k, v, out, log_gate and beta are in the memory of the host, and some in that of %s",
+        bo_device_name(bo_device_of(context)));
 }
 
 /* Describes a call; *offsets are those of packed sequences, in memory of the GPU that the caller releases. */
@@ -403,7 +417,10 @@ static bo_status describe(bo_context *context, const bo_attention *attention, co
                           const bo_attention_gradients *gradients, bo_attention_call *c)
 {
     array_list list = {0};
-    if (shape->lengths || shape->no_queries)
+    BO_TRY(bo_check_reserved(context, "bo_attention_shape", shape->reserved));
+    if (shape->layout != BO_LAYOUT_HEADS_FIRST && shape->layout != BO_LAYOUT_TOKENS_FIRST)
+        return bo_fail(context, BO_INVALID, "attention: layout %d is unknown", (int)shape->layout);
+    if (shape->lengths || shape->key_lengths || shape->no_queries)
         return bo_fail(context, BO_UNSUPPORTED,
                        "attention: packed sequences and keys without queries in the memory of a GPU are not supported "
                        "by this function; bo_attention_call_forward() takes offsets");
@@ -446,12 +463,33 @@ bo_status bo_gpu_device_forward(bo_context *context, const bo_attention *attenti
     return submit(context, attention, &c, false);
 }
 
+/* The gradients of an output whose gradient is zero. */
+static bo_status zero_gradients(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                const bo_attention_gradients *gradients)
+{
+    array_list list = {0};
+    bo_attention_call c;
+    const totals rows = {shape->sequences * shape->tokens,
+                         shape->sequences * (is_cross(shape) ? shape->key_tokens : shape->tokens)};
+    list_gradients(attention, NULL, gradients, &c, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        const token_array *a = &list.arrays[i];
+        BO_TRY(bo_buffer_zero(context, bo_device_of(context), a->out, numbers_of(&rows, a) * sizeof *a->out));
+    }
+    for (size_t i = 0; i < list.parameters; i++) {
+        const parameter_array *p = &list.parameter[i];
+        BO_TRY(bo_buffer_zero(context, bo_device_of(context), p->out, p->count * sizeof *p->out));
+    }
+    return BO_OK;
+}
+
 bo_status bo_gpu_device_backward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                  const bo_attention_inputs *inputs, const float *out, const void *tape,
                                  const float *dout, const bo_attention_gradients *gradients)
 {
     bo_attention_call c = {0};
     BO_TRY(describe(context, attention, shape, inputs, (float *)(uintptr_t)out, dout, gradients, &c));
+    if (!dout) return zero_gradients(context, attention, shape, gradients);
     c.training = true;
     c.tape = (void *)(uintptr_t)tape;
     return submit(context, attention, &c, true);

@@ -168,8 +168,9 @@ static bo_gpu_error open_device(int device, bo_gpu **out)
     return error;
 }
 
-static int locate(const void *address)
+static int locate(bo_gpu *gpu, const void *address)
 {
+    current_device current(gpu); /* otherwise the runtime would use the first device */
     cudaPointerAttributes found;
     if (cudaPointerGetAttributes(&found, address) != cudaSuccess) {
         cudaGetLastError();

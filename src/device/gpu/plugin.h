@@ -54,7 +54,7 @@ typedef struct bo_gpu_functions {
     bo_gpu_error (*open)(int device, bo_gpu **out);
     void (*close)(bo_gpu *gpu);
     /* The number of the GPU in whose memory an address is; -1: it is not in the memory of a GPU. */
-    int (*locate)(const void *address);
+    int (*locate)(bo_gpu *gpu, const void *address);
     /* Memory of the device. */
     bo_gpu_error (*allocate)(bo_gpu *gpu, size_t bytes, void **out); /* not filled */
     void (*release)(bo_gpu *gpu, void *memory);

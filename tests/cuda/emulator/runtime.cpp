@@ -43,6 +43,11 @@ static void close_device(bo_gpu *gpu)
     delete gpu;
 }
 
+static int locate(bo_gpu *, const void *address)
+{
+    return bo::device_locate(address);
+}
+
 static bo_gpu_error allocate(bo_gpu *gpu, size_t bytes, void **out)
 {
     *out = bo::device_allocate(gpu->device, bytes);
@@ -250,7 +255,7 @@ bo_gpu_error gemm(bo_gpu *cuda, const bo_gpu_gemm *a)
 extern "C" __attribute__((visibility("default"))) const bo_gpu_functions *bo_cuda_plugin(void)
 {
     static const bo_gpu_functions functions = {
-        sizeof(bo_gpu_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, bo::device_locate,
+        sizeof(bo_gpu_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, locate,
         allocate, release, write, fill, copy, fence, read, wait_for, use_stream, record_begin, record_end, replay,
         forget, mark, elapsed, bo::rank_id, bo::join, bo::sum,
 #define BO_GPU_POINTER(name, arguments) bo::name,
