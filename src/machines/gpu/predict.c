@@ -2,6 +2,7 @@
  * quadratic form of deviations is |L⁻¹ v|² of rows v, by substitution from the left: for every block on the diagonal of L,
  * with its inverse V, x1 = v1 Vᵀ and v2 -= x1 L21ᵀ. The machine owns its copies on the GPU. */
 #include "predict.h"
+#include "sums.h"
 #include "../../base/carver.h"
 #include "../../device/copies.h"
 #include "../../device/gpu/launch.h"
@@ -205,27 +206,6 @@ void bo_gpu_prediction_close(bo_gpu_prediction *prediction)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* D = alpha A Bᵀ + beta D, or A B, in float64. */
-static bo_status multiply(bo_context *context, bool transposed, size_t m, size_t n, size_t k, double alpha,
-                          const double *a, size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd)
-{
-    return BO_LAUNCH(context, gemm,
-                     &((bo_gpu_gemm){.m = m,
-                                     .n = n,
-                                     .k = k,
-                                     .tb = transposed,
-                                     .a = a,
-                                     .b = b,
-                                     .d = d,
-                                     .lda = lda,
-                                     .ldb = ldb,
-                                     .ldd = ldd,
-                                     .factors = BO_ELEMENT_FLOAT64,
-                                     .result = BO_ELEMENT_FLOAT64,
-                                     .alpha = (float)alpha,
-                                     .beta = (float)beta}));
-}
-
 /* Writes the centered features of the rows to `wide`, and their columns for deviations to `picks`. */
 static bo_status map_rows(bo_context *context, const bo_gpu_prediction *p, const bo_inputs *inputs)
 {
@@ -255,11 +235,11 @@ static bo_status solve(bo_context *context, const bo_gpu_prediction *p, size_t r
     const size_t n = size_of(p->machine);
     for (size_t first = 0; first < n; first += BLOCK) {
         const size_t size = bo_min(BLOCK, n - first), next = first + size;
-        BO_TRY(multiply(context, true, rows, size, size, 1, p->right + first, n, inverses + first * BLOCK, BLOCK, 0,
-                        p->solved + first, n));
+        BO_TRY(bo_fit_multiply(context, false, true, rows, size, size, 1, p->right + first, n, inverses + first * BLOCK,
+                               BLOCK, 0, p->solved + first, n));
         if (next < n)
-            BO_TRY(multiply(context, true, rows, n - next, size, -1, p->solved + first, n, p->factor + next * n + first,
-                            n, 1, p->right + next, n));
+            BO_TRY(bo_fit_multiply(context, false, true, rows, n - next, size, -1, p->solved + first, n,
+                                   p->factor + next * n + first, n, 1, p->right + next, n));
     }
     return BO_OK;
 }
@@ -278,8 +258,8 @@ static bo_status quadratic_form(bo_context *context, const bo_gpu_prediction *p,
                                                 .x = p->wide,
                                                 .divisor = (const double *)(const void *)(copy + at.penalty),
                                                 .out = p->q})));
-        BO_TRY(multiply(context, true, rows, n, features, 1, p->wide, features,
-                        (const double *)(const void *)(copy + at.train), features, 0, p->right, n));
+        BO_TRY(bo_fit_multiply(context, false, true, rows, n, features, 1, p->wide, features,
+                               (const double *)(const void *)(copy + at.train), features, 0, p->right, n));
     }
     BO_TRY(solve(context, p, rows, (const double *)(const void *)(copy + at.inverses)));
     return BO_LAUNCH(
@@ -295,7 +275,8 @@ bo_status bo_gpu_predict(bo_context *context, const bo_gpu_prediction *p, const 
     const size_t rows = inputs->rows, features = machine->report.features, outputs = machine->report.outputs;
     const double *beta = (const double *)(const void *)(copy_of(p, false) + places_of(machine, false).beta);
     BO_TRY(map_rows(context, p, inputs));
-    BO_TRY(multiply(context, false, rows, outputs, features, 1, p->wide, features, beta, outputs, 0, p->mean, outputs));
+    BO_TRY(bo_fit_multiply(context, false, false, rows, outputs, features, 1, p->wide, features, beta, outputs, 0,
+                           p->mean, outputs));
     if (p->q) BO_TRY(quadratic_form(context, p, rows));
     BO_TRY(bo_buffer_read(context, p->device, mean, p->mean, rows * outputs * sizeof *mean));
     for (size_t k = 0; k < rows * outputs; k++) mean[k] += machine->intercept[k % outputs];

@@ -108,14 +108,15 @@ bool bo_device_sums_maps(const bo_device_sums *sums)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-bo_status bo_fit_multiply(bo_context *context, bool ta, size_t m, size_t n, size_t k, double alpha, const double *a,
-                          size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd)
+bo_status bo_fit_multiply(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha,
+                          const double *a, size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd)
 {
     return BO_LAUNCH(context, gemm,
                      &((bo_gpu_gemm){.m = m,
                                      .n = n,
                                      .k = k,
                                      .ta = ta,
+                                     .tb = tb,
                                      .a = a,
                                      .b = b,
                                      .d = d,
@@ -134,7 +135,8 @@ bo_status bo_fit_upper(bo_context *context, const bo_device_sums *s, size_t firs
     const size_t panel = bo_fit_panel(s);
     for (size_t j = first; j < n; j += panel) {
         const size_t columns = bo_min(panel, n - j);
-        BO_TRY(bo_fit_multiply(context, true, j + columns, columns, k, alpha, z, ldz, z + j, ldz, 1, c + j, ldc));
+        BO_TRY(
+            bo_fit_multiply(context, true, false, j + columns, columns, k, alpha, z, ldz, z + j, ldz, 1, c + j, ldc));
     }
     return BO_OK;
 }
@@ -339,7 +341,7 @@ static bo_status multiply_vector(bo_context *context, bo_device_sums *s, const d
         BO_TRY(BO_LAUNCH(context, gram_mirror, &((bo_gpu_gram_mirror){.n = n, .g = s->g, .ldg = s->ldg})));
     s->mirrored = true;
     BO_TRY(bo_buffer_write(context, s->device, s->vectors, x, bytes));
-    BO_TRY(bo_fit_multiply(context, false, n, 1, n, 1, s->g, s->ldg, s->vectors, 1, 0, s->vectors + n, 1));
+    BO_TRY(bo_fit_multiply(context, false, false, n, 1, n, 1, s->g, s->ldg, s->vectors, 1, 0, s->vectors + n, 1));
     return bo_buffer_read(context, s->device, y, s->vectors + n, bytes);
 }
 

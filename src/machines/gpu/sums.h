@@ -40,8 +40,8 @@ struct bo_device_sums {
 bo_status bo_fit_take(bo_context *context, bo_device_sums *sums, size_t count, size_t size, const char *what,
                       void *out);
 /* D = alpha op(A) op(B) + beta D in float64. */
-bo_status bo_fit_multiply(bo_context *context, bool ta, size_t m, size_t n, size_t k, double alpha, const double *a,
-                          size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd);
+bo_status bo_fit_multiply(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha,
+                          const double *a, size_t lda, const double *b, size_t ldb, double beta, double *d, size_t ldd);
 /* The upper triangle of C (n x n) += alpha ZᵀZ for Z of k rows: panels of columns from `first` on, each down to the
  * diagonal. */
 bo_status bo_fit_upper(bo_context *context, const bo_device_sums *s, size_t first, size_t n, size_t k, double alpha,

@@ -57,8 +57,8 @@ static bo_status factorize_block(bo_context *context, const bo_device_sums *s, s
                                                .inverse = inverse_of(s, first),
                                                .pivot = s->pivot})));
     if (rest == 0) return BO_OK;
-    BO_TRY(bo_fit_multiply(context, true, rows, rest, rows, 1, inverse_of(s, first), BLOCK, a + rows, lda, 0, u + rows,
-                           lda));
+    BO_TRY(bo_fit_multiply(context, true, false, rows, rest, rows, 1, inverse_of(s, first), BLOCK, a + rows, lda, 0,
+                           u + rows, lda));
     return bo_fit_upper(context, s, 0, rest, rows, -1, u + rows, lda, a + rows * lda + rows, lda);
 }
 
@@ -105,10 +105,10 @@ static bo_status forward(bo_context *context, const bo_device_sums *s, size_t m)
     const size_t n = s->features, lda = s->lda;
     for (size_t first = 0; first < n; first += BLOCK) {
         const size_t rows = bo_min(BLOCK, n - first), next = first + rows;
-        BO_TRY(bo_fit_multiply(context, true, rows, m, rows, 1, inverse_of(s, first), BLOCK, s->right + first * m, m, 0,
-                               s->solution + first * m, m));
+        BO_TRY(bo_fit_multiply(context, true, false, rows, m, rows, 1, inverse_of(s, first), BLOCK,
+                               s->right + first * m, m, 0, s->solution + first * m, m));
         if (next < n)
-            BO_TRY(bo_fit_multiply(context, true, n - next, m, rows, -1, s->factor + first * lda + next, lda,
+            BO_TRY(bo_fit_multiply(context, true, false, n - next, m, rows, -1, s->factor + first * lda + next, lda,
                                    s->solution + first * m, m, 1, s->right + next * m, m));
     }
     return BO_OK;
@@ -120,11 +120,11 @@ static bo_status backward(bo_context *context, const bo_device_sums *s, size_t m
     const size_t n = s->features, lda = s->lda;
     for (size_t next = n; next > 0;) {
         const size_t first = (next - 1) / BLOCK * BLOCK, rows = next - first;
-        BO_TRY(bo_fit_multiply(context, false, rows, m, rows, 1, inverse_of(s, first), BLOCK, s->right + first * m, m,
-                               0, s->solution + first * m, m));
+        BO_TRY(bo_fit_multiply(context, false, false, rows, m, rows, 1, inverse_of(s, first), BLOCK,
+                               s->right + first * m, m, 0, s->solution + first * m, m));
         if (first > 0)
-            BO_TRY(bo_fit_multiply(context, false, first, m, rows, -1, s->factor + first, lda, s->solution + first * m,
-                                   m, 1, s->right, m));
+            BO_TRY(bo_fit_multiply(context, false, false, first, m, rows, -1, s->factor + first, lda,
+                                   s->solution + first * m, m, 1, s->right, m));
         next = first;
     }
     return BO_OK;
