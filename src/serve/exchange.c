@@ -7,7 +7,7 @@
 
 /* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one that
  * reads much more slowly than its texts are generated. */
-static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)256 << 20;
+static const size_t MOST_UNREAD = (size_t)8 << 20, MOST_OUTPUT = (size_t)32 << 20;
 enum { UNREAD_SECONDS = 30 };
 /* Log probabilities that an answer may have: of all tokens of all prompts, with those of the most likely tokens. */
 static const size_t MOST_SCORES = (size_t)1 << 22;

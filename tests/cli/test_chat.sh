@@ -196,15 +196,16 @@ iconv -f utf-8 -t utf-8 out >/dev/null || complain "an answer is not UTF-8"
 # Ctrl-C stops the answer and not the program; the next one leaves and saves.
 if [ -z "${SANITIZE:-}" ]; then
     mkfifo line
-    attended "$BOCHNER" chat model --tokens 100000000 --state stopped.chat --quiet <line >out 2>err &
+    attended "$BOCHNER" chat model --tokens 100000000 --state stopped.chat --quiet <line >stopped 2>err &
     pid=$!
     exec 3>line
     echo 'the cat?' >&3
-    for i in 1 2 3 4 5 6 7 8 9 10; do [ -s out ] && break; sleep 0.2; done
+    for i in $(seq 150); do [ -s stopped ] && break; sleep 0.2; done
+    [ -s stopped ] || complain "no token within 30 s: $(cat err)"
     kill -INT $pid
     sleep 0.3
     kill -0 $pid 2>/dev/null || complain "Ctrl-C ended the program: $(cat err)"
-    for i in 1 2 3 4 5 6 7 8 9 10; do # signals within a second may be one request
+    for i in $(seq 100); do # signals within a second may be one request
         kill -INT $pid 2>/dev/null || break
         sleep 0.3
     done

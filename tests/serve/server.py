@@ -223,15 +223,16 @@ class Answer:
 
 class Server:
     """`bochner serve` on a free port of the loopback interface. With `with`, it is stopped by SIGTERM at the end, and its exit
-    status must be 0. `prepare` is called in the new process."""
+    status must be 0. `prepare` is called in the new process, whose environment has the variables of `environment` too."""
 
-    def __init__(self, model, *options, prepare=None):
+    def __init__(self, model, *options, prepare=None, environment={}):
         self.key = None
         self.model = model
         descriptor, name = tempfile.mkstemp(".err", dir=FOLDER)
         self.errors = pathlib.Path(name)
         self.process = subprocess.Popen([PROGRAM, "serve", str(model), "--port", "0", *map(str, options)], stdout=subprocess.PIPE,
-                                        stderr=descriptor, stdin=subprocess.DEVNULL, preexec_fn=prepare)
+                                        stderr=descriptor, stdin=subprocess.DEVNULL, preexec_fn=prepare,
+                                        env={**os.environ, **environment})
         os.close(descriptor)
         atexit.register(self.process.kill)
         first = self.process.stdout.readline()
