@@ -2,6 +2,7 @@
  * with tokens first. */
 #include "arrays.h"
 #include <string.h>
+#include "given.h"
 #include "gpu/arrays.h"
 #include "internal.h"
 
@@ -149,19 +150,22 @@ static float *array_at(const host_call *h, size_t i)
 
 static bo_attention_inputs inputs_of(const bo_attention_call *c, const host_call *h)
 {
-    return (bo_attention_inputs){.q = array_at(h, Q),
-                                 .k = array_at(h, K),
-                                 .v = array_at(h, V),
-                                 .log_gate = array_at(h, LOG_GATE),
-                                 .beta = array_at(h, BETA),
-                                 .sigma = c->sigma,
-                                 .m = c->m,
-                                 .mix = c->mix,
-                                 .log_decay = c->log_decay,
-                                 .lambda = c->lambda,
-                                 .m_k = c->m_k,
-                                 .bias = c->bias,
-                                 .bias_k = c->bias_k};
+#define TOKENS(BIT, member)    .member = array_at(h, BIT),
+#define PARAMETER(BIT, member) .member = c->member,
+    return (bo_attention_inputs){
+        .q = array_at(h, Q), .k = array_at(h, K), .v = array_at(h, V), BO_ATTENTION_GIVEN_LIST(TOKENS, PARAMETER)};
+#undef PARAMETER
+#undef TOKENS
+}
+
+static bo_attention_gradients gradients_of(const bo_attention_call *c, const host_call *h)
+{
+#define TOKENS(BIT, member)    .member = array_at(h, D##BIT),
+#define PARAMETER(BIT, member) .member = c->d##member,
+    return (bo_attention_gradients){
+        .q = array_at(h, DQ), .k = array_at(h, DK), .v = array_at(h, DV), BO_ATTENTION_GIVEN_LIST(TOKENS, PARAMETER)};
+#undef PARAMETER
+#undef TOKENS
 }
 
 static bo_status forward_on_host(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
@@ -186,19 +190,7 @@ static bo_status backward_on_host(bo_context *context, const bo_attention *atten
     host_call h = host_call_of(context, attention, c, true);
     BO_TRY(enter(context, c, &h, read, sizeof read / sizeof *read));
     const bo_attention_inputs in = inputs_of(c, &h);
-    const bo_attention_gradients gradients = {.q = array_at(&h, DQ),
-                                              .k = array_at(&h, DK),
-                                              .v = array_at(&h, DV),
-                                              .log_gate = array_at(&h, DLOG_GATE),
-                                              .beta = array_at(&h, DBETA),
-                                              .sigma = c->dsigma,
-                                              .m = c->dm,
-                                              .mix = c->dmix,
-                                              .log_decay = c->dlog_decay,
-                                              .lambda = c->dlambda,
-                                              .m_k = c->dm_k,
-                                              .bias = c->dbias,
-                                              .bias_k = c->dbias_k};
+    const bo_attention_gradients gradients = gradients_of(c, &h);
     BO_TRY(bo_attention_backward_in(context, attention, &h.shape, &in, NULL, array_at(&h, OUT), c->tape,
                                     array_at(&h, DOUT), NULL, &gradients, &h.work));
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
@@ -213,18 +205,13 @@ static bo_status backward_on_host(bo_context *context, const bo_attention *atten
 /* A parameter of a call, by its name; the gradient needs the parameter's kind only. */
 static bo_status check_parameters(bo_context *context, const bo_attention *attention, const bo_attention_call *c)
 {
+#define PARAMETER(BIT, member) {#member, BO_PARAMETER_##BIT, c->member, c->d##member},
     const struct {
         const char *name;
         bo_parameter which;
         const float *values, *gradient;
-    } all[] = {{"sigma", BO_PARAMETER_SIGMA, c->sigma, c->dsigma},
-               {"m", BO_PARAMETER_M, c->m, c->dm},
-               {"mix", BO_PARAMETER_MIX, c->mix, c->dmix},
-               {"log_decay", BO_PARAMETER_LOG_DECAY, c->log_decay, c->dlog_decay},
-               {"lambda", BO_PARAMETER_LAMBDA, c->lambda, c->dlambda},
-               {"m_k", BO_PARAMETER_M_K, c->m_k, c->dm_k},
-               {"bias", BO_PARAMETER_BIAS, c->bias, c->dbias},
-               {"bias_k", BO_PARAMETER_BIAS_K, c->bias_k, c->dbias_k}};
+    } all[] = {BO_ATTENTION_GIVEN_LIST(BO_GIVEN_NONE, PARAMETER)};
+#undef PARAMETER
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if ((all[i].values || all[i].gradient) && !bo_parameter_size(attention, all[i].which))
             return bo_fail(context, BO_INVALID, "attention: kind %s does not use %s",

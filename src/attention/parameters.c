@@ -2,6 +2,7 @@
 #include "parameters.h"
 #include <math.h>
 #include <stddef.h>
+#include "given.h"
 #include "kinds.h"
 
 typedef enum range { ANY, POSITIVE, NOT_POSITIVE } range;
@@ -51,6 +52,31 @@ size_t bo_parameter_size(const bo_attention *attention, bo_parameter which)
         break;
     }
     return 0;
+}
+
+const char *bo_given_name(size_t place)
+{
+#define NAME(BIT, name) [BO_GIVEN_##BIT] = #name,
+    static const char *const names[] = {BO_ATTENTION_GIVEN_LIST(NAME, NAME)};
+#undef NAME
+    return names[place];
+}
+
+size_t bo_given_width(const bo_attention *attention, size_t place)
+{
+    switch (place) {
+#define WIDTH(BIT, name)                                                                                               \
+    case BO_GIVEN_##BIT:                                                                                               \
+        return bo_parameter_size(attention, BO_PARAMETER_##BIT);
+        BO_ATTENTION_GIVEN_LIST(BO_GIVEN_NONE, WIDTH)
+#undef WIDTH
+    case BO_GIVEN_LOG_GATE:
+        return bo_gate_width(&attention->desc);
+    case BO_GIVEN_BETA:
+        return attention->traits & BO_TRAIT_BETA ? 1 : 0;
+    default:
+        return 0;
+    }
 }
 
 size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which)

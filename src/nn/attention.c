@@ -7,7 +7,7 @@
  *     map_q, map_k                     W, b and W', b' of learned maps */
 #include <math.h>
 #include <string.h>
-#include "../attention/attention.h"
+#include "../attention/given.h"
 #include "internal.h"
 
 enum { GATE_RANK = 16, GLA_TEMPERATURE = 16 }; /* the values of GLA (2312.06635, section 4.4) */
@@ -127,21 +127,12 @@ static bo_value give_lambda(const recorder *r)
 }
 
 /* In the order of bo_attention_given. */
+#define FURTHER(BIT, name) {BO_ATTENTION_GIVEN_##BIT, give_##name},
 static const struct {
     bo_attention_given bit;
     bo_value (*give)(const recorder *r);
-} further[] = {
-    {BO_ATTENTION_GIVEN_LOG_GATE, give_log_gate},
-    {BO_ATTENTION_GIVEN_SIGMA, give_sigma},
-    {BO_ATTENTION_GIVEN_M, give_m},
-    {BO_ATTENTION_GIVEN_MIX, give_mix},
-    {BO_ATTENTION_GIVEN_BETA, give_beta},
-    {BO_ATTENTION_GIVEN_LOG_DECAY, give_log_decay},
-    {BO_ATTENTION_GIVEN_LAMBDA, give_lambda},
-    {BO_ATTENTION_GIVEN_M_K, give_m_k},
-    {BO_ATTENTION_GIVEN_BIAS, give_bias},
-    {BO_ATTENTION_GIVEN_BIAS_K, give_bias_k},
-};
+} further[] = {BO_ATTENTION_GIVEN_LIST(FURTHER, FURTHER)};
+#undef FURTHER
 
 /* ---- q and k ----------------------------------------------------------------------------------------------------- */
 

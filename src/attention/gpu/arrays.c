@@ -1,6 +1,7 @@
 /* Calls on arrays of a caller in memory of the GPU: arrays.h. */
 #include "arrays.h"
 #include "../arrays.h"
+#include "../given.h"
 #include "call.h"
 #include "engine.h"
 
@@ -29,65 +30,45 @@ static void set_rows(const bo_attention_call *c, bo_gpu_attention *at)
 
 static void set_strides(const bo_attention *attention, const bo_attention_call *c, bo_gpu_attention *at)
 {
-    const size_t dim = attention->desc.dim, values = attention->desc.value_dim,
-                 gate = bo_max(bo_gate_width(&attention->desc), 1);
+    const size_t dim = attention->desc.dim, values = attention->desc.value_dim;
     const int heads = at->heads, key_heads = at->key_heads;
-    at->strides = (bo_gpu_attention_strides){
-        .q = strides_of(&c->q, &at->queries, heads, dim),
-        .k = strides_of(&c->k, &at->keys, key_heads, dim),
-        .v = strides_of(&c->v, &at->keys, key_heads, values),
-        .out = strides_of(&c->out, &at->queries, heads, values),
-        .log_gate = strides_of(&c->log_gate, &at->keys, key_heads, gate),
-        .beta = strides_of(&c->beta, &at->keys, key_heads, 1),
-        .dout = strides_of(&c->dout, &at->queries, heads, values),
-        .dq = strides_of(&c->dq, &at->queries, heads, dim),
-        .dk = strides_of(&c->dk, &at->keys, key_heads, dim),
-        .dv = strides_of(&c->dv, &at->keys, key_heads, values),
-        .dlog_gate = strides_of(&c->dlog_gate, &at->keys, key_heads, gate),
-        .dbeta = strides_of(&c->dbeta, &at->keys, key_heads, 1),
-    };
+#define STRIDES(BIT, name)                                                                                             \
+    .name = strides_of(&c->name, &at->keys, key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1)),          \
+    .d##name = strides_of(&c->d##name, &at->keys, key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1)),
+    at->strides = (bo_gpu_attention_strides){.q = strides_of(&c->q, &at->queries, heads, dim),
+                                             .k = strides_of(&c->k, &at->keys, key_heads, dim),
+                                             .v = strides_of(&c->v, &at->keys, key_heads, values),
+                                             .out = strides_of(&c->out, &at->queries, heads, values),
+                                             .dout = strides_of(&c->dout, &at->queries, heads, values),
+                                             .dq = strides_of(&c->dq, &at->queries, heads, dim),
+                                             .dk = strides_of(&c->dk, &at->keys, key_heads, dim),
+                                             .dv = strides_of(&c->dv, &at->keys, key_heads, values),
+                                             BO_ATTENTION_GIVEN_LIST(STRIDES, BO_GIVEN_NONE)};
+#undef STRIDES
 }
 
-/* The array bits whose pointer is not NULL. */
-static unsigned bits_of(size_t count, const void *const *pointers, const unsigned *bits)
+static unsigned bit_if(const void *data, unsigned bit)
 {
-    unsigned out = 0;
-    for (size_t i = 0; i < count; i++) out |= pointers[i] ? bits[i] : 0;
-    return out;
+    return data ? bit : 0;
 }
 
 static void set_arrays(const bo_attention_call *c, bo_gpu_attention *at)
 {
-    static const unsigned bits[] = {BO_GPU_ARRAY_Q,
-                                    BO_GPU_ARRAY_K,
-                                    BO_GPU_ARRAY_V,
-                                    BO_ATTENTION_GIVEN_LOG_GATE,
-                                    BO_ATTENTION_GIVEN_BETA,
-                                    BO_ATTENTION_GIVEN_SIGMA,
-                                    BO_ATTENTION_GIVEN_M,
-                                    BO_ATTENTION_GIVEN_MIX,
-                                    BO_ATTENTION_GIVEN_LOG_DECAY,
-                                    BO_ATTENTION_GIVEN_LAMBDA,
-                                    BO_ATTENTION_GIVEN_M_K,
-                                    BO_ATTENTION_GIVEN_BIAS,
-                                    BO_ATTENTION_GIVEN_BIAS_K};
-    enum { COUNT = sizeof bits / sizeof *bits };
-    const void *const given[COUNT] = {c->q.data, c->k.data, c->v.data, c->log_gate.data, c->beta.data,
-                                      c->sigma,  c->m,      c->mix,    c->log_decay,     c->lambda,
-                                      c->m_k,    c->bias,   c->bias_k};
-    const void *const wanted[COUNT] = {c->dq.data, c->dk.data, c->dv.data, c->dlog_gate.data, c->dbeta.data,
-                                       c->dsigma,  c->dm,      c->dmix,    c->dlog_decay,     c->dlambda,
-                                       c->dm_k,    c->dbias,   c->dbias_k};
-    at->given = bits_of(COUNT, given, bits);
-    at->wanted = bits_of(COUNT, wanted, bits);
+    at->given =
+        bit_if(c->q.data, BO_GPU_ARRAY_Q) | bit_if(c->k.data, BO_GPU_ARRAY_K) | bit_if(c->v.data, BO_GPU_ARRAY_V);
+    at->wanted =
+        bit_if(c->dq.data, BO_GPU_ARRAY_Q) | bit_if(c->dk.data, BO_GPU_ARRAY_K) | bit_if(c->dv.data, BO_GPU_ARRAY_V);
     at->q = c->q.data, at->k = c->k.data, at->v = c->v.data, at->out = c->out.data;
-    at->log_gate = c->log_gate.data, at->beta = c->beta.data;
-    at->sigma = c->sigma, at->m = c->m, at->mix = c->mix, at->log_decay = c->log_decay, at->lambda = c->lambda;
-    at->m_k = c->m_k, at->bias = c->bias, at->bias_k = c->bias_k;
     at->dout = c->dout.data, at->dq = c->dq.data, at->dk = c->dk.data, at->dv = c->dv.data;
-    at->dlog_gate = c->dlog_gate.data, at->dbeta = c->dbeta.data;
-    at->dsigma = c->dsigma, at->dm = c->dm, at->dmix = c->dmix, at->dlog_decay = c->dlog_decay;
-    at->dlambda = c->dlambda, at->dm_k = c->dm_k, at->dbias = c->dbias, at->dbias_k = c->dbias_k;
+#define SET(BIT, name, array, gradient)                                                                                \
+    at->name = array, at->d##name = gradient;                                                                          \
+    at->given |= bit_if(array, BO_ATTENTION_GIVEN_##BIT), at->wanted |= bit_if(gradient, BO_ATTENTION_GIVEN_##BIT);
+#define SET_TOKENS(BIT, name)    SET(BIT, name, c->name.data, c->d##name.data)
+#define SET_PARAMETER(BIT, name) SET(BIT, name, c->name, c->d##name)
+    BO_ATTENTION_GIVEN_LIST(SET_TOKENS, SET_PARAMETER)
+#undef SET_PARAMETER
+#undef SET_TOKENS
+#undef SET
     /* Gradients must be aligned if these are (bo_gpu_require_aligned). */
     const void *const aligned[] = {c->q.data, c->k.data, c->v.data, c->out.data};
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++) at->unaligned |= (uintptr_t)aligned[i] % 16 != 0;
@@ -97,8 +78,12 @@ static void set_arrays(const bo_attention_call *c, bo_gpu_attention *at)
 static bo_attention_call forward_part(const bo_attention_call *c)
 {
     bo_attention_call out = *c;
-    out.dout = out.dq = out.dk = out.dv = out.dlog_gate = out.dbeta = (bo_attention_array){0};
-    out.dsigma = out.dm = out.dmix = out.dlog_decay = out.dlambda = out.dm_k = out.dbias = out.dbias_k = NULL;
+    out.dout = out.dq = out.dk = out.dv = (bo_attention_array){0};
+#define LEAVE_OUT_TOKENS(BIT, name)    out.d##name = (bo_attention_array){0};
+#define LEAVE_OUT_PARAMETER(BIT, name) out.d##name = NULL;
+    BO_ATTENTION_GIVEN_LIST(LEAVE_OUT_TOKENS, LEAVE_OUT_PARAMETER)
+#undef LEAVE_OUT_PARAMETER
+#undef LEAVE_OUT_TOKENS
     return out;
 }
 
@@ -130,6 +115,8 @@ static bo_status check_address(bo_context *context, const char *name, const void
 /* Refuses addresses of the host and of another GPU, which kernels cannot read. */
 static bo_status check_memory(bo_context *context, const bo_attention_call *c)
 {
+#define NAME_TOKENS(BIT, name)    {#name, c->name.data}, {"d" #name, c->d##name.data},
+#define NAME_PARAMETER(BIT, name) {#name, c->name}, {"d" #name, c->d##name},
     const struct {
         const char *name;
         const void *at;
@@ -137,34 +124,17 @@ static bo_status check_memory(bo_context *context, const bo_attention_call *c)
                   {"k", c->k.data},
                   {"v", c->v.data},
                   {"out", c->out.data},
-                  {"log_gate", c->log_gate.data},
-                  {"beta", c->beta.data},
                   {"dout", c->dout.data},
                   {"dq", c->dq.data},
                   {"dk", c->dk.data},
                   {"dv", c->dv.data},
-                  {"dlog_gate", c->dlog_gate.data},
-                  {"dbeta", c->dbeta.data},
                   {"offsets", c->offsets},
                   {"key_offsets", c->key_offsets},
                   {"tape", c->tape},
                   {"workspace", c->workspace},
-                  {"sigma", c->sigma},
-                  {"m", c->m},
-                  {"mix", c->mix},
-                  {"log_decay", c->log_decay},
-                  {"lambda", c->lambda},
-                  {"m_k", c->m_k},
-                  {"bias", c->bias},
-                  {"bias_k", c->bias_k},
-                  {"dsigma", c->dsigma},
-                  {"dm", c->dm},
-                  {"dmix", c->dmix},
-                  {"dlog_decay", c->dlog_decay},
-                  {"dlambda", c->dlambda},
-                  {"dm_k", c->dm_k},
-                  {"dbias", c->dbias},
-                  {"dbias_k", c->dbias_k}};
+                  BO_ATTENTION_GIVEN_LIST(NAME_TOKENS, NAME_PARAMETER)};
+#undef NAME_PARAMETER
+#undef NAME_TOKENS
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (arrays[i].at) BO_TRY(check_address(context, arrays[i].name, arrays[i].at));
     for (size_t i = 0; c->states && i < c->sequences; i++) BO_TRY(check_address(context, "a state", c->states[i]));

@@ -4,6 +4,7 @@
 #include "../../base/carver.h"
 #include "../attention.h"
 #include "../calls.h"
+#include "../given.h"
 #include "call.h"
 #include "engine.h"
 
@@ -26,7 +27,10 @@ typedef struct parameter_array {
     size_t count;
 } parameter_array;
 
-enum { MOST_ARRAYS = 12, MOST_PARAMETERS = 16 };
+enum {
+    MOST_ARRAYS = 8 + 2 * BO_GIVEN_OF_TOKENS, /* q, k, v, out and their gradients */
+    MOST_PARAMETERS = 2 * BO_PARAMETER_COUNT
+};
 
 typedef struct array_list {
     size_t count, parameters;
@@ -55,16 +59,12 @@ static void list_inputs(const bo_attention *attention, const bo_attention_inputs
     add(list, &c->k, in->k, NULL, false, d->key_heads, d->dim);
     add(list, &c->v, in->v, NULL, false, d->key_heads, d->value_dim);
     add(list, &c->out, NULL, out, true, d->heads, d->value_dim);
-    add(list, &c->log_gate, in->log_gate, NULL, false, d->key_heads, bo_max(bo_gate_width(d), 1));
-    add(list, &c->beta, in->beta, NULL, false, d->key_heads, 1);
-    add_parameter(list, attention, BO_PARAMETER_SIGMA, &c->sigma, in->sigma, NULL);
-    add_parameter(list, attention, BO_PARAMETER_M, &c->m, in->m, NULL);
-    add_parameter(list, attention, BO_PARAMETER_MIX, &c->mix, in->mix, NULL);
-    add_parameter(list, attention, BO_PARAMETER_LOG_DECAY, &c->log_decay, in->log_decay, NULL);
-    add_parameter(list, attention, BO_PARAMETER_LAMBDA, &c->lambda, in->lambda, NULL);
-    add_parameter(list, attention, BO_PARAMETER_M_K, &c->m_k, in->m_k, NULL);
-    add_parameter(list, attention, BO_PARAMETER_BIAS, &c->bias, in->bias, NULL);
-    add_parameter(list, attention, BO_PARAMETER_BIAS_K, &c->bias_k, in->bias_k, NULL);
+#define ADD_TOKENS(BIT, name)                                                                                          \
+    add(list, &c->name, in->name, NULL, false, d->key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1));
+#define ADD_PARAMETER(BIT, name) add_parameter(list, attention, BO_PARAMETER_##BIT, &c->name, in->name, NULL);
+    BO_ATTENTION_GIVEN_LIST(ADD_TOKENS, ADD_PARAMETER)
+#undef ADD_PARAMETER
+#undef ADD_TOKENS
 }
 
 static void list_gradients(const bo_attention *attention, const float *dout, const bo_attention_gradients *g,
@@ -75,16 +75,13 @@ static void list_gradients(const bo_attention *attention, const float *dout, con
     add(list, &c->dq, NULL, g->q, true, d->heads, d->dim);
     add(list, &c->dk, NULL, g->k, false, d->key_heads, d->dim);
     add(list, &c->dv, NULL, g->v, false, d->key_heads, d->value_dim);
-    add(list, &c->dlog_gate, NULL, g->log_gate, false, d->key_heads, bo_max(bo_gate_width(d), 1));
-    add(list, &c->dbeta, NULL, g->beta, false, d->key_heads, 1);
-    add_parameter(list, attention, BO_PARAMETER_SIGMA, (const float **)&c->dsigma, NULL, g->sigma);
-    add_parameter(list, attention, BO_PARAMETER_M, (const float **)&c->dm, NULL, g->m);
-    add_parameter(list, attention, BO_PARAMETER_MIX, (const float **)&c->dmix, NULL, g->mix);
-    add_parameter(list, attention, BO_PARAMETER_LOG_DECAY, (const float **)&c->dlog_decay, NULL, g->log_decay);
-    add_parameter(list, attention, BO_PARAMETER_LAMBDA, (const float **)&c->dlambda, NULL, g->lambda);
-    add_parameter(list, attention, BO_PARAMETER_M_K, (const float **)&c->dm_k, NULL, g->m_k);
-    add_parameter(list, attention, BO_PARAMETER_BIAS, (const float **)&c->dbias, NULL, g->bias);
-    add_parameter(list, attention, BO_PARAMETER_BIAS_K, (const float **)&c->dbias_k, NULL, g->bias_k);
+#define ADD_TOKENS(BIT, name)                                                                                          \
+    add(list, &c->d##name, NULL, g->name, false, d->key_heads, bo_max(bo_given_width(attention, BO_GIVEN_##BIT), 1));
+#define ADD_PARAMETER(BIT, name)                                                                                       \
+    add_parameter(list, attention, BO_PARAMETER_##BIT, (const float **)&c->d##name, NULL, g->name);
+    BO_ATTENTION_GIVEN_LIST(ADD_TOKENS, ADD_PARAMETER)
+#undef ADD_PARAMETER
+#undef ADD_TOKENS
 }
 
 /* ---- the shape of a call ----------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "attention.h"
 #include "cpu.h"
 #include "../shapes.h"
+#include "../../attention/given.h"
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
@@ -86,8 +87,9 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
     const bo_attention_attributes *a = call->attributes;
     bo_attention_inputs in = {.q = call->in[0].data};
     if (!a->ask) in.k = call->in[1].data, in.v = call->in[2].data;
-    const float **const places[BO_ATTENTION_GIVEN_COUNT] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
-                                                            &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
+#define PLACE(BIT, name) [BO_GIVEN_##BIT] = &in.name,
+    const float **const places[] = {BO_ATTENTION_GIVEN_LIST(PLACE, PLACE)};
+#undef PLACE
     for (size_t bit = 0, input = bo_attention_first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *places[bit] = call->in[input++].data;
     return in;
@@ -111,8 +113,9 @@ static float *target(const bo_op_call *call, const bo_attention_room *room, size
 
 float **bo_attention_gradient_place(bo_attention_gradients *g, size_t bit)
 {
-    float **const places[BO_ATTENTION_GIVEN_COUNT] = {&g->log_gate,  &g->sigma,  &g->m,   &g->mix,  &g->beta,
-                                                      &g->log_decay, &g->lambda, &g->m_k, &g->bias, &g->bias_k};
+#define PLACE(BIT, name) [BO_GIVEN_##BIT] = &g->name,
+    float **const places[] = {BO_ATTENTION_GIVEN_LIST(PLACE, PLACE)};
+#undef PLACE
     return places[bit];
 }
 

@@ -2,10 +2,7 @@
  * attention. Keys without queries give states; queries without keys read them. Backward runs in the opposite order,
  * with the gradients of the states in between. */
 #include "attention.h"
-
-enum {
-    OF_TOKENS = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA
-}; /* inputs that are not parameters: they belong to keys */
+#include "../../attention/given.h"
 
 /* The data that forward saves for backward: those of both calls, and the states in between. */
 typedef struct keepsake {
@@ -40,7 +37,7 @@ static size_t parameter_floats(const bo_op_call *call)
     size_t floats = 0;
     for (size_t bit = 0, input = 3; bit < BO_ATTENTION_GIVEN_COUNT; bit++) {
         if (!(a->given >> bit & 1)) continue;
-        if (!(OF_TOKENS >> bit & 1)) floats += bo_padded(bo_operand_floats(&call->in[input]));
+        if (!(BO_GIVEN_TOKENS >> bit & 1)) floats += bo_padded(bo_operand_floats(&call->in[input]));
         input++;
     }
     return floats;
@@ -85,7 +82,10 @@ bo_attention_shape bo_attention_asking(const bo_attention_shape *shape)
 
 static bo_attention_inputs asking_inputs(bo_attention_inputs in)
 {
-    in.k = in.v = in.log_gate = in.beta = NULL;
+    in.k = in.v = NULL;
+#define LEAVE_OUT(BIT, name) in.name = NULL;
+    BO_ATTENTION_GIVEN_LIST(LEAVE_OUT, BO_GIVEN_NONE)
+#undef LEAVE_OUT
     return in;
 }
 
@@ -123,7 +123,7 @@ static void beside(const bo_op_call *call, bo_attention_gradients *reading, floa
         if (!(a->given >> bit & 1)) continue;
         float **place = bo_attention_gradient_place(reading, bit);
         size_t floats = bo_operand_floats(&call->in[input++]);
-        if (OF_TOKENS >> bit & 1) continue;
+        if (BO_GIVEN_TOKENS >> bit & 1) continue;
         if (*place) *place = room;
         room += bo_padded(floats);
     }
@@ -137,7 +137,7 @@ static void add_parameters(bo_context *context, const bo_op_call *call, bo_atten
         if (!(a->given >> bit & 1)) continue;
         size_t floats = bo_operand_floats(&call->in[input++]);
         float *more = *bo_attention_gradient_place(from, bit), *sum = *bo_attention_gradient_place(to, bit);
-        if (sum && !(OF_TOKENS >> bit & 1)) bo_context_kernels(context)->axpy(floats, 1.0f, more, sum);
+        if (sum && !(BO_GIVEN_TOKENS >> bit & 1)) bo_context_kernels(context)->axpy(floats, 1.0f, more, sum);
     }
 }
 
@@ -153,7 +153,10 @@ bo_status bo_attention_read_back(bo_context *context, const bo_op_call *call, co
     size_t sequences = shape->sequences;
     void **states = place(room->states, sequences, kept.states, bo_attention_state_bytes(attention));
     void **flow = place(room->states + sequences, sequences, room->memory, gradient_floats(attention) * sizeof(float));
-    ask.k = ask.v = ask.log_gate = ask.beta = NULL;
+    ask.k = ask.v = NULL;
+#define LEAVE_OUT(BIT, name) ask.name = NULL;
+    BO_ATTENTION_GIVEN_LIST(LEAVE_OUT, BO_GIVEN_NONE)
+#undef LEAVE_OUT
     ask.initial = (float *const *)flow;
     BO_TRY(bo_attention_backward_in(context, attention, &asking, &asked, (const void *const *)states, call->out[0].data,
                                     kept.asking, call->dout[0], NULL, &ask, &room->work));

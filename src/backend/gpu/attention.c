@@ -3,6 +3,7 @@
 #include "gpu.h"
 #include "../shapes.h"
 #include "../attention.h"
+#include "../../attention/given.h"
 #include "../../attention/gpu/call.h"
 #include "../../base/carver.h"
 
@@ -13,8 +14,6 @@ static bo_status shape(bo_context *context, bo_op_call *call)
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
-
-enum { OF_TOKENS = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA }; /* inputs that are not parameters */
 
 /* Returns the bit of bo_attention_given of an input; BO_ATTENTION_GIVEN_COUNT for q, k and v. */
 static size_t bit_of(const bo_op_call *call, size_t input)
@@ -29,7 +28,7 @@ static size_t bit_of(const bo_op_call *call, size_t input)
 static bo_element type_for_engine(const bo_op_call *call, size_t input)
 {
     const size_t bit = bit_of(call, input);
-    const bool parameter = bit < BO_ATTENTION_GIVEN_COUNT && !(OF_TOKENS >> bit & 1);
+    const bool parameter = BO_GIVEN_PARAMETERS >> bit & 1;
     return parameter ? BO_ELEMENT_FLOAT32 : call->in[0].element;
 }
 
@@ -111,20 +110,15 @@ static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention
     }
     out->q = in[0], out->dq = d[0];
     if (!bo_attention_attributes_of(call)->ask) out->k = in[1], out->v = in[2], out->dk = d[1], out->dv = d[2];
-    const float **parameters[BO_ATTENTION_GIVEN_COUNT] = {NULL,       &out->sigma,     &out->m,      &out->mix,
-                                                          NULL,       &out->log_decay, &out->lambda, &out->m_k,
-                                                          &out->bias, &out->bias_k};
-    float **gradients[BO_ATTENTION_GIVEN_COUNT] = {NULL,        &out->dsigma,     &out->dm,      &out->dmix,
-                                                   NULL,        &out->dlog_decay, &out->dlambda, &out->dm_k,
-                                                   &out->dbias, &out->dbias_k};
     for (size_t i = bo_attention_first_given(call); i < call->inputs; i++) {
-        const size_t bit = bit_of(call, i);
-        if (1u << bit == BO_ATTENTION_GIVEN_LOG_GATE)
-            out->log_gate = in[i], out->dlog_gate = d[i];
-        else if (1u << bit == BO_ATTENTION_GIVEN_BETA)
-            out->beta = in[i], out->dbeta = d[i];
-        else
-            *parameters[bit] = in[i], *gradients[bit] = d[i];
+        switch (bit_of(call, i)) {
+#define SET(BIT, name)                                                                                                 \
+    case BO_GIVEN_##BIT:                                                                                               \
+        out->name = in[i], out->d##name = d[i];                                                                        \
+        break;
+            BO_ATTENTION_GIVEN_LIST(SET, SET)
+#undef SET
+        }
     }
     out->out = call->out[0].data, out->dout = call->dout[0];
     out->saved = call->saved, out->scratch = p->rest;
