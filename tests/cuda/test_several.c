@@ -239,34 +239,153 @@ static void *driver(const char *name)
     return library ? dlsym(library, name) : NULL;
 }
 
-/* Neither a context of the caller nor its absence changes. */
+/* Those of the emulator have the same names. */
+static void *emulated_driver(const char *name)
+{
+    void *library = dlopen(getenv("BOCHNER_CUDA"), RTLD_NOW | RTLD_LOCAL);
+    return library ? dlsym(library, name) : NULL;
+}
+
+/* What CUDA has as the current context of this thread. */
+static struct {
+    int (*get)(void **), (*set)(void *), (*retain)(void **, int);
+    void *expected;
+} caller;
+
+static void expect_current(const char *call)
+{
+    void *found;
+    assert_int_equal(caller.get(&found), 0);
+    if (found != caller.expected) fail_msg("%s changes the current context", call);
+}
+
+#define STAYS(call)                                                                                                    \
+    do {                                                                                                               \
+        assert_ok(gpu, call);                                                                                          \
+        expect_current(#call);                                                                                         \
+    } while (0)
+
+static void expect_failure(bo_status found, bo_status expected, const char *call)
+{
+    assert_int_equal(found, expected);
+    expect_current(call);
+}
+
+/* Calls of attention on arrays of the device. */
+static void expect_calls_stay(bo_context *gpu, const bo_attention *attention, void *rows, void *result)
+{
+    size_t tape, forward, backward, more;
+    void *memory[2];
+    bo_attention_call c = {.training = true, .sequences = 1, .tokens = TOKENS};
+    c.q.data = c.k.data = c.v.data = c.dout.data = rows;
+    c.out.data = c.dq.data = result;
+    STAYS(bo_attention_call_bytes(gpu, attention, &c, false, &tape, &forward));
+    STAYS(bo_attention_call_bytes(gpu, attention, &c, true, &more, &backward));
+    STAYS(bo_device_allocate(gpu, tape, &memory[0]));
+    STAYS(bo_device_allocate(gpu, forward > backward ? forward : backward, &memory[1]));
+    c.tape = memory[0], c.workspace = memory[1];
+    STAYS(bo_attention_call_forward(gpu, attention, &c));
+    STAYS(bo_attention_call_backward(gpu, attention, &c));
+    c.q.data = memory;
+    expect_failure(bo_attention_call_forward(gpu, attention, &c), BO_INVALID, "bo_attention_call_forward");
+    STAYS(bo_device_synchronize(gpu));
+    for (int i = 0; i < 2; i++) bo_device_free(gpu, memory[i]);
+    expect_current("bo_device_free");
+}
+
+/* A graph whose run is recorded and repeated. */
+static void expect_runs_stay(bo_context *gpu, const float *x, float *y)
+{
+    bo_weights *weights;
+    bo_graph *graph;
+    STAYS(bo_weights_create(gpu, &weights));
+    STAYS(bo_graph_create(gpu, weights, &graph));
+    const bo_value in = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, TOKENS, HEADS * DIM);
+    const bo_value out = bo_graph_add(graph, in, in);
+    bo_graph_keep(graph, out);
+    STAYS(bo_graph_compile(gpu, graph, &(bo_graph_compile_desc){0}));
+    STAYS(bo_weights_allocate(gpu, weights, false));
+    STAYS(bo_graph_allocate(gpu, graph));
+    for (int run = 0; run < 3; run++) {
+        STAYS(bo_graph_write(gpu, graph, in, x));
+        STAYS(bo_graph_run(gpu, graph, NULL));
+        STAYS(bo_graph_read(gpu, graph, out, y));
+    }
+    bo_graph_destroy(graph);
+    bo_weights_destroy(weights);
+    expect_current("bo_graph_destroy");
+}
+
+/* Public calls of every kind, from opening a GPU to closing it. */
+static void *expect_stays(void *device)
+{
+    float x[COUNT], out[COUNT];
+    void *rows, *result;
+    bo_context *gpu = context_on(device), *none;
+    expect_current("bo_context_use_device");
+    bo_attention *attention = attention_of(gpu);
+    const size_t bytes = bo_attention_state_bytes(attention);
+    void *state = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    const bo_attention_inputs in = {.q = x, .k = x, .v = x};
+    fill(x);
+    STAYS(bo_attention_forward(gpu, attention, &shape, &in, NULL, NULL, out, NULL));
+    STAYS(bo_attention_state_init(gpu, attention, state));
+    STAYS(bo_attention_extend(gpu, attention, &shape, &in, &state, out));
+    STAYS(bo_attention_step(gpu, attention, 1, &in, &state, out));
+    STAYS(bo_device_allocate(gpu, sizeof x, &rows));
+    STAYS(bo_device_allocate(gpu, sizeof x, &result));
+    STAYS(bo_device_write(gpu, rows, x, sizeof x));
+    STAYS(bo_device_copy(gpu, result, rows, sizeof x));
+    STAYS(bo_device_read(gpu, out, result, sizeof x));
+    assert_memory_equal(out, x, sizeof x);
+    expect_calls_stay(gpu, attention, rows, result);
+    expect_runs_stay(gpu, x, out);
+    void *much;
+    expect_failure(bo_device_allocate(gpu, (size_t)1 << 50, &much), BO_MEMORY, "bo_device_allocate");
+    none = context_on("cuda:77");
+    assert_null(none);
+    expect_current("bo_context_use_device");
+    bo_device_free(gpu, rows), bo_device_free(gpu, result);
+    bo_attention_destroy(attention);
+    expect_current("bo_attention_destroy");
+    bo_context_destroy(gpu);
+    expect_current("bo_context_destroy");
+    free(state);
+    return NULL;
+}
+
+/* A thread starts without a current context. */
+static void *expect_stays_in_thread(void *device)
+{
+    void *found;
+    assert_int_equal(caller.get(&found), 0);
+    assert_null(found);
+    return expect_stays(device);
+}
+
+/* Neither a context of the caller, on this GPU or on another one, nor its absence changes. */
 static void the_current_device_stays(void **state)
 {
     (void)state;
-    bo_context *gpu = context_on("cuda");
-    int (*get)(void **), (*set)(void *);
-    *(void **)&get = driver("cuCtxGetCurrent"), *(void **)&set = driver("cuCtxSetCurrent");
-    int (*retain)(void **, int);
-    *(void **)&retain = driver("cuDevicePrimaryCtxRetain");
-    if (emulated(gpu) || !get || !set || !retain) {
-        bo_context_destroy(gpu);
-        skip();
+    bo_context *gpu = context_on("cuda"), *second = context_on("cuda:1");
+    void *(*const find)(const char *) = emulated(gpu) ? emulated_driver : driver;
+    const int gpus = second ? 2 : 1;
+    pthread_t thread;
+    *(void **)&caller.get = find("cuCtxGetCurrent"), *(void **)&caller.set = find("cuCtxSetCurrent");
+    *(void **)&caller.retain = find("cuDevicePrimaryCtxRetain");
+    assert_true(caller.get && caller.set && caller.retain);
+    if (second) bo_context_destroy(second); /* so that the test opens and closes the second GPU */
+    for (int current = -1; current < gpus; current++) {
+        caller.expected = NULL;
+        if (current >= 0) assert_int_equal(caller.retain(&caller.expected, current), 0);
+        assert_int_equal(caller.set(caller.expected), 0);
+        expect_stays("cuda:0");
+        if (gpus > 1) expect_stays("cuda:1");
     }
-    void *before, *own;
-    assert_int_equal(retain(&own, 0), 0);
-    for (int i = 0; i < 2; i++) {
-        float x[COUNT], out[COUNT];
-        fill(x);
-        assert_int_equal(set(i ? own : NULL), 0);
-        bo_context *other = context_on("cuda");
-        bo_attention *attention = attention_of(other);
-        attend(other, attention, x, out);
-        bo_attention_destroy(attention);
-        bo_context_destroy(other);
-        assert_int_equal(get(&before), 0);
-        assert_ptr_equal(before, i ? own : NULL);
-    }
-    set(NULL);
+    assert_int_equal(caller.set(NULL), 0);
+    caller.expected = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, expect_stays_in_thread, "cuda:0"), 0);
+    pthread_join(thread, NULL);
     bo_context_destroy(gpu);
 }
 

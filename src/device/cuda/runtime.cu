@@ -170,8 +170,7 @@ static bo_gpu_error open_device(int device, bo_gpu **out)
 
 static int locate(bo_gpu *gpu, const void *address)
 {
-    current_device current(gpu); /* otherwise the runtime would use the first device */
-    cudaPointerAttributes found;
+    cudaPointerAttributes found; /* of the current device; without one, the runtime would use the first */
     if (cudaPointerGetAttributes(&found, address) != cudaSuccess) {
         cudaGetLastError();
         return -1;
@@ -183,7 +182,6 @@ static int locate(bo_gpu *gpu, const void *address)
 
 static bo_gpu_error allocate(bo_gpu *gpu, size_t bytes, void **out)
 {
-    current_device current(gpu);
     *out = nullptr;
     cudaError_t status = cudaMalloc(out, bytes ? bytes : 1);
     return describe("memory of the device", status);
@@ -191,28 +189,24 @@ static bo_gpu_error allocate(bo_gpu *gpu, size_t bytes, void **out)
 
 static void release(bo_gpu *gpu, void *memory)
 {
-    current_device current(gpu);
     cudaStreamSynchronize(gpu->own);
     cudaFree(memory);
 }
 
 static bo_gpu_error write(bo_gpu *gpu, void *to, const void *host, size_t bytes)
 {
-    current_device current(gpu);
     TRY("a copy to the device", cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, gpu->stream));
     return nullptr;
 }
 
 static bo_gpu_error fill(bo_gpu *gpu, void *to, int byte, size_t bytes)
 {
-    current_device current(gpu);
     TRY("memory of the device", cudaMemsetAsync(to, byte, bytes, gpu->stream));
     return nullptr;
 }
 
 static bo_gpu_error copy(bo_gpu *gpu, void *to, const void *from, size_t bytes)
 {
-    current_device current(gpu);
     TRY("a copy on the device", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu->stream));
     return nullptr;
 }
@@ -221,7 +215,6 @@ static bo_gpu_error copy(bo_gpu *gpu, void *to, const void *from, size_t bytes)
 
 static bo_gpu_error fence(bo_gpu *gpu, void **out)
 {
-    current_device current(gpu);
     cudaEvent_t event = nullptr;
     *out = nullptr;
     TRY("an event", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -242,14 +235,12 @@ static cudaError_t wait_and_destroy(void *fence)
 
 static bo_gpu_error wait_for(bo_gpu *gpu, void *fence)
 {
-    current_device current(gpu);
     TRY("a kernel", wait_and_destroy(fence));
     return nullptr;
 }
 
 static bo_gpu_error read(bo_gpu *gpu, void *fence, void *host, const void *from, size_t bytes)
 {
-    current_device current(gpu);
     TRY("a kernel", wait_and_destroy(fence));
     TRY("a copy from the device", cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, gpu->copies));
     TRY("a copy from the device", cudaStreamSynchronize(gpu->copies));
@@ -266,14 +257,12 @@ static bo_gpu_error use_stream(bo_gpu *gpu, void *stream)
 
 static bo_gpu_error record_begin(bo_gpu *gpu)
 {
-    current_device current(gpu);
     TRY("a recording", cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal));
     return nullptr;
 }
 
 static bo_gpu_error record_end(bo_gpu *gpu, void **recording)
 {
-    current_device current(gpu);
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t run = nullptr;
     *recording = nullptr;
@@ -286,28 +275,24 @@ static bo_gpu_error record_end(bo_gpu *gpu, void **recording)
 
 static bo_gpu_error replay(bo_gpu *gpu, void *recording)
 {
-    current_device current(gpu);
     TRY("a recorded run", cudaGraphLaunch((cudaGraphExec_t)recording, gpu->stream));
     return nullptr;
 }
 
 static void forget(bo_gpu *gpu, void *recording)
 {
-    current_device current(gpu);
     cudaStreamSynchronize(gpu->own);
     cudaGraphExecDestroy((cudaGraphExec_t)recording);
 }
 
 static bo_gpu_error mark(bo_gpu *gpu, int index)
 {
-    current_device current(gpu);
     TRY("an event", cudaEventRecord(gpu->marks[index], gpu->stream));
     return nullptr;
 }
 
 static bo_gpu_error elapsed(bo_gpu *gpu, int from, int to, double *seconds)
 {
-    current_device current(gpu);
     float milliseconds = 0;
     TRY("an event", cudaEventSynchronize(gpu->marks[to]));
     TRY("an event", cudaEventElapsedTime(&milliseconds, gpu->marks[from], gpu->marks[to]));
@@ -315,38 +300,4 @@ static bo_gpu_error elapsed(bo_gpu *gpu, int from, int to, double *seconds)
     return nullptr;
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
-
-#include "launches.cuh"
-
-/* A launch, with the device current during the call. */
-template <typename A, bo_gpu_error (*LAUNCH)(bo_gpu *, const A *)> static bo_gpu_error on_device(bo_gpu *gpu, const A *a)
-{
-    current_device current(gpu);
-    return LAUNCH(gpu, a);
-}
-
-static bo_gpu_error join_ranks(bo_gpu *gpu, const unsigned char id[BO_RANK_ID], int rank, int size)
-{
-    current_device current(gpu);
-    return bo::join(gpu, id, rank, size);
-}
-
-static bo_gpu_error sum_ranks(bo_gpu *gpu, float *numbers, size_t count)
-{
-    current_device current(gpu);
-    return bo::sum(gpu, numbers, count);
-}
-
-extern "C" __attribute__((visibility("default"))) const bo_gpu_functions *bo_cuda_plugin(void)
-{
-    static const bo_gpu_functions functions = {
-        sizeof(bo_gpu_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, locate, allocate,
-        release, write, fill, copy, fence, read, wait_for, use_stream, record_begin, record_end, replay, forget, mark,
-        elapsed, bo::rank_id, join_ranks, sum_ranks,
-#define BO_GPU_POINTER(name, arguments) on_device<arguments, bo::name>,
-        BO_GPU_LAUNCHES(BO_GPU_POINTER)
-#undef BO_GPU_POINTER
-    };
-    return &functions;
-}
+#include "table.cuh"

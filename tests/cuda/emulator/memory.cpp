@@ -63,6 +63,7 @@ bool take(device_memory &memory, size_t bytes, size_t *at)
 
 device_access::device_access(int number) : device(number)
 {
+    if (!device_is_current(number)) abort(); /* a launch or a copy would fail */
     std::lock_guard<std::mutex> lock(guard);
     if (memories[device].users++ == 0) protect(memories[device], PROT_READ | PROT_WRITE);
 }

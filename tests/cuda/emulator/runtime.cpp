@@ -4,10 +4,59 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
-#include "device/gpu/plugin.h"
 #include "device/cuda/launches.cuh"
 
 typedef std::vector<std::function<void()>> recording_list;
+
+/* ---- the current device ------------------------------------------------------------------------------------------ */
+
+/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses it by the functions
+ * of the driver. */
+static char primary[bo::MOST_DEVICES];
+static thread_local std::vector<void *> contexts;
+
+namespace bo {
+
+current_device::current_device(const bo_gpu *gpu)
+{
+    contexts.push_back(primary + gpu->device);
+}
+
+current_device::~current_device()
+{
+    contexts.pop_back();
+}
+
+bool device_is_current(int device)
+{
+    return !contexts.empty() && contexts.back() == primary + device;
+}
+
+} // namespace bo
+
+#define DRIVER extern "C" __attribute__((visibility("default"))) int
+DRIVER cuCtxGetCurrent(void **out)
+{
+    *out = contexts.empty() ? nullptr : contexts.back();
+    return 0;
+}
+
+DRIVER cuCtxSetCurrent(void *context)
+{
+    if (!contexts.empty()) contexts.pop_back();
+    if (context) contexts.push_back(context);
+    return 0;
+}
+
+DRIVER cuDevicePrimaryCtxRetain(void **out, int device)
+{
+    const bool exists = device >= 0 && device < bo::MOST_DEVICES;
+    *out = exists ? primary + device : nullptr;
+    return exists ? 0 : 101; /* CUDA_ERROR_INVALID_DEVICE */
+}
+#undef DRIVER
+
+/* ---- devices, memory, streams, recordings ------------------------------------------------------------------------- */
 
 /* Tests with several GPUs set BOCHNER_EMULATED_GPUS. */
 static int devices(void)
@@ -252,15 +301,4 @@ bo_gpu_error gemm(bo_gpu *cuda, const bo_gpu_gemm *a)
 
 } // namespace bo
 
-extern "C" __attribute__((visibility("default"))) const bo_gpu_functions *bo_cuda_plugin(void)
-{
-    static const bo_gpu_functions functions = {
-        sizeof(bo_gpu_functions), BO_VERSION_STRING, devices, properties, open_device, close_device, locate,
-        allocate, release, write, fill, copy, fence, read, wait_for, use_stream, record_begin, record_end, replay,
-        forget, mark, elapsed, bo::rank_id, bo::join, bo::sum,
-#define BO_GPU_POINTER(name, arguments) bo::name,
-        BO_GPU_LAUNCHES(BO_GPU_POINTER)
-#undef BO_GPU_POINTER
-    };
-    return &functions;
-}
+#include "device/cuda/table.cuh"
