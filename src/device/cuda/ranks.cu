@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <mutex>
 #include "launches.cuh"
 #include "runtime.cuh"
 
@@ -11,6 +12,7 @@ struct nccl_id {
 };
 enum { NCCL_FLOAT = 7, NCCL_SUM = 0 };
 
+/* Filled once, with the lock; a device that has joined only reads it. */
 static struct {
     int (*make_id)(nccl_id *);
     int (*join)(void **, int, nccl_id, int);
@@ -18,9 +20,11 @@ static struct {
     int (*leave)(void *);
     const char *(*text)(int);
 } nccl;
+static std::mutex nccl_lock;
 
 static bo_gpu_error load()
 {
+    std::lock_guard<std::mutex> lock(nccl_lock);
     if (nccl.make_id) return nullptr;
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) return bo::complain("NCCL cannot be opened: %s", dlerror());
