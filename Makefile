@@ -182,7 +182,7 @@ tsan: ## run the tests under ThreadSanitizer (build-tsan)
 	@scripts/setup test check
 	@$(call configure,build-tsan,-DBOCHNER_SANITIZE=thread -DBOCHNER_MPI=OFF)
 	@$(call compile,build-tsan)
-	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$' -E '^features.statistics$$' # slow, and no additional use of threads
+	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$'
 
 fuzz: COMPILER = -DCMAKE_C_COMPILER=clang
 fuzz: ## fuzz every parser with libFuzzer (build-fuzz); SECONDS=60 for each, or RUNS=1000000; ONLY=REGEX
