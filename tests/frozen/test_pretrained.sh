@@ -18,6 +18,10 @@ for name in base adapter linear; do
         same found.npy $name.npy "$name: the array of logits"
     done
 done
+for storage in bfloat16 int8 int4; do
+    succeeds "$BOCHNER" eval base --ids ids.npy --weights $storage --logits-out found.npy --quiet
+    same found.npy $storage.npy "$storage: the array of logits"
+done
 succeeds "$BOCHNER" lora merge adapter --out merged --quiet
 succeeds "$BOCHNER" eval merged --ids ids.npy --logits-out found.npy --quiet
 same found.npy adapter.npy "the merged model"

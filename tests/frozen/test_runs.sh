@@ -1,6 +1,7 @@
 # Runs that an earlier version began continue from their checkpoints, with data elsewhere, and end with the weights, the state
 # of the optimizer and the states of sequences that the earlier version computed without an interruption.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
+[ -z "${SANITIZE:-}" ] || exit 77 # the plain kernels, whose speed every run measures, take minutes
 BOCHNER_ISA=ref
 export BOCHNER_ISA
 files=$BOCHNER_SOURCE/tests/frozen/d78e7484/runs

@@ -75,6 +75,9 @@ for name in base adapter linear; do
     "$BOCHNER" eval $name --ids ids.npy --logits-out two.npy --threads 2 --quiet >/dev/null
     cmp $name.npy two.npy
 done
+for storage in bfloat16 int8 int4; do
+    "$BOCHNER" eval base --ids ids.npy --weights $storage --logits-out $storage.npy --quiet >/dev/null
+done
 rm two.npy
 for name in base linear; do
     "$BOCHNER" generate $name --prompt '<user>the cat?' --tokens 4 --greedy --save-state $name.state --quiet >/dev/null
@@ -97,6 +100,7 @@ awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs
     for (i = 0; i < 60; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
 printf 'good\tax\nbad\tby\ngood\tbbx\nbad\taay\n' >labels.tsv
 printf 'ab\tba\nabc\tcba\nb\tb\nca\tac\n' >pairs.tsv
+printf 'yes\tab\tba\nno\tabc\ta\nyes\tb\tb\nno\tca\tdd\n' >matches.tsv
 awk 'BEGIN { srand(2); print "a,b,kind"; split("red,green,blue", names, ",");
     for (i = 0; i < 48; i++) { k = i % 3; printf "%.4f,%.4f,%s\n", cos(2 * k) + 0.2 * rand(), sin(2 * k) + 0.2 * rand(), names[k + 1] } }' >table.csv
 cat >network.json <<'JSON'
@@ -140,5 +144,22 @@ small="--layers 1 --width 4 --heads 2 --features 4"
 "$BOCHNER" predict other table.csv --proba --quiet --out network.npy
 rm -rf other
 cd ..
+
+# ---- short runs with many options ---------------------------------------------------------------------------------------
+
+mkdir "$work/short"
+cd "$work/short"
+cp -r ../d78e7484/runs/*.* ../d78e7484/pretrained/base .
+while read -r options; do
+    for threads in 1 2; do
+        # shellcheck disable=SC2086
+        "$BOCHNER" train $options --steps 2 --valid-fraction 0 --seed 9 --threads $threads --quiet --out $threads >/dev/null
+    done
+    weights=model.safetensors
+    if [ -e 1/adapter_model.safetensors ]; then weights=adapter_model.safetensors; fi
+    cmp 1/$weights 2/$weights
+    sh "$here/../digest.sh" 1/$weights "$options" >>../d78e7484/options.txt
+    rm -r 1 2
+done <"$here/options.txt"
 
 cp -r "$work/d78e7484" "$out"
