@@ -86,7 +86,7 @@ static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbors)
     for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(bo_hash(seed, e) % NODES);
 }
 
-/* The contents of the input do not matter: bo_network_time fills it with random numbers. */
+/* The contents of the input do not matter: bo_description_time fills it with random numbers. */
 static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 {
     cli_session *session = bench->run->session;
@@ -104,8 +104,8 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
     }
     bo_status status = x && y ? BO_OK : BO_MEMORY;
     if (status == BO_OK) status = bo_examples_create(session->context, &arrays, &examples);
-    const bo_network_desc desc = {.model = model, .where = c->name, .examples = examples, .seed = 1};
-    if (status == BO_OK) status = bo_network_time(session->context, &desc, bench->repeats, seconds, NULL);
+    const bo_description desc = {.text = model, .where = c->name, .examples = examples, .seed = 1};
+    if (status == BO_OK) status = bo_description_time(session->context, &desc, bench->repeats, seconds, NULL);
     if (status != BO_OK) cli_fail_status(session, status);
     bo_examples_destroy(examples);
     free(x);

@@ -137,7 +137,7 @@ static bool open_decode(scale_case *c)
     bo_model_desc desc = train_model(&c->train, "rfa-gate");
     desc.layers = o->decode_layers;
     desc.width = o->decode_width / HEAD_DIM * HEAD_DIM;
-    desc.heads = desc.width / HEAD_DIM;
+    desc.block.heads = desc.width / HEAD_DIM;
     c->logits = attention_floats(desc.vocab);
     snprintf(c->detail, sizeof c->detail, "one token; rfa-gate, %zu layers, width %zu, vocabulary %zu, float32 weights",
              desc.layers, desc.width, desc.vocab);

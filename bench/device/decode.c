@@ -17,10 +17,10 @@ typedef struct decoding {
 
 static bo_model_desc model_of(const device_decode_options *o, const char *kind)
 {
-    bo_model_desc desc = {.layers = o->layers, .width = o->width, .heads = o->heads};
+    bo_model_desc desc = {.layers = o->layers, .width = o->width, .block.heads = o->heads};
     desc.vocab = o->vocab;
     desc.context = o->lengths->items[o->lengths->count - 1] + (WARMUPS + DEVICE_REPEATS) * (size_t)STEPS;
-    bo_attention_preset(kind, &desc.attention);
+    bo_attention_preset(kind, &desc.block.attention);
     return desc;
 }
 
@@ -62,7 +62,7 @@ static bool step(device_bench *bench, void *what, double *seconds)
  * is a cache of keys. */
 static double bytes_of(const decoding *d)
 {
-    const bool cache = bo_model_describe(d->model)->attention.kind == BO_ATTENTION_SOFTMAX;
+    const bool cache = bo_model_describe(d->model)->block.attention.kind == BO_ATTENTION_SOFTMAX;
     const double states = (double)(d->options->sequences * bo_lanes_state_bytes(d->lanes));
     return (double)bo_model_bytes(d->model) + (cache ? 1 : 2) * states;
 }

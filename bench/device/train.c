@@ -31,13 +31,13 @@ static bool open_text(device_bench *bench, training *t)
 /* A GPT of the size of the options: GELU, LayerNorm, learned positions, tied embedding, as the peer. */
 static bo_model_desc model_of(const device_train_options *o, const char *kind)
 {
-    bo_model_desc desc = {.layers = o->layers, .width = o->width, .heads = o->heads, .context = o->context};
+    bo_model_desc desc = {.layers = o->layers, .width = o->width, .block.heads = o->heads, .context = o->context};
     desc.vocab = o->vocab;
-    desc.mlp = BO_MLP_GELU_TANH;
-    desc.norm = BO_NORM_LAYER;
-    desc.positions = BO_POSITIONS_LEARNED;
-    bo_attention_preset(kind, &desc.attention);
-    if (desc.attention.kind == BO_ATTENTION_SOFTMAX) desc.query_norm = BO_CHOICE_NO;
+    desc.block.mlp = BO_MLP_GELU_TANH;
+    desc.block.norm = BO_NORM_LAYER;
+    desc.block.positions = BO_POSITIONS_LEARNED;
+    bo_attention_preset(kind, &desc.block.attention);
+    if (desc.block.attention.kind == BO_ATTENTION_SOFTMAX) desc.block.query_norm = BO_CHOICE_NO;
     return desc;
 }
 

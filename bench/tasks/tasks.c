@@ -23,11 +23,11 @@ bool tasks_ok(tasks_bench *bench, bo_status status)
 bo_model_desc tasks_model(const tasks_bench *bench, const char *attention, size_t context)
 {
     const tasks_options *o = bench->options;
-    bo_model_desc desc = {.layers = o->layers, .width = o->width, .heads = o->heads, .context = context};
+    bo_model_desc desc = {.layers = o->layers, .width = o->width, .block.heads = o->heads, .context = context};
     desc.seed = bench->run->session->common.seed;
-    desc.attention.features.features = o->features;
-    bo_attention_preset(attention, &desc.attention);
-    if (!bo_attention_has(&desc.attention, BO_TRAIT_FEATURES)) desc.attention.features.features = 0;
+    desc.block.attention.features.features = o->features;
+    bo_attention_preset(attention, &desc.block.attention);
+    if (!bo_attention_has(&desc.block.attention, BO_TRAIT_FEATURES)) desc.block.attention.features.features = 0;
     return desc;
 }
 

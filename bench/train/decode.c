@@ -110,7 +110,7 @@ static bo_model_desc large_model(const train_bench *bench)
     bo_model_desc desc = train_model(bench, "rfa-gate");
     desc.layers = o->decode_layers;
     desc.width = o->decode_width / HEAD_DIM * HEAD_DIM;
-    desc.heads = desc.width / HEAD_DIM;
+    desc.block.heads = desc.width / HEAD_DIM;
     return desc;
 }
 

@@ -30,20 +30,20 @@ bool train_ok(train_bench *bench, bo_status status)
 bo_model_desc train_model(const train_bench *bench, const char *attention)
 {
     const train_options *o = bench->options;
-    bo_model_desc desc = {.layers = o->layers, .width = o->width, .heads = o->heads, .context = o->context};
+    bo_model_desc desc = {.layers = o->layers, .width = o->width, .block.heads = o->heads, .context = o->context};
     desc.vocab = o->vocab;
     desc.seed = bench->run->session->common.seed;
-    bo_attention_preset(attention, &desc.attention);
+    bo_attention_preset(attention, &desc.block.attention);
     return desc;
 }
 
 bo_model_desc train_classic(const train_bench *bench, const char *attention)
 {
     bo_model_desc desc = train_model(bench, attention);
-    desc.mlp = BO_MLP_GELU;
-    desc.norm = BO_NORM_LAYER;
-    desc.positions = BO_POSITIONS_LEARNED;
-    if (desc.attention.kind == BO_ATTENTION_SOFTMAX) desc.query_norm = BO_CHOICE_NO;
+    desc.block.mlp = BO_MLP_GELU;
+    desc.block.norm = BO_NORM_LAYER;
+    desc.block.positions = BO_POSITIONS_LEARNED;
+    if (desc.block.attention.kind == BO_ATTENTION_SOFTMAX) desc.block.query_norm = BO_CHOICE_NO;
     return desc;
 }
 

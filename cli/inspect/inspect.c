@@ -64,7 +64,9 @@ const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_
     if (!c) return out;
     for (size_t l = 0; l < job->facts->layers; l++) {
         const bo_layer_report *layer = bo_inspection_layer(job->report, l);
-        if (layer->error > bo_inspection_layer(job->report, worst)->error) worst = l;
+        const double largest = bo_inspection_layer(job->report, worst)->error;
+        if (isnan(layer->error)) continue; /* no softmax attention */
+        if (isnan(largest) || layer->error > largest) worst = l;
         for (size_t h = 0; h < layer->heads; h++) {
             const double *errors = bo_inspection_head(job->report, l, h)->errors;
             heads++;

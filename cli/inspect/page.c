@@ -3,6 +3,7 @@
 #include "../common/html.h"
 #include "../common/pictures.h"
 #include "inspect.h"
+#include "../models/mixer_words.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,9 @@ static void put_model(FILE *out, const cli_inspect_job *job)
     const bo_model_sizes *s = &job->sizes;
     char text[96], count[64];
     cli_html_element(out, "<h1>", job->folder, "</h1>\n<p>");
-    fprintf(out, "A language model of %zu layers and width %zu, with %zu heads of dimension %zu", d->layers, d->width,
-            d->heads, d->head_dim);
-    if (d->key_heads != d->heads) fprintf(out, " and %zu key heads", d->key_heads);
+    char heads[CLI_HEAD_WORDS];
+    fprintf(out, "A language model of %zu layers and width %zu, with %s", d->layers, d->width,
+            cli_head_words(d, " and ", heads));
     if (job->facts->windows)
         fprintf(out, ", inspected on %zu windows of %s tokens", job->facts->windows, cli_count(job->facts->tokens).s);
     fputs(".</p>\n<div class=\"facts\">\n", out);

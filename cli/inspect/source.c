@@ -1,6 +1,7 @@
 /* The model and the text of an inspection. */
 #include "inspect.h"
 #include "../models/ids.h"
+#include "../models/network.h"
 #include "../models/text_tasks.h"
 #include <stdlib.h>
 
@@ -61,6 +62,7 @@ static bool read_ids(cli_session *session, const cli_inspect_source *source, cli
 bool cli_inspected_open(cli_session *session, const cli_inspect_source *source, cli_inspected *out)
 {
     *out = (cli_inspected){0};
+    if (!cli_is_no_network(session, source->folder)) return false;
     const bo_status status = bo_model_load(session->context, source->folder, &out->model);
     if (status != BO_OK) return cli_fail_model(session, source->folder, status), false;
     const bo_model_task task = bo_model_describe(out->model)->task;

@@ -1,5 +1,6 @@
 /* The report of bochner inspect as text. */
 #include "inspect.h"
+#include "../models/mixer_words.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -41,9 +42,9 @@ static void print_model(const cli_inspect_job *job)
 {
     const bo_model_desc *d = job->desc;
     const bo_model_sizes *s = &job->sizes;
-    printf("%s: %zu layer%s, width %zu, %zu heads of dimension %zu", job->folder, d->layers, d->layers == 1 ? "" : "s",
-           d->width, d->heads, d->head_dim);
-    if (d->key_heads != d->heads) printf(", %zu key head%s", d->key_heads, d->key_heads == 1 ? "" : "s");
+    char heads[CLI_HEAD_WORDS];
+    printf("%s: %zu layer%s, width %zu, %s", job->folder, d->layers, d->layers == 1 ? "" : "s", d->width,
+           cli_head_words(d, ", ", heads));
     printf("\n%-12s%s parameters, %s\n", "Weights", cli_count((size_t)s->parameters).s,
            cli_bytes((double)s->weight_bytes).s);
     printf("%-12sat %s tokens: ", "Memory", cli_count(s->context).s);

@@ -3,6 +3,7 @@
 #include "words.h"
 #include "../models/corpora.h"
 #include "../models/mixer_words.h"
+#include "../models/network.h"
 #include "../models/text_tasks.h"
 #include <errno.h>
 #include <math.h>
@@ -38,11 +39,38 @@ static int check(const cli_linearize_options *o)
     return CLI_DONE;
 }
 
+typedef struct head_widths {
+    size_t least, most;
+} head_widths;
+
+/* Without --keep-softmax, layers with a window keep their attention. */
+static head_widths widths_among(const cli_linearize_job *job, bool with_windows)
+{
+    const cli_blocks list = cli_blocks_of(bo_model_describe(job->teacher));
+    head_widths found = {0};
+    for (size_t i = 0; i < list.count; i++) {
+        const bo_block *b = &list.blocks[i];
+        if (!cli_is_softmax(b) || (b->attention.window && !with_windows)) continue;
+        if (!found.most || b->head_dim < found.least) found.least = b->head_dim;
+        if (b->head_dim > found.most) found.most = b->head_dim;
+    }
+    return found;
+}
+
+/* The widths of the heads of the layers whose attention is replaced. */
+static head_widths head_dims(const cli_linearize_job *job)
+{
+    const head_widths found = widths_among(job, job->options->keep != NULL);
+    if (found.most) return found;
+    const size_t first = bo_model_describe(job->teacher)->block.head_dim; /* none is replaced: the library refuses it */
+    return (head_widths){first, first};
+}
+
 /* The number of features of a learned map is determined by its rank. */
 static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
 {
     const cli_linearize_options *o = job->options;
-    const size_t dim = bo_model_describe(job->teacher)->head_dim;
+    const size_t dim = head_dims(job).least;
     if (bo_attention_has(a, BO_TRAIT_AFFINE)) {
         const size_t per_row = a->features.kernel == BO_KERNEL_RECTIFIER ? 1 : 2;
         if (o->features && (o->features % per_row || o->features > per_row * dim)) {
@@ -69,6 +97,7 @@ static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
 {
     const cli_linearize_options *o = job->options;
     const bool data_aware = a->kind == BO_ATTENTION_DARK || a->kind == BO_ATTENTION_HYBRID;
+    const head_widths dims = head_dims(job);
     const bool past = data_aware || a->kind == BO_ATTENTION_FAVOR || bo_attention_has(a, BO_TRAIT_AFFINE);
     if (o->window && !past && !bo_attention_has(a, BO_TRAIT_WINDOW)) {
         cli_fail(job->session, "--window needs --attention dark, favor, hedgehog, t2r, hybrid or softmax, found %s",
@@ -76,7 +105,14 @@ static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
         return false;
     }
     if (o->window && past) a->kind = BO_ATTENTION_HYBRID;
-    if (a->kind == BO_ATTENTION_HYBRID && data_aware) a->rank = bo_model_describe(job->teacher)->head_dim;
+    if (a->kind == BO_ATTENTION_HYBRID && data_aware && dims.least != dims.most) {
+        cli_fail(job->session,
+                 "--attention %s: its rank is the width of a head, but that of the replaced layers is %zu to %zu; give "
+                 "another --attention",
+                 bo_attention_preset_name(o->attention), dims.least, dims.most);
+        return false;
+    }
+    if (a->kind == BO_ATTENTION_HYBRID && data_aware) a->rank = dims.least;
     if (a->kind == BO_ATTENTION_HYBRID) a->causal = true;
     a->window = o->window ? o->window : a->kind == BO_ATTENTION_HYBRID ? 64 : 0;
     return true;
@@ -232,9 +268,9 @@ static void say_plan(const cli_linearize_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->teacher);
     const cli_linearize_options *o = job->options;
-    char words[CLI_MIXER_WORDS];
-    cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %zu heads, context %s", o->teacher,
-            cli_count((size_t)bo_model_parameters(job->teacher)).s, d->layers, d->width, d->heads,
+    char words[CLI_MIXER_WORDS], heads[CLI_RANGE];
+    cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %s, context %s", o->teacher,
+            cli_count((size_t)bo_model_parameters(job->teacher)).s, d->layers, d->width, cli_heads_words(d, heads),
             cli_count(d->context).s);
     cli_say(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, words),
             o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
@@ -338,6 +374,7 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
 {
     cli_session *session = job->session;
     const cli_linearize_options *o = job->options;
+    if (!cli_is_no_network(session, o->teacher)) return CLI_FAILED;
     const bo_status loaded = bo_model_load(session->context, o->teacher, &job->teacher);
     if (loaded != BO_OK) return cli_fail_model(session, o->teacher, loaded);
     if (!describe(job)) return CLI_FAILED;

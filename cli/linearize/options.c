@@ -52,7 +52,7 @@ static const cli_option attention_rows[] = {
     REAL("gate-bias", "B", cli_linearize_options, gate_bias, "gates start at sigmoid(B)", .low = 0.1, .high = 30,
          .initial = "5"),
     TEXT("keep-softmax", "LAYERS", cli_linearize_options, keep,
-         "layers that keep their attention, numbers from 0 and ranges such as 0,5-7; none: no layer",
+         "layers that keep their attention, numbers from 0, ranges and blocks such as 0,5-7,block-1; none: no layer",
          .otherwise = "layers that have a window"),
     COUNT("calibrate-tokens", "N", cli_linearize_options, calibrate_tokens,
           "tokens on which initial parameters are chosen", .low = 1, .otherwise = "4096"),

@@ -86,10 +86,11 @@ static void print_costs(const cli_linearize_job *job)
 void cli_linearize_print(const cli_linearize_job *job)
 {
     char words[CLI_MIXER_WORDS];
-    const char *kept = bo_model_describe(job->student)->kept_layers;
+    char kept[CLI_LAYER_LIST];
+    cli_kept_layers(bo_model_describe(job->student), kept);
     printf("Student     %s attention%s%s; %s steps of transfer and %s of finetuning, %s\n",
-           cli_attention_summary(&bo_model_describe(job->student)->attention, words),
-           kept ? "; softmax in layers " : "", kept ? kept : "", cli_count(job->steps[BO_LINEARIZE_STAGE_TRANSFER]).s,
+           cli_attention_summary(&cli_main_block(bo_model_describe(job->student))->attention, words),
+           *kept ? "; softmax in layers " : "", kept, cli_count(job->steps[BO_LINEARIZE_STAGE_TRANSFER]).s,
            cli_count(job->steps[BO_LINEARIZE_STAGE_FINETUNE]).s,
            cli_seconds(job->seconds[BO_LINEARIZE_STAGE_TRANSFER] + job->seconds[BO_LINEARIZE_STAGE_FINETUNE]).s);
     if (job->valid) print_quality(job);
@@ -122,14 +123,16 @@ static void json_side(cli_json *json, const char *name, const cli_linearize_job 
 void cli_linearize_json(const cli_linearize_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->student);
+    const bo_attention_desc *a = &cli_main_block(d)->attention;
+    char kept[CLI_LAYER_LIST];
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "out", job->options->out);
-    cli_json_add_text(&json, "attention", bo_attention_name(&d->attention));
-    cli_json_add_count(&json, "features", d->attention.features.features);
-    cli_json_add_count(&json, "window", d->attention.window);
-    cli_json_add_text(&json, "gate", bo_gate_name(d->attention.gate));
-    cli_json_add_text(&json, "kept_layers", d->kept_layers ? d->kept_layers : "");
+    cli_json_add_text(&json, "attention", bo_attention_name(a));
+    cli_json_add_count(&json, "features", a->features.features);
+    cli_json_add_count(&json, "window", a->window);
+    cli_json_add_text(&json, "gate", bo_gate_name(a->gate));
+    cli_json_add_text(&json, "kept_layers", cli_kept_layers(d, kept));
     cli_json_add_count(&json, "transfer_steps", job->steps[BO_LINEARIZE_STAGE_TRANSFER]);
     cli_json_add_count(&json, "finetune_steps", job->steps[BO_LINEARIZE_STAGE_FINETUNE]);
     cli_json_add_number(&json, "seconds",

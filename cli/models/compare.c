@@ -112,7 +112,7 @@ static bo_status read_model(compare_job *job, cli_compared *run)
         const bo_tokenizer *tokenizer = bo_model_tokenizer(model);
         run->has_model = true;
         run->task = d->task;
-        run->attends = d->mixer == BO_MIXER_ATTENTION;
+        run->attends = d->block.mixer == BO_MIXER_ATTENTION;
         cli_mixer_name(model, run->mixer);
         run->parameters = (double)bo_model_parameters(model);
         if (tokenizer) run->tokenizer = bo_tokenizer_fingerprint(tokenizer);
@@ -124,14 +124,14 @@ static bo_status read_model(compare_job *job, cli_compared *run)
 
 static bo_status read_network(compare_job *job, cli_compared *run)
 {
-    bo_network *network = NULL;
-    const bo_status status = bo_network_load(job->session->context, run->name, &network);
+    bo_model *network = NULL;
+    const bo_status status = bo_model_load(job->session->context, run->name, &network);
     if (status == BO_OK) {
         run->has_model = true;
-        run->parameters = (double)bo_network_report(network)->parameters;
-        snprintf(run->mixer, sizeof run->mixer, "%zu layers", bo_network_layers(network));
+        run->parameters = (double)bo_model_network(network)->parameters;
+        snprintf(run->mixer, sizeof run->mixer, "%zu layers", bo_model_network(network)->layers);
     }
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return status;
 }
 

@@ -375,11 +375,11 @@ static int eval_texts(eval_job *job)
 
 /* ---- a network --------------------------------------------------------------------------------------------------- */
 
-static void json_network(const bo_network *network, const bo_network_evaluation *found)
+static void json_network(const bo_model *network, const bo_examples_evaluation *found)
 {
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "loss_kind", bo_network_report(network)->loss);
+    cli_json_add_text(&json, "loss_kind", bo_model_network(network)->loss);
     cli_json_add_number(&json, "loss", found->loss);
     if (!isnan(found->accuracy)) cli_json_add_number(&json, "accuracy", found->accuracy);
     if (!isnan(found->rmse)) cli_json_add_number(&json, "rmse", found->rmse);
@@ -388,9 +388,9 @@ static void json_network(const bo_network *network, const bo_network_evaluation 
     cli_json_end(&json);
 }
 
-static void print_network(const bo_network *network, const bo_network_evaluation *found)
+static void print_network(const bo_model *network, const bo_examples_evaluation *found)
 {
-    printf("Loss        %.5g (%s)\n", found->loss, bo_network_report(network)->loss);
+    printf("Loss        %.5g (%s)\n", found->loss, bo_model_network(network)->loss);
     if (!isnan(found->accuracy))
         printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
     else
@@ -398,14 +398,14 @@ static void print_network(const bo_network *network, const bo_network_evaluation
     printf("Examples    %s in %s\n", cli_count((size_t)found->examples).s, cli_seconds(found->seconds).s);
 }
 
-static int evaluate_network(cli_session *session, const cli_network_use *use, const bo_network *network)
+static int evaluate_network(cli_session *session, const cli_network_use *use, const bo_model *network)
 {
     bo_examples *examples;
-    bo_network_evaluation found;
+    bo_examples_evaluation found;
     const cli_network_source source = {.path = use->path, .data = &use->data, .network = network};
     if (!cli_network_examples(session, &source, &examples)) return CLI_FAILED;
     const bo_split part = cli_network_part(&use->data);
-    const bo_status status = bo_network_evaluate(session->context, network, examples, part, &found);
+    const bo_status status = bo_model_evaluate_examples(session->context, network, examples, part, &found);
     cli_progress_clear(&session->progress);
     bo_examples_destroy(examples);
     if (status != BO_OK) return cli_fail_status(session, status);
@@ -415,11 +415,11 @@ static int evaluate_network(cli_session *session, const cli_network_use *use, co
 
 static int eval_network(cli_session *session, const cli_network_use *use)
 {
-    bo_network *network;
-    const bo_status status = bo_network_load(session->context, use->folder, &network);
+    bo_model *network;
+    const bo_status status = bo_model_load(session->context, use->folder, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
     const int ended = evaluate_network(session, use, network);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return ended;
 }
 

@@ -1,12 +1,13 @@
 #include "extrapolation.h"
 #include "mixer_words.h"
+#include <stdlib.h>
 
 /* Returns the attention of a layer in which every token attends to all earlier ones with weights of its own; NULL: no
  * layer has it. */
 static const bo_attention_desc *keeps_all_keys(const cli_layer_kind *kinds, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (kinds[i].keeps_all) return kinds[i].attention;
+        if (kinds[i].keeps_all) return &kinds[i].block->attention;
     return NULL;
 }
 
@@ -14,11 +15,11 @@ static const bo_attention_desc *keeps_all_keys(const cli_layer_kind *kinds, size
  * it. */
 static bool rotates_further(const bo_model_desc *d, const cli_layer_kind *kinds, size_t count)
 {
-    const bool rope = d->positions == BO_POSITIONS_ROPE || d->positions == BO_POSITIONS_ROPE_NEIGHBORS;
-    for (size_t i = 0; i < count && rope; i++) {
-        const bo_attention_desc *a = kinds[i].attention;
+    for (size_t i = 0; i < count; i++) {
+        const bo_block *b = kinds[i].block;
+        const bo_attention_desc *a = &b->attention;
         const bool in_window = bo_attention_has(a, BO_TRAIT_CAPACITY) && a->window;
-        if (!(in_window && a->window <= d->context)) return true;
+        if (cli_rotates(b) && !(in_window && a->window <= d->context)) return true;
     }
     return false;
 }
@@ -26,12 +27,14 @@ static bool rotates_further(const bo_model_desc *d, const cli_layer_kind *kinds,
 bool cli_say_extrapolation(cli_session *session, const bo_model *model, uint64_t tokens)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    if (tokens <= d->context || d->positions == BO_POSITIONS_LEARNED) return false; /* these end with the context */
-    cli_layer_kind kinds[CLI_LAYER_KINDS];
-    const size_t count = cli_layer_kinds(model, kinds);
+    const bo_positions positions = cli_positions_of(d);
+    size_t count;
+    if (tokens <= d->context || positions == BO_POSITIONS_LEARNED) return false; /* these end with the context */
+    cli_layer_kind *kinds = cli_layer_kinds(model, &count);
     const bo_attention_desc *keys = keeps_all_keys(kinds, count);
-    const bool sinusoidal = d->positions == BO_POSITIONS_SINUSOIDAL, further = rotates_further(d, kinds, count);
+    const bool sinusoidal = positions == BO_POSITIONS_SINUSOIDAL, further = rotates_further(d, kinds, count);
     char name[CLI_MIXER_WORDS];
+    free(kinds);
     if (keys || sinusoidal)
         cli_warn(
             session,

@@ -122,7 +122,7 @@ static bool open_reader(generate_job *job)
         return false;
     }
     const bo_model_desc *model = bo_model_describe(job->model);
-    if (o->context > model->context && model->positions == BO_POSITIONS_LEARNED) {
+    if (o->context > model->context && model->block.positions == BO_POSITIONS_LEARNED) {
         cli_fail(job->session, "--context %zu: the model has only %zu positions", o->context, model->context);
         return false;
     }

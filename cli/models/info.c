@@ -17,9 +17,9 @@
 /* ---- a network ------------------------------------------------ */
 
 /* `profile` may be NULL. */
-static void network_json(const char *folder, const bo_network *network, const bo_profile *profile)
+static void network_json(const char *folder, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_network_report(network);
+    const bo_network_facts *info = bo_model_network(network);
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", folder);
@@ -33,8 +33,8 @@ static void network_json(const char *folder, const bo_network *network, const bo
     cli_json_add_count(&json, "parameters", (size_t)info->parameters);
     cli_json_add_number(&json, "width_multiplier", info->width_multiplier);
     cli_json_array(&json, "layers");
-    for (size_t i = 0; i < bo_network_layers(network); i++) {
-        const bo_layer_info *layer = bo_network_layer(network, i);
+    for (size_t i = 0; i < bo_model_network(network)->layers; i++) {
+        const bo_layer_info *layer = &bo_model_network(network)->layer[i];
         cli_json_object(&json, NULL);
         cli_json_add_text(&json, "name", layer->name);
         cli_json_add_text(&json, "type", layer->type);
@@ -47,10 +47,10 @@ static void network_json(const char *folder, const bo_network *network, const bo
     cli_json_end(&json);
 }
 
-static void network_print(const char *folder, const bo_network *network, const bo_profile *profile)
+static void network_print(const char *folder, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_network_report(network);
-    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_network_layers(network),
+    const bo_network_facts *info = bo_model_network(network);
+    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_model_network(network)->layers,
            cli_count((size_t)info->parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info->input), cli_count(info->dim).s,
            info->input == BO_NETWORK_INPUT_GRAPH ? " per node" : " per example");
@@ -62,8 +62,8 @@ static void network_print(const char *folder, const bo_network *network, const b
     if (info->width_multiplier != 1)
         printf("%-12s%g times the widths of the description\n", "Widths", info->width_multiplier);
     printf("\n  %-24s %-16s %-20s %12s\n", "layer", "type", "output", "parameters");
-    for (size_t i = 0; i < bo_network_layers(network); i++) {
-        const bo_layer_info *layer = bo_network_layer(network, i);
+    for (size_t i = 0; i < bo_model_network(network)->layers; i++) {
+        const bo_layer_info *layer = &bo_model_network(network)->layer[i];
         printf("  %-24s %-16s %-20s %12s\n", layer->name, layer->type, layer->shape,
                layer->weights ? cli_count((size_t)layer->weights).s : "");
     }
@@ -72,16 +72,16 @@ static void network_print(const char *folder, const bo_network *network, const b
 
 static int describe_network(cli_session *session, const char *folder, const cli_profile_options *options)
 {
-    bo_network *network = NULL;
+    bo_model *network = NULL;
     bo_profile *profile = NULL;
     const bo_profile_desc desc = cli_profile_desc(options, &session->common);
-    bo_status status = bo_network_load(session->context, folder, &network);
-    if (status == BO_OK && options->graph) status = bo_network_profile(session->context, network, &desc, &profile);
+    bo_status status = bo_model_load(session->context, folder, &network);
+    if (status == BO_OK && options->graph) status = bo_model_profile(session->context, network, &desc, &profile);
     int result = status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
     if (profile) result = cli_profile_draw(session, options, profile);
     if (result == CLI_DONE) (session->common.json ? network_json : network_print)(folder, network, profile);
     bo_profile_destroy(profile);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return result;
 }
 
@@ -122,33 +122,84 @@ static void print_mixer(const bo_model *model)
 {
     const bo_model_desc *d = bo_model_describe(model);
     char words[CLI_MIXER_WORDS];
-    printf("%-12s%s", d->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_words(model, words));
-    if (d->kept_attention.heads && !d->kept_layers)
-        printf("; linearized from %s", bo_attention_name(&d->kept_attention));
+    const bo_block *main = cli_main_block(d);
+    char kept[CLI_LAYER_LIST];
+    printf("%-12s%s", main->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_words(model, words));
+    if (main->replaced.heads && !*cli_kept_layers(d, kept))
+        printf("; linearized from %s", bo_attention_name(&main->replaced));
 }
 
-/* The share of each kind of layer in the state, if there are several kinds. */
+/* The share of each kind of layer with attention in the state, if there are several kinds. */
 static void print_layers(const model_report *r)
 {
-    cli_layer_kind kinds[CLI_LAYER_KINDS];
-    const size_t count = r->desc->task == BO_MODEL_TASK_LANGUAGE ? cli_layer_kinds(r->model, kinds) : 0;
-    if (count < 2) return;
-    printf("%-12s", "State");
-    for (size_t i = 0; i < count; i++)
-        printf("%s%s: %s%s%s", i ? "; " : "", kinds[i].layers, cli_bytes((double)kinds[i].state_bytes).s,
-               kinds[i].count > 1 ? " each" : "", kinds[i].keeps_all ? ", grows with the text" : ", fixed size");
-    putchar('\n');
+    enum { SHOWN = 4 };
+    if (r->desc->task != BO_MODEL_TASK_LANGUAGE) return;
+    size_t count, sized = 0;
+    cli_layer_kind *kinds = cli_layer_kinds(r->model, &count);
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        const cli_layer_kind *k = &kinds[i];
+        if (k->state_bytes == 0 || sized++ >= SHOWN) continue;
+        if (sized == 1) printf("%-12s", "State");
+        printf("%s%s: %s%s%s", sized > 1 ? "; " : "", k->layers, cli_bytes((double)k->state_bytes).s,
+               k->count > 1 ? " each" : "", k->keeps_all ? ", grows with the text" : ", fixed size");
+    }
+    if (sized > SHOWN) printf("; and %s more kind%s", cli_count(sized - SHOWN).s, sized - SHOWN == 1 ? "" : "s");
+    if (sized) putchar('\n');
+    free(kinds);
 }
 
-static void print_mlp(const bo_model_desc *d)
+static void print_mlp(const bo_block *b)
 {
-    const bo_features_desc *f = &d->mlp_features;
-    printf("; MLP %s", bo_mlp_name(d->mlp));
-    if (d->mlp != BO_MLP_NONE) printf(", hidden width %s", cli_count(d->hidden).s);
-    if (d->degree_heads > 1) printf(", %s heads", cli_count(d->degree_heads).s);
-    if (d->mlp == BO_MLP_RANDOM_FEATURES)
+    const bo_features_desc *f = &b->mlp_features;
+    printf("; MLP %s", bo_mlp_name(b->mlp));
+    if (b->hidden) printf(", hidden width %s", cli_count(b->hidden).s);
+    if (b->degree_heads > 1) printf(", %s heads", cli_count(b->degree_heads).s);
+    if (b->mlp == BO_MLP_RANDOM_FEATURES)
         printf(" (kernel %s, function %s, draw %s)", bo_kernel_name(f->kernel), bo_function_name(f->function),
                bo_draw_name(f->draw));
+}
+
+static bool same_mlps(const bo_model_desc *d)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 1; i < list.count; i++)
+        if (list.blocks[i].mlp != list.blocks->mlp || list.blocks[i].hidden != list.blocks->hidden) return false;
+    return true;
+}
+
+/* A list of blocks, or the one of all layers. */
+static void print_list(const char *title, const bo_model_desc *d)
+{
+    char layers[CLI_LAYER_LIST], words[CLI_MIXER_WORDS];
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++) {
+        const bo_block *b = &list.blocks[i];
+        cli_block_layers(d, i, layers);
+        printf("%-12sblock-%zu, layer%s %s: %s", i ? "" : title, i, strpbrk(layers, ",-") ? "s" : "", layers,
+               cli_block_mixer(b, words));
+        print_mlp(b);
+        if (b->residual != BO_RESIDUAL_SEQUENTIAL) printf("; residual %s", bo_residual_name(b->residual));
+        if (cli_rotates(b)) printf("; RoPE base %g", b->rope_base);
+        putchar('\n');
+    }
+}
+
+/* The layers of the encoder in the place of those of the decoder. */
+static bo_model_desc encoder_of(const bo_model_desc *d)
+{
+    return (bo_model_desc){.layers = d->encoder_layers,
+                           .block = d->encoder,
+                           .blocks = d->encoder_blocks,
+                           .block_count = d->encoder_block_count};
+}
+
+/* The lists of blocks, if layers differ. */
+static void print_blocks(const bo_model_desc *d)
+{
+    const bo_model_desc encoder = encoder_of(d);
+    if (!d->blocks && !encoder.blocks) return;
+    print_list("Blocks", d);
+    if (d->task == BO_MODEL_TASK_TRANSLATE) print_list("Encoder", &encoder);
 }
 
 /* "neg, pos": the first labels. */
@@ -170,9 +221,9 @@ static void print_task(const bo_model_desc *d)
         printf(": %zu encoder layer%s, %zu decoder layer%s; %s", d->encoder_layers, d->encoder_layers == 1 ? "" : "s",
                d->layers, d->layers == 1 ? "" : "s",
                d->cross == BO_CROSS_SUMMARY ? "summary of the source" : "cross-attention ");
-        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->cross_attention, words));
-        if (d->mixer == BO_MIXER_ATTENTION)
-            printf("; encoder attention %s", cli_attention_summary(&d->encoder_attention, words));
+        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->block.cross_attention, words));
+        if (d->encoder.mixer == BO_MIXER_ATTENTION)
+            printf("; encoder attention %s", cli_attention_summary(&d->encoder.attention, words));
     } else {
         printf(": %s classes (", cli_count(d->classes).s);
         print_labels(d);
@@ -183,7 +234,7 @@ static void print_task(const bo_model_desc *d)
 
 static void print_context(const model_report *r)
 {
-    printf("\n%-12s%s tokens", "Context", cli_count(r->desc->context).s);
+    printf("%-12s%s tokens", "Context", cli_count(r->desc->context).s);
     if (r->state_bytes)
         printf("; state per %s %s",
                r->desc->task == BO_MODEL_TASK_TRANSLATE  ? "hypothesis"
@@ -201,7 +252,9 @@ static const char *loss_unit(const bo_model_desc *d)
 static void model_print(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
+    const bo_block *b = cli_main_block(d);
     const cli_run_record *run = &r->run;
+    char heads[CLI_HEAD_WORDS];
     printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
            cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
     if (bo_model_frozen_parameters(r->model))
@@ -209,13 +262,17 @@ static void model_print(const model_report *r)
     putchar('\n');
     if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, base %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
-    printf("%-12s%zu layer%s, width %zu, %zu heads of dimension %zu", "Shape", d->layers, d->layers == 1 ? "" : "s",
-           d->width, d->heads, d->head_dim);
-    if (d->key_heads != d->heads) printf(", %zu key head%s", d->key_heads, d->key_heads == 1 ? "" : "s");
-    print_mlp(d);
-    printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
+    printf("%-12s%zu layer%s, width %zu, %s", "Shape", d->layers, d->layers == 1 ? "" : "s", d->width,
+           cli_head_words(d, ", ", heads));
+    if (same_mlps(d))
+        print_mlp(b);
+    else
+        printf("; various MLPs");
+    printf("; norm %s, positions %s%s\n", bo_norm_name(b->norm), bo_positions_name(cli_positions_of(d)),
            d->untied ? "; untied output projection" : "");
     print_mixer(r->model);
+    putchar('\n');
+    print_blocks(d);
     print_context(r);
     print_layers(r);
     if (!r->tokenizer)
@@ -233,54 +290,108 @@ static void model_print(const model_report *r)
     putchar('\n');
 }
 
-static void json_mixer(cli_json *json, const bo_model_desc *d)
+static void json_mixer(cli_json *json, const bo_block *b)
 {
-    const bo_attention_desc *a = &d->attention;
-    const bool attends = d->mixer == BO_MIXER_ATTENTION, ssm = d->mixer == BO_MIXER_SSM;
-    cli_json_add_text(json, "mixer", bo_mixer_name(d->mixer));
+    const bo_attention_desc *a = &b->attention;
+    const bool attends = b->mixer == BO_MIXER_ATTENTION, ssm = b->mixer == BO_MIXER_SSM;
+    cli_json_add_text(json, "mixer", bo_mixer_name(b->mixer));
     cli_json_add_text(json, "attention", attends ? bo_attention_name(a) : NULL);
     cli_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
     cli_json_add_count(json, "features", a->features.features);
     cli_json_add_count(json, "window", a->window);
-    cli_json_add_text(json, "ssm", ssm ? bo_ssm_name(d->ssm) : NULL);
-    cli_json_add_count(json, "state_size", d->state_size);
-    cli_json_add_count(json, "state_rank", d->state_rank);
-    cli_json_add_count(json, "kernel", d->kernel);
+    cli_json_add_text(json, "ssm", ssm ? bo_ssm_name(b->ssm) : NULL);
+    cli_json_add_count(json, "state_size", b->state_size);
+    cli_json_add_count(json, "state_rank", b->state_rank);
+    cli_json_add_count(json, "kernel", b->kernel);
+}
+
+static bool has_attention(const bo_model_desc *d)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    size_t i = 0;
+    while (i < list.count && list.blocks[i].mixer != BO_MIXER_ATTENTION) i++;
+    return i < list.count;
 }
 
 /* The kinds of layers, of a language model with attention. */
 static void json_layers(cli_json *json, const model_report *r)
 {
-    cli_layer_kind kinds[CLI_LAYER_KINDS];
     const bo_model_desc *d = r->desc;
-    if (d->task != BO_MODEL_TASK_LANGUAGE || d->mixer != BO_MIXER_ATTENTION) return;
-    const size_t count = cli_layer_kinds(r->model, kinds);
-    cli_json_add_text(json, "kept_attention", d->kept_attention.heads ? bo_attention_name(&d->kept_attention) : NULL);
-    cli_json_add_text(json, "kept_layers", d->kept_layers ? d->kept_layers : "");
+    const bo_block *main = cli_main_block(d);
+    char kept[CLI_LAYER_LIST];
+    size_t count;
+    if (d->task != BO_MODEL_TASK_LANGUAGE || !has_attention(d)) return;
+    cli_layer_kind *kinds = cli_layer_kinds(r->model, &count);
+    cli_json_add_text(json, "kept_attention", main->replaced.heads ? bo_attention_name(&main->replaced) : NULL);
+    cli_json_add_text(json, "kept_layers", cli_kept_layers(d, kept));
     cli_json_array(json, "layer_kinds");
     for (size_t i = 0; i < count; i++) {
-        const bo_attention_desc *a = kinds[i].attention;
+        const bo_block *b = kinds[i].block;
+        const bo_attention_desc *a = &b->attention;
+        const bool attends = b->mixer == BO_MIXER_ATTENTION;
         cli_json_object(json, NULL);
         cli_json_add_text(json, "layers", strchr(kinds[i].layers, ' ') + 1);
-        cli_json_add_text(json, "attention", bo_attention_name(a));
-        cli_json_add_text(json, "gate", bo_gate_name(a->gate));
+        cli_json_add_text(json, "mixer", bo_mixer_name(b->mixer));
+        cli_json_add_text(json, "attention", attends ? bo_attention_name(a) : NULL);
+        cli_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
         cli_json_add_count(json, "features", a->features.features);
         cli_json_add_count(json, "window", a->window);
-        cli_json_add_count(json, "state_bytes", kinds[i].state_bytes);
+        cli_json_add_count(json, "heads", b->heads);
+        cli_json_add_count(json, "key_heads", b->key_heads);
+        cli_json_add_count(json, "head_dim", b->head_dim);
+        cli_json_add_text(json, "positions", bo_positions_name(b->positions));
+        if (kinds[i].state_bytes)
+            cli_json_add_count(json, "state_bytes", kinds[i].state_bytes);
+        else
+            cli_json_add_number(json, "state_bytes", NAN);
         cli_json_add_flag(json, "state_grows", kinds[i].keeps_all);
+        cli_json_end(json);
+    }
+    cli_json_end(json);
+    free(kinds);
+}
+
+static void json_mlp(cli_json *json, const bo_block *b)
+{
+    const bo_features_desc *f = &b->mlp_features;
+    const bool map = b->mlp == BO_MLP_RANDOM_FEATURES;
+    cli_json_add_count(json, "degree_heads", b->degree_heads);
+    cli_json_add_text(json, "mlp_kernel", map ? bo_kernel_name(f->kernel) : NULL);
+    cli_json_add_text(json, "mlp_function", map ? bo_function_name(f->function) : NULL);
+    cli_json_add_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
+}
+
+/* The list of blocks; one if all layers have the same. */
+static void json_list(cli_json *json, const char *name, const bo_model_desc *d)
+{
+    char layers[CLI_LAYER_LIST];
+    cli_json_array(json, name);
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++) {
+        const bo_block *b = &list.blocks[i];
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "layers", cli_block_layers(d, i, layers));
+        cli_json_add_text(json, "residual", bo_residual_name(b->residual));
+        cli_json_add_text(json, "norm", bo_norm_name(b->norm));
+        cli_json_add_count(json, "heads", b->heads);
+        cli_json_add_count(json, "key_heads", b->key_heads);
+        cli_json_add_count(json, "head_dim", b->head_dim);
+        json_mixer(json, b);
+        cli_json_add_text(json, "replaced", b->replaced.heads ? bo_attention_name(&b->replaced) : NULL);
+        cli_json_add_text(json, "positions", bo_positions_name(b->positions));
+        cli_json_add_number(json, "rope_base", b->rope_base);
+        cli_json_add_text(json, "mlp", bo_mlp_name(b->mlp));
+        cli_json_add_count(json, "hidden", b->hidden);
         cli_json_end(json);
     }
     cli_json_end(json);
 }
 
-static void json_mlp(cli_json *json, const bo_model_desc *d)
+static void json_blocks(cli_json *json, const bo_model_desc *d)
 {
-    const bo_features_desc *f = &d->mlp_features;
-    const bool map = d->mlp == BO_MLP_RANDOM_FEATURES;
-    cli_json_add_count(json, "degree_heads", d->degree_heads);
-    cli_json_add_text(json, "mlp_kernel", map ? bo_kernel_name(f->kernel) : NULL);
-    cli_json_add_text(json, "mlp_function", map ? bo_function_name(f->function) : NULL);
-    cli_json_add_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
+    const bo_model_desc encoder = encoder_of(d);
+    json_list(json, "blocks", d);
+    if (d->task == BO_MODEL_TASK_TRANSLATE) json_list(json, "encoder_blocks", &encoder);
 }
 
 static void json_task(cli_json *json, const bo_model_desc *d)
@@ -297,11 +408,11 @@ static void json_task(cli_json *json, const bo_model_desc *d)
         const bool attends = d->cross == BO_CROSS_ATTENTION;
         cli_json_add_count(json, "encoder_layers", d->encoder_layers);
         cli_json_add_text(json, "cross", bo_cross_name(d->cross));
-        cli_json_add_text(json, "cross_attention", attends ? bo_attention_name(&d->cross_attention) : NULL);
-        cli_json_add_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
+        cli_json_add_text(json, "cross_attention", attends ? bo_attention_name(&d->block.cross_attention) : NULL);
+        cli_json_add_count(json, "cross_features", attends ? d->block.cross_attention.features.features : 0);
         cli_json_add_text(json, "encoder_attention",
-                          d->mixer == BO_MIXER_ATTENTION ? bo_attention_name(&d->encoder_attention) : NULL);
-        cli_json_add_count(json, "encoder_features", d->encoder_attention.features.features);
+                          d->encoder.mixer == BO_MIXER_ATTENTION ? bo_attention_name(&d->encoder.attention) : NULL);
+        cli_json_add_count(json, "encoder_features", d->encoder.attention.features.features);
     }
 }
 
@@ -323,6 +434,7 @@ static bo_status find_state(bo_context *context, const bo_model *model, size_t *
 static void model_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
+    const bo_block *b = cli_main_block(d);
     const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_raw(r->tokenizer) ? "bytes" : "bpe";
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
@@ -338,19 +450,20 @@ static void model_json(const model_report *r)
     cli_json_add_count(&json, "bytes", bo_model_bytes(r->model));
     cli_json_add_count(&json, "layers", d->layers);
     cli_json_add_count(&json, "width", d->width);
-    cli_json_add_count(&json, "heads", d->heads);
-    cli_json_add_count(&json, "key_heads", d->key_heads);
-    cli_json_add_count(&json, "head_dim", d->head_dim);
-    cli_json_add_text(&json, "mlp", bo_mlp_name(d->mlp));
-    cli_json_add_count(&json, "hidden", d->hidden);
-    json_mlp(&json, d);
-    cli_json_add_text(&json, "norm", bo_norm_name(d->norm));
-    cli_json_add_text(&json, "positions", bo_positions_name(d->positions));
+    cli_json_add_count(&json, "heads", b->heads);
+    cli_json_add_count(&json, "key_heads", b->key_heads);
+    cli_json_add_count(&json, "head_dim", b->head_dim);
+    cli_json_add_text(&json, "mlp", bo_mlp_name(b->mlp));
+    cli_json_add_count(&json, "hidden", b->hidden);
+    json_mlp(&json, b);
+    cli_json_add_text(&json, "norm", bo_norm_name(b->norm));
+    cli_json_add_text(&json, "positions", bo_positions_name(cli_positions_of(d)));
     cli_json_add_flag(&json, "untied", d->untied);
-    json_mixer(&json, d);
+    json_mixer(&json, b);
     cli_json_add_count(&json, "context", d->context);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
     json_layers(&json, r);
+    json_blocks(&json, d);
     cli_json_add_text(&json, "tokenizer", words);
     cli_json_add_count(&json, "vocab", d->vocab);
     cli_json_add_number(&json, "step", r->run.step);

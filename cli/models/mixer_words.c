@@ -1,9 +1,18 @@
 #include "mixer_words.h"
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+const bo_block *cli_main_block(const bo_model_desc *d)
+{
+    for (size_t i = 0; i < d->layers; i++)
+        if (bo_model_block(d, i)->replaced.heads) return bo_model_block(d, i);
+    return bo_model_block(d, 0);
+}
 
 const char *cli_mixer_title(const bo_model_desc *d)
 {
-    return d->mixer == BO_MIXER_ATTENTION ? "attention" : "mixer";
+    return cli_main_block(d)->mixer == BO_MIXER_ATTENTION ? "attention" : "mixer";
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -27,126 +36,261 @@ const char *cli_attention_summary(const bo_attention_desc *a, char out[CLI_MIXER
     return out;
 }
 
+/* ---- mixers ------------------------------------------------------------------------------------------------------ */
+
+static void name_mixer(const bo_block *b, char out[CLI_MIXER_WORDS])
+{
+    char gate[48];
+    add_gate(&b->attention, gate);
+    if (b->mixer == BO_MIXER_ATTENTION)
+        snprintf(out, CLI_MIXER_WORDS, "%s%s", bo_attention_name(&b->attention), gate);
+    else if (b->mixer == BO_MIXER_SSM)
+        snprintf(out, CLI_MIXER_WORDS, "%s %s", bo_mixer_name(b->mixer), bo_ssm_name(b->ssm));
+    else
+        snprintf(out, CLI_MIXER_WORDS, "%s", bo_mixer_name(b->mixer));
+}
+
+static const char *mixer_summary(const bo_block *b, char out[CLI_MIXER_WORDS])
+{
+    char state[80] = "", rank[80] = "", kernel[80] = "", name[CLI_MIXER_WORDS];
+    if (b->mixer == BO_MIXER_ATTENTION) return cli_attention_summary(&b->attention, out);
+    name_mixer(b, name);
+    if (b->mixer == BO_MIXER_SSM) snprintf(state, sizeof state, ", state %s", cli_count(b->state_size).s);
+    if (b->state_rank) snprintf(rank, sizeof rank, ", rank %s", cli_count(b->state_rank).s);
+    if (b->kernel) snprintf(kernel, sizeof kernel, ", kernel %s", cli_count(b->kernel).s);
+    snprintf(out, CLI_MIXER_WORDS, "%.40s%.36s%.36s%.36s", name, state, rank, kernel);
+    return out;
+}
+
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-static const bo_attention_desc *attention_at(const bo_model *model, size_t layer)
-{
-    const bo_attention *attention = bo_model_attention(model, layer);
-    return attention ? bo_attention_describe(attention) : NULL;
-}
-
-static bool is_like(const bo_attention_desc *a, const bo_attention_desc *b)
+static bool sounds_like(const bo_block *a, const bo_block *b)
 {
     char one[CLI_MIXER_WORDS], other[CLI_MIXER_WORDS];
-    return strcmp(cli_attention_summary(a, one), cli_attention_summary(b, other)) == 0;
+    return strcmp(mixer_summary(a, one), mixer_summary(b, other)) == 0;
 }
 
-/* Adds "0" or "5-7" to a list, or "…" if there is no room. */
-static void add_range(char list[64], size_t first, size_t last)
+static bool is_like(const bo_block *a, const bo_block *b)
+{
+    return a->heads == b->heads && a->key_heads == b->key_heads && a->head_dim == b->head_dim &&
+           a->positions == b->positions && sounds_like(a, b);
+}
+
+/* Adds "0" or "5-7" to a list of `capacity` bytes, or "…" if it does not fit. */
+static void add_range(char *list, size_t capacity, size_t first, size_t last)
 {
     const size_t used = strlen(list);
     char range[56];
     const char *comma = used ? "," : "";
     int length = first == last ? snprintf(range, sizeof range, "%s%zu", comma, first)
                                : snprintf(range, sizeof range, "%s%zu-%zu", comma, first, last);
-    if (used + (size_t)length + sizeof "layers ,…" <= 64)
-        snprintf(list + used, 64 - used, "%s", range);
+    if (used + (size_t)length + sizeof "layers ,…" <= capacity)
+        snprintf(list + used, capacity - used, "%s", range);
     else if (!strstr(list, "…"))
-        snprintf(list + used, 64 - used, ",…");
+        snprintf(list + used, capacity - used, ",…");
 }
 
-static void list_layers(const bo_model *model, cli_layer_kind *kind)
+typedef bool selects(const bo_block *block, const bo_block *other);
+
+/* Lists the layers whose blocks are selected. Returns their number. */
+static size_t list_layers(const bo_model_desc *d, selects *selected, const bo_block *other, char *list, size_t capacity)
 {
-    const size_t layers = bo_model_describe(model)->layers;
-    char list[64] = "";
-    for (size_t i = 0, last; i < layers; i = last + 1) {
+    size_t count = 0;
+    list[0] = 0;
+    for (size_t i = 0, last; i < d->layers; i = last + 1) {
         last = i;
-        if (!is_like(attention_at(model, i), kind->attention)) continue;
-        while (last + 1 < layers && is_like(attention_at(model, last + 1), kind->attention)) last++;
-        kind->count += last - i + 1;
-        add_range(list, i, last);
+        if (!selected(bo_model_block(d, i), other)) continue;
+        while (last + 1 < d->layers && selected(bo_model_block(d, last + 1), other)) last++;
+        count += last - i + 1;
+        add_range(list, capacity, i, last);
     }
-    snprintf(kind->layers, sizeof kind->layers, "layer%s %.56s", kind->count == 1 ? "" : "s", list);
+    return count;
 }
 
-static cli_layer_kind kind_of(const bo_model *model, size_t layer)
+static bool is_kept(const bo_block *block, const bo_block *other)
 {
-    const bo_attention_desc *a = attention_at(model, layer);
-    cli_layer_kind kind = {.attention = a,
-                           .state_bytes = bo_attention_state_bytes(bo_model_attention(model, layer)),
-                           .keeps_all = bo_attention_has(a, BO_TRAIT_CAPACITY) && !a->window};
-    list_layers(model, &kind);
+    (void)other;
+    return block->replaced.heads == 0;
+}
+
+const char *cli_kept_layers(const bo_model_desc *d, char out[CLI_LAYER_LIST])
+{
+    if (list_layers(d, is_kept, NULL, out, CLI_LAYER_LIST) == d->layers) out[0] = 0;
+    return out;
+}
+
+static bool is_same(const bo_block *block, const bo_block *other)
+{
+    return block == other;
+}
+
+const char *cli_block_layers(const bo_model_desc *d, size_t index, char out[CLI_LAYER_LIST])
+{
+    list_layers(d, is_same, &cli_blocks_of(d).blocks[index], out, CLI_LAYER_LIST);
+    return out;
+}
+
+const char *cli_block_mixer(const bo_block *block, char out[CLI_MIXER_WORDS])
+{
+    return mixer_summary(block, out);
+}
+
+static cli_layer_kind kind_of(const bo_model *model, size_t layer, selects *alike)
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    const bo_attention *attention = bo_model_attention(model, layer);
+    cli_layer_kind kind = {.block = bo_model_block(d, layer)};
+    if (kind.block->mixer == BO_MIXER_ATTENTION && attention) {
+        kind.state_bytes = bo_attention_state_bytes(attention);
+        kind.keeps_all = bo_attention_has(&kind.block->attention, BO_TRAIT_CAPACITY) && !kind.block->attention.window;
+    }
+    char list[64];
+    kind.count = list_layers(d, alike, kind.block, list, sizeof list);
+    snprintf(kind.layers, sizeof kind.layers, "layer%s %.56s", kind.count == 1 ? "" : "s", list);
     return kind;
 }
 
-size_t cli_layer_kinds(const bo_model *model, cli_layer_kind out[CLI_LAYER_KINDS])
+/* Freed by the caller. */
+static cli_layer_kind *find_kinds(const bo_model *model, selects *alike, size_t *count)
 {
     const bo_model_desc *d = bo_model_describe(model);
+    const bo_block *named = cli_main_block(d);
+    cli_layer_kind *out = cli_allocate(cli_blocks_of(d).count, sizeof *out, "kinds of layers");
     size_t found = 0;
-    if (d->mixer != BO_MIXER_ATTENTION) return 0;
-    for (int named = 1; named >= 0; named--) /* the kind of the descriptor first */
-        for (size_t i = 0; i < d->layers && found < CLI_LAYER_KINDS; i++) {
-            const bo_attention_desc *a = attention_at(model, i);
-            bool is_new = is_like(a, &d->attention) == (named == 1);
-            for (size_t k = 0; k < found; k++) is_new = is_new && !is_like(a, out[k].attention);
-            if (is_new) out[found++] = kind_of(model, i);
+    for (int main = 1; main >= 0; main--)
+        for (size_t i = 0; i < d->layers; i++) {
+            const bo_block *b = bo_model_block(d, i);
+            bool is_new = alike(b, named) == (main == 1);
+            for (size_t k = 0; k < found && is_new; k++) is_new = !alike(b, out[k].block);
+            if (is_new) out[found++] = kind_of(model, i, alike);
         }
-    return found;
+    *count = found;
+    return out;
 }
 
-/* ---- mixers ------------------------------------------------------------------------------------------------------ */
-
-static void name_attentions(const bo_model *model, char out[CLI_MIXER_WORDS])
+cli_layer_kind *cli_layer_kinds(const bo_model *model, size_t *count)
 {
-    cli_layer_kind kinds[CLI_LAYER_KINDS];
-    const size_t count = cli_layer_kinds(model, kinds);
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < CLI_MIXER_WORDS; i++) {
-        char gate[48];
-        bool named = false; /* the same kind with another window */
-        for (size_t k = 0; k < i; k++)
-            named |= strcmp(bo_attention_name(kinds[k].attention), bo_attention_name(kinds[i].attention)) == 0;
-        if (named) continue;
-        add_gate(kinds[i].attention, gate);
-        used += (size_t)snprintf(out + used, CLI_MIXER_WORDS - used, "%s%s%s", used ? " and " : "",
-                                 bo_attention_name(kinds[i].attention), gate);
-    }
+    return find_kinds(model, is_like, count);
+}
+
+/* Parts of a text that are joined as long as there is room. */
+enum { PARTS = 4, MORE_ROOM = 40 };
+
+static void add_more(char *out, size_t used, const char *before, size_t more)
+{
+    if (more)
+        snprintf(out + used, CLI_MIXER_WORDS - used, "%s%s more kind%s", before, cli_count(more).s,
+                 more == 1 ? "" : "s");
+}
+
+static bool has_room(size_t part, size_t used, const char *words)
+{
+    return part == 0 || (part < PARTS && used + strlen(words) + MORE_ROOM < CLI_MIXER_WORDS);
 }
 
 const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_WORDS])
 {
-    const bo_model_desc *d = bo_model_describe(model);
-    if (d->mixer == BO_MIXER_ATTENTION)
-        name_attentions(model, out);
-    else if (d->mixer == BO_MIXER_SSM)
-        snprintf(out, CLI_MIXER_WORDS, "%s %s", bo_mixer_name(d->mixer), bo_ssm_name(d->ssm));
-    else
-        snprintf(out, CLI_MIXER_WORDS, "%s", bo_mixer_name(d->mixer));
-    return out;
-}
-
-static const char *attention_words(const bo_model *model, char out[CLI_MIXER_WORDS])
-{
-    cli_layer_kind kinds[CLI_LAYER_KINDS];
-    const size_t count = cli_layer_kinds(model, kinds);
-    char words[CLI_MIXER_WORDS];
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < CLI_MIXER_WORDS; i++) {
-        cli_attention_summary(kinds[i].attention, words);
-        used += i == 0 ? (size_t)snprintf(out, CLI_MIXER_WORDS, "%s", words)
-                       : (size_t)snprintf(out + used, CLI_MIXER_WORDS - used, "; %s in %s", words, kinds[i].layers);
+    size_t count, used = 0, parts = 0, more = 0;
+    cli_layer_kind *kinds = find_kinds(model, sounds_like, &count);
+    for (size_t i = 0; i < count; i++) {
+        char name[CLI_MIXER_WORDS], other[CLI_MIXER_WORDS];
+        bool named = false; /* the same kind with another window */
+        name_mixer(kinds[i].block, name);
+        for (size_t k = 0; k < i && !named; k++) {
+            name_mixer(kinds[k].block, other);
+            named = strcmp(other, name) == 0;
+        }
+        if (named) continue;
+        if (more || !has_room(parts, used, name))
+            more++;
+        else
+            used += (size_t)snprintf(out + used, CLI_MIXER_WORDS - used, "%s%s", parts++ ? " and " : "", name);
     }
+    add_more(out, used, " and ", more);
+    free(kinds);
     return out;
 }
 
 const char *cli_mixer_words(const bo_model *model, char out[CLI_MIXER_WORDS])
 {
-    const bo_model_desc *d = bo_model_describe(model);
-    char state[80] = "", rank[80] = "", kernel[80] = "", name[CLI_MIXER_WORDS];
-    if (d->mixer == BO_MIXER_ATTENTION) return attention_words(model, out);
-    if (d->mixer == BO_MIXER_SSM) snprintf(state, sizeof state, ", state %s", cli_count(d->state_size).s);
-    if (d->state_rank) snprintf(rank, sizeof rank, ", rank %s", cli_count(d->state_rank).s);
-    if (d->kernel) snprintf(kernel, sizeof kernel, ", kernel %s", cli_count(d->kernel).s);
-    snprintf(out, CLI_MIXER_WORDS, "%.40s%.36s%.36s%.36s", cli_mixer_name(model, name), state, rank, kernel);
+    size_t count, used = 0, i;
+    cli_layer_kind *kinds = find_kinds(model, sounds_like, &count);
+    for (i = 0; i < count; i++) {
+        char words[CLI_MIXER_WORDS], part[2 * CLI_MIXER_WORDS];
+        mixer_summary(kinds[i].block, words);
+        snprintf(part, sizeof part, i ? "; %s in %s" : "%s", words, kinds[i].layers);
+        if (!has_room(i, used, part)) break;
+        used += (size_t)snprintf(out + used, CLI_MIXER_WORDS - used, "%s", part);
+    }
+    add_more(out, used, " and ", count - i);
+    free(kinds);
     return out;
+}
+
+/* ---- heads and positions ----------------------------------------------------------------------------------------- */
+
+typedef struct range {
+    size_t least, most;
+} range;
+
+static size_t member(const bo_block *b, size_t offset)
+{
+    size_t value;
+    memcpy(&value, (const char *)b + offset, sizeof value);
+    return value;
+}
+
+/* The smallest and the largest value of a member of the blocks with attention, or that of the first layer. */
+static range find_range(const bo_model_desc *d, size_t offset)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    const size_t first = member(bo_model_block(d, 0), offset);
+    range found = {first, first};
+    bool any = false;
+    for (size_t i = 0; i < list.count; i++) {
+        const size_t value = member(&list.blocks[i], offset);
+        if (list.blocks[i].mixer != BO_MIXER_ATTENTION) continue;
+        if (!any || value < found.least) found.least = value;
+        if (!any || value > found.most) found.most = value;
+        any = true;
+    }
+    return found;
+}
+
+/* "8", or "4 to 8". */
+static const char *range_words(range r, char out[CLI_RANGE])
+{
+    if (r.least == r.most)
+        snprintf(out, CLI_RANGE, "%zu", r.least);
+    else
+        snprintf(out, CLI_RANGE, "%zu to %zu", r.least, r.most);
+    return out;
+}
+
+const char *cli_heads_words(const bo_model_desc *d, char out[CLI_RANGE])
+{
+    const range heads = find_range(d, offsetof(bo_block, heads));
+    char words[CLI_RANGE];
+    snprintf(out, CLI_RANGE, "%.40s head%s", range_words(heads, words), heads.most == 1 ? "" : "s");
+    return out;
+}
+
+const char *cli_head_words(const bo_model_desc *d, const char *before, char out[CLI_HEAD_WORDS])
+{
+    const range heads = find_range(d, offsetof(bo_block, heads)), keys = find_range(d, offsetof(bo_block, key_heads));
+    char words[3][CLI_RANGE];
+    const int length = snprintf(out, CLI_HEAD_WORDS, "%s heads of dimension %s", range_words(heads, words[0]),
+                                range_words(find_range(d, offsetof(bo_block, head_dim)), words[1]));
+    if (keys.least != heads.least || keys.most != heads.most)
+        snprintf(out + length, CLI_HEAD_WORDS - (size_t)length, "%s%s key head%s", before, range_words(keys, words[2]),
+                 keys.most == 1 ? "" : "s");
+    return out;
+}
+
+bo_positions cli_positions_of(const bo_model_desc *d)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++)
+        if (list.blocks[i].positions != BO_POSITIONS_NONE) return list.blocks[i].positions;
+    return BO_POSITIONS_NONE;
 }

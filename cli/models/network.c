@@ -1,6 +1,8 @@
 /* The data of networks: options, and loading of examples. */
 #include "network.h"
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const cli_option cli_network_column_rows[] = {
@@ -72,7 +74,7 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
 {
     const cli_network_data *o = source->data;
     const char *labels = source->labels ? source->labels : o->labels;
-    const bo_network_needs *needs = source->needs;
+    const bo_description_needs *needs = source->needs;
     bo_examples_desc desc = {.data = {.path = source->path,
                                       .labels = labels,
                                       .target = o->target,
@@ -87,23 +89,68 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
                              .seed = session->common.seed};
     if (needs) desc.data.task = needs->task;
     if (needs) desc.data.no_target = !needs->targets && !labels && !o->target;
-    const bool unknown = source->network && !bo_network_report(source->network)->schema;
+    const bool unknown = source->network && !bo_model_network(source->network)->schema;
     if (unknown) desc.data.no_target = !labels && !o->target;
     const bo_status status = bo_examples_load(session->context, &desc, source->network, out);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
 }
 
-static bool holds(const char *folder, const char *name)
+/* Reads the beginning of a file of a folder as text. False: there is none. */
+static bool read_head(const char *folder, const char *name, char out[4096])
 {
     char path[4096];
     const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return length > 0 && length < (int)sizeof path && access(path, F_OK) == 0;
+    FILE *file = length > 0 && length < (int)sizeof path ? fopen(path, "rb") : NULL;
+    if (!file) return false;
+    out[fread(out, 1, 4095, file)] = 0;
+    fclose(file);
+    return true;
 }
 
-bool cli_is_network(const char *folder)
+/* Whether the task of a configuration, which may be within a JSON text, is predict. */
+static bool predicts(const char *config)
 {
-    return holds(folder, "network.json");
+    const char *at = strstr(config, "\"task");
+    if (!at) return false;
+    at += strlen("\"task");
+    return strncmp(at + strspn(at, " \t\r\n:\\\""), "predict", strlen("predict")) == 0;
+}
+
+/* Returns the header of a safetensors file, freed by the caller; NULL: it is another file. */
+static char *read_header(const char *path)
+{
+    enum { MOST = 100000000 };
+    unsigned char size[8];
+    uint64_t length = 0;
+    FILE *file = fopen(path, "rb");
+    char *header = NULL;
+    if (file && fread(size, 1, sizeof size, file) == sizeof size)
+        for (int i = 7; i >= 0; i--) length = length << 8 | size[i];
+    if (length >= 2 && length <= MOST) header = calloc(length + 1, 1);
+    if (header && fread(header, 1, length, file) != length) free(header), header = NULL;
+    if (file) fclose(file);
+    return header;
+}
+
+/* A model as one file has its configuration in the metadata. */
+static bool is_network_image(const char *path)
+{
+    char *header = read_header(path);
+    const char *config = header ? strstr(header, "\"config.json\"") : NULL;
+    const bool found = (config && predicts(config)) || (header && strstr(header, "\"network.json\""));
+    free(header);
+    return found;
+}
+
+/* The task is one of the first members of config.json. Earlier versions wrote network.json instead. */
+bool cli_is_network(const char *path)
+{
+    struct stat status;
+    char head[4096];
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) return is_network_image(path);
+    if (!read_head(path, "config.json", head)) return read_head(path, "network.json", head);
+    return predicts(head);
 }
 
 bool cli_is_no_network(cli_session *session, const char *folder)

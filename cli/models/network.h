@@ -22,14 +22,14 @@ int cli_network_data_check(const char *command,
 typedef struct cli_network_source {
     const char *path, *labels; /* labels NULL: data->labels */
     const cli_network_data *data;
-    const bo_network *network;
-    const bo_network_needs *needs;
+    const bo_model *network;
+    const bo_description_needs *needs;
     double valid;
 } cli_network_source;
 /* False after an error message. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out);
 
-bool cli_is_network(const char *folder); /* true if the folder holds a network */
+bool cli_is_network(const char *path); /* true if the folder, or the model as one file, holds a network */
 /* False after an error message that the folder holds a network, where a text model is expected. */
 bool cli_is_no_network(cli_session *session, const char *folder);
 

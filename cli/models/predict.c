@@ -267,7 +267,7 @@ static bool open_model(predict_job *job)
     bo_context *context = job->session->context;
     struct stat about;
     if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        cli_fail(job->session, "%s: not a model folder: it has neither config.json nor network.json", job->model_path);
+        cli_fail(job->session, "%s: not a model folder: it has no config.json", job->model_path);
         return false;
     }
     bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);

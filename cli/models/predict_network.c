@@ -7,7 +7,7 @@
 typedef struct predict_job {
     cli_session *session;
     const cli_network_use *use;
-    const bo_network *network;
+    const bo_model *network;
     const bo_network_facts *info;
     bo_examples *examples;
     size_t rows;
@@ -89,7 +89,7 @@ static bool predict(predict_job *job)
     if (!cli_network_examples(job->session, &source, &job->examples)) return false;
     job->rows = bo_examples_rows(job->examples, part);
     job->answers = cli_allocate(job->rows * job->info->outputs, sizeof(float), "answers");
-    const bo_status status = bo_network_predict(job->session->context, job->network, job->examples, part, job->answers);
+    const bo_status status = bo_model_predict(job->session->context, job->network, job->examples, part, job->answers);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     return write_all(job);
@@ -97,15 +97,15 @@ static bool predict(predict_job *job)
 
 int cli_predict_network(cli_session *session, const cli_network_use *use)
 {
-    bo_network *network;
-    const bo_status status = bo_network_load(session->context, use->folder, &network);
+    bo_model *network;
+    const bo_status status = bo_model_load(session->context, use->folder, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
-    predict_job job = {.session = session, .use = use, .network = network, .info = bo_network_report(network)};
+    predict_job job = {.session = session, .use = use, .network = network, .info = bo_model_network(network)};
     bool done = !use->proba || job.info->classes > 0;
     if (!done) cli_fail(session, "--proba: %s predicts numbers, not classes", use->folder);
     done = done && (!use->out || cli_can_write(session, use->out)) && predict(&job);
     free(job.answers);
     bo_examples_destroy(job.examples);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return done ? CLI_DONE : CLI_FAILED;
 }

@@ -12,7 +12,7 @@
 const char *cli_task_words(bo_model_task task)
 {
     static const char *const words[] = {"a language model", "a model that classifies texts",
-                                        "a model that matches texts", "a model that translates"};
+                                        "a model that matches texts", "a model that translates", "a network"};
     return words[task];
 }
 
@@ -42,7 +42,7 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const bool all = d->positions == BO_POSITIONS_LEARNED && desc->longest >= d->context;
+    const bool all = d->block.positions == BO_POSITIONS_LEARNED && desc->longest >= d->context;
     if (cut == 0) return;
     cli_say(session, "Truncated   %s text%s to %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
             cli_count(desc->longest).s,

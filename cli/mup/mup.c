@@ -40,7 +40,7 @@ bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out)
     const bo_status status = text ? BO_OK : bo_tokenizer_create(job->session->context, &train->tokenizer);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (text && !cli_train_open_text(train)) return false;
-    *out = cli_train_describe_model(train);
+    if (!cli_train_describe_model(train, out)) return false;
     out->base_width = job->options->words.options.base_width;
     if (!out->base_width) out->base_width = job->options->widths.items[0];
     return true;

@@ -66,6 +66,7 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
             cli_say(t->job->session, "%-8s width %4zu  learning rate %-9.4g valid %.4f",
                     bo_parametrization_name(t->job->sides[side]), o->widths.items[width], o->rates[rate], *loss);
     }
+    bo_model_desc_release(&desc);
     return status;
 }
 

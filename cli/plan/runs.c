@@ -91,6 +91,18 @@ static void delete_all(cJSON *object, const char *const *names, size_t count)
 
 /* Deletes members of config.json that depend on the shape or the seed, or that files of other versions lack. Options that
  * set them otherwise are compared (cli_plan_run_matches). */
+static void strip_block(cJSON *block)
+{
+    static const char *const shape[] = {"heads", "key_heads", "head_dim", "hidden"};
+    static const char *const attention[] = {"rank", "iterations", "scale"};
+    static const char *const map[] = {"seed", "features", "gamma"};
+    cJSON *kind = cJSON_GetObjectItemCaseSensitive(block, "attention");
+    delete_all(block, shape, CLI_COUNT_OF(shape));
+    delete_all(kind, attention, CLI_COUNT_OF(attention));
+    delete_all(cJSON_GetObjectItemCaseSensitive(kind, "features"), map, CLI_COUNT_OF(map));
+    delete_all(cJSON_GetObjectItemCaseSensitive(block, "mlp_features"), map, CLI_COUNT_OF(map));
+}
+
 static void strip(cJSON *config)
 {
     static const char *const model[] = {"hidden_size",         "num_hidden_layers",     "num_attention_heads",
@@ -98,20 +110,17 @@ static void strip(cJSON *config)
                                         "layer_types",         "max_window_layers",     "seed",
                                         "vocab_size",          "tokenizer_fingerprint", "bochner_version",
                                         "bochner_format"};
-    static const char *const attention[] = {"rank", "iterations", "scale"};
-    static const char *const map[] = {"seed", "features", "gamma"};
-    cJSON *kind = cJSON_GetObjectItemCaseSensitive(config, "attention");
     static const char *const more[] = {"version", "seed", "tokenizer_fingerprint"}; /* of a pretrained family */
+    cJSON *block;
+    strip_block(config); /* formats 1 to 3 have one block, whose members are those of the model */
+    cJSON_ArrayForEach(block, cJSON_GetObjectItemCaseSensitive(config, "blocks")) strip_block(block);
     delete_all(config, model, CLI_COUNT_OF(model));
     delete_all(cJSON_GetObjectItemCaseSensitive(config, "bochner"), more, CLI_COUNT_OF(more));
-    delete_all(kind, attention, CLI_COUNT_OF(attention));
-    delete_all(cJSON_GetObjectItemCaseSensitive(kind, "features"), map, CLI_COUNT_OF(map));
-    delete_all(cJSON_GetObjectItemCaseSensitive(config, "mlp_features"), map, CLI_COUNT_OF(map));
 }
 
 static bool read_config(cli_session *session, cli_plan_run *run)
 {
-    enum { MOST = 1 << 20 };
+    enum { MOST = 1 << 24 };
     char path[4096];
     void *text = NULL;
     size_t size;

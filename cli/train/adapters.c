@@ -1,5 +1,6 @@
 /* bochner train --lora: trains adapters of a model and leaves the model's weights fixed. */
 #include "train.h"
+#include "../models/blocks.h"
 #include <string.h>
 
 const cli_option cli_train_lora_rows[] = {
@@ -13,9 +14,11 @@ const cli_option cli_train_lora_rows[] = {
     REAL("lora-alpha", "A", cli_train_lora_options, alpha,
          "scale of the adapters: their output is multiplied by A / RANK", .low = 1e-6, .high = 1e6,
          .otherwise = "twice the rank"),
-    TEXT("lora-targets", "NAMES", cli_train_lora_options, targets,
-         "layers with adapters: endings of layer names (q_proj,v_proj) or patterns with *, separated by commas",
-         .otherwise = "all hidden layers"),
+    TEXT(
+        "lora-targets", "NAMES", cli_train_lora_options, targets,
+        "layers with adapters: endings of layer names (q_proj,v_proj), patterns with *, or blocks of the model (block-1, "
+        "block-1.q_proj; see bochner info), separated by commas",
+        .otherwise = "all hidden layers"),
     CHOICE("lora-init", "KIND", cli_train_lora_options, init, bo_lora_init_name,
            "initial values of the adapters; weight and gradient: leading singular vectors of the weights or of their "
            "gradients",
@@ -91,17 +94,35 @@ const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES])
     return out;
 }
 
+static const bo_block *first_softmax(const bo_model_desc *d)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++)
+        if (cli_is_softmax(&list.blocks[i])) return &list.blocks[i];
+    return list.blocks;
+}
+
+static bool same_scale(const bo_model_desc *d, double scale)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++)
+        if (cli_is_softmax(&list.blocks[i]) && list.blocks[i].attention.scale != scale) return false;
+    return true;
+}
+
 static bo_status replace(const cli_train_job *job, bo_model **out)
 {
-    bo_model_desc d = *bo_model_describe(job->init);
-    const double scale = d.attention.scale; /* that of the attention that was replaced, unless --scale is given */
-    cli_train_set_attention(job, &d);
-    if (d.attention.scale == 0 && bo_attention_has(&d.attention, BO_TRAIT_SCALE)) d.attention.scale = scale;
-    const bo_replacement_desc desc = {.attention = d.attention,
+    const bo_model_desc *d = bo_model_describe(job->init);
+    bo_block b = *first_softmax(d);
+    /* That of the attention that was replaced, unless --scale is given. If layers differ, each keeps its own. */
+    const double scale = same_scale(d, b.attention.scale) ? b.attention.scale : 0;
+    cli_train_set_attention(job, d, &b);
+    if (b.attention.scale == 0 && bo_attention_has(&b.attention, BO_TRAIT_SCALE)) b.attention.scale = scale;
+    const bo_replacement_desc desc = {.attention = b.attention,
                                       .kept_layers = "",
-                                      .sigma = d.sigma,
-                                      .gate_first = d.gate_first,
-                                      .gate_last = d.gate_last,
+                                      .sigma = b.sigma,
+                                      .gate_first = b.gate_first,
+                                      .gate_last = b.gate_last,
                                       .seed = job->session->common.seed};
     return bo_model_replace_attention(job->session->context, job->init, &desc, out);
 }
@@ -111,10 +132,20 @@ static bo_status replace(const cli_train_job *job, bo_model **out)
 static bo_status describe_again(const cli_train_job *job, bo_model **out)
 {
     bo_context *context = job->session->context;
-    bo_model_desc d = *bo_model_describe(job->init);
-    cli_train_set_attention(job, &d);
+    bo_model_desc d;
+    bo_status status = bo_model_desc_copy(context, bo_model_describe(job->init), &d);
+    if (status != BO_OK) return status;
+    const cli_blocks list = cli_blocks_of(&d);
+    for (size_t i = 0; i < list.count; i++) {
+        bo_block *b = &cli_own_blocks(list)[i];
+        const double scale = b->attention.scale;
+        if (!b->replaced.heads) continue;
+        cli_train_set_attention(job, &d, b);
+        if (b->attention.scale == 0 && bo_attention_has(&b->attention, BO_TRAIT_SCALE)) b->attention.scale = scale;
+    }
     d.seed = job->session->common.seed;
-    const bo_status status = bo_model_create(context, &d, job->tokenizer, out);
+    status = bo_model_create(context, &d, job->tokenizer, out);
+    bo_model_desc_release(&d);
     return status == BO_OK ? bo_model_adopt(context, *out, job->init, NULL) : status;
 }
 
@@ -123,13 +154,21 @@ static bo_status describe_again(const cli_train_job *job, bo_model **out)
 static bool has_softmax(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->init);
-    const bool attends = d->mixer == BO_MIXER_ATTENTION, linearized = d->kept_attention.heads > 0;
-    if (attends && !linearized && d->attention.kind == BO_ATTENTION_SOFTMAX) return true;
+    const bo_block *other = NULL;
+    bool linearized = false;
+    for (size_t i = 0; i < d->layers; i++) {
+        const bo_block *b = bo_model_block(d, i);
+        linearized |= b->replaced.heads > 0;
+        if (b->replaced.heads > 0 && !other) other = b;
+        if (b->mixer != BO_MIXER_ATTENTION || b->attention.kind != BO_ATTENTION_SOFTMAX) other = b;
+    }
+    if (!linearized && !other) return true;
+    const bool attends = other->mixer == BO_MIXER_ATTENTION;
     cli_fail(
         job->session,
         "--lora replaces softmax attention only, but the layers of %s have %s%s; leave out --attention, or leave out "
         "--lora to train all weights",
-        job->options->init, attends ? bo_attention_name(&d->attention) : bo_mixer_name(d->mixer),
+        job->options->init, attends ? bo_attention_name(&other->attention) : bo_mixer_name(other->mixer),
         linearized ? " attention already (it is linearized)"
         : attends  ? " attention"
                    : " and no attention");

@@ -118,8 +118,28 @@ static int check_parametrization(const cli_train_options *o)
     return CLI_DONE;
 }
 
+/* --blocks describes the layers: options about a layer would contradict it. */
+static int check_blocks(const cli_train_options *o)
+{
+    static const char *const of_models[] = {"blocks",          "layers",     "width",  "context", "untied", "mup",
+                                            "unit-mup",        "base-width", "float8", "dropout", "init",   "freeze",
+                                            "calibrate-every", "redraw",     "whiten", NULL};
+    static const char *const of_texts[] = {"task",    "pack",           "smoothing", "pooling",
+                                           "forward", "encoder-layers", "cross",     NULL};
+    const cli_option *found = cli_train_given(cli_train_shape_rows, o, of_models);
+    if (!found) found = cli_train_attention_given(o, of_models);
+    if (!found) found = cli_train_given(cli_train_texts_rows, &o->texts, of_texts);
+    if (!found) return CLI_DONE;
+    return cli_wrong_use("train", "--%s describes layers, but --blocks does so already; leave one of them out",
+                         found->name);
+}
+
 int cli_train_check_model(const cli_train_options *o, const cli_train_kind *kind)
 {
+    if (o->blocks) {
+        const int blocks = check_blocks(o);
+        return blocks == CLI_DONE ? check_parametrization(o) : blocks;
+    }
     int status = check_mixer(o);
     if (status == CLI_DONE) status = check_mlp(o);
     if (status == CLI_DONE) status = check_attention(o, kind);

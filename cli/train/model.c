@@ -1,5 +1,6 @@
 /* Text models for `bochner train`: the tokenizer, the model of --init, and the descriptor of a new model. */
 #include "../common/spool.h"
+#include "../models/blocks.h"
 #include "../models/text_tasks.h"
 #include "train.h"
 #include <math.h>
@@ -42,26 +43,13 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }
 
-/* Models of other tasks have one attention in all layers. */
-static bool fits_layers(const cli_train_job *job)
-{
-    const cli_train_options *o = job->options;
-    if (job->kind == &cli_train_language || !bo_model_describe(job->init)->kept_layers) return true;
-    if (CLI_GIVEN(&o->attention, kind) || cli_train_other_mixer(o)) return true;
-    cli_fail(job->session,
-             "--init: the layers of %s have two kinds of attention, which is possible for language models only; give "
-             "--attention KIND for all layers",
-             o->init);
-    return false;
-}
-
 /* A resumed run loads its weights from its checkpoint: the folder of --init need not exist any more. */
 static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;
     if (!job->options->init) return true;
     return cli_train_ok(job, bo_model_load(job->session->context, from, &job->init)) &&
-           job->kind->accepts(job, job->init) && fits_layers(job);
+           job->kind->accepts(job, job->init);
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -85,45 +73,89 @@ static void set(size_t *field, size_t given)
     if (given) *field = given;
 }
 
-static void set_sizes(const cli_train_options *o, bo_model_desc *d)
+/* The sizes of an attention follow from those of its block. */
+static void clear_sizes(const bo_block *b, bo_attention_desc *a)
+{
+    if (a->heads) a->heads = b->heads;
+    a->key_heads = a->dim = a->value_dim = a->features.dim = 0;
+}
+
+static void set_sizes(const cli_train_options *o, bo_block *b)
 {
     const bool shaped = o->width || o->heads;
-    set(&d->layers, o->layers);
-    set(&d->width, o->width);
-    set(&d->heads, o->heads);
-    set(&d->context, o->context);
-    if (shaped) d->key_heads = d->head_dim = d->hidden = 0;
-    set(&d->key_heads, o->key_heads);
-    set(&d->hidden, o->hidden);
+    set(&b->heads, o->heads);
+    if (shaped) b->key_heads = b->head_dim = b->hidden = 0;
+    set(&b->key_heads, o->key_heads);
+    set(&b->hidden, o->hidden);
+    if (!shaped && !o->key_heads) return;
+    clear_sizes(b, &b->attention);
+    clear_sizes(b, &b->cross_attention);
+    clear_sizes(b, &b->replaced);
 }
 
 /* A mixer given by --mixer or --attention replaces that of --init. */
-static void set_mixer(const cli_train_options *o, bo_model_desc *d)
+static void set_mixer(const cli_train_options *o, bo_block *b)
 {
     const bool named = CLI_GIVEN(o, mixer) || CLI_GIVEN(&o->attention, kind);
-    if (named && o->mixer != d->mixer) {
-        const bo_model_desc none = {0};
-        d->mixer = o->mixer;
-        d->attention = none.attention;
-        d->positions = none.positions;
-        d->query_norm = d->output_norm = BO_CHOICE_AUTO;
-        d->state_size = d->state_rank = d->kernel = 0;
+    if (named && o->mixer != b->mixer) {
+        const bo_block none = {0};
+        b->mixer = o->mixer;
+        b->attention = none.attention;
+        b->positions = none.positions;
+        b->query_norm = b->output_norm = BO_CHOICE_AUTO;
+        b->state_size = b->state_rank = b->kernel = 0;
     }
-    if (CLI_GIVEN(o, ssm)) d->ssm = o->ssm;
-    set(&d->state_size, o->state_size);
-    set(&d->state_rank, o->state_rank);
-    set(&d->kernel, o->kernel);
+    if (CLI_GIVEN(o, ssm)) b->ssm = o->ssm;
+    set(&b->state_size, o->state_size);
+    set(&b->state_rank, o->state_rank);
+    set(&b->kernel, o->kernel);
+}
+
+static void forget(const char **text, const char *gone)
+{
+    if (*text == gone) *text = NULL;
+}
+
+/* Releases a text of a block wherever a descriptor holds it: the first block of a list is in two places. */
+static void forget_text(bo_model_desc *d, const char *gone)
+{
+    const cli_blocks lists[] = {{&d->block, 1}, cli_blocks_of(d), {&d->encoder, 1}, cli_encoder_blocks_of(d)};
+    for (size_t k = 0; k < CLI_COUNT_OF(lists); k++)
+        for (size_t i = 0; i < lists[k].count; i++) {
+            bo_block *b = &cli_own_blocks(lists[k])[i];
+            forget(&b->layers, gone);
+            forget(&b->custom_mlp.name, gone);
+        }
+}
+
+static void release_text(cli_train_job *job, bo_model_desc *d, const char *text)
+{
+    if (!text) return;
+    forget_text(&job->described, text);
+    forget_text(d, text);
+    bo_free((void *)(uintptr_t)text);
+}
+
+/* Another MLP replaces the layers, or the custom layer, of --init. */
+static void release_layers(cli_train_job *job, bo_model_desc *d, bo_block *b)
+{
+    const cli_train_options *o = job->options;
+    if (!CLI_GIVEN(o, mlp) || o->mlp == b->mlp) return;
+    release_text(job, d, b->layers);
+    release_text(job, d, b->custom_mlp.name);
+    b->custom_mlp = (bo_custom_layer){0};
 }
 
 /* The feature maps of --init stay if no option changes them. */
-static void set_mlp(const cli_train_options *o, bo_model_desc *d)
+static void set_mlp(const cli_train_options *o, bo_block *b)
 {
-    bo_features_desc *f = &d->mlp_features;
-    const bool other = CLI_GIVEN(o, mlp) && o->mlp != d->mlp;
+    bo_features_desc *f = &b->mlp_features;
+    const bool other = CLI_GIVEN(o, mlp) && o->mlp != b->mlp;
     if (other) {
-        d->mlp = o->mlp;
-        d->hidden = o->hidden;
-        d->degree_heads = 0;
+        b->mlp = o->mlp;
+        b->hidden = o->hidden;
+        b->degree_heads = 0;
+        *f = (bo_features_desc){0};
     }
     if (other || o->width || CLI_GIVEN(o, mlp_kernel) || CLI_GIVEN(o, mlp_function)) {
         f->dim = 0;
@@ -133,53 +165,117 @@ static void set_mlp(const cli_train_options *o, bo_model_desc *d)
     if (CLI_GIVEN(o, mlp_kernel)) f->kernel = o->mlp_kernel, f->function = BO_FUNCTION_DEFAULT;
     if (CLI_GIVEN(o, mlp_function)) f->function = o->mlp_function;
     if (CLI_GIVEN(o, mlp_draw)) f->draw = o->mlp_draw;
-    set(&d->degree_heads, o->degree_heads);
+    set(&b->degree_heads, o->degree_heads);
 }
 
-static void set_choices(const cli_train_options *o, bo_model_desc *d)
+static void set_block(const cli_train_options *o, bo_block *b)
 {
-    set_mlp(o, d);
-    if (CLI_GIVEN(o, norm)) d->norm = o->norm;
-    if (CLI_GIVEN(o, positions)) d->positions = o->positions;
-    if (CLI_GIVEN(o, query_norm)) d->query_norm = o->query_norm;
-    if (CLI_GIVEN(o, output_norm)) d->output_norm = o->output_norm;
+    set_sizes(o, b);
+    set_mixer(o, b);
+    set_mlp(o, b);
+    if (CLI_GIVEN(o, norm)) b->norm = o->norm;
+    if (CLI_GIVEN(o, positions)) b->positions = o->positions;
+    if (CLI_GIVEN(o, query_norm)) b->query_norm = o->query_norm;
+    if (CLI_GIVEN(o, output_norm)) b->output_norm = o->output_norm;
+    b->bias |= o->bias;
+    if (o->bias) b->attention_bias = b->output_bias = b->mlp_bias = BO_CHOICE_AUTO;
+}
+
+typedef bool block_test(const bo_block *b);
+
+/* The first block that passes both tests; NULL: none does. */
+static const bo_block *find_block(const bo_model_desc *d, block_test *first, block_test *second)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++)
+        if (first(&list.blocks[i]) && second(&list.blocks[i])) return &list.blocks[i];
+    return NULL;
+}
+
+static bool any_block(const bo_block *b)
+{
+    (void)b;
+    return true;
+}
+
+static bool has_no_window(const bo_block *b)
+{
+    return !b->attention.window;
+}
+
+static bool attends(const bo_block *b)
+{
+    return b->mixer == BO_MIXER_ATTENTION;
+}
+
+/* Layers with a window may have a base of their own, which stays. */
+static void set_rope(const cli_train_options *o, bo_model_desc *d)
+{
+    const cli_blocks list = cli_blocks_of(d), encoder = cli_encoder_blocks_of(d);
+    const bo_block *main = find_block(d, has_no_window, cli_rotates);
+    if (!main) main = find_block(d, any_block, cli_rotates);
+    const double base = main ? main->rope_base : 0;
+    if (!(o->rope_base > 0)) return;
+    for (size_t i = 0; i < list.count; i++) {
+        bo_block *b = &cli_own_blocks(list)[i];
+        if (cli_rotates(b) && b->rope_base == base) b->rope_base = o->rope_base;
+    }
+    for (size_t i = 0; i < encoder.count; i++)
+        if (cli_rotates(&encoder.blocks[i])) cli_own_blocks(encoder)[i].rope_base = o->rope_base;
+}
+
+static void set_model(const cli_train_options *o, bo_model_desc *d)
+{
+    set(&d->layers, o->layers);
+    set(&d->width, o->width);
+    set(&d->context, o->context);
+    set(&d->base_width, o->base_width);
     d->untied |= o->untied;
-    d->bias |= o->bias;
-    if (o->bias) d->attention_bias = d->output_bias = d->mlp_bias = BO_CHOICE_AUTO;
     if (o->mup) d->parametrization = BO_PARAMETRIZATION_MUP;
     if (o->unit_mup) d->parametrization = BO_PARAMETRIZATION_UNIT;
-    set(&d->base_width, o->base_width);
     if (o->float8) d->storage = BO_STORAGE_FLOAT8;
     if (CLI_GIVEN(o, dropout)) d->dropout = o->dropout;
-    if (o->rope_base > 0) d->rope_base = o->rope_base;
 }
 
 /* The seed of the frequencies stays 0 here: the model derives it from its own. */
-void cli_train_set_attention(const cli_train_job *job, bo_model_desc *d)
+void cli_train_set_attention(const cli_train_job *job, const bo_model_desc *d, bo_block *b)
 {
     const cli_train_options *o = job->options;
     const cli_attention_options attention = cli_train_attention(o, job->kind);
-    d->attention = cli_attention_numbered(&attention, 0);
-    if (CLI_GIVEN(o, gate)) d->attention.gate = o->gate;
-    if (attention.whiten && !d->attention.rank) /* hybrid has an M only with a rank */
-        d->attention.rank = d->head_dim ? d->head_dim : d->width / (d->heads ? d->heads : 1);
-    d->sigma = o->sigma;
-    d->gate_first = o->gate_first;
-    d->gate_last = o->gate_last;
+    b->attention = cli_attention_numbered(&attention, 0);
+    if (CLI_GIVEN(o, gate)) b->attention.gate = o->gate;
+    if (attention.whiten && !b->attention.rank) /* hybrid has an M only with a rank */
+        b->attention.rank = b->head_dim ? b->head_dim : d->width / (b->heads ? b->heads : 1);
+    b->sigma = o->sigma;
+    b->gate_first = o->gate_first;
+    b->gate_last = o->gate_last;
 }
 
-/* --attention names the attention of all layers, also of those that kept another one in --init. Models of other tasks do not
- * record the attention that they were linearized from. */
+/* --attention and --mixer name the mixer of all layers, which then have the same block: the first without a window, if
+ * possible one with attention. */
+static void unite_blocks(bo_model_desc *d)
+{
+    const bo_block *main = find_block(d, has_no_window, attends);
+    if (!main) main = find_block(d, has_no_window, any_block);
+    d->block = *(main ? main : bo_model_block(d, 0));
+    d->blocks = NULL;
+    d->block_count = 0;
+    d->encoder = (bo_block){0};
+    d->encoder_blocks = NULL;
+    d->encoder_block_count = 0;
+}
+
+/* A new attention, and models of other tasks, do not record the attention that another one was made from. */
 static void set_attention(const cli_train_job *job, bo_model_desc *d)
 {
     const bool named = CLI_GIVEN(&job->options->attention, kind);
-    if (named || d->mixer != BO_MIXER_ATTENTION || job->kind != &cli_train_language) {
-        d->kept_attention = (bo_attention_desc){0};
-        d->kept_layers = NULL;
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++) {
+        bo_block *b = &cli_own_blocks(list)[i];
+        if (named || b->mixer != BO_MIXER_ATTENTION || job->kind != &cli_train_language)
+            b->replaced = (bo_attention_desc){0};
+        if (b->mixer == BO_MIXER_ATTENTION && (named || !b->attention.heads)) cli_train_set_attention(job, d, b);
     }
-    if (d->mixer != BO_MIXER_ATTENTION) return;
-    if (job->init && bo_model_describe(job->init)->mixer == d->mixer && !named) return;
-    cli_train_set_attention(job, d);
 }
 
 static bool same_tokenizer(const cli_train_job *job)
@@ -188,31 +284,100 @@ static bool same_tokenizer(const cli_train_job *job)
     return !theirs || bo_tokenizer_fingerprint(theirs) == bo_tokenizer_fingerprint(job->tokenizer);
 }
 
-bo_model_desc cli_train_describe_model(const cli_train_job *job)
+/* The model of a run that is resumed after the file of its blocks was removed. */
+static bool read_resumed(cli_train_job *job, bo_model_desc *out)
+{
+    bo_context *context = job->session->context;
+    bo_model *model = NULL;
+    bo_status status = bo_model_load(context, job->options->out, &model);
+    if (status == BO_OK) status = bo_model_desc_copy(context, bo_model_describe(model), &job->described);
+    bo_model_destroy(model);
+    if (status == BO_OK) *out = job->described;
+    return cli_train_ok(job, status);
+}
+
+/* The blocks of a file. Without a number of layers, the list is not repeated. */
+static bool read_blocks(cli_train_job *job, bo_model_desc *out)
+{
+    const char *path = job->options->blocks;
+    if (job->resumed && strcmp(path, "-") != 0 && access(path, F_OK) != 0) return read_resumed(job, out);
+    bo_model_desc sizes = {0}, *d = &job->described;
+    size_t listed = 0;
+    char *text = cli_train_read_description(job->session, path);
+    const bool read = text && cli_train_ok(job, bo_description_read(job->session->context, text, path, d));
+    bo_free(text);
+    if (!read) return false;
+    if (d->task != BO_MODEL_TASK_LANGUAGE && d->task != job->options->texts.task) {
+        cli_fail(job->session, "%s describes %s; give --task %s", path, cli_task_words(d->task),
+                 bo_model_task_name(d->task));
+        return false;
+    }
+    bo_model_preset("tiny", &sizes);
+    for (size_t i = 0; !d->layers && i < d->block_count; i++) listed += d->blocks[i].repeat ? d->blocks[i].repeat : 1;
+    if (!d->layers) d->layers = listed;
+    if (!d->width) d->width = sizes.width;
+    if (!d->context) d->context = sizes.context;
+    *out = *d;
+    return true;
+}
+
+/* The descriptor that the options change. */
+static bool start_description(cli_train_job *job, bo_model_desc *out)
 {
     const cli_train_options *o = job->options;
-    bo_model_desc desc = {0};
-    if (job->init)
-        desc = *bo_model_describe(job->init);
-    else
-        bo_model_preset(CLI_GIVEN(o, preset) ? bo_model_preset_name(o->preset) : "tiny", &desc);
+    bo_model_desc_release(&job->described);
+    *out = (bo_model_desc){0};
+    if (o->blocks) return read_blocks(job, out);
+    if (!job->init) return bo_model_preset(CLI_GIVEN(o, preset) ? bo_model_preset_name(o->preset) : "tiny", out);
+    if (!cli_train_ok(job, bo_model_desc_copy(job->session->context, bo_model_describe(job->init), &job->described)))
+        return false;
+    *out = job->described;
+    return true;
+}
+
+/* Changes every block by the options, which do not describe layers beside --blocks. */
+static void set_blocks(cli_train_job *job, bo_model_desc *d)
+{
+    const cli_train_options *o = job->options;
+    if (o->blocks) return;
+    if (CLI_GIVEN(o, mixer) || CLI_GIVEN(&o->attention, kind)) unite_blocks(d);
+    const cli_blocks lists[] = {cli_blocks_of(d), cli_encoder_blocks_of(d)};
+    for (size_t k = 0; k < CLI_COUNT_OF(lists); k++)
+        for (size_t i = 0; i < lists[k].count; i++) {
+            bo_block *b = &cli_own_blocks(lists[k])[i];
+            release_layers(job, d, b);
+            set_block(o, b);
+        }
+    set_rope(o, d);
+    set_attention(job, d);
+}
+
+bool cli_train_describe_model(cli_train_job *job, bo_model_desc *out)
+{
+    const cli_train_options *o = job->options;
+    bo_model_desc desc;
+    if (!start_description(job, &desc)) return false;
     const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
     if (!job->init || vocab > desc.vocab || !same_tokenizer(job)) desc.vocab = vocab;
-    set_sizes(o, &desc);
-    set_mixer(o, &desc);
-    set_choices(o, &desc);
-    set_attention(job, &desc);
+    set_model(o, &desc);
+    set_blocks(job, &desc);
     desc.seed = job->session->common.seed;
-    if (job->kind->describe_model) job->kind->describe_model(job, &desc);
-    return desc;
+    if (job->kind->describe_model && !job->kind->describe_model(job, &desc)) return false;
+    *out = desc;
+    return true;
 }
 
 /* Checks before any allocation whether weights, gradients and two moments exceed the memory limit of the process. */
 static bool too_large(cli_train_job *job, const bo_model_desc *d)
 {
-    const double width = (double)d->width, hidden = d->hidden ? (double)d->hidden : 4 * width;
-    const double numbers = (double)d->layers * width * (4 * width + 2 * hidden) + (double)d->vocab * width;
+    const double width = (double)d->width;
+    double numbers = (double)d->vocab * width;
     bo_memory_bound limit;
+    for (size_t i = 0; i < d->layers; i++) {
+        const bo_block *b = bo_model_block(d, i);
+        const double hidden = b->mlp == BO_MLP_NONE ? 0 : b->hidden ? (double)b->hidden : 4 * width;
+        numbers += width * (4 * width + 2 * hidden);
+    }
     bo_context_memory(job->session->context, &limit);
     if (4 * sizeof(float) * numbers <= (double)limit.bytes) return false;
     cli_fail(job->session,
@@ -227,8 +392,8 @@ static bool open_model(cli_train_job *job)
     bo_context *context = job->session->context;
     const char *from = job->options->init;
     size_t taken = 0;
-    const bo_model_desc desc = cli_train_describe_model(job);
-    if (too_large(job, &desc)) return false;
+    bo_model_desc desc;
+    if (!cli_train_describe_model(job, &desc) || too_large(job, &desc)) return false;
     if (!cli_train_ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
     if (!job->init || job->resumed) return true;
     if (!cli_train_ok(job, bo_model_adopt(context, job->model, job->init, &taken))) return false;

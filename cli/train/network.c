@@ -97,10 +97,9 @@ static int check_readout(const cli_train_words *words)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The description as text; NULL after an error message. */
-static char *read_description(cli_session *session, const char *path)
+char *cli_train_read_description(cli_session *session, const char *path)
 {
-    enum { MOST = 1 << 20 };
+    enum { MOST = 1 << 24 };
     void *text;
     size_t size;
     const bo_status status = bo_file_load(session->context, path, MOST, &text, &size);
@@ -108,12 +107,12 @@ static char *read_description(cli_session *session, const char *path)
     if (status != BO_OK)
         cli_fail_status(session, status);
     else
-        cli_fail(session, "%s: not a description of a network (expected JSON)", path);
+        cli_fail(session, "%s: not a description of a model (expected JSON)", path);
     bo_free(text);
     return NULL;
 }
 
-static bool open_examples(cli_train_job *job, const bo_network_needs *needs)
+static bool open_examples(cli_train_job *job, const bo_description_needs *needs)
 {
     const cli_train_options *o = job->options;
     const cli_train_network_options *n = &o->network;
@@ -141,7 +140,7 @@ static bool open_held_out(cli_train_job *job)
     cli_network_data data = o->network.data;
     data.labels = o->network.valid_labels;
     if (data.labels) data.target = NULL;
-    const cli_network_source source = {.path = o->valid, .data = &data, .network = job->network};
+    const cli_network_source source = {.path = o->valid, .data = &data, .network = job->model};
     return cli_network_examples(job->session, &source, &job->held_out);
 }
 
@@ -150,19 +149,19 @@ static bool open_network(cli_train_job *job, const char *text)
 {
     bo_context *context = job->session->context;
     const cli_train_options *o = job->options;
-    bo_network_needs needs;
-    bo_status status = bo_network_inspect(context, text, o->network.model, &needs);
+    bo_description_needs needs;
+    bo_status status = bo_description_inspect(context, text, o->network.model, &needs);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!open_examples(job, &needs)) return false;
-    const bo_network_desc desc = {.model = text,
-                                  .where = o->network.model,
-                                  .examples = job->examples,
-                                  .width_multiplier = o->network.width_multiplier,
-                                  .parametrization = o->unit_mup ? BO_PARAMETRIZATION_UNIT
-                                                     : o->mup    ? BO_PARAMETRIZATION_MUP
-                                                                 : BO_PARAMETRIZATION_STANDARD,
-                                  .seed = job->session->common.seed};
-    status = bo_network_create(context, &desc, &job->network);
+    const bo_description desc = {.text = text,
+                                 .where = o->network.model,
+                                 .examples = job->examples,
+                                 .width_multiplier = o->network.width_multiplier,
+                                 .parametrization = o->unit_mup ? BO_PARAMETRIZATION_UNIT
+                                                    : o->mup    ? BO_PARAMETRIZATION_MUP
+                                                                : BO_PARAMETRIZATION_STANDARD,
+                                 .seed = job->session->common.seed};
+    status = bo_model_create_described(context, &desc, &job->model);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }
@@ -172,7 +171,7 @@ static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;
     const cli_train_options *o = job->options;
-    const bool graph = bo_network_report(job->network)->input == BO_NETWORK_INPUT_GRAPH;
+    const bool graph = bo_model_network(job->model)->input == BO_NETWORK_INPUT_GRAPH;
     const double rows = graph ? 1 : (double)bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
     double epochs = o->network.epochs;
     if (!desc->batch) desc->batch = graph ? 1 : BATCH;
@@ -184,7 +183,7 @@ static void set_length(cli_train_job *job)
 
 static bool open_all(cli_train_job *job)
 {
-    char *text = read_description(job->session, job->options->network.model);
+    char *text = cli_train_read_description(job->session, job->options->network.model);
     const bool opened = text && open_network(job, text) && open_held_out(job);
     bo_free(text);
     return opened;
@@ -192,7 +191,7 @@ static bool open_all(cli_train_job *job)
 
 static void describe(cli_train_job *job)
 {
-    job->desc.network = job->network;
+    job->desc.model = job->model;
     job->desc.examples = job->examples;
     job->desc.held_out = job->held_out;
     set_length(job);
@@ -203,7 +202,7 @@ static void describe(cli_train_job *job)
 static void say_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const bo_network_facts *info = bo_network_report(job->network);
+    const bo_network_facts *info = bo_model_network(job->model);
     const size_t rows = bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
     char test[80] = "", edges[64] = "", classes[48] = "", length[96] = "the steps left in the run";
     if (job->held_out)
@@ -214,7 +213,7 @@ static void say_plan(const cli_train_job *job)
     cli_say(job->session, "Examples    %s for training%s; %s inputs each%s%s%s", cli_count(rows).s, test,
             cli_count(info->dim).s, classes, edges, job->examples->first ? "; each step uses the whole graph" : "");
     cli_say(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info->parameters).s,
-            bo_network_layers(job->network), info->loss);
+            bo_model_network(job->model)->layers, info->loss);
     if (r->steps)
         snprintf(length, sizeof length, "%s steps", cli_count(r->steps).s);
     else if (r->minutes > 0)
@@ -225,7 +224,7 @@ static void say_plan(const cli_train_job *job)
 
 static bool has_classes(const cli_train_job *job)
 {
-    return bo_network_report(job->network)->classes > 0;
+    return bo_model_network(job->model)->classes > 0;
 }
 
 static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
@@ -274,7 +273,7 @@ static void json(const cli_train_job *job)
     cli_json to = {.out = stdout};
     cli_json_object(&to, NULL);
     cli_json_add_text(&to, "out", job->options->out);
-    cli_json_add_count(&to, "parameters", (size_t)bo_network_report(job->network)->parameters);
+    cli_json_add_count(&to, "parameters", (size_t)bo_model_network(job->model)->parameters);
     cli_json_add_count(&to, "steps", r->step);
     cli_json_add_count(&to, "examples", r->tokens);
     cli_json_add_number(&to, "loss", r->loss);
@@ -291,8 +290,8 @@ static void json(const cli_train_job *job)
 
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
-    const bo_network_facts *info = bo_network_report(job->network);
-    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_network_layers(job->network),
+    const bo_network_facts *info = bo_model_network(job->model);
+    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_model_network(job->model)->layers,
              cli_count((size_t)info->parameters).s);
     return info->loss;
 }
@@ -315,12 +314,12 @@ const cli_train_kind cli_train_network = {
 
 /* ---- --readout ridge --------------------------------------------------------------------------------------------- */
 
-static void json_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
+static void json_readout(const cli_train_job *job, const bo_examples_evaluation *found, double seconds)
 {
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "out", job->options->out);
-    cli_json_add_count(&json, "parameters", (size_t)bo_network_report(job->network)->parameters);
+    cli_json_add_count(&json, "parameters", (size_t)bo_model_network(job->model)->parameters);
     cli_json_add_number(&json, "lambda", job->options->network.lambda);
     if (job->held_out) {
         cli_json_add_number(&json, "valid_loss", found->loss);
@@ -331,7 +330,7 @@ static void json_readout(const cli_train_job *job, const bo_network_evaluation *
     cli_json_end(&json);
 }
 
-static void print_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
+static void print_readout(const cli_train_job *job, const bo_examples_evaluation *found, double seconds)
 {
     printf("Solved      the last layer in %s\n", cli_seconds(seconds).s);
     if (job->held_out && !isnan(found->accuracy)) printf("Validation  accuracy %.2f%%\n", 100 * found->accuracy);
@@ -342,14 +341,14 @@ static void print_readout(const cli_train_job *job, const bo_network_evaluation 
 static int solve(cli_train_job *job)
 {
     bo_context *context = job->session->context;
-    bo_network_evaluation found = {0};
+    bo_examples_evaluation found = {0};
     const double start = cli_now();
-    bo_status status = bo_network_solve(context, job->network, job->examples, job->options->network.lambda);
+    bo_status status = bo_model_solve(context, job->model, job->examples, job->options->network.lambda);
     const double seconds = cli_now() - start;
     if (status == BO_OK && job->held_out)
-        status = bo_network_evaluate(context, job->network, job->held_out, BO_SPLIT_VALID, &found);
+        status = bo_model_evaluate_examples(context, job->model, job->held_out, BO_SPLIT_VALID, &found);
     if (status == BO_OK)
-        status = cli_wrote(job->session, job->options->out, bo_network_save(context, job->network, job->options->out));
+        status = cli_wrote(job->session, job->options->out, bo_model_save(context, job->model, job->options->out));
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_readout : print_readout)(job, &found, seconds);

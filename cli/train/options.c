@@ -71,8 +71,13 @@ const cli_option cli_train_shape_rows[] = {
     SECTION("Model"),
     CHOICE("preset", "NAME", cli_train_options, preset, preset_name, "model size (layers, width, heads and context)",
            .otherwise = "tiny"),
-    COUNT("layers", "N", cli_train_options, layers, "number of layers", .low = 1, .high = 1 << 16,
-          .otherwise = "the preset's"),
+    TEXT(
+        "blocks", "FILE", cli_train_options, blocks,
+        "description of the layers as a list of blocks (JSON: docs/reference/model.md), in place of the options below that "
+        "describe a layer"),
+    COUNT("layers", "N", cli_train_options, layers,
+          "number of layers; with --blocks, the list is repeated until there are as many", .low = 1, .high = 1 << 16,
+          .otherwise = "the preset's; those of --blocks"),
     COUNT("width", "N", cli_train_options, width, "width of the residual stream", .low = 1, .high = 1 << 20,
           .otherwise = "the preset's"),
     COUNT("heads", "N", cli_train_options, heads, "attention heads; must divide the width", .low = 1, .high = 1 << 16,

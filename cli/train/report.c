@@ -25,14 +25,13 @@ void cli_train_say_model(const cli_train_job *job)
     const bo_model_desc *d = bo_model_describe(job->model);
     char mixer[CLI_MIXER_WORDS];
     const uint64_t frozen = bo_model_frozen_parameters(job->model);
-    char stays[96] = "", trained[96] = "";
+    char heads[CLI_RANGE], stays[96] = "", trained[96] = "";
     if (frozen) snprintf(stays, sizeof stays, " and %s fixed frequencies", cli_count((size_t)frozen).s);
     if (job->plan.trained < job->plan.parameters)
         snprintf(trained, sizeof trained, " (%s trained)", cli_count((size_t)job->plan.trained).s);
-    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %zu head%s, context %s; %s %s",
+    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %s, context %s; %s %s",
             cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
-            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_mixer_title(d),
-            cli_mixer_words(job->model, mixer));
+            cli_heads_words(d, heads), cli_count(d->context).s, cli_mixer_title(d), cli_mixer_words(job->model, mixer));
 }
 
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])

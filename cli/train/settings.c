@@ -155,6 +155,7 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words)
     make_whole(&now.valid, &names);
     make_whole(&now.tokenizer, &names);
     make_whole(&now.init, &names);
+    make_whole(&now.blocks, &names);
     make_whole(&now.network.model, &names);
     make_whole(&now.network.valid_labels, &names);
     make_whole(&now.network.data.labels, &names);

@@ -1,5 +1,6 @@
 /* bochner train --task classify, match and translate: trains a model on tab-separated lines. */
 #include "train.h"
+#include "../models/blocks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ const cli_option cli_train_texts_rows[] = {
         "task", "NAME", cli_train_texts_options, task, bo_model_task_name,
         "task of the model; the tab-separated columns are label and text (classify), label and two texts (match), or "
         "source and target (translate)",
-        .initial = "language"),
+        .initial = "language", .without = 1u << BO_MODEL_TASK_PREDICT),
     COUNT("pack", "N", cli_train_texts_options, pack,
           "tokens per pack; a pack holds several whole examples, and --batch counts packs", .low = 1, .high = 1 << 30,
           .otherwise = "2048"),
@@ -231,10 +232,15 @@ static size_t context_of(const bo_texts *texts)
     return power < LABELED_CONTEXT ? power : LABELED_CONTEXT;
 }
 
-static size_t said_context(const cli_train_job *job)
+static bool said_context(cli_train_job *job, size_t *out)
 {
-    if (job->options->context) return job->options->context;
-    return job->model ? bo_model_describe(job->model)->context : cli_train_describe_model(job).context;
+    bo_model_desc desc = {0};
+    *out = job->options->context;
+    if (!*out && job->model) *out = bo_model_describe(job->model)->context;
+    if (*out) return true;
+    const bool described = cli_train_describe_model(job, &desc);
+    *out = desc.context;
+    return described;
 }
 
 static bool open_training(cli_train_job *job, bo_texts_desc *desc)
@@ -242,7 +248,8 @@ static bool open_training(cli_train_job *job, bo_texts_desc *desc)
     const cli_train_options *o = job->options;
     const bool said = o->context || CLI_GIVEN(o, preset) || given_model(job);
     bo_context *context = job->session->context;
-    if (said) job->longest = desc->longest = said_context(job);
+    if (said && !said_context(job, &job->longest)) return false;
+    if (said) desc->longest = job->longest;
     if (!cli_train_ok(job, bo_texts_open(context, desc, &job->texts))) return false;
     if (said) return true;
     job->longest = desc->longest = context_of(job->texts);
@@ -276,35 +283,80 @@ static bo_attention_desc part_attention(const cli_train_job *job, const bo_model
     const cli_attention_options options = part_options(job->options, kind);
     bo_attention_desc a = cli_attention_numbered(&options, 0);
     if (!kind && CLI_GIVEN(job->options, gate)) a.gate = job->options->gate;
-    a.heads = d->heads; /* softmax is all zero, which would mean the attention of the decoder */
+    a.heads = bo_model_block(d, 0)->heads; /* softmax is all zero, which would mean the attention of the decoder */
     a.causal = false;
     return a;
 }
 
-static void describe_encoder(const cli_train_job *job, bo_model_desc *d)
+/* Gives the encoder blocks of its own, which are those of the decoder at first. */
+static cli_blocks own_encoder(cli_train_job *job, bo_model_desc *d)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    if (d->encoder_blocks || d->encoder.heads) return cli_encoder_blocks_of(d);
+    d->encoder = list.blocks[0];
+    if (list.count == 1) return cli_encoder_blocks_of(d);
+    free(job->encoder_blocks);
+    job->encoder_blocks = cli_allocate(list.count, sizeof *job->encoder_blocks, "blocks");
+    memcpy(job->encoder_blocks, list.blocks, list.count * sizeof *job->encoder_blocks);
+    d->encoder_blocks = job->encoder_blocks;
+    d->encoder_block_count = list.count;
+    return cli_encoder_blocks_of(d);
+}
+
+static void set_encoder(bo_block *b, const bo_attention_desc *given, size_t features)
+{
+    bo_attention_desc a = *given;
+    a.heads = b->heads;
+    if (b->attention.kind != a.kind) { /* norms and initial values of its own */
+        b->query_norm = b->output_norm = BO_CHOICE_AUTO;
+        if (bo_attention_has(&b->attention, BO_TRAIT_MIX) != bo_attention_has(&a, BO_TRAIT_MIX)) b->sigma = 1;
+    }
+    b->attention = a;
+    if (features) b->attention.features.features = features;
+}
+
+static bool describe_encoder(cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_texts_options *t = &job->options->texts;
     const bool named = CLI_GIVEN(t, encoder_attention);
+    size_t set = 0;
     if (t->encoder_layers) d->encoder_layers = t->encoder_layers;
-    if (named || CLI_GIVEN(t, encoder_features))
-        d->encoder_attention = part_attention(job, d, named ? &t->encoder_attention : NULL);
-    if (t->encoder_features) d->encoder_attention.features.features = t->encoder_features;
+    if (!named && !CLI_GIVEN(t, encoder_features)) return true;
+    const bo_attention_desc a = part_attention(job, d, named ? &t->encoder_attention : NULL);
+    const cli_blocks list = own_encoder(job, d);
+    for (size_t i = 0; i < list.count; i++) {
+        if (list.blocks[i].mixer != BO_MIXER_ATTENTION) continue;
+        set_encoder(&cli_own_blocks(list)[i], &a, t->encoder_features);
+        set++;
+    }
+    if (d->encoder_blocks) d->encoder = d->encoder_blocks[0];
+    if (set) return true;
+    cli_fail(job->session, "--encoder-%s: no layer of the encoder has attention; the first has the mixer %s",
+             named ? "attention" : "features", bo_mixer_name(list.blocks[0].mixer));
+    return false;
+}
+
+/* All zero: the cross attention follows the attention. */
+static void set_cross(bo_model_desc *d, const bo_attention_desc *a)
+{
+    const cli_blocks list = cli_blocks_of(d);
+    for (size_t i = 0; i < list.count; i++) cli_own_blocks(list)[i].cross_attention = *a;
 }
 
 static void describe_cross(const cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_texts_options *t = &job->options->texts;
     const bool named = CLI_GIVEN(t, cross_attention);
-    bo_attention_desc *a = &d->cross_attention;
     if (CLI_GIVEN(t, cross)) d->cross = t->cross;
     if (!named && !CLI_GIVEN(t, cross_features)) return;
-    *a = part_attention(job, d, named ? &t->cross_attention : NULL);
-    a->window = 0; /* only the mixer has a window */
-    if (!named) a->gate = BO_GATE_NONE;
-    if (t->cross_features) a->features.features = t->cross_features;
+    bo_attention_desc a = part_attention(job, d, named ? &t->cross_attention : NULL);
+    a.window = 0; /* only the mixer has a window */
+    if (!named) a.gate = BO_GATE_NONE;
+    if (t->cross_features) a.features.features = t->cross_features;
+    set_cross(d, &a);
 }
 
-static void describe_model(const cli_train_job *job, bo_model_desc *d)
+static bool describe_model(cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_options *o = job->options;
     const cli_train_texts_options *t = &o->texts;
@@ -313,22 +365,27 @@ static void describe_model(const cli_train_job *job, bo_model_desc *d)
     d->classes = job->texts ? bo_texts_classes(job->texts) : 0;
     d->labels = job->texts ? bo_texts_class_names(job->texts) : NULL;
     if (job->longest) d->context = job->longest;
-    if (!kept) {
+    if (!kept && !o->blocks) {
         const bo_model_desc none = {0};
         d->pooling = none.pooling;
         d->forward = none.forward;
         d->encoder_layers = none.encoder_layers;
         d->cross = none.cross;
     }
-    if (!kept || CLI_GIVEN(&o->attention, kind)) /* defaults follow --attention */
-        d->encoder_attention = d->cross_attention = (bo_attention_desc){0};
+    if ((!kept && !o->blocks) || CLI_GIVEN(&o->attention, kind)) { /* defaults follow --attention */
+        d->encoder = (bo_block){0};
+        d->encoder_blocks = NULL;
+        d->encoder_block_count = 0;
+        set_cross(d, &(bo_attention_desc){0});
+    }
     if (d->task == BO_MODEL_TASK_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
         d->vocab = 0; /* the model adds the end token */
     if (CLI_GIVEN(t, pooling)) d->pooling = t->pooling;
     d->forward |= t->forward;
-    if (d->task != BO_MODEL_TASK_TRANSLATE) return;
-    describe_encoder(job, d);
+    if (d->task != BO_MODEL_TASK_TRANSLATE) return true;
+    if (!describe_encoder(job, d)) return false;
     describe_cross(job, d);
+    return true;
 }
 
 static void describe(cli_train_job *job)

@@ -99,7 +99,8 @@ void cli_train_close(cli_train_job *job)
     bo_trainer_destroy(job->trainer);
     bo_model_destroy(job->model);
     bo_model_destroy(job->init);
-    bo_network_destroy(job->network);
+    bo_model_desc_release(&job->described);
+    free(job->encoder_blocks);
     if (job->held_out != job->examples) bo_examples_destroy(job->held_out);
     bo_examples_destroy(job->examples);
     bo_texts_close(job->held_out_texts);

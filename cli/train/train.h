@@ -52,6 +52,7 @@ typedef struct cli_train_options {
     bool documents, stateful;
     size_t state_windows;
     unsigned preset; /* index of bo_model_preset_name */
+    const char *blocks;
     size_t layers, width, heads, key_heads, hidden, context, vocab;
     bo_mixer mixer;
     bo_ssm ssm;
@@ -158,7 +159,7 @@ typedef struct cli_train_kind {
     bool (*learn_tokenizer)(cli_train_job *job, const char *const *paths, size_t count, const bo_tokenizer_desc *desc);
     bool (*open_files)(cli_train_job *job, const char *const *paths, size_t count);
     bool (*accepts)(const cli_train_job *job, const bo_model *init);
-    void (*describe_model)(const cli_train_job *job, bo_model_desc *desc);
+    bool (*describe_model)(cli_train_job *job, bo_model_desc *desc);
 } cli_train_kind;
 
 extern const cli_train_kind cli_train_language; /* language.c */
@@ -204,12 +205,12 @@ struct cli_train_job {
     /* Text models. */
     bo_tokenizer *tokenizer;
     bo_model *init, *model;
+    bo_model_desc described; /* owned: the descriptor of --init, with the blocks that the options change */
     bo_corpus *train, *valid;
     bo_texts *texts, *held_out_texts; /* or these, with --task */
+    bo_block *encoder_blocks;         /* owned: those of a new encoder whose layers differ */
     size_t longest;                   /* maximum tokens per text: the context; 0: not known yet */
-    /* Networks. */
-    bo_network *network;
-    bo_examples *examples, *held_out;
+    bo_examples *examples, *held_out; /* or these, with --model */
 
     bo_collective ranks;
     bo_trainer_desc desc;
@@ -230,12 +231,14 @@ cli_attention_options cli_train_attention(const cli_train_options *options, cons
 bool cli_train_other_mixer(const cli_train_options *options);
 bool cli_train_open_model(cli_train_job *job); /* an `open`: tokenizer, --init, data and model */
 bool cli_train_open_text(cli_train_job *job);  /* the same without the model */
-/* Sets the attention of the options, and the initial values of its parameters. The sizes must be set. */
-void cli_train_set_attention(const cli_train_job *job, bo_model_desc *desc);
+/* Gives a block the attention of the options, and the initial values of its parameters. The sizes must be set. */
+void cli_train_set_attention(const cli_train_job *job, const bo_model_desc *desc, bo_block *block);
 /* The preset or the model of --init, changed by the options. The tokenizer must be open. */
-bo_model_desc cli_train_describe_model(const cli_train_job *job);
+bool cli_train_describe_model(cli_train_job *job, bo_model_desc *out); /* valid until the next call */
 /* True if --attention replaces the attention of a model that adapters are added to (adapters.c). */
 bool cli_train_replaces(const cli_train_options *options);
+/* A description as text; NULL after an error message. Freed by bo_free. */
+char *cli_train_read_description(cli_session *session, const char *path);
 /* The folder of the model that has the adapters' frozen weights, and its tokenizer with its special tokens. */
 const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 /* Returns the tokens per training sequence of adapters; 0: no adapters, and the context of the model (adapters.c). */

@@ -37,7 +37,7 @@ static const bo_operation_desc sine = {
 static bo_value record(bo_graph *graph, const bo_custom_place *place)
 {
     char a[80], b[80], w[80];
-    const bo_linear_layer inward = {.out = place->model->hidden};
+    const bo_linear_layer inward = {.out = place->model->block.hidden};
     snprintf(a, sizeof a, "%s.a", place->prefix);
     snprintf(b, sizeof b, "%s.b", place->prefix);
     snprintf(w, sizeof w, "%s.w", place->prefix);
@@ -76,8 +76,8 @@ int main(void)
         bo_corpus_open_ids(context, tokenizer, ids, 8192, &corpus) != BO_OK)
         return fail(context);
 
-    bo_model_desc desc = {
-        .layers = 2, .width = 64, .heads = 2, .context = 64, .mlp = BO_MLP_CUSTOM, .custom_mlp = waves};
+    const bo_block block = {.heads = 2, .mlp = BO_MLP_CUSTOM, .custom_mlp = waves};
+    bo_model_desc desc = {.layers = 2, .width = 64, .context = 64, .block = block};
     if (bo_model_create(context, &desc, tokenizer, &model) != BO_OK) return fail(context);
     bo_trainer_desc run = {.model = model, .train = corpus, .batch = 8, .steps = 60, .seed = 1};
     if (bo_trainer_create(context, &run, &trainer) != BO_OK || bo_trainer_run(context, trainer) != BO_OK)

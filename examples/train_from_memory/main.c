@@ -59,8 +59,9 @@ int main(void)
     if (bo_corpus_open(context, &first, &train) != BO_OK || bo_corpus_open(context, &last, &valid) != BO_OK)
         return fail(context);
 
-    bo_model_desc shape = {.layers = 2, .width = 64, .heads = 2, .context = 64};
-    if (!bo_attention_preset("rfa-gate", &shape.attention) || bo_model_create(context, &shape, bytes, &model) != BO_OK)
+    bo_model_desc shape = {.layers = 2, .width = 64, .context = 64, .block = {.heads = 2}};
+    if (!bo_attention_preset("rfa-gate", &shape.block.attention) ||
+        bo_model_create(context, &shape, bytes, &model) != BO_OK)
         return fail(context);
 
     /* Without a folder the trainer writes no checkpoints; bo_model_save_memory gives the model as bytes. */

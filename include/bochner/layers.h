@@ -32,6 +32,7 @@ typedef enum bo_mlp {
     BO_MLP_RELU = 13,           /**< max(x, 0) */
     BO_MLP_SILU = 14,           /**< x σ(x), without a gate */
     BO_MLP_CUSTOM = 100,        /**< a function of the caller (bo_custom_layer of model.h) */
+    BO_MLP_LAYERS = 101,        /**< a list of layers (bo_block of model.h) */
 } bo_mlp;
 
 /** How information moves between the tokens of a sequence. */
@@ -97,13 +98,13 @@ typedef enum bo_positions {
 } bo_positions;
 
 /** How the two branches of a layer, the mixer and the MLP, are joined to the residual stream x. */
-typedef enum bo_block {
-    BO_BLOCK_SEQUENTIAL = 0, /**< x += mixer(norm(x)), then x += mlp(norm(x)), as in Llama and GPT-2 */
-    BO_BLOCK_PARALLEL = 1,   /**< x += mixer(norm(x)) + mlp(norm'(x)), as in GPT-NeoX */
-    BO_BLOCK_SHARED = 2,     /**< x += mixer(norm(x)) + mlp(norm(x)) with one norm, as in Phi */
-    BO_BLOCK_SANDWICH = 3,   /**< x += norm'(mixer(norm(x))), then x += norm'(mlp(norm(x))), as in Gemma 3 */
-    BO_BLOCK_AFTER = 4       /**< x += norm(mixer(x)), then x += norm(mlp(x)), as in OLMo 2 */
-} bo_block;
+typedef enum bo_residual {
+    BO_RESIDUAL_SEQUENTIAL = 0, /**< x += mixer(norm(x)), then x += mlp(norm(x)), as in Llama and GPT-2 */
+    BO_RESIDUAL_PARALLEL = 1,   /**< x += mixer(norm(x)) + mlp(norm'(x)), as in GPT-NeoX */
+    BO_RESIDUAL_SHARED = 2,     /**< x += mixer(norm(x)) + mlp(norm(x)) with one norm, as in Phi */
+    BO_RESIDUAL_SANDWICH = 3,   /**< x += norm'(mixer(norm(x))), then x += norm'(mlp(norm(x))), as in Gemma 3 */
+    BO_RESIDUAL_AFTER = 4       /**< x += norm(mixer(x)), then x += norm(mlp(x)), as in OLMo 2 */
+} bo_residual;
 
 /** How the frequencies of RoPE are changed for texts that are longer than those of the first training. */
 typedef enum bo_rope_scaling_kind {
@@ -145,12 +146,12 @@ BO_API const char *bo_norm_name(bo_norm norm);
  */
 BO_API const char *bo_positions_name(bo_positions positions);
 
-/** Returns the name of a block: "sequential", "parallel", "shared", "sandwich" or "after".
+/** Returns the name of a residual rule: "sequential", "parallel", "shared", "sandwich" or "after".
  *
- * @param block  the value
+ * @param residual  the value
  * @return the name, or NULL if the value is out of range
  */
-BO_API const char *bo_block_name(bo_block block);
+BO_API const char *bo_residual_name(bo_residual residual);
 
 /** Returns the name of a scaling of RoPE: "none", "linear" or "llama3".
  *
@@ -218,13 +219,13 @@ BO_API bool bo_norm_parse(const char *name, bo_norm *out);
  */
 BO_API bool bo_positions_parse(const char *name, bo_positions *out);
 
-/** Finds a block by its name. Case is ignored, and "_" equals "-".
+/** Finds a residual rule by its name. Case is ignored, and "_" equals "-".
  *
  * @param name      the name
  * @param[out] out  the value
  * @return false if there is no such name; then `*out` is unchanged
  */
-BO_API bool bo_block_parse(const char *name, bo_block *out);
+BO_API bool bo_residual_parse(const char *name, bo_residual *out);
 
 /** Finds a scaling of RoPE by its name. Case is ignored, and "_" equals "-".
  *

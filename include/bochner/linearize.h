@@ -89,7 +89,7 @@ typedef struct bo_linearize_desc {
     bool resume;             /**< continue an interrupted linearization of the folder; start if there is none */
     /** The new attention: start from a preset (bo_attention_preset()); heads, dim and similar fields are filled in. */
     bo_attention_desc attention;
-    /** Layers that keep the attention of the teacher: numbers from 0 and ranges, "0,5-7"; "": none. NULL: the layers
+    /** Layers that keep the attention of the teacher: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the layers
      * with a window, whose state has a fixed size already. */
     const char *kept_layers;
     double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 5) */
@@ -143,7 +143,7 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
  * @param[in,out] model the model whose parameters are set
  * @param corpus       the text
  * @param tokens       number of tokens to use; 0 means 4096
- * @param[out] fits    room for `layers` x `key_heads` entries: the heads of layers with features, in order; or NULL
+ * @param[out] fits    one entry per key head of every layer: the heads of layers with features, in order; or NULL
  * @param[out] count   the number of entries; or NULL
  * @return BO_OK; BO_INVALID if the models have different shapes or the text is shorter than one window
  */

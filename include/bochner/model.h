@@ -59,6 +59,7 @@ typedef enum bo_model_task {
     BO_MODEL_TASK_CLASSIFY = 1,  /**< predict the label of a text */
     BO_MODEL_TASK_MATCH = 2,     /**< predict the label of two texts, read by the same encoder */
     BO_MODEL_TASK_TRANSLATE = 3, /**< produce a text from a text, with an encoder and a decoder */
+    BO_MODEL_TASK_PREDICT = 4,   /**< predict classes or numbers from arrays, images, sequences or graphs (network.h) */
 } bo_model_task;
 
 /** How the token vectors of a text become one vector. */
@@ -83,7 +84,8 @@ typedef struct bo_custom_place {
     bo_value x;                        /**< the normalized residual stream, rows x width */
     bo_value residual;                 /**< the residual stream, rows x width */
     uint64_t stream;                   /**< a stream for a dropout of the layer (bo_dropout_attributes) */
-    const struct bo_model_desc *model; /**< the model, with defaults filled in: width, hidden, bias, dropout, … */
+    const struct bo_model_desc *model; /**< the model, with defaults filled in: width, dropout, … */
+    const struct bo_block *block;      /**< the block of the layer, with defaults filled in: hidden, bias, … */
 } bo_custom_place;
 
 /** A custom layer in place of the MLP, between the mixers.
@@ -102,7 +104,75 @@ typedef struct bo_custom_layer {
     uint64_t reserved[4]; /**< must be zero */
 } bo_custom_layer;
 
-/** Describes a model. Zero means the default, except in layers, width, heads and context.
+/** A block: the mixer and the MLP of a layer, their norms, and how they are joined to the residual stream. Zero means the
+ * default, except in `heads`. */
+typedef struct bo_block {
+    size_t repeat;         /**< number of consecutive layers with this block (default: 1) */
+    bo_residual residual;  /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
+    double residual_scale; /**< factor of what mixer and MLP add to the residual stream (default: 1) */
+    bo_norm norm;          /**< the normalization (default: RMS) */
+    double norm_epsilon;   /**< epsilon of the norms (default: 1e-6) */
+    bool bias;             /**< biases of linear layers */
+    bo_mixer mixer;        /**< the mixer (default: ATTENTION) */
+    size_t heads;          /**< number of query heads */
+    size_t key_heads;      /**< number of key heads, a divisor of heads (default: heads) */
+    size_t head_dim;       /**< columns per head (default: width / heads) */
+    /** ATTENTION: the attention (default: softmax attention). Start from a preset (bo_attention_preset()), then set any
+     * field of attention.h. heads, key_heads, dim, value_dim and causal are filled in. features.features (default: 128 if
+     * the map does not determine it); features.seed (default: derived from the seed of the model). */
+    bo_attention_desc attention;
+    /** TRANSLATE, in the decoder: cross attention, filled in likewise. All zero: `attention` without its causal parts
+     * (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
+    bo_attention_desc cross_attention;
+    /** The softmax attention that `attention` replaces, filled in likewise: that of the teacher of a linearized model. All
+     * zero: `attention` replaces none. */
+    bo_attention_desc replaced;
+    bo_choice query_norm;  /**< RMSNorm of q and k in each head; AUTO: if the kind does not normalize them itself */
+    bo_choice output_norm; /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
+    bool joint_norm;       /**< query_norm normalizes all heads of q and k together */
+    /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k before features of softmax (default:
+     * 1, for HYBRID 3). */
+    double sigma;
+    /** Initial bias b of the gate of the first key head, which starts at σ(b). Biases are evenly spaced between the
+     * first and the last key head. If both are 0, they are 1 and 5. */
+    double gate_first;
+    double gate_last;         /**< initial bias of the gate of the last key head */
+    bo_choice attention_bias; /**< attention: biases of q, k and v; AUTO: `bias` */
+    bo_choice output_bias;    /**< attention: bias of the output projection; AUTO: attention_bias */
+    bo_positions positions;   /**< the positions (default: ROPE); all blocks have the same, or NONE instead of ROPE */
+    double rope_base;         /**< base of RoPE (default: 10000) */
+    size_t rotated;           /**< RoPE: leading columns of a head that are rotated, even (default: all) */
+    bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
+    bo_ssm ssm;                   /**< SSM: the transition matrix (default: DIAGONAL) */
+    size_t state_size;            /**< SSM: numbers in the state of a channel (default: 16) */
+    size_t state_rank;            /**< SSM: columns of P (default: 1) */
+    size_t kernel;                /**< tokens that a convolution sees (default: 4 in an SSM mixer, otherwise 64) */
+    bo_mlp mlp;                   /**< the MLP (default: RELU2) */
+    /** Hidden width of the MLP (default: 4 width; SWIGLU, GEGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
+     * 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
+    size_t hidden;
+    bo_choice mlp_bias;         /**< biases of the MLP; AUTO: `bias` */
+    size_t degree_heads;        /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
+    bo_custom_layer custom_mlp; /**< CUSTOM: the layer; it can read `hidden` */
+    /** LAYERS, which is implied: a list of layers as JSON text, of any type that acts on single rows, that maps the normalized
+     * residual stream to what is added to it: docs/guides/network.md. */
+    const char *layers;
+    /** RANDOM_FEATURES: the map, with any kernel, function and draw. dim and features (= hidden) are filled in. kernel
+     * (default: RBF); gamma (default: normalized x are at distance one); seed (default: derived from the seed of the
+     * model). */
+    bo_features_desc mlp_features;
+    uint64_t reserved[4]; /**< must be zero */
+} bo_block;
+
+/** Describes a model: an embedding, layers that are made of blocks, and a head. Zero means the default, except in layers,
+ * width, context and the heads of blocks.
+ *
+ * All layers have the same `block`, or they have the blocks of a list: blocks[0] for its `repeat` layers, then blocks[1]
+ * for its, …; after the last block the list starts again, until there are `layers` layers. With
+ *
+ *     const bo_block blocks[] = {{.repeat = 5, .attention.window = 512, …}, {.repeat = 1, …}};
+ *
+ * every sixth layer sees all keys.
  *
  * Encoders (all layers of CLASSIFY and MATCH, the encoder of TRANSLATE) read in both directions: attention is not
  * causal. A mixer or kind of attention that is always causal (gates, GLA, DELTA, SSM, RNN, …) reads forward in layers
@@ -111,94 +181,40 @@ typedef struct bo_custom_layer {
  * TRANSLATE: if the tokenizer has no end token (bo_tokenizer_end()), the vocabulary has one id more than the tokenizer,
  * which serves as the end token. The end token starts and ends a target and ends a source. */
 typedef struct bo_model_desc {
-    size_t layers;    /**< number of layers; TRANSLATE: of the decoder */
-    size_t width;     /**< width of the residual stream */
-    size_t heads;     /**< number of query heads */
-    size_t key_heads; /**< number of key heads, a divisor of heads (default: heads) */
-    size_t head_dim;  /**< columns per head (default: width / heads) */
-    /** Hidden width of the MLP (default: 4 width; SWIGLU, GEGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
-     * 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
-    size_t hidden;
-    size_t context; /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */
-    size_t vocab;   /**< size of the vocabulary (default: that of the tokenizer; required without one) */
-    /** The attention (default: softmax attention). Start from a preset (bo_attention_preset()), then set any field of
-     * attention.h. heads, key_heads, dim, value_dim and causal are filled in. features.features (default: 128 if the
-     * map does not determine it); features.seed (default: derived from `seed`). */
-    bo_attention_desc attention;
-    bo_mixer mixer;             /**< the mixer (default: ATTENTION); other mixers do not use `attention` */
-    bo_ssm ssm;                 /**< SSM: the transition matrix (default: DIAGONAL) */
-    size_t state_size;          /**< SSM: numbers in the state of a channel (default: 16) */
-    size_t state_rank;          /**< SSM: columns of P (default: 1) */
-    size_t kernel;              /**< tokens that a convolution sees (default: 4 in an SSM mixer, otherwise 64) */
-    bo_mlp mlp;                 /**< the MLP (default: RELU2) */
-    bo_custom_layer custom_mlp; /**< CUSTOM: the layer; it can read `hidden` */
-    /** RANDOM_FEATURES: the map, with any kernel, function and draw. dim and features (= hidden) are filled in. kernel
-     * (default: RBF); gamma (default: normalized x are at distance one); seed (default: derived from `seed`). */
-    bo_features_desc mlp_features;
-    size_t degree_heads;    /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
-    bo_norm norm;           /**< the normalization (default: RMS) */
-    bo_positions positions; /**< the positions (default: ROPE) */
-    double rope_base;       /**< base of RoPE (default: 10000) */
-    bo_choice query_norm;   /**< RMSNorm of q and k in each head; AUTO: if the kind does not normalize them itself */
-    bo_choice output_norm;  /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
-    /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k before features of softmax (default:
-     * 1, for HYBRID 3). */
-    double sigma;
-    /** Initial bias b of the gate of the first key head, which starts at σ(b). Biases are evenly spaced between the
-     * first and the last key head. If both are 0, they are 1 and 5. */
-    double gate_first;
-    double gate_last;                   /**< initial bias of the gate of the last key head */
-    bool untied;                        /**< a separate output projection instead of the transposed embedding */
-    bool bias;                          /**< biases of linear layers */
-    double dropout;                     /**< dropout rate, in [0, 1) */
-    double norm_epsilon;                /**< epsilon of the norms (default: 1e-6) */
+    size_t layers;          /**< number of layers; TRANSLATE: of the decoder */
+    size_t width;           /**< width of the residual stream */
+    size_t context;         /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */
+    size_t vocab;           /**< size of the vocabulary (default: that of the tokenizer; required without one) */
+    bo_block block;         /**< the block of all layers, if there is no list */
+    const bo_block *blocks; /**< a list of blocks, copied; NULL: all layers have `block` */
+    size_t block_count;     /**< number of blocks in the list */
+    bo_model_task task;     /**< the task (default: LANGUAGE) */
+    size_t classes;         /**< CLASSIFY, MATCH: number of classes, at least 2 */
+    const char *const *labels; /**< CLASSIFY, MATCH: names of the classes, copied (default: "0", "1", …) */
+    bo_pooling pooling;        /**< CLASSIFY, MATCH: the pooling (default: MEAN) */
+    bool forward;              /**< CLASSIFY, MATCH: all layers read forward; long texts can be streamed */
+    bo_cross cross;            /**< TRANSLATE: how the decoder sees the source (default: ATTENTION) */
+    size_t encoder_layers;     /**< TRANSLATE: layers of the encoder (default: layers) */
+    bo_block encoder;          /**< TRANSLATE: the block of the encoder; `heads` 0: the blocks of the decoder */
+    const bo_block
+        *encoder_blocks;        /**< TRANSLATE: blocks of the encoder, copied; NULL: all its layers have `encoder` */
+    size_t encoder_block_count; /**< number of blocks in this list */
+    bool untied;                /**< a separate output projection instead of the transposed embedding */
+    bool head_bias;             /**< LANGUAGE: a bias of the logits */
+    double embedding_scale;     /**< factor of the embedding of tokens (default: 1) */
+    double logit_scale;         /**< LANGUAGE: factor of the logits (default: 1) */
+    double dropout;             /**< dropout rate, in [0, 1) */
     bo_parametrization parametrization; /**< the parametrization (default: STANDARD); UNIT implies `untied` */
     size_t base_width;                  /**< MUP, UNIT: width at which learning rates were tuned (default: 128) */
     bo_storage storage;                 /**< FLOAT32 (default), or FLOAT8: products are simulated in 8 bits */
     uint64_t seed;                      /**< seed of the weights and frequencies */
-    bo_model_task task;                 /**< the task (default: LANGUAGE) */
-    size_t classes;                     /**< CLASSIFY, MATCH: number of classes, at least 2 */
-    const char *const *labels;          /**< CLASSIFY, MATCH: names of the classes, copied (default: "0", "1", …) */
-    bo_pooling pooling;                 /**< CLASSIFY, MATCH: the pooling (default: MEAN) */
-    bool forward;                       /**< CLASSIFY, MATCH: all layers read forward; long texts can be streamed */
-    size_t encoder_layers;              /**< TRANSLATE: layers of the encoder (default: layers) */
-    bo_cross cross;                     /**< TRANSLATE: how the decoder sees the source (default: ATTENTION) */
-    /** TRANSLATE: cross attention. heads, dim and similar fields are filled in. All zero: `attention` without its
-     * causal parts (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
-    bo_attention_desc cross_attention;
-    /** TRANSLATE: the attention of the encoder, if the mixer is attention. heads, dim and similar fields are filled in.
-     * All zero: `attention`. If its kind differs from that of `attention`, query_norm and output_norm are AUTO in the
-     * encoder. */
-    bo_attention_desc encoder_attention;
-    bo_block block;           /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
-    bo_choice attention_bias; /**< attention: biases of q, k and v; AUTO: `bias` */
-    bo_choice output_bias;    /**< attention: bias of the output projection; AUTO: attention_bias */
-    bo_choice mlp_bias;       /**< biases of the MLP; AUTO: `bias` */
-    bool head_bias;           /**< LANGUAGE: a bias of the logits */
-    double embedding_scale;   /**< factor of the embedding of tokens (default: 1) */
-    double residual_scale;    /**< factor of what attention and MLP add to the residual stream (default: 1) */
-    double logit_scale;       /**< LANGUAGE: factor of the logits (default: 1) */
-    bool joint_norm;          /**< query_norm normalizes all heads of q and k together */
-    double
-        local_rope_base; /**< RoPE: base of layers with attention.window, which have no rope_scaling (default: as other layers) */
-    size_t rotated;               /**< RoPE: leading columns of a head that are rotated, even (default: all) */
-    bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
-    /** LANGUAGE, SOFTMAX and POWER: the first layer with attention.window; earlier layers see all keys. */
-    size_t window_first;
-    size_t window_period; /**< likewise, every window_period-th layer sees all keys (default: none) */
-    /** LANGUAGE: a second attention, of the layers in kept_layers. heads, dim and similar fields are filled in. A model
-     * that was linearized has here the softmax attention of the model that it was made from, also if no layer keeps it;
-     * window_first, window_period and local_rope_base then refer to this attention. All zero and no kept_layers: none. */
-    bo_attention_desc kept_attention;
-    /** The layers with kept_attention: numbers from 0 and ranges, such as "0,5-7"; NULL or "": none. Copied. */
-    const char *kept_layers;
-    uint64_t reserved[4]; /**< must be zero */
+    uint64_t reserved[4];               /**< must be zero */
 } bo_model_desc;
 
 /** A model. */
 typedef struct bo_model bo_model;
 
-/** Sets layers, width, heads and context of a descriptor by the name of a preset: "tiny" (4 layers, width 128, 4 heads,
+/** Sets layers, width, block.heads and context of a descriptor by the name of a preset: "tiny" (4 layers, width 128, 4 heads,
  * context 256), "small" (6, 384, 6, 1024) or "base" (12, 768, 12, 1024).
  *
  * @param name          the name
@@ -253,12 +269,44 @@ BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model *
  */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path);
 
-/** Returns the descriptor of a model, with the defaults filled in.
+/** Returns the descriptor of a model, with the defaults filled in. If it has a list of blocks, `block` and `encoder` are
+ * those of the first layers.
  *
  * @param model  the model
  * @return the descriptor, owned by the model
  */
 BO_API const bo_model_desc *bo_model_describe(const bo_model *model);
+
+/** Copies a descriptor with its lists, names and labels, so that it can be changed.
+ *
+ * @param context   the context
+ * @param desc      the descriptor
+ * @param[out] out  the copy; release it with bo_model_desc_release()
+ * @return BO_OK or BO_MEMORY
+ */
+BO_API bo_status bo_model_desc_copy(bo_context *context, const bo_model_desc *desc, bo_model_desc *out);
+
+/** Releases the lists, names and labels of a descriptor that the library has allocated. @param desc  the descriptor */
+BO_API void bo_model_desc_release(bo_model_desc *desc);
+
+/** Reads the description of a text model from JSON text: the members of config.json, of which all but "blocks" may be
+ * missing, so that a program can set sizes and classes (docs/reference/model.md).
+ *
+ * @param context   the context
+ * @param text      the description
+ * @param where     its name in messages (NULL: "model")
+ * @param[out] out  the descriptor; release it with bo_model_desc_release()
+ * @return BO_OK; BO_FORMAT if the text is malformed; the message names the block and the member
+ */
+BO_API bo_status bo_description_read(bo_context *context, const char *text, const char *where, bo_model_desc *out);
+
+/** Returns the block of a layer.
+ *
+ * @param desc   the descriptor of a model, with or without defaults
+ * @param layer  the number of the layer, from 0
+ * @return the block, owned by the descriptor
+ */
+BO_API const bo_block *bo_model_block(const bo_model_desc *desc, size_t layer);
 
 /** Returns the tokenizer of a model.
  *
@@ -269,7 +317,7 @@ BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
 
 /* ---- sessions: reading and decoding with a state ----------------------------------------------------------------- */
 
-/** A session of a language model: a sequence of tokens that is read with a state. */
+/** A session of a language model: a sequence of tokens that is read with a state. It is one lane (tasks.h). */
 typedef struct bo_session bo_session;
 
 /** Describes a session. Zero means the default. */
@@ -313,7 +361,8 @@ BO_API uint64_t bo_session_tokens(const bo_session *session);
 /** Reads tokens.
  *
  * The result does not depend on how a sequence is divided into calls, up to rounding. If a call fails while it
- * computes, the session cannot be used until bo_session_reset() or bo_session_load().
+ * computes, the session cannot be used until bo_session_reset() or bo_session_load(). A call that lacks memory reads
+ * nothing.
  *
  * @param context      the context
  * @param session      the session
@@ -427,7 +476,7 @@ BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, c
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/** Returns the name of a task: "language", "classify", "match" or "translate".
+/** Returns the name of a task: "language", "classify", "match", "translate" or "predict".
  *
  * @param task  the value
  * @return the name, or NULL if the value is out of range
@@ -695,29 +744,31 @@ BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo
 
 /* ---- teachers ---------------------------------------------------------------------------------------------------- */
 
-/** What a model with a second attention (kept_attention) learns from its teacher, which is the model with that attention
- * in all layers and the same weights, without adapters. */
+/** What a linearized model (a block with `replaced`) learns from its teacher, which is the model with the attention that
+ * was replaced and the same weights, without adapters. */
 typedef enum bo_imitation {
-    BO_IMITATION_NONE = 0,      /**< nothing: the loss is that of the text */
-    BO_IMITATION_ATTENTION = 1, /**< in every other layer, what attention adds to the residual stream for the teacher's
+    BO_IMITATION_NONE = 0, /**< nothing: the loss is that of the text */
+    BO_IMITATION_ATTENTION =
+        1,                  /**< in every linearized layer, what attention adds to the residual stream for the teacher's
                                      q, k and v: the mean over the layers of the relative squared error */
-    BO_IMITATION_LOGITS = 2     /**< the distribution of the next token: KL divergence */
+    BO_IMITATION_LOGITS = 2 /**< the distribution of the next token: KL divergence */
 } bo_imitation;
 
 /** Describes a replacement of attention. */
 typedef struct bo_replacement_desc {
     bo_attention_desc attention; /**< the new attention; heads, dim and similar fields are filled in */
-    /** Layers that keep their attention: numbers from 0 and ranges, "0,5-7"; "": none. NULL: the layers with a window. */
+    /** Layers that keep their attention: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the layers with a window.
+     * Layers without softmax attention keep theirs. */
     const char *kept_layers;
-    double sigma;         /**< as in bo_model_desc */
-    double gate_first;    /**< as in bo_model_desc */
-    double gate_last;     /**< as in bo_model_desc */
+    double sigma;         /**< as in bo_block */
+    double gate_first;    /**< as in bo_block */
+    double gate_last;     /**< as in bo_block */
     uint64_t seed;        /**< seed of frequencies and new parameters */
     uint64_t reserved[4]; /**< must be zero */
 } bo_replacement_desc;
 
-/** Creates a copy of a language model with another attention and the same weights. The copy has the old attention as
- * kept_attention. The parameters of the new attention have their initial values.
+/** Creates a copy of a language model with another attention and the same weights. Its blocks have the old
+ * attention as `replaced`. The parameters of the new attention have their initial values.
  *
  * @param context   the context
  * @param model     a language model with softmax attention; its tokenizer must outlive the copy
@@ -729,26 +780,26 @@ typedef struct bo_replacement_desc {
 BO_API bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                             bo_model **out);
 
-/** Lists the parameters of a model that its original, the model with kept_attention in all layers, does not have, as
+/** Lists the parameters of a linearized model that its teacher does not have, as
  * bo_lora_desc.whole: "g_proj,m". Adapters of a model with another attention train these in full.
  *
  * @param context   the context
- * @param model     a language model with kept_attention
+ * @param model     a linearized model
  * @param[out] out  the list, "" if there are none; release it with bo_free()
- * @return BO_OK; BO_INVALID if the model has no second attention
+ * @return BO_OK; BO_INVALID if the model is not linearized
  */
 BO_API bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, char **out);
 
 /** Measures how well attention imitates its teacher, layer by layer: see BO_IMITATION_ATTENTION.
  *
  * @param context         the context
- * @param model           a language model with kept_attention
+ * @param model           a linearized model
  * @param corpus          the corpus, of at least one window
  * @param context_tokens  tokens per window; 0: the context of the model
  * @param most            maximum number of tokens to use, at least one window is used; 0: all
  * @param[out] errors     one number per layer: the relative squared error of what attention adds to the residual stream;
- *     NAN for layers in kept_layers
- * @return BO_OK; BO_INVALID if the model has no second attention or the corpus is shorter than a window; BO_IO if the
+ *     NAN for layers that are not linearized
+ * @return BO_OK; BO_INVALID if the model is not linearized or the corpus is shorter than a window; BO_IO if the
  *     corpus cannot be read
  */
 BO_API bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus,
@@ -995,7 +1046,7 @@ BO_API void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn);
  * @param context   the context
  * @param desc      the model
  * @param width     the new width
- * @param[out] out  the new descriptor, which shares the pointers of `desc`
+ * @param[out] out  the new descriptor; release it with bo_model_desc_release()
  * @return BO_OK; BO_INVALID if the number of heads would not be a whole number
  */
 BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);

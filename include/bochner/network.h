@@ -1,28 +1,27 @@
 /** @file
- * Networks of any layers, described by a file, for arrays, images and graphs.
+ * Models of any layers for arrays, images, sequences of numbers and graphs: the task `predict`.
  *
  *     bo_examples *examples;
  *     bo_examples_load(context, &(bo_examples_desc){.data = {.path = "train.csv", .target = "kind"}, .valid = 0.1},
  *                      NULL, &examples);
- *     bo_network *network;
- *     bo_network_create(context, &(bo_network_desc){.model = json, .examples = examples}, &network);
+ *     bo_model *model;
+ *     bo_model_create_described(context, &(bo_description){.text = json, .examples = examples}, &model);
  *     …                                                                  // bo_trainer_run of train.h
- *     bo_network_predict(context, network, examples, BO_SPLIT_VALID, out);
- *     bo_network_save(context, network, "folder");
+ *     bo_model_predict(context, model, examples, BO_SPLIT_VALID, out);
+ *     bo_model_save(context, model, "folder");
  *
- * docs/guides/network.md describes the format of a description.
+ * docs/guides/network.md describes the format of a description. Text models have descriptions in the same language.
  *
- * **Threads.** Only training and bo_network_solve() change a network. Otherwise threads may share it, each with its own
+ * **Threads.** Only training and bo_model_solve() change a model. Otherwise threads may share it, each with its own
  * context. Examples may be shared in the same way; only bo_examples_split() changes them.
  *
- * **Ownership.** A network does not refer to the examples it was created with.
+ * **Ownership.** A model does not refer to the examples it was created with.
  */
 #ifndef BOCHNER_NETWORK_H
 #define BOCHNER_NETWORK_H
 
 #include <bochner/data.h>
-#include <bochner/layers.h>
-#include <bochner/profile.h>
+#include <bochner/model.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,10 +29,7 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/** A network. */
-typedef struct bo_network bo_network;
-
-/* ---- examples: the data of a network ----------------------------------------------------------------------------- */
+/* ---- examples ---------------------------------------------------------------------------------------------------- */
 
 /** Describes examples to load. */
 typedef struct bo_examples_desc {
@@ -72,13 +68,13 @@ typedef struct bo_examples {
  *
  * @param context   the context
  * @param desc      the files
- * @param network   the network that defines columns and classes; NULL: they are detected from the file
+ * @param model     the model that defines columns and classes; NULL: they are detected from the file
  * @param[out] out  the examples; release them with bo_examples_destroy()
  * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if an edge is not a pair of node
  *     numbers; the message names the line; BO_UNSUPPORTED if there are too many nodes, edges or categories; BO_INVALID
  *     if no rows remain for training
  */
-BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
+BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_model *model,
                                   bo_examples **out);
 
 /** Destroys examples. @param examples  the examples, or NULL */
@@ -101,89 +97,69 @@ BO_API size_t bo_examples_rows(const bo_examples *examples, bo_split part);
  */
 BO_API size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
 
-/* ---- create, save, load ------------------------------------------------------------------------------------------ */
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
 
-/** Describes a network. */
-typedef struct bo_network_desc {
-    const char *model;                  /**< the description: JSON text */
-    const char *where;                  /**< the name of the description in messages (default: "model") */
-    const bo_examples *examples;        /**< sets what the description omits (input, classes, scaling); or NULL */
-    double width_multiplier;            /**< factor of every hidden width (default: 1) */
-    bo_parametrization parametrization; /**< MUP, UNIT: the base is the same description with multiplier 1 */
+/** A description of a model by JSON text. */
+typedef struct bo_description {
+    const char *text;                   /**< the description: JSON text */
+    const char *where;                  /**< its name in messages (default: "model") */
+    const bo_examples *examples;        /**< set what the description omits (input, classes, scaling); or NULL */
+    const bo_tokenizer *tokenizer;      /**< a text model: its tokenizer, which must outlive the model; or NULL */
+    double width_multiplier;            /**< layers: factor of every hidden width (default: 1) */
+    bo_parametrization parametrization; /**< MUP, UNIT: the base of layers is the description with multiplier 1 */
     uint64_t seed;                      /**< seed of weights and frequencies */
     uint64_t reserved[4];               /**< must be zero */
-} bo_network_desc;
+} bo_description;
 
-/** Creates a network with random weights.
+/** Creates a model with random weights: of the task `predict` if its input is an array, a sequence, an image or a graph,
+ * otherwise a text model (bo_description_read()), by default with the layers of its list once.
  *
  * @param context   the context
- * @param desc      the network; copied
- * @param[out] out  the new network; release it with bo_network_destroy()
- * @return BO_OK; BO_FORMAT if the description is malformed or inconsistent; the message names the layer; BO_VERSION if
- *     it has a newer format; BO_INVALID if the examples do not fit the description
+ * @param desc      the description; copied
+ * @param[out] out  the new model; release it with bo_model_destroy()
+ * @return BO_OK; BO_FORMAT if the description is malformed or inconsistent; the message names the layer or block;
+ *     BO_VERSION if it has a newer format; BO_INVALID if the examples do not fit the description
  */
-BO_API bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out);
-
-/** Destroys a network. @param network  the network, or NULL */
-BO_API void bo_network_destroy(bo_network *network);
-
-/** Saves a network to a folder with network.json and model.safetensors. Each file is replaced atomically.
- *
- * @param context  the context
- * @param network  the network
- * @param folder   the folder; created if it does not exist
- * @return BO_OK; BO_IO if the folder or a file cannot be written
- */
-BO_API bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder);
-
-/** Loads a network from a folder.
- *
- * @param context   the context
- * @param folder    the folder
- * @param[out] out  the network; release it with bo_network_destroy()
- * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if a tensor is missing, unknown,
- *     not finite or of another shape; BO_VERSION if it was made by a newer version
- */
-BO_API bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out);
+BO_API bo_status bo_model_create_described(bo_context *context, const bo_description *desc, bo_model **out);
 
 /* ---- predict, evaluate ------------------------------------------------------------------------------------------- */
 
 /** Computes predictions for all rows of a part, in blocks.
  *
  * Predictions are probabilities of classes, or numbers in the unit of the targets (in the unit of the inputs if the
- * network reconstructs them). They have the same bits for any number of threads.
+ * model reconstructs them). They have the same bits for any number of threads.
  *
  * @param context   the context
- * @param network   the network
+ * @param model     a model of the task `predict`
  * @param examples  the examples
  * @param part      the part
  * @param[out] out  bo_examples_rows() x `outputs` of bo_network_facts, in the order of the part
- * @return BO_OK; BO_INVALID if the examples do not fit the network or if the part is empty
+ * @return BO_OK; BO_INVALID if the examples do not fit the model or if the part is empty
  */
-BO_API bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples,
-                                    bo_split part, float *out);
+BO_API bo_status bo_model_predict(bo_context *context, const bo_model *model, const bo_examples *examples,
+                                  bo_split part, float *out);
 
 /** The result of an evaluation. */
-typedef struct bo_network_evaluation {
+typedef struct bo_examples_evaluation {
     double loss;          /**< mean over the examples of the training loss */
     double accuracy;      /**< accuracy; NAN: there are no classes */
     double rmse;          /**< root mean square error in the unit of the targets; NAN: there are classes */
     uint64_t examples;    /**< number of examples with a target */
     double seconds;       /**< time taken */
     uint64_t reserved[4]; /**< must be zero */
-} bo_network_evaluation;
+} bo_examples_evaluation;
 
-/** Evaluates a network on a part.
+/** Evaluates a model on a part.
  *
  * @param context   the context
- * @param network   the network
- * @param examples  the examples, with targets unless the network reconstructs its input
+ * @param model     a model of the task `predict`
+ * @param examples  the examples, with targets unless the model reconstructs its input
  * @param part      the part
  * @param[out] out  the result
- * @return BO_OK; BO_INVALID if the examples do not fit the network, if the part is empty or if no example has a target
+ * @return BO_OK; BO_INVALID if the examples do not fit the model, if the part is empty or if no example has a target
  */
-BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
-                                     bo_split part, bo_network_evaluation *out);
+BO_API bo_status bo_model_evaluate_examples(bo_context *context, const bo_model *model, const bo_examples *examples,
+                                            bo_split part, bo_examples_evaluation *out);
 
 /* ==== Advanced ==================================================================================================== */
 
@@ -224,29 +200,6 @@ BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_array
 BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
                                    uint64_t seed);
 
-/* ---- networks in memory ------------------------------------------------------------------------------------------ */
-
-/** Saves a network as the bytes of one safetensors file: the tensors of model.safetensors, with the text of
- * network.json in the metadata under "network.json".
- *
- * @param context     the context
- * @param network     the network
- * @param[out] bytes  the bytes; release them with bo_free()
- * @param[out] size   the number of bytes
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_network_save_memory(bo_context *context, const bo_network *network, void **bytes, size_t *size);
-
-/** Loads a network from the bytes of bo_network_save_memory().
- *
- * @param context   the context
- * @param bytes     the bytes; used during the call only
- * @param size      the number of bytes
- * @param[out] out  the network; release it with bo_network_destroy()
- * @return as bo_network_load(), except BO_IO
- */
-BO_API bo_status bo_network_load_memory(bo_context *context, const void *bytes, size_t size, bo_network **out);
-
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 /** The shape of an example. */
@@ -273,45 +226,25 @@ BO_API const char *bo_network_input_name(bo_network_input kind);
 BO_API bool bo_network_input_parse(const char *name, bo_network_input *out);
 
 /** The data that a description requires. */
-typedef struct bo_network_needs {
+typedef struct bo_description_needs {
     bo_network_input input; /**< the kind of input */
     bool targets;           /**< it needs targets; false: it reconstructs its input */
     bo_task task;           /**< regression or classification */
     uint64_t reserved[4];   /**< must be zero */
-} bo_network_needs;
+} bo_description_needs;
 
-/** Reads from a description which data it requires. No data is needed for that.
+/** Reads from a description of layers which data it requires. No data is needed for that.
  *
  * @param context   the context
- * @param model     the description: JSON text
+ * @param text      the description: JSON text
  * @param where     the name of the description in messages, or NULL
  * @param[out] out  the requirements
  * @return BO_OK; BO_FORMAT if the description is malformed; BO_VERSION if it has a newer format
  */
-BO_API bo_status bo_network_inspect(bo_context *context, const char *model, const char *where, bo_network_needs *out);
+BO_API bo_status bo_description_inspect(bo_context *context, const char *text, const char *where,
+                                        bo_description_needs *out);
 
-/** Facts about a network. Made by the library; later versions may add members at the end. */
-typedef struct bo_network_facts {
-    bo_network_input input;             /**< the kind of input */
-    size_t dim;                         /**< numbers per example */
-    size_t outputs;                     /**< numbers per example that bo_network_predict() computes */
-    size_t classes;                     /**< number of classes; 0: none */
-    bool reconstructs;                  /**< the target is the input */
-    const char *loss;                   /**< "cross-entropy", "mse", … */
-    uint64_t parameters;                /**< number of trained parameters */
-    double width_multiplier;            /**< factor of every hidden width */
-    bo_parametrization parametrization; /**< the parametrization */
-    const bo_schema *schema;            /**< the columns of the file; NULL: made without a file */
-} bo_network_facts;
-
-/** Returns facts about a network.
- *
- * @param network  the network
- * @return the facts, owned by the network
- */
-BO_API const bo_network_facts *bo_network_report(const bo_network *network);
-
-/** A layer of a network. Made by the library; later versions may add members at the end. */
+/** A layer. Made by the library; later versions may add members at the end. */
 typedef struct bo_layer_info {
     const char *name;  /**< the name in the description */
     const char *type;  /**< the type in the description */
@@ -319,53 +252,45 @@ typedef struct bo_layer_info {
     uint64_t weights;  /**< number of parameters, trained or not */
 } bo_layer_info;
 
-/** Returns the number of layers.
- *
- * @param network  the network
- * @return the number of layers
- */
-BO_API size_t bo_network_layers(const bo_network *network);
+/** Facts about a model of the task `predict`. Made by the library; later versions may add members at the end. */
+typedef struct bo_network_facts {
+    bo_network_input input;             /**< the kind of input */
+    size_t dim;                         /**< numbers per example */
+    size_t outputs;                     /**< numbers per example that bo_model_predict() computes */
+    size_t classes;                     /**< number of classes; 0: none */
+    bool reconstructs;                  /**< the target is the input */
+    const char *loss;                   /**< "cross-entropy", "mse", … */
+    uint64_t parameters;                /**< number of trained parameters */
+    double width_multiplier;            /**< factor of every hidden width */
+    bo_parametrization parametrization; /**< the parametrization */
+    const bo_schema *schema;            /**< the columns of the file; NULL: made without a file */
+    size_t layers;                      /**< number of layers */
+    const bo_layer_info *layer;         /**< the layers, in the order in which they are computed */
+} bo_network_facts;
 
-/** Returns a layer. Layers are in the order in which they are computed.
+/** Returns facts about a model of the task `predict`.
  *
- * @param network  the network
- * @param index    the number of the layer, from 0
- * @return the layer, owned by the network; NULL if the index is past the end
+ * @param model  the model
+ * @return the facts, owned by the model; NULL: the model has another task
  */
-BO_API const bo_layer_info *bo_network_layer(const bo_network *network, size_t index);
+BO_API const bo_network_facts *bo_model_network(const bo_model *model);
 
 /* ---- exact solution of the last layer ---------------------------------------------------------------------------- */
 
 /** Sets the last linear layer by exact ridge regression on the training part.
  *
  * It minimizes |Z Wᵀ - Y|² + λ (|W|² + |b|²), where Z is the input of the layer. The other weights do not change. The
- * loss of the network is mse or cross-entropy. In the latter case Y is 1 for the class of an example and 0 for the
+ * loss of the model is mse or cross-entropy. In the latter case Y is 1 for the class of an example and 0 for the
  * other classes.
  *
  * @param context   the context
- * @param network   the network; no other thread may use it during the call
+ * @param model     a model of the task `predict`; no other thread may use it during the call
  * @param examples  the examples, with targets
  * @param lambda    λ, at least 0
  * @return BO_OK; BO_INVALID if the last layer is not linear, if the loss is another one or if the examples do not fit
- *     the network; BO_NUMERIC if there is no solution with this λ
+ *     the model; BO_NUMERIC if there is no solution with this λ
  */
-BO_API bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda);
-
-/* ---- profile ----------------------------------------------------------------------------------------------------- */
-
-/** Measures one step of a network, operation by operation (profile.h).
- *
- * The data is random. In a network on graphs, it is a graph of `batch` nodes, in which each node sees the previous one.
- * The weights keep their values.
- *
- * @param context   the context
- * @param network   the network; no other thread may use it during the call
- * @param desc      the step; NULL: all defaults
- * @param[out] out  the profile; release it with bo_profile_destroy()
- * @return BO_OK or an error (see base.h)
- */
-BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc,
-                                    bo_profile **out);
+BO_API bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda);
 
 /* ==== Experimental ================================================================================================ */
 
@@ -377,14 +302,14 @@ BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, co
  * model. The input is replaced by random numbers, N(0, 1).
  *
  * @param context          the context
- * @param desc             the network, with examples
+ * @param desc             layers, with examples
  * @param repeats          timed runs after one warmup run, 1 to 99
  * @param[out] seconds     the median time of a run
  * @param[out] operations  the number of useful floating-point operations, or NULL
- * @return BO_OK; otherwise as bo_network_create()
+ * @return BO_OK; otherwise as bo_model_create_described()
  */
-BO_API bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size_t repeats, double *seconds,
-                                 double *operations);
+BO_API bo_status bo_description_time(bo_context *context, const bo_description *desc, size_t repeats, double *seconds,
+                                     double *operations);
 
 #endif
 

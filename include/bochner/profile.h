@@ -1,5 +1,5 @@
 /** @file
- * Profiles: one step of a model or a network, operation by operation, with shapes, sizes and times.
+ * Profiles: one step of a model, operation by operation, with shapes, sizes and times.
  *
  *     bo_profile *profile;
  *     bo_model_profile(context, model, NULL, &profile);
@@ -10,12 +10,12 @@
  *     bo_profile_draw(context, profile, stdout);            // for Graphviz: dot -Tsvg
  *     bo_profile_destroy(profile);
  *
- * bo_model_profile() (model.h) and bo_network_profile() (network.h) run one training step, forward and backward without
- * the optimizer, on random data. The values of the weights do not change. The weights get memory for gradients, as in
- * training. To trace a whole program, see `trace` of bo_context_desc.
+ * bo_model_profile() (model.h) runs one training step, forward and backward without the optimizer, on random data. The
+ * values of the weights do not change. The weights get memory for gradients, as in training. To trace a whole program,
+ * see `trace` of bo_context_desc.
  *
- * **Ownership.** A profile is a copy. It does not refer to the model or network, and the pointers that its functions
- * return are valid as long as the profile.
+ * **Ownership.** A profile is a copy. It does not refer to the model, and the pointers that its functions return are
+ * valid as long as the profile.
  *
  * **Threads.** A profile does not change. Any number of threads may read it.
  */

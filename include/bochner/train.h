@@ -70,16 +70,15 @@ typedef struct bo_training_report {
  */
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
-/** Describes a run, which trains one of the following: a language model on its corpora (model, train, valid); a
- * network on its examples (network, examples, held_out); or a model that classifies, matches or translates texts
- * (model, texts, held_out_texts). Zero means the default, except in the fields of the model and the data, and in one
+/** Describes a run, which trains a model on data for its task: a language model on corpora (train, valid); a model that
+ * classifies, matches or translates texts on texts (texts, held_out_texts); or a model of the task `predict` on examples
+ * (examples, held_out). Zero means the default, except in the fields of the model and the data, and in one
  * of `steps` and `minutes`. */
 typedef struct bo_trainer_desc {
     bo_model *model;                /**< the model; changed by training */
     const bo_corpus *train;         /**< training text of a language model */
     const bo_corpus *valid;         /**< validation text; NULL: no evaluation */
-    bo_network *network;            /**< the network; changed by training */
-    const bo_examples *examples;    /**< training examples of the network */
+    const bo_examples *examples;    /**< training examples of a model of the task `predict` */
     const bo_examples *held_out;    /**< validation examples; NULL: no evaluation */
     const bo_texts *texts;          /**< training texts of a model that classifies, matches or translates */
     const bo_texts *held_out_texts; /**< validation texts; NULL: no evaluation */
@@ -125,7 +124,7 @@ typedef struct bo_trainer_desc {
     /** Language models: the matrices M of DARK, and of HYBRID with a rank, start as the whitening of the queries and keys
      * that the model has on about 4096 tokens of the training text before the first step (bo_attention_whiten()). */
     bool whiten;
-    /** Language models with kept_attention: what they learn from their teacher. ATTENTION trains only the parameters that
+    /** Linearized models: what they learn from their teacher. ATTENTION trains only the parameters that
      * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they
      * adapt. */
     bo_imitation imitate;

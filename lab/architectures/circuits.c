@@ -85,10 +85,10 @@ static const bo_lab_table tables[] = {
 
 static const bo_model_desc shape = {.layers = LAYERS,
                                     .width = WIDTH,
-                                    .heads = HEADS,
+                                    .block.heads = HEADS,
                                     .context = TOKENS,
-                                    .mlp = BO_MLP_NONE,
-                                    .query_norm = BO_CHOICE_NO,
+                                    .block.mlp = BO_MLP_NONE,
+                                    .block.query_norm = BO_CHOICE_NO,
                                     .untied = true};
 
 /* ---- training on repeated sequences ------------------------------------------------------------------------------ */

@@ -119,7 +119,7 @@ static bo_status compare_layer(lab_scene *s, size_t layer, identities *out)
     double rank;
     BO_TRY(split_layer(s, layer));
     out->sum = fmax(out->sum, sum_difference(s));
-    lab_normalize(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
+    lab_normalize(TOKENS, WIDTH, bo_model_describe(s->model)->block.norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
     for (size_t h = 0; h < HEADS; h++) BO_TRY(compare_head(s, layer, h, out));
     BO_TRY(rank_of(s, s->together, &rank));
     out->rank_together += rank / LAYERS;

@@ -121,13 +121,13 @@ static bo_status check_shape(lab_run *run, const shape_case *c, size_t *wrong)
              "\"kernel\": %zu, \"stride\": %zu, \"padding\": %zu}, {\"type\": \"flatten\"}, {\"type\": \"linear\", "
              "\"width\": \"classes\"}], \"classes\": 2, \"loss\": \"cross-entropy\"}",
              HEIGHT, WIDTH, CHANNELS, layer, c->kernel, c->stride, c->padding);
-    bo_network *network;
-    BO_TRY(bo_network_create(lab_context(run), &(bo_network_desc){.model = model}, &network));
-    const bo_layer_info *info = bo_network_layer(network, 0);
+    bo_model *network;
+    BO_TRY(bo_model_create_described(lab_context(run), &(bo_description){.text = model}, &network));
+    const bo_layer_info *info = &bo_model_network(network)->layer[0];
     const size_t weights = c->groups ? KERNELS * c->kernel * c->kernel * CHANNELS / c->groups + KERNELS : 0;
     snprintf(expected, sizeof expected, "%zu x %zu x %zu", places_after(HEIGHT, c), places_after(WIDTH, c), out);
     if (strcmp(info->shape, expected) != 0 || info->weights != weights) (*wrong)++;
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return BO_OK;
 }
 

@@ -97,7 +97,8 @@ typedef struct adapting {
     size_t steps;
 } adapting;
 
-static const bo_model_desc shape = {.layers = 2, .width = 64, .heads = 4, .context = 64, .mlp = BO_MLP_GELU};
+static const bo_model_desc shape = {
+    .layers = 2, .width = 64, .block.heads = 4, .context = 64, .block.mlp = BO_MLP_GELU};
 
 /* Reverses the letters of every word, which gives other words with the same letters in the same sentences. */
 static void turn_words(size_t count, char *text)

@@ -163,14 +163,14 @@ static bo_status learn_and_test(lab_run *run, const bo_tokenizer *tokenizer, siz
                                 progress part, curve *out)
 {
     const bo_model_desc desc = {.task = BO_MODEL_TASK_TRANSLATE,
-                                .mixer = BO_MIXER_GRU,
-                                .positions = BO_POSITIONS_LEARNED,
-                                .mlp = BO_MLP_GELU,
+                                .block.mixer = BO_MIXER_GRU,
+                                .block.positions = BO_POSITIONS_LEARNED,
+                                .block.mlp = BO_MLP_GELU,
                                 .layers = 1,
                                 .encoder_layers = 1,
                                 .width = width,
-                                .hidden = 2 * width,
-                                .heads = 1,
+                                .block.hidden = 2 * width,
+                                .block.heads = 1,
                                 .context = MOST,
                                 .cross = cross,
                                 .seed = lab_seed(run)};

@@ -371,7 +371,7 @@ typedef struct found {
 
 static bo_model_desc model_of(bo_positions positions)
 {
-    bo_model_desc desc = {.layers = 2, .width = 64, .heads = 4, .context = 64, .positions = positions};
+    bo_model_desc desc = {.layers = 2, .width = 64, .block.heads = 4, .context = 64, .block.positions = positions};
     return desc;
 }
 

@@ -113,22 +113,22 @@ static void write_model(const task *t, lab_degree_shape shape, writer *w)
         classes ? "cross-entropy" : "mse");
 }
 
-static bo_status make_network(const task *t, lab_degree_shape shape, bo_network **out)
+static bo_status make_network(const task *t, lab_degree_shape shape, bo_model **out)
 {
     writer model;
     write_model(t, shape, &model);
     if (model.used >= sizeof model.text)
         return bo_fail(lab_context(t->run), BO_INVALID, "the description of a network is too long");
-    const bo_network_desc desc = {.model = model.text, .examples = t->rows.examples, .seed = lab_seed(t->run)};
-    return bo_network_create(lab_context(t->run), &desc, out);
+    const bo_description desc = {.text = model.text, .examples = t->rows.examples, .seed = lab_seed(t->run)};
+    return bo_model_create_described(lab_context(t->run), &desc, out);
 }
 
 static bo_status count(void *user, lab_degree_shape shape, double *parameters)
 {
-    bo_network *network;
+    bo_model *network;
     BO_TRY(make_network(user, shape, &network));
-    *parameters = (double)bo_network_report(network)->parameters;
-    bo_network_destroy(network);
+    *parameters = (double)bo_model_network(network)->parameters;
+    bo_model_destroy(network);
     return BO_OK;
 }
 
@@ -136,7 +136,7 @@ static bo_status count(void *user, lab_degree_shape shape, double *parameters)
 
 typedef struct training {
     task *t;
-    bo_network *network;
+    bo_model *network;
     double error; /* on the test rows at the lowest validation loss, relative to guessing */
 } training;
 
@@ -149,9 +149,9 @@ static double guessing(const task *t)
 static bo_status test(void *user)
 {
     training *n = user;
-    bo_network_evaluation found;
+    bo_examples_evaluation found;
     const bo_status status =
-        bo_network_evaluate(lab_context(n->t->run), n->network, n->t->rows.examples, BO_SPLIT_TEST, &found);
+        bo_model_evaluate_examples(lab_context(n->t->run), n->network, n->t->rows.examples, BO_SPLIT_TEST, &found);
     if (status == BO_OK) n->error = fmax(found.loss / guessing(n->t), solved);
     return status;
 }
@@ -174,17 +174,17 @@ static bo_status train_network(task *t, double budget, lab_degree_results *out)
     rule.solved = solved / 2 * guessing(t), rule.improved = test, rule.tell = tell, rule.user = &n;
     BO_TRY(lab_degree_balance(t->run, count, t, t->family->width, budget, &shape));
     BO_TRY(make_network(t, shape, &n.network));
-    const bo_trainer_desc desc = {.network = n.network,
+    const bo_trainer_desc desc = {.model = n.network,
                                   .examples = t->rows.examples,
                                   .held_out = t->rows.examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 2e-3},
                                   .batch = t->family->batch,
                                   .seed = lab_seed(t->run)};
     const bo_status status = lab_converge(t->run, &desc, &rule, &stopped);
-    out->parameters[t->degree] = (double)bo_network_report(n.network)->parameters;
+    out->parameters[t->degree] = (double)bo_model_network(n.network)->parameters;
     out->error[t->degree] = n.error;
     out->steps[t->degree] = (double)stopped.best;
-    bo_network_destroy(n.network);
+    bo_model_destroy(n.network);
     t->done++;
     t->totals->trained++;
     t->totals->settled += stopped.settled;

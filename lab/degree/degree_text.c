@@ -29,7 +29,7 @@ static bo_status tell(void *user, double part)
 static bo_status make_model(const task *t, bo_model **out)
 {
     bo_model_desc desc = t->desc;
-    desc.width = WIDTH, desc.heads = HEADS, desc.context = CONTEXT, desc.seed = lab_seed(t->run);
+    desc.width = WIDTH, desc.block.heads = HEADS, desc.context = CONTEXT, desc.seed = lab_seed(t->run);
     return bo_model_create(lab_context(t->run), &desc, t->text.tokenizer, out);
 }
 
@@ -38,7 +38,7 @@ static bo_status count(void *user, lab_degree_shape shape, double *parameters)
 {
     task t = *(const task *)user;
     bo_model *model;
-    t.desc.hidden = (size_t)((int)shape.width + shape.more);
+    t.desc.block.hidden = (size_t)((int)shape.width + shape.more);
     BO_TRY(make_model(&t, &model));
     *parameters = (double)bo_model_parameters(model);
     bo_model_destroy(model);
@@ -53,7 +53,7 @@ static bo_status balance(task *t, double budget)
     BO_TRY(lab_degree_complete(count, t, budget, &shape, &found));
     if ((int)shape.width + shape.more < 1)
         return bo_fail(lab_context(t->run), BO_INVALID, "%g parameters are not enough for a model", budget);
-    t->desc.hidden = (size_t)((int)shape.width + shape.more);
+    t->desc.block.hidden = (size_t)((int)shape.width + shape.more);
     return BO_OK;
 }
 
@@ -111,13 +111,14 @@ static const char *const kind_names[KINDS] = {"MLP as written", "MLP with output
 
 static void describe(task *t, int kind, const size_t *degree)
 {
-    t->desc = (bo_model_desc){.layers = 2, .mlp = mlps[*degree]};
+    t->desc = (bo_model_desc){.layers = 2, .block.mlp = mlps[*degree]};
     if (kind == WRITTEN) {
-        t->desc.mlp = BO_MLP_CUSTOM;
-        t->desc.custom_mlp = (bo_custom_layer){.name = "written", .record = record_written, .user = (void *)degree};
+        t->desc.block.mlp = BO_MLP_CUSTOM;
+        t->desc.block.custom_mlp =
+            (bo_custom_layer){.name = "written", .record = record_written, .user = (void *)degree};
     }
     if (kind == MIXER) {
-        t->desc.mixer = mixers[*degree];
+        t->desc.block.mixer = mixers[*degree];
         t->desc.layers = lab_degree_layers(LAB_OUTPUT, *degree, MATRICES);
     }
 }
@@ -168,7 +169,8 @@ static bo_status without_activations(task *t)
 {
     double losses[PAIRS], parameters[PAIRS], steps;
     for (int i = 0; i < PAIRS; i++) {
-        t->desc = (bo_model_desc){.layers = 3, .mixer = pairs[i].mixer, .mlp = pairs[i].mlp, .hidden = 4 * WIDTH};
+        t->desc = (bo_model_desc){
+            .layers = 3, .block.mixer = pairs[i].mixer, .block.mlp = pairs[i].mlp, .block.hidden = 4 * WIDTH};
         if (pairs[i].budget != i) BO_TRY(balance(t, parameters[pairs[i].budget]));
         BO_TRY(train_model(t, &losses[i], &steps, &parameters[i]));
         lab_cell(t->run, "activations", pairs[i].name, "nats per byte", losses[i]);

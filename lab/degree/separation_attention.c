@@ -211,12 +211,12 @@ static bo_status train_kind(cuts *c, const kind *k, double from, double to, rank
 {
     bo_model *model;
     lab_trained trained;
-    bo_model_desc desc = {.layers = 2, .width = 32, .heads = 2, .context = CONTEXT, .seed = lab_seed(c->run)};
+    bo_model_desc desc = {.layers = 2, .width = 32, .block.heads = 2, .context = CONTEXT, .seed = lab_seed(c->run)};
     if (k->preset)
-        bo_attention_preset(k->preset, &desc.attention);
+        bo_attention_preset(k->preset, &desc.block.attention);
     else
-        desc.mixer = BO_MIXER_DEGREE_3;
-    desc.attention.features.features = k->features;
+        desc.block.mixer = BO_MIXER_DEGREE_3;
+    desc.block.attention.features.features = k->features;
     const lab_training training = {.batch = 32, .steps = lab_size(c->run, 1000, 50), .from = from, .to = to};
     BO_TRY(ranks_drawn(c, &desc, before));
     BO_TRY(lab_train_new(c->run, &desc, &c->text, &training, &model, &trained));

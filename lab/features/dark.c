@@ -141,10 +141,10 @@ static const char *const presets[KINDS] = {"softmax", "favor", "hedgehog", "dark
  * unconstrained. */
 static bo_model_desc model_of(size_t kind)
 {
-    bo_model_desc desc = {.layers = 2, .width = 64, .heads = 4, .context = 64, .query_norm = BO_CHOICE_NO};
-    bo_attention_preset(presets[kind], &desc.attention);
-    if (kind == FAVOR || kind == DARK || kind == PROPOSAL) desc.attention.features.features = 64;
-    if (kind == PROPOSAL) desc.attention.proposal = BO_PROPOSAL_GAUSSIAN;
+    bo_model_desc desc = {.layers = 2, .width = 64, .block.heads = 4, .context = 64, .block.query_norm = BO_CHOICE_NO};
+    bo_attention_preset(presets[kind], &desc.block.attention);
+    if (kind == FAVOR || kind == DARK || kind == PROPOSAL) desc.block.attention.features.features = 64;
+    if (kind == PROPOSAL) desc.block.attention.proposal = BO_PROPOSAL_GAUSSIAN;
     return desc;
 }
 

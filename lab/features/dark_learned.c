@@ -92,7 +92,8 @@ static bo_status read_window(lab_run *run, reading *r, const bo_model *softmax, 
         char name[64];
         snprintf(name, sizeof name, "model.layers.%zu.self_attn.m", layer);
         BO_TRY(bo_model_get_weight(lab_context(run), dark, name, r->m));
-        lab_normalize(TOKENS, WIDTH, bo_model_describe(softmax)->norm_epsilon, r->stream + 2 * layer * STREAM, r->x);
+        lab_normalize(TOKENS, WIDTH, bo_model_describe(softmax)->block.norm_epsilon, r->stream + 2 * layer * STREAM,
+                      r->x);
         for (size_t h = 0; h < HEADS; h++) BO_TRY(read_head(run, r, softmax, layer, h));
     }
     return BO_OK;
@@ -122,7 +123,8 @@ static void conclude(lab_run *run, const reading *r)
 static bool fits(const bo_model *model)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    return d->layers == LAYERS && d->heads == HEADS && d->head_dim == DIM && d->width == WIDTH && d->context == TOKENS;
+    return d->layers == LAYERS && d->block.heads == HEADS && d->block.head_dim == DIM && d->width == WIDTH &&
+           d->context == TOKENS;
 }
 
 bo_status lab_dark_learned(lab_run *run, const lab_text *text, const bo_model *softmax, const bo_model *dark)

@@ -93,14 +93,14 @@ enum { WIDTH = 64, HEADS = 4, DIM = WIDTH / HEADS, FEATURES = 128, LAYERS = 2 };
  * RFA with σ = 1, and the variants differ only in whether the norms are fixed. */
 static bo_model_desc model_of(size_t variant)
 {
-    bo_model_desc desc = {.layers = LAYERS, .width = WIDTH, .heads = HEADS, .context = 128};
-    bo_attention_desc *a = &desc.attention;
+    bo_model_desc desc = {.layers = LAYERS, .width = WIDTH, .block.heads = HEADS, .context = 128};
+    bo_attention_desc *a = &desc.block.attention;
     bo_attention_preset(variant == SOFTMAX                       ? "softmax"
                         : variant == GATE || variant == GATE_RAW ? "rfa-gate"
                                                                  : "rfa",
                         a);
     if (variant == SOFTMAX) {
-        desc.query_norm = BO_CHOICE_YES;
+        desc.block.query_norm = BO_CHOICE_YES;
         return desc;
     }
     a->features.features = FEATURES;
@@ -108,7 +108,7 @@ static bo_model_desc model_of(size_t variant)
         a->kind = BO_ATTENTION_LINEAR;
         a->features.kernel = BO_KERNEL_RBF;
         a->scale = 0.5 / DIM;
-        desc.query_norm = BO_CHOICE_NO;
+        desc.block.query_norm = BO_CHOICE_NO;
     }
     return desc;
 }
@@ -196,8 +196,8 @@ static bo_status swap_in(lab_run *run, const lab_text *text, const bo_model *sof
 {
     bo_model *swapped;
     bo_model_desc desc = model_of(PLAIN);
-    desc.attention.features.features = features;
-    desc.query_norm = BO_CHOICE_YES; /* with the learned gains, so that the directions are the same */
+    desc.block.attention.features.features = features;
+    desc.block.query_norm = BO_CHOICE_YES; /* with the learned gains, so that the directions are the same */
     BO_TRY(lab_swap(run, &desc, softmax, &swapped));
     bo_status status = match_softmax(run, softmax, swapped);
     if (status == BO_OK) status = lab_loss(run, swapped, text, SCORED, loss);

@@ -107,10 +107,10 @@ static const variant variants[VARIANTS] = {
 
 static bo_model_desc model_of(const variant *v)
 {
-    bo_model_desc desc = {.layers = 2, .width = 64, .heads = 4, .context = v->context};
-    bo_attention_preset(v->plain ? "rfa" : "rfa-gate", &desc.attention);
-    desc.attention.features.features = 128;
-    if (v->arc_cosine) desc.attention.features.kernel = BO_KERNEL_ARCCOS;
+    bo_model_desc desc = {.layers = 2, .width = 64, .block.heads = 4, .context = v->context};
+    bo_attention_preset(v->plain ? "rfa" : "rfa-gate", &desc.block.attention);
+    desc.block.attention.features.features = 128;
+    if (v->arc_cosine) desc.block.attention.features.kernel = BO_KERNEL_ARCCOS;
     return desc;
 }
 

@@ -95,8 +95,12 @@ static bo_status train(lab_run *run, const lab_text *text, size_t kind, double r
 {
     bo_model *model;
     lab_trained trained;
-    const bo_model_desc desc = {
-        .layers = 2, .width = WIDTH, .heads = 4, .context = 64, .mlp = mlps[kind], .hidden = (size_t)(ratio * WIDTH)};
+    const bo_model_desc desc = {.layers = 2,
+                                .width = WIDTH,
+                                .block.heads = 4,
+                                .context = 64,
+                                .block.mlp = mlps[kind],
+                                .block.hidden = (size_t)(ratio * WIDTH)};
     BO_TRY(lab_train_new(run, &desc, text, training, &model, &trained));
     bo_model_destroy(model);
     *loss = trained.loss;
@@ -245,11 +249,11 @@ static void describe(const attempt *a, char *json, size_t room)
                  begin, h, h, end);
 }
 
-static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_network *network)
+static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_model *network)
 {
     bo_trainer *trainer;
     bo_status status = BO_OK;
-    const bo_trainer_desc desc = {.network = network,
+    const bo_trainer_desc desc = {.model = network,
                                   .examples = f->taught,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = a->rate},
                                   .batch = a->batch,
@@ -268,14 +272,14 @@ static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_
 static bo_status try_once(lab_run *run, const function_data *f, const attempt *a, double *error)
 {
     char json[512];
-    bo_network *network;
-    bo_network_evaluation score;
+    bo_model *network;
+    bo_examples_evaluation score;
     describe(a, json, sizeof json);
-    const bo_network_desc desc = {.model = json, .examples = f->taught, .seed = lab_seed(run)};
-    BO_TRY(bo_network_create(lab_context(run), &desc, &network));
+    const bo_description desc = {.text = json, .examples = f->taught, .seed = lab_seed(run)};
+    BO_TRY(bo_model_create_described(lab_context(run), &desc, &network));
     bo_status status = fit(run, f, a, network);
-    if (status == BO_OK) status = bo_network_evaluate(lab_context(run), network, f->asked, BO_SPLIT_ALL, &score);
-    bo_network_destroy(network);
+    if (status == BO_OK) status = bo_model_evaluate_examples(lab_context(run), network, f->asked, BO_SPLIT_ALL, &score);
+    bo_model_destroy(network);
     *error = status == BO_OK && isfinite(score.rmse) ? score.rmse / f->deviation : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status;
 }

@@ -383,7 +383,7 @@ enum { CONTESTANTS = LAB_COUNT_OF(contestants) };
 
 static bo_status train(lab_run *run, const lab_text *text, const struct contestant *who, double multiple, double *loss)
 {
-    const bo_model_desc desc = {.layers = 2, .width = 32, .heads = 2, .context = 64};
+    const bo_model_desc desc = {.layers = 2, .width = 32, .block.heads = 2, .context = 64};
     lab_training training = {
         .optimizer = who->optimizer, .batch = 8, .steps = lab_size(run, 300, 40), .eval_tokens = 8192};
     lab_trained trained;

@@ -96,10 +96,10 @@ static bo_model_desc shape(size_t width, size_t side)
 {
     return (bo_model_desc){.layers = 2,
                            .width = width,
-                           .heads = width / HEAD,
+                           .block.heads = width / HEAD,
                            .context = 64,
                            .untied = true,
-                           .mlp = BO_MLP_GELU,
+                           .block.mlp = BO_MLP_GELU,
                            .parametrization = kinds[side],
                            .base_width = LEAST_WIDTH};
 }

@@ -125,9 +125,9 @@ static bo_model_desc shape(lab_run *run, size_t side, bo_storage storage)
 {
     return (bo_model_desc){.layers = LAYERS,
                            .width = WIDTH,
-                           .heads = 4,
+                           .block.heads = 4,
                            .context = CONTEXT,
-                           .mlp = BO_MLP_GELU,
+                           .block.mlp = BO_MLP_GELU,
                            .untied = true,
                            .parametrization = sides[side],
                            .base_width = WIDTH,
@@ -284,7 +284,7 @@ static bo_status measure_sizes(lab_run *run, const lab_text *text)
     for (size_t side = 0; side < SIDES; side++) {
         sizing z = {.run = run, .side = side};
         bo_model_desc desc = shape(run, side, BO_STORAGE_FLOAT32);
-        desc.bias = true;
+        desc.block.bias = true;
         BO_TRY(bo_model_create(lab_context(run), &desc, text->tokenizer, &z.model));
         bo_status status = note_stream(&z, ids);
         if (status == BO_OK) status = note_gradients(&z, ids);

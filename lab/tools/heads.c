@@ -32,7 +32,7 @@ static void take_columns(const lab_head *h, size_t index, size_t inner, const fl
 static bo_status read_all(bo_context *context, const bo_model *model, size_t layer, size_t index, lab_head *h,
                           float *matrix, float *gain)
 {
-    const size_t inner = bo_model_describe(model)->heads * h->dim;
+    const size_t inner = bo_model_describe(model)->block.heads * h->dim;
     BO_TRY(read_weight(context, model, layer, "input_layernorm", gain));
     BO_TRY(read_weight(context, model, layer, "self_attn.q_proj", matrix));
     take_rows(h, index, matrix, gain, h->q);
@@ -49,11 +49,11 @@ bo_status lab_head_read(bo_context *context, const bo_model *model, size_t layer
 {
     const bo_model_desc *d = bo_model_describe(model);
     const bo_attention_desc *attention = bo_attention_describe(bo_model_attention(model, layer));
-    const size_t count = d->width * d->head_dim;
-    *out = (lab_head){.width = d->width, .dim = d->head_dim, .scale = attention->scale};
-    if (d->positions == BO_POSITIONS_ROPE) out->rope_base = d->rope_base;
+    const size_t count = d->width * d->block.head_dim;
+    *out = (lab_head){.width = d->width, .dim = d->block.head_dim, .scale = attention->scale};
+    if (d->block.positions == BO_POSITIONS_ROPE) out->rope_base = d->block.rope_base;
     out->q = bo_alloc(context, 4 * count, sizeof *out->q, "a head");
-    float *matrix = bo_alloc(context, d->heads * count, sizeof *matrix, "a projection");
+    float *matrix = bo_alloc(context, d->block.heads * count, sizeof *matrix, "a projection");
     float *gain = bo_alloc(context, d->width, sizeof *gain, "gains");
     bo_status status = out->q && matrix && gain ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {

@@ -3,42 +3,60 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import json
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from . import _bindings as c
 from ._attention import ATTENTION_SETTINGS, FEATURE_SETTINGS, attention_desc
-from ._library import InvalidArgumentError, lib, text_bytes
+from ._library import Handle, InvalidArgumentError, context, lib, text_bytes
 from ._settings import fill, flag, refuse_unknown
 
 Kind = Union[str, Mapping[str, Any]]
 """A kind of attention: its name, or a mapping with "kind" and settings of bochner.Attention."""
 
-# Members of bo_model_desc whose values are names, with the function that finds the number.
+# Members of bo_model_desc and bo_block whose values are names, with the function that finds the number.
 _NAMED = {
     "mixer": "bo_mixer_parse", "ssm": "bo_ssm_parse", "mlp": "bo_mlp_parse", "norm": "bo_norm_parse",
     "positions": "bo_positions_parse", "parametrization": "bo_parametrization_parse", "storage": "bo_storage_parse",
-    "task": "bo_model_task_parse", "pooling": "bo_pooling_parse", "cross": "bo_cross_parse", "block": "bo_block_parse",
+    "task": "bo_model_task_parse", "pooling": "bo_pooling_parse", "cross": "bo_cross_parse",
+    "residual": "bo_residual_parse",
 }  # fmt: skip
 _CHOICES = ("query_norm", "output_norm", "attention_bias", "output_bias", "mlp_bias")
-_ATTENTIONS = ("attention", "cross_attention", "encoder_attention", "kept_attention")
-_OTHERS = ("mlp_features", "rope_scaling", "kept_layers", "custom_mlp", "labels", "reserved")
-_FIELDS = [name for name, *_ in c.bo_model_desc._fields_]
-_SCALARS = [name for name in _FIELDS if name not in (*_NAMED, *_CHOICES, *_ATTENTIONS, *_OTHERS)]
-_SIZES = ("layers", "width", "heads", "context")
+_ATTENTIONS = ("attention", "cross_attention", "replaced")
+_STRUCTS = ("mlp_features", "rope_scaling")
+_LISTS = ("block", "blocks", "block_count", "encoder", "encoder_blocks", "encoder_block_count")
+
+
+def _plain(struct: Any, *others: str) -> list[str]:
+    """The members of a struct that are numbers or names."""
+    return [name for name, *_ in struct._fields_ if name not in (*others, "reserved")]
+
+
+_MODEL = _plain(c.bo_model_desc, *_LISTS, "labels")
+_BLOCK = _plain(c.bo_block, *_CHOICES, *_ATTENTIONS, *_STRUCTS, "custom_mlp", "layers")
+_SCALING = [name for name, *_ in c.bo_rope_scaling._fields_]
 _ROPE = {"kind": "bo_rope_scaling_kind_parse"}
-# Settings of attention that the model does not have itself.
-_OF_ATTENTION = {name for name in FEATURE_SETTINGS + ATTENTION_SETTINGS if name not in _FIELDS} - {"value_dim", "causal"}
-SETTINGS = [*(name for name in _FIELDS if name not in ("custom_mlp", "labels", "reserved")), *_OF_ATTENTION]
+# Settings of attention that neither the model nor its blocks have themselves.
+_FILLED_IN = ("key_heads", "value_dim", "causal")  # in the attention of a model
+_OF_ATTENTION = [name for name in ATTENTION_SETTINGS + FEATURE_SETTINGS
+                 if name not in (*_MODEL, *_BLOCK, *_FILLED_IN)]  # fmt: skip
+BLOCK_SETTINGS = [*_BLOCK, *_CHOICES, *_ATTENTIONS, *_STRUCTS, *_OF_ATTENTION, "layers"]
+_OF_ALL = [name for name in BLOCK_SETTINGS if name not in ("repeat", "layers")]  # `layers` of a model is a number
+_BLOCK_LISTS = ("blocks", "encoder", "encoder_blocks")
+SETTINGS = [*_MODEL, *_OF_ALL, *_BLOCK_LISTS]
 
 
-def kind_desc(kind: Kind, settings: Mapping[str, Any] | None = None) -> Any:
-    """An attention by its name or by its settings."""
+# ---- descriptors from settings --------------------------------------------------------------------------------------
+
+
+def kind_desc(kind: Kind, settings: Mapping[str, Any] | None = None, shared: Mapping[str, Any] | None = None) -> Any:
+    """An attention by its name or by its settings. `settings` replace those of the mapping, which replace `shared`."""
     if not isinstance(kind, (str, Mapping)):
         raise InvalidArgumentError(f"attention: expected a kind or a mapping with 'kind', found {kind!r}")
-    given = {"kind": kind} if isinstance(kind, str) else dict(kind)
-    given.update(settings or {})
+    given = {**(shared or {}), **({"kind": kind} if isinstance(kind, str) else kind), **(settings or {})}
     return attention_desc("attention", given.pop("kind", "softmax"), given)
 
 
@@ -52,13 +70,60 @@ def layer_list(layers: str | Iterable[int]) -> bytes:
         raise InvalidArgumentError(f'layers: expected a text such as "0,5-7" or numbers of layers, found {layers!r}') from None
 
 
-def _items(given: Mapping[str, Any], name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
+def _mapping(given: Any, name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
     """A setting that is a mapping of settings."""
-    items = given.get(name, {})
-    if not isinstance(items, Mapping):
-        raise InvalidArgumentError(f"{name}: expected a mapping of settings, found {items!r}")
-    refuse_unknown(name, items, list(allowed))
-    return items
+    if not isinstance(given, Mapping):
+        raise InvalidArgumentError(f"{name}: expected a mapping of settings, found {given!r}")
+    refuse_unknown(name, given, list(allowed))
+    return given
+
+
+def _chosen(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The settings with these names that are given. None means the default."""
+    return {name: settings[name] for name in names if settings.get(name) is not None}
+
+
+def _attention(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+    """The attention of a block, with settings that belong to all blocks and to this one."""
+    kind = own.get("attention")
+    common = {name: value for name, value in shared.items() if name not in own}
+    if kind is not None:
+        return kind_desc(kind, _chosen(own, _OF_ATTENTION), _chosen(common, _OF_ATTENTION))
+    return kind_desc(shared.get("attention") or "softmax", _chosen({**common, **own}, _OF_ATTENTION))
+
+
+def _block(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+    """A block with settings that belong to all blocks and to this one, which come first."""
+    block, merged = c.bo_block(), {**shared, **own}
+    if own.get("layers") is not None and own.get("mlp") is None:
+        merged.pop("mlp", None)  # that of all blocks, which these layers replace
+    given = _chosen(merged, BLOCK_SETTINGS)
+    if given.get("mlp") == "layers":  # as in the settings of a model with lists of layers, which imply it
+        del given["mlp"]
+    fill(block, _chosen(given, _BLOCK), named=_NAMED)
+    for name in _chosen(given, _CHOICES):
+        setattr(block, name, c.BO_CHOICE_YES if flag(name, given[name]) else c.BO_CHOICE_NO)
+    block.attention = _attention(shared, own)
+    for name in _chosen(given, _ATTENTIONS[1:]):
+        desc = kind_desc(given[name])
+        desc.heads = block.heads  # marks it as given, also if it is softmax attention
+        setattr(block, name, desc)
+    if "mlp_features" in given:
+        fill(block.mlp_features, _mapping(given["mlp_features"], "mlp_features", FEATURE_SETTINGS))
+    if "rope_scaling" in given:
+        fill(block.rope_scaling, _mapping(given["rope_scaling"], "rope_scaling", _SCALING), named=_ROPE)
+    if "layers" in given:
+        layers = own["layers"]
+        block.layers = text_bytes(layers if isinstance(layers, str) else json.dumps(layers), "layers")
+    return block
+
+
+def _list(shared: Mapping[str, Any], blocks: Any, name: str) -> Any:
+    """A list of blocks as an array."""
+    if isinstance(blocks, (str, bytes, Mapping)) or not isinstance(blocks, Sequence) or not blocks:
+        raise InvalidArgumentError(f"{name}: expected a list of mappings with the settings of blocks, found {blocks!r}")
+    items = [_block(shared, _mapping(item, f"{name}[{i}]", BLOCK_SETTINGS)) for i, item in enumerate(blocks)]
+    return (c.bo_block * len(items))(*items)
 
 
 def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) -> Any:
@@ -69,34 +134,147 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
         names = iter(range(2**31))
         known = ", ".join(name.decode() for name in iter(lambda: lib.bo_model_preset_name(next(names)), None))
         raise InvalidArgumentError(f"preset: {preset!r} is not known; expected one of {known}")
-    given = {name: value for name, value in settings.items() if value is not None}
-    fill(desc, {name: value for name, value in given.items() if name in _NAMED or name in _SCALARS}, named=_NAMED)
-    for name in _CHOICES:
-        if name in given:
-            setattr(desc, name, c.BO_CHOICE_YES if flag(name, given[name]) else c.BO_CHOICE_NO)
-    desc.attention = kind_desc(attention, {name: given[name] for name in _OF_ATTENTION if name in given})
-    for name in _ATTENTIONS[1:]:
-        if name in given:
-            setattr(desc, name, kind_desc(given[name]))
-    fill(desc.mlp_features, _items(given, "mlp_features", FEATURE_SETTINGS))
-    fill(desc.rope_scaling, _items(given, "rope_scaling", [name for name, *_ in c.bo_rope_scaling._fields_]), named=_ROPE)
-    if "kept_layers" in given:
-        desc.kept_layers = layer_list(given["kept_layers"])
+    fill(desc, _chosen(settings, _MODEL), named=_NAMED)
+    shared = {"heads": desc.block.heads, **_chosen(settings, _OF_ALL), "attention": attention}
+    desc.block = _block(shared, {})
+    if settings.get("blocks") is not None:
+        desc.blocks = _list(shared, settings["blocks"], "blocks")
+        desc.block_count = len(settings["blocks"])
+    encoder = settings.get("encoder")
+    if encoder is not None:
+        desc.encoder = _block(shared, _mapping(encoder, "encoder", _OF_ALL))
+    if settings.get("encoder_blocks") is not None:
+        common = {**shared, **(encoder or {})}
+        desc.encoder_blocks = _list(common, settings["encoder_blocks"], "encoder_blocks")
+        desc.encoder_block_count = len(settings["encoder_blocks"])
     return desc
 
 
+# ---- settings from descriptors --------------------------------------------------------------------------------------
+
+
+def _value(struct: Any, name: str) -> Any:
+    """A member, or the name of its number."""
+    value = getattr(struct, name)
+    if name in _NAMED:
+        return getattr(lib, _NAMED[name].replace("_parse", "_name"))(value).decode()
+    return value
+
+
+_NAMES = ("kernel", "function", "draw", "sampling", "gate", "proposal")  # of attention and features
+
+
+def _read_part(part: Any, names: Iterable[str], usual: Any) -> dict[str, Any]:
+    """The members of a struct that differ from those of another one, and are not 0, which means the default."""
+    found = {}
+    for name in names:
+        value = getattr(part, name)
+        if value == getattr(usual, name):
+            continue
+        if name in _NAMES:
+            found[name] = getattr(lib, f"bo_{name}_name")(value).decode()
+        elif name == "normalizer":
+            found[name] = "none" if value == c.BO_NORMALIZER_NONE else "sum"
+        elif value or isinstance(value, bool):
+            found[name] = value
+    return found
+
+
+@functools.lru_cache(256)
+def _usual(name: str, dim: int, features: int, causal: bool) -> Any:
+    """The attention of a kind with its defaults for heads of `dim` columns."""
+    desc, out = attention_desc("attention", name, {"causal": causal}), ctypes.c_void_p()
+    desc.heads, desc.dim = 1, dim
+    if lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_DRAWS) and lib.bo_features_needs_length(ctypes.byref(desc.features)):
+        desc.features.features = features
+    with context() as taken:
+        lib.bo_attention_create(taken, ctypes.byref(desc), ctypes.byref(out))
+    made = Handle(out.value, lib.bo_attention_destroy)
+    return c.bo_attention_desc.from_buffer_copy(lib.bo_attention_describe(made).contents)
+
+
+def _read_attention(desc: Any, model: Any) -> tuple[str, dict[str, Any]]:
+    """The name of an attention, and settings that differ from the defaults of its kind in a model."""
+    name = lib.bo_attention_name(ctypes.byref(desc)).decode()
+    usual = _usual(name, desc.dim, desc.features.features, desc.causal)
+    found = _read_part(desc, [name for name in ATTENTION_SETTINGS if name not in _FILLED_IN], usual)
+    if lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_FEATURES):
+        found.update(_read_part(desc.features, FEATURE_SETTINGS, usual.features))
+    waves = desc.features.kernel == c.BO_KERNEL_RBF and lib.bo_attention_has(ctypes.byref(desc), c.BO_TRAIT_UNIT_ROWS)
+    defaults = {"capacity": (desc.window or model.context, model.context + 1), "seed": (model.seed,), "clamp": (0.02,) if waves else ()}
+    for setting, values in defaults.items():  # as the model fills them in
+        if found.get(setting) in values:
+            del found[setting]
+    return name, found
+
+
+def _kind(name: str, settings: dict[str, Any]) -> Kind:
+    return {"kind": name, **settings} if settings else name
+
+
+def _read_block(block: Any, desc: Any) -> dict[str, Any]:
+    """The settings of a block with names, as Model.create takes them."""
+    values: dict[str, Any] = {name: _value(block, name) for name in _BLOCK}
+    for name in _CHOICES:
+        values[name] = {c.BO_CHOICE_YES: True, c.BO_CHOICE_NO: False}.get(getattr(block, name))
+    attends = block.mixer == c.BO_MIXER_ATTENTION  # other mixers that attend determine their attention
+    kind, found = _read_attention(block.attention, desc) if attends else ("softmax", {})
+    own = {name: value for name, value in found.items() if name in _OF_ATTENTION}
+    others = {name: value for name, value in found.items() if name not in own}
+    values.update({"attention": _kind(kind, others), "features": block.attention.features.features,
+                   "window": block.attention.window, **own})  # fmt: skip
+    for name in _ATTENTIONS[1:]:
+        if getattr(block, name).heads:
+            values[name] = _kind(*_read_attention(getattr(block, name), desc))
+    if block.rope_scaling.kind:
+        values["rope_scaling"] = _read_part(block.rope_scaling, _SCALING[1:], c.bo_rope_scaling())
+        values["rope_scaling"]["kind"] = lib.bo_rope_scaling_kind_name(block.rope_scaling.kind).decode()
+    if block.mlp == c.BO_MLP_RANDOM_FEATURES:
+        values["mlp_features"] = _read_part(block.mlp_features, FEATURE_SETTINGS[1:], c.bo_features_desc())
+    if block.layers:
+        values["layers"] = block.layers.decode()
+    return values
+
+
+class Blocks(list[dict[str, Any]]):
+    """Settings of blocks, in the order of the list. As text, the number of layers and the mixer of each."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{block['repeat']} x {_mixer_words(block)}" for block in self)
+
+
+def _mixer_words(block: Mapping[str, Any]) -> str:
+    if block["mixer"] != "attention":
+        return str(block["mixer"])
+    kind = block["attention"]
+    name = kind if isinstance(kind, str) else kind["kind"]
+    return f"{name} with window {block['window']}" if block["window"] else str(name)
+
+
+def _read_list(desc: Any, name: str, one: str) -> Blocks:
+    count = getattr(desc, "block_count" if name == "blocks" else "encoder_block_count")
+    if not count:  # files do not have the number of layers of such a block
+        return Blocks([{**_read_block(getattr(desc, one), desc), "repeat": 1}])
+    return Blocks(_read_block(getattr(desc, name)[i], desc) for i in range(count))
+
+
+def block_of(desc: Any, layer: int) -> Any:
+    """The block of a layer."""
+    return lib.bo_model_block(ctypes.byref(desc), layer).contents
+
+
+def read_layers(desc: Any) -> list[dict[str, Any]]:
+    """The settings of the block of each layer."""
+    return [_read_block(block_of(desc, layer), desc) for layer in range(desc.layers)]
+
+
 def read_model_desc(desc: Any) -> dict[str, Any]:
-    """The settings of a model with names, as Model.create takes them."""
-    values: dict[str, Any] = {}
-    for name in _FIELDS:
-        value = getattr(desc, name)
-        if name in _NAMED:
-            values[name] = getattr(lib, _NAMED[name].replace("_parse", "_name"))(value).decode()
-        elif name in _CHOICES:
-            values[name] = {c.BO_CHOICE_YES: True, c.BO_CHOICE_NO: False}.get(value)
-        elif name in _SCALARS:
-            values[name] = value
-    values["attention"] = lib.bo_attention_name(ctypes.byref(desc.attention)).decode()
-    values["features"] = desc.attention.features.features
-    values["kept_layers"] = (desc.kept_layers or b"").decode()
+    """The settings of a model with names, as Model.create takes them. Those that all blocks share are members, too."""
+    blocks = _read_list(desc, "blocks", "block")
+    first, others = blocks[0], blocks[1:]
+    shared = {name: value for name, value in first.items() if name in _OF_ALL
+              and all(name in block and block[name] == value for block in others)}  # fmt: skip
+    values = {**{name: _value(desc, name) for name in _MODEL}, **shared, "blocks": blocks}
+    if desc.task == c.BO_MODEL_TASK_TRANSLATE:
+        values["encoder_blocks"] = _read_list(desc, "encoder_blocks", "encoder")
     return values

@@ -18,7 +18,7 @@ from ._library import (
     CanceledError, Context, Handle, InvalidArgumentError, goes_on, guarded, lib, long_context, path_bytes, taken_bytes,
     text_bytes, whole,
 )  # fmt: skip
-from ._model_settings import Kind, kind_desc, layer_list
+from ._model_settings import Kind, block_of, kind_desc, layer_list
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown
 from ._tokenizer import Array, Path, open_corpora
@@ -305,7 +305,7 @@ def linearize(
     if "targets" in given:
         given["targets"] = text_bytes(given["targets"], "targets")
     fill(desc, given, _LINEARIZE)
-    desc.attention = _linear_attention(core, kind, features, window, gate)
+    desc.attention = _linear_attention(core, kind, features, window, gate, keep_softmax is not None)
     if keep_softmax is not None:
         desc.kept_layers = layer_list(keep_softmax)
     with contextlib.ExitStack() as stack:
@@ -318,10 +318,23 @@ def linearize(
         return _linearized(taken, core, desc, held_out, bar, callback)
 
 
-def _linear_attention(core: Core, kind: Kind, features: int | None, window: int | None, gate: str | None) -> Any:
+def _head_dims(core: Core, with_windows: bool) -> tuple[int, int]:
+    """The smallest and the largest width of a head in the layers whose attention is replaced."""
+    blocks = [block_of(core.desc, layer) for layer in range(core.desc.layers)]
+    dims = [
+        block.head_dim for block in blocks
+        if block.mixer == c.BO_MIXER_ATTENTION and block.attention.kind == c.BO_ATTENTION_SOFTMAX
+        and (with_windows or not block.attention.window)
+    ] or [core.desc.block.head_dim]  # none is replaced: the library refuses it  # fmt: skip
+    return min(dims), max(dims)
+
+
+def _linear_attention(
+    core: Core, kind: Kind, features: int | None, window: int | None, gate: str | None, keeps: bool
+) -> Any:
     """The attention of bochner linearize: with a window, features become the past of hybrid attention."""
     desc = kind_desc(kind, {"gate": gate} if gate is not None else None)
-    head_dim = core.desc.head_dim
+    head_dim, widest = _head_dims(core, keeps)
 
     def has(trait: int) -> bool:
         return bool(lib.bo_attention_has(ctypes.byref(desc), trait))
@@ -334,6 +347,10 @@ def _linear_attention(core: Core, kind: Kind, features: int | None, window: int 
         desc.kind = c.BO_ATTENTION_HYBRID
     if desc.kind == c.BO_ATTENTION_HYBRID:
         desc.causal = True
+        if aware and head_dim != widest:
+            raise InvalidArgumentError(
+                f"kind: the rank of {kind!r} is the width of a head, but that of the replaced layers is {head_dim} to {widest}"
+            )
         desc.rank = head_dim if aware else desc.rank
         window = window or desc.window or 64
     fill(desc, {"window": window})

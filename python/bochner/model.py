@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from . import _bindings as c
 from . import _chat, _library, _training
 from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
 from ._model_core import Core
-from ._library import Handle, InvalidArgumentError, lib, long_context, parse, path_bytes, precision_number, taken_bytes
-from ._model_settings import Kind, model_desc, read_model_desc
+from ._library import (
+    Handle, InvalidArgumentError, UnsupportedError, lib, long_context, parse, path_bytes, precision_number, taken_bytes,
+)  # fmt: skip
+from ._model_settings import Kind, block_of, model_desc, read_model_desc
 from ._reports import Report, table
 from ._sessions import MAX_TOKENS, Generation, Session, count, session_for
 from ._tokenizer import Array, Data, Path, Tokenizer, open_corpus
@@ -36,7 +39,11 @@ _LONGEST_WINDOW = 8192  # tokens per window of an evaluation, as in bochner eval
 
 
 class ModelConfig(Report):
-    """The settings of a model, as :meth:`Model.create` takes them."""
+    """The settings of a model, as :meth:`Model.create` takes them.
+
+    `blocks` is the list of its blocks, with all settings of each. Settings that have the same value in all blocks, and so
+    all settings of a model whose layers have one block, are also items under their own names.
+    """
 
     _title = "Model"
 
@@ -130,6 +137,9 @@ class Model:
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_load_stored(taken, path_bytes(path), kind, ctypes.byref(out))
+        if lib.bo_model_describe(out).contents.task == c.BO_MODEL_TASK_PREDICT:
+            lib.bo_model_destroy(out)
+            raise UnsupportedError(f"{path}: a model of the task predict, which the commands and the C library use")
         self._core = Core(Handle(out.value, lib.bo_model_destroy), number)
         self._report = None
 
@@ -190,8 +200,38 @@ class Model:
         precision : {"float32", "bfloat16"}, optional
             Precision of matrix products (default: that of :func:`bochner.set_precision`).
         **settings
-            Other members of bo_model_desc in the C header model.h (mixer, mlp, norm, positions, key_heads, dropout, ...)
-            and settings of the attention (gate, window, draw, ...).
+            Other members of bo_model_desc (dropout, untied, ...) and of bo_block (mixer, mlp, norm, positions, key_heads,
+            ...) in the C header model.h, and settings of the attention (gate, window, draw, ...). Settings of blocks, such
+            as `heads` and `attention`, are those of all layers.
+        blocks : list of dict, optional
+            A list of blocks, which is repeated until there are `layers` layers: blocks[0] for its `repeat` layers (default:
+            1), then blocks[1] for its, ... Each is a mapping with settings of blocks; the others are those of all layers,
+            as above. None as a value means the default.
+        encoder : dict, optional
+            Settings of the block of the encoder, for task="translate" (default: the blocks of the decoder).
+        encoder_blocks : list of dict, optional
+            A list of blocks of the encoder.
+
+        Examples
+        --------
+        Every third layer sees all keys, with another base of RoPE; the others see a window:
+
+        >>> import bochner
+        >>> model = bochner.Model.create(
+        ...     layers=6, width=32, heads=2, attention="softmax",
+        ...     blocks=[{"repeat": 2, "window": 16}, {"rope_base": 1e6, "key_heads": 1}],
+        ... )
+        >>> [block["window"] for block in model.config.blocks], model.config.heads
+        ([16, 0], 2)
+
+        A hybrid stack of recurrent layers and softmax attention:
+
+        >>> model = bochner.Model.create(
+        ...     layers=4, width=32, heads=2, mlp="swiglu",
+        ...     blocks=[{"repeat": 3, "attention": "gated-delta"}, {"attention": "softmax"}],
+        ... )
+        >>> model.attention
+        ['gated-delta', 'gated-delta', 'gated-delta', 'softmax']
         """
         if tokenizer is None and vocab is None:
             tokenizer = Tokenizer()
@@ -304,7 +344,8 @@ class Model:
         core, kinds = self._open, []
         for layer in range(core.desc.layers):
             found = lib.bo_model_attention(core.handle, layer)
-            name = lib.bo_attention_name(lib.bo_attention_describe(found)) if found else lib.bo_mixer_name(core.desc.mixer)
+            mixer = block_of(core.desc, layer).mixer
+            name = lib.bo_attention_name(lib.bo_attention_describe(found)) if found else lib.bo_mixer_name(mixer)
             kinds.append(name.decode())
         return kinds
 
@@ -317,8 +358,9 @@ class Model:
         kinds = self.attention
         shown = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
         core = self._open
-        return {"attention": shown, "layers": core.desc.layers, "width": core.desc.width, "heads": core.desc.heads,
-                "context": core.desc.context, "vocab": core.desc.vocab, "parameters": self.parameters,
+        heads = dict.fromkeys(block_of(core.desc, layer).heads for layer in range(core.desc.layers))
+        return {"attention": shown, "layers": core.desc.layers, "width": core.desc.width,
+                "heads": next(iter(heads)) if len(heads) == 1 else ", ".join(map(str, heads)), "context": core.desc.context, "vocab": core.desc.vocab, "parameters": self.parameters,
                 "bytes": self.nbytes, "storage": self.storage}  # fmt: skip
 
     def __repr__(self) -> str:
@@ -583,7 +625,7 @@ class Model:
         gate : str, optional
             Gate of the state (default: "decay" if the kind takes one).
         keep_softmax : str or list of int, optional
-            Layers that keep their attention: [0, 5] or "0,5-7" (default: layers with a window).
+            Layers that keep their attention: [0, 5] or "0,5-7,block-1" (default: layers with a window).
         steps, transfer_steps : int, optional
             Steps of finetuning and of the transfer; 0: none (default, if one of them is given: 600 and 300).
         minutes : float, optional

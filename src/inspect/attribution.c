@@ -18,13 +18,13 @@ bo_status bo_attribution_begin(bo_inspecting *in, size_t layer)
 }
 
 /* The divisor of a norm: the root mean square, for a layer norm about the mean. */
-static double norm_scale(const bo_model_desc *d, size_t count, const float *x)
+static double norm_scale(bo_norm norm, double epsilon, size_t count, const float *x)
 {
     double mean = 0, squares = 0;
     for (size_t i = 0; i < count; i++) mean += (double)x[i] / (double)count;
-    if (d->norm != BO_NORM_LAYER) mean = 0;
+    if (norm != BO_NORM_LAYER) mean = 0;
     for (size_t i = 0; i < count; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-    return sqrt(squares / (double)count + d->norm_epsilon);
+    return sqrt(squares / (double)count + epsilon);
 }
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */
@@ -34,13 +34,14 @@ static double norm_scale(const bo_model_desc *d, size_t count, const float *x)
 static void turn_into_directions(const bo_inspecting *in, const float *matrix, float *stream)
 {
     const size_t width = in->d->width, tokens = in->arrays.tokens, rows = in->arrays.windows * tokens;
+    const bo_block *last = bo_model_block(in->d, in->d->layers - 1); /* the final norm is of its kind */
     for (size_t t = 0; t < rows; t++) {
         float *row = stream + t * width;
         if (t % tokens == tokens - 1) {
             memset(row, 0, width * sizeof *row);
             continue;
         }
-        const double scale = norm_scale(in->d, width, row);
+        const double scale = norm_scale(last->norm, last->norm_epsilon, width, row);
         const float *next = matrix + (size_t)in->batch_ids[t + 1] * width;
         for (size_t j = 0; j < width; j++) row[j] = (float)((double)next[j] / scale);
     }
@@ -99,7 +100,7 @@ static bo_status norm_summands(const adding *a)
     for (size_t t = 0; t < a->rows; t++) {
         float *row = a->wide + t * w->width;
         for (size_t j = 0; w->o_bias && j < w->width; j++) row[j] += (float)w->o_bias[j];
-        const double scale = norm_scale(a->in->d, w->width, row);
+        const double scale = norm_scale(w->norm, w->epsilon, w->width, row);
         for (size_t c = 0; c < a->columns; c++)
             a->z[t * a->columns + c] = (float)((double)a->z[t * a->columns + c] / scale);
     }

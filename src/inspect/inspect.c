@@ -93,14 +93,15 @@ static void head_init(bo_head_report *head)
 static bo_status report_make(bo_inspecting *in)
 {
     const size_t layers = in->d->layers;
+    const bo_positions positions = bo_model_positions_kind(in->d);
     bo_inspection *report = in->report;
-    report->facts = (bo_inspection_facts){.parts = in->desc.parts,
-                                          .layers = layers,
-                                          .tokens = in->desc.tokens,
-                                          .windows = in->windows,
-                                          .target = in->desc.target,
-                                          .rotated = in->d->positions == BO_POSITIONS_ROPE ||
-                                                     in->d->positions == BO_POSITIONS_ROPE_NEIGHBORS};
+    report->facts =
+        (bo_inspection_facts){.parts = in->desc.parts,
+                              .layers = layers,
+                              .tokens = in->desc.tokens,
+                              .windows = in->windows,
+                              .target = in->desc.target,
+                              .rotated = positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS};
     report->layers = bo_inspection_keep(in->context, report, layers, sizeof *report->layers);
     report->heads = bo_inspection_keep(in->context, report, layers, sizeof *report->heads);
     if (!report->layers || !report->heads) return BO_MEMORY;
@@ -132,9 +133,10 @@ static bo_status check_model(bo_context *context, const bo_model *model)
     if (model->desc.task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID, "inspect: expected a language model, found one of task %s",
                        bo_model_task_name(model->desc.task));
-    if (model->desc.mixer != BO_MIXER_ATTENTION)
-        return bo_fail(context, BO_UNSUPPORTED, "inspect: expected layers with attention, found the mixer %s",
-                       bo_mixer_name(model->desc.mixer));
+    for (size_t i = 0; i < model->desc.layers; i++)
+        if (bo_model_block(&model->desc, i)->mixer != BO_MIXER_ATTENTION)
+            return bo_fail(context, BO_UNSUPPORTED, "inspect: expected layers with attention, found the mixer %s",
+                           bo_mixer_name(bo_model_block(&model->desc, i)->mixer));
     return BO_OK;
 }
 
@@ -170,7 +172,7 @@ static bo_status check_ids(bo_context *context, const int32_t *ids, size_t count
 static bo_status resolve_windows(bo_inspecting *in)
 {
     bo_inspect_desc *d = &in->desc;
-    const size_t positions = in->d->positions == BO_POSITIONS_LEARNED ? in->d->context : INT32_MAX;
+    const size_t positions = bo_model_positions_kind(in->d) == BO_POSITIONS_LEARNED ? in->d->context : INT32_MAX;
     if (!d->tokens) d->tokens = bo_min(in->d->context, USUAL_TOKENS);
     if (!d->windows) d->windows = USUAL_WINDOWS;
     if (d->tokens < FEWEST_TOKENS || d->tokens > positions)

@@ -13,6 +13,7 @@
 #include "../attention/moments.h"
 #include "../base/base.h"
 #include "../model/capture.h"
+#include "../nn/nn.h"
 
 /* Memory of a report: blocks that are freed together. */
 typedef struct bo_kept_block {
@@ -99,6 +100,7 @@ typedef struct bo_layer_weights {
     bool output_norm, summand_norm;
     double *o_plain; /* as o, without the norm of the summand; NULL: there is none */
     double *o_bias;  /* width: the bias of the summand before its norm; NULL: none or not needed */
+    bo_norm norm;
     double epsilon;
 } bo_layer_weights;
 

@@ -42,7 +42,7 @@ bo_status bo_model_measure(bo_context *context, const bo_model *model, size_t to
     if (out) *out = (bo_model_sizes){0};
     BO_REQUIRE(context, model, out);
     const bo_model_desc *d = &model->desc;
-    const size_t positions = d->positions == BO_POSITIONS_LEARNED ? d->context : INT32_MAX;
+    const size_t positions = bo_model_positions_kind(d) == BO_POSITIONS_LEARNED ? d->context : INT32_MAX;
     if (d->task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID, "sizes: expected a language model, found one of task %s",
                        bo_model_task_name(d->task));

@@ -31,11 +31,26 @@ typedef struct reader {
     size_t layer;
 } reader;
 
+static const bo_block *block_of(const reader *r)
+{
+    return bo_model_block(&r->model->desc, r->layer);
+}
+
 static bo_status read_part(const reader *r, const char *suffix, size_t count, double **out)
 {
     char name[160];
     snprintf(name, sizeof name, "model.layers.%zu.%s", r->layer, suffix);
     return bo_weight_read(r->context, r->model, name, count, out);
+}
+
+/* Reads the gain of a norm of the layer. name: NULL: none, as if the weight did not exist */
+static bo_status read_gain(const reader *r, const char *name, size_t count, double **out)
+{
+    char weight[64];
+    *out = NULL;
+    if (!name) return BO_OK;
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    return read_part(r, weight, count, out);
 }
 
 /* Multiplies column j of each row by gain[j], and subtracts the mean of the row if the norm subtracts that of its input. */
@@ -50,11 +65,10 @@ static void fold_input(size_t rows, size_t width, const double *gain, bool cente
 
 static bo_status fold_input_norm(const reader *r, bo_layer_weights *w)
 {
-    const bo_model_desc *d = &r->model->desc;
-    const bool centered = d->norm == BO_NORM_LAYER;
+    const bo_block *b = block_of(r);
+    const bool centered = b->norm == BO_NORM_LAYER;
     double *gain;
-    if (d->block == BO_BLOCK_AFTER) return BO_OK;
-    BO_TRY(read_part(r, "input_layernorm.weight", w->width, &gain));
+    BO_TRY(read_gain(r, bo_residual_rule_of(b->residual)->mixer, w->width, &gain));
     if (gain) {
         fold_input(w->heads * w->dim, w->width, gain, centered, w->q);
         fold_input(w->key_heads * w->dim, w->width, gain, centered, w->k);
@@ -68,7 +82,7 @@ static bo_status fold_input_norm(const reader *r, bo_layer_weights *w)
 static bo_status fold_head_norm(const reader *r, const char *suffix, const bo_layer_weights *w, size_t heads,
                                 double *matrix)
 {
-    const size_t count = r->model->desc.joint_norm ? heads * w->dim : w->dim;
+    const size_t count = block_of(r)->joint_norm ? heads * w->dim : w->dim;
     double *gain;
     BO_TRY(read_part(r, suffix, count, &gain));
     for (size_t i = 0; gain && i < heads * w->dim * w->width; i++) matrix[i] *= gain[i / w->width % count];
@@ -99,18 +113,17 @@ static void fold_summand(const bo_layer_weights *w, const double *gain, bool cen
 
 static bo_status fold_summand_norm(const reader *r, bo_layer_weights *w)
 {
-    const bo_model_desc *d = &r->model->desc;
+    const bo_block *b = block_of(r);
     const size_t count = w->width * w->heads * w->value_dim;
     double *gain;
-    if (d->block != BO_BLOCK_SANDWICH && d->block != BO_BLOCK_AFTER) return BO_OK;
-    BO_TRY(read_part(r, "post_attention_layernorm.weight", w->width, &gain));
+    BO_TRY(read_gain(r, bo_residual_rule_of(b->residual)->mixer_summand, w->width, &gain));
     if (!gain) return BO_OK;
     w->summand_norm = true;
     w->o_plain = bo_alloc_raw(r->context, count, sizeof *w->o_plain, what);
     bo_status status = w->o_plain ? read_part(r, "self_attn.o_proj.bias", w->width, &w->o_bias) : BO_MEMORY;
     if (status == BO_OK) {
         for (size_t i = 0; i < count; i++) w->o_plain[i] = w->o[i];
-        fold_summand(w, gain, d->norm == BO_NORM_LAYER);
+        fold_summand(w, gain, b->norm == BO_NORM_LAYER);
     }
     bo_free(gain);
     return status;
@@ -118,7 +131,7 @@ static bo_status fold_summand_norm(const reader *r, bo_layer_weights *w)
 
 static bo_status read_matrices(const reader *r, bo_layer_weights *w)
 {
-    const double factor = r->model->desc.residual_scale != 0 ? r->model->desc.residual_scale : 1;
+    const double factor = block_of(r)->residual_scale;
     const size_t outputs = w->width * w->heads * w->value_dim;
     BO_TRY(read_part(r, "self_attn.q_proj.weight", w->heads * w->dim * w->width, &w->q));
     BO_TRY(read_part(r, "self_attn.k_proj.weight", w->key_heads * w->dim * w->width, &w->k));
@@ -140,7 +153,8 @@ bo_status bo_layer_weights_read(bo_context *context, const bo_model *model, size
                               .key_heads = a->key_heads,
                               .dim = a->dim,
                               .value_dim = a->value_dim,
-                              .epsilon = model->desc.norm_epsilon};
+                              .norm = block_of(&r)->norm,
+                              .epsilon = block_of(&r)->norm_epsilon};
     BO_TRY(read_matrices(&r, out));
     BO_TRY(fold_input_norm(&r, out));
     BO_TRY(fold_head_norm(&r, "self_attn.q_norm.weight", out, a->heads, out->q));
@@ -166,6 +180,7 @@ static double logit_factor(const bo_model *model, const bo_weight *weight)
 bo_status bo_output_matrix(bo_context *context, const bo_model *model, float **out)
 {
     const bo_model_desc *d = &model->desc;
+    const bool centered = bo_model_block(d, d->layers - 1)->norm == BO_NORM_LAYER;
     const char *name = d->untied ? "lm_head.weight" : "model.embed_tokens.weight";
     const bo_weight *weight = bo_weights_find(model->weights, name);
     double *gain = NULL;
@@ -181,7 +196,7 @@ bo_status bo_output_matrix(bo_context *context, const bo_model *model, float **o
             row[j] = (float)(logit_factor(model, weight) * (double)row[j] * (gain ? gain[j] : 1));
             mean += (double)row[j] / (double)d->width;
         }
-        for (size_t j = 0; d->norm == BO_NORM_LAYER && j < d->width; j++) row[j] -= (float)mean;
+        for (size_t j = 0; centered && j < d->width; j++) row[j] -= (float)mean;
     }
     bo_free(gain);
     if (status == BO_OK)

@@ -343,17 +343,34 @@ static bo_status prepare_layer(bo_context *context, bo_model *model, size_t laye
 
 /* ---- all layers -------------------------------------------------------------------------------------------------- */
 
+/* In a linearized model, only the attention that replaced another is calibrated: other layers keep their parameters. */
+static bool is_calibrated(const bo_model_desc *d, size_t layer)
+{
+    const bo_block *b = bo_model_block(d, layer);
+    return bo_model_is_linearized(d) ? bo_block_replaces(b) : b->mixer == BO_MIXER_ATTENTION;
+}
+
 static bo_status check_shapes(bo_context *context, const bo_model *source, const bo_model *model)
 {
     const bo_model_desc *a = bo_model_describe(source), *b = bo_model_describe(model);
-    if (a->mixer != BO_MIXER_ATTENTION || b->mixer != BO_MIXER_ATTENTION || a->task != BO_MODEL_TASK_LANGUAGE ||
-        b->task != BO_MODEL_TASK_LANGUAGE)
+    if (a->task != BO_MODEL_TASK_LANGUAGE || b->task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID, "calibration: expected language models with attention");
-    if (a->layers == b->layers && a->heads == b->heads && a->key_heads == b->key_heads && a->head_dim == b->head_dim)
-        return BO_OK;
-    return bo_fail(context, BO_INVALID,
-                   "calibration: the models have %zu and %zu layers of %zu and %zu heads, expected the same shape",
-                   a->layers, b->layers, a->heads, b->heads);
+    if (a->layers != b->layers)
+        return bo_fail(context, BO_INVALID, "calibration: the models have %zu and %zu layers, expected the same shape",
+                       a->layers, b->layers);
+    for (size_t i = 0; i < a->layers; i++) {
+        const bo_block *x = bo_model_block(a, i), *y = bo_model_block(b, i);
+        if (!is_calibrated(b, i)) continue;
+        if (x->mixer != BO_MIXER_ATTENTION || y->mixer != BO_MIXER_ATTENTION)
+            return bo_fail(context, BO_INVALID,
+                           "calibration: layer %zu: expected attention, found the mixers %s and %s", i,
+                           bo_mixer_name(x->mixer), bo_mixer_name(y->mixer));
+        if (x->heads != y->heads || x->key_heads != y->key_heads || x->head_dim != y->head_dim)
+            return bo_fail(context, BO_INVALID,
+                           "calibration: the models have %zu and %zu heads in layer %zu, expected the same shape",
+                           x->heads, y->heads, i);
+    }
+    return BO_OK;
 }
 
 /* True if the frequencies of an attention are drawn from data. */
@@ -395,14 +412,14 @@ bo_status bo_model_calibrate(bo_context *context, const bo_model *source, bo_mod
     BO_SPAN(context, "linearize", "calibrate");
     BO_TRY(check_shapes(context, source, model));
     const bo_model_desc *d = bo_model_describe(model);
-    bo_head_fit *own = bo_alloc(context, d->layers * d->key_heads, sizeof *own, "a calibration");
+    bo_head_fit *own = bo_alloc(context, bo_model_key_heads(d), sizeof *own, "a calibration");
     if (!own) return BO_MEMORY;
     sample s = {0};
     size_t found = 0;
     bo_status status = open_sample(context, source, corpus, tokens, &s);
     for (size_t i = 0; i < d->layers && status == BO_OK; i++) {
         status = bo_progress(context, "calibrating", (double)i, (double)d->layers);
-        if (status == BO_OK) status = calibrate_layer(context, model, i, &s, own, &found);
+        if (status == BO_OK && is_calibrated(d, i)) status = calibrate_layer(context, model, i, &s, own, &found);
     }
     if (status == BO_OK && fits) memcpy(fits, own, found * sizeof *own);
     if (status == BO_OK && count) *count = found;

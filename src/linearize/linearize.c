@@ -164,7 +164,12 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
 /* At most the sides of the adapted matrices. */
 static size_t usual_rank(const bo_model_desc *d)
 {
-    return bo_min(16, bo_min(d->width, d->key_heads * d->head_dim));
+    size_t rank = bo_min(16, d->width);
+    for (size_t i = 0; i < d->layers; i++) {
+        const bo_block *b = bo_model_block(d, i);
+        rank = bo_min(rank, b->key_heads * b->head_dim);
+    }
+    return rank;
 }
 
 static bo_lora_desc lora_of(const bo_linearize_desc *d, const char *whole, const char *base)
@@ -208,7 +213,7 @@ static bo_status calibrate(bo_context *context, work *w)
     const bo_linearize_desc *d = w->desc;
     const bo_model_desc *shape = bo_model_describe(w->student);
     size_t count = 0;
-    bo_head_fit *fits = bo_alloc(context, shape->layers * shape->key_heads, sizeof *fits, "a calibration");
+    bo_head_fit *fits = bo_alloc(context, bo_model_key_heads(shape), sizeof *fits, "a calibration");
     if (!fits) return BO_MEMORY;
     const bo_status status =
         bo_model_calibrate(context, d->teacher, w->student, d->train, d->calibration_tokens, fits, &count);

@@ -47,9 +47,9 @@ static bo_status create(bo_context *context, const bo_model *model, const bo_lor
     const char *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
     adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init, .any_rank = any_rank};
     adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
-    adapter->lora.targets = bo_strdup(context, desc->targets ? desc->targets : "all");
+    BO_TRY(bo_block_targets(context, &model->desc, desc->targets ? desc->targets : "all", &adapter->lora.targets));
     adapter->lora.whole = bo_strdup(context, layers);
-    if (!adapter->lora.targets || !adapter->lora.whole) return BO_MEMORY;
+    if (!adapter->lora.whole) return BO_MEMORY;
     return desc->base ? name_base(context, desc->base, adapter) : BO_OK;
 }
 
@@ -70,6 +70,7 @@ static bo_status check_base(bo_context *context, const char *base)
 static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_lora_desc", desc->reserved));
+    BO_TRY(bo_model_require_text(context, model, "lora"));
     if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model already has adapters");
     BO_TRY(check_storage(context, model));
     if (desc->base) BO_TRY(check_base(context, desc->base));

@@ -21,10 +21,11 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_capt
     if (d->tokens < 1 || d->tokens > INT32_MAX || (most && d->tokens > most))
         return bo_fail(context, BO_INVALID, "capture: %zu tokens per sequence, expected 1 to %zu", d->tokens,
                        most ? most : (size_t)INT32_MAX);
-    if ((d->parts & BO_CAPTURE_PART_ATTENTION) && !bo_nn_mixer_attends(model->desc.mixer))
-        return bo_fail(context, BO_INVALID, "capture: the layers have no attention, their mixer is %s",
-                       bo_mixer_name(model->desc.mixer));
-    return BO_OK;
+    bool attends = !(d->parts & BO_CAPTURE_PART_ATTENTION);
+    for (size_t i = 0; i < model->desc.layers; i++) attends = attends || model->attentions[i];
+    if (attends) return BO_OK; /* arrays of layers without attention are not captured */
+    return bo_fail(context, BO_INVALID, "capture: layer 0 has no attention, its mixer is %s",
+                   bo_mixer_name(model->desc.block.mixer));
 }
 
 static bo_status make(bo_context *context, bo_capture *c)

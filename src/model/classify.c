@@ -1,12 +1,11 @@
 /* Classification of texts of any length. */
-#include <assert.h>
 #include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
 #include "../base/carver.h"
 #include "internal.h"
-#include "session.h"
+#include "lanes.h"
 
 /* ====================================================================================================================
  * Reading a text of any length in pieces, in constant memory: layers continue from their states, and the pooled
@@ -15,13 +14,11 @@
 enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* rows per piece */
 
 /* A graph over a fixed number of rows that reads one piece of the text at a time. If the last piece is shorter, the
- * remaining rows are padding whose output is ignored. The text and the padding have separate states. Invariants:
- * states[2 i + s] is the state of layer i for the text (s = 0) and for the padding (s = 1). */
+ * remaining rows are padding whose output is ignored. The text and the padding are two lanes. */
 typedef struct piece_reader {
     const bo_model *model;
-    bo_model_graph graph; /* half BO_HALF_SOURCE */
-    char *memory;
-    void **states;
+    bo_lanes *lanes;
+    bo_model_graph *graph;       /* that of the lanes */
     int32_t *tokens, *positions; /* of one piece */
     float *pooled;               /* pooled vector of one piece */
     double *sums;                /* pooled vector of the text so far */
@@ -30,58 +27,37 @@ typedef struct piece_reader {
 /* True if texts can be read in pieces: every layer must be causal and have a state of fixed size. */
 static bool pieces_fit(const bo_model *model)
 {
-    return model->desc.forward && !bo_session_has_capacity(model);
-}
-
-static size_t state_bytes(const bo_model *model)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < model->desc.layers; i++) bytes += bo_layer_state_room(&model->desc, i, model->attentions[i]);
-    return bytes;
+    return model->desc.forward && !bo_model_keeper(model);
 }
 
 size_t bo_model_state_bytes(const bo_model *model)
 {
-    if (!model) return 0;
-    return pieces_fit(model) ? state_bytes(model) : 0;
+    size_t bytes = 0;
+    if (!model || model->network || !pieces_fit(model)) return 0;
+    for (size_t i = 0; i < model->desc.layers; i++) bytes += bo_layer_state_room(&model->desc, i, model->attentions[i]);
+    return bytes;
 }
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
-
-static void place_states(piece_reader *p)
-{
-    char *at = p->memory;
-    for (size_t i = 0; i < p->model->desc.layers; i++)
-        for (size_t s = 0; s < 2; s++) {
-            p->states[2 * i + s] = at;
-            at += bo_layer_state_room(&p->model->desc, i, p->model->attentions[i]);
-        }
-    assert(at == p->memory + 2 * state_bytes(p->model));
-}
 
 static bo_status allocate(bo_context *context, piece_reader *p)
 {
     static const char what[] = "a text read in pieces";
     const bo_model_desc *d = &p->model->desc;
-    p->memory = bo_layer_states_allocate(context, p->model, 2, state_bytes(p->model), what);
-    p->states = bo_alloc(context, 2 * d->layers, sizeof *p->states, what);
     p->tokens = bo_alloc(context, PIECE_ROWS, sizeof *p->tokens, what);
     p->positions = bo_alloc(context, PIECE_ROWS, sizeof *p->positions, what);
     p->pooled = bo_alloc(context, d->width, sizeof *p->pooled, what);
     p->sums = bo_alloc(context, d->width, sizeof *p->sums, what);
-    if (!p->memory || !p->states || !p->tokens || !p->positions || !p->pooled || !p->sums) return BO_MEMORY;
-    place_states(p);
-    bo_model_graph_desc desc = {.rows = PIECE_ROWS, .most_sequences = 2, .examples = 1, .half = BO_HALF_SOURCE};
-    BO_TRY(bo_model_graph_create(context, p->model, &desc, &p->graph));
-    return bo_graph_allocate(context, p->graph.graph);
+    if (!p->tokens || !p->positions || !p->pooled || !p->sums) return BO_MEMORY;
+    BO_TRY(bo_lanes_make(context, p->model, &(bo_lanes_desc){.count = 2}, 0, false, &p->lanes));
+    for (size_t i = 0; i < 2; i++) BO_TRY(bo_lanes_reserve(context, p->lanes, i));
+    return bo_lanes_graph_for(context, p->lanes, BO_LANES_POOLED, 2, PIECE_ROWS, &p->graph);
 }
 
 static void pieces_destroy(piece_reader *p)
 {
     if (!p) return;
-    bo_model_graph_destroy(&p->graph);
-    bo_layer_states_release(p->model, p->memory);
-    bo_free(p->states);
+    bo_lanes_destroy(p->lanes);
     bo_free(p->tokens);
     bo_free(p->positions);
     bo_free(p->pooled);
@@ -106,17 +82,15 @@ static bo_status pieces_create(bo_context *context, const bo_model *model, piece
 
 static bo_status begin(bo_context *context, piece_reader *p)
 {
-    const bo_model *m = p->model;
-    for (size_t i = 0; i < 2 * m->desc.layers; i++)
-        BO_TRY(bo_layer_state_begin(context, m, i / 2, m->attentions[i / 2], p->states[i]));
-    for (size_t i = 0; i < m->desc.width; i++) p->sums[i] = m->desc.pooling == BO_POOLING_MAX ? -INFINITY : 0;
-    return BO_OK;
+    const bo_model_desc *d = &p->model->desc;
+    for (size_t i = 0; i < d->width; i++) p->sums[i] = d->pooling == BO_POOLING_MAX ? -INFINITY : 0;
+    return bo_lanes_reset(context, p->lanes);
 }
 
 /* Selects the rows to pool: all rows of the piece, or the last one. */
 static bo_status write_pooling(bo_context *context, const piece_reader *p, size_t count, int32_t *scratch)
 {
-    const bo_model_graph *g = &p->graph;
+    const bo_model_graph *g = p->graph;
     const int32_t first[2] = {0, (int32_t)count}, last = (int32_t)count - 1;
     if (!g->first) return bo_graph_write(context, g->graph, g->places, &last);
     for (size_t i = 0; i < PIECE_ROWS; i++) scratch[i] = (int32_t)i;
@@ -127,8 +101,8 @@ static bo_status write_pooling(bo_context *context, const piece_reader *p, size_
 static bo_status run(bo_context *context, piece_reader *p, const int32_t *ids, size_t done, size_t count)
 {
     const size_t lengths[2] = {count, PIECE_ROWS - count};
-    const bo_model_graph *g = &p->graph;
-    const bo_graph_pass pass = {.sequences = 2, .lengths = lengths, .states = p->states};
+    const bo_model_graph *g = p->graph;
+    const bo_graph_pass pass = {.sequences = 2, .lengths = lengths, .states = bo_lanes_table(p->lanes, 0, 2)};
     BO_TRY(write_pooling(context, p, count, p->positions));
     memcpy(p->tokens, ids, count * sizeof *ids);
     memset(p->tokens + count, 0, (PIECE_ROWS - count) * sizeof *ids);

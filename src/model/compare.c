@@ -56,7 +56,7 @@ static bo_status add_errors(bo_context *context, const windows *w, const bo_mode
         if (status == BO_OK) status = run(context, w, at, g);
         if (status == BO_OK) status = bo_graph_read(context, g->graph, g->losses, found);
         for (size_t i = 0, next = 0; i < layers && status == BO_OK; i++)
-            errors[i] += bo_model_keeps(&model->desc, i) ? NAN : (double)found[next++];
+            errors[i] += !bo_block_replaces(bo_model_block(&model->desc, i)) ? NAN : (double)found[next++];
     }
     for (size_t i = 0; i < layers; i++) errors[i] /= (double)runs;
     bo_free(found);

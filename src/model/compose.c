@@ -250,7 +250,7 @@ static bo_status close_lanes(composing *c)
 /* True if the lane has read what a document begins with, so that its logits are those of a token to choose. */
 static bool has_begun(const composing *c, size_t lane)
 {
-    return (size_t)c->lanes->tokens[lane] >= c->begin.count;
+    return bo_lanes_tokens(c->lanes, lane) >= c->begin.count;
 }
 
 static void sample(void *arg, size_t lane, int worker)
@@ -274,7 +274,7 @@ static bo_status take_token(composing *c, draft *d)
 static bo_status step(composing *c)
 {
     for (size_t i = 0; i < c->active; i++)
-        c->ids[i] = has_begun(c, i) ? draft_of(c, i)->next : c->begin.items[c->lanes->tokens[i]];
+        c->ids[i] = has_begun(c, i) ? draft_of(c, i)->next : c->begin.items[bo_lanes_tokens(c->lanes, i)];
     BO_TRY(bo_lanes_step(c->context, c->lanes, c->active, c->ids, c->logits));
     bo_span_begin(c->context, "sample");
     bo_parallel(c->context, c->active, sample, c);

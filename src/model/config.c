@@ -11,337 +11,59 @@
 
 #define COUNT(fields) (sizeof fields / sizeof *fields)
 
-enum { FORMAT = 3, DEPTH = 16 };
-
-/* Returns the format of a model's file: 1; 2 if its encoder has a memory that is not causal (ridge attention), which in
- * format 1 read forward and backward in turn, with the same weights; 3 if it has a second attention. */
-static size_t format_of(const bo_model_desc *d)
-{
-    if (bo_model_has_kept(d)) return 3;
-    const bo_model_part part = d->task == BO_MODEL_TASK_TRANSLATE ? BO_MODEL_PART_ENCODER : BO_MODEL_PART_LAYERS;
-    const bool memory = bo_model_attends(d, part) && bo_attention_has(bo_model_kind(d, part), BO_TRAIT_MEMORY);
-    return memory && !bo_model_is_causal(d, part) ? 2 : 1;
-}
-
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-BO_CONFIG_NAMED(bo_attention_kind, attention_kind)
-BO_CONFIG_NAMED(bo_gate, gate)
-BO_CONFIG_NAMED(bo_proposal, proposal)
-BO_CONFIG_NAMED(bo_kernel, kernel)
-BO_CONFIG_NAMED(bo_function, function)
-BO_CONFIG_NAMED(bo_draw, draw)
-BO_CONFIG_NAMED(bo_sampling, sampling)
-BO_CONFIG_NAMED(bo_norm, norm)
-static const char *positions_text(unsigned value)
-{
-    return bo_positions_name((bo_positions)value);
-}
-
-static bool positions_parse(const char *text, unsigned *out)
-{
-    bo_positions value;
-    bool former = strcmp(text, "rope-neighbours") == 0; /* the name that earlier versions wrote */
-    bool found = bo_positions_parse(former ? bo_positions_name(BO_POSITIONS_ROPE_NEIGHBORS) : text, &value);
-    if (found) *out = (unsigned)value;
-    return found;
-}
-BO_CONFIG_NAMED(bo_mixer, mixer)
-BO_CONFIG_NAMED(bo_block, block)
-BO_CONFIG_NAMED(bo_rope_scaling_kind, rope_scaling_kind)
-BO_CONFIG_NAMED(bo_ssm, ssm)
-BO_CONFIG_NAMED(bo_parametrization, parametrization)
-BO_CONFIG_NAMED(bo_storage, storage)
-
-/* Finds a text in a list of names. */
-static bool find(const char *text, const char *const *names, int count, unsigned *out)
-{
-    int found = bo_find_name(text, names, count);
-    if (found >= 0) *out = (unsigned)found;
-    return found >= 0;
-}
-
-/* Hugging Face's names of the activation of an MLP; silu means a gated MLP. */
-static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",       "none",     "gelu_new",
-                                               "random-features", "degree-2", "degree-3",   "degree-4", "degree-e",
-                                               "quadratic",       "geglu",    "geglu_tanh", "relu",     "swish"};
-
-static const char custom_act[] = "custom";
-
-static const char *act_text(unsigned value)
-{
-    if (value == BO_MLP_CUSTOM) return custom_act;
-    return value < BO_MLP_COUNT ? acts[value] : NULL;
-}
-
-static bool act_parse(const char *text, unsigned *out)
-{
-    if (strcmp(text, custom_act) != 0) return find(text, acts, BO_MLP_COUNT, out);
-    *out = BO_MLP_CUSTOM;
-    return true;
-}
-
-static const char *const normalizers[BO_NORMALIZER_COUNT] = {"sum", "none"};
-
-static const char *normalizer_text(unsigned value)
-{
-    return value < BO_NORMALIZER_COUNT ? normalizers[value] : NULL;
-}
-
-static bool normalizer_parse(const char *text, unsigned *out)
-{
-    return find(text, normalizers, BO_NORMALIZER_COUNT, out);
-}
+enum { FORMAT = 4, DEPTH = 16 };
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
+BO_CONFIG_NAMED(bo_parametrization, parametrization)
+BO_CONFIG_NAMED(bo_storage, storage)
+
+#define MODEL(key, sort, member) BO_CONFIG_PLAIN(bo_model_desc, key, sort, member)
+
 static const bo_config_field model_fields[] = {
-    BO_CONFIG_NEEDED("vocab_size", vocab),
-    BO_CONFIG_NEEDED("hidden_size", width),
-    BO_CONFIG_NEEDED("num_hidden_layers", layers),
-    BO_CONFIG_NEEDED("num_attention_heads", heads),
-    BO_CONFIG_NEEDED("max_position_embeddings", context),
-    BO_CONFIG_PLAIN("num_key_value_heads", BO_CONFIG_SIZE, key_heads),
-    BO_CONFIG_PLAIN("head_dim", BO_CONFIG_SIZE, head_dim),
-    BO_CONFIG_PLAIN("intermediate_size", BO_CONFIG_SIZE, hidden),
-    BO_CONFIG_ENUM("hidden_act", mlp, act),
-    BO_CONFIG_ENUM("norm", norm, norm),
-    BO_CONFIG_PLAIN("rms_norm_eps", BO_CONFIG_REAL, norm_epsilon),
-    BO_CONFIG_ENUM("position_embedding_type", positions, positions),
-    BO_CONFIG_PLAIN("rope_theta", BO_CONFIG_REAL, rope_base),
-    BO_CONFIG_PLAIN("query_norm", BO_CONFIG_CHOICE, query_norm),
-    BO_CONFIG_PLAIN("output_norm", BO_CONFIG_CHOICE, output_norm),
-    BO_CONFIG_PLAIN("sigma", BO_CONFIG_REAL, sigma),
-    BO_CONFIG_PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
-    BO_CONFIG_PLAIN("gate_last", BO_CONFIG_REAL, gate_last),
-    BO_CONFIG_PLAIN("tie_word_embeddings", BO_CONFIG_NOT, untied),
-    BO_CONFIG_PLAIN("use_bias", BO_CONFIG_BOOL, bias),
-    BO_CONFIG_PLAIN("dropout", BO_CONFIG_REAL, dropout),
-    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, seed),
+    BO_CONFIG_NEEDED(bo_model_desc, "vocab_size", vocab),
+    BO_CONFIG_NEEDED(bo_model_desc, "hidden_size", width),
+    BO_CONFIG_NEEDED(bo_model_desc, "num_hidden_layers", layers),
+    BO_CONFIG_NEEDED(bo_model_desc, "max_position_embeddings", context),
+    MODEL("tie_word_embeddings", NOT, untied),
+    MODEL("dropout", REAL, dropout),
+    MODEL("seed", SEED, seed),
 };
+enum { NEUTRAL = 2 }; /* the last ones, which only matter for initial values and training */
 
-/* Written only if they differ from usual_options. */
+/* Written only if they differ from default_options. */
 static const bo_config_field option_fields[] = {
-    BO_CONFIG_ENUM("block", block, block),
-    BO_CONFIG_PLAIN("head_bias", BO_CONFIG_BOOL, head_bias),
-    BO_CONFIG_PLAIN("embedding_scale", BO_CONFIG_REAL, embedding_scale),
-    BO_CONFIG_PLAIN("residual_scale", BO_CONFIG_REAL, residual_scale),
-    BO_CONFIG_PLAIN("logit_scale", BO_CONFIG_REAL, logit_scale),
-    BO_CONFIG_PLAIN("joint_norm", BO_CONFIG_BOOL, joint_norm),
-    BO_CONFIG_PLAIN("local_rope_theta", BO_CONFIG_REAL, local_rope_base),
-    BO_CONFIG_PLAIN("rotated_columns", BO_CONFIG_SIZE, rotated),
-    BO_CONFIG_ENUM("rope_scaling_type", rope_scaling.kind, rope_scaling_kind),
-    BO_CONFIG_PLAIN("rope_scaling_factor", BO_CONFIG_REAL, rope_scaling.factor),
-    BO_CONFIG_PLAIN("rope_scaling_low", BO_CONFIG_REAL, rope_scaling.low),
-    BO_CONFIG_PLAIN("rope_scaling_high", BO_CONFIG_REAL, rope_scaling.high),
-    BO_CONFIG_PLAIN("rope_scaling_original", BO_CONFIG_REAL, rope_scaling.original),
-    BO_CONFIG_PLAIN("window_first", BO_CONFIG_SIZE, window_first),
-    BO_CONFIG_PLAIN("window_period", BO_CONFIG_SIZE, window_period),
+    MODEL("head_bias", BOOL, head_bias),
+    MODEL("embedding_scale", REAL, embedding_scale),
+    MODEL("logit_scale", REAL, logit_scale),
+    BO_CONFIG_ENUM(bo_model_desc, "parametrization", parametrization, parametrization),
+    MODEL("base_width", SIZE, base_width),
+    BO_CONFIG_ENUM(bo_model_desc, "storage", storage, storage),
 };
-static const bo_model_desc usual_options = {.embedding_scale = 1, .residual_scale = 1, .logit_scale = 1};
-
-/* Written only if they are not all equal to "use_bias". */
-static const bo_config_field bias_fields[] = {BO_CONFIG_PLAIN("attention_bias", BO_CONFIG_CHOICE, attention_bias),
-                                              BO_CONFIG_PLAIN("output_bias", BO_CONFIG_CHOICE, output_bias),
-                                              BO_CONFIG_PLAIN("mlp_bias", BO_CONFIG_CHOICE, mlp_bias)};
-
-/* Written only if they differ from the defaults. */
-static const bo_config_field parametrization_fields[] = {
-    BO_CONFIG_ENUM("parametrization", parametrization, parametrization),
-    BO_CONFIG_PLAIN("base_width", BO_CONFIG_SIZE, base_width)};
-static const bo_config_field storage_fields[] = {BO_CONFIG_ENUM("storage", storage, storage)};
-
-/* The fields of mixers other than attention. */
-static const bo_config_field mixer_fields[] = {BO_CONFIG_ENUM("mixer", mixer, mixer)};
-static const bo_config_field ssm_fields[] = {BO_CONFIG_ENUM("ssm", ssm, ssm),
-                                             BO_CONFIG_PLAIN("state_size", BO_CONFIG_SIZE, state_size),
-                                             BO_CONFIG_PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
-static const bo_config_field kernel_fields[] = {BO_CONFIG_PLAIN("conv_kernel", BO_CONFIG_SIZE, kernel)};
-
-static const bo_config_field attention_fields[] = {
-    {.name = "kind",
-     .type = BO_CONFIG_NAME,
-     .offset = offsetof(bo_model_desc, attention.kind),
-     .required = true,
-     .text = attention_kind_text,
-     .parse = attention_kind_parse},
-    BO_CONFIG_ENUM("gate", attention.gate, gate),
-    {.name = "normalizer",
-     .former = "normaliser",
-     .type = BO_CONFIG_NAME,
-     .offset = offsetof(bo_model_desc, attention.normalizer),
-     .text = normalizer_text,
-     .parse = normalizer_parse},
-    BO_CONFIG_ENUM("proposal", attention.proposal, proposal),
-    BO_CONFIG_PLAIN("scale", BO_CONFIG_REAL, attention.scale),
-    BO_CONFIG_PLAIN("one_draw", BO_CONFIG_BOOL, attention.one_draw),
-    BO_CONFIG_PLAIN("window", BO_CONFIG_SIZE, attention.window),
-    BO_CONFIG_PLAIN("clamp", BO_CONFIG_REAL, attention.clamp),
-    BO_CONFIG_PLAIN("temperature", BO_CONFIG_REAL, attention.temperature),
-    BO_CONFIG_PLAIN("rank", BO_CONFIG_SIZE, attention.rank),
-    BO_CONFIG_PLAIN("power", BO_CONFIG_REAL, attention.power),
-    BO_CONFIG_PLAIN("unit", BO_CONFIG_BOOL, attention.unit),
-    BO_CONFIG_PLAIN("iterations", BO_CONFIG_SIZE, attention.iterations),
-    BO_CONFIG_PLAIN("tolerance", BO_CONFIG_REAL, attention.tolerance),
-    BO_CONFIG_PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
-    BO_CONFIG_PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
-};
-
-static const bo_config_field feature_fields[] = {
-    BO_CONFIG_ENUM("kernel", attention.features.kernel, kernel),
-    BO_CONFIG_ENUM("function", attention.features.function, function),
-    BO_CONFIG_ENUM("draw", attention.features.draw, draw),
-    BO_CONFIG_ENUM("sampling", attention.features.sampling, sampling),
-    BO_CONFIG_PLAIN("features", BO_CONFIG_SIZE, attention.features.features),
-    BO_CONFIG_PLAIN("gamma", BO_CONFIG_REAL, attention.features.gamma),
-    BO_CONFIG_PLAIN("alpha", BO_CONFIG_REAL, attention.features.alpha),
-    BO_CONFIG_PLAIN("degree", BO_CONFIG_INT, attention.features.degree),
-    BO_CONFIG_PLAIN("pair_norm", BO_CONFIG_REAL, attention.features.pair_norm),
-    BO_CONFIG_PLAIN("candidates", BO_CONFIG_SIZE, attention.features.candidates),
-    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, attention.features.seed),
-};
-
-static const bo_config_field degree_fields[] = {BO_CONFIG_PLAIN("degree_heads", BO_CONFIG_SIZE, degree_heads)};
-
-static const bo_config_field mlp_fields[] = {
-    BO_CONFIG_ENUM("kernel", mlp_features.kernel, kernel),
-    BO_CONFIG_ENUM("function", mlp_features.function, function),
-    BO_CONFIG_ENUM("draw", mlp_features.draw, draw),
-    BO_CONFIG_PLAIN("gamma", BO_CONFIG_REAL, mlp_features.gamma),
-    BO_CONFIG_PLAIN("alpha", BO_CONFIG_REAL, mlp_features.alpha),
-    BO_CONFIG_PLAIN("degree", BO_CONFIG_INT, mlp_features.degree),
-    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
-};
+static const bo_model_desc default_options = {.embedding_scale = 1, .logit_scale = 1};
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* The fields of softmax attention that change its output. */
-static const bo_config_field softmax_fields[] = {BO_CONFIG_PLAIN("scale", BO_CONFIG_REAL, attention.scale),
-                                                 BO_CONFIG_PLAIN("window", BO_CONFIG_SIZE, attention.window)};
-
-/* Fields that only matter for initial values, training, or other kinds of attention. */
-static bool is_neutral(const char *name)
-{
-    static const char *const names[] = {"sigma", "gate_first", "gate_last", "use_bias", "dropout", "seed"};
-    for (size_t i = 0; i < COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
-}
-
-static bool same_fields(const bo_config_field *fields, size_t count, const bo_model_desc *a, const bo_model_desc *b)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!is_neutral(fields[i].name) && !bo_config_field_same(&fields[i], a, b)) return false;
-    return true;
-}
-
 bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b)
 {
-    const bo_model_biases x = bo_model_biases_of(a), y = bo_model_biases_of(b);
-    return x.attention == y.attention && x.output == y.output && x.mlp == y.mlp &&
-           same_fields(model_fields, COUNT(model_fields), a, b) &&
-           same_fields(option_fields, COUNT(option_fields), a, b) &&
-           same_fields(softmax_fields, COUNT(softmax_fields), a, b);
+    for (size_t i = 0; i < COUNT(model_fields) - NEUTRAL; i++)
+        if (!bo_config_field_same(&model_fields[i], a, b)) return false;
+    for (size_t i = 0; i < COUNT(option_fields); i++)
+        if (!bo_config_field_same(&option_fields[i], a, b)) return false;
+    for (size_t i = 0; i < a->layers; i++)
+        if (!bo_config_same_block(bo_model_block(a, i), bo_model_block(b, i))) return false;
+    return true;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static void write_more(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
-{
-    bo_json_raw(text, ",");
-    bo_config_fields_write(text, fields, count, desc, "  ");
-}
-
-static void write_mixer(bo_json_text *text, const bo_model_desc *desc)
-{
-    if (desc->mixer == BO_MIXER_ATTENTION) return;
-    write_more(text, mixer_fields, COUNT(mixer_fields), desc);
-    if (desc->mixer == BO_MIXER_SSM) write_more(text, ssm_fields, COUNT(ssm_fields), desc);
-    if (desc->kernel) write_more(text, kernel_fields, COUNT(kernel_fields), desc);
-}
-
-static void write_numbers(bo_json_text *text, const bo_model_desc *desc)
-{
-    if (desc->parametrization != BO_PARAMETRIZATION_STANDARD)
-        write_more(text, parametrization_fields, COUNT(parametrization_fields), desc);
-    if (desc->storage != BO_STORAGE_FLOAT32) write_more(text, storage_fields, COUNT(storage_fields), desc);
-}
-
 static void write_options(bo_json_text *text, const bo_model_desc *desc)
 {
-    for (size_t i = 0; i < COUNT(option_fields); i++)
-        if (!bo_config_field_same(&option_fields[i], desc, &usual_options))
-            write_more(text, &option_fields[i], 1, desc);
-    const bo_model_biases have = bo_model_biases_of(desc);
-    if (have.attention == have.output && have.attention == have.mlp && have.mlp == desc->bias) return;
-    bo_model_desc stated = {.attention_bias = have.attention ? BO_CHOICE_YES : BO_CHOICE_NO,
-                            .output_bias = have.output ? BO_CHOICE_YES : BO_CHOICE_NO,
-                            .mlp_bias = have.mlp ? BO_CHOICE_YES : BO_CHOICE_NO};
-    write_more(text, bias_fields, COUNT(bias_fields), &stated);
-}
-
-static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
-{
-    if (desc->degree_heads) write_more(text, degree_fields, COUNT(degree_fields), desc);
-    if (desc->mlp == BO_MLP_CUSTOM) {
-        bo_json_raw(text, ",\n  \"custom_mlp\": ");
-        bo_json_string(text, desc->custom_mlp.name);
+    for (size_t i = 0; i < COUNT(option_fields); i++) {
+        if (bo_config_field_same(&option_fields[i], desc, &default_options)) continue;
+        bo_json_raw(text, ",");
+        bo_config_fields_write(text, &option_fields[i], 1, desc, "  ");
     }
-    if (desc->mlp != BO_MLP_RANDOM_FEATURES) return;
-    bo_json_raw(text, ",\n  \"mlp_features\": {");
-    bo_config_fields_write(text, mlp_fields, COUNT(mlp_fields), desc, "    ");
-    bo_json_raw(text, "\n  }");
-}
-
-/* The attentions of a descriptor: those of its parts, and the second attention of its layers. */
-enum { KEPT = BO_MODEL_PART_END, ATTENTIONS };
-
-/* Returns the offset from the fields of `attention` to those of another attention in bo_model_desc. */
-static size_t shift_of(int which)
-{
-    static const size_t fields[ATTENTIONS] = {
-        offsetof(bo_model_desc, attention), offsetof(bo_model_desc, cross_attention),
-        offsetof(bo_model_desc, encoder_attention), offsetof(bo_model_desc, kept_attention)};
-    return fields[which] - fields[BO_MODEL_PART_LAYERS];
-}
-
-static const char *name_of(int which)
-{
-    static const char *const names[ATTENTIONS] = {"attention", "cross_attention", "encoder_attention",
-                                                  "kept_attention"};
-    return names[which];
-}
-
-/* True if the encoder has attention of its own. */
-static bool has_encoder(const bo_model_desc *desc)
-{
-    return bo_model_kind(desc, BO_MODEL_PART_ENCODER) == &desc->encoder_attention;
-}
-
-static void write_attention(bo_json_text *text, const bo_model_desc *model, int which)
-{
-    const char *desc = (const char *)model + shift_of(which);
-    bo_json_raw(text, ",\n  ");
-    bo_json_string(text, name_of(which));
-    bo_json_raw(text, ": {");
-    bo_config_fields_write(text, attention_fields, COUNT(attention_fields), desc, "    ");
-    if (bo_attention_has(&((const bo_model_desc *)(const void *)desc)->attention, BO_TRAIT_FEATURES)) {
-        bo_json_raw(text, ",\n    \"features\": {");
-        bo_config_fields_write(text, feature_fields, COUNT(feature_fields), desc, "      ");
-        bo_json_raw(text, "\n    }");
-    }
-    bo_json_raw(text, "\n  }");
-}
-
-static void write_attentions(bo_json_text *text, const bo_model_desc *d)
-{
-    for (int part = BO_MODEL_PART_LAYERS; part <= BO_MODEL_PART_CROSS; part++)
-        if (bo_model_attends(d, (bo_model_part)part)) write_attention(text, d, part);
-    if (has_encoder(d)) write_attention(text, d, BO_MODEL_PART_ENCODER);
-    if (!bo_model_has_kept(d)) return;
-    write_attention(text, d, KEPT);
-    bo_json_raw(text, ",\n  \"kept_layers\": ");
-    bo_json_string(text, d->kept_layers ? d->kept_layers : "");
 }
 
 static void write_fingerprint(bo_json_text *text, const bo_model *model)
@@ -361,7 +83,7 @@ static void write_own(bo_json_text *text, const bo_model *model)
     bo_json_raw(text, "\n  \"architectures\": [");
     bo_json_string(text, bo_config_architecture(model->desc.task));
     bo_json_raw(text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
-    bo_json_whole(text, format_of(&model->desc));
+    bo_json_whole(text, FORMAT);
     bo_json_raw(text, ",\n  \"bochner_version\": ");
     bo_json_string(text, bo_version());
     bo_json_raw(text, ",\n  \"dtype\": \"float32\",\n  ");
@@ -369,23 +91,20 @@ static void write_own(bo_json_text *text, const bo_model *model)
     bo_json_raw(text, ",");
     bo_config_fields_write(text, model_fields, COUNT(model_fields), &model->desc, "  ");
     write_options(text, &model->desc);
-    write_mixer(text, &model->desc);
-    write_mlp(text, &model->desc);
-    write_numbers(text, &model->desc);
     bo_config_task_write(text, &model->desc);
-    write_attentions(text, &model->desc);
+    bo_config_blocks_write(text, &model->desc);
 }
 
 /* Fields of a model of another family that do not change its outputs. They are the member "bochner", which other
  * programs ignore. */
 static const bo_config_field extra_fields[] = {
-    BO_CONFIG_PLAIN("dropout", BO_CONFIG_REAL, dropout),
-    BO_CONFIG_PLAIN("seed", BO_CONFIG_SEED, seed),
-    BO_CONFIG_PLAIN("sigma", BO_CONFIG_REAL, sigma),
-    BO_CONFIG_PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
-    BO_CONFIG_PLAIN("gate_last", BO_CONFIG_REAL, gate_last),
-    BO_CONFIG_PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
-    BO_CONFIG_PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
+    MODEL("dropout", REAL, dropout),
+    MODEL("seed", SEED, seed),
+    MODEL("sigma", REAL, block.sigma),
+    MODEL("gate_first", REAL, block.gate_first),
+    MODEL("gate_last", REAL, block.gate_last),
+    MODEL("capacity", SIZE, block.attention.capacity),
+    MODEL("chunk", SIZE, block.attention.chunk),
 };
 
 static void write_family(bo_json_text *text, const bo_model *model, bo_family family)
@@ -398,7 +117,10 @@ static void write_family(bo_json_text *text, const bo_model *model, bo_family fa
     bo_json_raw(text, ",\n    ");
     write_fingerprint(text, model);
     bo_json_raw(text, ",");
-    bo_config_fields_write(text, extra_fields, COUNT(extra_fields), &model->desc, "    ");
+    bo_model_desc extra = model->desc; /* only blocks that see all keys have a capacity */
+    for (size_t i = extra.layers; i-- > 0;)
+        if (!bo_model_block(&model->desc, i)->attention.window) extra.block = *bo_model_block(&model->desc, i);
+    bo_config_fields_write(text, extra_fields, COUNT(extra_fields), &extra, "    ");
     bo_json_raw(text, "\n  }");
 }
 
@@ -406,6 +128,12 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 {
     bo_json_text text = {.context = context};
     bo_family family;
+    if (model->network) {
+        const bo_status status = bo_network_config_write(context, model->network, &text);
+        *json = text.bytes;
+        if (status != BO_OK) bo_free(text.bytes), *json = NULL;
+        return status;
+    }
     BO_TRY(bo_family_of(context, model, &family));
     bo_json_raw(&text, "{");
     if (family == BO_FAMILY_BOCHNER)
@@ -420,81 +148,6 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static bo_status read_mixer(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    BO_TRY(bo_config_fields_read(context, where, mixer_fields, COUNT(mixer_fields), false, NULL, json, out));
-    BO_TRY(bo_config_fields_read(context, where, ssm_fields, COUNT(ssm_fields), false, NULL, json, out));
-    return bo_config_fields_read(context, where, kernel_fields, COUNT(kernel_fields), false, NULL, json, out);
-}
-
-static bo_status read_numbers(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    BO_TRY(bo_config_fields_read(context, where, parametrization_fields, COUNT(parametrization_fields), false, NULL,
-                                 json, out));
-    return bo_config_fields_read(context, where, storage_fields, COUNT(storage_fields), false, NULL, json, out);
-}
-
-static bo_status read_mlp(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    char place[300];
-    const cJSON *features = cJSON_GetObjectItemCaseSensitive(json, "mlp_features");
-    BO_TRY(bo_config_fields_read(context, where, degree_fields, COUNT(degree_fields), false, NULL, json, out));
-    if (out->mlp != BO_MLP_RANDOM_FEATURES) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"mlp_features\"", where);
-    return bo_config_fields_read(context, place, mlp_fields, COUNT(mlp_fields), true, NULL, features, out);
-}
-
-static bo_status read_custom(bo_context *context, const char *where, const cJSON *json, bo_config *out)
-{
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "custom_mlp"));
-    if (!name || !*name)
-        return bo_fail(context, BO_FORMAT, "%s: \"custom_mlp\" should be the name of the custom layer", where);
-    out->custom = bo_strdup(context, name);
-    out->desc.custom_mlp.name = out->custom;
-    return out->custom ? BO_OK : BO_MEMORY;
-}
-
-static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, int which,
-                                bo_model_desc *out)
-{
-    char place[300];
-    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, name_of(which));
-    const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
-    char *desc = (char *)out + shift_of(which);
-    if (which != KEPT && !bo_model_attends(out, (bo_model_part)which)) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(which));
-    BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
-                                 desc));
-    /* marks it as given, also if it is softmax attention */
-    if (which == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads;
-    if (which == BO_MODEL_PART_ENCODER) out->encoder_attention.heads = out->heads;
-    if (which == KEPT) out->kept_attention.heads = out->heads;
-    if (!features) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(which));
-    return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);
-}
-
-/* Earlier versions of Bochner did not write the attention of the encoder, which was that of the decoder. */
-static bo_status read_encoder(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    if (cJSON_HasObjectItem(json, name_of(BO_MODEL_PART_ENCODER)))
-        return read_attention(context, where, json, BO_MODEL_PART_ENCODER, out);
-    out->encoder_attention = out->attention;
-    return BO_OK;
-}
-
-static bo_status read_kept(bo_context *context, const char *where, const cJSON *json, bo_config *out)
-{
-    if (!cJSON_HasObjectItem(json, name_of(KEPT))) return BO_OK;
-    const char *layers = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kept_layers"));
-    if (!layers)
-        return bo_fail(context, BO_FORMAT, "%s: \"kept_layers\" should be a list of layers such as \"0,5-7\"", where);
-    BO_TRY(read_attention(context, where, json, KEPT, &out->desc));
-    out->kept_layers = bo_strdup(context, layers);
-    out->desc.kept_layers = out->kept_layers;
-    return out->kept_layers ? BO_OK : BO_MEMORY;
-}
-
 static void read_fingerprint(const cJSON *json, bo_config *out)
 {
     const cJSON *tokenizer = cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint");
@@ -504,33 +157,41 @@ static void read_fingerprint(const cJSON *json, bo_config *out)
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
 }
 
+static bo_status read_format(bo_context *context, const char *where, const cJSON *json, size_t *out)
+{
+    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), out) || *out < 1)
+        return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
+    if (*out <= FORMAT) return BO_OK;
+    return bo_fail(context, BO_VERSION, "%s: the model has format %zu, but Bochner %s reads formats up to %d", where,
+                   *out, bo_version(), FORMAT);
+}
+
 static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
 {
-    size_t format = 0;
-    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), &format) || format < 1)
-        return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
-    if (format > FORMAT)
-        return bo_fail(context, BO_VERSION, "%s: the model has format %zu, but Bochner %s reads formats up to %d",
-                       where, format, bo_version(), FORMAT);
+    size_t format;
+    BO_TRY(read_format(context, where, json, &format));
     BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
     BO_TRY(bo_config_fields_read(context, where, option_fields, COUNT(option_fields), false, NULL, json, &out->desc));
-    BO_TRY(bo_config_fields_read(context, where, bias_fields, COUNT(bias_fields), false, NULL, json, &out->desc));
-    BO_TRY(read_mixer(context, where, json, &out->desc));
-    BO_TRY(read_numbers(context, where, json, &out->desc));
-    BO_TRY(read_mlp(context, where, json, &out->desc));
-    if (out->desc.mlp == BO_MLP_CUSTOM) BO_TRY(read_custom(context, where, json, out));
-    BO_TRY(bo_config_task_read(context, where, json, out));
-    BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
-    BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
-    if (has_encoder(&out->desc)) BO_TRY(read_encoder(context, where, json, &out->desc));
-    BO_TRY(read_kept(context, where, json, out));
-    if (format < 2 && format_of(&out->desc) == 2)
-        return bo_fail(
-            context, BO_VERSION,
-            "%s: the model has format %zu, in which encoders with ridge attention read forward and backward in "
-            "turn; this version attends to the whole text at once: train the model again",
-            where, format);
+    BO_TRY(bo_config_task_read(context, where, json, false, &out->desc));
+    BO_TRY(format == FORMAT ? bo_config_blocks_read(context, where, json, &out->desc)
+                            : bo_config_former_read(context, where, json, format, &out->desc));
     read_fingerprint(json, out);
+    return BO_OK;
+}
+
+/* The members of `block` are those of all blocks. Only those that see all keys have a capacity. */
+static bo_status read_extra(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    const bo_block_list list = bo_blocks_of(out, BO_MODEL_PART_LAYERS);
+    BO_TRY(bo_config_fields_read(context, where, extra_fields, COUNT(extra_fields), false, NULL, json, out));
+    for (size_t i = 0; i < list.count && list.count > 1; i++) {
+        bo_block *b = &list.blocks[i];
+        b->sigma = out->block.sigma;
+        b->gate_first = out->block.gate_first;
+        b->gate_last = out->block.gate_last;
+        b->attention.chunk = out->block.attention.chunk;
+        if (!b->attention.window) b->attention.capacity = out->block.attention.capacity;
+    }
     return BO_OK;
 }
 
@@ -541,7 +202,7 @@ static bo_status read_family(bo_context *context, const char *where, const cJSON
     BO_TRY(bo_family_read(context, where, out->family, json, &out->desc));
     if (!extra) return BO_OK;
     snprintf(place, sizeof place, "%.250s: \"bochner\"", where);
-    BO_TRY(bo_config_fields_read(context, place, extra_fields, COUNT(extra_fields), false, NULL, extra, &out->desc));
+    BO_TRY(read_extra(context, place, extra, &out->desc));
     read_fingerprint(extra, out);
     return BO_OK;
 }
@@ -562,15 +223,7 @@ static bo_status read_any(bo_context *context, const char *where, const cJSON *j
 
 void bo_config_free(bo_config *config)
 {
-    bo_labels_free(config->labels, config->desc.classes);
-    bo_free(config->custom);
-    bo_free(config->kept_layers);
-    config->labels = NULL;
-    config->custom = NULL;
-    config->kept_layers = NULL;
-    config->desc.kept_layers = NULL;
-    config->desc.labels = NULL;
-    config->desc.custom_mlp.name = NULL;
+    bo_model_desc_release(&config->desc);
 }
 
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out)
@@ -586,5 +239,147 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
             : read_any(context, where, root, out);
     cJSON_Delete(root);
     if (status != BO_OK) bo_config_free(out);
+    return status;
+}
+
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+
+/* Members of config.json that a description may have, but that do not describe the model. */
+static const char *const other_members[] = {
+    "about", "architectures", "block", "blocks",     "bochner_format", "bochner_version",      "bos_token_id",
+    "dtype", "eos_token_id",  "input", "model_type", "pad_token_id",   "tokenizer_fingerprint"};
+
+static bool is_listed(const char *name, const bo_config_field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, fields[i].name) == 0) return true;
+    return false;
+}
+
+/* Suggests the names of config.json for those of descriptors. */
+static bo_status refuse_member(bo_context *context, const char *where, const char *name)
+{
+    static const struct {
+        const char *name, *instead;
+    } known[] = {{"width", "hidden_size"},
+                 {"layers", "num_hidden_layers"},
+                 {"context", "max_position_embeddings"},
+                 {"vocab", "vocab_size"},
+                 {"heads", "block"}};
+    for (size_t i = 0; i < COUNT(known); i++)
+        if (strcmp(name, known[i].name) == 0)
+            return bo_fail(context, BO_FORMAT, "%s: unknown member \"%s\"; did you mean \"%s\"?", where, name,
+                           known[i].instead);
+    return bo_fail(context, BO_FORMAT, "%s: unknown member \"%.60s\"", where, name);
+}
+
+static bo_status refuse_unknown(bo_context *context, const char *where, const cJSON *json)
+{
+    for (const cJSON *item = json->child; item; item = item->next) {
+        const char *tasks;
+        bool known = is_listed(item->string, model_fields, COUNT(model_fields)) ||
+                     is_listed(item->string, option_fields, COUNT(option_fields)) ||
+                     bo_config_task_has(item->string, &tasks);
+        for (size_t i = 0; i < COUNT(other_members); i++) known = known || strcmp(item->string, other_members[i]) == 0;
+        if (!known) return refuse_member(context, where, item->string);
+        if (item != cJSON_GetObjectItemCaseSensitive(json, item->string))
+            return bo_fail(context, BO_FORMAT, "%s: has the member \"%.60s\" twice", where, item->string);
+    }
+    return BO_OK;
+}
+
+/* Members that the task does not have would have no effect. */
+static bo_status check_task(bo_context *context, const char *where, const cJSON *json, bo_model_task task)
+{
+    if (task == BO_MODEL_TASK_PREDICT)
+        return bo_fail(context, BO_FORMAT, "%s: a model of the task predict has \"layers\" in place of \"blocks\"",
+                       where);
+    for (const cJSON *item = json->child; item; item = item->next) {
+        const char *tasks = NULL;
+        if (bo_config_task_takes(item->string, task)) continue;
+        bo_config_task_has(item->string, &tasks);
+        return bo_fail(context, BO_FORMAT, "%s: \"%.60s\" is for the task %s, found %s", where, item->string, tasks,
+                       bo_model_task_name(task));
+    }
+    return BO_OK;
+}
+
+/* A config.json describes its model if it is of Bochner, and not of an earlier format. */
+static bo_status check_origin(bo_context *context, const char *where, const cJSON *json)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(json, "model_type");
+    const cJSON *version = cJSON_GetObjectItemCaseSensitive(json, "bochner_format");
+    const char *name = cJSON_GetStringValue(type);
+    size_t format = FORMAT;
+    if (!cJSON_HasObjectItem(json, "blocks") &&
+        (cJSON_HasObjectItem(json, "layers") || cJSON_HasObjectItem(json, "network")))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: describes a network, a list of layers; expected \"blocks\" (train --model)", where);
+    if (type && (!name || strcmp(name, "bochner") != 0))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the configuration of a model of the type %.60s is no description, whose type is bochner",
+                       where, name ? name : "without a name");
+    if (version && !bo_json_size(version, &format))
+        return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
+    if (format == FORMAT) return BO_OK;
+    return bo_fail(context, BO_VERSION, "%s: has format %zu, but Bochner %s reads descriptions of format %d", where,
+                   format, bo_version(), FORMAT);
+}
+
+static bo_status check_input(bo_context *context, const char *where, const cJSON *json)
+{
+    const cJSON *input = cJSON_GetObjectItemCaseSensitive(json, "input");
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "kind"));
+    if (!input || (kind && strcmp(kind, "text") == 0 && cJSON_GetArraySize(input) == 1)) return BO_OK;
+    if (kind && strcmp(kind, "text") == 0)
+        return bo_fail(context, BO_FORMAT, "%s: \"input\" of the kind text has no other members", where);
+    return bo_fail(context, BO_FORMAT, "%s: a description with blocks reads text: \"input\" should have the kind text",
+                   where);
+}
+
+/* Every member but the blocks may be missing. */
+static bo_status read_described(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    bo_config_field fields[COUNT(model_fields)];
+    memcpy(fields, model_fields, sizeof fields);
+    for (size_t i = 0; i < COUNT(fields); i++) fields[i].required = false;
+    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
+    BO_TRY(check_origin(context, where, json));
+    BO_TRY(refuse_unknown(context, where, json));
+    BO_TRY(check_input(context, where, json));
+    BO_TRY(bo_config_fields_read(context, where, fields, COUNT(fields), false, NULL, json, out));
+    BO_TRY(bo_config_fields_read(context, where, option_fields, COUNT(option_fields), false, NULL, json, out));
+    BO_TRY(bo_config_task_read(context, where, json, true, out));
+    BO_TRY(check_task(context, where, json, out->task));
+    return bo_config_blocks_read(context, where, json, out);
+}
+
+static bo_status parse_description(bo_context *context, const char *text, const char *where, cJSON **out)
+{
+    const size_t length = strlen(text);
+    if (length > bo_limits_config.bytes)
+        return bo_input_too_large(context, where, length, false, bo_limits_config.bytes);
+    return bo_json_parse(context, where, text, length, DEPTH, out);
+}
+
+bo_status bo_description_reads_text(bo_context *context, const char *text, const char *where, bool *out)
+{
+    cJSON *json;
+    BO_TRY(parse_description(context, text, where ? where : "model", &json));
+    *out = cJSON_HasObjectItem(json, "blocks");
+    cJSON_Delete(json);
+    return BO_OK;
+}
+
+bo_status bo_description_read(bo_context *context, const char *text, const char *where, bo_model_desc *out)
+{
+    if (out) *out = (bo_model_desc){0};
+    BO_REQUIRE(context, text, out);
+    if (!where) where = "model";
+    cJSON *json;
+    BO_TRY(parse_description(context, text, where, &json));
+    const bo_status status = read_described(context, where, json, out);
+    cJSON_Delete(json);
+    if (status != BO_OK) bo_model_desc_release(out);
     return status;
 }

@@ -27,6 +27,11 @@ static size_t bytes_of(bo_config_type type)
         return sizeof(bo_choice);
     case BO_CONFIG_SEED:
         return sizeof(uint64_t);
+    case BO_CONFIG_TEXT:
+    case BO_CONFIG_JSON:
+        return sizeof(const char *);
+    case BO_CONFIG_OBJECT:
+        return 0;
     case BO_CONFIG_NAME:
     default:
         return sizeof(unsigned);
@@ -37,7 +42,16 @@ bool bo_config_field_same(const bo_config_field *field, const void *a, const voi
 {
     const char *first = (const char *)a + field->offset, *second = (const char *)b + field->offset;
     double x, y;
-    if (bytes_of(field->type) != sizeof x || field->type == BO_CONFIG_SIZE || field->type == BO_CONFIG_SEED)
+    if (field->type == BO_CONFIG_OBJECT) {
+        for (size_t i = 0; i < field->count; i++)
+            if (!bo_config_field_same(&field->fields[i], first, second)) return false;
+        return true;
+    }
+    if (field->type == BO_CONFIG_TEXT || field->type == BO_CONFIG_JSON) {
+        const char *one = *(const char *const *)first, *other = *(const char *const *)second;
+        return one && other ? strcmp(one, other) == 0 : one == other;
+    }
+    if (field->type != BO_CONFIG_REAL && field->type != BO_CONFIG_INVERSE && field->type != BO_CONFIG_ROOT)
         return memcmp(first, second, bytes_of(field->type)) == 0;
     memcpy(&x, first, sizeof x);
     memcpy(&y, second, sizeof y);
@@ -91,6 +105,14 @@ static void write_value(bo_json_text *text, const bo_config_field *field, const 
     case BO_CONFIG_NAME:
         bo_json_string(text, field->text(*(const unsigned *)at));
         break;
+    case BO_CONFIG_TEXT:
+        bo_json_string(text, *(const char *const *)at);
+        break;
+    case BO_CONFIG_JSON:
+        bo_json_raw(text, *(const char *const *)at);
+        break;
+    case BO_CONFIG_OBJECT: /* bo_config_object_write */
+        break;
     }
 }
 
@@ -104,6 +126,43 @@ void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, s
         bo_json_raw(text, ": ");
         write_value(text, &fields[i], (const char *)object + fields[i].offset);
     }
+}
+
+static bool is_zero(const bo_config_field *field, const void *object)
+{
+    static const char zero[sizeof(uint64_t)] = {0};
+    const char *at = (const char *)object + field->offset;
+    if (field->type != BO_CONFIG_OBJECT) return memcmp(at, zero, bytes_of(field->type)) == 0;
+    for (size_t i = 0; i < field->count; i++)
+        if (!is_zero(&field->fields[i], at)) return false;
+    return true;
+}
+
+static void write_line(bo_json_text *text, size_t depth)
+{
+    bo_json_raw(text, "\n");
+    while (depth-- > 0) bo_json_raw(text, "  ");
+}
+
+void bo_config_object_write(bo_json_text *text, const bo_config_field *fields, size_t count, const void *object,
+                            size_t depth)
+{
+    size_t written = 0;
+    bo_json_raw(text, "{");
+    for (size_t i = 0; i < count; i++) {
+        const void *at = (const char *)object + fields[i].offset;
+        if (!fields[i].always && is_zero(&fields[i], object)) continue;
+        if (written++) bo_json_raw(text, ",");
+        write_line(text, depth + 1);
+        bo_json_string(text, fields[i].name);
+        bo_json_raw(text, ": ");
+        if (fields[i].type == BO_CONFIG_OBJECT)
+            bo_config_object_write(text, fields[i].fields, fields[i].count, at, depth + 1);
+        else
+            write_value(text, &fields[i], at);
+    }
+    write_line(text, depth);
+    bo_json_raw(text, "}");
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -178,26 +237,82 @@ static bool known(const char *name, const bo_config_field *fields, size_t count,
     return found;
 }
 
+static const bo_config_field *find_field(const bo_config_field *object, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(object->fields[i].name, name) != 0) i++;
+    return &object->fields[i];
+}
+
+/* A text is a preset, and a number one member; an object may have the member "preset". */
+static bo_status read_object(bo_context *context, const char *where, const bo_config_field *field, const cJSON *item,
+                             void *at)
+{
+    char place[400], names[NAMES];
+    const cJSON *preset = cJSON_IsString(item) ? item : cJSON_GetObjectItemCaseSensitive(item, "preset");
+    snprintf(place, sizeof place, "%.300s: \"%s\"", where, field->name);
+    if (field->number && cJSON_IsNumber(item)) {
+        const bo_config_field *member = find_field(field, field->number);
+        const char *expected = read_value(member, item, (char *)at + member->offset, names);
+        return expected ? refuse(context, where, field->name, expected, item) : BO_OK;
+    }
+    if (!field->preset || !preset)
+        return bo_config_fields_read(context, place, field->fields, field->count, true, NULL, item, at);
+    const char *name = cJSON_GetStringValue(preset);
+    if (!name || !field->preset(name, at)) return refuse(context, where, field->name, "the name of a preset", preset);
+    if (preset == item) return BO_OK;
+    return bo_config_fields_read(context, place, field->fields, field->count, true, "preset", item, at);
+}
+
+static bo_status read_json(bo_context *context, const cJSON *item, char **at)
+{
+    char *text = cJSON_PrintUnformatted(item);
+    bo_free(*at); /* of shared members, which are read first */
+    *at = text ? bo_strdup(context, text) : NULL;
+    cJSON_free(text);
+    return *at ? BO_OK : bo_fail(context, BO_MEMORY, "out of memory: a description");
+}
+
+static bo_status read_part(bo_context *context, const char *where, const bo_config_field *field, const cJSON *item,
+                           void *at)
+{
+    if (field->type == BO_CONFIG_OBJECT) return read_object(context, where, field, item, at);
+    if (field->type == BO_CONFIG_JSON) return read_json(context, item, at);
+    const char *text = cJSON_GetStringValue(item);
+    if (!text || !*text) return refuse(context, where, field->name, "a text", item);
+    bo_free(*(char **)at); /* of shared members, which are read first */
+    *(char **)at = bo_strdup(context, text);
+    return *(char **)at ? BO_OK : BO_MEMORY;
+}
+
 bo_status bo_config_fields_read(bo_context *context, const char *where, const bo_config_field *fields, size_t count,
                                 bool strict, const char *also, const cJSON *json, void *object)
 {
     const cJSON *item;
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
     for (size_t i = 0; i < count; i++) {
-        item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
-        if (!item && fields[i].former) item = cJSON_GetObjectItemCaseSensitive(json, fields[i].former);
+        const char *name = fields[i].name;
+        item = cJSON_GetObjectItemCaseSensitive(json, name);
+        if (!item && fields[i].former) item = cJSON_GetObjectItemCaseSensitive(json, name = fields[i].former);
         if (!item && fields[i].required)
             return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing", where, fields[i].name);
         if (!item) continue;
         char names[NAMES];
+        if (fields[i].type == BO_CONFIG_TEXT || fields[i].type == BO_CONFIG_JSON ||
+            fields[i].type == BO_CONFIG_OBJECT) {
+            BO_TRY(read_part(context, where, &fields[i], item, (char *)object + fields[i].offset));
+            continue;
+        }
         const char *expected = read_value(&fields[i], item, (char *)object + fields[i].offset, names);
-        if (expected) return refuse(context, where, fields[i].name, expected, item);
+        if (expected) return refuse(context, where, name, expected, item);
     }
     if (!strict) return BO_OK;
     cJSON_ArrayForEach(item, json)
     {
         if (!known(item->string, fields, count, also))
             return bo_fail(context, BO_FORMAT, "%s: unknown member \"%.60s\"", where, item->string);
+        if (item != cJSON_GetObjectItemCaseSensitive(json, item->string))
+            return bo_fail(context, BO_FORMAT, "%s: has the member \"%.60s\" twice", where, item->string);
     }
     return BO_OK;
 }

@@ -10,11 +10,12 @@ BO_CONFIG_NAMED(bo_model_task, model_task)
 BO_CONFIG_NAMED(bo_pooling, pooling)
 BO_CONFIG_NAMED(bo_cross, cross)
 
-static const bo_config_field task_fields[] = {BO_CONFIG_ENUM("task", task, model_task)};
-static const bo_config_field label_fields[] = {BO_CONFIG_ENUM("pooling", pooling, pooling),
-                                               BO_CONFIG_PLAIN("forward", BO_CONFIG_BOOL, forward)};
-static const bo_config_field translate_fields[] = {BO_CONFIG_PLAIN("encoder_layers", BO_CONFIG_SIZE, encoder_layers),
-                                                   BO_CONFIG_ENUM("cross", cross, cross)};
+static const bo_config_field task_fields[] = {BO_CONFIG_ENUM(bo_model_desc, "task", task, model_task)};
+static const bo_config_field label_fields[] = {BO_CONFIG_ENUM(bo_model_desc, "pooling", pooling, pooling),
+                                               BO_CONFIG_PLAIN(bo_model_desc, "forward", BOOL, forward)};
+static const bo_config_field translate_fields[] = {
+    BO_CONFIG_PLAIN(bo_model_desc, "encoder_layers", SIZE, encoder_layers),
+    BO_CONFIG_ENUM(bo_model_desc, "cross", cross, cross)};
 
 static bool labels(bo_model_task task)
 {
@@ -24,7 +25,8 @@ static bool labels(bo_model_task task)
 const char *bo_config_architecture(bo_model_task task)
 {
     static const char *const names[BO_MODEL_TASK_COUNT] = {"BochnerForCausalLM", "BochnerForSequenceClassification",
-                                                           "BochnerForTextMatching", "BochnerForTranslation"};
+                                                           "BochnerForTextMatching", "BochnerForTranslation",
+                                                           "BochnerForPrediction"};
     return names[task];
 }
 
@@ -59,6 +61,31 @@ static void write_fields(bo_json_text *text, const bo_config_field *fields, size
     bo_config_fields_write(text, fields, count, desc, "  ");
 }
 
+static bool lists(const bo_config_field *fields, size_t count, const char *member)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(member, fields[i].name) == 0) return true;
+    return false;
+}
+
+bool bo_config_task_has(const char *member, const char **tasks)
+{
+    *tasks = NULL;
+    if (lists(label_fields, COUNT(label_fields), member) || strcmp(member, "id2label") == 0 ||
+        strcmp(member, "label2id") == 0)
+        *tasks = "classify or match";
+    if (lists(translate_fields, COUNT(translate_fields), member) || strcmp(member, "encoder_blocks") == 0)
+        *tasks = "translate";
+    return *tasks || lists(task_fields, COUNT(task_fields), member);
+}
+
+bool bo_config_task_takes(const char *member, bo_model_task task)
+{
+    const char *tasks;
+    if (!bo_config_task_has(member, &tasks) || !tasks) return true;
+    return strcmp(tasks, "translate") == 0 ? task == BO_MODEL_TASK_TRANSLATE : labels(task);
+}
+
 void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc)
 {
     if (desc->task == BO_MODEL_TASK_LANGUAGE) return;
@@ -72,57 +99,57 @@ void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc)
 /* ---- reading a task ---------------------------------------------------------------------------------------------- */
 
 /* Reads one member of "id2label". Members may be in any order, each number once. */
-static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_config *out)
+static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_model_desc *out)
 {
     const char *label = cJSON_GetStringValue(item), *key = item->string;
     const bool whole = *key && strlen(key) <= 9 && strspn(key, "0123456789") == strlen(key);
     const size_t index = whole ? strtoul(key, NULL, 10) : SIZE_MAX;
-    if (index >= out->desc.classes || out->labels[index])
+    const char **names = (const char **)(uintptr_t)out->labels;
+    if (index >= out->classes || names[index])
         return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should number its %zu classes from 0, found \"%.60s\"%s",
-                       where, out->desc.classes, key, index < out->desc.classes ? " twice" : "");
+                       where, out->classes, key, index < out->classes ? " twice" : "");
     if (!label || !*label) return bo_fail(context, BO_FORMAT, "%s: \"id2label\": \"%s\" should be a label", where, key);
-    out->labels[index] = bo_alloc(context, strlen(label) + 1, 1, "a label");
-    if (!out->labels[index]) return BO_MEMORY;
-    strcpy(out->labels[index], label);
-    return BO_OK;
+    names[index] = bo_strdup(context, label);
+    return names[index] ? BO_OK : BO_MEMORY;
 }
 
 /* Checks that "label2id", if present, is the inverse of "id2label". */
-static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_config *out)
+static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_model_desc *out)
 {
     if (!numbers) return BO_OK;
-    if (!cJSON_IsObject(numbers) || (size_t)cJSON_GetArraySize(numbers) != out->desc.classes)
+    if (!cJSON_IsObject(numbers) || (size_t)cJSON_GetArraySize(numbers) != out->classes)
         return bo_fail(context, BO_FORMAT, "%s: \"label2id\" should be an object with the %zu labels of \"id2label\"",
-                       where, out->desc.classes);
+                       where, out->classes);
     for (const cJSON *item = numbers->child; item; item = item->next) {
         size_t index = 0;
-        if (!bo_json_size(item, &index) || index >= out->desc.classes || strcmp(item->string, out->labels[index]) != 0)
+        if (!bo_json_size(item, &index) || index >= out->classes || strcmp(item->string, out->labels[index]) != 0)
             return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" contradicts \"id2label\"", where,
                            item->string);
     }
     return BO_OK;
 }
 
-static bo_status read_labels(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+static bo_status read_labels(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
-    const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
-    if (!cJSON_IsObject(names) || !names->child)
+    const cJSON *items = cJSON_GetObjectItemCaseSensitive(json, "id2label");
+    if (!cJSON_IsObject(items) || !items->child)
         return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should be an object with the label of each class", where);
-    out->desc.classes = (size_t)cJSON_GetArraySize(names);
-    out->labels = bo_alloc(context, out->desc.classes, sizeof *out->labels, "labels");
-    if (!out->labels) return BO_MEMORY;
-    for (const cJSON *item = names->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
-    out->desc.labels = (const char *const *)out->labels;
+    out->classes = (size_t)cJSON_GetArraySize(items);
+    const char **names = bo_alloc(context, out->classes, sizeof *names, "labels");
+    if (!names) return BO_MEMORY;
+    out->labels = names;
+    for (const cJSON *item = items->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
     return check_numbers(context, where, cJSON_GetObjectItemCaseSensitive(json, "label2id"), out);
 }
 
-bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bool classes_follow,
+                              bo_model_desc *out)
 {
-    BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, &out->desc));
-    if (out->desc.task == BO_MODEL_TASK_TRANSLATE)
-        return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json,
-                                     &out->desc);
-    if (!labels(out->desc.task)) return BO_OK;
-    BO_TRY(bo_config_fields_read(context, where, label_fields, COUNT(label_fields), false, NULL, json, &out->desc));
+    BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, out));
+    if (out->task == BO_MODEL_TASK_TRANSLATE)
+        return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json, out);
+    if (!labels(out->task)) return BO_OK;
+    BO_TRY(bo_config_fields_read(context, where, label_fields, COUNT(label_fields), false, NULL, json, out));
+    if (classes_follow && !cJSON_HasObjectItem(json, "id2label")) return BO_OK;
     return read_labels(context, where, json, out);
 }

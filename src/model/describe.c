@@ -9,7 +9,7 @@
 
 /* Larger sizes are treated as mistakes. Their products cannot overflow. */
 #define MOST_CONTEXT ((size_t)1 << 31) /* positions are int32 */
-enum { MOST_LAYERS = 1 << 12, MOST_WIDTH = 1 << 20, MOST_HEADS = 1 << 16, MOST_VOCAB = 1 << 28, MOST_STATE = 1 << 16 };
+enum { MOST_LAYERS = BO_BLOCKS_MOST, MOST_WIDTH = 1 << 20, MOST_VOCAB = 1 << 28 };
 enum { MOST_CLASSES = 1 << 14, MOST_LABEL = 255 }; /* a list of labels is meant to be read by people */
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
@@ -24,79 +24,33 @@ static bool labels(bo_model_task task)
 
 bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who)
 {
-    static const char *const uses[] = {"", "classifies texts: use bo_model_classify",
-                                       "classifies pairs of texts: use bo_model_classify",
-                                       "translates texts: use bo_model_translate"};
+    static const char *const uses[] = {
+        "", "classifies texts: use bo_model_classify", "classifies pairs of texts: use bo_model_classify",
+        "translates texts: use bo_model_translate", "predicts from examples: use bo_model_predict"};
     if (model->desc.task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s requires a language model; this model %s (tasks.h)", who,
-                   uses[model->desc.task]);
+    return bo_fail(context, BO_INVALID, "%s requires a language model; this model %s (%s.h)", who,
+                   uses[model->desc.task], model->network ? "network" : "tasks");
+}
+
+bo_status bo_model_require_text(bo_context *context, const bo_model *model, const char *who)
+{
+    if (!model->network) return BO_OK;
+    return bo_fail(context, BO_UNSUPPORTED, "%s requires a text model; this model predicts from examples (network.h)",
+                   who);
 }
 
 /* ---- direction --------------------------------------------------------------------------------------------------- */
-
-/* True if the attention can only be causal. */
-static bool looks_back(const bo_attention_desc *a)
-{
-    return a->gate != BO_GATE_NONE || a->window || bo_attention_has(a, BO_TRAIT_CAUSAL);
-}
-
-bool bo_model_has_kept(const bo_model_desc *d)
-{
-    return d->kept_attention.heads > 0;
-}
-
-const bo_attention_desc *bo_model_kind_at(const bo_model_desc *d, size_t place)
-{
-    const bo_model_part part = bo_model_part_of(d, place);
-    return part == BO_MODEL_PART_LAYERS && bo_model_keeps(d, place) ? &d->kept_attention : bo_model_kind(d, part);
-}
-
-const bo_attention_desc *bo_model_kind(const bo_model_desc *d, bo_model_part part)
-{
-    if (part == BO_MODEL_PART_CROSS) return &d->cross_attention;
-    const bool separate = d->task == BO_MODEL_TASK_TRANSLATE && d->mixer == BO_MIXER_ATTENTION;
-    return part == BO_MODEL_PART_ENCODER && separate ? &d->encoder_attention : &d->attention;
-}
-
-bool bo_model_is_causal(const bo_model_desc *d, bo_model_part part)
-{
-    const bool encodes = labels(d->task) || part != BO_MODEL_PART_LAYERS;
-    return !encodes || (labels(d->task) && d->forward) || looks_back(bo_model_kind(d, part));
-}
 
 /* A summary is the output of the last token, which depends on the whole source only if every layer reads forward. */
 bool bo_model_alternates(const bo_model_desc *d)
 {
     if (d->task == BO_MODEL_TASK_LANGUAGE || d->cross == BO_CROSS_SUMMARY || d->forward) return false;
-    return !bo_nn_mixer_attends(d->mixer) || looks_back(bo_model_kind(d, BO_MODEL_PART_ENCODER));
-}
-
-static bool chosen(bo_choice choice, bool otherwise)
-{
-    return choice == BO_CHOICE_AUTO ? otherwise : choice == BO_CHOICE_YES;
-}
-
-bo_model_biases bo_model_biases_of(const bo_model_desc *d)
-{
-    bo_model_biases out = {.attention = chosen(d->attention_bias, d->bias), .mlp = chosen(d->mlp_bias, d->bias)};
-    out.output = chosen(d->output_bias, out.attention);
-    return out;
-}
-
-/* The attention to which window_first and window_period refer. */
-static const bo_attention_desc *windowed(const bo_model_desc *d)
-{
-    return bo_model_has_kept(d) ? &d->kept_attention : &d->attention;
-}
-
-bool bo_model_mixes_windows(const bo_model_desc *d)
-{
-    return windowed(d)->window && (d->window_first || d->window_period);
-}
-
-bool bo_model_has_window(const bo_model_desc *d, size_t layer)
-{
-    return layer >= d->window_first && !(d->window_period && (layer + 1) % d->window_period == 0);
+    const bool translates = d->task == BO_MODEL_TASK_TRANSLATE;
+    const bo_block_list list = bo_blocks_of(d, translates ? BO_MODEL_PART_ENCODER : BO_MODEL_PART_LAYERS);
+    for (size_t i = 0; i < list.count; i++)
+        if (!bo_nn_mixer_attends(list.blocks[i].mixer) || bo_attention_looks_back(&list.blocks[i].attention))
+            return true;
+    return false;
 }
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
@@ -135,31 +89,18 @@ static bo_status check_classes(bo_context *context, const bo_model_desc *d)
     return d->labels ? check_distinct(context, d) : BO_OK;
 }
 
-bo_status bo_labels_copy(bo_context *context, const bo_model_desc *d, char ***out)
+/* Numbers the classes of a descriptor that owns its labels. */
+static bo_status number_classes(bo_context *context, bo_model_desc *d)
 {
-    *out = NULL;
-    if (!labels(d->task)) return BO_OK;
-    char **copies = bo_alloc(context, d->classes, sizeof *copies, "a model's labels");
-    if (!copies) return BO_MEMORY;
-    for (size_t i = 0; i < d->classes; i++) {
+    const char **copies = bo_alloc(context, d->classes, sizeof *copies, "a model's labels");
+    d->labels = copies;
+    for (size_t i = 0; copies && i < d->classes; i++) {
         char number[24];
         snprintf(number, sizeof number, "%zu", i);
-        const char *label = d->labels ? d->labels[i] : number;
-        copies[i] = bo_alloc(context, strlen(label) + 1, 1, "a label");
-        if (!copies[i]) {
-            bo_labels_free(copies, d->classes);
-            return BO_MEMORY;
-        }
-        strcpy(copies[i], label);
+        copies[i] = bo_strdup(context, number);
+        if (!copies[i]) return BO_MEMORY;
     }
-    *out = copies;
-    return BO_OK;
-}
-
-void bo_labels_free(char **copies, size_t classes)
-{
-    for (size_t i = 0; copies && i < classes; i++) bo_free(copies[i]);
-    bo_free(copies);
+    return copies ? BO_OK : BO_MEMORY;
 }
 
 /* ---- options of each task ---------------------------------------------------------------------------------------- */
@@ -167,7 +108,8 @@ void bo_labels_free(char **copies, size_t classes)
 static bo_status resolve_task(bo_context *context, bo_model_desc *d)
 {
     const char *name = bo_model_task_name(d->task);
-    if (!name) REFUSE("unknown task %d", (int)d->task);
+    if (d->task == BO_MODEL_TASK_PREDICT)
+        REFUSE("a model of the task predict is created from a description: use bo_model_create_described()");
     if (!bo_pooling_name(d->pooling)) REFUSE("unknown pooling %d", (int)d->pooling);
     if (!bo_cross_name(d->cross)) REFUSE("unknown cross %d", (int)d->cross);
     if (!labels(d->task) && (d->classes || d->labels || d->pooling || d->forward))
@@ -175,10 +117,6 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
     if (d->task != BO_MODEL_TASK_TRANSLATE && (d->encoder_layers || d->cross))
         REFUSE("encoder_layers and cross require the task translate, found %s", name);
     if (d->task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
-    if (d->mixer == BO_MIXER_MLP)
-        REFUSE(
-            "mixer mlp requires sequences of a fixed length, but texts of the task %s have any length: choose another mixer",
-            name);
     if (d->forward && d->pooling == BO_POOLING_FIRST)
         REFUSE("pooling first cannot be combined with forward: the first token does not depend on later ones");
     if (labels(d->task)) return check_classes(context, d);
@@ -189,68 +127,6 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
     if (d->encoder_layers > MOST_LAYERS)
         REFUSE("encoder_layers must be at most %d, found %zu", MOST_LAYERS, d->encoder_layers);
     return BO_OK;
-}
-
-/* ---- attention of the encoder, and cross attention --------------------------------------------------------------- */
-
-bool bo_model_is_given(const bo_attention_desc *a)
-{
-    return a->kind || a->heads || a->dim || a->scale > 0 || a->gate || a->window || a->normalizer || a->capacity ||
-           a->chunk;
-}
-
-static bo_status resolve_encoder(bo_context *context, bo_model_desc *d)
-{
-    bo_attention_desc *a = &d->encoder_attention;
-    const bool used = bo_model_kind(d, BO_MODEL_PART_ENCODER) == a;
-    if (!used || !bo_model_is_given(a)) *a = used ? d->attention : (bo_attention_desc){0};
-    return used ? bo_model_resolve_attention(context, d, BO_MODEL_PART_ENCODER, a) : BO_OK;
-}
-
-static bo_attention_desc usual_cross(const bo_model_desc *d)
-{
-    bo_attention_desc a = d->attention;
-    if (d->mixer != BO_MIXER_ATTENTION) return (bo_attention_desc){0};
-    a.kind = bo_attention_cross_kind(&a);
-    a.gate = BO_GATE_NONE;
-    a.window = a.capacity = 0;
-    return a;
-}
-
-static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
-{
-    bo_attention_desc *a = &d->cross_attention;
-    if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) *a = (bo_attention_desc){0};
-    if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
-    if (!bo_model_is_given(a)) *a = usual_cross(d);
-    if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
-        REFUSE(
-            "cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source at once");
-    return bo_model_resolve_attention(context, d, BO_MODEL_PART_CROSS, a);
-}
-
-/* ---- attention of a part ----------------------------------------------------------------------------------------- */
-
-bool bo_model_attends(const bo_model_desc *d, bo_model_part part)
-{
-    if (part == BO_MODEL_PART_CROSS) return d->task == BO_MODEL_TASK_TRANSLATE && d->cross == BO_CROSS_ATTENTION;
-    return bo_nn_mixer_attends(d->mixer);
-}
-
-bo_model_part bo_model_part_of(const bo_model_desc *d, size_t place)
-{
-    if (place < d->layers) return BO_MODEL_PART_LAYERS;
-    return place < bo_model_place(d, BO_MODEL_PART_ENCODER) ? BO_MODEL_PART_CROSS : BO_MODEL_PART_ENCODER;
-}
-
-bo_attention_desc bo_model_attention_at(const bo_model_desc *d, size_t place)
-{
-    const bo_attention_desc *kind = bo_model_kind_at(d, place);
-    bo_attention_desc a = *kind;
-    a.causal = bo_model_is_causal(d, bo_model_part_of(d, place));
-    if (bo_model_mixes_windows(d) && kind == windowed(d))
-        *(bo_model_has_window(d, place) ? &a.capacity : &a.window) = 0;
-    return a;
 }
 
 /* ====================================================================================================================
@@ -276,7 +152,7 @@ bool bo_model_preset(const char *name, bo_model_desc *desc)
         if (!bo_same_name(name, presets[i].name)) continue;
         desc->layers = presets[i].layers;
         desc->width = presets[i].width;
-        desc->heads = presets[i].heads;
+        desc->block.heads = presets[i].heads;
         desc->context = presets[i].context;
         return true;
     }
@@ -285,16 +161,17 @@ bool bo_model_preset(const char *name, bo_model_desc *desc)
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static bo_status check_size(bo_context *context, const char *name, size_t value, size_t most)
+bo_status bo_model_check_size(bo_context *context, const char *name, size_t value, size_t most)
 {
     if (value == 0) REFUSE("%s must be at least 1, found 0", name);
     if (value > most) REFUSE("%s must be at most %zu, found %zu", name, most, value);
     return BO_OK;
 }
 
-static bool turns(bo_positions positions)
+bo_status bo_model_check_real(bo_context *context, const char *name, double value)
 {
-    return positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS;
+    if (!isfinite(value) || value < 0) REFUSE("%s must be a positive number (0: the default), found %g", name, value);
+    return BO_OK;
 }
 
 /* A text and its end token. */
@@ -305,22 +182,10 @@ size_t bo_model_positions(const bo_model_desc *d)
 
 size_t bo_model_most_tokens(const bo_model_desc *d)
 {
-    return d->positions == BO_POSITIONS_LEARNED || d->mixer == BO_MIXER_MLP ? bo_model_positions(d) : 0;
-}
-
-static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
-{
-    if (!d->key_heads) d->key_heads = d->heads;
-    if (d->key_heads > d->heads || d->heads % d->key_heads)
-        REFUSE("key_heads must divide heads = %zu, found %zu", d->heads, d->key_heads);
-    if (!d->head_dim && d->width % d->heads)
-        REFUSE("heads must divide width = %zu if head_dim is not given, found %zu", d->width, d->heads);
-    if (!d->head_dim) d->head_dim = d->width / d->heads;
-    BO_TRY(check_size(context, "head_dim", d->head_dim, MOST_WIDTH));
-    if (turns(d->positions) && d->head_dim % 2)
-        REFUSE("positions %s rotate pairs of columns: head_dim must be even, found %zu",
-               bo_positions_name(d->positions), d->head_dim);
-    return BO_OK;
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    bool limited = bo_model_positions_kind(d) == BO_POSITIONS_LEARNED;
+    for (size_t i = 0; i < list.count; i++) limited = limited || list.blocks[i].mixer == BO_MIXER_MLP;
+    return limited ? bo_model_positions(d) : 0;
 }
 
 /* Returns the number of token ids. Translations need an end token, also if the tokenizer has none. */
@@ -331,47 +196,19 @@ static size_t count_ids(const bo_tokenizer *tokenizer, bo_model_task task)
 
 static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenizer, bo_model_desc *d)
 {
-    BO_TRY(check_size(context, "layers", d->layers, MOST_LAYERS));
-    BO_TRY(check_size(context, "width", d->width, MOST_WIDTH));
-    BO_TRY(check_size(context, "heads", d->heads, MOST_HEADS));
-    BO_TRY(check_size(context, "context", d->context, MOST_CONTEXT));
+    BO_TRY(bo_model_check_size(context, "layers", d->layers, MOST_LAYERS));
+    BO_TRY(bo_model_check_size(context, "width", d->width, MOST_WIDTH));
+    BO_TRY(bo_model_check_size(context, "context", d->context, MOST_CONTEXT));
     const size_t ids = tokenizer ? count_ids(tokenizer, d->task) : 0;
     if (!d->vocab) d->vocab = ids;
-    BO_TRY(check_size(context, "vocab", d->vocab, MOST_VOCAB));
+    BO_TRY(bo_model_check_size(context, "vocab", d->vocab, MOST_VOCAB));
     if (d->vocab < ids)
         REFUSE("vocab must be at least the tokenizer's %zu ids%s, found %zu", bo_tokenizer_vocab(tokenizer),
                ids > bo_tokenizer_vocab(tokenizer) ? " and an end token" : "", d->vocab);
-    BO_TRY(resolve_heads(context, d));
-    return bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d);
-}
-
-/* ---- numbers and choices ----------------------------------------------------------------------------------------- */
-
-static bo_status check_real(bo_context *context, const char *name, double value)
-{
-    if (!isfinite(value) || value < 0) REFUSE("%s must be a positive number (0: the default), found %g", name, value);
     return BO_OK;
 }
 
-static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
-{
-    BO_TRY(check_real(context, "rope_base", d->rope_base));
-    BO_TRY(check_real(context, "norm_epsilon", d->norm_epsilon));
-    BO_TRY(check_real(context, "sigma", d->sigma));
-    if (!(d->dropout >= 0 && d->dropout < 1)) REFUSE("dropout must be in [0, 1), found %g", d->dropout);
-    /* the sigmoid is 0 or 1 in single precision far below this */
-    if (!(fabs(d->gate_first) <= 100 && fabs(d->gate_last) <= 100))
-        REFUSE("gate_first and gate_last must be from -100 to 100, found %g and %g", d->gate_first, d->gate_last);
-    if (d->rope_base == 0) d->rope_base = 10000;
-    if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
-    if (d->sigma == 0) /* the window of HYBRID needs sharper weights */
-        d->sigma = bo_attention_has(&d->attention, BO_TRAIT_MIX) ? 3 : 1;
-    if (d->gate_first == 0 && d->gate_last == 0) {
-        d->gate_first = 1;
-        d->gate_last = 5;
-    }
-    return BO_OK;
-}
+/* ---- options of the whole model ---------------------------------------------------------------------------------- */
 
 /* An embedding table that is also the output matrix can follow only one of the two rules of unit scaling, so under unit
  * scaling the tables are separate. */
@@ -384,205 +221,132 @@ static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
     if (d->parametrization == BO_PARAMETRIZATION_STANDARD) return BO_OK;
     if (!d->base_width) d->base_width = 128;
     if (d->parametrization == BO_PARAMETRIZATION_UNIT) d->untied = true;
-    return check_size(context, "base_width", d->base_width, MOST_WIDTH);
+    return bo_model_check_size(context, "base_width", d->base_width, MOST_WIDTH);
 }
-
-/* A mixer of degree 3 or 4 is one specific attention. Its queries and keys are not normalized; its outputs are
- * normalized per head. */
-static void resolve_degree(bo_model_desc *d)
-{
-    const size_t capacity = d->attention.capacity, chunk = d->attention.chunk;
-    d->attention = bo_nn_mixer_attention();
-    d->attention.capacity = capacity;
-    d->attention.chunk = chunk;
-    if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = BO_CHOICE_NO;
-    if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = BO_CHOICE_YES;
-}
-
-/* Options of other mixers stay 0. Rotary positions are turned off if the mixer has no queries and keys. */
-static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
-{
-    const bool ssm = d->mixer == BO_MIXER_SSM, convolves = ssm || d->mixer == BO_MIXER_CONV;
-    if (!bo_ssm_name(d->ssm)) REFUSE("unknown state-space system %d", (int)d->ssm);
-    if (!ssm) d->ssm = BO_SSM_DIAGONAL;
-    d->state_size = !ssm ? 0 : d->state_size ? d->state_size : 16;
-    d->state_rank = !ssm || d->ssm == BO_SSM_DIAGONAL ? 0 : d->state_rank ? d->state_rank : 1;
-    d->kernel = !convolves ? 0 : d->kernel ? d->kernel : ssm ? 4 : 64;
-    if (ssm) BO_TRY(check_size(context, "state_size", d->state_size, MOST_STATE));
-    if (d->state_rank > d->state_size)
-        REFUSE("state_rank must be at most state_size = %zu, found %zu", d->state_size, d->state_rank);
-    if (convolves) BO_TRY(check_size(context, "kernel", d->kernel, MOST_WIDTH));
-    if (d->mixer == BO_MIXER_ATTENTION) return BO_OK;
-    if (bo_nn_mixer_attends(d->mixer)) return resolve_degree(d), BO_OK;
-    if (turns(d->positions)) d->positions = BO_POSITIONS_NONE;
-    d->attention = (bo_attention_desc){0};
-    d->query_norm = d->output_norm = BO_CHOICE_NO;
-    return BO_OK;
-}
-
-static bo_status check_choices(bo_context *context, const bo_model_desc *d)
-{
-    if (!bo_mixer_name(d->mixer)) REFUSE("unknown mixer %d", (int)d->mixer);
-    if (!bo_mlp_name(d->mlp)) REFUSE("unknown MLP %d", (int)d->mlp);
-    if (!bo_norm_name(d->norm)) REFUSE("unknown norm %d", (int)d->norm);
-    if (!bo_positions_name(d->positions)) REFUSE("unknown positions %d", (int)d->positions);
-    if ((unsigned)d->query_norm > BO_CHOICE_YES || (unsigned)d->output_norm > BO_CHOICE_YES)
-        REFUSE("query_norm and output_norm must be auto, no or yes, found numbers %d and %d", (int)d->query_norm,
-               (int)d->output_norm);
-    return BO_OK;
-}
-
-/* ---- options of pretrained models -------------------------------------------------------------------------------- */
 
 static bo_status resolve_factor(bo_context *context, const char *name, double *factor)
 {
-    if (!isfinite(*factor) || *factor < 0)
-        REFUSE("%s must be a positive number (0: the default), found %g", name, *factor);
+    BO_TRY(bo_model_check_real(context, name, *factor));
     if (*factor == 0) *factor = 1;
     return BO_OK;
 }
 
-/* If all biases are the same, `bias` alone tells it, so that it can be changed in a descriptor of a model. */
-static bo_status resolve_biases(bo_context *context, bo_model_desc *d)
-{
-    if ((unsigned)d->attention_bias > BO_CHOICE_YES || (unsigned)d->output_bias > BO_CHOICE_YES ||
-        (unsigned)d->mlp_bias > BO_CHOICE_YES)
-        REFUSE("attention_bias, output_bias and mlp_bias must be auto, no or yes, found numbers %d, %d and %d",
-               (int)d->attention_bias, (int)d->output_bias, (int)d->mlp_bias);
-    if (!bo_nn_mixer_attends(d->mixer)) d->attention_bias = d->output_bias = BO_CHOICE_AUTO;
-    const bo_model_biases have = bo_model_biases_of(d);
-    if (have.output && !have.attention) REFUSE("output_bias requires attention_bias");
-    if (have.attention == have.output && have.attention == have.mlp) {
-        d->bias = have.mlp;
-        d->attention_bias = d->output_bias = d->mlp_bias = BO_CHOICE_AUTO;
-    }
-    if (d->head_bias && d->task != BO_MODEL_TASK_LANGUAGE)
-        REFUSE("head_bias requires the task language, found %s", bo_model_task_name(d->task));
-    return BO_OK;
-}
-
-static bo_status resolve_rope(bo_context *context, bo_model_desc *d)
-{
-    bo_rope_scaling *s = &d->rope_scaling;
-    BO_TRY(check_real(context, "local_rope_base", d->local_rope_base));
-    if (!bo_rope_scaling_kind_name(s->kind)) REFUSE("unknown scaling of RoPE %d", (int)s->kind);
-    if (!turns(d->positions)) {
-        d->rotated = 0;
-        d->local_rope_base = 0;
-        *s = (bo_rope_scaling){0};
-        return BO_OK;
-    }
-    if (d->rotated > d->head_dim || d->rotated % 2)
-        REFUSE("rotated must be an even number up to head_dim = %zu, found %zu", d->head_dim, d->rotated);
-    if (d->rotated == d->head_dim) d->rotated = 0; /* stays right if head_dim is changed */
-    if (s->kind == BO_ROPE_SCALING_KIND_NONE) *s = (bo_rope_scaling){0};
-    if (s->kind != BO_ROPE_SCALING_KIND_LLAMA3) s->low = s->high = s->original = 0;
-    if (s->kind != BO_ROPE_SCALING_KIND_NONE && !(s->factor > 0 && isfinite(s->factor)))
-        REFUSE("rope_scaling.factor must be a positive number, found %g", s->factor);
-    if (s->kind == BO_ROPE_SCALING_KIND_LLAMA3 &&
-        !(s->low > 0 && s->high > s->low && isfinite(s->high) && s->original > 0 && isfinite(s->original)))
-        REFUSE("rope_scaling must have 0 < low < high and 0 < original, found %g, %g and %g", s->low, s->high,
-               s->original);
-    return BO_OK;
-}
-
-/* Only attention that keeps keys can have a window in some of the layers. */
-static void resolve_windows(bo_model_desc *d)
-{
-    const bool keeps = d->mixer == BO_MIXER_ATTENTION && bo_attention_has(windowed(d), BO_TRAIT_CAPACITY);
-    if (d->task == BO_MODEL_TASK_LANGUAGE && keeps && windowed(d)->window) return;
-    d->window_first = d->window_period = 0;
-    d->local_rope_base = 0;
-}
-
 static bo_status resolve_options(bo_context *context, bo_model_desc *d)
 {
-    if (!bo_block_name(d->block)) REFUSE("unknown block %d", (int)d->block);
-    if (d->block != BO_BLOCK_SEQUENTIAL && d->task == BO_MODEL_TASK_TRANSLATE)
-        REFUSE("block %s does not support the task translate: cross attention is between mixer and MLP",
-               bo_block_name(d->block));
-    const bool inner = d->block == BO_BLOCK_SANDWICH || d->block == BO_BLOCK_AFTER;
-    if (inner && (d->mixer != BO_MIXER_ATTENTION || !bo_nn_mlp_token_wise(d->mlp)))
-        REFUSE("block %s requires the mixer attention and an MLP with an activation function, found %s and %s",
-               bo_block_name(d->block), bo_mixer_name(d->mixer), bo_mlp_name(d->mlp));
-    BO_TRY(resolve_biases(context, d));
+    if (!(d->dropout >= 0 && d->dropout < 1)) REFUSE("dropout must be in [0, 1), found %g", d->dropout);
+    if (d->head_bias && d->task != BO_MODEL_TASK_LANGUAGE)
+        REFUSE("head_bias requires the task language, found %s", bo_model_task_name(d->task));
     BO_TRY(resolve_factor(context, "embedding_scale", &d->embedding_scale));
-    BO_TRY(resolve_factor(context, "residual_scale", &d->residual_scale));
-    if (d->residual_scale != 1 && (bo_model_biases_of(d).output || bo_model_biases_of(d).mlp))
-        REFUSE("residual_scale requires layers without output_bias and mlp_bias, which it would not multiply");
-    BO_TRY(resolve_factor(context, "logit_scale", &d->logit_scale));
-    resolve_windows(d);
-    return resolve_rope(context, d);
+    return resolve_factor(context, "logit_scale", &d->logit_scale);
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
+static bo_status check_list(bo_context *context, const char *name, const bo_block *list, size_t count)
 {
-    if (*size && *size != wanted) REFUSE("attention.%s must be %zu (or 0), found %zu", name, wanted, *size);
-    *size = wanted;
+    if (!list == !count && count <= BO_BLOCKS_MOST) return BO_OK;
+    if (!list == !count) REFUSE("%s must be at most %d blocks, found %zu", name, BO_BLOCKS_MOST, count);
+    REFUSE("%s and its number must be given together, found %s and %zu", name, list ? "a list" : "no list", count);
+}
+
+static bo_status resolve_blocks(bo_context *context, bo_model_desc *d, bo_model_part part)
+{
+    const bo_block_list list = bo_blocks_of(d, part);
+    for (size_t i = 0; i < list.count; i++) {
+        const bo_status status = bo_block_resolve(context, d, part, &list.blocks[i]);
+        if (status != BO_OK) return bo_block_fail(context, status, d, part, &list.blocks[i]);
+    }
+    bo_blocks_cut(d, part);
+    bo_blocks_mirror(d);
     return BO_OK;
 }
 
-bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d, bo_model_part part,
-                                     bo_attention_desc *a)
+/* Positions are added to the embedding or applied in each layer. */
+static bo_status check_positions(bo_context *context, const bo_model_desc *d, bo_model_part part)
 {
-    bo_features_desc *f = &a->features;
-    if (!bo_attention_kind_name(a->kind)) REFUSE("unknown attention %d", (int)a->kind);
-    if (f->kernel == BO_KERNEL_CUSTOM || f->custom)
-        REFUSE("kernel custom is not supported in a model: a callback cannot be saved in a file");
-    if (f->length_scales || f->sample) REFUSE("attention.features must not have length_scales or a sample");
-    BO_TRY(fill_size(context, "heads", d->heads, &a->heads));
-    BO_TRY(fill_size(context, "key_heads", d->key_heads, &a->key_heads));
-    BO_TRY(fill_size(context, "dim", d->head_dim, &a->dim));
-    BO_TRY(fill_size(context, "value_dim", d->head_dim, &a->value_dim));
-    a->causal = bo_model_is_causal(d, part);
-    if (bo_attention_has(a, BO_TRAIT_MEMORY)) a->normalizer = BO_NORMALIZER_NONE;
-    if (!f->features && bo_attention_has(a, BO_TRAIT_DRAWS) && bo_features_needs_length(f)) f->features = 128;
-    if (!f->seed) f->seed = d->seed;
-    bool signed_features = bo_attention_has(a, BO_TRAIT_UNIT_ROWS) && f->kernel == BO_KERNEL_RBF;
-    if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;
-    const bool all = !a->window || (bo_model_mixes_windows(d) && a == windowed(d)); /* some layer sees all keys */
-    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && all) a->capacity = bo_model_positions(d);
+    const bo_block_list list = bo_blocks_of(d, part);
+    const bo_positions first = bo_model_positions_kind(d);
+    for (size_t i = 0; i < list.count; i++) {
+        const bo_positions own = list.blocks[i].positions;
+        const bool embedded = bo_positions_embedded(own) || bo_positions_embedded(first);
+        if (own != first && (embedded || own != BO_POSITIONS_NONE) && first != BO_POSITIONS_NONE)
+            REFUSE("all blocks must have the same positions, or none instead of RoPE, found %s and %s",
+                   bo_positions_name(first), bo_positions_name(own));
+        if (own != first && first == BO_POSITIONS_NONE && bo_positions_embedded(own))
+            REFUSE("all blocks must have the same positions, found none and %s", bo_positions_name(own));
+    }
     return BO_OK;
 }
 
-bo_choice bo_query_norm(const bo_attention_desc *a)
+/* The queries that read a source into the states of cross attention have one width. */
+static bo_status check_cross(bo_context *context, const bo_model_desc *d)
 {
-    return a->unit || bo_attention_has(a, BO_TRAIT_UNIT_ROWS) ? BO_CHOICE_NO : BO_CHOICE_YES;
-}
-
-bo_choice bo_output_norm(const bo_attention_desc *a)
-{
-    return a->normalizer == BO_NORMALIZER_NONE ? BO_CHOICE_YES : BO_CHOICE_NO;
-}
-
-static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
-{
-    bo_attention_desc *a = &d->attention;
-    BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, a));
-    if (bo_model_has_kept(d)) BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, &d->kept_attention));
-    if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = bo_query_norm(a);
-    if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = bo_output_norm(a);
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
+    for (size_t i = 1; i < list.count; i++)
+        if (list.blocks[i].heads * list.blocks[i].head_dim != list.blocks[0].heads * list.blocks[0].head_dim)
+            REFUSE("all blocks with cross attention must have as many columns in all heads, found %zu and %zu",
+                   list.blocks[0].heads * list.blocks[0].head_dim, list.blocks[i].heads * list.blocks[i].head_dim);
     return BO_OK;
+}
+
+/* The encoder has the blocks of the decoder if it has none of its own. */
+static bo_status give_encoder(bo_context *context, bo_model_desc *d)
+{
+    if (d->task != BO_MODEL_TASK_TRANSLATE || d->encoder.heads || d->encoder_blocks) return BO_OK;
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    size_t *which = bo_alloc(context, d->encoder_layers, sizeof *which, "a list of blocks");
+    if (!which) return BO_MEMORY;
+    for (size_t i = 0; i < d->encoder_layers; i++) which[i] = (size_t)(bo_model_block(d, i) - list.blocks);
+    const bo_status status = bo_blocks_arrange(context, d, BO_MODEL_PART_ENCODER, list.blocks, which);
+    bo_free(which);
+    return status;
+}
+
+static bo_status resolve_encoder(bo_context *context, bo_model_desc *d)
+{
+    if (d->task != BO_MODEL_TASK_TRANSLATE && (d->encoder.heads || d->encoder_blocks))
+        REFUSE("encoder requires the task translate, found %s", bo_model_task_name(d->task));
+    if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
+    BO_TRY(resolve_blocks(context, d, BO_MODEL_PART_ENCODER));
+    return check_positions(context, d, BO_MODEL_PART_ENCODER);
+}
+
+/* Resolves an owned descriptor. */
+static bo_status resolve(bo_context *context, const bo_tokenizer *tokenizer, bo_model_desc *d)
+{
+    BO_TRY(resolve_task(context, d));
+    BO_TRY(resolve_sizes(context, tokenizer, d));
+    BO_TRY(resolve_parametrization(context, d));
+    BO_TRY(resolve_options(context, d));
+    BO_TRY(give_encoder(context, d));
+    BO_TRY(resolve_blocks(context, d, BO_MODEL_PART_LAYERS));
+    BO_TRY(check_positions(context, d, BO_MODEL_PART_LAYERS));
+    BO_TRY(check_cross(context, d));
+    BO_TRY(resolve_encoder(context, d));
+    return labels(d->task) && !d->labels ? number_classes(context, d) : BO_OK;
 }
 
 bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                            bo_model_desc *out)
 {
+    bo_model_desc d = {.width = 0};
     BO_TRY(bo_check_reserved(context, "bo_model_desc", desc->reserved));
-    bo_model_desc d = *desc;
-    BO_TRY(check_choices(context, &d));
-    BO_TRY(resolve_task(context, &d));
-    BO_TRY(resolve_mixer(context, &d));
-    BO_TRY(resolve_sizes(context, tokenizer, &d));
-    BO_TRY(bo_model_resolve_kept(context, &d));
-    BO_TRY(resolve_numbers(context, &d));
-    BO_TRY(resolve_parametrization(context, &d));
-    BO_TRY(resolve_options(context, &d));
-    if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
-    BO_TRY(resolve_encoder(context, &d));
-    BO_TRY(resolve_cross(context, &d));
+    BO_TRY(check_list(context, "blocks", desc->blocks, desc->block_count));
+    BO_TRY(check_list(context, "encoder_blocks", desc->encoder_blocks, desc->encoder_block_count));
+    for (size_t i = 0; i < desc->encoder_block_count; i++)
+        if (!desc->encoder_blocks[i].heads) REFUSE("encoder block %zu: heads must be at least 1, found 0", i);
+    if (!bo_model_task_name(desc->task)) REFUSE("unknown task %d", (int)desc->task);
+    if (desc->labels && !labels(desc->task)) /* they cannot be counted */
+        REFUSE("classes, labels, pooling and forward require the task classify or match, found %s",
+               bo_model_task_name(desc->task));
+    if (labels(desc->task)) BO_TRY(check_classes(context, desc));
+    BO_TRY(bo_model_desc_copy(context, desc, &d));
+    const bo_status status = resolve(context, tokenizer, &d);
+    if (status != BO_OK) {
+        bo_model_desc_release(&d);
+        return status;
+    }
     *out = d;
     return BO_OK;
 }

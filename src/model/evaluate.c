@@ -329,7 +329,7 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
     uint64_t count = bo_texts_count(texts);
     out->examples = most && most < count ? most : count;
     for (size_t i = 0; i < 2 * out->examples; i++) BO_TRY(bo_translate_check(context, model, texts, i / 2, i % 2));
-    BO_TRY(bo_lanes_measure(context, model, resolved.beam, &out->state_bytes));
+    BO_TRY(bo_lanes_measure(context, model, &(bo_lanes_desc){.count = resolved.beam}, &out->state_bytes));
     BO_TRY(score(context, model, texts, out));
     return decode_too ? decode(context, model, texts, desc, tokenize, out) : BO_OK;
 }

@@ -6,188 +6,212 @@
 #include "family_table.h"
 
 #define COUNT(list)              (sizeof(list) / sizeof *(list))
-#define FIELD(key, sort, member) BO_CONFIG_PLAIN(key, BO_CONFIG_##sort, member)
+#define FIELD(key, sort, member) BO_CONFIG_PLAIN(bo_model_desc, key, sort, member)
+#define NEEDED(key, member)      BO_CONFIG_NEEDED(bo_model_desc, key, member)
 
 /* ====================================================================================================================
  * The table. */
 
 #define SIZES                                                                                                          \
-    BO_CONFIG_NEEDED("vocab_size", vocab), BO_CONFIG_NEEDED("hidden_size", width),                                     \
-        BO_CONFIG_NEEDED("num_hidden_layers", layers), BO_CONFIG_NEEDED("num_attention_heads", heads),                 \
-        BO_CONFIG_NEEDED("max_position_embeddings", context), BO_CONFIG_NEEDED("intermediate_size", hidden),           \
-        FIELD("tie_word_embeddings", NOT, untied)
-#define GROUPED FIELD("num_key_value_heads", SIZE, key_heads)
-#define APART   FIELD("head_dim", SIZE, head_dim)
-#define RMS     FIELD("rms_norm_eps", REAL, norm_epsilon)
+    NEEDED("vocab_size", vocab), NEEDED("hidden_size", width), NEEDED("num_hidden_layers", layers),                    \
+        NEEDED("num_attention_heads", block.heads), NEEDED("max_position_embeddings", context),                        \
+        NEEDED("intermediate_size", block.hidden), FIELD("tie_word_embeddings", NOT, untied)
+#define GROUPED FIELD("num_key_value_heads", SIZE, block.key_heads)
+#define APART   FIELD("head_dim", SIZE, block.head_dim)
+#define RMS     FIELD("rms_norm_eps", REAL, block.norm_epsilon)
 
-static const bo_config_field llama_fields[] = {
-    SIZES, GROUPED, APART, RMS, FIELD("attention_bias", CHOICE, attention_bias), FIELD("mlp_bias", CHOICE, mlp_bias)};
+static const bo_config_field llama_fields[] = {SIZES,
+                                               GROUPED,
+                                               APART,
+                                               RMS,
+                                               FIELD("attention_bias", CHOICE, block.attention_bias),
+                                               FIELD("mlp_bias", CHOICE, block.mlp_bias)};
 static const bo_config_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also those of Qwen2 */
-static const bo_config_field qwen3_fields[] = {SIZES, GROUPED, APART, RMS,
-                                               FIELD("attention_bias", CHOICE, attention_bias)}; /* also of Gemma */
+static const bo_config_field qwen3_fields[] = {
+    SIZES, GROUPED, APART, RMS, FIELD("attention_bias", CHOICE, block.attention_bias)}; /* also of Gemma */
 #define GPT_SIZES                                                                                                      \
-    BO_CONFIG_NEEDED("vocab_size", vocab), BO_CONFIG_NEEDED("n_embd", width), BO_CONFIG_NEEDED("n_layer", layers),     \
-        BO_CONFIG_NEEDED("n_head", heads), BO_CONFIG_NEEDED("n_positions", context), FIELD("n_inner", SIZE, hidden),   \
-        FIELD("layer_norm_epsilon", REAL, norm_epsilon), FIELD("resid_pdrop", REAL, dropout),                          \
+    NEEDED("vocab_size", vocab), NEEDED("n_embd", width), NEEDED("n_layer", layers), NEEDED("n_head", block.heads),    \
+        NEEDED("n_positions", context), FIELD("n_inner", SIZE, block.hidden),                                          \
+        FIELD("layer_norm_epsilon", REAL, block.norm_epsilon), FIELD("resid_pdrop", REAL, dropout),                    \
         FIELD("tie_word_embeddings", NOT, untied)
 static const bo_config_field gpt2_fields[] = {GPT_SIZES};
-static const bo_config_field gptj_fields[] = {GPT_SIZES, FIELD("rotary_dim", SIZE, rotated)};
-static const bo_config_field gpt_neox_fields[] = {SIZES, FIELD("layer_norm_eps", REAL, norm_epsilon),
+static const bo_config_field gptj_fields[] = {GPT_SIZES, FIELD("rotary_dim", SIZE, block.rotated)};
+static const bo_config_field gpt_neox_fields[] = {SIZES, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
                                                   FIELD("hidden_dropout", REAL, dropout),
-                                                  FIELD("attention_bias", CHOICE, attention_bias)};
-static const bo_config_field phi_fields[] = {SIZES, GROUPED, APART, FIELD("layer_norm_eps", REAL, norm_epsilon),
+                                                  FIELD("attention_bias", CHOICE, block.attention_bias)};
+static const bo_config_field phi_fields[] = {SIZES, GROUPED, APART, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
                                              FIELD("resid_pdrop", REAL, dropout)};
 static const bo_config_field phi3_fields[] = {SIZES, GROUPED, APART, RMS, FIELD("resid_pdrop", REAL, dropout)};
 static const bo_config_field starcoder2_fields[] = {SIZES,
                                                     GROUPED,
                                                     APART,
-                                                    FIELD("norm_epsilon", REAL, norm_epsilon),
+                                                    FIELD("norm_epsilon", REAL, block.norm_epsilon),
                                                     FIELD("residual_dropout", REAL, dropout),
-                                                    FIELD("use_bias", BOOL, bias)};
-static const bo_config_field stablelm_fields[] = {SIZES, GROUPED, FIELD("layer_norm_eps", REAL, norm_epsilon),
+                                                    FIELD("use_bias", BOOL, block.bias)};
+static const bo_config_field stablelm_fields[] = {SIZES, GROUPED, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
                                                   FIELD("hidden_dropout", REAL, dropout),
-                                                  FIELD("use_qkv_bias", CHOICE, attention_bias)};
+                                                  FIELD("use_qkv_bias", CHOICE, block.attention_bias)};
 static const bo_config_field granite_fields[] = {SIZES,
                                                  GROUPED,
                                                  APART,
                                                  RMS,
-                                                 FIELD("attention_bias", CHOICE, attention_bias),
-                                                 FIELD("mlp_bias", CHOICE, mlp_bias),
+                                                 FIELD("attention_bias", CHOICE, block.attention_bias),
+                                                 FIELD("mlp_bias", CHOICE, block.mlp_bias),
                                                  FIELD("embedding_multiplier", REAL, embedding_scale),
-                                                 FIELD("residual_multiplier", REAL, residual_scale),
-                                                 FIELD("attention_multiplier", REAL, attention.scale),
+                                                 FIELD("residual_multiplier", REAL, block.residual_scale),
+                                                 FIELD("attention_multiplier", REAL, block.attention.scale),
                                                  FIELD("logits_scaling", INVERSE, logit_scale)};
 
 static const bo_config_field gemma3_fields[] = {SIZES,
                                                 GROUPED,
                                                 APART,
                                                 RMS,
-                                                FIELD("attention_bias", CHOICE, attention_bias),
-                                                FIELD("query_pre_attn_scalar", ROOT, attention.scale)};
+                                                FIELD("attention_bias", CHOICE, block.attention_bias),
+                                                FIELD("query_pre_attn_scalar", ROOT, block.attention.scale)};
 
 #define FIELDS(name) .fields = name##_fields, .count = COUNT(name##_fields)
 #define LLAMA_LIKE                                                                                                     \
-    .norm_epsilon = 1e-6, .untied = true, .attention_bias = BO_CHOICE_NO, .mlp_bias = BO_CHOICE_NO,                    \
-    .query_norm = BO_CHOICE_NO, .output_norm = BO_CHOICE_NO, .rope_base = 10000
+    .block.norm_epsilon = 1e-6, .untied = true, .block.attention_bias = BO_CHOICE_NO, .block.mlp_bias = BO_CHOICE_NO,  \
+    .block.query_norm = BO_CHOICE_NO, .block.output_norm = BO_CHOICE_NO, .block.rope_base = 10000
 #define GPT_LIKE                                                                                                       \
-    .norm = BO_NORM_LAYER, .norm_epsilon = 1e-5, .query_norm = BO_CHOICE_NO, .output_norm = BO_CHOICE_NO,              \
-    .rope_base = 10000
+    .block.norm = BO_NORM_LAYER, .block.norm_epsilon = 1e-5, .block.query_norm = BO_CHOICE_NO,                         \
+    .block.output_norm = BO_CHOICE_NO, .block.rope_base = 10000
 
 /* In the order in which bo_family_of tries them. */
 static const bo_family_row families[BO_FAMILY_COUNT] = {
     [BO_FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", FIELDS(llama), .usual = {LLAMA_LIKE}, .act = "hidden_act",
-                         .usual_act = "silu", .gated = true, .divides = true, .theta = "rope_theta"},
+                         .usual_act = "silu", .gated = true, .divides = true, .theta = "rope_theta",
+                         .ids = {true, 1, 2, -1}},
     [BO_FAMILY_MISTRAL] = {"mistral", "MistralForCausalLM", FIELDS(mistral),
-                           .usual = {LLAMA_LIKE, .key_heads = 8, .attention = {.window = 4096}}, .act = "hidden_act",
-                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .windows = BO_WINDOWS_TYPES},
+                           .usual = {LLAMA_LIKE, .block.key_heads = 8}, .usual_window = 4096, .act = "hidden_act",
+                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .windows = BO_WINDOWS_TYPES,
+                           .ids = {true, 1, 2, -1}},
     [BO_FAMILY_QWEN2] = {"qwen2", "Qwen2ForCausalLM", FIELDS(mistral),
-                         .usual = {.norm_epsilon = 1e-6,
+                         .usual = {.block.norm_epsilon = 1e-6,
                                    .untied = true,
-                                   .key_heads = 32,
-                                   .attention_bias = BO_CHOICE_YES,
-                                   .output_bias = BO_CHOICE_NO,
-                                   .mlp_bias = BO_CHOICE_NO,
-                                   .query_norm = BO_CHOICE_NO,
-                                   .output_norm = BO_CHOICE_NO,
-                                   .rope_base = 10000},
+                                   .block.key_heads = 32,
+                                   .block.attention_bias = BO_CHOICE_YES,
+                                   .block.output_bias = BO_CHOICE_NO,
+                                   .block.mlp_bias = BO_CHOICE_NO,
+                                   .block.query_norm = BO_CHOICE_NO,
+                                   .block.output_norm = BO_CHOICE_NO,
+                                   .block.rope_base = 10000},
                          .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
                          .windows = BO_WINDOWS_LAYERS},
     [BO_FAMILY_QWEN3] = {"qwen3", "Qwen3ForCausalLM", FIELDS(qwen3),
-                         .usual = {.norm_epsilon = 1e-6,
+                         .usual = {.block.norm_epsilon = 1e-6,
                                    .untied = true,
-                                   .key_heads = 32,
-                                   .head_dim = 128,
-                                   .attention_bias = BO_CHOICE_NO,
-                                   .mlp_bias = BO_CHOICE_NO,
-                                   .query_norm = BO_CHOICE_YES,
-                                   .output_norm = BO_CHOICE_NO,
-                                   .rope_base = 10000},
+                                   .block.key_heads = 32,
+                                   .block.head_dim = 128,
+                                   .block.attention_bias = BO_CHOICE_NO,
+                                   .block.mlp_bias = BO_CHOICE_NO,
+                                   .block.query_norm = BO_CHOICE_YES,
+                                   .block.output_norm = BO_CHOICE_NO,
+                                   .block.rope_base = 10000},
                          .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
                          .windows = BO_WINDOWS_LAYERS},
     [BO_FAMILY_GEMMA] = {"gemma", "GemmaForCausalLM", FIELDS(qwen3),
-                         .usual = {.norm_epsilon = 1e-6,
-                                   .key_heads = 16,
-                                   .head_dim = 256,
-                                   .attention_bias = BO_CHOICE_NO,
-                                   .mlp_bias = BO_CHOICE_NO,
-                                   .query_norm = BO_CHOICE_NO,
-                                   .output_norm = BO_CHOICE_NO,
-                                   .rope_base = 10000},
+                         .usual = {.block.norm_epsilon = 1e-6,
+                                   .block.key_heads = 16,
+                                   .block.head_dim = 256,
+                                   .block.attention_bias = BO_CHOICE_NO,
+                                   .block.mlp_bias = BO_CHOICE_NO,
+                                   .block.query_norm = BO_CHOICE_NO,
+                                   .block.output_norm = BO_CHOICE_NO,
+                                   .block.rope_base = 10000},
                          .act = "hidden_act", .usual_act = "gelu_pytorch_tanh", .gated = true, .tanh = true,
                          .scaled = true, .theta = "rope_theta",
-                         .demands = {{"use_bidirectional_attention", BO_VALUE_FALSE}}},
+                         .demands = {{"use_bidirectional_attention", BO_VALUE_FALSE}}, .ids = {true, 2, 1, 0}},
     [BO_FAMILY_GEMMA3] = {"gemma3_text", "Gemma3ForCausalLM", FIELDS(gemma3),
-                          .usual = {.norm_epsilon = 1e-6,
-                                    .key_heads = 4,
-                                    .head_dim = 256,
-                                    .attention_bias = BO_CHOICE_NO,
-                                    .mlp_bias = BO_CHOICE_NO,
-                                    .query_norm = BO_CHOICE_YES,
-                                    .output_norm = BO_CHOICE_NO,
-                                    .rope_base = 1e6,
-                                    .local_rope_base = 10000,
-                                    .attention = {.scale = 1.0 / 16, .window = 4096},
-                                    .block = BO_BLOCK_SANDWICH},
+                          .usual = {.block.norm_epsilon = 1e-6,
+                                    .block.key_heads = 4,
+                                    .block.head_dim = 256,
+                                    .block.attention_bias = BO_CHOICE_NO,
+                                    .block.mlp_bias = BO_CHOICE_NO,
+                                    .block.query_norm = BO_CHOICE_YES,
+                                    .block.output_norm = BO_CHOICE_NO,
+                                    .block.rope_base = 1e6,
+                                    .block.attention.scale = 1.0 / 16,
+                                    .block.residual = BO_RESIDUAL_SANDWICH},
                           .act = "hidden_activation", .usual_act = "gelu_pytorch_tanh", .gated = true, .scaled = true,
-                          .divides = true, .theta = "rope_theta", .local = "rope_local_base_freq",
-                          .windows = BO_WINDOWS_PERIOD,
+                          .divides = true, .theta = "rope_theta", .local = "rope_local_base_freq", .usual_local = 10000,
+                          .usual_window = 4096, .windows = BO_WINDOWS_PERIOD,
                           .demands = {{"use_bidirectional_attention", BO_VALUE_FALSE},
                                       {"final_logit_softcapping", BO_VALUE_NULL},
-                                      {"attn_logit_softcapping", BO_VALUE_NULL}}},
+                                      {"attn_logit_softcapping", BO_VALUE_NULL}},
+                          .ids = {true, 2, 1, 0}},
     [BO_FAMILY_GPT2] = {"gpt2", "GPT2LMHeadModel", FIELDS(gpt2),
-                        .usual = {GPT_LIKE, .positions = BO_POSITIONS_LEARNED, .bias = true, .dropout = 0.1},
+                        .usual = {GPT_LIKE, .block.positions = BO_POSITIONS_LEARNED, .block.bias = true,
+                                  .dropout = 0.1},
                         .act = "activation_function", .usual_act = "gelu_new", .divides = true,
                         .demands = {{"scale_attn_weights", BO_VALUE_TRUE},
                                     {"scale_attn_by_inverse_layer_idx", BO_VALUE_FALSE},
-                                    {"add_cross_attention", BO_VALUE_FALSE}}},
+                                    {"add_cross_attention", BO_VALUE_FALSE}},
+                        .ids = {true, 50256, 50256, -1}},
     [BO_FAMILY_GPT_NEOX] = {"gpt_neox", "GPTNeoXForCausalLM", FIELDS(gpt_neox),
-                            .usual = {GPT_LIKE, .untied = true, .attention_bias = BO_CHOICE_YES,
-                                      .mlp_bias = BO_CHOICE_YES, .block = BO_BLOCK_PARALLEL},
+                            .usual = {GPT_LIKE, .untied = true, .block.attention_bias = BO_CHOICE_YES,
+                                      .block.mlp_bias = BO_CHOICE_YES, .block.residual = BO_RESIDUAL_PARALLEL},
                             .act = "hidden_act", .usual_act = "gelu", .divides = true, .theta = "rotary_emb_base",
                             .share = "rotary_pct", .usual_share = 0.25, .parallel = "use_parallel_residual",
-                            .parallel_block = BO_BLOCK_PARALLEL},
+                            .parallel_residual = BO_RESIDUAL_PARALLEL, .ids = {true, 0, 2, -1}},
     [BO_FAMILY_PHI] = {"phi", "PhiForCausalLM", FIELDS(phi),
-                       .usual = {GPT_LIKE, .untied = true, .bias = true, .block = BO_BLOCK_SHARED, .head_bias = true},
+                       .usual = {GPT_LIKE, .untied = true, .block.bias = true, .block.residual = BO_RESIDUAL_SHARED,
+                                 .head_bias = true},
                        .act = "hidden_act", .usual_act = "gelu_new", .theta = "rope_theta",
                        .share = "partial_rotary_factor", .usual_share = 0.5,
-                       .demands = {{"qk_layernorm", BO_VALUE_FALSE}}},
+                       .demands = {{"qk_layernorm", BO_VALUE_FALSE}}, .ids = {true, 1, 2, -1}},
     [BO_FAMILY_PHI3] = {"phi3", "Phi3ForCausalLM", FIELDS(phi3),
-                        .usual = {.norm_epsilon = 1e-5,
+                        .usual = {.block.norm_epsilon = 1e-5,
                                   .untied = true,
-                                  .query_norm = BO_CHOICE_NO,
-                                  .output_norm = BO_CHOICE_NO,
-                                  .rope_base = 10000},
+                                  .block.query_norm = BO_CHOICE_NO,
+                                  .block.output_norm = BO_CHOICE_NO,
+                                  .block.rope_base = 10000},
                         .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
-                        .share = "partial_rotary_factor", .usual_share = 1, .windows = BO_WINDOWS_MEMBER},
+                        .share = "partial_rotary_factor", .usual_share = 1, .windows = BO_WINDOWS_MEMBER,
+                        .ids = {true, 1, 32000, 32000}},
     [BO_FAMILY_STARCODER2] = {"starcoder2", "Starcoder2ForCausalLM", FIELDS(starcoder2),
-                              .usual = {GPT_LIKE, .bias = true, .key_heads = 2}, .act = "hidden_act",
-                              .usual_act = "gelu_pytorch_tanh", .theta = "rope_theta", .windows = BO_WINDOWS_MEMBER},
+                              .usual = {GPT_LIKE, .block.bias = true, .block.key_heads = 2}, .act = "hidden_act",
+                              .usual_act = "gelu_pytorch_tanh", .theta = "rope_theta", .windows = BO_WINDOWS_MEMBER,
+                              .ids = {true, 50256, 50256, -1}},
     [BO_FAMILY_STABLELM] = {"stablelm", "StableLmForCausalLM", FIELDS(stablelm),
-                            .usual = {GPT_LIKE, .untied = true, .key_heads = 32, .attention_bias = BO_CHOICE_NO,
-                                      .output_bias = BO_CHOICE_NO, .mlp_bias = BO_CHOICE_NO},
+                            .usual = {GPT_LIKE, .untied = true, .block.key_heads = 32,
+                                      .block.attention_bias = BO_CHOICE_NO, .block.output_bias = BO_CHOICE_NO,
+                                      .block.mlp_bias = BO_CHOICE_NO},
                             .act = "hidden_act", .usual_act = "silu", .gated = true, .divides = true,
                             .theta = "rope_theta", .share = "partial_rotary_factor", .usual_share = 0.25,
-                            .parallel = "use_parallel_residual", .parallel_block = BO_BLOCK_SHARED,
-                            .demands = {{"qk_layernorm", BO_VALUE_FALSE}}},
+                            .parallel = "use_parallel_residual", .parallel_residual = BO_RESIDUAL_SHARED,
+                            .demands = {{"qk_layernorm", BO_VALUE_FALSE}}, .ids = {true, 0, 0, -1}},
     [BO_FAMILY_GRANITE] = {"granite", "GraniteForCausalLM", FIELDS(granite),
-                           .usual = {LLAMA_LIKE, .attention = {.scale = 1}}, .act = "hidden_act", .usual_act = "silu",
-                           .gated = true, .theta = "rope_theta"},
+                           .usual = {LLAMA_LIKE, .block.attention = {.scale = 1}}, .act = "hidden_act",
+                           .usual_act = "silu", .gated = true, .theta = "rope_theta", .ids = {true, 1, 2, -1}},
     [BO_FAMILY_OLMO2] = {"olmo2", "Olmo2ForCausalLM", FIELDS(qwen3),
-                         .usual = {.norm_epsilon = 1e-5,
+                         .usual = {.block.norm_epsilon = 1e-5,
                                    .untied = true,
-                                   .attention_bias = BO_CHOICE_NO,
-                                   .mlp_bias = BO_CHOICE_NO,
-                                   .query_norm = BO_CHOICE_YES,
-                                   .joint_norm = true,
-                                   .output_norm = BO_CHOICE_NO,
-                                   .rope_base = 10000,
-                                   .block = BO_BLOCK_AFTER},
-                         .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta"},
+                                   .block.attention_bias = BO_CHOICE_NO,
+                                   .block.mlp_bias = BO_CHOICE_NO,
+                                   .block.query_norm = BO_CHOICE_YES,
+                                   .block.joint_norm = true,
+                                   .block.output_norm = BO_CHOICE_NO,
+                                   .block.rope_base = 10000,
+                                   .block.residual = BO_RESIDUAL_AFTER},
+                         .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
+                         .ids = {true, -1, 50279, 1}},
     [BO_FAMILY_GPTJ] = {"gptj", "GPTJForCausalLM", FIELDS(gptj),
-                        .usual = {GPT_LIKE, .positions = BO_POSITIONS_ROPE_NEIGHBORS, .rotated = 64, .untied = true,
-                                  .attention_bias = BO_CHOICE_NO, .mlp_bias = BO_CHOICE_YES, .block = BO_BLOCK_SHARED,
-                                  .head_bias = true},
-                        .act = "activation_function", .usual_act = "gelu_new", .divides = true},
+                        .usual = {GPT_LIKE, .block.positions = BO_POSITIONS_ROPE_NEIGHBORS, .block.rotated = 64,
+                                  .untied = true, .block.attention_bias = BO_CHOICE_NO, .block.mlp_bias = BO_CHOICE_YES,
+                                  .block.residual = BO_RESIDUAL_SHARED, .head_bias = true},
+                        .act = "activation_function", .usual_act = "gelu_new", .divides = true,
+                        .ids = {true, 50256, 50256, -1}},
+    [BO_FAMILY_SMOLLM3] = {"smollm3", "SmolLM3ForCausalLM", FIELDS(llama),
+                           .usual = {.block.norm_epsilon = 1e-6,
+                                     .block.key_heads = 4,
+                                     .block.attention_bias = BO_CHOICE_NO,
+                                     .block.mlp_bias = BO_CHOICE_NO,
+                                     .block.query_norm = BO_CHOICE_NO,
+                                     .block.output_norm = BO_CHOICE_NO,
+                                     .block.rope_base = 2e6},
+                           .act = "hidden_act", .usual_act = "silu", .gated = true, .theta = "rope_theta",
+                           .usual_nope = 4, .windows = BO_WINDOWS_NOPE, .ids = {true, 128000, 128001, 128004}},
 };
 
 const bo_family_row *bo_family_row_of(bo_family family)

@@ -6,7 +6,7 @@
 #include "internal.h"
 
 #define COUNT(list)              (sizeof(list) / sizeof *(list))
-#define FIELD(key, sort, member) BO_CONFIG_PLAIN(key, BO_CONFIG_##sort, member)
+#define FIELD(key, sort, member) BO_CONFIG_PLAIN(bo_model_desc, key, sort, member)
 
 /* ====================================================================================================================
  * Reading. */
@@ -17,6 +17,7 @@ typedef struct reader {
     const bo_family_row *row;
     const cJSON *json;
     bo_model_desc *out;
+    double *local_base; /* RoPE of layers with a window; 0: that of all */
 } reader;
 
 /* Returns a member that is present and not null, or NULL. */
@@ -73,7 +74,7 @@ static bo_status read_act(const reader *r)
     const int mlp = act ? bo_family_mlp(f, act) : BO_FAMILY_NO_MLP;
     char names[256];
     if (mlp != BO_FAMILY_NO_MLP) {
-        r->out->mlp = (bo_mlp)mlp;
+        r->out->block.mlp = (bo_mlp)mlp;
         return BO_OK;
     }
     bo_family_acts(f, names, sizeof names);
@@ -85,7 +86,7 @@ static bo_status read_act(const reader *r)
 
 static bo_status read_scaling(const reader *r, const cJSON *rope)
 {
-    bo_rope_scaling *s = &r->out->rope_scaling;
+    bo_rope_scaling *s = &r->out->block.rope_scaling;
     const cJSON *item = get(rope, "rope_type") ? get(rope, "rope_type") : get(rope, "type");
     const char *kind = item ? cJSON_GetStringValue(item) : "default";
     if (kind && strcmp(kind, "default") == 0) return BO_OK;
@@ -117,10 +118,10 @@ static bo_status read_local(const reader *r, const cJSON **rope)
     const cJSON *local = get(*rope, "sliding_attention"), *global = get(*rope, "full_attention");
     const char *kind = cJSON_GetStringValue(get(local, "rope_type"));
     if (!r->row->local) return BO_OK;
-    BO_TRY(read_real(r, r->json, r->row->local, &r->out->local_rope_base));
+    BO_TRY(read_real(r, r->json, r->row->local, r->local_base));
     BO_TRY(check_rope(r, local));
     BO_TRY(check_rope(r, global));
-    BO_TRY(read_real(r, local, "rope_theta", &r->out->local_rope_base));
+    BO_TRY(read_real(r, local, "rope_theta", r->local_base));
     if (local || global) *rope = global;
     if (!kind || strcmp(kind, "default") == 0) return BO_OK;
     return bo_fail(r->context, BO_UNSUPPORTED,
@@ -131,106 +132,144 @@ static bo_status read_local(const reader *r, const cJSON **rope)
 static bo_status read_rope(const reader *r)
 {
     const bo_family_row *f = r->row;
-    bo_model_desc *d = r->out;
+    bo_block *b = &r->out->block;
     const cJSON *rope = get(r->json, "rope_scaling") ? get(r->json, "rope_scaling") : get(r->json, "rope_parameters");
     double share = f->usual_share;
     if (!f->theta) return BO_OK;
     BO_TRY(check_rope(r, rope));
     BO_TRY(read_local(r, &rope));
-    BO_TRY(read_real(r, r->json, f->theta, &d->rope_base));
-    BO_TRY(read_real(r, rope, "rope_theta", &d->rope_base));
-    if (!(d->rope_base >= 1) || (f->local && !(d->local_rope_base >= 1)))
+    BO_TRY(read_real(r, r->json, f->theta, &b->rope_base));
+    BO_TRY(read_real(r, rope, "rope_theta", &b->rope_base));
+    if (!(b->rope_base >= 1) || (f->local && !(*r->local_base >= 1)))
         return bo_fail(r->context, BO_FORMAT, "%s: the base of RoPE should be at least 1, found %g", r->where,
-                       d->rope_base >= 1 ? d->local_rope_base : d->rope_base);
+                       b->rope_base >= 1 ? *r->local_base : b->rope_base);
     if (rope) BO_TRY(read_scaling(r, rope));
     if (!f->share) return BO_OK;
     BO_TRY(read_real(r, r->json, f->share, &share));
     BO_TRY(read_real(r, rope, "partial_rotary_factor", &share));
-    const double dim = d->head_dim ? (double)d->head_dim : d->heads ? floor((double)d->width / (double)d->heads) : 0;
+    const double width = (double)r->out->width;
+    const double dim = b->head_dim ? (double)b->head_dim : b->heads ? floor(width / (double)b->heads) : 0;
     if (!(share > 0 && share <= 1) || floor(dim * share) < 2 || fmod(floor(dim * share), 2) != 0)
         return bo_fail(r->context, BO_UNSUPPORTED,
                        "%s: the rotated share %g of heads of %.0f columns should be an even number of columns",
                        r->where, share, dim);
-    d->rotated = (size_t)(dim * share);
+    b->rotated = (size_t)(dim * share);
     return BO_OK;
 }
 
-/* ---- windows ----------------------------------------------------------------------------------------------------- */
+/* ---- layers that differ ------------------------------------------------------------------------------------------ */
 
-static bool fits_types(const bo_model_desc *d, const bool *full)
+/* How a layer differs from the others; a layer may have both. */
+enum { WINDOWED = 1, NOPE = 2, LAYER_KINDS = 4 };
+
+/* Reads "layer_types". */
+static bo_status read_types(const reader *r, const cJSON *types, size_t *which)
 {
-    for (size_t i = 0; i < d->layers; i++)
-        if (full[i] == bo_model_has_window(d, i)) return false;
-    return true;
+    size_t i = 0;
+    if (!cJSON_IsArray(types) || (size_t)cJSON_GetArraySize(types) != r->out->layers)
+        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types", r->where,
+                       r->out->layers);
+    for (const cJSON *item = types->child; item; item = item->next, i++) {
+        const char *type = cJSON_GetStringValue(item);
+        const bool windowed = type && strcmp(type, "sliding_attention") == 0;
+        which[i] = (which[i] & NOPE) | (windowed ? WINDOWED : 0);
+        if (!windowed && !(type && strcmp(type, "full_attention") == 0))
+            return bo_fail(r->context, BO_UNSUPPORTED,
+                           "%s: \"layer_types\" should be full_attention or sliding_attention, found %.60s", r->where,
+                           type ? type : "something else");
+    }
+    return BO_OK;
 }
 
-/* Finds window_first and window_period for a list of layers that see all keys. */
-static bo_status find_pattern(const reader *r, const bool *full)
+/* Reads "no_rope_layers", where 1 is a layer with RoPE and 0 one without, or "no_rope_layer_interval". */
+static bo_status read_nope(const reader *r, size_t *which)
 {
-    bo_model_desc *d = r->out;
-    size_t first = 0;
-    while (first < d->layers && full[first]) first++;
-    if (first == d->layers) {
-        d->attention.window = 0;
+    size_t interval = r->row->usual_nope, i = 0;
+    const bo_config_field field = {.name = "no_rope_layer_interval", .type = BO_CONFIG_SIZE};
+    const cJSON *list = get(r->json, "no_rope_layers");
+    BO_TRY(read_field(r, r->json, &field, &interval));
+    if (!list && !interval)
+        return bo_fail(r->context, BO_FORMAT, "%s: \"no_rope_layer_interval\" should be positive, found 0", r->where);
+    for (size_t l = 0; !list && l < r->out->layers; l++) which[l] = (l + 1) % interval == 0 ? NOPE : 0;
+    if (!list) return BO_OK;
+    if (!cJSON_IsArray(list) || (size_t)cJSON_GetArraySize(list) < r->out->layers)
+        return bo_fail(r->context, BO_FORMAT, "%s: \"no_rope_layers\" should be a list of %zu numbers", r->where,
+                       r->out->layers);
+    for (const cJSON *item = list->child; i < r->out->layers; item = item->next, i++) {
+        if (!cJSON_IsNumber(item) || (item->valuedouble != 0 && item->valuedouble != 1))
+            return bo_fail(r->context, BO_FORMAT, "%s: \"no_rope_layers\" should contain only 0 and 1", r->where);
+        which[i] = item->valuedouble == 0 ? NOPE : 0;
+    }
+    return BO_OK;
+}
+
+/* Gives the layers their blocks: those with a window have a RoPE base of their own, if the family has one. */
+static bo_status arrange(const reader *r, size_t window, const size_t *which)
+{
+    bo_block kinds[LAYER_KINDS];
+    for (size_t k = 0; k < LAYER_KINDS; k++) {
+        bo_block *b = &kinds[k];
+        *b = r->out->block;
+        if (k & WINDOWED) b->attention.window = window;
+        if (k & WINDOWED && *r->local_base > 0) b->rope_base = *r->local_base, b->rope_scaling = (bo_rope_scaling){0};
+        if (k & NOPE) b->positions = BO_POSITIONS_NONE;
+    }
+    return bo_blocks_arrange(r->context, r->out, BO_MODEL_PART_LAYERS, kinds, which);
+}
+
+typedef struct windows {
+    size_t size, first, period;
+} windows;
+
+/* Reads the members that state a pattern; a size of 0: no layer has a window. */
+static bo_status read_pattern(const reader *r, windows *out)
+{
+    static const bo_config_field size[] = {BO_CONFIG_PLAIN(windows, "sliding_window", SIZE, size)},
+                                 first[] = {BO_CONFIG_PLAIN(windows, "max_window_layers", SIZE, first)},
+                                 period[] = {BO_CONFIG_PLAIN(windows, "sliding_window_pattern", SIZE, period)};
+    const bo_family_windows kind = r->row->windows;
+    const bool asks = kind == BO_WINDOWS_LAYERS || kind == BO_WINDOWS_NOPE;
+    *out = (windows){.size = r->row->usual_window};
+    if (kind == BO_WINDOWS_NONE || (asks && !cJSON_IsTrue(get(r->json, "use_sliding_window")))) {
+        out->size = 0;
         return BO_OK;
     }
-    for (size_t period = 0; period <= d->layers; period++)
-        for (int from = 0; from < 2; from++) {
-            d->window_period = period;
-            d->window_first = from ? first : 0;
-            if (period != 1 && fits_types(d, full)) return BO_OK;
-        }
-    return bo_fail(
-        r->context, BO_UNSUPPORTED,
-        "%s: \"layer_types\": layers with a window should follow the first layers, or alternate with a fixed period",
-        r->where);
+    if (kind == BO_WINDOWS_LAYERS) *out = (windows){.size = 4096, .first = 28}; /* the defaults of Qwen2 and Qwen3 */
+    BO_TRY(read_field(r, r->json, size, out));
+    if (kind == BO_WINDOWS_LAYERS) BO_TRY(read_field(r, r->json, first, out));
+    if (kind == BO_WINDOWS_PERIOD) out->period = 6; /* the default of Gemma 3 */
+    return kind == BO_WINDOWS_PERIOD ? read_field(r, r->json, period, out) : BO_OK;
 }
 
-static bo_status read_types(const reader *r, const cJSON *types)
+static bo_status read_windows(const reader *r, const windows *w, size_t *which)
 {
-    enum { MOST = 4096 }; /* the search for a pattern takes quadratic time */
+    const cJSON *types = r->row->windows == BO_WINDOWS_MEMBER ? NULL : get(r->json, "layer_types");
+    if (!w->size) return BO_OK;
+    for (size_t i = 0; i < r->out->layers; i++) {
+        const bool windowed = r->row->windows == BO_WINDOWS_NOPE
+                                  ? which[i] & NOPE
+                                  : i >= w->first && !(w->period && (i + 1) % w->period == 0);
+        if (windowed) which[i] |= WINDOWED;
+    }
+    return types ? read_types(r, types, which) : BO_OK;
+}
+
+static bo_status read_layers(const reader *r)
+{
     const size_t layers = r->out->layers;
-    if (!cJSON_IsArray(types) || layers > MOST || (size_t)cJSON_GetArraySize(types) != layers)
-        return bo_fail(r->context, BO_FORMAT, "%s: \"layer_types\" should be a list of %zu types, at most %d", r->where,
-                       layers, MOST);
-    bool *full = bo_alloc(r->context, layers, sizeof *full, "a list of layers");
-    if (!full) return BO_MEMORY;
-    bo_status status = BO_OK;
-    size_t i = 0;
-    for (const cJSON *item = types->child; item && status == BO_OK; item = item->next, i++) {
-        const char *type = cJSON_GetStringValue(item);
-        full[i] = type && strcmp(type, "full_attention") == 0;
-        if (!full[i] && !(type && strcmp(type, "sliding_attention") == 0))
-            status = bo_fail(r->context, BO_UNSUPPORTED,
-                             "%s: \"layer_types\" should be full_attention or sliding_attention, found %.60s", r->where,
-                             type ? type : "something else");
-    }
-    if (status == BO_OK) status = find_pattern(r, full);
-    bo_free(full);
+    windows w;
+    BO_TRY(read_pattern(r, &w));
+    if (!w.size && !r->row->usual_nope) return BO_OK;
+    if (!layers || layers > BO_BLOCKS_MOST)
+        return bo_fail(r->context, BO_FORMAT, "%s: the number of layers should be 1 to %d, found %zu", r->where,
+                       BO_BLOCKS_MOST, layers);
+    size_t *which = bo_alloc(r->context, layers, sizeof *which, "a list of layers");
+    if (!which) return BO_MEMORY;
+    bo_status status = r->row->usual_nope ? read_nope(r, which) : BO_OK;
+    if (status == BO_OK) status = read_windows(r, &w, which);
+    if (status == BO_OK) status = arrange(r, w.size, which);
+    bo_free(which);
     return status;
-}
-
-static bo_status read_windows(const reader *r)
-{
-    static const bo_config_field width[] = {FIELD("sliding_window", SIZE, attention.window)},
-                                 first[] = {FIELD("max_window_layers", SIZE, window_first)},
-                                 period[] = {FIELD("sliding_window_pattern", SIZE, window_period)};
-    bo_model_desc *d = r->out;
-    if (r->row->windows == BO_WINDOWS_NONE) return BO_OK;
-    if (r->row->windows == BO_WINDOWS_LAYERS) {
-        if (!cJSON_IsTrue(get(r->json, "use_sliding_window"))) return BO_OK;
-        d->attention.window = 4096; /* the defaults of Qwen2 and Qwen3 */
-        d->window_first = 28;
-    }
-    BO_TRY(read_field(r, r->json, width, d));
-    if (r->row->windows == BO_WINDOWS_MEMBER) return BO_OK;
-    if (r->row->windows == BO_WINDOWS_PERIOD) d->window_period = 6; /* the default of Gemma 3 */
-    if (r->row->windows != BO_WINDOWS_TYPES)
-        BO_TRY(read_field(r, r->json, r->row->windows == BO_WINDOWS_PERIOD ? period : first, d));
-    if (d->attention.window && get(r->json, "layer_types")) BO_TRY(read_types(r, get(r->json, "layer_types")));
-    if (d->window_first >= d->layers) d->attention.window = 0;
-    if (!d->attention.window) d->window_first = d->window_period = 0;
-    return BO_OK;
 }
 
 /* ---- all members ------------------------------------------------------------------------------------------------- */
@@ -242,20 +281,20 @@ static bo_status read_block(const reader *r)
     if (!item) return BO_OK;
     if (!cJSON_IsBool(item))
         return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be true or false", r->where, name);
-    r->out->block = cJSON_IsTrue(item) ? r->row->parallel_block : BO_BLOCK_SEQUENTIAL;
+    r->out->block.residual = cJSON_IsTrue(item) ? r->row->parallel_residual : BO_RESIDUAL_SEQUENTIAL;
     return BO_OK;
 }
 
 /* A zero would mean the default in a descriptor. */
 static bo_status check_zeros(const reader *r)
 {
-    static const char *const names[] = {
-        "vocab_size",   "num_key_value_heads", "head_dim",           "intermediate_size", "sliding_window",
-        "rms_norm_eps", "layer_norm_eps",      "layer_norm_epsilon", "norm_epsilon",      "n_inner"};
-    for (size_t i = 0; i < COUNT(names); i++) {
-        const cJSON *item = get(r->json, names[i]);
+    const bo_config_field window[] = {{.name = "sliding_window", .type = BO_CONFIG_SIZE}};
+    for (size_t i = 0; i <= r->row->count; i++) {
+        const bo_config_field *field = i < r->row->count ? &r->row->fields[i] : window;
+        const cJSON *item = get(r->json, field->name);
+        if (field->type != BO_CONFIG_SIZE && field->offset != offsetof(bo_model_desc, block.norm_epsilon)) continue;
         if (cJSON_IsNumber(item) && item->valuedouble == 0)
-            return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"%s\" should be positive, found 0", r->where, names[i]);
+            return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"%s\" should be positive, found 0", r->where, field->name);
     }
     return BO_OK;
 }
@@ -264,7 +303,7 @@ static bo_status check_zeros(const reader *r)
 static bo_status check_head(const reader *r)
 {
     const cJSON *item = get(r->json, "head_dim");
-    const double expected = r->out->heads ? (double)r->out->width / (double)r->out->heads : 0;
+    const double heads = (double)r->out->block.heads, expected = heads > 0 ? (double)r->out->width / heads : 0;
     for (size_t i = 0; i < r->row->count; i++)
         if (strcmp(r->row->fields[i].name, "head_dim") == 0) return BO_OK;
     if (!r->row->theta || !cJSON_IsNumber(item) || item->valuedouble == expected) return BO_OK;
@@ -275,7 +314,8 @@ static bo_status check_head(const reader *r)
 bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const cJSON *json,
                          bo_model_desc *out)
 {
-    const reader r = {context, where, bo_family_row_of(family), json, out};
+    double local_base = bo_family_row_of(family)->usual_local;
+    const reader r = {context, where, bo_family_row_of(family), json, out, &local_base};
     *out = r.row->usual;
     for (size_t i = 0; i < r.row->count; i++) BO_TRY(read_field(&r, json, &r.row->fields[i], out));
     BO_TRY(check_zeros(&r));
@@ -286,7 +326,7 @@ bo_status bo_family_read(bo_context *context, const char *where, bo_family famil
     BO_TRY(read_block(&r));
     /* as transformers multiplies, in float32 */
     if (r.row->scaled) out->embedding_scale = (double)(float)sqrt((double)out->width);
-    return read_windows(&r);
+    return read_layers(&r);
 }
 
 /* ====================================================================================================================
@@ -308,9 +348,9 @@ static void write_member(bo_json_text *text, const char *name, double number)
 }
 
 /* Returns the share of a head that is rotated, so that its product with the columns is not less than their number. */
-static double share_of(const bo_model_desc *d)
+static double share_of(const bo_block *b)
 {
-    const double dim = (double)d->head_dim, rotated = d->rotated ? (double)d->rotated : dim;
+    const double dim = (double)b->head_dim, rotated = b->rotated ? (double)b->rotated : dim;
     double share = rotated / dim;
     while (dim * share < rotated) share = nextafter(share, 2);
     return share;
@@ -328,88 +368,128 @@ static void write_scaling(bo_json_text *text, const bo_rope_scaling *s)
     write_member(text, "original_max_position_embeddings", s->original);
 }
 
-static void write_parameters(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d)
+static void write_parameters(bo_json_text *text, const bo_family_row *f, const bo_block *b)
 {
     bo_json_raw(text, "{");
-    write_scaling(text, &d->rope_scaling);
-    write_member(text, "rope_theta", d->rope_base);
-    if (f->share) write_member(text, "partial_rotary_factor", share_of(d));
+    write_scaling(text, &b->rope_scaling);
+    write_member(text, "rope_theta", b->rope_base);
+    if (f->share) write_member(text, "partial_rotary_factor", share_of(b));
     bo_json_raw(text, "}");
 }
 
-/* Returns the base of layers with a window. */
-static double local_base(const bo_model_desc *d)
-{
-    return d->local_rope_base > 0 ? d->local_rope_base : d->rope_base;
-}
-
-/* Writes the members of version 5 of transformers and those of earlier versions. */
-static void write_rope(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d)
+/* Writes the members of version 5 of transformers and those of earlier versions. local: a block with a window. */
+static void write_rope(bo_json_text *text, const bo_family_row *f, const bo_block *b, const bo_block *local)
 {
     if (!f->theta) return;
     write_name(text, f->theta);
-    bo_json_number(text, d->rope_base);
+    bo_json_number(text, b->rope_base);
     if (f->share) {
         write_name(text, f->share);
-        bo_json_number(text, share_of(d));
+        bo_json_number(text, share_of(b));
     }
     if (f->local) {
         write_name(text, f->local);
-        bo_json_number(text, local_base(d));
+        bo_json_number(text, local->rope_base);
     }
     write_name(text, "rope_parameters");
     if (f->local) {
         bo_json_raw(text, "{\"sliding_attention\": {\"rope_type\": \"default\"");
-        write_member(text, "rope_theta", local_base(d));
+        write_member(text, "rope_theta", local->rope_base);
         bo_json_raw(text, "}, \"full_attention\": ");
     }
-    write_parameters(text, f, d);
+    write_parameters(text, f, b);
     if (f->local) bo_json_raw(text, "}");
-    if (d->rope_scaling.kind == BO_ROPE_SCALING_KIND_NONE) return;
+    if (b->rope_scaling.kind == BO_ROPE_SCALING_KIND_NONE) return;
     write_name(text, "rope_scaling");
-    write_parameters(text, f, d);
+    write_parameters(text, f, b);
 }
 
-static void write_windows(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d)
+static bool has_window(const bo_model_desc *d, size_t layer)
 {
-    const size_t window = d->attention.window;
+    return bo_model_block(d, layer)->attention.window != 0;
+}
+
+static void write_windows(bo_json_text *text, const bo_family_row *f, const bo_model_desc *d, size_t window)
+{
+    size_t first = 0, count = 0;
     if (f->windows == BO_WINDOWS_NONE) return;
+    for (size_t i = 0; i < d->layers; i++) count += has_window(d, i);
+    while (first < d->layers && !has_window(d, first)) first++;
     write_name(text, "sliding_window");
     if (window)
         bo_json_whole(text, window);
     else
         bo_json_raw(text, "null");
     if (f->windows == BO_WINDOWS_MEMBER) return;
-    if (f->windows == BO_WINDOWS_LAYERS) {
+    if (f->windows == BO_WINDOWS_LAYERS || f->windows == BO_WINDOWS_NOPE) {
         write_name(text, "use_sliding_window");
         bo_json_raw(text, window ? "true" : "false");
-        write_name(text, "max_window_layers");
-        bo_json_whole(text, window ? d->window_first : d->layers);
     }
-    if (f->windows == BO_WINDOWS_TYPES && !d->window_first && !d->window_period) return;
+    if (f->windows == BO_WINDOWS_LAYERS) {
+        write_name(text, "max_window_layers");
+        bo_json_whole(text, first);
+    }
+    if (f->windows == BO_WINDOWS_TYPES && (count == 0 || count == d->layers)) return;
     write_name(text, "layer_types");
     for (size_t i = 0; i < d->layers; i++) {
         bo_json_raw(text, i ? ", " : "[");
-        bo_json_string(text, window && bo_model_has_window(d, i) ? "sliding_attention" : "full_attention");
+        bo_json_string(text, has_window(d, i) ? "sliding_attention" : "full_attention");
     }
     bo_json_raw(text, "]");
 }
 
-/* States every bias, which a descriptor may leave to `bias`, and the number of rotated columns. */
-static void state_defaults(bo_model_desc *d)
+static bool has_rope(const bo_model_desc *d, size_t layer)
 {
-    if (!d->rotated) d->rotated = d->head_dim;
-    const bo_model_biases have = bo_model_biases_of(d);
-    d->attention_bias = have.attention ? BO_CHOICE_YES : BO_CHOICE_NO;
-    d->output_bias = have.output ? BO_CHOICE_YES : BO_CHOICE_NO;
-    d->mlp_bias = have.mlp ? BO_CHOICE_YES : BO_CHOICE_NO;
+    return bo_model_block(d, layer)->positions != BO_POSITIONS_NONE;
 }
 
+static void write_nope(bo_json_text *text, const bo_model_desc *d)
+{
+    write_name(text, "no_rope_layers");
+    for (size_t i = 0; i < d->layers; i++) bo_json_raw(text, has_rope(d, i) ? i ? ", 1" : "[1" : i ? ", 0" : "[0");
+    bo_json_raw(text, "]");
+}
+
+/* Returns the first block with a window, or without; the first block if there is none. */
+static const bo_block *find_block(const bo_model_desc *d, bool window)
+{
+    for (size_t i = 0; i < d->layers; i++)
+        if (has_window(d, i) == window) return bo_model_block(d, i);
+    return &d->block;
+}
+
+/* States every bias, which a block may leave to `bias`, and the number of rotated columns. */
+static void state_defaults(bo_block *b)
+{
+    if (!b->rotated) b->rotated = b->head_dim;
+    const bo_block_biases have = bo_block_biases_of(b);
+    b->attention_bias = have.attention ? BO_CHOICE_YES : BO_CHOICE_NO;
+    b->output_bias = have.output ? BO_CHOICE_YES : BO_CHOICE_NO;
+    b->mlp_bias = have.mlp ? BO_CHOICE_YES : BO_CHOICE_NO;
+}
+
+/* Takes RoPE from the first block that has it. */
+static void state_rope(const bo_model_desc *d, bo_block *b)
+{
+    size_t i = 0;
+    while (i < d->layers && !has_rope(d, i)) i++;
+    if (b->positions != BO_POSITIONS_NONE || i == d->layers) return;
+    const bo_block *from = bo_model_block(d, i);
+    b->positions = from->positions;
+    b->rope_base = from->rope_base;
+    b->rotated = from->rotated;
+    b->rope_scaling = from->rope_scaling;
+}
+
+/* Blocks of a family differ in window and RoPE alone, which bo_family_of checks. */
 void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *desc)
 {
     const bo_family_row *f = bo_family_row_of(family);
+    const bo_block *local = find_block(desc, true);
     bo_model_desc d = *desc;
-    state_defaults(&d);
+    d.block = *find_block(desc, false);
+    if (f->usual_nope) state_rope(desc, &d.block);
+    state_defaults(&d.block);
     bo_json_raw(text, "\n  \"architectures\": [");
     bo_json_string(text, f->architecture);
     bo_json_raw(text, "]");
@@ -418,24 +498,42 @@ void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *
     bo_json_raw(text, ",");
     bo_config_fields_write(text, f->fields, f->count, &d, "  ");
     write_name(text, f->act);
-    bo_json_string(text, bo_family_act(f, d.mlp));
+    bo_json_string(text, bo_family_act(f, d.block.mlp));
     if (f->parallel) {
         write_name(text, f->parallel);
-        bo_json_raw(text, d.block == f->parallel_block ? "true" : "false");
+        bo_json_raw(text, d.block.residual == f->parallel_residual ? "true" : "false");
     }
-    write_rope(text, f, &d);
-    write_windows(text, f, &d);
+    write_rope(text, f, &d.block, local);
+    write_windows(text, f, desc, local->attention.window);
+    if (f->usual_nope) write_nope(text, desc);
 }
 
 /* ---- the family of a model --------------------------------------------------------------------------------------- */
 
-/* True if a model can be that of any family. */
+/* True if a block can be that of any family. */
+static bool is_plain_block(const bo_block *b)
+{
+    const bo_attention_desc *a = &b->attention;
+    return b->mixer == BO_MIXER_ATTENTION && a->kind == BO_ATTENTION_SOFTMAX && !bo_block_replaces(b) &&
+           a->gate == BO_GATE_NONE && a->normalizer == BO_NORMALIZER_SUM && !a->unit;
+}
+
 static bool is_plain(const bo_model_desc *d)
 {
-    const bo_attention_desc *a = &d->attention;
-    return d->task == BO_MODEL_TASK_LANGUAGE && d->mixer == BO_MIXER_ATTENTION && a->kind == BO_ATTENTION_SOFTMAX &&
-           !bo_model_has_kept(d) && a->gate == BO_GATE_NONE && a->normalizer == BO_NORMALIZER_SUM && !a->unit &&
-           d->storage == BO_STORAGE_FLOAT32 && d->parametrization == BO_PARAMETRIZATION_STANDARD;
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    bool plain = d->task == BO_MODEL_TASK_LANGUAGE && d->storage == BO_STORAGE_FLOAT32 &&
+                 d->parametrization == BO_PARAMETRIZATION_STANDARD;
+    for (size_t i = 0; i < list.count; i++) plain = plain && is_plain_block(&list.blocks[i]);
+    return plain;
+}
+
+/* Attention has this scale if its descriptor has none. */
+static void state_scales(bo_model_desc *d)
+{
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    for (size_t i = 0; i < list.count; i++)
+        if (list.blocks[i].attention.scale == 0)
+            list.blocks[i].attention.scale = 1 / sqrt((double)list.blocks[i].head_dim);
 }
 
 /* True if a model fits a family: its members, read again, describe the same function of the weights. */
@@ -447,7 +545,8 @@ static bo_status fits(bo_context *context, const bo_model *model, bo_family fami
     bo_model_desc read, resolved;
     cJSON *json;
     *out = false;
-    if ((f->divides && d->width % d->heads) || !bo_family_act(f, d->mlp)) return BO_OK;
+    const bo_block *full = find_block(d, false); /* the one that is written */
+    if ((f->divides && d->width % full->heads) || !bo_family_act(f, full->mlp)) return BO_OK;
     bo_json_raw(&text, "{");
     bo_family_write(&text, family, d);
     bo_json_raw(&text, "}");
@@ -458,9 +557,12 @@ static bo_status fits(bo_context *context, const bo_model *model, bo_family fami
     status = bo_family_read(context, "config.json", family, json, &read);
     cJSON_Delete(json);
     if (status == BO_OK) status = bo_model_resolve(context, &read, NULL, &resolved);
-    if (status == BO_OK && resolved.attention.scale == 0)
-        resolved.attention.scale = 1 / sqrt((double)resolved.head_dim);
-    if (status == BO_OK) *out = bo_config_same(d, &resolved);
+    bo_model_desc_release(&read);
+    if (status == BO_OK) {
+        state_scales(&resolved);
+        *out = bo_config_same(d, &resolved);
+        bo_model_desc_release(&resolved);
+    }
     if (status == BO_OK || status == BO_MEMORY) return status;
     bo_context_forget_error(context); /* the family does not have such models */
     return BO_OK;
@@ -470,7 +572,7 @@ bo_status bo_family_of(bo_context *context, const bo_model *model, bo_family *ou
 {
     bool found = false;
     *out = BO_FAMILY_BOCHNER;
-    if (!is_plain(&model->desc)) return BO_OK;
+    if (model->network || !is_plain(&model->desc)) return BO_OK;
     if (model->family != BO_FAMILY_BOCHNER) BO_TRY(fits(context, model, model->family, &found));
     if (found) *out = model->family;
     for (int i = BO_FAMILY_BOCHNER + 1; i < BO_FAMILY_COUNT && !found; i++) {

@@ -10,7 +10,8 @@ typedef enum bo_family_windows {
     BO_WINDOWS_MEMBER, /* "sliding_window": all layers, or null */
     BO_WINDOWS_TYPES,  /* likewise, or the layers of "layer_types" if it is present */
     BO_WINDOWS_PERIOD, /* "sliding_window", and "layer_types" or "sliding_window_pattern" */
-    BO_WINDOWS_LAYERS  /* "use_sliding_window", "sliding_window", and "layer_types" or "max_window_layers" */
+    BO_WINDOWS_LAYERS, /* "use_sliding_window", "sliding_window", and "layer_types" or "max_window_layers" */
+    BO_WINDOWS_NOPE    /* "use_sliding_window", "sliding_window", and "layer_types" or the layers without RoPE */
 } bo_family_windows;
 
 /* A member that must have this value if it is present and not null. */
@@ -19,6 +20,12 @@ typedef struct bo_family_demand {
     const char *name;
     bo_family_value value;
 } bo_family_demand;
+
+/* Special tokens of configurations that lack these members; -1: none. */
+typedef struct bo_family_ids {
+    bool known; /* false: the members have no defaults */
+    int32_t begin, end, pad;
+} bo_family_ids;
 
 typedef struct bo_family_row {
     const char *type, *architecture;
@@ -34,10 +41,14 @@ typedef struct bo_family_row {
     const char *local;           /* RoPE: likewise, with the base of layers with a window; NULL: that of all */
     const char *share;           /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
     double usual_share;          /* its default */
+    double usual_local;          /* the default of `local` */
+    size_t usual_nope;           /* "no_rope_layers": the default of "no_rope_layer_interval"; 0: no such members */
     bo_family_windows windows;   /* sliding windows */
-    const char *parallel;        /* the member that is true for the block `parallel_block`; NULL: none */
-    bo_block parallel_block;
+    size_t usual_window;         /* the default of their size */
+    const char *parallel;        /* the member that is true for the rule `parallel_residual`; NULL: none */
+    bo_residual parallel_residual;
     bo_family_demand demands[3]; /* members with a single supported value */
+    bo_family_ids ids;
 } bo_family_row;
 
 const bo_family_row *bo_family_row_of(bo_family family);

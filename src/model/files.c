@@ -24,8 +24,9 @@
 /* Files of a folder, and metadata keys of a single file. */
 #define CONFIG_NAME    "config.json"
 #define TOKENIZER_NAME "tokenizer.json"
-static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = TOKENIZER_NAME,
+static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = TOKENIZER_NAME, FORMER_CONFIG[] = BO_NETWORK_FORMER_FILE,
                   CONFIG_SUM[] = BO_TENSORS_COMPANION(CONFIG_NAME),
+                  FORMER_SUM[] = BO_TENSORS_COMPANION(BO_NETWORK_FORMER_FILE),
                   TOKENIZER_SUM[] = BO_TENSORS_COMPANION(TOKENIZER_NAME);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -70,16 +71,21 @@ static bo_status note_sums(bo_context *context, const bo_model *model, bo_packag
     return bo_package_text(context, package, TOKENIZER_SUM, sum);
 }
 
+static bo_status pack_tensors(bo_context *context, const bo_model *model, bo_package *package)
+{
+    bo_family family;
+    if (model->network) return bo_network_pack(context, model->network, package);
+    BO_TRY(bo_family_of(context, model, &family));
+    BO_TRY(family == BO_FAMILY_BOCHNER ? bo_package_weights(context, model->weights, bo_maps_count(model), 0, package)
+                                       : bo_family_pack(context, model, family, package));
+    return bo_maps_pack(context, model, package);
+}
+
 /* Writes the tensors. image: includes the texts of the other files. */
 static bo_status write_tensors(bo_context *context, const bo_model *model, bool image, bo_output *output)
 {
     bo_package package = {0};
-    bo_family family;
-    BO_TRY(bo_family_of(context, model, &family));
-    bo_status status = family == BO_FAMILY_BOCHNER
-                           ? bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package)
-                           : bo_family_pack(context, model, family, &package);
-    if (status == BO_OK) status = bo_maps_pack(context, model, &package);
+    bo_status status = pack_tensors(context, model, &package);
     if (status == BO_OK) status = (image ? note_texts : note_sums)(context, model, &package);
     if (status == BO_OK) status = (image ? bo_package_companions : bo_package_companion_sums)(context, model, &package);
     if (status == BO_OK)
@@ -238,37 +244,42 @@ bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Returns the number of values of the largest weights of an MLP. */
-static double least_mlp(const bo_model_desc *d)
+static double least_mlp(const bo_block *b, double width)
 {
-    double matrix = (double)d->hidden * (double)d->width;
-    if (d->mlp == BO_MLP_CUSTOM) return 0;
-    if (d->mlp == BO_MLP_QUADRATIC) return matrix * (double)d->hidden;
-    return d->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
+    double matrix = (double)b->hidden * width;
+    if (b->mlp == BO_MLP_CUSTOM || b->mlp == BO_MLP_LAYERS) return 0;
+    if (b->mlp == BO_MLP_QUADRATIC) return matrix * (double)b->hidden;
+    return b->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
 }
 
 /* Returns the number of values of the frequencies of an attention. */
-static double least_maps(const bo_attention_desc *a, size_t key_heads)
+static double least_maps(const bo_attention_desc *a)
 {
     const bo_features_desc *f = &a->features;
     bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
                  f->kernel != BO_KERNEL_POLYNOMIAL;
-    return drawn ? (a->one_draw ? 1 : (double)key_heads) * (double)f->features / 2 : 0;
+    return drawn ? (a->one_draw ? 1 : (double)a->key_heads) * (double)f->features / 2 : 0;
+}
+
+/* Returns the number of values of a place: of a layer, or of a cross attention. */
+static double least_numbers(const bo_model_desc *d, size_t place)
+{
+    const bo_block *b = bo_block_at(d, place);
+    const bo_attention_desc *a = bo_attention_at(d, place);
+    const double width = (double)d->width, heads = (double)(b->heads + b->key_heads) * (double)b->head_dim;
+    const double maps = a ? least_maps(a) : 0;
+    if (bo_model_part_of(d, place) == BO_MODEL_PART_CROSS) return a ? 2 * heads * width + maps : 0;
+    return (b->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width) + least_mlp(b, width) + maps;
 }
 
 /* A small configuration can specify any size. Before memory is allocated, this checks that the tensors are at least as
  * large as the largest weights of the configuration (in 16 bits). */
 static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, double bytes)
 {
-    double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
-    double mixer = d->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width;
-    double layers = (double)d->layers + (double)d->encoder_layers;
-    double maps = (double)d->encoder_layers * least_maps(bo_model_kind(d, BO_MODEL_PART_ENCODER), d->key_heads);
-    for (size_t i = 0; i < d->layers; i++) maps += least_maps(bo_model_kind_at(d, i), d->key_heads);
+    const double width = (double)d->width;
     double numbers = (double)d->vocab * width + (double)d->classes * width;
-    numbers += layers * (mixer + least_mlp(d)) + maps;
-    if (bo_model_attends(d, BO_MODEL_PART_CROSS))
-        numbers += (double)d->layers * (2 * heads * width + least_maps(&d->cross_attention, d->key_heads));
-    if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
+    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) numbers += least_numbers(d, i);
+    if (bo_model_positions_kind(d) == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
     if (2 * numbers <= bytes) return BO_OK;
     return bo_fail(context, BO_FORMAT,
                    "%s: the configuration needs at least %.0f numbers, but the tensors have %.0f bytes", where, numbers,
@@ -278,6 +289,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
 /* The origin of a model: a folder, or one file that contains all of it. */
 typedef struct origin {
     const char *name;              /* path of the folder or file */
+    const char *config;            /* name of its configuration: that of earlier versions for networks, or CONFIG */
     const char *config_path;       /* file of the folder */
     const bo_tensors *image;       /* NULL: a folder */
     const bo_custom_layer *custom; /* custom layers of the caller */
@@ -285,19 +297,28 @@ typedef struct origin {
     bo_storage storage; /* of the matrices of the model */
 } origin;
 
-/* Reads the configuration and computes the checksum of its text. */
-static bo_status read_config(bo_context *context, const origin *from, bo_config *out, char sum[BO_CHECKSUM_TEXT])
-{
-    char *text;
+/* The text of a configuration, and the checksum of that of a folder. */
+typedef struct config_text {
+    const char *text;
+    char *owned; /* that of a folder; freed by the caller */
     size_t length;
+    char sum[BO_CHECKSUM_TEXT];
+    bool network; /* it describes a network */
+} config_text;
+
+static bo_status read_config_text(bo_context *context, const origin *from, config_text *out)
+{
+    *out = (config_text){.text = NULL};
     if (from->image) {
-        const char *json = bo_tensors_meta(from->image, CONFIG);
-        return bo_config_read(context, from->config_path, json, strlen(json), out);
+        out->text = bo_tensors_meta(from->image, from->config);
+        out->length = strlen(out->text);
+    } else {
+        BO_TRY(bo_bytes_text(context, from->config_path, &bo_limits_network, &out->owned, &out->length));
+        out->text = out->owned;
+        bo_checksum_text(out->text, out->length, out->sum);
     }
-    BO_TRY(bo_bytes_text(context, from->config_path, &bo_limits_config, &text, &length));
-    bo_checksum_text(text, length, sum);
-    const bo_status status = bo_config_read(context, from->config_path, text, length, out);
-    bo_free(text);
+    const bo_status status = bo_network_config_is(context, from->config_path, out->text, out->length, &out->network);
+    if (status != BO_OK) bo_free(out->owned);
     return status;
 }
 
@@ -361,7 +382,9 @@ static bo_status build(bo_context *context, const origin *from, const bo_config 
 {
     bo_model_desc resolved;
     BO_TRY(blame_file(context, bo_model_resolve(context, &config->desc, tokenizer, &resolved), from->config_path));
-    BO_TRY(check_claims(context, from->config_path, &resolved, count_bytes(file)));
+    const bo_status status = check_claims(context, from->config_path, &resolved, count_bytes(file));
+    bo_model_desc_release(&resolved);
+    BO_TRY(status);
     return blame_file(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
 }
 
@@ -406,6 +429,7 @@ static bo_status find_custom(bo_context *context, const origin *from, bo_custom_
     for (size_t i = 0; i < from->custom_count; i++) {
         if (!from->custom[i].name || strcmp(from->custom[i].name, name) != 0) continue;
         *out = from->custom[i];
+        out->name = name;
         return BO_OK;
     }
     return bo_fail(
@@ -414,24 +438,56 @@ static bo_status find_custom(bo_context *context, const origin *from, bo_custom_
         from->config_path, name);
 }
 
-static bo_status load(bo_context *context, const origin *from, bo_model **out)
+static bo_status find_customs(bo_context *context, const origin *from, bo_model_desc *d)
+{
+    for (int part = BO_MODEL_PART_LAYERS; part <= BO_MODEL_PART_ENCODER; part += BO_MODEL_PART_ENCODER) {
+        const bo_block_list list = bo_blocks_of(d, (bo_model_part)part);
+        for (size_t i = 0; i < list.count; i++)
+            if (list.blocks[i].custom_mlp.name) BO_TRY(find_custom(context, from, &list.blocks[i].custom_mlp));
+    }
+    return BO_OK;
+}
+
+static bo_status fill_network(bo_context *context, const origin *from, const char *sum, bo_network *network)
+{
+    bo_tensors *file;
+    if (from->image) return bo_network_fill(context, network, from->image);
+    BO_TRY(bo_model_open_weights(context, from->name, &file));
+    bo_tensors_compare(context, file, from->config == CONFIG ? CONFIG_SUM : FORMER_SUM, from->config_path, sum);
+    const bo_status status = bo_network_fill(context, network, file);
+    bo_tensors_close(file);
+    return status;
+}
+
+/* Loads a model of the task `predict`. */
+static bo_status load_network(bo_context *context, const origin *from, const config_text *config, bo_model **out)
+{
+    bo_network *network;
+    BO_TRY(bo_network_parse(context, from->config_path, config->text, config->length, &network));
+    const bo_status status = fill_network(context, from, config->sum, network);
+    if (status == BO_OK) return bo_model_of_network(context, network, out);
+    bo_network_destroy(network);
+    return status;
+}
+
+static bo_status load_text_model(bo_context *context, const origin *from, const config_text *text, bo_model **out)
 {
     bo_config config;
     bo_tokenizer *tokenizer = NULL;
     bo_model *model = NULL;
     bo_tensors *file = NULL;
-    char sum[BO_CHECKSUM_TEXT];
     bool same;
-    BO_TRY(read_config(context, from, &config, sum));
-    bo_status status = config.custom ? find_custom(context, from, &config.desc.custom_mlp) : BO_OK;
+    BO_TRY(bo_config_read(context, from->config_path, text->text, text->length, &config));
+    bo_status status = find_customs(context, from, &config.desc);
     if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer, &same);
     if (status == BO_OK && !from->image) status = bo_model_open_weights(context, from->name, &file);
     if (status == BO_OK) status = build(context, from, &config, tokenizer, from->image ? from->image : file, &model);
     bo_config_free(&config);
     if (status == BO_OK) status = bo_model_read_specials(context, model, from->name, from->image);
     if (status == BO_OK)
-        status = from->image ? bo_model_fill(context, model, config.family, from->image, from->storage)
-                             : read_beside(context, from, sum, same ? tokenizer : NULL, config.family, file, model);
+        status = from->image
+                     ? bo_model_fill(context, model, config.family, from->image, from->storage)
+                     : read_beside(context, from, text->sum, same ? tokenizer : NULL, config.family, file, model);
     bo_tensors_close(file);
     if (status == BO_OK) status = bo_specials_settle(context, model);
     if (status != BO_OK) {
@@ -445,18 +501,29 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     return BO_OK;
 }
 
+static bo_status load(bo_context *context, const origin *from, bo_model **out)
+{
+    config_text config;
+    BO_TRY(read_config_text(context, from, &config));
+    bo_status status = (config.network ? load_network : load_text_model)(context, from, &config, out);
+    bo_free(config.owned);
+    if (status == BO_OK && config.network) status = bo_model_set_storage(context, *out, from->storage);
+    return status;
+}
+
 /* Loads a single file, or its bytes. */
 static bo_status load_image(bo_context *context, const bo_tensors *image, origin from, bo_model **out)
 {
     from.image = image;
     from.name = bo_tensors_path(image);
-    if (!bo_tensors_meta(image, CONFIG))
+    from.config = bo_tensors_meta(image, FORMER_CONFIG) ? FORMER_CONFIG : CONFIG;
+    if (!bo_tensors_meta(image, from.config))
         return bo_fail(
             context, BO_FORMAT,
             "%s: not a model: \"config.json\" is missing in the metadata; a model is a folder, or a file that "
             "bo_model_save wrote",
             from.name);
-    char *where = bo_model_path(context, from.name, CONFIG);
+    char *where = bo_model_path(context, from.name, from.config);
     from.config_path = where;
     const bo_status status = where ? load(context, &from, out) : BO_MEMORY;
     bo_free(where);
@@ -465,7 +532,8 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, origin
 
 static bo_status load_folder(bo_context *context, const char *folder, origin from, bo_model **out)
 {
-    char *config = bo_model_path(context, folder, CONFIG);
+    from.config = bo_model_holds(folder, CONFIG) || !bo_model_holds(folder, FORMER_CONFIG) ? CONFIG : FORMER_CONFIG;
+    char *config = bo_model_path(context, folder, from.config);
     from.name = folder;
     from.config_path = config;
     const bo_status status = config ? load(context, &from, out) : BO_MEMORY;
@@ -481,7 +549,9 @@ static bool is_file(const char *path)
 
 bool bo_model_is_whole(bo_context *context, const char *path)
 {
-    return bo_model_holds(path, CONFIG) || (is_file(path) && bo_tensors_mention(context, path, CONFIG));
+    return bo_model_holds(path, CONFIG) || bo_model_holds(path, FORMER_CONFIG) ||
+           (is_file(path) &&
+            (bo_tensors_mention(context, path, CONFIG) || bo_tensors_mention(context, path, FORMER_CONFIG)));
 }
 
 bool bo_model_exists(bo_context *context, const char *path)
@@ -514,12 +584,13 @@ static bo_status load_path(bo_context *context, const char *path, origin from, b
         return bo_model_set_storage(context, *out, from.storage);
     }
     if (!is_file(path)) {
-        if (!bo_model_holds(path, CONFIG)) BO_TRY(bo_model_refuse_folder(context, path));
+        if (!bo_model_is_whole(context, path)) BO_TRY(bo_model_refuse_folder(context, path));
         return load_folder(context, path, from, out);
     }
     BO_TRY(bo_model_refuse_file(context, path));
     BO_TRY(bo_tensors_open(context, path, &image));
-    bo_status status = bo_tensors_meta(image, CONFIG) ? BO_OK : bo_model_refuse_weights(context, path);
+    const bool whole = bo_tensors_meta(image, CONFIG) || bo_tensors_meta(image, FORMER_CONFIG);
+    bo_status status = whole ? BO_OK : bo_model_refuse_weights(context, path);
     if (status == BO_OK) status = load_image(context, image, from, out);
     bo_tensors_close(image);
     return status;
@@ -584,9 +655,15 @@ bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t si
 static bo_status read_family(bo_context *context, const char *folder, bo_family *out)
 {
     bo_config config;
-    char sum[BO_CHECKSUM_TEXT], *path = bo_model_path(context, folder, CONFIG);
+    config_text text;
+    char *path = bo_model_path(context, folder, CONFIG);
     if (!path) return BO_MEMORY;
-    const bo_status status = read_config(context, &(origin){.name = folder, .config_path = path}, &config, sum);
+    bo_status status =
+        read_config_text(context, &(origin){.name = folder, .config = CONFIG, .config_path = path}, &text);
+    if (status == BO_OK) {
+        status = bo_config_read(context, path, text.text, text.length, &config);
+        bo_free(text.owned);
+    }
     bo_free(path);
     BO_TRY(status);
     *out = config.family;
@@ -606,8 +683,18 @@ static bo_status update_specials(bo_context *context, bo_model *model, const cha
     return status;
 }
 
+static bo_status read_network(bo_context *context, bo_model *model, const char *folder)
+{
+    bo_tensors *file;
+    BO_TRY(bo_model_open_weights(context, folder, &file));
+    const bo_status status = bo_network_fill(context, model->network, file);
+    bo_tensors_close(file);
+    return status;
+}
+
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
+    if (model->network) return read_network(context, model, folder);
     if (!model->adapter) {
         bo_family family;
         BO_TRY(read_family(context, folder, &family));

@@ -56,7 +56,7 @@ static double logit_scale(const bo_stack *s, bo_value matrix)
 static bo_stack_head head_of(const bo_stack *s, bo_value x)
 {
     const bo_model_desc *d = s->desc;
-    bo_stack_head out = {.x = bo_stack_norm(s, "model.norm", x), .matrix = head(s)};
+    bo_stack_head out = {.x = bo_stack_last_norm(s, "model.norm", x), .matrix = head(s)};
     out.scale = logit_scale(s, out.matrix) * d->logit_scale;
     if (d->head_bias) out.bias = bo_nn_vector(s->graph, "lm_head", ".bias", d->vocab, (bo_weight_init){0});
     return out;
@@ -73,7 +73,7 @@ static void record_loss(const bo_stack *s, const bo_model_graph_desc *desc, bo_m
     }
     bo_stack_head head = head_of(s, x);
     out->targets = index_input(s->graph, "targets", scored);
-    if (taught) head.taught = bo_stack_norm(s, "model.norm", taught), head.share = desc->share;
+    if (taught) head.taught = bo_stack_last_norm(s, "model.norm", taught), head.share = desc->share;
     bo_stack_loss(s, &head, out->targets, desc->smoothing, out);
 }
 
@@ -94,7 +94,7 @@ static void finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_mo
     if (desc->loss) record_loss(stack, desc, out, x);
     if (desc->logits) record_logits(stack, desc, out, x);
     if (desc->hidden) {
-        out->hidden = bo_stack_norm(stack, "model.norm", x);
+        out->hidden = bo_stack_last_norm(stack, "model.norm", x);
         bo_graph_keep(stack->graph, out->hidden);
     }
 }
@@ -136,12 +136,12 @@ static bo_value pool(const labeling *r, bo_value x)
     bo_graph_scope(r->stack.graph, "pooling");
     if (pooling == BO_POOLING_FIRST || pooling == BO_POOLING_LAST) {
         out->places = index_input(r->stack.graph, "places", texts_of(r));
-        return bo_stack_norm(&r->stack, "model.norm", choose(r->stack.graph, out->places, x));
+        return bo_stack_last_norm(&r->stack, "model.norm", choose(r->stack.graph, out->places, x));
     }
     out->first = index_input(r->stack.graph, "first", texts_of(r) + 1);
     out->places = index_input(r->stack.graph, "places", r->desc->rows);
     bo_aggregate_layer layer = {.kind = pooling == BO_POOLING_MAX ? BO_AGGREGATE_MAX : BO_AGGREGATE_MEAN};
-    return bo_nn_aggregate(r->stack.graph, bo_stack_norm(&r->stack, "model.norm", x),
+    return bo_nn_aggregate(r->stack.graph, bo_stack_last_norm(&r->stack, "model.norm", x),
                            &(bo_edges){out->first, out->places}, &layer);
 }
 
@@ -225,6 +225,7 @@ static bo_value encode_source(const translating *r)
                       .layers = d->encoder_layers,
                       .attentions = r->attentions + first,
                       .mlp_maps = r->model->mlp_maps ? r->model->mlp_maps + first : NULL,
+                      .mlp_layers = r->model->mlp_layers + first,
                       .number = first,
                       .tokens = r->desc->source_tokens,
                       .most_sequences = r->desc->most_sequences,
@@ -236,7 +237,7 @@ static bo_value encode_source(const translating *r)
         stack.reversal = out->source_reversal = index_input(r->out->graph, "source reversal", rows);
     bo_value x = bo_stack_record(&stack, bo_stack_embed(&stack, out->source_tokens));
     bo_graph_scope(out->graph, "encoder output");
-    return bo_stack_norm(&stack, "model.encoder.norm", x);
+    return bo_stack_last_norm(&stack, "model.encoder.norm", x);
 }
 
 /* ---- input of the decoder from the encoder ----------------------------------------------------------------------- */
@@ -262,7 +263,7 @@ static bo_value ask(const bo_stack *stack, size_t layer, const char *prefix, bo_
 {
     const asked *source = user;
     bo_attention_layer desc = cross_layer(source->r, layer);
-    bo_value normed = bo_stack_norm(stack, bo_nn_join(prefix, ".encoder_attn_layer_norm").text, x);
+    bo_value normed = bo_stack_norm(stack, layer, bo_nn_join(prefix, ".encoder_attn_layer_norm").text, x);
     return bo_nn_cross(stack->graph, bo_nn_join(prefix, ".encoder_attn").text, normed, source->encoded, x, &desc);
 }
 
@@ -271,7 +272,7 @@ static void read_source(const translating *r, bo_value encoded)
 {
     const bo_model_desc *d = &r->model->desc;
     r->out->queries =
-        bo_graph_input(r->out->graph, "queries", BO_ELEMENT_FLOAT32, r->desc->rows, d->heads * d->head_dim);
+        bo_graph_input(r->out->graph, "queries", BO_ELEMENT_FLOAT32, r->desc->rows, d->block.heads * d->block.head_dim);
     for (size_t i = 0; i < d->layers; i++) {
         char prefix[64];
         bo_attention_layer desc = cross_layer(r, i);
@@ -289,8 +290,10 @@ static bo_value summarize(const translating *r, bo_value encoded)
 static bo_value add_summary(const translating *r, bo_value summary, bo_value x)
 {
     bo_graph_scope(r->out->graph, "summary");
-    bo_linear_layer desc = {
-        .out = r->model->desc.width, .bias = r->model->desc.bias, .init = {.law = BO_WEIGHT_LAW_ZERO}, .residual = x};
+    bo_linear_layer desc = {.out = r->model->desc.width,
+                            .bias = r->model->desc.block.bias,
+                            .init = {.law = BO_WEIGHT_LAW_ZERO},
+                            .residual = x};
     return bo_nn_linear(r->out->graph, "model.summary", summary, &desc);
 }
 
@@ -448,6 +451,7 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
                                                                           [BO_MODEL_TASK_TRANSLATE] =
                                                                               record_translation};
     *out = (bo_model_graph){0};
+    BO_TRY(bo_model_require_text(context, model, "a graph of tokens"));
     if (!desc->rows) return bo_fail(context, BO_INVALID, "the graph of a model needs at least one token");
     if (desc->imitate) BO_TRY(bo_teacher_create(context, model, &out->teacher));
     bo_status status = bo_graph_create(context, model->weights, &out->graph);
@@ -458,7 +462,7 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
     record[model->desc.task](model, desc, out);
     bo_graph_compile_desc plan = {
         .loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
-    status = bo_graph_compile(context, out->graph, &plan);
+    status = desc->declares ? bo_graph_check(context, out->graph) : bo_graph_compile(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;
 }

@@ -1,17 +1,34 @@
-/* Internals of lanes: sequences of one model that step together, and the sources that a translator's lanes attend
- * to. */
+/* Internals of lanes: sequences of one model that are read with states, and the sources that a translator's lanes attend to.
+ * This is the only code that reads with states: a session is one lane (session.h). */
 #ifndef BO_MODEL_LANES_H
 #define BO_MODEL_LANES_H
 
 #include <bochner/tasks.h>
+#include "../io/tensors.h"
 #include "capacity.h"
 
-/* Graphs are made when they are first needed, for numbers of rows with at most three significant bits. Up to 64 lanes
- * then need at most two runs per step, and few rows of an encoder are filler. */
-enum { BO_LANES_SIZES = 120, BO_LANES_MOST = 1 << 16 }; /* sizes up to 2^31; maximum number of lanes */
-size_t bo_lanes_size_below(size_t rows);                /* the largest size ≤ rows */
-size_t bo_lanes_size_above(size_t rows);                /* the smallest size ≥ rows */
-size_t bo_lanes_size_number(size_t size);               /* index of a size: 0, 1, … */
+/* Maximum number of lanes; maximum and default number of tokens of a block. */
+enum { BO_LANES_MOST = 1 << 16, BO_LANES_MOST_CHUNK = 1 << 16, BO_LANES_CHUNK = 256 };
+
+/* What is computed from tokens: the logits after the last one of each lane, the losses of given next tokens, or the logits or the
+ * last hidden state of every token. */
+typedef enum bo_lanes_result {
+    BO_LANES_LAST = 0,
+    BO_LANES_LOSSES = 1,
+    BO_LANES_ALL = 2,
+    BO_LANES_HIDDEN = 3,
+    BO_LANES_SOURCES = 4, /* the states of sources */
+    BO_LANES_POOLED = 5   /* CLASSIFY, MATCH: the pooled vector of a text */
+} bo_lanes_result;
+
+/* A graph over a number of lanes that read the same number of tokens each; SOURCES: over `lanes` rows of queries and `tokens` rows
+ * of sources; POOLED: over lanes that read `tokens` tokens together. Graphs are made when they are first needed. */
+typedef struct bo_lanes_graph {
+    bo_lanes_result result;
+    size_t lanes, tokens;
+    bo_model_graph graph;
+    struct bo_lanes_graph *next;
+} bo_lanes_graph;
 
 /* States that belong together, in blocks of equal size. Blocks, and the states within them, are aligned to 64 bytes.
  * Sources have one piece of memory; each lane has its own. */
@@ -22,56 +39,115 @@ typedef struct bo_lane_blocks {
     size_t *offsets; /* offset of each layer's state in a block */
 } bo_lane_blocks;
 
-/* Invariants: lane i has its states in blocks[i], has read tokens[i] tokens and attends to source sources[i]. A lane that
- * has read nothing may have no block (NULL). This does not hold if `broken`: a run was interrupted, and the lanes must
- * be restarted. */
+/* A lane that has read nothing may have no block (NULL). */
+typedef struct bo_lane {
+    char *block;
+    uint64_t tokens; /* that it has read */
+    size_t source;   /* that it attends to */
+} bo_lane;
+
+/* Invariant: the states in the block of a lane have read its tokens. This does not hold if `broken`: a run was interrupted, and
+ * the lanes must be restarted. */
 struct bo_lanes {
     const bo_model *model;
     bo_lanes_desc desc; /* with defaults filled in */
+    size_t chunk;       /* maximum tokens of a block */
+    bool is_session;    /* errors speak of a session */
     bo_sized_attentions attentions;
     bo_lane_blocks lane;
     /* states of cross attention, or a summary of `width` floats; includes blocks for filler */
     bo_lane_blocks source;
-    char **blocks, **next;     /* `count` entries each */
-    int32_t *tokens, *sources; /* `count` entries each */
-    int32_t *scratch;          /* scratch memory to reorder one of them */
-    bool *taken;               /* `count` entries; scratch memory, as `scratch` */
-    float *summaries;          /* SUMMARY: count x width, for one step */
-    void **table;              /* states for one step, in the order of its pass */
-    bo_model_graph steps[BO_LANES_SIZES], reads[BO_LANES_SIZES];
-    bo_session *reader;   /* reads blocks of tokens into a lane; made when it is first needed */
-    void **reader_states; /* states of the lane that it reads into, one per layer */
-    bool has_sources, broken;
+    bo_lane *all, *next; /* `count` entries each; `next` and `taken` are scratch memory to rearrange lanes */
+    bool *taken;
+    int32_t *scratch; /* one run: its positions */
+    float *summaries; /* SUMMARY: count x width, for one run */
+    void **table;     /* states for one run, in the order of its pass */
+    bo_lanes_graph *graphs;
+    uint64_t fingerprint, digest; /* of the model and its weights, if has_hashes (bo_lanes_hash) */
+    bool has_hashes, has_sources, broken;
 };
 
-/* Computes the bytes of a hypothesis as long as the context, including its share of a source that `beam` hypotheses
- * attend to. Allocates no states. */
-bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);
+/* ---- lanes.c: memory, graphs, rearranging ------------------------------------------------------------------------- */
 
-/* Computes the bytes of the graphs of steps, of which each number of lanes needs one, without the states. Allocates none. */
-bo_status bo_lanes_workspace(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes);
+/* Steps and sources have graphs for numbers of rows with at most three significant bits. Up to 64 lanes then need at most two runs
+ * per step, and few rows of an encoder are filler. */
+size_t bo_lanes_size_below(size_t rows); /* the largest size ≤ rows */
+size_t bo_lanes_size_above(size_t rows); /* the smallest size ≥ rows */
+/* Tokens of one lane are read in blocks of `chunk` and of the numbers 2^i and 3 · 2^i below it, so that any number of tokens needs
+ * few graphs, and few blocks: each reads all weights. Returns the largest block of at most this number of tokens. */
+size_t bo_lanes_block_below(const bo_lanes *lanes, size_t tokens);
 
-/* Allocates a block in the state of an empty sequence; bo_layer_states_release() frees it. NULL: there is no memory. */
-char *bo_lanes_block(bo_context *context, const bo_lanes *lanes);
+/* Creates lanes without limits of the descriptor and the task. chunk 0: the default. */
+bo_status bo_lanes_make(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
+                        bool is_session, bo_lanes **out);
+/* Computes the bytes of the states of a lane as long as its capacity, including its share of a source that all lanes attend to.
+ * Allocates no states. */
+bo_status bo_lanes_measure(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes);
+/* Computes the bytes of all graphs that compute this result in blocks of at most `chunk` tokens; chunk 0: in steps of any number of
+ * the lanes. Allocates none. */
+bo_status bo_lanes_workspace(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
+                             bo_lanes_result result, size_t *bytes);
+/* Returns a graph, and creates it if necessary. */
+bo_status bo_lanes_graph_for(bo_context *context, bo_lanes *lanes, bo_lanes_result result, size_t count, size_t tokens,
+                             bo_model_graph **out);
+
+/* Replaces the memory of blocks by memory for `count` blocks. */
+bo_status bo_lanes_allocate(bo_context *context, const bo_lanes *lanes, size_t count, bo_lane_blocks *blocks);
 /* Allocates the memory of a lane, which otherwise happens when it reads its first token. */
 bo_status bo_lanes_reserve(bo_context *context, bo_lanes *lanes, size_t lane);
 /* Frees the memory of a lane, which becomes empty. */
 void bo_lanes_release(bo_lanes *lanes, size_t lane);
+/* Makes the states of a lane as if it had read this number of tokens (bo_attention_state_repeat); it must have read some. */
+bo_status bo_lanes_repeat(bo_context *context, bo_lanes *lanes, size_t lane, uint64_t tokens);
+/* Returns the states of lanes first … first + count - 1 for a pass of a graph; valid until the next call. */
+void *const *bo_lanes_table(bo_lanes *lanes, size_t first, size_t count);
+bo_device *bo_lanes_device(const bo_lanes *lanes);
+size_t bo_lanes_layer_bytes(const bo_lanes *lanes, size_t layer);
 
+/* ---- lane_reader.c: reading tokens -------------------------------------------------------------------------------- */
+
+/* How errors call a lane: "lane 3", or "session". */
+typedef struct bo_lane_name {
+    char text[32];
+} bo_lane_name;
+bo_lane_name bo_lanes_name(const bo_lanes *lanes, size_t lane);
+
+/* LANGUAGE: checks that there is such a lane and that the lanes are not broken. */
+bo_status bo_lanes_check_lane(bo_context *context, const bo_lanes *lanes, size_t lane);
+
+/* Tokens of one lane, and the memory of the result, one row per token; LAST: one row, or NULL. */
+typedef struct bo_lane_reading {
+    const int32_t *ids, *targets; /* targets for LOSSES only; negative: not scored */
+    size_t count;
+    bo_lanes_result result;
+    float *out;
+} bo_lane_reading;
+
+/* Reads tokens in one lane. What may fail for lack of memory comes first; after a later failure the lanes are broken. */
+bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *reading);
 /* As bo_lanes_step(), but if the numbers of a lane are not finite, only its logits are NaN (bo_graph_pass). */
 bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
                                  float *logits);
-/* True if a call failed that had changed some states: the lanes must be reset. */
-bool bo_lanes_broken(const bo_lanes *lanes);
+/* The maximum number of tokens that a lane with this capacity can read. */
+uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity);
 
-/* LANGUAGE: makes what bo_lanes_feed and others need, which they otherwise make when they are first called. */
-bo_status bo_lanes_prepare(bo_context *context, bo_lanes *lanes);
-/* The hash of the weights, after bo_lanes_prepare. */
-uint64_t bo_lanes_digest(const bo_lanes *lanes);
-/* Checks that a saved state was made by the model of the lanes. May be called from other threads, with their own contexts,
- * after bo_lanes_prepare. */
-bo_status bo_lanes_recognize(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size);
-/* The same, and that bo_lanes_load_memory would accept it: it fits, and all its numbers are finite. */
-bo_status bo_lanes_validate(bo_context *context, const bo_lanes *lanes, const void *bytes, size_t size);
+/* ---- lane_files.c: saved states ----------------------------------------------------------------------------------- */
+
+/* The state of a lane as a safetensors file, with the logits after the last token or (NULL) without. */
+bo_status bo_lanes_write(bo_context *context, bo_lanes *lanes, size_t lane, const float *logits, bo_output *output);
+/* Reads a state into a lane, and its logits into `logits` (`vocab` numbers, or NULL); has_logits: they are part of the file. If the
+ * call fails, the lane does not change. */
+bo_status bo_lanes_load(bo_context *context, bo_lanes *lanes, size_t lane, const bo_tensors *file, float *logits,
+                        bool *has_logits);
+/* Reads how many tokens a saved state has read. */
+bo_status bo_lanes_peek(bo_context *context, const bo_tensors *file, uint64_t *tokens);
+/* Computes the hashes that saved states contain: of a session each time, of lanes once, as their weights do not change. */
+bo_status bo_lanes_hash(bo_context *context, bo_lanes *lanes);
+/* Checks that a saved state was made by the model of the lanes; states: and that bo_lanes_load_memory would accept it: it fits, and
+ * all its numbers are finite. May be called from other threads, with their own contexts, after bo_lanes_hash. */
+bo_status bo_lanes_validate(bo_context *context, const bo_lanes *lanes, bool states, const void *bytes, size_t size);
+/* The states of a lane in memory of the host: its block, or on a GPU a copy of it. */
+bo_status bo_lanes_host(bo_context *context, const bo_lanes *lanes, size_t lane, char **out);
+void bo_lanes_host_free(const bo_lanes *lanes, char *host);
 
 #endif

@@ -149,21 +149,21 @@ static void fill(const char *pattern, const char *layer, const char *rest, char 
 /* Sets the rows of the tensor that the weight has. */
 static void take_part(const bo_model_desc *d, const name *n, bo_weight_place *out)
 {
-    const size_t queries = d->heads * d->head_dim, keys = d->key_heads * d->head_dim;
+    const size_t queries = d->block.heads * d->block.head_dim, keys = d->block.key_heads * d->block.head_dim;
     switch (n->sharing) {
     case QKV:
         out->first = n->part == 0 ? 0 : n->part == 1 ? queries : queries + keys;
         out->rows = queries + 2 * keys;
         break;
     case QKV_HEAD:
-        out->first = n->part * d->head_dim;
-        out->group = d->head_dim;
-        out->period = 3 * d->head_dim;
+        out->first = n->part * d->block.head_dim;
+        out->group = d->block.head_dim;
+        out->period = 3 * d->block.head_dim;
         out->rows = 3 * queries;
         break;
     case GATE_UP:
-        out->first = n->part * d->hidden;
-        out->rows = 2 * d->hidden;
+        out->first = n->part * d->block.hidden;
+        out->rows = 2 * d->block.hidden;
         break;
     case ALONE:
     default:
@@ -205,7 +205,11 @@ bo_weight_place bo_family_place(bo_family family, const bo_model_desc *desc, con
 
 bool bo_family_is_head(bo_family family, const char *tensor)
 {
-    return strcmp(tensor, family == BO_FAMILY_GPT_NEOX ? "embed_out.weight" : "lm_head.weight") == 0;
+    const layout *l = &layouts[family];
+    const char *head = "lm_head";
+    for (size_t i = 0; i < l->count; i++)
+        if (strcmp(l->names[i].ours, head) == 0) head = l->names[i].theirs;
+    return strncmp(tensor, head, strlen(head)) == 0 && strcmp(tensor + strlen(head), ".weight") == 0;
 }
 
 bool bo_family_ignores(bo_family family, const bo_model_desc *desc, const char *tensor)

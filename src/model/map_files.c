@@ -12,7 +12,8 @@ size_t bo_maps_count(const bo_model *model)
 {
     size_t count = 0;
     for (size_t i = 0; i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++)
-        count += bo_attention_maps(model->attentions[i]) + (model->mlp_maps && model->mlp_maps[i]);
+        count += bo_attention_maps(model->attentions[i]) + (model->mlp_maps && model->mlp_maps[i]) +
+                 (model->mlp_layers[i] ? bo_network_maps(model->mlp_layers[i]) : 0);
     return count;
 }
 
@@ -34,6 +35,7 @@ bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *p
     for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) {
         prefix_of(d, i, false, prefix);
         BO_TRY(bo_package_attention(context, package, model->attentions[i], prefix));
+        if (model->mlp_layers[i]) BO_TRY(bo_network_pack_maps(context, model->mlp_layers[i], package));
         if (!model->mlp_maps || !model->mlp_maps[i]) continue;
         prefix_of(d, i, true, prefix);
         BO_TRY(bo_package_map(context, package, model->mlp_maps[i], prefix));
@@ -48,6 +50,7 @@ bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *f
     for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) {
         prefix_of(d, i, false, prefix);
         BO_TRY(bo_attention_unpack(context, file, prefix, used, model->attentions[i]));
+        if (model->mlp_layers[i]) BO_TRY(bo_network_read_maps(context, model->mlp_layers[i], file, used));
         if (!model->mlp_maps || !model->mlp_maps[i]) continue;
         prefix_of(d, i, true, prefix);
         BO_TRY(bo_map_replace(context, file, prefix, used, &model->mlp_maps[i]));
@@ -57,7 +60,7 @@ bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *f
 
 /* ---- from another model ------------------------------------------------------------------------------------------ */
 
-static bo_status copy_map(bo_context *context, const bo_features *from, bo_features **out)
+bo_status bo_map_copy(bo_context *context, const bo_features *from, bo_features **out)
 {
     bo_file_tensor tensors[BO_FEATURES_TENSORS];
     size_t count;
@@ -99,7 +102,7 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
     bo_features **maps = bo_alloc(context, count, sizeof *maps, "a layer's maps");
     bo_status status = maps ? BO_OK : BO_MEMORY;
     for (size_t h = 0; status == BO_OK && h < count; h++)
-        status = copy_map(context, bo_attention_features(other, h), &maps[h]);
+        status = bo_map_copy(context, bo_attention_features(other, h), &maps[h]);
     if (status == BO_OK)
         status = bo_attention_set_maps(context, attention, maps, count);
     else
@@ -111,12 +114,16 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
 bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
 {
     const size_t theirs = counterpart(model, place, from);
-    const bool there = from->mlp_maps && theirs < bo_model_place(&from->desc, BO_MODEL_PART_END);
+    const size_t end = bo_model_place(&from->desc, BO_MODEL_PART_END);
+    const bool there = from->mlp_maps && theirs < end;
     bo_features *map, *mine = model->mlp_maps ? model->mlp_maps[place] : NULL,
                       *other = there ? from->mlp_maps[theirs] : NULL;
-    *taken = mine && other && bo_maps_alike(bo_features_describe(mine), bo_features_describe(other));
-    if (!*taken) return BO_OK;
-    BO_TRY(copy_map(context, other, &map));
+    if (model->mlp_layers[place])
+        return bo_network_adopt_maps(context, model->mlp_layers[place], theirs < end ? from->mlp_layers[theirs] : NULL,
+                                     taken);
+    *taken = !mine || (other && bo_maps_alike(bo_features_describe(mine), bo_features_describe(other)));
+    if (!*taken || !mine) return BO_OK;
+    BO_TRY(bo_map_copy(context, other, &map));
     bo_features_destroy(mine);
     model->mlp_maps[place] = map;
     return BO_OK;

@@ -23,14 +23,14 @@ static int32_t some_token(const bo_model *model, size_t number)
 static bo_status read_some(bo_context *context, bo_session *session, size_t count)
 {
     int32_t ids[READ];
-    for (size_t i = 0; i < count; i++) ids[i] = some_token(session->model, i);
+    for (size_t i = 0; i < count; i++) ids[i] = some_token(session->lanes->model, i);
     return bo_session_feed(context, session, ids, count, NULL);
 }
 
 /* Every timed token is the last one of the context: the session is set back before it. */
 static bo_status time_token(bo_context *context, bo_session *session, size_t tokens, size_t number, double *seconds)
 {
-    const int32_t id = some_token(session->model, number);
+    const int32_t id = some_token(session->lanes->model, number);
     BO_TRY(bo_session_repeat(context, session, tokens - 1));
     const double start = bo_seconds();
     BO_TRY(bo_session_feed(context, session, &id, 1, NULL));
@@ -67,7 +67,7 @@ static bo_status measure(bo_context *context, const bo_model *model, size_t toke
     const bo_session_desc desc = {.chunk = READ, .capacity = tokens};
     bo_session *session;
     *out = (bo_session_cost){.tokens = tokens, .seconds = NAN};
-    if (tokens > bo_session_most(model, tokens)) return BO_OK;
+    if (tokens > bo_lanes_most_tokens(model, tokens)) return BO_OK;
     BO_TRY(bo_session_estimate(context, model, &desc, &out->state_bytes, NULL));
     if (!fits(model, out->state_bytes)) return BO_OK;
     BO_TRY(bo_session_create(context, model, &desc, &session));

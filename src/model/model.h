@@ -6,6 +6,8 @@
 #include "../nn/lora.h"
 #include "../tape/graph.h"
 #include "../text/packs.h"
+#include "blocks.h"
+#include "network/network.h"
 #include "specials.h"
 
 /* Data of a model with adapters. */
@@ -18,22 +20,6 @@ typedef struct bo_adapter {
      * adapters */
     bo_weights *aside;
 } bo_adapter;
-
-/* Numbering of places, for attentions, states, calibrations and dropout: the layers, then (TRANSLATE) the cross
- * attentions, one per layer, then the layers of the encoder. */
-typedef enum bo_model_part {
-    BO_MODEL_PART_LAYERS = 0,
-    BO_MODEL_PART_CROSS = 1,
-    BO_MODEL_PART_ENCODER = 2,
-    BO_MODEL_PART_END = 3
-} bo_model_part;
-/* Returns the first place of a part; END: the number of places. */
-static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part)
-{
-    if (part == BO_MODEL_PART_LAYERS) return 0;
-    if (part == BO_MODEL_PART_CROSS || d->task != BO_MODEL_TASK_TRANSLATE) return d->layers;
-    return 2 * d->layers + (part == BO_MODEL_PART_END ? d->encoder_layers : 0);
-}
 
 /* The names and layout of the members and weights of a folder (families.h), those of Bochner first. */
 typedef enum bo_family {
@@ -53,31 +39,33 @@ typedef enum bo_family {
     BO_FAMILY_GRANITE,
     BO_FAMILY_OLMO2,
     BO_FAMILY_GPTJ,
+    BO_FAMILY_SMOLLM3,
     BO_FAMILY_COUNT
 } bo_family;
 
 typedef char bo_activation_name[48];
 
-/* Invariants: `desc` has no zero left that means a default, and creates the same model again; attentions[i] is that of
- * place i, with its own seed, or NULL if the place has none; weights have memory. */
+/* Invariants: `desc` is owned, has no zero left that means a default, and creates the same model again; attentions[i] is that of
+ * place i, with its own seed, or NULL if the place has none; weights have memory. A model of the task `predict` has a network,
+ * and no layers in `desc`. */
 struct bo_model {
     bo_model_desc desc;
-    bo_family family;  /* that of the folder that the model was loaded from: preferred when it is saved */
-    char **labels;     /* memory of desc.labels; NULL: the task has no labels */
-    char *custom;      /* memory of desc.custom_mlp.name; NULL: no custom MLP */
-    char *kept_layers; /* memory of desc.kept_layers; NULL: no layer keeps kept_attention */
+    bo_family family; /* that of the folder that the model was loaded from: preferred when it is saved */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the tokenizer if bo_model_load created it, else NULL */
     bo_weights *weights;
     bo_attention **attentions;
     bo_adapter *adapter;             /* NULL: no adapters */
-    bo_features **mlp_maps;          /* maps of random features, by place; NULL: the MLP has none */
+    bo_network *network;             /* PREDICT: owns the weights; NULL: another task */
+    bo_features **mlp_maps;          /* maps of random features, by place; NULL: no MLP has one */
+    bo_network **mlp_layers;         /* lists of layers in the place of MLPs, by place; NULL entries: another MLP */
     bo_activation_name *activations; /* bo_model_activations entries */
     bo_specials specials;            /* special tokens, and the files that name them */
 };
 
 /* Checks the descriptor and fills in all defaults except those that bo_attention_create fills in. `attention` can be
- * passed to it except for the seed (bo_model_layer_seed). tokenizer may be NULL. */
+ * passed to it except for the seed (bo_model_layer_seed). tokenizer may be NULL. *out owns its lists
+ * (bo_model_desc_release). */
 bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                            bo_model_desc *out);
 /* Builds a model of this descriptor whose weights are declared but have no memory yet. */
@@ -97,6 +85,7 @@ typedef struct bo_model_graph_desc {
     size_t tokens;                   /* tokens per sequence if the pass has no lengths; 0: rows */
     size_t most_sequences;           /* maximum sequences per pass; 0: rows / tokens */
     bool loss;                       /* inputs targets, outputs loss and losses */
+    bool declares;                   /* declares the weights; the graph cannot be run */
     bool logits;                     /* outputs the logits of the rows in `chosen` */
     size_t chosen;                   /* number of chosen rows; 0: 1 */
     bool hidden;                     /* LANGUAGE: outputs the last hidden state of every row */
@@ -113,7 +102,7 @@ typedef struct bo_model_graph_desc {
     /* TRANSLATE; SOURCE: rows are those of the sources, and the pass has one sequence of one row per source */
     bo_model_half half;
     double smoothing; /* label smoothing of labels and targets */
-    /* LANGUAGE with kept_attention: what the loss compares with the teacher (teacher.h); requires loss */
+    /* A linearized model: what the loss compares with the teacher (teacher.h); requires loss */
     bo_imitation imitate;
     double share;  /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
     size_t scored; /* LOGITS: number of rows whose loss is computed, those of `chosen`; 0: all rows */
@@ -177,7 +166,7 @@ bo_status bo_layer_state_start(bo_context *context, const bo_model *model, const
 bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc);
 /* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */
 void bo_model_drop_adapters(bo_model *model);
-/* For a model with a second attention: freezes the weights that the model with that attention in all layers has too. */
+/* Freezes the weights of a linearized model that its original has too. */
 bo_status bo_model_freeze_original(bo_context *context, bo_model *model);
 /* Fails if one of those weights is trained. */
 bo_status bo_model_check_fixed(bo_context *context, const bo_model *model);

@@ -14,7 +14,7 @@ static size_t stream_length(const bo_model *model)
 
 size_t bo_model_activations(const bo_model *model)
 {
-    return model ? stream_length(model) + 1 : 0;
+    return model && !model->network ? stream_length(model) + 1 : 0;
 }
 
 bo_status bo_model_name_activations(bo_context *context, bo_model *model)
@@ -25,7 +25,7 @@ bo_status bo_model_name_activations(bo_context *context, bo_model *model)
     snprintf(names[0], sizeof *names, "embedding");
     for (size_t i = 1; i < length; i++)
         snprintf(names[i], sizeof *names, "layer %zu %s", (i - 1) / 2,
-                 i % 2 ? bo_mixer_name(model->desc.mixer) : "mlp");
+                 i % 2 ? bo_mixer_name(bo_model_block(&model->desc, i / 2)->mixer) : "mlp");
     snprintf(names[length], sizeof *names, "logits");
     model->activations = names;
     return BO_OK;

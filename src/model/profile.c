@@ -96,6 +96,7 @@ bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profil
     bo_model_graph graph = {0};
     if (!desc) desc = &defaults;
     BO_TRY(bo_check_reserved(context, "bo_profile_desc", desc->reserved));
+    if (model->network) return bo_network_profile(context, model->network, desc, out);
     if (!desc->forward && bo_model_storage(model) != BO_STORAGE_FLOAT32)
         return bo_fail(context, BO_UNSUPPORTED,
                        "the weights are stored as %s, for inference only: there is no backward",

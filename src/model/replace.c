@@ -1,55 +1,84 @@
 /* A copy of a language model with another attention. */
-#include <stdio.h>
 #include <string.h>
 #include "internal.h"
 
-static bo_status check(bo_context *context, const bo_model *model)
+static const bo_block *linear_block(const bo_block_list *list)
 {
-    const bo_model_desc *d = &model->desc;
-    BO_TRY(bo_model_require_language(context, model, "replace attention"));
-    if (d->mixer != BO_MIXER_ATTENTION)
+    size_t i = 0;
+    while (!bo_block_replaces(&list->blocks[i])) i++;
+    return &list->blocks[i];
+}
+
+static bool is_softmax(const bo_block *b)
+{
+    return b->mixer == BO_MIXER_ATTENTION && b->attention.kind == BO_ATTENTION_SOFTMAX;
+}
+
+static size_t count_replaceable(const bo_block_list *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        count += is_softmax(&list->blocks[i]) && list->blocks[i].output_norm != BO_CHOICE_YES;
+    return count;
+}
+
+/* Says why a block has no attention that can be replaced. */
+static bo_status refuse_block(bo_context *context, const bo_block *b)
+{
+    if (b->mixer != BO_MIXER_ATTENTION)
         return bo_fail(context, BO_INVALID,
                        "replace attention: the layers of the model have the mixer %s and no attention",
-                       bo_mixer_name(d->mixer));
-    if (bo_model_has_kept(d))
-        return bo_fail(context, BO_INVALID,
-                       "replace attention: the model is linearized already (its layers have %s attention)",
-                       bo_attention_name(&d->attention));
-    if (d->attention.kind != BO_ATTENTION_SOFTMAX)
+                       bo_mixer_name(b->mixer));
+    if (b->attention.kind != BO_ATTENTION_SOFTMAX)
         return bo_fail(context, BO_INVALID,
                        "replace attention: the model has %s attention, which has a state of fixed size already; "
                        "expected softmax attention",
-                       bo_attention_name(&d->attention));
-    if (d->output_norm == BO_CHOICE_YES)
-        return bo_fail(
-            context, BO_INVALID,
-            "replace attention: the outputs of the heads are normalized (output_norm), which is not supported "
-            "for softmax attention that is replaced");
+                       bo_attention_name(&b->attention));
+    return bo_fail(context, BO_INVALID,
+                   "replace attention: the outputs of the heads are normalized (output_norm), which is not supported "
+                   "for softmax attention that is replaced");
+}
+
+static bo_status check(bo_context *context, const bo_model *model)
+{
+    const bo_block_list list = bo_blocks_of(&model->desc, BO_MODEL_PART_LAYERS);
+    BO_TRY(bo_model_require_language(context, model, "replace attention"));
+    if (bo_model_is_linearized(&model->desc))
+        return bo_fail(context, BO_INVALID,
+                       "replace attention: the model is linearized already (its layers have %s attention)",
+                       bo_attention_name(&linear_block(&list)->attention));
+    if (count_replaceable(&list) == 0) BO_TRY(refuse_block(context, list.blocks));
     if (model->adapter && !model->adapter->aside)
         return bo_fail(context, BO_INVALID, "replace attention: merge the adapters of the model first");
     return BO_OK;
 }
 
-/* Lists the layers with a window. */
-static bo_status list_windows(bo_context *context, const bo_model_desc *d, char **out)
+/* ---- the layers that keep their attention ------------------------------------------------------------------------ */
+
+/* By default, layers with a window keep their attention, whose state has a fixed size. So do layers without softmax
+ * attention, in any case. */
+static bo_status choose_kept(bo_context *context, const bo_model_desc *d, const char *list, bool *kept)
 {
-    enum { DIGITS = 24 };
-    size_t used = 0, windows = 0;
-    *out = bo_alloc(context, d->layers + 1, DIGITS, "a list of layers");
-    if (!*out) return BO_MEMORY;
+    size_t count = 0;
+    if (list) BO_TRY(bo_layers_list(context, "replace attention", list, d, kept));
     for (size_t i = 0; i < d->layers; i++) {
-        if (!d->attention.window || !bo_model_has_window(d, i)) continue;
-        used += (size_t)sprintf(*out + used, "%s%zu", used ? "," : "", i);
-        windows++;
+        const bo_block *b = bo_model_block(d, i);
+        if ((!list && b->attention.window) || !is_softmax(b) || b->output_norm == BO_CHOICE_YES) kept[i] = true;
+        count += kept[i];
     }
-    if (windows < d->layers) return BO_OK;
-    bo_free(*out);
-    *out = NULL;
+    if (count < d->layers) return BO_OK;
+    if (list)
+        return bo_fail(context, BO_INVALID,
+                       "replace attention: kept_layers must leave at least one of %zu layers with softmax attention, "
+                       "found '%.60s'",
+                       d->layers, list);
+    size_t first = 0;
+    while (!is_softmax(bo_model_block(d, first))) first++;
     return bo_fail(
         context, BO_INVALID,
-        "replace attention: all layers have a window of %zu tokens, so their state has a fixed size already; "
-        "to replace them all the same, give an empty list of layers to keep",
-        d->attention.window);
+        "replace attention: all layers with softmax attention have a window (layer %zu: %zu tokens), so their state has "
+        "a fixed size already; to replace them all the same, give an empty list of layers to keep",
+        first, bo_model_block(d, first)->attention.window);
 }
 
 /* Kinds that estimate exp(s q·k) have the factor s of the attention that they replace, unless they are given another. */
@@ -62,6 +91,41 @@ static void follow_scale(const bo_attention_desc *before, bo_attention_desc *a)
     if (a->kind != BO_ATTENTION_LINEAR || products) a->scale = before->scale;
 }
 
+/* Returns a block whose attention is replaced. */
+static bo_block linearized(const bo_block *before, const bo_replacement_desc *desc)
+{
+    bo_block b = *before;
+    b.replaced = b.attention;
+    b.attention = desc->attention;
+    follow_scale(&b.replaced, &b.attention);
+    b.sigma = desc->sigma;
+    b.gate_first = desc->gate_first;
+    b.gate_last = desc->gate_last;
+    b.output_norm = bo_output_norm(&b.attention);
+    return b;
+}
+
+/* Gives the layers of an owned descriptor their blocks. */
+static bo_status replace(bo_context *context, const bo_replacement_desc *desc, bo_model_desc *d)
+{
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    bo_block *kinds = bo_alloc(context, 2 * list.count, sizeof *kinds, "blocks");
+    size_t *which = bo_alloc(context, d->layers, sizeof *which, "a list of blocks");
+    bool *kept = bo_alloc(context, d->layers, sizeof *kept, "a list of layers");
+    bo_status status = kinds && which && kept ? choose_kept(context, d, desc->kept_layers, kept) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < list.count; i++) {
+        kinds[2 * i] = list.blocks[i];
+        kinds[2 * i + 1] = linearized(&list.blocks[i], desc);
+    }
+    for (size_t i = 0; status == BO_OK && i < d->layers; i++)
+        which[i] = 2 * (size_t)(bo_model_block(d, i) - list.blocks) + !kept[i];
+    if (status == BO_OK) status = bo_blocks_arrange(context, d, BO_MODEL_PART_LAYERS, kinds, which);
+    bo_free(kinds);
+    bo_free(which);
+    bo_free(kept);
+    return status;
+}
+
 bo_status bo_model_replace_attention(bo_context *context, const bo_model *model, const bo_replacement_desc *desc,
                                      bo_model **out)
 {
@@ -69,21 +133,13 @@ bo_status bo_model_replace_attention(bo_context *context, const bo_model *model,
     BO_REQUIRE(context, model, desc, out);
     BO_TRY(bo_check_reserved(context, "bo_replacement_desc", desc->reserved));
     BO_TRY(check(context, model));
-    char *windows = NULL;
-    if (!desc->kept_layers) BO_TRY(list_windows(context, &model->desc, &windows));
-    bo_model_desc d = model->desc;
-    d.kept_attention = d.attention;
-    d.kept_layers = desc->kept_layers ? desc->kept_layers : windows;
-    d.attention = desc->attention;
-    follow_scale(&d.kept_attention, &d.attention);
-    d.sigma = desc->sigma;
-    d.gate_first = desc->gate_first;
-    d.gate_last = desc->gate_last;
-    d.seed = desc->seed;
-    d.output_norm = bo_output_norm(&d.attention);
+    bo_model_desc d;
     bo_model *made = NULL;
-    bo_status status = bo_model_create(context, &d, model->tokenizer, &made);
-    bo_free(windows);
+    BO_TRY(bo_model_desc_copy(context, &model->desc, &d));
+    d.seed = desc->seed;
+    bo_status status = replace(context, desc, &d);
+    if (status == BO_OK) status = bo_model_create(context, &d, model->tokenizer, &made);
+    bo_model_desc_release(&d);
     if (status == BO_OK) status = bo_model_adopt(context, made, model, NULL);
     if (status != BO_OK) {
         bo_model_destroy(made);

@@ -5,6 +5,7 @@
 #include "../io/input.h"
 #include "../io/tensors.h"
 #include "../text/tokenizer.h"
+#include "family_table.h"
 #include "model.h"
 
 enum { DEPTH = 32 };
@@ -92,19 +93,9 @@ static bo_status read_ids(bo_context *context, const char *where, const cJSON *j
 /* The ids of transformers for configurations that lack these members. */
 static bo_special_ids usual_ids(const char *type)
 {
-    static const struct {
-        const char *type;
-        int32_t begin, end, pad;
-    } usual[] = {{"llama", 1, 2, -1},        {"mistral", 1, 2, -1},
-                 {"gemma", 2, 1, 0},         {"gemma3_text", 2, 1, 0},
-                 {"gpt2", 50256, 50256, -1}, {"gpt_neox", 0, 2, -1},
-                 {"gptj", 50256, 50256, -1}, {"phi", 1, 2, -1},
-                 {"phi3", 1, 32000, 32000},  {"starcoder2", 50256, 50256, -1},
-                 {"stablelm", 0, 0, -1},     {"granite", 1, 2, -1},
-                 {"olmo2", -1, 50279, 1}};
-    for (size_t i = 0; type && i < sizeof usual / sizeof *usual; i++)
-        if (strcmp(type, usual[i].type) == 0) return (bo_special_ids){usual[i].begin, usual[i].pad, {usual[i].end}, 1};
-    return (bo_special_ids){-1, -1, {0}, 0};
+    const bo_family_ids *ids = &bo_family_row_of(type ? bo_family_find(type) : BO_FAMILY_BOCHNER)->ids;
+    if (!ids->known) return (bo_special_ids){-1, -1, {0}, 0};
+    return (bo_special_ids){ids->begin, ids->pad, {ids->end}, 1};
 }
 
 bo_status bo_specials_read_config(bo_context *context, const char *where, const char *text, size_t length,

@@ -1,10 +1,11 @@
 /* A stack of layers. */
 #include "stack.h"
 #include <stdio.h>
+#include <string.h>
 
 bool bo_stack_has_positions(const bo_model_desc *d)
 {
-    return d->positions != BO_POSITIONS_NONE;
+    return bo_model_positions_kind(d) != BO_POSITIONS_NONE;
 }
 
 bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
@@ -15,6 +16,7 @@ bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_
                       .layers = model->desc.layers,
                       .attentions = desc->attentions ? desc->attentions : model->attentions,
                       .mlp_maps = model->mlp_maps,
+                      .mlp_layers = model->mlp_layers,
                       .tokens = desc->tokens,
                       .most_sequences = desc->most_sequences,
                       .watched = desc->stream,
@@ -26,21 +28,44 @@ bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_
     return stack;
 }
 
-static bo_norm_layer norm_layer(const bo_model_desc *d)
+const bo_block *bo_stack_block(const bo_stack *s, size_t layer)
 {
-    return (bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon};
+    return bo_block_at(s->desc, s->number + layer);
 }
 
-bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
+static bo_norm_layer norm_layer(const bo_stack *s, size_t layer)
 {
-    const bo_norm_layer layer = norm_layer(s->desc);
-    return bo_nn_norm(s->graph, prefix, x, &layer);
+    const bo_block *b = bo_stack_block(s, layer);
+    return (bo_norm_layer){.kind = b->norm, .width = s->desc->width, .epsilon = b->norm_epsilon};
 }
 
-/* True if what a branch adds to the residual stream is normalized. */
-static bool norms_summands(const bo_model_desc *d)
+bo_value bo_stack_norm(const bo_stack *s, size_t layer, const char *prefix, bo_value x)
 {
-    return d->block == BO_BLOCK_SANDWICH || d->block == BO_BLOCK_AFTER;
+    const bo_norm_layer desc = norm_layer(s, layer);
+    return bo_nn_norm(s->graph, prefix, x, &desc);
+}
+
+bo_value bo_stack_last_norm(const bo_stack *s, const char *prefix, bo_value x)
+{
+    return bo_stack_norm(s, s->layers - 1, prefix, x);
+}
+
+/* The names of the norms of a layer, and the order of its branches. */
+static const bo_residual_rule *rule_of(const bo_stack *s, size_t layer)
+{
+    return bo_residual_rule_of(bo_stack_block(s, layer)->residual);
+}
+
+/* The prefix of a weight of a layer. name: NULL: "" */
+static bo_nn_name part_of(const char *prefix, const char *name)
+{
+    return name ? bo_nn_join(bo_nn_join(prefix, ".").text, name) : (bo_nn_name){0};
+}
+
+/* Records a norm of the input of a branch. name: NULL: none */
+static bo_value input_norm(const bo_stack *s, size_t layer, const char *prefix, const char *name, bo_value x)
+{
+    return name ? bo_stack_norm(s, layer, part_of(prefix, name).text, x) : x;
 }
 
 void bo_stack_loss(const bo_stack *s, const bo_stack_head *head, bo_value targets, double smoothing,
@@ -81,9 +106,14 @@ static void watch(const bo_stack *s, size_t part, bo_value x)
 enum { FEW = 8 };
 static bool is_steep(const bo_model_desc *d)
 {
-    if (d->layers <= FEW) return false;
-    const bool degree = d->mlp >= BO_MLP_DEGREE_2 && d->mlp <= BO_MLP_QUADRATIC;
-    return degree || (d->mixer >= BO_MIXER_DEGREE_2 && d->mixer <= BO_MIXER_DEGREE_E);
+    const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_LAYERS);
+    bool degree = false;
+    for (size_t i = 0; i < list.count; i++) {
+        const bo_block *b = &list.blocks[i];
+        degree = degree || (b->mlp >= BO_MLP_DEGREE_2 && b->mlp <= BO_MLP_QUADRATIC) ||
+                 (b->mixer >= BO_MIXER_DEGREE_2 && b->mixer <= BO_MIXER_DEGREE_E);
+    }
+    return degree && d->layers > FEW;
 }
 
 bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
@@ -94,8 +124,8 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
         bo_nn_embedding(s->graph, "model.embed_tokens", tokens, d->vocab, d->width, d->untied ? 1 : BO_STACK_TIED);
     if (!d->untied && is_steep(d)) x = bo_graph_scale(s->graph, x, 1 / BO_STACK_TIED);
     if (d->embedding_scale != 1) x = bo_graph_scale(s->graph, x, d->embedding_scale);
-    x = bo_nn_positions(s->graph, bo_nn_join(s->root, ".embed_positions").text, x, s->positions, d->positions,
-                        bo_model_positions(d));
+    x = bo_nn_positions(s->graph, bo_nn_join(s->root, ".embed_positions").text, x, s->positions,
+                        bo_model_positions_kind(d), bo_model_positions(d));
     x = bo_nn_dropout(s->graph, x, d->dropout, s->source ? BO_STACK_SOURCE_STREAM : 0);
     watch(s, 0, x);
     return x;
@@ -103,65 +133,60 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* query_norm, output_norm and sigma are those of the kind `attention`. Another kind has its own norms; only HYBRID
- * starts at another sigma by default. */
-static void follow_kind(const bo_model_desc *d, const bo_attention_desc *kind, bo_attention_layer *layer)
+/* Cross attention of another kind than `attention` has its own norms; only HYBRID starts at another sigma by default. */
+static void follow_kind(const bo_block *b, const bo_attention_desc *kind, bo_attention_layer *layer)
 {
     layer->query_norm = bo_query_norm(kind) == BO_CHOICE_YES;
     layer->output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
-    if (bo_attention_has(&d->attention, BO_TRAIT_MIX) != bo_attention_has(kind, BO_TRAIT_MIX)) layer->sigma = 1;
+    if (bo_attention_has(&b->attention, BO_TRAIT_MIX) != bo_attention_has(kind, BO_TRAIT_MIX)) layer->sigma = 1;
 }
 
 static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
-    const bool local = d->local_rope_base > 0 && bo_model_has_window(d, number);
+    const bo_block *b = bo_block_at(d, number);
     return (bo_attention_layer){.attention = attention,
-                                .positions = d->positions,
-                                .rope_base = local ? d->local_rope_base : d->rope_base,
-                                .query_norm = d->query_norm == BO_CHOICE_YES,
-                                .output_norm = d->output_norm == BO_CHOICE_YES,
-                                .bias = bo_model_biases_of(d).attention,
-                                .epsilon = d->norm_epsilon,
+                                .positions = b->positions,
+                                .rope_base = b->rope_base,
+                                .query_norm = b->query_norm == BO_CHOICE_YES,
+                                .output_norm = b->output_norm == BO_CHOICE_YES,
+                                .bias = bo_block_biases_of(b).attention,
+                                .epsilon = b->norm_epsilon,
                                 .dropout = d->dropout,
-                                .sigma = d->sigma,
-                                .gate_first = d->gate_first,
-                                .gate_last = d->gate_last,
+                                .sigma = b->sigma,
+                                .gate_first = b->gate_first,
+                                .gate_last = b->gate_last,
                                 .layer = number,
-                                .rotated = d->rotated,
-                                .rope_scaling = local ? (bo_rope_scaling){0} : d->rope_scaling,
-                                .joint_norm = d->joint_norm,
-                                .plain_output = !bo_model_biases_of(d).output,
-                                .factor = d->residual_scale};
+                                .rotated = b->rotated,
+                                .rope_scaling = b->rope_scaling,
+                                .joint_norm = b->joint_norm,
+                                .plain_output = !bo_block_biases_of(b).output,
+                                .factor = b->residual_scale};
 }
 
 bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
-    const bo_attention_desc *kind = bo_model_kind_at(d, number);
-    bo_attention_layer attends = attention_layer(d, number, attention);
-    if (kind == &d->kept_attention) /* the weights of q_norm and k_norm belong to both attentions */
-        attends.output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
-    else if (attention && kind->kind != d->attention.kind)
-        follow_kind(d, kind, &attends);
-    return (bo_mixer_layer){.kind = d->mixer,
-                            .attention = attends,
+    const bo_block *b = bo_block_at(d, number);
+    return (bo_mixer_layer){.kind = b->mixer,
+                            .attention = attention_layer(d, number, attention),
                             .width = d->width,
-                            .heads = d->heads,
+                            .heads = b->heads,
                             .context = bo_model_positions(d),
-                            .ssm = d->ssm,
-                            .state_size = d->state_size,
-                            .state_rank = d->state_rank,
-                            .kernel = d->kernel,
-                            .bias = d->bias,
-                            .epsilon = d->norm_epsilon,
+                            .ssm = b->ssm,
+                            .state_size = b->state_size,
+                            .state_rank = b->state_rank,
+                            .kernel = b->kernel,
+                            .bias = b->bias,
+                            .epsilon = b->norm_epsilon,
                             .dropout = d->dropout,
                             .layer = number};
 }
 
 bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, const bo_attention *attention)
 {
+    const bo_block *b = bo_model_block(d, layer);
     bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_MODEL_PART_CROSS) + layer, attention);
     desc.positions = BO_POSITIONS_NONE;
-    follow_kind(d, &d->cross_attention, &desc);
+    follow_kind(b, &b->cross_attention, &desc);
     return desc;
 }
 
@@ -179,21 +204,23 @@ static void keep_values(bo_graph *graph, const bo_attention_values *values)
 /* Records the mixer of a layer. *normed: its input. */
 static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_value x, bo_value *normed)
 {
-    const bo_model_desc *d = s->desc;
-    bo_mixer_layer desc = bo_model_mixer(d, s->number + layer, s->attentions[layer]);
-    const char *name = bo_nn_mixer_attends(d->mixer) ? ".self_attn" : ".mixer";
+    const bo_block *b = bo_stack_block(s, layer);
+    bo_mixer_layer desc = bo_model_mixer(s->desc, s->number + layer, s->attentions[layer]);
+    const char *name = bo_nn_mixer_attends(b->mixer) ? ".self_attn" : ".mixer";
     desc.tokens = desc.attention.tokens = s->tokens;
     desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
     desc.source = desc.attention.source = s->source;
-    const bo_norm_layer norm = norm_layer(d);
-    const bo_nn_name after = bo_nn_join(prefix, ".post_attention_layernorm");
+    desc.layer = desc.attention.layer = s->number + layer + s->stream;
+    const bo_norm_layer norm = norm_layer(s, layer);
+    const bo_residual_rule *rule = rule_of(s, layer);
+    const bo_nn_name after = part_of(prefix, rule->mixer_summand);
     const bo_summand_norm summand = {after.text, &norm};
-    if (norms_summands(d)) desc.attention.norm = &summand;
-    bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(d->mixer));
-    *normed = d->block == BO_BLOCK_AFTER ? x : bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
+    if (rule->mixer_summand) desc.attention.norm = &summand;
+    bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(b->mixer));
+    *normed = input_norm(s, layer, prefix, rule->mixer, x);
     bo_attention_values values = {0};
     const bo_nn_name own = bo_nn_join(prefix, name);
-    if ((s->values || s->observe) && bo_nn_mixer_attends(d->mixer)) desc.attention.values = &values;
+    if ((s->values || s->observe) && bo_nn_mixer_attends(b->mixer)) desc.attention.values = &values;
     const bo_value out = bo_nn_mixer(s->graph, own.text, *normed, x, s->positions, &desc);
     if (s->values && values.out) keep_values(s->graph, &values);
     if (s->values) s->values[layer] = values;
@@ -201,22 +228,34 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     return out;
 }
 
+/* Records a list of layers, and adds its result to the residual stream. */
+static bo_value inner_layers(const bo_stack *s, size_t layer, bo_value normed, bo_value x)
+{
+    const double factor = bo_stack_block(s, layer)->residual_scale;
+    bo_value y = bo_network_record(s->graph, s->mlp_layers[layer], normed);
+    bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
+    if (factor != 1) y = bo_graph_scale(s->graph, y, factor);
+    y = bo_nn_dropout(s->graph, y, s->desc->dropout, bo_nn_stream(s->number + layer + s->stream, 1));
+    return bo_graph_add(s->graph, x, y);
+}
+
 /* Records a custom layer, and checks its result. */
 static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_value normed, bo_value x)
 {
-    const bo_custom_layer *desc = &s->desc->custom_mlp;
+    const bo_custom_layer *desc = &bo_stack_block(s, layer)->custom_mlp;
     bo_custom_place place = {.user = desc->user,
                              .prefix = prefix,
                              .layer = layer,
                              .x = normed,
                              .residual = x,
-                             .stream = bo_nn_stream(s->number + layer, 1),
-                             .model = s->desc};
+                             .stream = bo_nn_stream(s->number + layer + s->stream, 1),
+                             .model = s->desc,
+                             .block = bo_stack_block(s, layer)};
     if (!x) return 0; /* an earlier operation failed */
     const size_t before = bo_graph_recorded(s->graph);
     const bo_value y = desc->record(s->graph, &place);
     const char *mixing = bo_graph_mixes(s->graph, before);
-    if (mixing) /* it would need a state when tokens are read one at a time */
+    if (y && mixing) /* when tokens are read one at a time, it would need a state */
         return bo_graph_fail(
             s->graph, "custom layer '%s' records %s, which mixes rows; layers between mixers must act on single rows",
             desc->name, mixing);
@@ -233,35 +272,35 @@ typedef struct mlp_inputs {
     bo_value normed; /* the input of the mixer */
 } mlp_inputs;
 
-static bo_value mlp_norm(const bo_stack *s, const char *prefix, const mlp_inputs *in)
+static bo_value mlp_norm(const bo_stack *s, size_t layer, const char *prefix, const mlp_inputs *in)
 {
-    const bo_block block = s->desc->block;
-    if (block == BO_BLOCK_SHARED) return in->normed;
-    if (block == BO_BLOCK_AFTER) return in->x;
-    const char *name = block == BO_BLOCK_SANDWICH ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
-    return bo_stack_norm(s, bo_nn_join(prefix, name).text, block == BO_BLOCK_PARALLEL ? in->before : in->x);
+    const bo_residual_rule *rule = rule_of(s, layer);
+    const bool same = rule->parallel && rule->mixer && rule->mlp && strcmp(rule->mixer, rule->mlp) == 0;
+    return same ? in->normed : input_norm(s, layer, prefix, rule->mlp, rule->parallel ? in->before : in->x);
 }
 
 static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const mlp_inputs *in)
 {
-    const bo_model_desc *d = s->desc;
-    bo_mlp_layer desc = {.kind = d->mlp,
-                         .hidden = d->hidden,
+    const bo_block *b = bo_stack_block(s, layer);
+    bo_mlp_layer desc = {.kind = b->mlp,
+                         .hidden = b->hidden,
                          .features = s->mlp_maps ? s->mlp_maps[layer] : NULL,
-                         .heads = d->degree_heads,
-                         .bias = bo_model_biases_of(d).mlp,
-                         .dropout = d->dropout,
-                         .epsilon = d->norm_epsilon,
-                         .layer = s->number + layer,
-                         .factor = d->residual_scale};
-    if (d->mlp == BO_MLP_NONE) return in->x;
-    const bo_norm_layer norm = norm_layer(d);
-    const bo_nn_name after = bo_nn_join(prefix, ".post_feedforward_layernorm");
+                         .heads = b->degree_heads,
+                         .bias = bo_block_biases_of(b).mlp,
+                         .dropout = s->desc->dropout,
+                         .epsilon = b->norm_epsilon,
+                         .layer = s->number + layer + s->stream,
+                         .factor = b->residual_scale};
+    if (b->mlp == BO_MLP_NONE) return in->x;
+    const bo_norm_layer norm = norm_layer(s, layer);
+    const bo_residual_rule *rule = rule_of(s, layer);
+    const bo_nn_name after = part_of(prefix, rule->mlp_summand);
     const bo_summand_norm summand = {after.text, &norm};
-    if (norms_summands(d)) desc.norm = &summand;
+    if (rule->mlp_summand) desc.norm = &summand;
     bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
-    bo_value normed = mlp_norm(s, prefix, in);
-    if (d->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, in->x);
+    bo_value normed = mlp_norm(s, layer, prefix, in);
+    if (b->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, in->x);
+    if (b->mlp == BO_MLP_LAYERS) return inner_layers(s, layer, normed, in->x);
     return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, in->x, &desc);
 }
 
@@ -275,9 +314,9 @@ static bo_value turned(const bo_stack *s, bo_value x)
 bo_value bo_stack_record(const bo_stack *s, bo_value x)
 {
     for (size_t i = 0; i < s->layers; i++) {
-        char prefix[72];
-        snprintf(prefix, sizeof prefix, "%.40s.layers.%zu", s->root, i);
-        bo_graph_segment_begin(s->graph);
+        char prefix[160];
+        snprintf(prefix, sizeof prefix, "%.127s.layers.%zu", s->root, i);
+        if (!s->within) bo_graph_segment_begin(s->graph);
         if (s->reversal && i) x = turned(s, x);
         mlp_inputs in = {.before = x};
         x = mixer(s, i, prefix, x, &in.normed);
@@ -286,7 +325,7 @@ bo_value bo_stack_record(const bo_stack *s, bo_value x)
         in.x = x;
         x = mlp(s, i, prefix, &in);
         watch(s, 2 + 2 * i, x);
-        bo_graph_segment_end(s->graph);
+        if (!s->within) bo_graph_segment_end(s->graph);
     }
     return s->reversal && s->layers % 2 == 0 ? turned(s, x) : x;
 }

@@ -13,9 +13,12 @@ struct bo_stack {
     const char *root;          /* prefix of the weights' names: "model" or "model.encoder" */
     size_t layers;
     bo_attention *const *attentions; /* one per layer; NULL entries: another mixer */
-    bo_features *const *mlp_maps;    /* one per layer; NULL: another MLP */
+    bo_features *const *mlp_maps;    /* one per layer; NULL and NULL entries: another MLP */
+    bo_network *const *mlp_layers;   /* likewise */
     /* place of the first layer, for states, calibrations and dropout (bo_model_place) */
     size_t number;
+    size_t stream;                 /* added to the place for dropout, if the stack is a layer of a network */
+    bool within;                   /* part of a segment of its graph */
     size_t tokens, most_sequences; /* see bo_model_graph_desc */
     bool source;                   /* the rows are those of the source (bo_graph_pass) */
     bo_value positions;            /* 0: the model has none */
@@ -36,7 +39,10 @@ struct bo_stack {
 /* Returns the stack of a model's layers over the stream of a graph, and creates its inputs `tokens` and `positions`. */
 bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
 bool bo_stack_has_positions(const bo_model_desc *desc);
-bo_value bo_stack_norm(const bo_stack *stack, const char *prefix, bo_value x);
+const bo_block *bo_stack_block(const bo_stack *stack, size_t layer);
+/* Records a norm of a layer, and the norm after the last layer. */
+bo_value bo_stack_norm(const bo_stack *stack, size_t layer, const char *prefix, bo_value x);
+bo_value bo_stack_last_norm(const bo_stack *stack, const char *prefix, bo_value x);
 /* Records the residual stream before the first layer. */
 bo_value bo_stack_embed(const bo_stack *stack, bo_value tokens);
 /* Records the layers. Returns the residual stream before the final norm, with its rows in the original order. */

@@ -69,6 +69,7 @@ bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage 
     bo_element element = BO_ELEMENT_FLOAT32;
     BO_REQUIRE(context, model);
     BO_TRY(bo_storage_check(context, storage, &element));
+    if (element != BO_ELEMENT_FLOAT32) BO_TRY(bo_model_require_text(context, model, "storage in fewer bits"));
     return storage == bo_model_storage(model) ? BO_OK : with_elements(context, model, element, bo_weights_store);
 }
 

@@ -13,15 +13,13 @@ struct bo_teacher {
 
 bo_status bo_teacher_create(bo_context *context, const bo_model *model, bo_teacher **out)
 {
-    if (!bo_model_has_kept(&model->desc))
-        return bo_fail(context, BO_INVALID,
-                       "imitation: the model has no second attention (kept_attention), which the teacher has");
+    if (!bo_model_is_linearized(&model->desc))
+        return bo_fail(context, BO_INVALID, "imitation: the model is not linearized, so it has no teacher");
     bo_teacher *teacher = bo_alloc(context, 1, sizeof *teacher, "a teacher");
     if (!teacher) return BO_MEMORY;
-    teacher->desc = bo_model_original(&model->desc);
     teacher->student = model;
     teacher->errors = bo_alloc(context, model->desc.layers, sizeof *teacher->errors, "a teacher");
-    bo_status status = teacher->errors ? BO_OK : BO_MEMORY;
+    bo_status status = teacher->errors ? bo_model_original(context, &model->desc, &teacher->desc) : BO_MEMORY;
     if (status == BO_OK) status = bo_attentions_create(context, &teacher->desc, 0, 0, &teacher->attentions);
     if (status != BO_OK) {
         bo_teacher_destroy(teacher);
@@ -35,6 +33,7 @@ void bo_teacher_destroy(bo_teacher *teacher)
 {
     if (!teacher) return;
     bo_attentions_destroy(teacher->attentions, &teacher->desc);
+    bo_model_desc_release(&teacher->desc);
     bo_free(teacher->errors);
     bo_free(teacher);
 }
@@ -47,7 +46,7 @@ static void compare(const bo_stack *stack, size_t layer, const char *prefix, bo_
     bo_teacher *teacher = observer;
     const bo_model *student = teacher->student;
     const bo_model_desc *d = &student->desc;
-    if (bo_model_keeps(d, layer)) return;
+    if (!bo_block_replaces(bo_model_block(d, layer))) return;
     bo_attention_layer theirs = bo_model_mixer(stack->desc, layer, teacher->attentions[layer]).attention;
     bo_attention_layer own = bo_model_mixer(d, layer, student->attentions[layer]).attention;
     own.tokens = stack->tokens;

@@ -1,4 +1,4 @@
-/* The teacher of a model with a second attention: the model with kept_attention in all layers (bo_model_original), over
+/* The teacher of a linearized model (bo_model_original), over
  * the same weights without adapters. Both are recorded in one graph, so the weights are in memory once. */
 #ifndef BO_MODEL_TEACHER_H
 #define BO_MODEL_TEACHER_H
@@ -10,7 +10,7 @@ bo_status bo_teacher_create(bo_context *context, const bo_model *model, bo_teach
 void bo_teacher_destroy(bo_teacher *teacher); /* accepts NULL */
 
 /* Records the teacher on the graph of the student's stack, with the same tokens and positions. LOGITS: sets
- * out->taught. ATTENTION: records for each layer that is not kept the student's attention with the teacher's q, k and v,
+ * out->taught. ATTENTION: records for each linearized layer the student's attention with the teacher's q, k and v,
  * and sets out->loss (the mean of the relative squared errors) and out->losses (the errors, one column per such
  * layer). */
 void bo_teacher_record(bo_teacher *teacher, const bo_stack *student, bo_imitation imitate, bo_model_graph *out);

@@ -98,7 +98,7 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
         if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
             bo_log(context, BO_LOG_INFO, "%s %zu: frequencies are newly sampled", parts[part], layer);
         BO_TRY(bo_mlp_map_adopt(context, model, from, i, &taken));
-        if (!taken && model->mlp_maps && model->mlp_maps[i])
+        if (!taken)
             bo_log(context, BO_LOG_INFO, "%s %zu: frequencies of the MLP are newly sampled", parts[part], layer);
     }
     return BO_OK;
@@ -123,6 +123,8 @@ static bo_status adopt_weight(bo_context *context, const bo_model *model, const 
 bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
 {
     BO_REQUIRE(context, model, from);
+    BO_TRY(bo_model_require_text(context, model, "adopting weights"));
+    BO_TRY(bo_model_require_text(context, from, "adopting weights"));
     BO_TRY(bo_device_check(context, bo_weights_device(model->weights), "a model"));
     const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;

@@ -15,7 +15,6 @@ static const char *const mlp_names[BO_MLP_COUNT] = {
 static const char *const norm_names[BO_NORM_COUNT] = {"rms", "layer"};
 static const char *const position_names[BO_POSITIONS_COUNT] = {"rope", "rope-neighbors", "learned", "sinusoidal",
                                                                "none"};
-static const char *const block_names[BO_BLOCK_COUNT] = {"sequential", "parallel", "shared", "sandwich", "after"};
 static const char *const scaling_names[BO_ROPE_SCALING_COUNT] = {"none", "linear", "llama3"};
 static const char *const mixer_names[BO_MIXER_COUNT] = {
     "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};
@@ -24,10 +23,11 @@ static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"sta
 static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8", "int4"};
 static const char *const lora_init_names[BO_LORA_INIT_COUNT] = {"zero", "random", "weight", "gradient"};
 
-/* CUSTOM has a name but is not parsed: its function cannot be given as text. */
+/* CUSTOM and LAYERS have names but are not parsed: a name does not describe them. */
 const char *bo_mlp_name(bo_mlp kind)
 {
     if (kind == BO_MLP_CUSTOM) return "custom";
+    if (kind == BO_MLP_LAYERS) return "layers";
     return (unsigned)kind < BO_MLP_COUNT ? mlp_names[kind] : NULL;
 }
 
@@ -41,7 +41,6 @@ bool bo_mlp_parse(const char *name, bo_mlp *out)
 
 BO_NAMED(norm, bo_norm, norm_names)
 BO_NAMED(positions, bo_positions, position_names)
-BO_NAMED(block, bo_block, block_names)
 BO_NAMED(rope_scaling_kind, bo_rope_scaling_kind, scaling_names)
 BO_NAMED(mixer, bo_mixer, mixer_names)
 BO_NAMED(ssm, bo_ssm, ssm_names)

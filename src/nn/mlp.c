@@ -188,6 +188,7 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
     case BO_MLP_SILU:
         return token_wise(graph, prefix, x, residual, desc);
     case BO_MLP_CUSTOM:
+    case BO_MLP_LAYERS:
     default:
         return bo_graph_fail(graph, "%s: unknown MLP %d", prefix, (int)desc->kind);
     }

@@ -20,6 +20,15 @@ static inline bo_nn_name bo_nn_join(const char *prefix, const char *suffix)
     return name;
 }
 
+/* A residual rule: its name, and the norms of a layer, without the prefix of the layer; NULL: none. */
+typedef struct bo_residual_rule {
+    const char *name;
+    const char *mixer, *mlp;                 /* the norms of the inputs of mixer and MLP; the same name is one norm */
+    const char *mixer_summand, *mlp_summand; /* the norms of what mixer and MLP add to the residual stream */
+    bool parallel;                           /* the MLP reads the residual stream before the mixer */
+} bo_residual_rule;
+const bo_residual_rule *bo_residual_rule_of(bo_residual residual);
+
 /* Dropout streams: the embedding has stream 0, each layer has the next BO_NN_STREAMS. */
 enum { BO_NN_STREAMS = 2 };
 static inline uint64_t bo_nn_stream(size_t layer, size_t which)

@@ -34,9 +34,9 @@ static bo_status check_sizes(bo_context *context, const bo_plan_shape *s)
 static bo_model_desc model_of(const bo_plan_shape *s)
 {
     bo_model_desc model = {
-        .layers = s->layers, .width = s->width, .heads = s->heads, .context = s->context, .vocab = s->vocab};
-    bo_attention_preset(s->attention, &model.attention);
-    model.attention.features.features = s->features;
+        .layers = s->layers, .width = s->width, .block.heads = s->heads, .context = s->context, .vocab = s->vocab};
+    bo_attention_preset(s->attention, &model.block.attention);
+    model.block.attention.features.features = s->features;
     return model;
 }
 
@@ -53,7 +53,8 @@ bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_pl
     const bo_model_desc model = model_of(out);
     bo_model_desc resolved;
     BO_TRY(bo_model_resolve(context, &model, NULL, &resolved));
-    out->features = resolved.attention.features.features;
+    out->features = resolved.block.attention.features.features;
+    bo_model_desc_release(&resolved);
     return BO_OK;
 }
 
@@ -104,9 +105,11 @@ bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_h
     bo_attention *attention;
     bo_attention_cost plan;
     BO_TRY(bo_model_resolve(context, &model, NULL, &resolved));
-    BO_TRY(bo_attention_create(context, &resolved.attention, &attention));
+    bo_status status = bo_attention_create(context, &resolved.block.attention, &attention);
+    bo_model_desc_release(&resolved);
+    BO_TRY(status);
     const bo_attention_shape sequence = {.sequences = 1, .tokens = s->context};
-    const bo_status status = bo_attention_estimate(context, attention, &sequence, &plan);
+    status = bo_attention_estimate(context, attention, &sequence, &plan);
     if (status == BO_OK) *out = (bo_plan_head){plan.operations, head_copies(attention, &plan, (double)s->context)};
     bo_attention_destroy(attention);
     return status;

@@ -82,10 +82,11 @@ bo_status bo_plan_family_model(bo_context *context, const bo_plan_family *family
 {
     bo_config config;
     BO_TRY(bo_config_read(context, "config of the law", family->config, strlen(family->config), &config));
-    const bool plain = !config.labels && !config.custom;
+    const bo_block_list list = bo_blocks_of(&config.desc, BO_MODEL_PART_LAYERS);
+    bool plain = config.desc.task == BO_MODEL_TASK_LANGUAGE;
+    for (size_t i = 0; i < list.count; i++) plain = plain && !list.blocks[i].custom_mlp.name;
     *out = config.desc;
+    if (plain) return BO_OK;
     bo_config_free(&config);
-    if (!plain || out->task != BO_MODEL_TASK_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "config of the law: expected a language model without custom layers");
-    return BO_OK;
+    return bo_fail(context, BO_INVALID, "config of the law: expected a language model without custom layers");
 }

@@ -78,12 +78,12 @@ static bo_status weigh(fitted_search *s, const bo_model_desc *model, const bo_pl
     if (cost->all_bytes > s->budget.memory) return BO_OK;
     const bo_plan_choice choice = {.shape = {.layers = model->layers,
                                              .width = model->width,
-                                             .heads = model->heads,
+                                             .heads = model->block.heads,
                                              .context = model->context,
                                              .batch = f->batch,
                                              .vocab = model->vocab,
                                              .optimizer = f->optimizer},
-                                   .hidden = model->hidden,
+                                   .hidden = model->block.hidden,
                                    .parameters = counts->parameters,
                                    .tokens = tokens,
                                    .steps = (uint64_t)steps,
@@ -138,7 +138,7 @@ static size_t next_width(size_t width, size_t unit)
 static bo_status search_grid(fitted_search *s)
 {
     enum { MOST_WIDTH = 1 << 16 };
-    const size_t unit = s->base.heads ? s->base.width / s->base.heads : 16;
+    const size_t unit = s->base.block.heads ? s->base.width / s->base.block.heads : 16;
     bool more = true;
     for (size_t width = unit; more && width <= MOST_WIDTH; width = next_width(width, unit)) {
         bool tried = false, deeper = true, small = false;
@@ -147,7 +147,9 @@ static bo_status search_grid(fitted_search *s)
             if (!is_usual_aspect(s, width, layers)) continue;
             BO_TRY(bo_model_widen(s->context, &s->base, width, &model));
             model.layers = layers;
-            BO_TRY(try_shape(s, &model, &deeper));
+            const bo_status status = try_shape(s, &model, &deeper);
+            bo_model_desc_release(&model);
+            BO_TRY(status);
             tried = true;
             small |= deeper;
         }
@@ -218,9 +220,9 @@ bo_status bo_plan_create_fitted(bo_context *context, const bo_plan_laws *laws, c
     BO_TRY(bo_plan_family_model(context, &laws->family, &s.base));
     set_sizes(&s);
     s.found = bo_alloc(context, 1, sizeof *s.found, "a plan");
-    if (!s.found) return BO_MEMORY;
-    s.found->plan.choices = s.found->choices;
-    bo_status status = search_grid(&s);
+    if (s.found) s.found->plan.choices = s.found->choices;
+    bo_status status = s.found ? search_grid(&s) : BO_MEMORY;
+    bo_model_desc_release(&s.base);
     if (status == BO_OK && !s.found->plan.choice_count) status = refuse(&s);
     if (status == BO_OK)
         *out = &s.found->plan;

@@ -27,7 +27,7 @@ static bool accepts(void *user, const void *bytes, size_t size)
     const bo_scheduler *scheduler = user;
     bo_context *context;
     if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return false;
-    const bool accepted = bo_lanes_recognize(context, scheduler->slots.lanes, bytes, size) == BO_OK;
+    const bool accepted = bo_lanes_validate(context, scheduler->slots.lanes, false, bytes, size) == BO_OK;
     bo_context_destroy(context);
     return accepted;
 }
@@ -43,7 +43,7 @@ static bo_status build(bo_context *context, const bo_scheduler_desc *desc, bo_sc
                                  .folder = desc->folder,
                                  .keys = desc->keys,
                                  .key_count = desc->key_count,
-                                 .model = {bo_model_fingerprint(desc->model), bo_lanes_digest(scheduler->slots.lanes)},
+                                 .model = {scheduler->slots.lanes->fingerprint, scheduler->slots.lanes->digest},
                                  .accepts = accepts,
                                  .user = scheduler};
     BO_TRY(bo_store_create(context, &store, &scheduler->store));
@@ -95,7 +95,7 @@ const bo_slots_memory *bo_scheduler_memory(const bo_scheduler *scheduler)
 
 bo_status bo_scheduler_validate(bo_context *context, const bo_scheduler *scheduler, const void *bytes, size_t size)
 {
-    return bo_lanes_validate(context, scheduler->slots.lanes, bytes, size);
+    return bo_lanes_validate(context, scheduler->slots.lanes, true, bytes, size);
 }
 
 /* ---- the queue ---------------------------------------------------------------------------------------------------- */

@@ -42,7 +42,12 @@ static bo_status load_template(bo_context *context, bo_service *s)
 /* Bytes of a key and a value of every layer in float32. */
 static size_t kv_bytes(const bo_model_desc *d)
 {
-    return 2 * sizeof(float) * d->layers * d->key_heads * d->head_dim;
+    size_t columns = 0;
+    for (size_t i = 0; i < d->layers; i++) {
+        const bo_block *b = bo_model_block(d, i);
+        columns += b->key_heads * b->head_dim;
+    }
+    return 2 * sizeof(float) * columns;
 }
 
 static void measure_states(bo_service *s)
@@ -266,13 +271,13 @@ void bo_service_write_model(const bo_service *s, bo_json_text *out)
 {
     const bo_model_desc *d = bo_model_describe(s->desc->model);
     const size_t most = bo_scheduler_most_tokens(s->scheduler);
-    const bool has_attention = d->mixer == BO_MIXER_ATTENTION;
+    const bool has_attention = d->block.mixer == BO_MIXER_ATTENTION;
     bo_json_raw(out, "{\"id\": ");
     bo_json_text_of(out, s->name, strlen(s->name));
     bo_json_raw(out, ", \"object\": \"model\"");
     whole_member(out, "created", (size_t)s->started);
     bo_json_raw(out, ", \"owned_by\": \"bochner\", \"bochner\": {\"attention\": ");
-    bo_json_string(out, has_attention ? bo_attention_name(&d->attention) : bo_mixer_name(d->mixer));
+    bo_json_string(out, has_attention ? bo_attention_name(&d->block.attention) : bo_mixer_name(d->block.mixer));
     whole_member(out, "parameters", bo_model_parameters(s->desc->model));
     whole_member(out, "vocab", d->vocab);
     whole_member(out, "context", d->context);

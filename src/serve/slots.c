@@ -1,14 +1,13 @@
 /* Slots: starting jobs, reading prompts in chunks, decoding together, ending. */
 #include "slots.h"
 #include "../model/lanes.h"
-#include "../model/session.h"
 #include "../device/cpu/kernels.h"
 #include <bochner/devices.h>
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Prompts are read in chunks of at most CHUNK tokens, the largest block that a session reads at a time; scored prompts hold the
+/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read at a time; scored prompts hold the
  * logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in the same
  * way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH tokens. */
 enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WORTH = BO_SIZE(32, 2) };
@@ -33,7 +32,9 @@ static bo_status measure_states(bo_context *context, const bo_model *model, bo_s
     BO_TRY(state_bytes(context, model, SOME, &some));
     out->per_token = (many - some) / (MANY - SOME);
     out->fixed = some - SOME * out->per_token;
-    if (out->per_token) out->pages = 2 * d->layers * d->key_heads * PAGE; /* of keys, and of values */
+    size_t heads = 0;
+    for (size_t i = 0; i < d->layers; i++) heads += bo_model_block(d, i)->key_heads;
+    if (out->per_token) out->pages = 2 * heads * PAGE; /* of keys, and of values */
     return BO_OK;
 }
 
@@ -101,11 +102,10 @@ static bo_status measure_workspace(bo_context *context, const bounds *b, bo_slot
     const bo_model *model = b->desc->model;
     const size_t vocab = bo_model_describe(model)->vocab, capacity = b->desc->capacity;
     size_t steps, prompts, scored;
-    BO_TRY(bo_lanes_workspace(context, model, &(bo_lanes_desc){.count = m->slots, .capacity = capacity}, &steps));
-    const bo_session_desc last = {.chunk = CHUNK, .capacity = capacity},
-                          all = {.chunk = SCORED_CHUNK, .capacity = capacity};
-    BO_TRY(bo_session_workspace(context, model, &last, BO_SESSION_RESULT_LAST, &prompts));
-    BO_TRY(bo_session_workspace(context, model, &all, BO_SESSION_RESULT_ALL, &scored));
+    const bo_lanes_desc lanes = {.count = m->slots, .capacity = capacity};
+    BO_TRY(bo_lanes_workspace(context, model, &lanes, 0, BO_LANES_LAST, &steps));
+    BO_TRY(bo_lanes_workspace(context, model, &lanes, CHUNK, BO_LANES_LAST, &prompts));
+    BO_TRY(bo_lanes_workspace(context, model, &lanes, SCORED_CHUNK, BO_LANES_ALL, &scored));
     const size_t logits = b->device ? 0 : (2 * m->slots + SCORED_CHUNK) * vocab * sizeof(float);
     m->workspace = steps + prompts + scored + logits;
     return BO_OK;
@@ -183,7 +183,7 @@ bo_status bo_slots_plan(bo_context *context, bo_scheduler_desc *desc, bo_slots_m
     *m = (bo_slots_memory){.slots = desc->slots ? desc->slots : BO_SLOTS_DEFAULT, .source = b.taken.source};
     BO_TRY(measure_states(context, desc->model, m));
     if (m->per_token) {
-        const uint64_t most = bo_session_most(desc->model, desc->capacity ? desc->capacity : d->context);
+        const uint64_t most = bo_lanes_most_tokens(desc->model, desc->capacity ? desc->capacity : d->context);
         m->tokens = (size_t)bo_min(most, (uint64_t)INT32_MAX);
     }
     m->largest = bytes_for(m, m->tokens);
@@ -226,8 +226,8 @@ bo_status bo_slots_create(bo_context *context, const bo_scheduler_desc *desc, co
     *s = (bo_slots){.desc = desc, .memory = *memory, .vocab = d->vocab, .width = d->width};
     BO_TRY(
         bo_lanes_create(context, desc->model, &(bo_lanes_desc){.count = count, .capacity = desc->capacity}, &s->lanes));
-    BO_TRY(bo_lanes_prepare(context, s->lanes));
-    const uint64_t most = bo_session_most(desc->model, s->lanes->desc.capacity);
+    BO_TRY(bo_lanes_hash(context, s->lanes));
+    const uint64_t most = bo_lanes_most_tokens(desc->model, s->lanes->desc.capacity);
     s->most_tokens = most < INT32_MAX ? (size_t)most : INT32_MAX;
     s->items = bo_alloc(context, count, sizeof *s->items, "slots");
     s->ids = bo_alloc(context, count, sizeof *s->ids, "slots");
@@ -668,7 +668,7 @@ static void decode(bo_context *context, bo_slots *s)
     const double start = bo_seconds();
     for (size_t i = 0; i < s->decoding; i++) s->ids[i] = s->items[i].next;
     const bo_status status = bo_lanes_step_isolated(context, s->lanes, s->decoding, s->ids, s->logits);
-    if (status != BO_OK && bo_lanes_broken(s->lanes)) {
+    if (status != BO_OK && s->lanes->broken) {
         fail_step(context, s);
         return;
     }

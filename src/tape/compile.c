@@ -104,11 +104,17 @@ static void count_operations(bo_context *context, bo_graph *graph)
     }
 }
 
+bo_status bo_graph_check(bo_context *context, const bo_graph *graph)
+{
+    if (graph->status != BO_OK) return bo_fail(context, graph->status, "%s", graph->error);
+    if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u has no end", graph->segment);
+    return BO_OK;
+}
+
 bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc)
 {
     BO_REQUIRE(context, graph, desc);
-    if (graph->status != BO_OK) return bo_fail(context, graph->status, "%s", graph->error);
-    if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u has no end", graph->segment);
+    BO_TRY(bo_graph_check(context, graph));
     BO_TRY(bo_check_reserved(context, "bo_graph_compile_desc", desc->reserved));
     BO_TRY(check_loss(context, graph, desc));
     forget_plan(graph);

@@ -103,6 +103,16 @@ bo_value bo_graph_fail(bo_graph *graph, const char *format, ...)
     return REFUSE("%s", text);
 }
 
+bo_value bo_graph_give_up(bo_graph *graph, bo_status status)
+{
+    return remember(graph, status);
+}
+
+bo_context *bo_graph_context(const bo_graph *graph)
+{
+    return graph->context;
+}
+
 void bo_graph_scope(bo_graph *graph, const char *format, ...)
 {
     if (!graph || !format || graph->status != BO_OK) return;
@@ -369,9 +379,9 @@ size_t bo_graph_recorded(const bo_graph *graph)
 
 const char *bo_graph_mixes(const bo_graph *graph, size_t since)
 {
-    static const bo_operation mixing[] = {BO_OPERATION_ATTENTION, BO_OPERATION_MIX,  BO_OPERATION_SSM,
-                                          BO_OPERATION_RECURRENT, BO_OPERATION_POOL, BO_OPERATION_CONVOLUTION,
-                                          BO_OPERATION_AGGREGATE};
+    static const bo_operation mixing[] = {BO_OPERATION_ATTENTION, BO_OPERATION_MIX,       BO_OPERATION_SSM,
+                                          BO_OPERATION_RECURRENT, BO_OPERATION_POOL,      BO_OPERATION_CONVOLUTION,
+                                          BO_OPERATION_AGGREGATE, BO_OPERATION_BATCH_NORM};
     for (size_t n = since; n < graph->nodes.count; n++)
         for (size_t i = 0; i < sizeof mixing / sizeof *mixing; i++)
             if (bo_node_at(graph, n)->op == bo_backend_of(graph->device)->ops[mixing[i]])

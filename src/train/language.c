@@ -161,9 +161,8 @@ static bo_status check_imitation(bo_context *context, const bo_trainer_desc *des
     if (desc->imitate == BO_IMITATION_NONE) return BO_OK;
     if ((unsigned)desc->imitate > BO_IMITATION_LOGITS)
         return bo_fail(context, BO_INVALID, "imitate: unknown value %d", (int)desc->imitate);
-    if (!model->desc.kept_attention.heads)
-        return bo_fail(context, BO_INVALID,
-                       "imitate: the model has no second attention (kept_attention), which its teacher has");
+    if (!bo_model_is_linearized(&model->desc))
+        return bo_fail(context, BO_INVALID, "imitate: the model is not linearized, so it has no teacher");
     if (desc->stateful || desc->documents)
         return bo_fail(context, BO_INVALID,
                        "imitate: not possible for a run that is stateful or restarts at documents");

@@ -1,4 +1,5 @@
 /* Code shared by the tasks of models: files, settings, sizes, frequencies. */
+#include <math.h>
 #include "../base/rng.h"
 #include "../base/trace.h"
 #include "../attention/attention.h"
@@ -169,8 +170,16 @@ bo_status bo_train_model_check(bo_context *context, const bo_train_task *task)
 double bo_train_model_row_bytes(const bo_train_task *task, size_t layers)
 {
     const bo_model_desc *d = &task->desc->model->desc;
-    const double heads = (double)d->heads * (double)d->head_dim, inner = d->mlp == BO_MLP_NONE ? 0 : (double)d->hidden;
-    const double layer = 6 * (double)d->width + 8 * heads + 3 * inner;
+    double layer = 0;
+    for (size_t i = 0; i < d->layers; i++) {
+        const bo_block *b = bo_model_block(d, i);
+        const bo_network *listed = task->desc->model->mlp_layers[i];
+        const double heads = (double)b->heads * (double)b->head_dim;
+        const double inner = listed ? bo_network_layer_numbers(listed) : b->mlp == BO_MLP_NONE ? 0 : (double)b->hidden;
+        const double numbers = 6 * (double)d->width + 8 * heads + 3 * inner;
+        layer = task->desc->checkpointing ? fmax(layer, numbers) : layer + numbers;
+    }
+    if (!task->desc->checkpointing) layer /= (double)d->layers; /* the mean */
     const double kept = task->desc->checkpointing ? 1 + 0.1 * (double)layers : (double)layers;
     const double bytes = task->desc->activations == BO_STORAGE_BFLOAT16 ? 2 : 4;
     return bytes * layer * kept + 4 * 4 * (double)d->width;
@@ -188,20 +197,21 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_model *model = task->desc->model;
     const bo_model_desc *d = &model->desc;
+    const bo_block *b = bo_model_main_block(d);
     bo_train_setting_number(text, "layers", (double)d->layers);
     bo_train_setting_number(text, "width", (double)d->width);
-    bo_train_setting_number(text, "heads", (double)d->heads);
-    bo_train_setting_number(text, "key_heads", (double)d->key_heads);
-    bo_train_setting_number(text, "hidden", (double)d->hidden);
+    bo_train_setting_number(text, "heads", (double)b->heads);
+    bo_train_setting_number(text, "key_heads", (double)b->key_heads);
+    bo_train_setting_number(text, "hidden", (double)b->hidden);
     bo_train_setting_number(text, "context", (double)d->context);
     bo_train_setting_number(text, "vocab", (double)d->vocab);
-    bo_train_setting_word(text, "attention", bo_attention_kind_name(d->attention.kind));
-    bo_train_setting_word(text, "gate", bo_gate_name(d->attention.gate));
-    bo_train_setting_number(text, "features", (double)d->attention.features.features);
-    bo_train_setting_word(text, "mlp", bo_mlp_name(d->mlp));
-    if (d->mlp == BO_MLP_CUSTOM) bo_train_setting_word(text, "custom_mlp", d->custom_mlp.name);
-    bo_train_setting_word(text, "norm", bo_norm_name(d->norm));
-    bo_train_setting_word(text, "positions", bo_positions_name(d->positions));
+    bo_train_setting_word(text, "attention", bo_attention_kind_name(b->attention.kind));
+    bo_train_setting_word(text, "gate", bo_gate_name(b->attention.gate));
+    bo_train_setting_number(text, "features", (double)b->attention.features.features);
+    bo_train_setting_word(text, "mlp", bo_mlp_name(b->mlp));
+    if (b->mlp == BO_MLP_CUSTOM) bo_train_setting_word(text, "custom_mlp", b->custom_mlp.name);
+    bo_train_setting_word(text, "norm", bo_norm_name(b->norm));
+    bo_train_setting_word(text, "positions", bo_positions_name(b->positions));
     bo_train_setting_number(text, "dropout", d->dropout);
     if (model->adapter) adapter_settings(text, model->adapter);
     /* omitted for the default, so that runs of earlier versions can be resumed */

@@ -1,6 +1,6 @@
-/* Networks as a task: items are examples. A graph is a single example. */
+/* The task `predict`: items are examples. A graph is a single example. */
 #include <assert.h>
-#include "../network/network.h"
+#include "../model/model.h"
 #include "task.h"
 
 /* Invariant: task.graph and task.loss are those of `graph`. */
@@ -11,11 +11,11 @@ typedef struct network_task {
     uint64_t examples, held_out; /* fingerprints of the data; computing them reads all of it */
 } network_task;
 
-static const char *const files[] = {"network.json", "model.safetensors", NULL};
+static const char *const files[] = {"config.json", "model.safetensors", NULL};
 
 static const bo_network *network_of(const bo_train_task *task)
 {
-    return task->desc->network;
+    return task->desc->model->network;
 }
 
 static bool whole(const bo_train_task *task)
@@ -27,8 +27,8 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_trainer_desc *desc = task->desc;
     const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1;
-    BO_TRY(bo_network_check(context, desc->network, desc->examples, true));
-    if (desc->held_out) BO_TRY(bo_network_check(context, desc->network, desc->held_out, true));
+    BO_TRY(bo_network_check(context, desc->model->network, desc->examples, true));
+    if (desc->held_out) BO_TRY(bo_network_check(context, desc->model->network, desc->held_out, true));
     if (!bo_examples_rows(desc->examples, BO_SPLIT_TRAIN))
         return bo_fail(context, BO_INVALID, "training: there are no examples in the training part");
     if (desc->held_out && !bo_examples_rows(desc->held_out, BO_SPLIT_VALID))
@@ -90,13 +90,13 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     else
         bo_examples_batch(desc->examples, desc->seed, place->step, desc->batch, place->rank * share + place->first,
                           place->count, own->rows);
-    return bo_network_graph_fill(context, desc->network, &own->graph, desc->examples, own->rows);
+    return bo_network_graph_fill(context, desc->model->network, &own->graph, desc->examples, own->rows);
 }
 
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
-    bo_network_evaluation found;
-    BO_TRY(bo_network_evaluate(context, task->desc->network, task->desc->held_out, BO_SPLIT_VALID, &found));
+    bo_examples_evaluation found;
+    BO_TRY(bo_network_evaluate(context, network_of(task), task->desc->held_out, BO_SPLIT_VALID, &found));
     out->loss = found.loss;
     out->metric = network_of(task)->loss == BO_NETWORK_CROSS_ENTROPY ? found.accuracy : found.rmse;
     out->count = found.examples;
@@ -107,20 +107,19 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
 
 static bo_status write_network(bo_context *context, const bo_train_task *task, const char *folder)
 {
-    return bo_network_write(context, network_of(task), folder);
+    return bo_model_write(context, task->desc->model, folder);
 }
 
 static bo_status read_network(bo_context *context, bo_train_task *task, const char *folder)
 {
-    return bo_network_read(context, task->desc->network, folder);
+    return bo_model_read(context, task->desc->model, folder);
 }
 
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const network_task *own = (const network_task *)task;
-    const bo_trainer_desc *desc = task->desc;
-    bo_train_setting_code(text, "network", bo_network_fingerprint(desc->network));
-    bo_train_setting_number(text, "width_multiplier", desc->network->multiplier);
+    bo_train_setting_code(text, "network", bo_network_fingerprint(network_of(task)));
+    bo_train_setting_number(text, "width_multiplier", network_of(task)->multiplier);
     bo_train_setting_code(text, "examples", own->examples);
     bo_train_setting_code(text, "held_out", own->held_out);
 }
@@ -149,14 +148,16 @@ static const bo_train_methods methods = {.subject = "network",
 
 bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
-    if (!desc->network || !desc->examples)
-        return bo_fail(context, BO_INVALID, "training: the network or the examples are NULL");
+    if (!desc->model->network)
+        return bo_fail(context, BO_INVALID, "training: examples are given, but the model has the task %s",
+                       bo_model_task_name(desc->model->desc.task));
+    if (!desc->examples) return bo_fail(context, BO_INVALID, "training: a model of the task predict needs examples");
     network_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
     own->task = (bo_train_task){.methods = &methods,
                                 .desc = desc,
-                                .weights = desc->network->weights,
-                                .metric = desc->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
+                                .weights = desc->model->weights,
+                                .metric = desc->model->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
                                 .files = files,
                                 .units = 1,
                                 .evaluates = desc->held_out != NULL};

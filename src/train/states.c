@@ -28,12 +28,12 @@ struct bo_train_states {
 
 /* ---- what can be carried ----------------------------------------------------------------------------------------- */
 
-static bo_status check_layer(bo_context *context, const bo_model_desc *model, const bo_attention *attention)
+static bo_status check_layer(bo_context *context, bo_mixer mixer, const bo_attention *attention)
 {
-    if (!attention && model->mixer >= BO_MIXER_RNN && model->mixer <= BO_MIXER_LSTM) return BO_OK;
+    if (!attention && mixer >= BO_MIXER_RNN && mixer <= BO_MIXER_LSTM) return BO_OK;
     if (!attention)
         return bo_fail(context, BO_INVALID, "stateful: expected attention or mixer rnn, gru or lstm, found mixer %s",
-                       bo_mixer_name(model->mixer));
+                       bo_mixer_name(mixer));
     const bo_attention_desc *d = bo_attention_describe(attention);
     if (!bo_attention_has(d, BO_TRAIT_CAPACITY) || d->window) return BO_OK;
     return bo_fail(context, BO_INVALID,
@@ -50,12 +50,13 @@ bo_status bo_train_states_check(bo_context *context, const bo_model *model)
         return bo_fail(context, BO_UNSUPPORTED,
                        "stateful: states cannot be carried from step to step on %s; train on the CPU",
                        bo_device_name(device));
-    if (d->positions == BO_POSITIONS_LEARNED)
+    if (bo_model_positions_kind(d) == BO_POSITIONS_LEARNED)
         return bo_fail(context, BO_INVALID,
                        "stateful: positions continue from window to window, but the model has only %zu learned "
                        "positions; use rope or none",
                        d->context);
-    for (size_t i = 0; i < d->layers; i++) BO_TRY(check_layer(context, d, model->attentions[i]));
+    for (size_t i = 0; i < d->layers; i++)
+        BO_TRY(check_layer(context, bo_model_block(d, i)->mixer, model->attentions[i]));
     return BO_OK;
 }
 

@@ -66,9 +66,10 @@ static bool files_hold(const bo_train_task *task)
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     *out = NULL;
-    const bo_status status = desc->network ? bo_train_network(context, desc, out)
-                             : desc->texts ? bo_train_texts(context, desc, out)
-                                           : bo_train_language(context, desc, out);
+    if (!desc->model) return bo_fail(context, BO_INVALID, "training: the model is NULL");
+    const bo_status status = desc->model->network || desc->examples ? bo_train_network(context, desc, out)
+                             : desc->texts                          ? bo_train_texts(context, desc, out)
+                                                                    : bo_train_language(context, desc, out);
     assert(status != BO_OK || files_hold(*out));
     if (status == BO_OK && !(*out)->windows) (*out)->windows = 1;
     return status;

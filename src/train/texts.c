@@ -190,9 +190,19 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
 /* The number of sequences that the cost of a pack is estimated with: equal lengths that divide its rows, near the mean
  * number of texts. State-space layers plan for that length, but the rest of the rows may be longer than any text; for
  * them the result is 0, which means one sequence of all rows. */
+static bool has_systems(const bo_model_desc *d)
+{
+    for (int part = BO_MODEL_PART_LAYERS; part <= BO_MODEL_PART_ENCODER; part += BO_MODEL_PART_ENCODER) {
+        const bo_block_list list = bo_blocks_of(d, (bo_model_part)part);
+        for (size_t i = 0; i < list.count; i++)
+            if (list.blocks[i].mixer == BO_MIXER_SSM) return true;
+    }
+    return false;
+}
+
 static size_t usual_sequences(const texts_task *own)
 {
-    if (model_of(&own->task)->desc.mixer == BO_MIXER_SSM) return 0;
+    if (has_systems(&model_of(&own->task)->desc)) return 0;
     const bo_texts *texts = own->task.desc->texts;
     const size_t texts_each = own->translates ? 1 : bo_texts_sides(texts);
     size_t count = (size_t)((double)(main_rows(own) * bo_texts_count(texts) * texts_each) / tokens_of(own));
@@ -344,7 +354,8 @@ static void task_settings(const bo_model_desc *d, bo_json_text *text)
     if (d->task == BO_MODEL_TASK_TRANSLATE) {
         bo_train_setting_number(text, "encoder_layers", (double)d->encoder_layers);
         bo_train_setting_word(text, "cross", bo_cross_name(d->cross));
-        bo_train_setting_word(text, "cross_attention", bo_attention_kind_name(d->cross_attention.kind));
+        bo_train_setting_word(text, "cross_attention",
+                              bo_attention_kind_name(bo_model_main_block(d)->cross_attention.kind));
     } else {
         bo_train_setting_word(text, "pooling", bo_pooling_name(d->pooling));
         bo_train_setting_number(text, "forward", d->forward);

@@ -103,7 +103,9 @@ static bo_status walk_make(bo_context *context, walk *k)
     const bo_widths_desc *d = k->desc;
     bo_model_desc desc;
     BO_TRY(bo_model_widen(context, &d->model, d->widths[k->which], &desc));
-    BO_TRY(bo_model_create(context, &desc, NULL, &k->model));
+    const bo_status status = bo_model_create(context, &desc, NULL, &k->model);
+    bo_model_desc_release(&desc);
+    BO_TRY(status);
     bo_model_graph_desc graph = {
         .rows = d->batch * d->model.context, .tokens = d->model.context, .loss = true, .gradients = true};
     BO_TRY(bo_model_graph_create(context, k->model, &graph, &k->graph));

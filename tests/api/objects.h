@@ -79,8 +79,8 @@ typedef struct objects {
     bo_profile *profile;
     bo_examples_desc examples_desc;
     bo_examples *examples;
-    bo_network_desc network_desc;
-    bo_network *network;
+    bo_description network_desc;
+    bo_model *network;
     bo_trainer_desc trainer_desc;
     bo_trainer *trainer;
     bo_plan_losses *losses;
@@ -183,7 +183,7 @@ static inline void objects_make_models(objects *o)
 {
     static const size_t widths[] = {8, 16};
     bo_context *c = o->context;
-    o->model_desc = (bo_model_desc){.layers = 1, .width = 8, .heads = 1, .context = 8};
+    o->model_desc = (bo_model_desc){.layers = 1, .width = 8, .block.heads = 1, .context = 8};
     assert_ok(c, bo_model_create(c, &o->model_desc, o->tokenizer, &o->model));
     assert_ok(c, bo_model_create(c, &o->model_desc, o->tokenizer, &o->used_model));
     assert_ok(c, bo_session_create(c, o->used_model, NULL, &o->session));
@@ -208,8 +208,8 @@ static inline void objects_make_models(objects *o)
     assert_ok(c, bo_lanes_create(c, o->used_model, &o->lanes_desc, &o->lanes));
     o->examples_desc = (bo_examples_desc){.data = o->data_desc};
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));
-    o->network_desc = (bo_network_desc){.model = NETWORK_TEXT, .examples = o->examples};
-    assert_ok(c, bo_network_create(c, &o->network_desc, &o->network));
+    o->network_desc = (bo_description){.text = NETWORK_TEXT, .examples = o->examples};
+    assert_ok(c, bo_model_create_described(c, &o->network_desc, &o->network));
     o->trainer_desc = (bo_trainer_desc){.model = o->used_model, .train = o->corpus, .valid = o->corpus, .steps = 2};
     assert_ok(c, bo_trainer_create(c, &o->trainer_desc, &o->trainer));
     assert_ok(c, bo_plan_losses_default(c, &o->losses));
@@ -269,7 +269,7 @@ static inline void objects_destroy(objects *o)
     bo_plan_laws_destroy(o->laws);
     bo_plan_losses_destroy(o->losses);
     bo_trainer_destroy(o->trainer);
-    bo_network_destroy(o->network);
+    bo_model_destroy(o->network);
     bo_examples_destroy(o->examples);
     bo_conversion_close(o->conversion);
     bo_lanes_destroy(o->lanes);

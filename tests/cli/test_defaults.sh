@@ -26,7 +26,7 @@ same() {
 }
 
 run plain
-for pair in rope_theta:rope-base gate_first:gate-first gate_last:gate-last dropout:dropout temperature:temperature \
+for pair in rope_base:rope-base gate_first:gate-first gate_last:gate-last dropout:dropout temperature:temperature \
     batch:batch other_rate:other-lr decay:decay clip:clip schedule_floor:floor; do
     same "${pair%:*}" "${pair#*:}"
 done
@@ -38,11 +38,11 @@ run ridge --attention gated-ridge --batch 2
 same tolerance tolerance
 run conv --mixer conv --mup --batch 2
 same base_width base-width
-same conv_kernel kernel conv
+same kernel kernel conv
 run ssm --mixer ssm --ssm closed --batch 2
 same state_size state-size
 same state_rank state-rank
-same conv_kernel kernel ssm
+same kernel kernel ssm
 for optimizer in muon adamw sgd sign linf; do
     run "$optimizer" --optim $optimizer --batch 2
     same rate lr $optimizer

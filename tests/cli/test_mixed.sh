@@ -70,11 +70,12 @@ for kind in "dark --features 16" "hybrid --features 16 --window 4"; do
     succeeds "$BOCHNER" train $run --init $name --mixer gru --steps 2 --out $name-gru
 done
 
-# Models of other tasks have one attention.
+# Models of other tasks have the layers of --init, but not the attention that was replaced.
 printf 'good\tax\nbad\tby\n' >labels.tsv
 l="$BOCHNER train --task classify --data labels.tsv --valid-fraction 0 --steps 2 --quiet"
-fails 1 "two kinds of attention|give --attention" $l --init dark --out never
-[ -e never ] && complain "something was written"
+succeeds $l --init dark --out mixed-labels
+succeeds "$BOCHNER" info mixed-labels
+grep -q "^Attention  *softmax; dark.*, 16 features in layers 1-2$" out || complain "info: $(cat out)"
 succeeds $l --init dark --attention dark --features 8 --out labels
 succeeds "$BOCHNER" linearize soft --data text.txt --attention dark --features 16 --transfer-steps 1 --steps 1 --lora 2 --no-timing --quiet --out all
 succeeds "$BOCHNER" info all

@@ -109,6 +109,33 @@ fails 1 "net holds a network" "$BOCHNER" lora merge net --out no
 fails 1 "net holds a network" "$BOCHNER" train --init net --data table.csv --out no
 mkdir words && echo '{}' >words/config.json
 fails 1 "words/config.json: not the configuration of a model" "$BOCHNER" predict words table.csv
+for command in "generate net --prompt x" "chat net" "inspect net" "linearize net --data table.csv --out no" "serve net --port 0" \
+    "train --init net --data table.csv --out no"; do
+    # shellcheck disable=SC2086
+    fails 1 "net holds a network, expected a text model" "$BOCHNER" $command
+done
+
+# A network as one file, of an earlier version and of this one: without a checksum.
+frozen=$BOCHNER_SOURCE/tests/frozen/d78e7484/networks/memory.safetensors
+succeeds "$BOCHNER" info "$frozen"
+fails 1 "holds a network, expected a text model" "$BOCHNER" generate "$frozen" --prompt x
+python3 - <<'END'
+import json, struct
+with open("net/model.safetensors", "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    data = file.read()
+with open("net/config.json") as file:
+    header["__metadata__"] = {"format": "pt", "config.json": file.read()}
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+with open("net.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data)
+END
+succeeds "$BOCHNER" predict net table.csv --out folder.csv
+succeeds "$BOCHNER" predict net.safetensors table.csv --out file.csv
+cmp folder.csv file.csv || complain "a network as one file predicts something else"
+succeeds "$BOCHNER" eval net.safetensors --data table.csv
+fails 1 "net.safetensors holds a network, expected a text model" "$BOCHNER" generate net.safetensors --prompt x
 sed 's/classes/targets/; s/cross-entropy/mse/; s/"width": 8/"width": 300/' mlp.json >wide.json
 fails 1 "lambda 0 has no solution, use a larger one" "$BOCHNER" train --model wide.json --data points.csv --readout ridge --lambda 0 --out no
 [ -e no ] && complain "a folder was made though nothing was trained"

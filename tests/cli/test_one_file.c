@@ -7,7 +7,7 @@ static void save_both(bo_context *context, const char *folder, const char *name,
     char path[256];
     bo_tokenizer *bytes;
     bo_model *model;
-    desc.layers = desc.heads = 1;
+    desc.layers = desc.block.heads = 1;
     desc.width = desc.context = 16;
     desc.seed = 5;
     assert_ok(context, bo_tokenizer_create(context, &bytes));

@@ -27,9 +27,10 @@ typedef struct power_trial {
 static bo_model *power_model(const power_trial *t)
 {
     bo_model *model;
-    bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 8, .hidden = 4, .vocab = 256, .seed = 3};
+    bo_model_desc desc = {
+        .layers = 1, .width = 8, .block.heads = 1, .context = 8, .block.hidden = 4, .vocab = 256, .seed = 3};
     test_set_kind("rfa-gate", &desc);
-    desc.attention.features.features = 8;
+    desc.block.attention.features.features = 8;
     assert_ok(t->context, bo_model_create(t->context, &desc, t->r->tokenizer, &model));
     return model;
 }

@@ -12,15 +12,15 @@ static inline bo_status frozen_network(bo_context *context, const void *bytes, s
     static const float x[ROWS * DIM] = {0.5f, -1.0f,  0.25f, 2.0f, -0.75f, 0.0f, 1.0f,   -2.0f,
                                         1.5f, 0.125f, -0.5f, 1.0f, 0.0f,   2.0f, -1.25f, 0.75f};
     float predictions[ROWS * CLASSES];
-    bo_network *network;
+    bo_model *network;
     bo_examples *examples;
-    FROZEN_TRY(bo_network_load_memory(context, bytes, size, &network));
+    FROZEN_TRY(bo_model_load_memory(context, bytes, size, &network));
     bo_status status = bo_examples_create(context, &(bo_examples_arrays){.rows = ROWS, .dim = DIM, .x = x}, &examples);
     if (status == BO_OK) {
-        status = bo_network_predict(context, network, examples, BO_SPLIT_ALL, predictions);
+        status = bo_model_predict(context, network, examples, BO_SPLIT_ALL, predictions);
         bo_examples_destroy(examples);
     }
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return status == BO_OK ? frozen_add(context, out, predictions, sizeof predictions) : status;
 }
 

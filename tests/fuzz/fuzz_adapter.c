@@ -5,7 +5,7 @@
 static bo_model *small_model(bo_context *context)
 {
     bo_model *model;
-    const bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 8, .vocab = 16};
+    const bo_model_desc desc = {.layers = 1, .width = 8, .block.heads = 1, .context = 8, .vocab = 16};
     if (bo_model_create(context, &desc, NULL, &model) != BO_OK) abort();
     return model;
 }

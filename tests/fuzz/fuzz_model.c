@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (loaded != (model != NULL)) abort();
     if (!loaded) return 0;
     const bo_model_desc *desc = bo_model_describe(model);
-    if (desc->context <= MOST_CONTEXT && desc->vocab <= MOST_VOCAB && desc->attention.capacity <= MOST_CONTEXT) {
+    if (desc->context <= MOST_CONTEXT && desc->vocab <= MOST_VOCAB && desc->block.attention.capacity <= MOST_CONTEXT) {
         read_tokens(context, model);
         write_again(context, model);
     }

@@ -8,7 +8,8 @@ static bool describes_little(bo_context *context, const uint8_t *image, size_t s
     bo_tensors *file;
     cJSON *json;
     if (!fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) return false;
-    const char *text = bo_tensors_meta(file, "network.json");
+    const char *text = bo_tensors_meta(file, "config.json");
+    if (!text) text = bo_tensors_meta(file, "network.json"); /* of an earlier version */
     bool small = text && fuzz_ok(context, bo_json_parse(context, "fuzz", text, strlen(text), 24, &json));
     if (small) {
         small = fuzz_is_small(json);
@@ -18,36 +19,43 @@ static bool describes_little(bo_context *context, const uint8_t *image, size_t s
     return small;
 }
 
-static void predict(bo_context *context, const bo_network *network)
+static void predict(bo_context *context, const bo_model *network)
 {
     static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM], out[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
-    const bo_network_facts *facts = bo_network_report(network);
+    const bo_network_facts *facts = bo_model_network(network);
     bo_examples *examples;
     if (facts->dim > FUZZ_MOST_DIM || facts->outputs > FUZZ_MOST_OUTPUTS) return;
     fuzz_inputs(FUZZ_APPLIED_ROWS * facts->dim, x);
     const bo_examples_arrays arrays = {.rows = FUZZ_APPLIED_ROWS, .dim = facts->dim, .x = x};
     if (!fuzz_ok(context, bo_examples_create(context, &arrays, &examples))) abort();
-    fuzz_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
+    fuzz_ok(context, bo_model_predict(context, network, examples, BO_SPLIT_ALL, out));
     bo_examples_destroy(examples);
 }
 
+static void use(bo_context *context, const bo_model *network)
+{
+    bo_model *again;
+    void *bytes;
+    size_t written;
+    for (size_t i = 0; i < bo_model_network(network)->layers; i++)
+        if (!*bo_model_network(network)->layer[i].shape) abort();
+    predict(context, network);
+    if (!fuzz_ok(context, bo_model_save_memory(context, network, &bytes, &written))) abort();
+    if (!fuzz_ok(context, bo_model_load_memory(context, bytes, written, &again))) abort();
+    bo_free(bytes);
+    bo_model_destroy(again);
+}
+
+/* A text model is for fuzz_model. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bo_context *context = fuzz_context();
-    bo_network *network, *again;
-    void *bytes;
-    size_t written;
+    bo_model *model;
     uint8_t *image = fuzz_image(data, size);
     if (describes_little(context, image, size) &&
-        fuzz_ok(context, bo_network_load_memory(context, image, size, &network))) {
-        for (size_t i = 0; i < bo_network_layers(network); i++)
-            if (!*bo_network_layer(network, i)->shape) abort();
-        predict(context, network);
-        if (!fuzz_ok(context, bo_network_save_memory(context, network, &bytes, &written))) abort();
-        if (!fuzz_ok(context, bo_network_load_memory(context, bytes, written, &again))) abort();
-        bo_free(bytes);
-        bo_network_destroy(again);
-        bo_network_destroy(network);
+        fuzz_ok(context, bo_model_load_memory(context, image, size, &model))) {
+        if (bo_model_network(model)) use(context, model);
+        bo_model_destroy(model);
     }
     free(image);
     return 0;

@@ -15,14 +15,14 @@ static bo_session *open_session(bo_context *context, bool exact)
 {
     static bo_session *sessions[2];
     if (sessions[exact]) return sessions[exact];
-    bo_model_desc desc = {.layers = 1, .heads = 1, .width = 8, .context = 8, .hidden = 4};
+    bo_model_desc desc = {.layers = 1, .block.heads = 1, .width = 8, .context = 8, .block.hidden = 4};
     bo_tokenizer *bytes;
     bo_model *model;
-    if (!bo_attention_preset(exact ? "softmax" : "rfa-gate", &desc.attention)) abort();
+    if (!bo_attention_preset(exact ? "softmax" : "rfa-gate", &desc.block.attention)) abort();
     if (exact)
-        desc.positions = BO_POSITIONS_LEARNED, desc.mlp = BO_MLP_SWIGLU;
+        desc.block.positions = BO_POSITIONS_LEARNED, desc.block.mlp = BO_MLP_SWIGLU;
     else
-        desc.attention.features.features = 8;
+        desc.block.attention.features.features = 8;
     if (bo_tokenizer_create(context, &bytes) != BO_OK || bo_model_create(context, &desc, bytes, &model) != BO_OK ||
         bo_session_create(context, model, NULL, &sessions[exact]) != BO_OK)
         abort();

@@ -2,7 +2,8 @@
 #ifndef BO_FUZZ_NETWORKS_H
 #define BO_FUZZ_NETWORKS_H
 
-#include "network/internal.h"
+#include "model/model.h"
+#include "model/network/internal.h"
 
 /* Large numbers are refused, because they would use as much memory as they request. */
 static inline bool fuzz_is_small(const cJSON *json)

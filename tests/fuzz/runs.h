@@ -17,10 +17,10 @@ typedef struct fuzz_run {
 
 static inline bo_status fuzz_run_model(bo_context *context, fuzz_run *run)
 {
-    bo_model_desc desc = {.layers = 1, .heads = 1, .width = 8, .context = 8, .hidden = 4};
+    bo_model_desc desc = {.layers = 1, .block.heads = 1, .width = 8, .context = 8, .block.hidden = 4};
     BO_TRY(bo_tokenizer_create(context, &run->bytes));
-    bo_attention_preset("rfa-gate", &desc.attention);
-    desc.attention.features.features = 8;
+    bo_attention_preset("rfa-gate", &desc.block.attention);
+    desc.block.attention.features.features = 8;
     return bo_model_create(context, &desc, run->bytes, &run->model);
 }
 

@@ -122,7 +122,7 @@ static void write_network(seeds *s, const char *name, const char *layers, const 
 {
     char model[1024];
     bo_examples *examples;
-    bo_network *network;
+    bo_model *network;
     void *bytes;
     size_t size;
     snprintf(model, sizeof model, "{\"input\": {\"kind\": \"%s\"", data ? "array" : "sequence");
@@ -131,12 +131,12 @@ static void write_network(seeds *s, const char *name, const char *layers, const 
     const bo_examples_arrays arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = s->x, .y = s->y};
     require(s, data ? bo_examples_load(s->context, data, NULL, &examples)
                     : bo_examples_create(s->context, &arrays, &examples));
-    const bo_network_desc desc = {.model = model, .where = name, .examples = examples, .seed = 1};
-    require(s, bo_network_create(s->context, &desc, &network));
-    require(s, bo_network_save_memory(s->context, network, &bytes, &size));
+    const bo_description desc = {.text = model, .where = name, .examples = examples, .seed = 1};
+    require(s, bo_model_create_described(s->context, &desc, &network));
+    require(s, bo_model_save_memory(s->context, network, &bytes, &size));
     require(s, bo_file_save(s->context, place(s, "network_image", name), bytes, size));
     bo_free(bytes);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     bo_examples_destroy(examples);
 }
 
@@ -157,6 +157,12 @@ static void write_networks(seeds *s)
                   "\"features\": 4}, {\"type\": \"pool\", \"global\": true}, {\"type\": \"linear\", \"width\": "
                   "\"targets\"}",
                   NULL);
+    write_network(
+        s, "block",
+        "{\"type\": \"linear\", \"width\": 4}, {\"type\": \"block\", \"heads\": 2, \"attention\": {\"preset\": "
+        "\"favor\", \"features\": 4}, \"mlp\": \"random-features\", \"hidden\": 6, \"causal\": true}, {\"type\": "
+        "\"last\"}, {\"type\": \"linear\", \"width\": \"targets\"}",
+        NULL);
 }
 
 /* Small: the driver reads 64 KiB of a seed. */
@@ -167,11 +173,11 @@ static void write_model(seeds *s, const char *name, const char *attention, bo_mo
     bo_tokenizer *bytes;
     void *image;
     size_t size;
-    desc.layers = desc.heads = 1;
+    desc.layers = desc.block.heads = 1;
     desc.width = desc.context = 8;
-    desc.hidden = 4;
-    if (!bo_attention_preset(attention, &desc.attention)) exit(1);
-    if (desc.attention.kind != BO_ATTENTION_SOFTMAX) desc.attention.features.features = 8;
+    desc.block.hidden = 4;
+    if (!bo_attention_preset(attention, &desc.block.attention)) exit(1);
+    if (desc.block.attention.kind != BO_ATTENTION_SOFTMAX) desc.block.attention.features.features = 8;
     require(s, bo_tokenizer_create(s->context, &bytes));
     require(s, bo_model_create(s->context, &desc, bytes, &model));
     require(s, bo_model_save_memory(s->context, model, &image, &size));
@@ -192,7 +198,12 @@ static void write_model(seeds *s, const char *name, const char *attention, bo_mo
 static void write_models(seeds *s)
 {
     write_model(s, "rfa", "rfa-gate", (bo_model_desc){0});
-    write_model(s, "softmax", "softmax", (bo_model_desc){.positions = BO_POSITIONS_LEARNED, .mlp = BO_MLP_SWIGLU});
+    write_model(s, "softmax", "softmax",
+                (bo_model_desc){.block.positions = BO_POSITIONS_LEARNED, .block.mlp = BO_MLP_SWIGLU});
+    write_model(s, "layers", "softmax",
+                (bo_model_desc){.block.layers =
+                                    "[{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"linear\", "
+                                    "\"width\": 8}]"});
     write_model(s, "labels", "rfa", (bo_model_desc){.task = BO_MODEL_TASK_CLASSIFY, .classes = 2});
 }
 

@@ -21,8 +21,8 @@ static output read_output(bo_context *context, const bo_model *model)
     output o = {.width = d->width,
                 .vocab = d->vocab,
                 .scale = d->logit_scale ? d->logit_scale : 1,
-                .epsilon = d->norm_epsilon,
-                .layer = d->norm == BO_NORM_LAYER};
+                .epsilon = d->block.norm_epsilon,
+                .layer = d->block.norm == BO_NORM_LAYER};
     o.matrix =
         read_weight(context, model, d->untied ? "lm_head.weight" : "model.embed_tokens.weight", 0, d->vocab * d->width);
     o.gain = read_weight(context, model, "model.norm.weight", 0, d->width);
@@ -75,23 +75,23 @@ static void add_bias(bo_context *context, const bo_model *model, const collected
                      const double *bias, double *y)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const size_t width = d->width, columns = d->heads * d->head_dim;
-    if (d->block != BO_BLOCK_SANDWICH && d->block != BO_BLOCK_AFTER) {
+    const size_t width = d->width, columns = d->block.heads * d->block.head_dim;
+    if (d->block.residual != BO_RESIDUAL_SANDWICH && d->block.residual != BO_RESIDUAL_AFTER) {
         for (size_t j = 0; j < width; j++) y[j] -= bias[j];
         return;
     }
     double *o = read_weight(context, model, "model.layers.%zu.self_attn.o_proj.weight", layer, width * columns);
     double *gain = read_weight(context, model, "model.layers.%zu.post_attention_layernorm.weight", layer, width),
            squares = 0;
-    assert_int_equal(d->norm, BO_NORM_RMS);
+    assert_int_equal(d->block.norm, BO_NORM_RMS);
     for (size_t j = 0; j < width; j++) {
         double sum = bias[j];
         for (size_t i = 0; i < columns; i++)
             sum += o[j * columns + i] * (double)collected_row(c, BO_INSPECT_ARRAY_OUT, layer, t / TOKENS,
-                                                              i / d->head_dim, t % TOKENS)[i % d->head_dim];
+                                                              i / d->block.head_dim, t % TOKENS)[i % d->block.head_dim];
         squares += sum * sum;
     }
-    const double sigma = sqrt(squares / (double)width + d->norm_epsilon);
+    const double sigma = sqrt(squares / (double)width + d->block.norm_epsilon);
     for (size_t j = 0; j < width; j++) y[j] -= gain[j] * bias[j] / sigma;
     free(o);
     free(gain);
@@ -116,7 +116,7 @@ static void check_layers(bo_context *context, const bo_model *model, const colle
             expected += part / (ROWS - WINDOWS);
             size += fabs(part) / (ROWS - WINDOWS);
         }
-        for (size_t h = 0; h < d->heads; h++) found += bo_inspection_head(c->report, l, h)->logit;
+        for (size_t h = 0; h < d->block.heads; h++) found += bo_inspection_head(c->report, l, h)->logit;
         /* float32: differences of streams of size 10, so 1e-5 of the size of the parts */
         assert_close(found, expected, 2e-4 * size + 1e-6);
         assert_close(bo_inspection_layer(c->report, l)->logit, found, 1e-9 * (1 + fabs(found)));
@@ -225,7 +225,7 @@ static void single_head(void **state)
     static const char *const kinds[] = {"softmax", "rfa-gate", "delta"}; /* the last one has a norm of its outputs */
     for (size_t k = 0; k < 3; k++) {
         bo_model_desc desc = test_desc(kinds[k]);
-        desc.heads = 1;
+        desc.block.heads = 1;
         bo_model *model = test_model(context, &desc, NULL);
         const bo_inspect_desc how = {.parts = BO_INSPECT_PART_ATTRIBUTION, .tokens = TOKENS, .windows = WINDOWS};
         collected c = collect(context, model, how, ROWS, VOCAB);

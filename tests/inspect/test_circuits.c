@@ -13,25 +13,26 @@ static double *read_side(bo_context *context, const bo_model *model, size_t laye
                          size_t head, const char *gain_name)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const size_t dim = d->head_dim, width = d->width;
+    const size_t dim = d->block.head_dim, width = d->width;
     char name[96];
     snprintf(name, sizeof name, "model.layers.%%zu.self_attn.%s.weight", side);
     double *all = read_weight(context, model, name, layer, heads * dim * width),
            *out = malloc(dim * width * sizeof *out);
     memcpy(out, all + head * dim * width, dim * width * sizeof *out);
-    if (d->block != BO_BLOCK_AFTER) {
+    if (d->block.residual != BO_RESIDUAL_AFTER) {
         double *gain = read_weight(context, model, "model.layers.%zu.input_layernorm.weight", layer, width);
         for (size_t r = 0; r < dim; r++) {
             double mean = 0;
             for (size_t j = 0; j < width; j++) mean += (out[r * width + j] *= gain[j]) / (double)width;
-            for (size_t j = 0; d->norm == BO_NORM_LAYER && j < width; j++) out[r * width + j] -= mean;
+            for (size_t j = 0; d->block.norm == BO_NORM_LAYER && j < width; j++) out[r * width + j] -= mean;
         }
         free(gain);
     }
-    if (gain_name && d->query_norm == BO_CHOICE_YES) {
-        const size_t count = d->joint_norm ? heads * dim : dim;
+    if (gain_name && d->block.query_norm == BO_CHOICE_YES) {
+        const size_t count = d->block.joint_norm ? heads * dim : dim;
         double *gain = read_weight(context, model, gain_name, layer, count);
-        for (size_t i = 0; i < dim * width; i++) out[i] *= gain[(i / width + (d->joint_norm ? head * dim : 0)) % count];
+        for (size_t i = 0; i < dim * width; i++)
+            out[i] *= gain[(i / width + (d->block.joint_norm ? head * dim : 0)) % count];
         free(gain);
     }
     free(all);
@@ -42,15 +43,16 @@ static double *read_side(bo_context *context, const bo_model *model, size_t laye
 static double *read_output(bo_context *context, const bo_model *model, size_t layer, size_t head)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const size_t dim = d->head_dim, width = d->width;
+    const size_t dim = d->block.head_dim, width = d->width;
     double *all =
-        read_weight(context, model, "model.layers.%zu.self_attn.o_proj.weight", layer, width * d->heads * dim);
+        read_weight(context, model, "model.layers.%zu.self_attn.o_proj.weight", layer, width * d->block.heads * dim);
     double *out = malloc(width * dim * sizeof *out);
     for (size_t i = 0; i < width * dim; i++)
-        out[i] = (d->residual_scale ? d->residual_scale : 1) * all[(i / dim * d->heads + head) * dim + i % dim];
-    if (d->block == BO_BLOCK_SANDWICH || d->block == BO_BLOCK_AFTER) {
+        out[i] = (d->block.residual_scale ? d->block.residual_scale : 1) *
+                 all[(i / dim * d->block.heads + head) * dim + i % dim];
+    if (d->block.residual == BO_RESIDUAL_SANDWICH || d->block.residual == BO_RESIDUAL_AFTER) {
         double *gain = read_weight(context, model, "model.layers.%zu.post_attention_layernorm.weight", layer, width);
-        assert_int_equal(d->norm, BO_NORM_RMS); /* in all families with such a norm */
+        assert_int_equal(d->block.norm, BO_NORM_RMS); /* in all families with such a norm */
         for (size_t i = 0; i < width * dim; i++) out[i] *= gain[i / dim];
         free(gain);
     }
@@ -96,17 +98,18 @@ static void check_head(bo_context *context, const bo_model *model, const bo_insp
     const bo_model_desc *d = bo_model_describe(model);
     const bo_attention_desc *a = bo_attention_describe(bo_model_attention(model, layer));
     const bo_head_report *found = bo_inspection_head(report, layer, head);
-    const size_t key_head = head / (d->heads / d->key_heads);
-    double *q = read_side(context, model, layer, "q_proj", d->heads, head, "model.layers.%zu.self_attn.q_norm.weight");
-    double *k =
-        read_side(context, model, layer, "k_proj", d->key_heads, key_head, "model.layers.%zu.self_attn.k_norm.weight");
-    double *v = read_side(context, model, layer, "v_proj", d->key_heads, key_head, NULL);
+    const size_t key_head = head / (d->block.heads / d->block.key_heads);
+    double *q =
+        read_side(context, model, layer, "q_proj", d->block.heads, head, "model.layers.%zu.self_attn.q_norm.weight");
+    double *k = read_side(context, model, layer, "k_proj", d->block.key_heads, key_head,
+                          "model.layers.%zu.self_attn.k_norm.weight");
+    double *v = read_side(context, model, layer, "v_proj", d->block.key_heads, key_head, NULL);
     double *o = read_output(context, model, layer, head);
     assert_true(d->width <= MOST);
-    multiply(d->width, d->head_dim, q, true, k, whole);
+    multiply(d->width, d->block.head_dim, q, true, k, whole);
     for (size_t i = 0; i < d->width * d->width; i++) whole[i] *= a->scale;
     check_circuit(context, "W_QK", d->width, whole, &found->qk);
-    multiply(d->width, d->head_dim, o, false, v, whole);
+    multiply(d->width, d->block.head_dim, o, false, v, whole);
     check_circuit(context, "W_OV", d->width, whole, &found->ov);
     free(q);
     free(k);
@@ -132,7 +135,7 @@ static void circuits_of_families(void **state)
         assert_ok(context, bo_model_load(context, path, &model));
         const bo_inspect_desc desc = {.parts = BO_INSPECT_PART_CIRCUITS};
         assert_ok(context, bo_inspect(context, model, NULL, 0, &desc, &report));
-        for (size_t h = 0; h < bo_model_describe(model)->heads; h++) check_head(context, model, report, 0, h);
+        for (size_t h = 0; h < bo_model_describe(model)->block.heads; h++) check_head(context, model, report, 0, h);
         check_head(context, model, report, bo_model_describe(model)->layers - 1, 0);
         bo_inspection_destroy(report);
         bo_model_destroy(model);
@@ -174,13 +177,13 @@ static bo_model *empty_model(bo_context *context, size_t layers)
     bo_model *model;
     const bo_model_desc desc = {.layers = layers,
                                 .width = WIDTH,
-                                .heads = 1,
-                                .head_dim = TOKENS,
+                                .block.heads = 1,
+                                .block.head_dim = TOKENS,
                                 .context = POSITIONS,
                                 .vocab = TOKENS,
-                                .mlp = BO_MLP_NONE,
-                                .query_norm = BO_CHOICE_NO,
-                                .positions = BO_POSITIONS_LEARNED,
+                                .block.mlp = BO_MLP_NONE,
+                                .block.query_norm = BO_CHOICE_NO,
+                                .block.positions = BO_POSITIONS_LEARNED,
                                 .seed = 4};
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     matrix embedding = zeros(TOKENS, WIDTH), positions = zeros(POSITIONS, WIDTH);
@@ -279,13 +282,13 @@ static void random_heads(void **state)
     bo_inspection *report;
     const bo_model_desc desc = {.layers = 2,
                                 .width = 64,
-                                .heads = 4,
+                                .block.heads = 4,
                                 .context = 32,
                                 .vocab = 128,
                                 .untied = true,
-                                .mlp = BO_MLP_NONE,
-                                .positions = BO_POSITIONS_NONE,
-                                .query_norm = BO_CHOICE_NO,
+                                .block.mlp = BO_MLP_NONE,
+                                .block.positions = BO_POSITIONS_NONE,
+                                .block.query_norm = BO_CHOICE_NO,
                                 .seed = 5};
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     shake(context, model);

@@ -11,7 +11,7 @@ static void refusals(void **state)
     bo_inspection *report;
     int32_t ids[64];
     bo_model_desc desc = test_desc("softmax");
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = test_model(context, &desc, NULL);
     test_tokens(64, ids);
 #define INSPECT(count, ...) bo_inspect(context, model, ids, count, &(bo_inspect_desc){__VA_ARGS__}, &report)

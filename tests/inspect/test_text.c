@@ -217,18 +217,18 @@ static void check_kind(bo_context *context, const bo_model_desc *desc, bool erro
                 TOKENS * WINDOWS + 5, 20);
     assert_int_equal(bo_inspection_describe(c.report)->windows, WINDOWS);
     for (size_t l = 0; l < desc->layers; l++)
-        for (size_t h = 0; h < desc->heads; h++) {
+        for (size_t h = 0; h < desc->block.heads; h++) {
             const bo_head_report *head = bo_inspection_head(c.report, l, h);
             check_moments(&c, l, h, &head->moments, NULL);
             if (!head->mapped.dim) check_behavior(&c, l, h);
             if (errors) check_errors(context, &c, l, h);
             if (!head->mapped.dim) continue;
             double *m = read_weight(context, model, "model.layers.%zu.self_attn.m", l,
-                                    desc->heads * head->mapped.dim * head->moments.dim);
+                                    desc->block.heads * head->mapped.dim * head->moments.dim);
             check_moments(&c, l, h, &head->mapped, m + h * head->mapped.dim * head->moments.dim);
             free(m);
         }
-    if (errors && desc->attention.scale > 0) predictions_agree(&c);
+    if (errors && desc->block.attention.scale > 0) predictions_agree(&c);
     collected_free(&c);
     bo_model_destroy(model);
 }
@@ -239,15 +239,15 @@ static void text_of_models(void **state)
     bo_context *context = test_context(2);
     bo_model_desc desc = test_desc("softmax");
     check_kind(context, &desc, true);
-    desc.attention.scale = 0.03; /* small norms */
+    desc.block.attention.scale = 0.03; /* small norms */
     check_kind(context, &desc, true);
-    desc.attention.scale = 0;
-    desc.heads = 4, desc.key_heads = 2, desc.head_dim = 6, desc.positions = BO_POSITIONS_ROPE;
+    desc.block.attention.scale = 0;
+    desc.block.heads = 4, desc.block.key_heads = 2, desc.block.head_dim = 6, desc.block.positions = BO_POSITIONS_ROPE;
     check_kind(context, &desc, true);
-    desc.attention.window = 7;
+    desc.block.attention.window = 7;
     check_kind(context, &desc, false);
     desc = test_desc("dark");
-    desc.attention.rank = 5;
+    desc.block.attention.rank = 5;
     check_kind(context, &desc, false);
     bo_context_destroy(context);
 }
@@ -272,7 +272,7 @@ static void batches(void **state)
         assert_ok(context, bo_inspect(context, model, ids + starts[i] * TOKENS, counts[i] * TOKENS, &how, &reports[i]));
         assert_int_equal(bo_inspection_describe(reports[i])->windows, counts[i]);
     }
-    for (size_t h = 0; h < desc.heads; h++) {
+    for (size_t h = 0; h < desc.block.heads; h++) {
         const bo_head_report *r[3];
         for (size_t i = 0; i < 3; i++) r[i] = bo_inspection_head(reports[i], 1, h);
         const double a = (double)FIRST / ALL, b = 1 - a;
@@ -299,7 +299,7 @@ static void threads(void **state)
     collected a = collect(one, model, how, TOKENS * WINDOWS, VOCAB),
               b = collect(many, model, how, TOKENS * WINDOWS, VOCAB);
     for (size_t l = 0; l < LAYERS; l++)
-        for (size_t h = 0; h < desc.heads; h++) {
+        for (size_t h = 0; h < desc.block.heads; h++) {
             const bo_head_report *x = bo_inspection_head(a.report, l, h), *y = bo_inspection_head(b.report, l, h);
             assert_true(x->moments.largest == y->moments.largest && x->entropy == y->entropy && x->logit == y->logit);
             assert_true(x->copying == y->copying && x->written == y->written && x->choice == y->choice);

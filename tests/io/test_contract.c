@@ -55,9 +55,9 @@ FAILS(fitting,
 FAILS(metrics, bo_metrics_create(context, &(bo_metrics_desc){.targets = 0}, (bo_metrics **)out))
 FAILS(examples, bo_examples_load(context, &(bo_examples_desc){.data = {.path = "/nowhere"}}, NULL, (bo_examples **)out))
 FAILS(examples_arrays, bo_examples_create(context, &(bo_examples_arrays){.rows = 0}, (bo_examples **)out))
-FAILS(network, bo_network_create(context, &(bo_network_desc){.model = "{}"}, (bo_network **)out))
-FAILS(network_file, bo_network_load(context, "/nowhere", (bo_network **)out))
-FAILS(network_memory, bo_network_load_memory(context, "abc", 3, (bo_network **)out))
+FAILS(network, bo_model_create_described(context, &(bo_description){.text = "{}"}, (bo_model **)out))
+FAILS(network_file, bo_model_load(context, "/nowhere", (bo_model **)out))
+FAILS(network_memory, bo_model_load_memory(context, "abc", 3, (bo_model **)out))
 
 /* A custom map cannot be saved, and neither can a machine that uses it. */
 static bo_status features_image(bo_context *context, void **out)
@@ -115,9 +115,9 @@ static void out_is_null_after_failure(void **state)
                  {"bo_metrics_create", metrics, false},
                  {"bo_examples_load", examples, false},
                  {"bo_examples_create", examples_arrays, false},
-                 {"bo_network_create", network, false},
-                 {"bo_network_load", network_file, false},
-                 {"bo_network_load_memory", network_memory, false}};
+                 {"bo_model_create_described", network, false},
+                 {"bo_model_load", network_file, false},
+                 {"bo_model_load_memory", network_memory, false}};
     _Static_assert(sizeof(size_t) == sizeof(void *), "a size takes the place of a pointer");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {f, f};
@@ -141,7 +141,7 @@ static void what_releases_takes_null(void **state)
     bo_fitting_destroy(NULL);
     bo_metrics_destroy(NULL);
     bo_examples_destroy(NULL);
-    bo_network_destroy(NULL);
+    bo_model_destroy(NULL);
     bo_free(NULL);
 }
 
@@ -171,7 +171,7 @@ FAILS(later_fitting, bo_fitting_create(context, &(bo_machine_desc){LATER}, &(bo_
 FAILS(later_metrics, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, LATER}, (bo_metrics **)out))
 FAILS(later_examples, bo_examples_load(context, &(bo_examples_desc){.data = {TABLE}, LATER}, NULL, (bo_examples **)out))
 FAILS(later_arrays, bo_examples_create(context, &(bo_examples_arrays){ROWS, LATER}, (bo_examples **)out))
-FAILS(later_network, bo_network_create(context, &(bo_network_desc){.model = MODEL, LATER}, (bo_network **)out))
+FAILS(later_network, bo_model_create_described(context, &(bo_description){.text = MODEL, LATER}, (bo_model **)out))
 
 static bo_status later_cost(bo_context *context, void **out)
 {
@@ -194,7 +194,7 @@ static void reserved_words_must_be_zero(void **state)
                  {"bo_machine_desc", later_machine},   {"bo_samples", later_samples},
                  {"bo_machine_desc", later_fitting},   {"bo_machine_desc", later_cost},
                  {"bo_metrics_desc", later_metrics},   {"bo_examples_desc", later_examples},
-                 {"bo_examples_arrays", later_arrays}, {"bo_network_desc", later_network}};
+                 {"bo_examples_arrays", later_arrays}, {"bo_description", later_network}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {NULL, NULL};
         char words[80];
@@ -238,19 +238,20 @@ static void outputs_have_zero_reserved(void **state)
     assert_ok(f->context, bo_features_measure(f->context, map, 3, X, 2, 10, 1, &accuracy));
     assert_reserved(accuracy);
     bo_features_destroy(map);
-    bo_network_needs needs;
+    bo_description_needs needs;
     memset(&needs, 7, sizeof needs);
-    assert_ok(f->context, bo_network_inspect(f->context, MODEL, NULL, &needs));
+    assert_ok(f->context, bo_description_inspect(f->context, MODEL, NULL, &needs));
     assert_reserved(needs);
     bo_examples *made;
-    bo_network *built;
-    bo_network_evaluation found;
+    bo_model *built;
+    bo_examples_evaluation found;
     memset(&found, 7, sizeof found);
     assert_ok(f->context, bo_examples_create(f->context, &(bo_examples_arrays){ROWS}, &made));
-    assert_ok(f->context, bo_network_create(f->context, &(bo_network_desc){.model = MODEL, .examples = made}, &built));
-    assert_ok(f->context, bo_network_evaluate(f->context, built, made, BO_SPLIT_ALL, &found));
+    assert_ok(f->context,
+              bo_model_create_described(f->context, &(bo_description){.text = MODEL, .examples = made}, &built));
+    assert_ok(f->context, bo_model_evaluate_examples(f->context, built, made, BO_SPLIT_ALL, &found));
     assert_reserved(found);
-    bo_network_destroy(built);
+    bo_model_destroy(built);
     bo_examples_destroy(made);
 }
 

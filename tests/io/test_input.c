@@ -298,7 +298,7 @@ static void documented(void **state)
                 {"\n| safetensors: ", &bo_limits_weights},
                 {"\n| `config.json`, ", &bo_limits_config},
                 {"\n| `tokenizer.json` ", &bo_limits_tokenizer},
-                {"\n| `network.json` ", &bo_limits_network},
+                {"\n| `config.json` of a model of the task `predict`, ", &bo_limits_network},
                 {"\n| `training.json` ", &bo_limits_record},
                 {"\n| `metrics.jsonl` ", &bo_limits_metrics},
                 {"\n| calibration ", &bo_limits_calibration},

@@ -109,7 +109,7 @@ static void make_labels(FILE *out, size_t n)
         labels[i] = malloc(32);
         snprintf(labels[i], 32, "label %zu", i);
     }
-    bo_model_desc desc = {.layers = 1, .width = 4, .heads = 1, .context = 4, .vocab = 8, .hidden = 4};
+    bo_model_desc desc = {.layers = 1, .width = 4, .block.heads = 1, .context = 4, .vocab = 8, .block.hidden = 4};
     bo_model *model;
     desc.task = BO_MODEL_TASK_CLASSIFY, desc.classes = n, desc.labels = (const char *const *)labels;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
@@ -125,9 +125,9 @@ static void make_labels(FILE *out, size_t n)
 /* Only the description: 4096 layers are the maximum, and a graph of so many takes a second to place in memory. */
 static bo_status load_network(bo_context *context, const char *bytes, size_t size)
 {
-    bo_network_needs needs = {0};
+    bo_description_needs needs = {0};
     (void)size;
-    return bo_network_inspect(context, bytes, "test", &needs);
+    return bo_description_inspect(context, bytes, "test", &needs);
 }
 
 static void make_layers(FILE *out, size_t n)

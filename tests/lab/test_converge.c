@@ -9,7 +9,7 @@ typedef struct place {
     lab_job job;
     lab_run run;
     lab_mixing_rows rows;
-    bo_network *network;
+    bo_model *network;
     size_t improved;
     double part;
 } place;
@@ -23,13 +23,13 @@ static void open_place(place *p, bo_context *context, size_t signs)
     p->run = (lab_run){.job = &p->job, .context = context};
     const lab_mixing_desc desc = {.kind = LAB_MIXING_PARITY, .places = signs, .rows = 400};
     assert_ok(context, lab_mixing_rows_open(&p->run, &desc, &p->rows));
-    const bo_network_desc network = {.model = model, .examples = p->rows.examples, .seed = 1};
-    assert_ok(context, bo_network_create(context, &network, &p->network));
+    const bo_description network = {.text = model, .examples = p->rows.examples, .seed = 1};
+    assert_ok(context, bo_model_create_described(context, &network, &p->network));
 }
 
 static void close_place(place *p)
 {
-    bo_network_destroy(p->network);
+    bo_model_destroy(p->network);
     lab_mixing_rows_close(&p->rows);
 }
 
@@ -50,7 +50,7 @@ static bo_status tell(void *user, double part)
 static lab_converged train(place *p, bo_context *context, lab_patience rule)
 {
     lab_converged out;
-    const bo_trainer_desc desc = {.network = p->network,
+    const bo_trainer_desc desc = {.model = p->network,
                                   .examples = p->rows.examples,
                                   .held_out = p->rows.examples,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.02},

@@ -8,11 +8,11 @@ enum { WIDTH = 8, HEADS = 2, DIM = 4, TOKENS = 6 };
 
 static const bo_model_desc tiny = {.layers = 1,
                                    .width = WIDTH,
-                                   .heads = HEADS,
+                                   .block.heads = HEADS,
                                    .context = TOKENS,
                                    .vocab = 256,
-                                   .mlp = BO_MLP_NONE,
-                                   .query_norm = BO_CHOICE_NO,
+                                   .block.mlp = BO_MLP_NONE,
+                                   .block.query_norm = BO_CHOICE_NO,
                                    .seed = 1};
 
 static void test_normalize(void **state)
@@ -36,7 +36,7 @@ static void test_attention(void **state)
     float q[WIDTH * WIDTH] = {0};
     double x[TOKENS * WIDTH], weights[TOKENS * TOKENS], qk[WIDTH * WIDTH];
     bo_model_desc desc = tiny;
-    desc.positions = BO_POSITIONS_NONE;
+    desc.block.positions = BO_POSITIONS_NONE;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     q[DIM * WIDTH + 2] = 4; /* the first entry of head 1, column 2 */
     assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.q_proj.weight", q));

@@ -18,7 +18,7 @@ static struct {
     double first, last; /* training losses */
 } seen;
 
-static const bo_model_desc tiny = {.layers = 1, .width = 16, .heads = 2, .context = CONTEXT};
+static const bo_model_desc tiny = {.layers = 1, .width = 16, .block.heads = 2, .context = CONTEXT};
 
 static bo_status measure_with(lab_run *run, bo_status (*measure)(lab_run *run, const lab_text *text))
 {

@@ -28,7 +28,7 @@ static void of_a_sum(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_model_desc desc = test_desc("softmax");
-    desc.query_norm = BO_CHOICE_NO, desc.positions = BO_POSITIONS_NONE;
+    desc.block.query_norm = BO_CHOICE_NO, desc.block.positions = BO_POSITIONS_NONE;
     bo_model *model = test_model(context, &desc, NULL);
     float *zeros = calloc(desc.width * desc.width, sizeof *zeros);
     bo_separation *places;
@@ -50,16 +50,16 @@ static void known_rank(void **state)
     bo_context *context = test_context(1);
     bo_model_desc desc = {.layers = 1,
                           .width = 16,
-                          .heads = 1,
-                          .head_dim = 2,
+                          .block.heads = 1,
+                          .block.head_dim = 2,
                           .context = 16,
                           .vocab = VOCAB,
-                          .mlp = BO_MLP_NONE,
-                          .positions = BO_POSITIONS_NONE,
-                          .query_norm = BO_CHOICE_NO,
-                          .output_norm = BO_CHOICE_NO,
+                          .block.mlp = BO_MLP_NONE,
+                          .block.positions = BO_POSITIONS_NONE,
+                          .block.query_norm = BO_CHOICE_NO,
+                          .block.output_norm = BO_CHOICE_NO,
                           .seed = 3};
-    bo_attention_preset("gla", &desc.attention);
+    bo_attention_preset("gla", &desc.block.attention);
     bo_model *model = test_model(context, &desc, NULL);
     bo_separation *places;
     assert_ok(context, bo_separation_measure(context, model, NULL, 0, NULL, &places));

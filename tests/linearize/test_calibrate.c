@@ -83,7 +83,7 @@ static void never_worse(void **state)
     for (size_t i = 0; bo_attention_preset_name(i); i++) {
         const char *kind = bo_attention_preset_name(i);
         bo_model *student = make_student(r, teacher, kind, "");
-        const bo_attention_desc *d = &student->desc.attention;
+        const bo_attention_desc *d = &student->desc.block.attention;
         const bool drawn = d->proposal != BO_PROPOSAL_NONE || d->features.sampling == BO_SAMPLING_OPTIMAL;
         bo_head_fit fits[LAYERS * HEADS];
         size_t count = 99;
@@ -141,7 +141,7 @@ static void set_as_reported(void **state)
     const bo_attention_shape s = shape();
     assert_ok(r->context, bo_attention_whiten(r->context, attention, &s, values.arrays[0], values.arrays[1], 0, white));
     float gates[TOKENS * HEADS] = {0};
-    const bool gated = student->desc.attention.gate != BO_GATE_NONE;
+    const bool gated = student->desc.block.attention.gate != BO_GATE_NONE;
     for (size_t i = 0; gated && i < TOKENS * HEADS; i++) gates[i] = (float)-log1p(exp(-3.0));
     for (size_t h = 0; h < HEADS; h++) {
         assert_int_equal(fits[h].layer, 1);
@@ -331,8 +331,8 @@ static void refusals(void **state)
     bo_corpus_close(few);
     bo_model_destroy(other);
     other = runs_model(r, "lstm");
-    assert_fails(c, BO_INVALID, "with attention", bo_model_calibrate(c, other, student, r->text, 0, NULL, NULL));
-    assert_fails(c, BO_INVALID, "with attention", bo_model_whiten(c, other, r->text, 0, 0));
+    assert_fails(c, BO_INVALID, "expected attention", bo_model_calibrate(c, other, student, r->text, 0, NULL, NULL));
+    assert_fails(c, BO_INVALID, "expected dark attention", bo_model_whiten(c, other, r->text, 0, 0));
     bo_model_destroy(other);
     assert_fails(c, BO_INVALID, "no layer", bo_model_whiten(c, teacher, r->text, 0, 0));
     assert_int_equal(bo_model_whiten(c, student, r->text, 0, -1), BO_INVALID);
@@ -377,6 +377,26 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* Layers that had another attention or mixer before keep their parameters. */
+static void others_stay(void **state)
+{
+    runs *r = *state;
+    bo_model_desc desc = runs_desc("softmax");
+    bo_block blocks[] = {desc.block, desc.block, desc.block};
+    assert_true(bo_attention_preset("gated-delta", &blocks[0].attention));
+    blocks[1].mixer = BO_MIXER_GRU;
+    desc.layers = 3, desc.blocks = blocks, desc.block_count = 3;
+    bo_model *teacher = runs_model_of(r, &desc), *student = make_student(r, teacher, "rfa-gate", NULL);
+    const bo_weight *gates = bo_weights_find(student->weights, "model.layers.0.self_attn.g_proj.weight");
+    size_t fits;
+    for (size_t i = 0; i < gates->rows * gates->columns; i++) ((float *)gates->data)[i] = 1 + (float)i;
+    assert_ok(r->context, bo_model_calibrate(r->context, teacher, student, r->text, TOKENS, NULL, &fits));
+    for (size_t i = 0; i < gates->rows * gates->columns; i++) assert_true(((float *)gates->data)[i] == 1 + (float)i);
+    assert_int_equal(fits, HEADS); /* of layer 2 */
+    bo_model_destroy(student);
+    bo_model_destroy(teacher);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(heads_without_queries, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(whitened, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(refusals, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(others_stay, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,17 +44,17 @@ static inline bool test_same_word(const char *a, const char *b)
 /* Sets the attention or mixer, with small sizes. */
 static inline void test_set_kind(const char *name, bo_model_desc *desc)
 {
-    desc->attention = (bo_attention_desc){.features = {.features = 0}};
-    desc->mixer = BO_MIXER_ATTENTION;
-    if (bo_attention_preset(name, &desc->attention)) {
-        if (strcmp(name, "hybrid") == 0) desc->attention.window = 5;
+    desc->block.attention = (bo_attention_desc){.features = {.features = 0}};
+    desc->block.mixer = BO_MIXER_ATTENTION;
+    if (bo_attention_preset(name, &desc->block.attention)) {
+        if (strcmp(name, "hybrid") == 0) desc->block.attention.window = 5;
         return;
     }
     for (size_t i = 0; i < TEST_MIXERS; i++) {
         if (!test_same_word(test_mixers[i].name, name)) continue;
-        desc->mixer = test_mixers[i].mixer, desc->ssm = test_mixers[i].ssm;
-        if (desc->mixer == BO_MIXER_SSM) desc->state_size = 3;
-        if (desc->mixer == BO_MIXER_CONV) desc->kernel = 5;
+        desc->block.mixer = test_mixers[i].mixer, desc->block.ssm = test_mixers[i].ssm;
+        if (desc->block.mixer == BO_MIXER_SSM) desc->block.state_size = 3;
+        if (desc->block.mixer == BO_MIXER_CONV) desc->block.kernel = 5;
         return;
     }
     fail_msg("no preset or mixer %s", name);

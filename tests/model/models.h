@@ -9,10 +9,45 @@ enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };
 
 static inline bo_model_desc test_desc(const char *kind)
 {
-    bo_model_desc desc = {
-        .layers = LAYERS, .width = 16, .heads = 2, .context = CONTEXT, .vocab = VOCAB, .hidden = 24, .seed = 7};
+    bo_model_desc desc = {.layers = LAYERS,
+                          .width = 16,
+                          .block.heads = 2,
+                          .context = CONTEXT,
+                          .vocab = VOCAB,
+                          .block.hidden = 24,
+                          .seed = 7};
     test_set_kind(kind, &desc);
     return desc;
+}
+
+/* Gives the encoder of a translator the block of the decoder, with another attention. */
+static inline void test_encode(bo_model_desc *desc, const bo_attention_desc *attention)
+{
+    desc->encoder = desc->block;
+    desc->encoder.attention = *attention;
+    desc->encoder.cross_attention = (bo_attention_desc){.heads = 0};
+}
+
+static inline void test_encode_kind(bo_model_desc *desc, const char *preset)
+{
+    bo_attention_desc attention = {.heads = 0};
+    assert_true(bo_attention_preset(preset, &attention));
+    test_encode(desc, &attention);
+}
+
+/* Describes a window in the layers from `first` on, except in every period-th, with a base of RoPE of its own (0: that of
+ * all layers). `blocks` has room for one block per layer, and must outlive the descriptor. */
+static inline void test_windows(bo_model_desc *desc, bo_block *blocks, size_t window, size_t first, size_t period,
+                                double base)
+{
+    for (size_t i = 0; i < desc->layers; i++) {
+        blocks[i] = desc->block;
+        if (i < first || (period && (i + 1) % period == 0)) continue;
+        blocks[i].attention.window = window;
+        if (base > 0) blocks[i].rope_base = base, blocks[i].rope_scaling = (bo_rope_scaling){.factor = 0};
+    }
+    desc->blocks = blocks;
+    desc->block_count = desc->layers;
 }
 
 /* Ids without a simple pattern. */

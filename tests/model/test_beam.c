@@ -159,7 +159,7 @@ static size_t check_kind(bo_context *context, const char *kind, bo_cross cross, 
     bo_model *model;
     size_t detours = 0;
     desc.vocab = SMALL, desc.cross = cross, desc.seed = seed, desc.untied = true, desc.encoder_layers = 1;
-    desc.norm = BO_NORM_LAYER;
+    desc.block.norm = BO_NORM_LAYER;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     shake(context, model);
     ponder(context, model);

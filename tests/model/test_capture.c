@@ -188,7 +188,7 @@ static void other_kinds(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bo_model_desc desc = test_desc(kinds[i]);
         print_message("%s\n", kinds[i]);
-        if (i % 2) desc.key_heads = 1;
+        if (i % 2) desc.block.key_heads = 1;
         bo_model *model = test_model(context, &desc, NULL);
         check_model(context, model);
         bo_model_destroy(model);
@@ -206,7 +206,7 @@ static void refusals(void **state)
     float x[1];
     int32_t ids[4] = {1, 2, 3, VOCAB};
     bo_model_desc desc = test_desc("softmax");
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = test_model(context, &desc, NULL);
 #define CREATE(...) bo_capture_create(context, model, &(bo_capture_desc){__VA_ARGS__}, &capture)
     assert_fails(context, BO_INVALID, "0 tokens per sequence, expected 1 to 48",
@@ -225,7 +225,7 @@ static void refusals(void **state)
 
     desc = test_desc("lstm");
     model = test_model(context, &desc, NULL);
-    assert_fails(context, BO_INVALID, "have no attention, their mixer is lstm",
+    assert_fails(context, BO_INVALID, "layer 0 has no attention, its mixer is lstm",
                  CREATE(.tokens = 4, .parts = BO_CAPTURE_PART_ATTENTION));
     assert_ok(context, CREATE(.tokens = 4, .parts = BO_CAPTURE_PART_STREAM));
     bo_capture_destroy(capture);

@@ -101,7 +101,7 @@ static void sessions_say_what_windows_say(void **state)
     const char *preset;
     for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = test_desc(preset);
-        desc.positions = (bo_positions)(i % BO_POSITIONS_COUNT);
+        desc.block.positions = (bo_positions)(i % BO_POSITIONS_COUNT);
         bo_model *model = test_model(context, &desc, NULL);
         check_session(context, preset, model, ones);
         check_session(context, preset, model, mixed);

@@ -131,7 +131,7 @@ static void test_texts_of_any_length(void **state)
     setting *s = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc(cases[i].kind, cases[i].task);
-        desc.pooling = cases[i].pooling, desc.forward = cases[i].forward, desc.attention.window = cases[i].window;
+        desc.pooling = cases[i].pooling, desc.forward = cases[i].forward, desc.block.attention.window = cases[i].window;
         bo_model *model;
         assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &model));
         assert_int_equal(bo_model_state_bytes(model) > 0, cases[i].streams);
@@ -286,7 +286,7 @@ static void test_wrong_models_and_texts(void **state)
     assert_fails(s->context, BO_INVALID, "bo_model_classify",
                  bo_model_probe(s->context, model, (int32_t[]){1}, 1, &(double){0}));
     bo_model_destroy(other);
-    desc.positions = BO_POSITIONS_LEARNED, desc.context = 4;
+    desc.block.positions = BO_POSITIONS_LEARNED, desc.context = 4;
     assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &other));
     bo_texts *longer = open_lines(s, BO_TEXTS_ALONE, "four\nseven..\n");
     assert_ok(s->context, bo_model_classify(s->context, other, longer, 0, 1, p));

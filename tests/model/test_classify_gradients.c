@@ -3,30 +3,34 @@
  * unused examples; the same bits with checkpoints and for any number of threads. */
 #include "gradients.h"
 #include "labelers.h"
+#include "stacks.h"
 
 static const struct {
     const char *kind;
     bo_model_task task;
     bo_pooling pooling;
     bool forward;
+    const char *layers; /* in the place of the MLP */
 } cases[] = {
-    {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
-    {"softmax", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false},
-    {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false},
-    {"rfa", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
-    {"rfa-gate", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
-    {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_FIRST, false},
-    {"favor", BO_MODEL_TASK_CLASSIFY, BO_POOLING_FIRST, false},
-    {"dark", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, false},
-    {"favor#", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
-    {"ssm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, false},
-    {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
-    {"hybrid", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
-    {"delta", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false},
-    {"degree-4", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
-    {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true},
-    {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, true},
-    {"lstm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true},
+    {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, NULL},
+    {"softmax", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false, NULL},
+    {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false, NULL},
+    {"rfa", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, NULL},
+    {"rfa-gate", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, NULL},
+    {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_FIRST, false, NULL},
+    {"favor", BO_MODEL_TASK_CLASSIFY, BO_POOLING_FIRST, false, NULL},
+    {"dark", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, false, NULL},
+    {"favor#", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, NULL},
+    {"ssm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, false, NULL},
+    {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, NULL},
+    {"hybrid", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, NULL},
+    {"delta", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false, NULL},
+    {"degree-4", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, NULL},
+    {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, NULL},
+    {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, true, NULL},
+    {"lstm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, NULL},
+    {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, STACK_GATE},
+    {"ssm", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false, STACK_MAPS},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXAMPLES = 3, MOST = 4, ROWS = 27 };
 
@@ -43,9 +47,10 @@ static bo_model_desc case_desc(size_t index)
 {
     bo_model_desc desc = labeler_desc(cases[index].kind, cases[index].task);
     desc.pooling = cases[index].pooling, desc.forward = cases[index].forward;
-    desc.width = 8, desc.hidden = 12, desc.attention.features.features = 8;
-    desc.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
-    desc.bias = index % 3 == 1;
+    desc.width = 8, desc.block.hidden = 12, desc.block.attention.features.features = 8;
+    desc.block.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
+    desc.block.bias = index % 3 == 1;
+    desc.block.layers = cases[index].layers;
     return desc;
 }
 

@@ -374,7 +374,7 @@ static void test_refused(void **state)
     bo_context *context = folder->context;
     bo_tokenizer *tokenizer = byte_tokenizer(context);
     bo_model_desc desc = test_desc("softmax");
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = test_model(context, &desc, tokenizer), *mute = test_model(context, &desc, NULL), *other;
     const char *path = test_path(folder, "text");
 #define REFUSED(words, ...)                                                                                            \

@@ -12,7 +12,7 @@ static void test_presets(void **unused)
     assert_true(bo_model_preset("Tiny", &desc));
     assert_int_equal(desc.layers, 4);
     assert_int_equal(desc.width, 128);
-    assert_int_equal(desc.heads, 4);
+    assert_int_equal(desc.block.heads, 4);
     assert_int_equal(desc.context, 256);
     assert_false(bo_model_preset("huge", &desc));
     assert_false(bo_model_preset(NULL, &desc));
@@ -27,12 +27,12 @@ static void test_shape(void **unused)
     (void)unused;
     bo_context *context = test_context(1);
     bo_model_desc desc = {
-        .layers = 3, .width = 32, .heads = 4, .context = 16, .vocab = 100, .query_norm = BO_CHOICE_NO};
+        .layers = 3, .width = 32, .block.heads = 4, .context = 16, .vocab = 100, .block.query_norm = BO_CHOICE_NO};
     bo_model *model;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_int_equal(bo_model_parameters(model), 100 * 32 + 3 * (12 * 32 * 32 + 2 * 32) + 32);
-    assert_int_equal(bo_model_describe(model)->hidden, 128);
-    assert_int_equal(bo_model_describe(model)->head_dim, 8);
+    assert_int_equal(bo_model_describe(model)->block.hidden, 128);
+    assert_int_equal(bo_model_describe(model)->block.head_dim, 8);
     assert_true(bo_model_bytes(model) >= 4 * bo_model_parameters(model));
     assert_non_null(bo_model_attention(model, 2));
     assert_null(bo_model_attention(model, 3));
@@ -51,15 +51,15 @@ static void test_begins(void **unused)
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model;
     float bias[4], sigma[32], decay[2], gain[8];
-    desc.heads = 4;
+    desc.block.heads = 4;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_ok(context, bo_model_get_weight(context, model, "model.layers.1.self_attn.g_proj.bias", bias));
-    assert_close((double)bias[0], bo_model_describe(model)->gate_first, 1e-6);
-    assert_close((double)bias[3], bo_model_describe(model)->gate_last, 1e-6);
+    assert_close((double)bias[0], bo_model_describe(model)->block.gate_first, 1e-6);
+    assert_close((double)bias[3], bo_model_describe(model)->block.gate_last, 1e-6);
     assert_close((double)(bias[1] - bias[0]), (double)(bias[2] - bias[1]), 1e-5);
-    desc.sigma = 0.5;
+    desc.block.sigma = 0.5;
     bo_model_destroy(model);
-    desc.heads = 2;
+    desc.block.heads = 2;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.sigma", sigma));
     for (size_t i = 0; i < 16; i++) assert_close((double)sigma[i], 0.5, 0);
@@ -70,7 +70,7 @@ static void test_begins(void **unused)
     for (int h = 0; h < 2; h++) assert_close(1 / (1 + exp(-(double)decay[h])), 1 - ldexp(1, -5 - h), 1e-6);
     bo_model_destroy(model);
     desc = test_desc("favor"); /* |√s k| = σ: s = 1/√8, |k| = √8 gain */
-    desc.sigma = 1.25;
+    desc.block.sigma = 1.25;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.k_norm.weight", gain));
     assert_close((double)gain[0] * sqrt(8 / sqrt(8)), 1.25, 1e-6);
@@ -116,33 +116,33 @@ static void test_refused(void **unused)
     } while (0)
     REFUSED("layers must be at least 1", d.layers = 0);
     REFUSED("width must be at most", d.width = (size_t)1 << 40);
-    REFUSED("heads must divide width = 16", d.heads = 3);
-    REFUSED("key_heads must divide heads = 2", d.key_heads = 4);
-    REFUSED("head_dim must be even", d.head_dim = 5);
+    REFUSED("heads must divide width = 16", d.block.heads = 3);
+    REFUSED("key_heads must divide heads = 2", d.block.key_heads = 4);
+    REFUSED("head_dim must be even", d.block.head_dim = 5);
     REFUSED("vocab must be at least 1", d.vocab = 0);
     REFUSED("context must be at least 1", d.context = 0);
     REFUSED("dropout must be in [0, 1), found 1", d.dropout = 1);
     REFUSED("dropout", d.dropout = NAN);
-    REFUSED("norm_epsilon", d.norm_epsilon = -1);
-    REFUSED("sigma", d.sigma = INFINITY);
-    REFUSED("gate_first and gate_last", d.gate_first = NAN);
-    REFUSED("gate_first and gate_last", d.gate_last = 1e300);
-    REFUSED("unknown MLP 99", d.mlp = (bo_mlp)99);
-    REFUSED("unknown norm", d.norm = (bo_norm)9);
-    REFUSED("unknown mixer 77", d.mixer = (bo_mixer)77);
-    REFUSED("unknown state-space system 5", d.mixer = BO_MIXER_SSM, d.ssm = (bo_ssm)5);
-    REFUSED("state_size must be at most", d.mixer = BO_MIXER_SSM, d.state_size = (size_t)1 << 40);
-    REFUSED("state_rank must be at most state_size = 2, found 3", d.mixer = BO_MIXER_SSM, d.ssm = BO_SSM_CLOSED,
-            d.state_size = 2, d.state_rank = 3);
-    REFUSED("kernel must be at most", d.mixer = BO_MIXER_CONV, d.kernel = (size_t)1 << 40);
-    REFUSED("unknown positions", d.positions = (bo_positions)9);
-    REFUSED("unknown attention", d.attention.kind = (bo_attention_kind)77);
-    REFUSED("query_norm", d.query_norm = (bo_choice)3);
-    REFUSED("attention.dim must be 8", d.attention.dim = 4);
-    REFUSED("attention.heads must be 2", d.attention.heads = 4);
-    REFUSED("custom", d.attention.features.kernel = BO_KERNEL_CUSTOM);
-    REFUSED("length_scales", d.attention.features.length_scales = (const float[8]){1});
-    REFUSED("window", d.attention.window = 3);
+    REFUSED("norm_epsilon", d.block.norm_epsilon = -1);
+    REFUSED("sigma", d.block.sigma = INFINITY);
+    REFUSED("gate_first and gate_last", d.block.gate_first = NAN);
+    REFUSED("gate_first and gate_last", d.block.gate_last = 1e300);
+    REFUSED("unknown MLP 99", d.block.mlp = (bo_mlp)99);
+    REFUSED("unknown norm", d.block.norm = (bo_norm)9);
+    REFUSED("unknown mixer 77", d.block.mixer = (bo_mixer)77);
+    REFUSED("unknown state-space system 5", d.block.mixer = BO_MIXER_SSM, d.block.ssm = (bo_ssm)5);
+    REFUSED("state_size must be at most", d.block.mixer = BO_MIXER_SSM, d.block.state_size = (size_t)1 << 40);
+    REFUSED("state_rank must be at most state_size = 2, found 3", d.block.mixer = BO_MIXER_SSM,
+            d.block.ssm = BO_SSM_CLOSED, d.block.state_size = 2, d.block.state_rank = 3);
+    REFUSED("kernel must be at most", d.block.mixer = BO_MIXER_CONV, d.block.kernel = (size_t)1 << 40);
+    REFUSED("unknown positions", d.block.positions = (bo_positions)9);
+    REFUSED("unknown attention", d.block.attention.kind = (bo_attention_kind)77);
+    REFUSED("query_norm", d.block.query_norm = (bo_choice)3);
+    REFUSED("attention.dim must be 8", d.block.attention.dim = 4);
+    REFUSED("attention.heads must be 2", d.block.attention.heads = 4);
+    REFUSED("custom", d.block.attention.features.kernel = BO_KERNEL_CUSTOM);
+    REFUSED("length_scales", d.block.attention.features.length_scales = (const float[8]){1});
+    REFUSED("window", d.block.attention.window = 3);
     assert_fails(context, BO_INVALID, "argument 'desc' is NULL", bo_model_create(context, NULL, NULL, &model));
     bo_context_destroy(context);
 }
@@ -203,7 +203,7 @@ static void test_adopt_tokens(void **state)
     bo_model *teacher, *pupil;
     bo_model_desc desc = test_desc("softmax");
     desc.untied = true;
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     desc.context = desc.vocab;
     size_t taken;
     assert_ok(context, bo_tokenizer_create(context, &bytes));

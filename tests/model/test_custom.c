@@ -11,7 +11,8 @@ static bo_value join(bo_graph *graph, const bo_custom_place *place, const char *
 {
     char name[96];
     snprintf(name, sizeof name, "%s%s", place->prefix, suffix);
-    return bo_nn_linear(graph, name, x, &(bo_linear_layer){.out = place->model->hidden, .bias = place->model->bias});
+    return bo_nn_linear(graph, name, x,
+                        &(bo_linear_layer){.out = place->model->block.hidden, .bias = place->model->block.bias});
 }
 
 /* relu², with the weight names of the built-in MLP. */
@@ -20,7 +21,7 @@ static bo_value rebuilt(bo_graph *graph, const bo_custom_place *place)
     char down[96];
     int *calls = place->user;
     const bo_output_layer output = {
-        .bias = place->model->bias, .dropout = place->model->dropout, .stream = place->stream};
+        .bias = place->model->block.bias, .dropout = place->model->dropout, .stream = place->stream};
     if (calls) ++*calls;
     snprintf(down, sizeof down, "%s.down_proj", place->prefix);
     const bool unit = place->model->parametrization == BO_PARAMETRIZATION_UNIT; /* E relu²(x)² = 1.5 */
@@ -62,8 +63,8 @@ static bo_value waves(bo_graph *graph, const bo_custom_place *place)
 static bo_model_desc custom_desc(const bo_custom_layer *layer)
 {
     bo_model_desc desc = test_desc("softmax");
-    desc.mlp = layer ? BO_MLP_CUSTOM : BO_MLP_RELU2;
-    if (layer) desc.custom_mlp = *layer;
+    desc.block.mlp = layer ? BO_MLP_CUSTOM : BO_MLP_RELU2;
+    if (layer) desc.block.custom_mlp = *layer;
     return desc;
 }
 
@@ -123,7 +124,7 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
         for (int custom = 0; custom < 2; custom++) {
             bo_model_desc desc = custom_desc(custom ? &mine : NULL);
             bo_trainer_desc run = {.train = corpus, .checkpointing = variant == 1};
-            if (variant == 2) desc.dropout = 0.1, desc.bias = true;
+            if (variant == 2) desc.dropout = 0.1, desc.block.bias = true;
             if (variant == 3) desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8;
             if (variant == 4) desc.parametrization = BO_PARAMETRIZATION_UNIT, desc.base_width = 16;
             if (variant == 4) desc.storage = BO_STORAGE_FLOAT8;
@@ -235,7 +236,7 @@ static void files_name_the_layer(void **state)
     assert_ok(context, bo_model_load_custom(context, folder, layers, 2, &loaded));
     logits_of(context, loaded, CONTEXT, there);
     assert_memory_equal(here, there, sizeof here);
-    assert_string_equal(bo_model_describe(loaded)->custom_mlp.name, "wa\"ves");
+    assert_string_equal(bo_model_describe(loaded)->block.custom_mlp.name, "wa\"ves");
     assert_int_equal(bo_model_fingerprint(loaded), bo_model_fingerprint(model));
     bo_model_destroy(loaded);
     void *bytes;
@@ -311,7 +312,7 @@ static void mistakes_are_sentences(void **state)
         assert_fails(context, BO_INVALID, wrong[i].words, bo_model_create(context, &desc, NULL, &model));
     }
     bo_model_desc desc = custom_desc(&(bo_custom_layer){.name = "mine", .record = rebuilt});
-    desc.mlp = BO_MLP_GELU;
+    desc.block.mlp = BO_MLP_GELU;
     assert_fails(context, BO_INVALID, "custom_mlp requires the MLP custom",
                  bo_model_create(context, &desc, NULL, &model));
     bo_mlp parsed;

@@ -9,8 +9,8 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static bo_model_desc small_desc(bo_mlp mlp)
 {
     bo_model_desc desc = test_desc("softmax");
-    desc.width = 8, desc.mlp = mlp, desc.hidden = mlp == BO_MLP_QUADRATIC ? 4 : 12;
-    if (mlp == BO_MLP_DEGREE_3) desc.degree_heads = 3;
+    desc.width = 8, desc.block.mlp = mlp, desc.block.hidden = mlp == BO_MLP_QUADRATIC ? 4 : 12;
+    if (mlp == BO_MLP_DEGREE_3) desc.block.degree_heads = 3;
     return desc;
 }
 
@@ -32,13 +32,13 @@ static void gradients_of_every_mlp(void **state)
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++) {
         bo_model_desc desc = small_desc(kinds[i]);
-        desc.bias = i % 2;
+        desc.block.bias = i % 2;
         check_gradients(context, bo_mlp_name(kinds[i]), &desc);
     }
     bo_model_desc relu = small_desc(BO_MLP_RANDOM_FEATURES), whole = small_desc(BO_MLP_QUADRATIC);
-    relu.mlp_features.kernel = BO_KERNEL_ARCCOS, relu.mlp_features.draw = BO_DRAW_IID;
+    relu.block.mlp_features.kernel = BO_KERNEL_ARCCOS, relu.block.mlp_features.draw = BO_DRAW_IID;
     check_gradients(context, "random features, relu", &relu);
-    whole.hidden = whole.width;
+    whole.block.hidden = whole.width;
     check_gradients(context, "quadratic forms of all of x", &whole);
     bo_context_destroy(context);
 }
@@ -49,7 +49,7 @@ static void gradients_of_every_mixer(void **state)
     bo_context *context = test_context(2);
     for (bo_mixer mixer = BO_MIXER_DEGREE_2; mixer <= BO_MIXER_DEGREE_E; mixer++) {
         bo_model_desc desc = small_desc(BO_MLP_DEGREE_2);
-        desc.attention = (bo_attention_desc){0}, desc.mixer = mixer;
+        desc.block.attention = (bo_attention_desc){0}, desc.block.mixer = mixer;
         check_gradients(context, bo_mixer_name(mixer), &desc);
     }
     bo_context_destroy(context);
@@ -95,7 +95,7 @@ static void frequencies_are_not_trained(void **state)
     bo_model_desc desc = small_desc(BO_MLP_RANDOM_FEATURES), none = small_desc(BO_MLP_NONE);
     bo_model *model, *bare;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    none.hidden = 0;
+    none.block.hidden = 0;
     assert_ok(context, bo_model_create(context, &none, NULL, &bare));
     assert_int_equal(bo_model_frozen_parameters(bare), 0);
     assert_int_equal(bo_model_frozen_parameters(model), LAYERS * 6 * 8); /* sin and cos of 6 frequencies */
@@ -124,13 +124,14 @@ static void nonsense_is_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    REFUSED("degree_heads must divide hidden = 12, found 5", d.degree_heads = 5);
-    REFUSED("degree_heads requires an MLP of a degree", (d.mlp = BO_MLP_GELU, d.degree_heads = 2));
-    REFUSED("at most width = 8, found 12", (d.mlp = BO_MLP_QUADRATIC));
-    REFUSED("features must be hidden = 12", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.features = 10));
-    REFUSED("stay as sampled", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.sampling = BO_SAMPLING_LEVERAGE));
-    REFUSED("kernel custom", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.kernel = BO_KERNEL_CUSTOM));
-    REFUSED("multiple of 2, found 13", (d.mlp = BO_MLP_RANDOM_FEATURES, d.hidden = 13)); /* sin and cos */
+    REFUSED("degree_heads must divide hidden = 12, found 5", d.block.degree_heads = 5);
+    REFUSED("degree_heads requires an MLP of a degree", (d.block.mlp = BO_MLP_GELU, d.block.degree_heads = 2));
+    REFUSED("at most width = 8, found 12", (d.block.mlp = BO_MLP_QUADRATIC));
+    REFUSED("features must be hidden = 12", (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.mlp_features.features = 10));
+    REFUSED("stay as sampled",
+            (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.mlp_features.sampling = BO_SAMPLING_LEVERAGE));
+    REFUSED("kernel custom", (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.mlp_features.kernel = BO_KERNEL_CUSTOM));
+    REFUSED("multiple of 2, found 13", (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.hidden = 13)); /* sin and cos */
     bo_context_destroy(context);
 }
 

@@ -42,44 +42,48 @@ static void absent_members(void **state)
         double epsilon, base, embedding;
         bo_mlp mlp;
         bool untied, qkv, output, inner;
-        bo_block block;
+        bo_residual residual;
     } cases[] = {
-        {"llama", "", 8, 8, 0, 0, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_BLOCK_SEQUENTIAL},
-        {"mistral", "", 8, 8, 0, 4096, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_BLOCK_SEQUENTIAL},
+        {"llama", "", 8, 8, 0, 0, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_RESIDUAL_SEQUENTIAL},
+        {"mistral", "", 8, 8, 0, 4096, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false,
+         BO_RESIDUAL_SEQUENTIAL},
         {"qwen2", "\"num_key_value_heads\": 2", 2, 8, 0, 0, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, true, false, false,
-         BO_BLOCK_SEQUENTIAL},
+         BO_RESIDUAL_SEQUENTIAL},
         {"qwen3", "\"num_key_value_heads\": 2", 2, 128, 0, 0, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false,
-         BO_BLOCK_SEQUENTIAL},
+         BO_RESIDUAL_SEQUENTIAL},
         {"gemma", "\"num_key_value_heads\": 2", 2, 256, 0, 0, 1e-6, 10000, 8, BO_MLP_GEGLU_TANH, false, false, false,
-         false, BO_BLOCK_SEQUENTIAL},
-        {"gpt2", "", 8, 8, 0, 0, 1e-5, 10000, 1, BO_MLP_GELU_TANH, false, true, true, true, BO_BLOCK_SEQUENTIAL},
-        {"gpt_neox", "", 8, 8, 2, 0, 1e-5, 10000, 1, BO_MLP_GELU, true, true, true, true, BO_BLOCK_PARALLEL},
-        {"phi", "", 8, 8, 4, 0, 1e-5, 10000, 1, BO_MLP_GELU_TANH, true, true, true, true, BO_BLOCK_SHARED},
-        {"phi3", "", 8, 8, 0, 0, 1e-5, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_BLOCK_SEQUENTIAL},
-        {"starcoder2", "", 2, 8, 0, 0, 1e-5, 10000, 1, BO_MLP_GELU_TANH, false, true, true, true, BO_BLOCK_SEQUENTIAL},
+         false, BO_RESIDUAL_SEQUENTIAL},
+        {"gpt2", "", 8, 8, 0, 0, 1e-5, 10000, 1, BO_MLP_GELU_TANH, false, true, true, true, BO_RESIDUAL_SEQUENTIAL},
+        {"gpt_neox", "", 8, 8, 2, 0, 1e-5, 10000, 1, BO_MLP_GELU, true, true, true, true, BO_RESIDUAL_PARALLEL},
+        {"phi", "", 8, 8, 4, 0, 1e-5, 10000, 1, BO_MLP_GELU_TANH, true, true, true, true, BO_RESIDUAL_SHARED},
+        {"phi3", "", 8, 8, 0, 0, 1e-5, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_RESIDUAL_SEQUENTIAL},
+        {"starcoder2", "", 2, 8, 0, 0, 1e-5, 10000, 1, BO_MLP_GELU_TANH, false, true, true, true,
+         BO_RESIDUAL_SEQUENTIAL},
         {"stablelm", "\"num_key_value_heads\": 8", 8, 8, 2, 0, 1e-5, 10000, 1, BO_MLP_SWIGLU, true, false, false, false,
-         BO_BLOCK_SEQUENTIAL},
-        {"granite", "", 8, 8, 0, 0, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_BLOCK_SEQUENTIAL},
+         BO_RESIDUAL_SEQUENTIAL},
+        {"granite", "", 8, 8, 0, 0, 1e-6, 10000, 1, BO_MLP_SWIGLU, true, false, false, false, BO_RESIDUAL_SEQUENTIAL},
+        {"smollm3", "", 4, 8, 0, 0, 1e-6, 2e6, 1, BO_MLP_SWIGLU, false, false, false, false, BO_RESIDUAL_SEQUENTIAL},
     };
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const bo_model_desc d = meaning(context, cases[i].type, cases[i].members);
-        const bo_model_biases biases = bo_model_biases_of(&d);
+        bo_model_desc d = meaning(context, cases[i].type, cases[i].members);
+        const bo_block_biases biases = bo_block_biases_of(&d.block);
         print_message("%s\n", cases[i].type);
-        assert_int_equal(d.key_heads, cases[i].key_heads);
-        assert_int_equal(d.head_dim, cases[i].head_dim);
-        assert_int_equal(d.rotated, cases[i].rotated);
-        assert_int_equal(d.attention.window, cases[i].window);
-        assert_close(d.norm_epsilon, cases[i].epsilon, 0);
-        assert_close(d.rope_base, cases[i].base, 0);
+        assert_int_equal(d.block.key_heads, cases[i].key_heads);
+        assert_int_equal(d.block.head_dim, cases[i].head_dim);
+        assert_int_equal(d.block.rotated, cases[i].rotated);
+        assert_int_equal(d.block.attention.window, cases[i].window);
+        assert_close(d.block.norm_epsilon, cases[i].epsilon, 0);
+        assert_close(d.block.rope_base, cases[i].base, 0);
         assert_close(d.embedding_scale, cases[i].embedding, 0);
-        assert_int_equal(d.mlp, cases[i].mlp);
+        assert_int_equal(d.block.mlp, cases[i].mlp);
         assert_int_equal(d.untied, cases[i].untied);
         assert_int_equal(biases.attention, cases[i].qkv);
         assert_int_equal(biases.output, cases[i].output);
         assert_int_equal(biases.mlp, cases[i].inner);
-        assert_int_equal(d.block, cases[i].block);
+        assert_int_equal(d.block.residual, cases[i].residual);
         assert_int_equal(d.head_bias, strcmp(cases[i].type, "phi") == 0);
+        bo_model_desc_release(&d);
     }
     bo_context_destroy(context);
 }
@@ -91,24 +95,32 @@ static void rope_of_every_version(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_model_desc d = meaning(context, "llama", "\"rope_theta\": 500");
-    assert_close(d.rope_base, 500, 0);
+    assert_close(d.block.rope_base, 500, 0);
     d = meaning(context, "llama", "\"rope_theta\": 500, \"rope_parameters\": {\"rope_theta\": 700}");
-    assert_close(d.rope_base, 700, 0);
+    assert_close(d.block.rope_base, 700, 0);
     d = meaning(context, "llama", "\"rope_theta\": 500, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}");
-    assert_int_equal(d.rope_scaling.kind, BO_ROPE_SCALING_KIND_LINEAR);
-    assert_close(d.rope_scaling.factor, 2, 0);
-    assert_close(d.rope_base, 500, 0);
+    assert_int_equal(d.block.rope_scaling.kind, BO_ROPE_SCALING_KIND_LINEAR);
+    assert_close(d.block.rope_scaling.factor, 2, 0);
+    assert_close(d.block.rope_base, 500, 0);
     d = meaning(context, "llama",
                 "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
                 "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}");
-    assert_close(d.rope_scaling.original, 8192, 0);
+    assert_close(d.block.rope_scaling.original, 8192, 0);
     d = meaning(context, "gpt_neox", "\"rotary_emb_base\": 300, \"rotary_pct\": 1.0");
-    assert_int_equal(d.rotated, 0); /* the whole head */
-    assert_close(d.rope_base, 300, 0);
+    assert_int_equal(d.block.rotated, 0); /* the whole head */
+    assert_close(d.block.rope_base, 300, 0);
     d = meaning(context, "phi",
                 "\"partial_rotary_factor\": 0.25, \"rope_parameters\": {\"partial_rotary_factor\": 0.75}");
-    assert_int_equal(d.rotated, 6);
+    assert_int_equal(d.block.rotated, 6);
     bo_context_destroy(context);
+}
+
+/* Compares the windows of the layers with their digits; '.': the layer sees all keys. Releases the descriptor. */
+static void assert_windows(bo_model_desc *d, const char *digits)
+{
+    for (size_t i = 0; i < d->layers; i++)
+        assert_int_equal(bo_model_block(d, i)->attention.window, digits[i] == '.' ? 0 : digits[i] - '0');
+    bo_model_desc_release(d);
 }
 
 static void windows_and_nulls(void **state)
@@ -117,28 +129,55 @@ static void windows_and_nulls(void **state)
     bo_context *context = test_context(1);
     bo_model_desc d =
         meaning(context, "mistral", "\"sliding_window\": null, \"num_key_value_heads\": null, \"head_dim\": null");
-    assert_int_equal(d.attention.window, 0);
-    assert_int_equal(d.key_heads, 8);
-    assert_int_equal(d.head_dim, 8);
+    assert_int_equal(d.block.attention.window, 0);
+    assert_int_equal(d.block.key_heads, 8);
+    assert_int_equal(d.block.head_dim, 8);
 #define QWEN "\"num_key_value_heads\": 2, \"use_sliding_window\": true, \"sliding_window\": 9"
     d = meaning(context, "qwen2", "\"num_key_value_heads\": 2, \"use_sliding_window\": false, \"sliding_window\": 9");
-    assert_int_equal(d.attention.window, 0);
+    assert_windows(&d, "....");
     d = meaning(context, "qwen2", QWEN); /* after layer 28 */
-    assert_int_equal(d.attention.window, 0);
+    assert_windows(&d, "....");
     d = meaning(context, "qwen2", QWEN ", \"max_window_layers\": 3");
-    assert_int_equal(d.attention.window, 9);
-    assert_int_equal(d.window_first, 3);
+    assert_windows(&d, "...9");
 #define FULL    "\"full_attention\""
 #define SLIDING "\"sliding_attention\""
     d = meaning(context, "qwen2", QWEN ", \"layer_types\": [" SLIDING ", " FULL ", " SLIDING ", " FULL "]");
-    assert_int_equal(d.window_first, 0);
-    assert_int_equal(d.window_period, 2);
+    assert_windows(&d, "9.9.");
     d = meaning(context, "qwen2", QWEN ", \"layer_types\": [" FULL ", " FULL ", " FULL ", " FULL "]");
-    assert_int_equal(d.attention.window, 0);
+    assert_windows(&d, "....");
     d = meaning(context, "mistral",
                 "\"sliding_window\": 9, \"layer_types\": [" FULL ", " FULL ", " SLIDING ", " SLIDING "]");
-    assert_int_equal(d.attention.window, 9);
-    assert_int_equal(d.window_first, 2);
+    assert_windows(&d, "..99");
+    d = meaning(context, "qwen2", QWEN ", \"layer_types\": [" SLIDING ", " FULL ", " FULL ", " SLIDING "]");
+    assert_windows(&d, "9..9"); /* without a pattern */
+    bo_context_destroy(context);
+}
+
+/* Compares the layers with letters: 'r' has RoPE and 'n' has none, 'R' and 'N' likewise with a window of 9. */
+static void assert_layers(bo_context *context, const char *members, const char *letters)
+{
+    bo_model_desc d = meaning(context, "smollm3", members);
+    for (size_t i = 0; i < d.layers; i++) {
+        const bo_block *b = bo_model_block(&d, i);
+        const bool rope = b->positions == BO_POSITIONS_ROPE;
+        assert_int_equal(letters[i], b->attention.window == 9 ? rope ? 'R' : 'N' : rope ? 'r' : 'n');
+    }
+    bo_model_desc_release(&d);
+}
+
+static void layers_without_positions(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    assert_layers(context, "\"no_rope_layers\": null", "rrrn");
+    assert_layers(context, "\"no_rope_layer_interval\": 2", "rnrn");
+    assert_layers(context, "\"no_rope_layer_interval\": 1", "nnnn");
+    assert_layers(context, "\"no_rope_layer_interval\": 2, \"no_rope_layers\": [0, 0, 1, 1, 0]", "nnrr");
+    assert_layers(context, "\"no_rope_layer_interval\": 5, \"sliding_window\": 9", "rrrr");
+#define SMOL "\"use_sliding_window\": true, \"sliding_window\": 9"
+    assert_layers(context, SMOL, "rrrN");
+    assert_layers(context, SMOL ", \"layer_types\": [" SLIDING ", " FULL ", " FULL ", " FULL "]", "Rrrn");
+    assert_layers(context, "\"use_sliding_window\": true", "rrrn");
     bo_context_destroy(context);
 }
 
@@ -172,8 +211,9 @@ static void refusals_by_name(void **state)
         {"gpt_neox", "\"use_parallel_residual\": 1", "\"use_parallel_residual\" should be true or false"},
         {"qwen2", QWEN ", \"layer_types\": [" FULL "]", "\"layer_types\" should be a list of 4 types"},
         {"qwen2", QWEN ", \"layer_types\": [1, 2, 3, 4]", "should be full_attention or sliding_attention"},
-        {"qwen2", QWEN ", \"layer_types\": [" SLIDING ", " FULL ", " FULL ", " SLIDING "]",
-         "alternate with a fixed period"},
+        {"smollm3", "\"no_rope_layers\": [1, 0]", "\"no_rope_layers\" should be a list of 4 numbers"},
+        {"smollm3", "\"no_rope_layers\": [1, 0, 2, 1]", "\"no_rope_layers\" should contain only 0 and 1"},
+        {"smollm3", "\"no_rope_layer_interval\": 0", "\"no_rope_layer_interval\" should be positive"},
         {"granite", "\"logits_scaling\": 0", "\"logits_scaling\" should be a positive number"},
         {"llama", "\"num_key_value_heads\": 3", "key_heads must divide heads"},
         {"mamba", "", "should be bochner or one of llama, mistral, qwen2, "},
@@ -199,7 +239,7 @@ static void several_problems_at_once(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     bo_model_desc desc = test_desc("softmax");
-    desc.mlp = BO_MLP_SWIGLU, desc.query_norm = BO_CHOICE_NO;
+    desc.block.mlp = BO_MLP_SWIGLU, desc.block.query_norm = BO_CHOICE_NO;
     bo_model *model = test_model(context, &desc, NULL), *read_again;
     bo_tensors *file;
     bo_file_tensor tensors[64];
@@ -287,6 +327,7 @@ int main(void)
         cmocka_unit_test(absent_members),
         cmocka_unit_test(rope_of_every_version),
         cmocka_unit_test(windows_and_nulls),
+        cmocka_unit_test(layers_without_positions),
         cmocka_unit_test(refusals_by_name),
         cmocka_unit_test_setup_teardown(several_problems_at_once, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(former_names, test_setup, test_teardown),

@@ -57,16 +57,16 @@ static void test_degrees(void **state)
 {
     for (unsigned mlp = BO_MLP_RANDOM_FEATURES; mlp < BO_MLP_COUNT; mlp++) {
         bo_model_desc desc = test_desc("softmax");
-        desc.mlp = (bo_mlp)mlp, desc.hidden = 12;
-        if (mlp == BO_MLP_DEGREE_3) desc.degree_heads = 4;
+        desc.block.mlp = (bo_mlp)mlp, desc.block.hidden = 12;
+        if (mlp == BO_MLP_DEGREE_3) desc.block.degree_heads = 4;
         check_trip(*state, &desc, bo_mlp_name((bo_mlp)mlp));
     }
     bo_model_desc desc = test_desc("softmax");
-    desc.mlp = BO_MLP_RANDOM_FEATURES, desc.hidden = 0, desc.mlp_features.kernel = BO_KERNEL_TAYLOR;
+    desc.block.mlp = BO_MLP_RANDOM_FEATURES, desc.block.hidden = 0, desc.block.mlp_features.kernel = BO_KERNEL_TAYLOR;
     check_trip(*state, &desc, "an exact map");
     for (unsigned mixer = BO_MIXER_DEGREE_2; mixer <= BO_MIXER_DEGREE_E; mixer++) {
         desc = test_desc("softmax");
-        desc.attention = (bo_attention_desc){0}, desc.mixer = (bo_mixer)mixer;
+        desc.block.attention = (bo_attention_desc){0}, desc.block.mixer = (bo_mixer)mixer;
         check_trip(*state, &desc, bo_mixer_name((bo_mixer)mixer));
     }
 }
@@ -74,51 +74,56 @@ static void test_degrees(void **state)
 static void test_options(void **state)
 {
     bo_model_desc desc = test_desc("rfa-gate");
-    desc.heads = 4;
-    desc.key_heads = 2;
-    desc.head_dim = 6;
-    desc.untied = desc.bias = true;
-    desc.norm = BO_NORM_LAYER;
-    desc.mlp = BO_MLP_SWIGLU;
-    desc.positions = BO_POSITIONS_LEARNED;
-    desc.output_norm = BO_CHOICE_YES;
+    bo_block blocks[LAYERS];
+    desc.block.heads = 4;
+    desc.block.key_heads = 2;
+    desc.block.head_dim = 6;
+    desc.untied = desc.block.bias = true;
+    desc.block.norm = BO_NORM_LAYER;
+    desc.block.mlp = BO_MLP_SWIGLU;
+    desc.block.positions = BO_POSITIONS_LEARNED;
+    desc.block.output_norm = BO_CHOICE_YES;
     desc.dropout = 0.1;
-    desc.rope_base = 500000;
-    desc.norm_epsilon = 1e-5;
-    desc.sigma = 0.75;
-    desc.gate_first = -1;
+    desc.block.rope_base = 500000;
+    desc.block.norm_epsilon = 1e-5;
+    desc.block.sigma = 0.75;
+    desc.block.gate_first = -1;
     desc.seed = UINT64_MAX;
-    desc.attention.features.seed = (uint64_t)1 << 60 | 1;
-    desc.attention.temperature = 1.25;
-    desc.attention.clamp = 0.1;
-    desc.attention.one_draw = true;
+    desc.block.attention.features.seed = (uint64_t)1 << 60 | 1;
+    desc.block.attention.temperature = 1.25;
+    desc.block.attention.clamp = 0.1;
+    desc.block.attention.one_draw = true;
     check_trip(*state, &desc, "options");
     desc = test_desc("softmax"); /* no family has a block of this kind with these biases */
-    desc.block = BO_BLOCK_PARALLEL, desc.mlp = BO_MLP_GEGLU, desc.head_bias = true, desc.query_norm = BO_CHOICE_YES;
-    desc.attention_bias = BO_CHOICE_YES, desc.output_bias = BO_CHOICE_NO, desc.mlp_bias = BO_CHOICE_NO;
-    desc.embedding_scale = 2.5, desc.residual_scale = 0.6, desc.logit_scale = 0.7, desc.rotated = 4;
-    desc.rope_scaling = (bo_rope_scaling){BO_ROPE_SCALING_KIND_LLAMA3, 2, 1, 4, 20};
-    desc.attention.window = 3, desc.window_first = 1, desc.window_period = 3;
+    desc.block.residual = BO_RESIDUAL_PARALLEL, desc.block.mlp = BO_MLP_GEGLU, desc.head_bias = true,
+    desc.block.query_norm = BO_CHOICE_YES;
+    desc.block.attention_bias = BO_CHOICE_YES, desc.block.output_bias = BO_CHOICE_NO,
+    desc.block.mlp_bias = BO_CHOICE_NO;
+    desc.embedding_scale = 2.5, desc.block.residual_scale = 0.6, desc.logit_scale = 0.7, desc.block.rotated = 4;
+    desc.block.rope_scaling = (bo_rope_scaling){BO_ROPE_SCALING_KIND_LLAMA3, 2, 1, 4, 20};
+    test_windows(&desc, blocks, 3, 1, 3, 0);
     check_trip(*state, &desc, "options of pretrained models");
-    desc.block = BO_BLOCK_SANDWICH, desc.joint_norm = true, desc.local_rope_base = 100;
+    desc.block.residual = BO_RESIDUAL_SANDWICH, desc.block.joint_norm = true;
+    test_windows(&desc, blocks, 3, 1, 3, 100);
     check_trip(*state, &desc, "norms of summands");
     desc = test_desc("softmax"); /* a Qwen3 with everything that its configuration does not have */
-    desc.mlp = BO_MLP_SWIGLU, desc.query_norm = BO_CHOICE_YES, desc.dropout = 0.2, desc.sigma = 0.75, desc.seed = 9;
+    desc.block.mlp = BO_MLP_SWIGLU, desc.block.query_norm = BO_CHOICE_YES, desc.dropout = 0.2, desc.block.sigma = 0.75,
+    desc.seed = 9;
     check_trip(*state, &desc, "qwen3");
     desc = test_desc("favor#");
-    desc.attention.features.sampling = BO_SAMPLING_OPTIMAL;
+    desc.block.attention.features.sampling = BO_SAMPLING_OPTIMAL;
     check_trip(*state, &desc, "sampling optimal");
     desc = test_desc("linear");
-    desc.attention.features.kernel = BO_KERNEL_POLYNOMIAL;
-    desc.attention.features.function = BO_FUNCTION_TENSORSKETCH;
-    desc.attention.features.degree = 3;
-    desc.attention.features.features = 32;
+    desc.block.attention.features.kernel = BO_KERNEL_POLYNOMIAL;
+    desc.block.attention.features.function = BO_FUNCTION_TENSORSKETCH;
+    desc.block.attention.features.degree = 3;
+    desc.block.attention.features.features = 32;
     check_trip(*state, &desc, "tensor sketch");
     desc = test_desc("hybrid");
-    desc.attention.gate = BO_GATE_DECAY;
+    desc.block.attention.gate = BO_GATE_DECAY;
     check_trip(*state, &desc, "hybrid with a gate");
     desc = test_desc("rfa");
-    desc.attention.features.draw = BO_DRAW_HADAMARD;
+    desc.block.attention.features.draw = BO_DRAW_HADAMARD;
     check_trip(*state, &desc, "hadamard");
 }
 
@@ -131,13 +136,13 @@ static void test_ranks(void **state)
     for (size_t rank = 0; rank <= 8; rank += 4) {
         bo_model_desc desc = test_desc("hybrid");
         bo_model *model, *plain;
-        desc.attention.rank = rank;
+        desc.block.attention.rank = rank;
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
         bool found = false;
         for (size_t i = 0; i < bo_model_weights(model); i++) found |= !strcmp(bo_model_weight(model, i)->name, name);
         assert_int_equal(found, rank > 0);
         check_trip(folder, &desc, "hybrid with a rank");
-        desc.attention.rank = 0;
+        desc.block.attention.rank = 0;
         assert_ok(context, bo_model_create(context, &desc, NULL, &plain));
         if (rank)
             assert_fails(context, BO_FORMAT, rank < 8 ? "dim = 4" : name, bo_model_read(context, plain, folder->path));
@@ -259,25 +264,30 @@ static void test_lies(void **state)
         {"\"vocab_size\": 256", "\"vocab_size\": 1000000000", "vocab must be at most", BO_FORMAT},
         {"\"vocab_size\": 256", "\"vocab_size\": 255", "expected shape (255, 16), found (256, 16)", BO_FORMAT},
         {"\"vocab_size\": 256,", "", "\"vocab_size\" is missing", BO_FORMAT},
-        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "key_heads must divide", BO_FORMAT},
+        {"\"heads\": 2", "\"heads\": 3", "key_heads must divide", BO_FORMAT},
+        {"\"heads\": 2,", "", "block 0 of \"blocks\": \"heads\" is missing", BO_FORMAT},
         {"\"head_dim\": 8", "\"head_dim\": 7", "must be even", BO_FORMAT},
         {"\"features\": 128", "\"features\": 64", "features = 128, expected 64", BO_FORMAT},
         {"\"features\": 128", "\"features\": 1000000000", "the configuration needs", BO_FORMAT},
         {"\"kind\": \"rfa\"", "\"kind\": \"magic\"", "\"kind\" should be one of ", BO_FORMAT},
         {"\"kind\": \"rfa\"", "\"kind\": \"gla\"", "", BO_FORMAT},
         {"\"gate\": \"convex\"", "\"gate\": \"none\"", "g_proj", BO_FORMAT},
-        {"\"window\": 0", "\"window\": 5", "window 5", BO_FORMAT},
-        {"\"window\"", "\"windows\"", "unknown member \"windows\"", BO_FORMAT},
+        {"\"gate\": \"convex\"", "\"gate\": \"convex\", \"window\": 5", "window 5", BO_FORMAT},
+        {"\"gate\"", "\"gates\"", "block 0 of \"blocks\": \"attention\": unknown member \"gates\"", BO_FORMAT},
+        {"\"mixer\"", "\"mixers\"", "block 0 of \"blocks\": unknown member \"mixers\"", BO_FORMAT},
+        {"\"blocks\": [", "\"blocks\": [], \"other\": [", "\"blocks\" should be a list of 1 to 4096 blocks", BO_FORMAT},
+        {"\"blocks\": [", "\"blocks\": 3, \"other\": [", "\"blocks\" should be a list", BO_FORMAT},
+        {"\"blocks\": [", "\"blocks\": [3, ", "block 0 of \"blocks\": should be a JSON object", BO_FORMAT},
         {"\"kernel\": \"rbf\"", "\"kernel\": \"custom\"", "custom", BO_FORMAT},
-        {"\"hidden_act\": \"relu2\"", "\"hidden_act\": \"silu\"", "gate_proj", BO_FORMAT},
+        {"\"mlp\": \"relu2\"", "\"mlp\": \"swiglu\"", "gate_proj", BO_FORMAT},
         {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "lm_head.weight", BO_FORMAT},
         {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1", "true or false, found 1", BO_FORMAT},
         {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "should be bochner or one of llama, mistral, ",
          BO_UNSUPPORTED},
         {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "found bert", BO_UNSUPPORTED},
         {"\"model_type\"", "\"model\"", "\"model_type\" is missing", BO_FORMAT},
-        {"\"bochner_format\": 1", "\"bochner_format\": 4", "reads formats up to 3", BO_VERSION},
-        {"\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": -1", "norm_epsilon must be", BO_FORMAT},
+        {"\"bochner_format\": 4", "\"bochner_format\": 5", "reads formats up to 4", BO_VERSION},
+        {"\"norm_epsilon\": 1e-06", "\"norm_epsilon\": -1", "norm_epsilon must be", BO_FORMAT},
         {"\"dropout\": 0", "\"dropout\": 1", "dropout must be in [0, 1)", BO_FORMAT},
         {"\"attention\": {", "\"attention\": 3, \"other\": {", "should be a JSON object", BO_FORMAT},
         {"{", "[{", "malformed", BO_FORMAT},

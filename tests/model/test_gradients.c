@@ -10,8 +10,8 @@ static bo_model_desc small_desc(bo_context *context, const char *preset)
 {
     bo_model_desc desc = test_desc(preset);
     bo_model *model = NULL;
-    desc.width = 8, desc.hidden = 12, desc.attention.features.features = 8;
-    if (bo_model_create(context, &desc, NULL, &model) != BO_OK) desc.attention.features.features = 0;
+    desc.width = 8, desc.block.hidden = 12, desc.block.attention.features.features = 8;
+    if (bo_model_create(context, &desc, NULL, &model) != BO_OK) desc.block.attention.features.features = 0;
     bo_model_destroy(model);
     return desc;
 }
@@ -48,9 +48,10 @@ static void of_every_part(void **state)
     for (unsigned i = 0; i < 10; i++) {
         bo_model_desc desc = small_desc(context, i % 2 ? "softmax" : "rfa-gate");
         char name[64];
-        desc.mlp = (bo_mlp)(i % BO_MLP_COUNT), desc.positions = (bo_positions)((i + i / 5) % BO_POSITIONS_COUNT);
-        desc.norm = (bo_norm)(i / 2 % 2), desc.untied = i % 3 == 0, desc.bias = i / 3 % 2;
-        desc.heads = 2, desc.key_heads = i % 4 == 3 ? 1 : 0;
+        desc.block.mlp = (bo_mlp)(i % BO_MLP_COUNT),
+        desc.block.positions = (bo_positions)((i + i / 5) % BO_POSITIONS_COUNT);
+        desc.block.norm = (bo_norm)(i / 2 % 2), desc.untied = i % 3 == 0, desc.block.bias = i / 3 % 2;
+        desc.block.heads = 2, desc.block.key_heads = i % 4 == 3 ? 1 : 0;
         snprintf(name, sizeof name, "parts %u", i);
         check(context, name, &desc, &(bo_graph_pass){.sequences = i % 3 ? 0 : 4, .lengths = i % 3 ? NULL : lengths});
     }
@@ -66,20 +67,23 @@ static void of_every_option(void **state)
         {0}, {.kind = BO_ROPE_SCALING_KIND_LINEAR, .factor = 1.5}, {BO_ROPE_SCALING_KIND_LLAMA3, 2, 1, 4, 20}};
     static const bo_mlp mlps[] = {BO_MLP_GEGLU, BO_MLP_GEGLU_TANH, BO_MLP_SILU, BO_MLP_SWIGLU, BO_MLP_GELU_TANH};
     bo_context *context = test_context(2);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i <= BO_RESIDUAL_COUNT; i++) {
         bo_model_desc desc = small_desc(context, "softmax");
+        bo_block blocks[LAYERS];
         char name[64];
-        desc.block = (bo_block)(i % BO_BLOCK_COUNT), desc.mlp = mlps[i % 5], desc.norm = (bo_norm)(i / 2 % 2);
-        desc.heads = 2, desc.key_heads = i % 2 ? 1 : 0, desc.head_dim = 6, desc.rotated = i % 2 ? 4 : 0;
-        desc.attention_bias = i % 3 ? BO_CHOICE_YES : BO_CHOICE_NO,
-        desc.mlp_bias = i % 2 ? BO_CHOICE_YES : BO_CHOICE_NO;
-        desc.output_bias = i % 3 == 2 ? BO_CHOICE_NO : BO_CHOICE_AUTO, desc.head_bias = i % 2, desc.untied = i % 4 < 2;
-        desc.embedding_scale = i % 2 ? 2.5 : 0, desc.residual_scale = i == 0 || i == 2 ? 0.6 : 0,
+        desc.block.residual = (bo_residual)(i % BO_RESIDUAL_COUNT), desc.block.mlp = mlps[i % 5],
+        desc.block.norm = (bo_norm)(i / 2 % 2);
+        desc.block.heads = 2, desc.block.key_heads = i % 2 ? 1 : 0, desc.block.head_dim = 6,
+        desc.block.rotated = i % 2 ? 4 : 0;
+        desc.block.attention_bias = i % 3 ? BO_CHOICE_YES : BO_CHOICE_NO,
+        desc.block.mlp_bias = i % 2 ? BO_CHOICE_YES : BO_CHOICE_NO;
+        desc.block.output_bias = i % 3 == 2 ? BO_CHOICE_NO : BO_CHOICE_AUTO, desc.head_bias = i % 2,
+        desc.untied = i % 4 < 2;
+        desc.embedding_scale = i % 2 ? 2.5 : 0, desc.block.residual_scale = i == 0 || i == 2 ? 0.6 : 0,
         desc.logit_scale = i > 3 ? 0.7 : 0;
-        desc.query_norm = i > 2 ? BO_CHOICE_YES : BO_CHOICE_NO, desc.joint_norm = i % 2,
-        desc.local_rope_base = i % 2 * 70;
-        desc.rope_scaling = scalings[i / 2 % 3];
-        desc.attention.window = i % 3 ? 3 : 0, desc.window_first = i % 3 == 1, desc.window_period = i % 3 == 2 ? 2 : 0;
+        desc.block.query_norm = i > 2 ? BO_CHOICE_YES : BO_CHOICE_NO, desc.block.joint_norm = i % 2;
+        desc.block.rope_scaling = scalings[i / 2 % 3];
+        if (i % 3) test_windows(&desc, blocks, 3, i % 3 == 1, i % 3 == 2 ? 2 : 0, i % 2 * 70);
         snprintf(name, sizeof name, "options %u", i);
         check(context, name, &desc, &(bo_graph_pass){0});
     }

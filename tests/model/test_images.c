@@ -73,7 +73,7 @@ static void test_tasks(void **state)
 {
     static const char *const labels[] = {"no", "\"yes\" \\ \xc3\xa9"};
     test_folder *folder = *state;
-    for (int task = BO_MODEL_TASK_CLASSIFY; task < BO_MODEL_TASK_COUNT; task++) {
+    for (int task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         bo_model_desc desc = test_desc("rfa");
         desc.task = (bo_model_task)task;
         if (task != BO_MODEL_TASK_TRANSLATE) desc.classes = 2, desc.labels = labels;

@@ -68,10 +68,9 @@ static void check_kind(bo_context *context, const char *kind, const char *encode
     bo_model_desc desc = translator_desc(kind);
     pack_make(&p);
     desc.cross = cross;
-    if (cross_kind) assert_true(bo_attention_preset(cross_kind, &desc.cross_attention));
-    if (encoder_kind) assert_true(bo_attention_preset(encoder_kind, &desc.encoder_attention));
-    desc.encoder_attention.heads = encoder_kind ? desc.heads : 0; /* softmax is all zero otherwise */
-    desc.cross_attention.heads = cross_kind ? desc.heads : 0;
+    if (cross_kind) assert_true(bo_attention_preset(cross_kind, &desc.block.cross_attention));
+    if (encoder_kind) test_encode_kind(&desc, encoder_kind);
+    desc.block.cross_attention.heads = cross_kind ? desc.block.heads : 0;
     if (is_refused(kind, cross_kind)) {
         bo_model *none;
         assert_int_equal(bo_model_create(context, &desc, NULL, &none), BO_INVALID);
@@ -101,6 +100,25 @@ static void of_every_cross_attention(void **state)
     bo_context *context = test_context(2);
     for (size_t i = 0; bo_attention_preset_name(i); i++)
         check_kind(context, i % 2 ? "gru" : "softmax", NULL, BO_CROSS_ATTENTION, bo_attention_preset_name(i));
+    bo_context_destroy(context);
+}
+
+/* Decoders and encoders with blocks of several kinds. */
+static void of_lists_of_blocks(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < LISTS; i++) {
+        bo_block blocks[2 * LIST_BLOCKS];
+        char name[32];
+        pack p;
+        pack_make(&p);
+        snprintf(name, sizeof name, "list %zu", i);
+        const bo_model_desc desc = translator_lists(i, blocks);
+        bo_model *model = translator(context, &desc);
+        check_steps(context, name, model, &p);
+        bo_model_destroy(model);
+    }
     bo_context_destroy(context);
 }
 
@@ -202,14 +220,17 @@ static void lanes_become_others(void **state)
 static void sizes_of_graphs(void **state)
 {
     (void)state;
-    size_t numbers = 0;
+    bo_lanes lanes = {.chunk = 50};
     for (size_t n = 1; n < 5000; n++) {
         size_t below = bo_lanes_size_below(n), above = bo_lanes_size_above(n);
         assert_true(below <= n && n <= above && 4 * (above - n) < above);
-        if (below == n) assert_true(above == n && bo_lanes_size_number(n) == numbers++);
+        assert_true((below == n) == (above == n));
         if (n <= 64 && below < n) assert_int_equal(bo_lanes_size_below(n - below), n - below);
     }
-    assert_true(bo_lanes_size_number((size_t)1 << 31) < BO_LANES_SIZES);
+    static const size_t blocks[][2] = {{1, 1},  {2, 2},   {3, 3},   {5, 4},   {7, 6},
+                                       {11, 8}, {13, 12}, {49, 48}, {50, 50}, {900, 50}};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        assert_int_equal(bo_lanes_block_below(&lanes, blocks[i][0]), blocks[i][1]);
 }
 
 /* More tokens than one run of the encoder takes, with lengths that leave different amounts of padding. */
@@ -293,7 +314,7 @@ static void states_stay_small(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bo_model_desc desc = translator_desc(kinds[i]);
         bo_model *model;
-        if (test_same_word(kinds[i], "gru")) assert_true(bo_attention_preset("rfa", &desc.cross_attention));
+        if (test_same_word(kinds[i], "gru")) assert_true(bo_attention_preset("rfa", &desc.block.cross_attention));
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
         size_t small = state_bytes(context, model, 32, 32), long_text = state_bytes(context, model, 96, 32);
         size_t long_source = state_bytes(context, model, 32, 96);
@@ -358,7 +379,9 @@ static void graphs_stay_small(void **state)
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes));
     assert_ok(context, bo_lanes_read(context, lanes, &source, 1));
     assert_ok(context, bo_lanes_step(context, lanes, 1, &id, NULL));
-    assert_in_range(bo_graph_bytes(lanes->steps[bo_lanes_size_number(1)].graph), 1, 3 << 20);
+    bo_model_graph *graph;
+    assert_ok(context, bo_lanes_graph_for(context, lanes, BO_LANES_LAST, 1, 1, &graph));
+    assert_in_range(bo_graph_bytes(graph->graph), 1, 3 << 20);
     bo_lanes_destroy(lanes);
     bo_model_destroy(model);
     bo_context_destroy(context);
@@ -396,10 +419,10 @@ static void test_refused(void **state)
     assert_ok(context, bo_lanes_read(context, lanes, sources, 1));
     assert_fails(context, BO_INVALID, "3 lanes are requested, but there are only 2",
                  bo_lanes_step(context, lanes, 3, good, logits));
-    assert_fails(context, BO_INVALID, "token of lane 1", bo_lanes_step(context, lanes, 2, bad, logits));
+    assert_fails(context, BO_INVALID, "lane 1: token 0", bo_lanes_step(context, lanes, 2, bad, logits));
     assert_fails(context, BO_INVALID, "continue lane 2", bo_lanes_choose(context, lanes, 2, beyond));
     for (size_t i = 0; i < 3; i++) assert_ok(context, bo_lanes_step(context, lanes, 2, good, logits));
-    assert_fails(context, BO_INVALID, "lane 0 has reached its capacity",
+    assert_fails(context, BO_INVALID, "lane 0: attention softmax keeps all keys, and its capacity is 3",
                  bo_lanes_step(context, lanes, 2, good, logits));
     assert_ok(context, bo_lanes_reset(context, lanes));
     assert_ok(context, bo_lanes_step(context, lanes, 2, good, NULL));
@@ -411,11 +434,12 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_every_mixer),    cmocka_unit_test(of_every_cross_attention),
-        cmocka_unit_test(of_mixed_parts),    cmocka_unit_test(sizes_of_graphs),
-        cmocka_unit_test(many_sources),      cmocka_unit_test(lanes_become_others),
-        cmocka_unit_test(states_stay_small), cmocka_unit_test(steps_allocate_nothing),
-        cmocka_unit_test(graphs_stay_small), cmocka_unit_test(test_refused),
+        cmocka_unit_test(of_every_mixer),         cmocka_unit_test(of_every_cross_attention),
+        cmocka_unit_test(of_mixed_parts),         cmocka_unit_test(of_lists_of_blocks),
+        cmocka_unit_test(sizes_of_graphs),        cmocka_unit_test(many_sources),
+        cmocka_unit_test(lanes_become_others),    cmocka_unit_test(states_stay_small),
+        cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(graphs_stay_small),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,8 +110,9 @@ static void gradients_of_a_and_b(void **state)
     bo_context *context = ((test_folder *)*state)->context;
     for (int init = 0; init < 2; init++) {
         bo_model_desc desc = test_desc(init ? "softmax" : "rfa-gate");
-        desc.width = 8, desc.hidden = 12, desc.bias = init, desc.mlp = init ? BO_MLP_SWIGLU : BO_MLP_RELU2;
-        if (!init) desc.attention.features.features = 8;
+        desc.width = 8, desc.block.hidden = 12, desc.block.bias = init,
+        desc.block.mlp = init ? BO_MLP_SWIGLU : BO_MLP_RELU2;
+        if (!init) desc.block.attention.features.features = 8;
         bo_model *model = test_model(context, &desc, NULL);
         const bo_lora_desc lora = lora_of(init ? BO_LORA_INIT_RANDOM : BO_LORA_INIT_ZERO, NULL);
         assert_ok(context, bo_model_adapt(context, model, &lora));

@@ -30,11 +30,12 @@ static void check_same(bo_context *context, const char *kind, bo_session *a, bo_
 static void check_count(bo_context *context, const bo_session *session, uint64_t tokens)
 {
     assert_int_equal(bo_session_tokens(session), tokens);
-    for (size_t i = 0; i < session->model->desc.layers; i++) {
-        const bo_attention *attention = session->attentions.all[i];
+    for (size_t i = 0; i < session->lanes->model->desc.layers; i++) {
+        const bo_attention *attention = session->lanes->attentions.all[i];
         if (!attention) continue;
-        assert_ok(context, bo_attention_state_check(context, attention, session->states[i]));
-        assert_int_equal(bo_attention_state_tokens(session->states[i]), tokens);
+        const void *state = session->lanes->all[0].block + session->lanes->lane.offsets[i];
+        assert_ok(context, bo_attention_state_check(context, attention, state));
+        assert_int_equal(bo_attention_state_tokens(state), tokens);
     }
 }
 
@@ -54,7 +55,7 @@ static void check_kind(bo_context *context, const char *kind)
     assert_ok(context, bo_session_repeat(context, set, READ));
     assert_fails(context, BO_INVALID, "no logits", bo_session_feed(context, set, NULL, 0, logits));
     check_same(context, kind, real, set);
-    if (bo_session_has_capacity(model)) {
+    if (bo_model_keeper(model)) {
         assert_ok(context, bo_session_reset(context, real));
         assert_ok(context, bo_session_feed(context, real, ids, READ, NULL));
         assert_ok(context, bo_session_repeat(context, set, READ));
@@ -85,7 +86,7 @@ static void test_kinds(void **unused)
 static void check_repeated(bo_context *context, size_t window, size_t read, size_t tokens)
 {
     bo_model_desc desc = test_desc("softmax");
-    desc.layers = 1, desc.positions = BO_POSITIONS_NONE, desc.attention.window = window;
+    desc.layers = 1, desc.block.positions = BO_POSITIONS_NONE, desc.block.attention.window = window;
     bo_model *model;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     shake(context, model);
@@ -149,9 +150,9 @@ static void test_two_kinds(void **unused)
     (void)unused;
     bo_context *context = test_context(2);
     bo_model_desc desc = test_desc("softmax");
-    desc.query_norm = desc.output_norm = BO_CHOICE_NO;
+    desc.block.query_norm = desc.block.output_norm = BO_CHOICE_NO;
     bo_model *softmax = test_model(context, &desc, NULL);
-    desc.attention = (bo_attention_desc){.kind = BO_ATTENTION_FAVOR, .features = {.features = 32}};
+    desc.block.attention = (bo_attention_desc){.kind = BO_ATTENTION_FAVOR, .features = {.features = 32}};
     bo_model *favor = test_model(context, &desc, NULL);
     size_t grown[2], features[2], bytes[2], lengths[] = {10, 90};
     bo_session_cost costs[2];
@@ -174,7 +175,7 @@ static void test_two_kinds(void **unused)
     assert_ok(context, bo_session_feed(context, session, ids, READ, logits));
     check_count(context, session, READ);
     assert_int_equal(bo_session_room(session), 30 - READ);
-    assert_ptr_equal(session->attentions.all[0], favor->attentions[0]);
+    assert_ptr_equal(session->lanes->attentions.all[0], favor->attentions[0]);
     assert_fails(context, BO_INVALID, "attention softmax keeps all keys, and its capacity is 30",
                  bo_session_feed(context, session, ids, 11, NULL));
     assert_ok(context, bo_session_measure(context, softmax, lengths, 2, costs));
@@ -223,7 +224,7 @@ static void test_unavailable(void **unused)
     counting memory = {0};
     bo_context *context = counting_context(&memory, 1);
     bo_model_desc desc = test_desc("softmax");
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_measure(context, model, lengths, 4, costs));
     for (size_t i = 0; i < 4; i++) {
@@ -233,7 +234,7 @@ static void test_unavailable(void **unused)
         assert_int_equal(costs[i].state_bytes > 0, available);
     }
     bo_model_destroy(model);
-    desc.positions = BO_POSITIONS_NONE;
+    desc.block.positions = BO_POSITIONS_NONE;
     model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_measure(context, model, lengths + 2, 1, costs));
     assert_true(isnan(costs[0].seconds));

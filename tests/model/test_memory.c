@@ -7,6 +7,7 @@ typedef struct work {
     bo_model_desc desc;
     bo_model *model; /* made with enough memory */
     char folder[1024], state[1024];
+    const char *text; /* a description */
 } work;
 
 typedef bo_status (*work_fn)(bo_context *context, const work *w);
@@ -17,6 +18,14 @@ static bo_status create(bo_context *context, const work *w)
     bo_status status = bo_model_create(context, &w->desc, NULL, &model);
     if (status == BO_OK) bo_model_destroy(model);
     return status;
+}
+
+static bo_status describe(bo_context *context, const work *w)
+{
+    bo_model *model;
+    BO_TRY(bo_model_create_described(context, &(bo_description){.text = w->text, .where = "a description"}, &model));
+    bo_model_destroy(model);
+    return BO_OK;
 }
 
 static bo_status save(bo_context *context, const work *w)
@@ -97,10 +106,10 @@ static void starve(const char *what, const work *w, work_fn task)
     }
 }
 
-static void check(test_folder *folder, const char *preset, bo_mlp mlp)
+static void check(test_folder *folder, const char *preset, bo_mlp mlp, const char *layers)
 {
     work w = {.desc = test_desc(preset)};
-    w.desc.layers = 1, w.desc.mlp = mlp;
+    w.desc.layers = 1, w.desc.block.mlp = mlp, w.desc.block.layers = layers;
     snprintf(w.folder, sizeof w.folder, "%s", folder->path);
     snprintf(w.state, sizeof w.state, "%s", test_path(folder, "state"));
     assert_ok(folder->context, bo_model_create(folder->context, &w.desc, NULL, &w.model));
@@ -130,18 +139,77 @@ static void check_task(test_folder *folder, bo_model_task task)
     bo_model_destroy(w.model);
 }
 
+/* A call that lacks memory for its graphs has read nothing, whichever allocation fails, and can be repeated. */
+static void test_nothing_read(void **unused)
+{
+    (void)unused;
+    static const char *const kinds[] = {"rfa-gate", "softmax", "lstm"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        counting memory = {0};
+        bo_context *context = counting_context(&memory, 1);
+        const bo_model_desc desc = test_desc(kinds[i]);
+        bo_model *model = test_model(context, &desc, NULL);
+        int32_t ids[15];
+        float expected[VOCAB], found[VOCAB];
+        bo_session *session;
+        bool reached = true;
+        test_tokens(15, ids);
+        assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = 8}, &session));
+        assert_ok(context, bo_session_feed(context, session, ids, 15, expected));
+        bo_session_destroy(session);
+        for (size_t at = 1; reached; at++) {
+            assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = 8}, &session));
+            memory.fail_at = atomic_load(&memory.calls) + at;
+            const bo_status status = bo_session_feed(context, session, ids, 15, found); /* blocks of 8, 6 and 1 */
+            reached = atomic_load(&memory.calls) >= memory.fail_at;
+            memory.fail_at = 0;
+            assert_int_equal(status, reached ? BO_MEMORY : BO_OK);
+            assert_int_equal(bo_session_tokens(session), reached ? 0 : 15);
+            if (reached) assert_ok(context, bo_session_feed(context, session, ids, 15, found));
+            assert_memory_equal(expected, found, sizeof found);
+            bo_session_destroy(session);
+        }
+        bo_model_destroy(model);
+        bo_context_destroy(context);
+    }
+}
+
 static void test_starved(void **state)
 {
     check_task(*state, BO_MODEL_TASK_MATCH);
     check_task(*state, BO_MODEL_TASK_TRANSLATE);
-    check(*state, "rfa-gate", BO_MLP_RELU2);
-    check(*state, "softmax", BO_MLP_RANDOM_FEATURES);
-    check(*state, "lstm", BO_MLP_RELU2);
-    check(*state, "mlp", BO_MLP_RELU2);
+    check(*state, "rfa-gate", BO_MLP_RELU2, NULL);
+    check(*state, "softmax", BO_MLP_RANDOM_FEATURES, NULL);
+    check(*state, "lstm", BO_MLP_RELU2, NULL);
+    check(*state, "mlp", BO_MLP_RELU2, NULL);
+    check(
+        *state, "softmax", BO_MLP_LAYERS,
+        "[{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": \"linear\", \"width\": "
+        "\"input\"}]");
+}
+
+/* Descriptions of both kinds of models, with lists of blocks and of layers. */
+static void test_described(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"task\": \"translate\", \"block\": {\"heads\": 2, "
+        "\"layers\": [{\"type\": \"random-features\", \"features\": 6}, {\"type\": \"linear\", \"width\": 8}]}, \"blocks\": [{}, "
+        "{\"attention\": {\"preset\": \"favor\", \"features\": 8}, \"mlp\": \"random-features\", \"hidden\": 6}], \"encoder_blocks\": "
+        "[{\"layers\": [{\"type\": \"tanh\"}]}]}",
+        "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"task\": \"classify\", \"id2label\": {\"0\": \"a\", "
+        "\"1\": \"b\"}, \"blocks\": [{\"heads\": 2, \"layers\": [{\"type\": \"tanh\"}]}]}",
+        "{\"input\": {\"kind\": \"sequence\", \"length\": 3, \"channels\": 4}, \"classes\": 2, \"layers\": [{\"type\": \"block\", "
+        "\"heads\": 2, \"attention\": {\"preset\": \"favor\", \"features\": 8}, \"mlp\": \"random-features\", \"hidden\": 6}, {\"type\": "
+        "\"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        starve("a description", &(work){.text = texts[i]}, describe);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_starved, test_setup, test_teardown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing_read),
+                                       cmocka_unit_test_setup_teardown(test_starved, test_setup, test_teardown),
+                                       cmocka_unit_test(test_described)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 static bo_model_desc make_desc(bo_parametrization kind, size_t width)
 {
     bo_model_desc desc = test_desc("softmax");
-    desc.width = width, desc.heads = width / 8, desc.hidden = 0;
+    desc.width = width, desc.block.heads = width / 8, desc.block.hidden = 0;
     desc.parametrization = kind;
     desc.base_width = kind ? 16 : 0;
     return desc;

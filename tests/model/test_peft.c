@@ -6,7 +6,7 @@
 #include "model/adapter.h"
 #include <dirent.h>
 
-enum { RANK = 3, MOST = 64 };
+enum { RANK = 3, MOST = 128 };
 
 typedef struct places {
     char base[200], adapter[200], tensors[240], config[240];
@@ -26,8 +26,9 @@ static places places_in(test_folder *folder)
 static bo_model_desc gpt2_desc(void)
 {
     bo_model_desc desc = test_desc("softmax");
-    desc.mlp = BO_MLP_GELU_TANH, desc.norm = BO_NORM_LAYER, desc.positions = BO_POSITIONS_LEARNED, desc.bias = true;
-    desc.hidden = 0, desc.query_norm = desc.output_norm = BO_CHOICE_NO;
+    desc.block.mlp = BO_MLP_GELU_TANH, desc.block.norm = BO_NORM_LAYER, desc.block.positions = BO_POSITIONS_LEARNED,
+    desc.block.bias = true;
+    desc.block.hidden = 0, desc.block.query_norm = desc.block.output_norm = BO_CHOICE_NO;
     return desc;
 }
 

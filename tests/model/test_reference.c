@@ -148,7 +148,9 @@ static const char *const families[][2] = {{"llama", "llama"},
                                           {"stablelm-parallel", "stablelm"},
                                           {"granite", "granite"},
                                           {"olmo2", "olmo2"},
-                                          {"gptj", "gptj"}};
+                                          {"gptj", "gptj"},
+                                          {"smollm3", "smollm3"},
+                                          {"smollm3-window", "smollm3"}};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static reference open_family(bo_context *context, size_t index)

@@ -158,7 +158,7 @@ static void segments_are_a_long_window(void **state)
     for (size_t k = 0; k < presets + 3; k++) {
         const char *name = k < presets ? bo_attention_preset_name(k) : recurrent[k - presets];
         bo_model_desc desc = test_desc(name);
-        if (k < presets && bo_attention_has(&desc.attention, BO_TRAIT_CAPACITY)) desc.attention.window = 20;
+        if (k < presets && bo_attention_has(&desc.block.attention, BO_TRAIT_CAPACITY)) desc.block.attention.window = 20;
         bo_model *model = test_model(context, &desc, NULL);
         compare(context, model, name);
         bo_model_destroy(model);

@@ -57,14 +57,14 @@ static void test_positions(void **unused)
     bo_context *context = test_context(1);
     for (int p = 0; p < BO_POSITIONS_COUNT; p++) {
         bo_model_desc desc = test_desc("rfa-gate");
-        desc.positions = (bo_positions)p;
-        desc.norm = p % 2 ? BO_NORM_LAYER : BO_NORM_RMS;
-        desc.mlp = (bo_mlp)p;
-        desc.bias = p % 2;
+        desc.block.positions = (bo_positions)p;
+        desc.block.norm = p % 2 ? BO_NORM_LAYER : BO_NORM_RMS;
+        desc.block.mlp = (bo_mlp)p;
+        desc.block.bias = p % 2;
         desc.untied = p > 2;
         desc.dropout = 0.25; /* inactive outside of training */
         bo_model *model = test_model(context, &desc, NULL);
-        check_splits(context, bo_positions_name(desc.positions), model);
+        check_splits(context, bo_positions_name(desc.block.positions), model);
         bo_model_destroy(model);
     }
     bo_context_destroy(context);
@@ -156,7 +156,7 @@ static void test_refused(void **unused)
     assert_ok(context, bo_session_feed(context, session, ids, 1, NULL));
     bo_session_destroy(session);
     bo_model_destroy(model);
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &session));
     assert_int_equal(bo_session_room(session), CONTEXT);
@@ -177,8 +177,8 @@ static void check_file(test_folder *folder, const char *preset)
     int32_t ids[CONTEXT];
     float expected[VOCAB], found[VOCAB];
     const char *path = test_path(folder, "state");
-    bool grows = desc.mixer == BO_MIXER_ATTENTION &&
-                 (desc.attention.kind == BO_ATTENTION_SOFTMAX || desc.attention.kind == BO_ATTENTION_POWER);
+    bool grows = desc.block.mixer == BO_MIXER_ATTENTION &&
+                 (desc.block.attention.kind == BO_ATTENTION_SOFTMAX || desc.block.attention.kind == BO_ATTENTION_POWER);
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &two));
@@ -227,7 +227,7 @@ static void test_files_refused(void **state)
     assert_ok(context, bo_session_feed(context, session, ids, 9, logits));
     assert_ok(context, bo_session_save(context, session, path));
     bo_session_destroy(session);
-    desc.attention.features.seed = 99; /* another draw */
+    desc.block.attention.features.seed = 99; /* another draw */
     other = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, other, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, ids, 5, logits));
@@ -304,7 +304,7 @@ static void test_overflow_not_saved(void **unused)
     bo_tensors *file;
     void *bytes, *again;
     size_t size;
-    desc.mixer = BO_MIXER_SSM;
+    desc.block.mixer = BO_MIXER_SSM;
     test_tokens(CONTEXT, ids);
     bo_model *model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, model, NULL, &session));

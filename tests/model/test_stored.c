@@ -98,7 +98,7 @@ static void they_take_fewer_bytes(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     bo_model_desc desc = test_desc("rfa-gate");
-    desc.width = 128, desc.hidden = 512;
+    desc.width = 128, desc.block.hidden = 512;
     static const double share[STORAGES] = {0.51, 0.28, 0.155};
     for (size_t i = 0; i < STORAGES; i++) {
         bo_model *model = test_model(context, &desc, NULL);

@@ -51,7 +51,7 @@ static void with_encoder(bo_model_desc *d)
 }
 static void by_mlp(bo_model_desc *d)
 {
-    d->mixer = BO_MIXER_MLP;
+    d->block.mixer = BO_MIXER_MLP;
 }
 static void first_forward(bo_model_desc *d)
 {
@@ -94,10 +94,10 @@ static void test_refused(void **state)
     desc.parametrization = BO_PARAMETRIZATION_UNIT;
     assert_fails(folder->context, BO_INVALID, "has two", bo_model_create(folder->context, &desc, NULL, &model));
     desc = translator("rfa");
-    desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX};
+    desc.block.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX};
     assert_fails(folder->context, BO_INVALID, "no gate", bo_model_create(folder->context, &desc, NULL, &model));
     desc = translator("rfa");
-    desc.encoder_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .window = 5};
+    test_encode(&desc, &(bo_attention_desc){.kind = BO_ATTENTION_RFA, .window = 5});
     assert_fails(folder->context, BO_INVALID, "window", bo_model_create(folder->context, &desc, NULL, &model));
 }
 
@@ -155,8 +155,7 @@ static void test_mixed_parts(void **state)
         bo_model *model, *encoder, *decoder;
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &decoder));
         assert_ok(folder->context, bo_model_create(folder->context, &other, NULL, &encoder));
-        assert_true(bo_attention_preset(cases[i].encoder, &desc.encoder_attention));
-        desc.encoder_attention.heads = desc.heads;
+        test_encode_kind(&desc, cases[i].encoder);
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
         for (bo_model_part part = 0; part < 3; part++)
             assert_int_equal(attention_of(model, part)->kind, cases[i].kinds[part]);
@@ -199,8 +198,8 @@ static void test_directions(void **state)
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
         const bo_model_desc *d = bo_model_describe(model);
         const bo_attention *encoder = model->attentions[bo_model_place(d, BO_MODEL_PART_ENCODER)];
-        assert_int_equal(d->cross_attention.kind, cases[i].cross);
-        assert_int_equal(d->cross_attention.gate, BO_GATE_NONE);
+        assert_int_equal(d->block.cross_attention.kind, cases[i].cross);
+        assert_int_equal(d->block.cross_attention.gate, BO_GATE_NONE);
         assert_int_equal(d->encoder_layers, LAYERS);
         if (encoder) assert_int_equal(bo_attention_describe(encoder)->causal, cases[i].causal);
         if (cases[i].cross == BO_ATTENTION_RIDGE) /* the whole source is one pool, also if the layers have a gate */
@@ -215,9 +214,9 @@ static void test_ranks_across(void **state)
     test_folder *folder = *state;
     bo_model_desc desc = translator("hybrid");
     bo_model *model;
-    desc.attention.rank = 2;
+    desc.block.attention.rank = 2;
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
-    const bo_attention_desc *cross = &bo_model_describe(model)->cross_attention;
+    const bo_attention_desc *cross = &bo_model_describe(model)->block.cross_attention;
     assert_int_equal(cross->kind, BO_ATTENTION_DARK);
     assert_int_equal(cross->rank, 2);
     bo_model_destroy(model);
@@ -229,7 +228,7 @@ static void test_windows_alternate(void **state)
     test_folder *folder = *state;
     bo_model *model;
     bo_model_desc desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY);
-    desc.attention.window = 5;
+    desc.block.attention.window = 5;
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
     assert_true(bo_model_alternates(bo_model_describe(model)));
     bo_model_destroy(model);
@@ -241,13 +240,13 @@ static void test_window_of_the_encoder(void **state)
     test_folder *folder = *state;
     bo_model *model;
     bo_model_desc desc = translator("rfa");
-    desc.encoder_attention.window = 5;
+    test_encode(&desc, &(bo_attention_desc){.window = 5});
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
     const bo_model_desc *d = bo_model_describe(model);
-    assert_int_equal(d->encoder_attention.kind, BO_ATTENTION_SOFTMAX);
-    assert_int_equal(d->encoder_attention.window, 5);
+    assert_int_equal(d->encoder.attention.kind, BO_ATTENTION_SOFTMAX);
+    assert_int_equal(d->encoder.attention.window, 5);
     bo_model_destroy(model);
-    desc.cross_attention.window = 5;
+    desc.block.cross_attention.window = 5;
     assert_fails(folder->context, BO_INVALID, "cross_attention must have no gate and no window",
                  bo_model_create(folder->context, &desc, NULL, &model));
 }
@@ -314,15 +313,14 @@ static void test_trips(void **state)
         desc.labels = i % 4 == 1 ? odd : i % 4 == 2 ? NULL : desc.labels;
         check_trip(*state, &desc);
         pairs.encoder_layers = 1, pairs.cross = (bo_cross)(i % 2);
-        if (i % 3 == 0) pairs.mlp = BO_MLP_RANDOM_FEATURES;
+        if (i % 3 == 0) pairs.block.mlp = BO_MLP_RANDOM_FEATURES;
         check_trip(*state, &pairs);
         pairs.cross = BO_CROSS_ATTENTION;
-        pairs.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = pairs.heads};
+        pairs.block.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = pairs.block.heads};
         check_trip(*state, &pairs);
-        if (pairs.mixer != BO_MIXER_ATTENTION) continue;
-        const bool exact = pairs.attention.kind == BO_ATTENTION_SOFTMAX && !pairs.attention.window;
-        assert_true(bo_attention_preset(exact ? "rfa-gate" : "softmax", &pairs.encoder_attention));
-        pairs.encoder_attention.heads = pairs.heads;
+        if (pairs.block.mixer != BO_MIXER_ATTENTION) continue;
+        const bool exact = pairs.block.attention.kind == BO_ATTENTION_SOFTMAX && !pairs.block.attention.window;
+        test_encode_kind(&pairs, exact ? "rfa-gate" : "softmax");
         check_trip(*state, &pairs);
     }
 }
@@ -363,11 +361,11 @@ static void test_lies_about_sizes(void **state)
     static const lie lies[] = {{"\"features\": 8,", "\"features\": 1048576,", "the configuration needs"}};
     static const lie others[] = {{"\"encoder_layers\": 2", "\"encoder_layers\": 4096", "the configuration needs"}};
     bo_model_desc desc = translator("rfa");
-    desc.cross_attention = desc.attention;
-    desc.cross_attention.features.features = 8, desc.encoder_layers = 2;
+    desc.block.cross_attention = desc.block.attention;
+    desc.block.cross_attention.features.features = 8, desc.encoder_layers = 2;
     tell(*state, &desc, "\"cross_attention\"", 1, lies);
-    desc.encoder_attention = desc.cross_attention;
-    tell(*state, &desc, "\"encoder_attention\"", 1, lies);
+    test_encode(&desc, &desc.block.cross_attention);
+    tell(*state, &desc, "\"encoder_blocks\"", 1, lies);
     tell(*state, &desc, "", 1, others);
 }
 
@@ -375,7 +373,7 @@ static void test_lies(void **state)
 {
     static const lie lies[] = {
         {"\"task\": \"match\"", "\"task\": \"judge\"",
-         "\"task\" should be one of language, classify, match, translate, found \"judge\""},
+         "\"task\" should be one of language, classify, match, translate, predict, found \"judge\""},
         {"\"task\": \"match\"", "\"task\": \"classify\"", "match.bias"},
         {"\"task\": \"match\"", "\"task\": \"language\"", "is not part of the model"},
         {"\"pooling\": \"mean\"", "\"pooling\": \"sum\"", "\"pooling\" should be one of mean, "},
@@ -401,49 +399,56 @@ static void test_lies(void **state)
     tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
 }
 
-/* In files of format 1, encoders with ridge attention read in alternating directions. Other files have format 1. */
+/* In files of format 1, encoders with ridge attention read in alternating directions. */
 static void test_earlier_encoders(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    const bo_model_desc descs[] = {labeler_desc("ridge", BO_MODEL_TASK_CLASSIFY), translator("ridge"),
-                                   labeler_desc("gated-ridge", BO_MODEL_TASK_CLASSIFY), test_desc("ridge")};
-    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
-        bo_model *model, *read;
-        char *config, *format;
-        assert_ok(context, bo_model_create(context, &descs[i], NULL, &model));
-        assert_ok(context, bo_model_save(context, model, folder->path));
-        assert_ok(context, bo_config_write(context, model, &config));
-        assert_ok(context, bo_model_load(context, folder->path, &read));
-        bo_model_destroy(read);
-        format = strstr(config, "\"bochner_format\": ") + strlen("\"bochner_format\": ");
-        assert_true(*format == (i < 2 ? '2' : '1'));
-        *format = '1';
-        char *encoder = strstr(config, "\"encoder_attention\""); /* earlier versions did not write it */
-        if (encoder) memcpy(encoder, "\"x", 2);
-        test_text(folder, "config.json", config);
-        if (i < 2)
-            assert_fails(context, BO_VERSION, "ridge attention read forward and backward",
-                         bo_model_load(context, folder->path, &read));
-        bo_free(config);
-        bo_model_destroy(model);
-    }
+    static const struct {
+        const char *task, *kind, *gate;
+        bool refused;
+    } cases[] = {{"\"task\": \"classify\", \"id2label\": {\"0\": \"bad\", \"1\": \"good\"}", "ridge", "none", true},
+                 {"\"task\": \"translate\"", "ridge", "none", true},
+                 {"\"task\": \"classify\", \"id2label\": {\"0\": \"bad\", \"1\": \"good\"}", "ridge", "decay", false},
+                 {"\"task\": \"language\"", "ridge", "none", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int format = 1; format <= 2; format++) {
+            char text[1024];
+            bo_config config;
+            bo_model_desc resolved;
+            snprintf(text, sizeof text,
+                     "{\"model_type\": \"bochner\", \"bochner_format\": %d, \"vocab_size\": 100, \"hidden_size\": 16, "
+                     "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"max_position_embeddings\": 32, %s, "
+                     "\"attention\": {\"kind\": \"%s\", \"gate\": \"%s\", \"features\": {\"features\": 8}}}",
+                     format, cases[i].task, cases[i].kind, cases[i].gate);
+            const bo_status status = bo_config_read(context, "config.json", text, strlen(text), &config);
+            if (cases[i].refused && format == 1) {
+                assert_fails(context, BO_VERSION, "ridge attention read forward and backward", status);
+                continue;
+            }
+            assert_ok(context, status);
+            assert_ok(context, bo_model_resolve(context, &config.desc, NULL, &resolved));
+            assert_int_equal(resolved.block.attention.kind, BO_ATTENTION_RIDGE);
+            bo_model_desc_release(&resolved);
+            bo_config_free(&config);
+        }
 }
 
-/* Earlier versions did not write the attention of the encoder, which was that of the decoder. */
+/* Without "encoder_blocks" the encoder has the blocks of the decoder. */
 static void test_lies_about_parts(void **state)
 {
-    static const lie earlier[] = {{"\"encoder_attention\"", "\"unknown\"", ""}};
+    static const lie missing[] = {{"\"encoder_blocks\"", "\"unknown\"", ""}};
     static const lie lies[] = {
-        {"\"encoder_attention\": {", "\"encoder_attention\": 3, \"other\": {", "\"encoder_attention\""},
-        {"\"kind\": \"softmax\"", "\"kind\": \"hardmax\"", "\"encoder_attention\""},
+        {"\"encoder_blocks\": [", "\"encoder_blocks\": 3, \"other\": [", "\"encoder_blocks\""},
+        {"\"encoder_blocks\": [", "\"encoder_blocks\": [], \"other\": [", "\"encoder_blocks\""},
+        {"\"kind\": \"softmax\"", "\"kind\": \"hardmax\"", "block 0 of \"encoder_blocks\""},
         {"\"kind\": \"softmax\"", "\"kind\": \"rfa\"", "capacity"},
-        {"\"encoder_attention\"", "\"unknown\"", "model.encoder.layers.0"}, /* the encoder lacks weights of rfa */
+        {"\"encoder_blocks\"", "\"unknown\"", "model.encoder.layers.0"}, /* the encoder lacks weights of rfa */
     };
     bo_model_desc desc = translator("rfa");
-    tell(*state, &desc, "", 1, earlier);
-    desc.encoder_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = desc.heads};
-    tell(*state, &desc, "\"encoder_attention\"", sizeof lies / sizeof *lies, lies);
+    tell(*state, &desc, "", 1, missing);
+    test_encode_kind(&desc, "softmax");
+    tell(*state, &desc, "\"encoder_blocks\"", sizeof lies / sizeof *lies, lies);
 }
 
 /* ---- other models ------------------------------------------------------------------------------------------------ */
@@ -513,9 +518,9 @@ static void test_fingerprints_of_parts(void **state)
     test_folder *folder = *state;
     bo_model_desc desc = translator("rfa");
     const uint64_t plain = fingerprint(folder->context, &desc);
-    desc.encoder_attention = desc.attention;
+    test_encode(&desc, &desc.block.attention);
     assert_true(plain == fingerprint(folder->context, &desc));
-    desc.encoder_attention.temperature = 2;
+    desc.encoder.attention.temperature = 2;
     assert_true(plain != fingerprint(folder->context, &desc));
 }
 
@@ -543,7 +548,7 @@ static void test_other_forms(void **state)
     bo_tokenizer *bytes;
     bo_model *model;
     bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_MATCH), wide;
-    desc.width = 64, desc.heads = 4, desc.hidden = 64;
+    desc.width = 64, desc.block.heads = 4, desc.block.hidden = 64;
     assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_texts *texts = labeled_texts(context, bytes, &desc, 2, lengths);
     model = labeler(context, &desc, bytes);
@@ -564,8 +569,9 @@ static void test_other_forms(void **state)
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
     bo_model_destroy(model);
     desc = translator("rfa");
-    desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8, desc.heads = 2, desc.vocab = 0;
-    desc.cross_attention = desc.encoder_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = 2};
+    desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8, desc.block.heads = 2, desc.vocab = 0;
+    desc.block.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = 2};
+    test_encode_kind(&desc, "softmax");
     assert_ok(context, bo_model_widen(context, &desc, 32, &wide));
     assert_ok(context, bo_model_create(context, &wide, bytes, &model));
     bo_model_destroy(model);

@@ -12,10 +12,10 @@ static bo_model *make_teacher(bo_context *context, int variant)
 {
     bo_model_desc desc = test_desc("softmax");
     desc.layers = 3;
-    desc.query_norm = variant & 1 ? BO_CHOICE_NO : BO_CHOICE_YES;
-    desc.positions = variant & 2 ? BO_POSITIONS_LEARNED : BO_POSITIONS_ROPE;
-    desc.key_heads = variant & 1 ? 1 : 2;
-    desc.bias = variant & 2;
+    desc.block.query_norm = variant & 1 ? BO_CHOICE_NO : BO_CHOICE_YES;
+    desc.block.positions = variant & 2 ? BO_POSITIONS_LEARNED : BO_POSITIONS_ROPE;
+    desc.block.key_heads = variant & 1 ? 1 : 2;
+    desc.block.bias = variant & 2;
     desc.dropout = variant & 1 ? 0.3 : 0; /* a run without training has none */
     return test_model(context, &desc, NULL);
 }
@@ -26,9 +26,9 @@ static bo_model *make_student(bo_context *context, const bo_model *teacher, cons
 {
     bo_model_desc desc = test_desc(kind);
     bo_model *student;
-    if (window) desc.attention.window = window;
+    if (window) desc.block.attention.window = window;
     const bo_replacement_desc made = {
-        .attention = desc.attention, .kept_layers = kept, .gate_first = 2, .gate_last = 3};
+        .attention = desc.block.attention, .kept_layers = kept, .gate_first = 2, .gate_last = 3};
     assert_ok(context, bo_model_replace_attention(context, teacher, &made, &student));
     return student;
 }
@@ -183,7 +183,7 @@ static void divergence_from_the_teacher(void **state)
 /* What a layer adds to the residual stream, without the bias, which teacher and student share: out Wᵀ. */
 static void projected(bo_context *context, const bo_model *teacher, size_t layer, const float *out, double *y)
 {
-    const size_t width = teacher->desc.width, inner = teacher->desc.heads * teacher->desc.head_dim;
+    const size_t width = teacher->desc.width, inner = teacher->desc.block.heads * teacher->desc.block.head_dim;
     float *w = malloc(width * inner * sizeof *w);
     char name[80];
     snprintf(name, sizeof name, "model.layers.%zu.self_attn.o_proj.weight", layer);
@@ -241,7 +241,7 @@ static void errors_of_attention(void **state)
         size_t count = 0;
         const double loss = run(context, student, BO_IMITATION_ATTENTION, 0, losses, NULL);
         for (size_t l = 0; l < 3; l++) {
-            if (bo_model_keeps(&student->desc, l)) continue;
+            if (!bo_block_replaces(bo_model_block(&student->desc, l))) continue;
             const double expected = attention_error(context, teacher, student, l);
             assert_close((double)losses[count], expected, 1e-4 * expected); /* sums of 512 terms in float32 */
             mean += expected, count++;
@@ -264,7 +264,7 @@ static void any_number_of_layers(void **state)
         const size_t layers = counts[c];
         bo_model_desc desc = test_desc("softmax");
         desc.layers = layers;
-        desc.query_norm = BO_CHOICE_NO;
+        desc.block.query_norm = BO_CHOICE_NO;
         bo_model *teacher = test_model(context, &desc, NULL), *student = make_student(context, teacher, "dark", 0, "");
         float losses[MOST];
         double mean = 0;
@@ -330,7 +330,7 @@ static bo_status replace(void *what)
 {
     const starving *s = what;
     bo_model *student = (bo_model *)s;
-    const bo_replacement_desc made = {.attention = s->student->desc.attention, .seed = 3};
+    const bo_replacement_desc made = {.attention = s->student->desc.block.attention, .seed = 3};
     const bo_status status = bo_model_replace_attention(s->context, s->teacher, &made, &student);
     if (status != BO_OK) assert_null(student);
     bo_model_destroy(student);
@@ -376,7 +376,7 @@ static void refusals(void **state)
     bo_model *teacher = make_teacher(context, 0);
     bo_model_graph g;
     const bo_model_graph_desc desc = {.rows = 8, .loss = true, .imitate = BO_IMITATION_ATTENTION};
-    assert_fails(context, BO_INVALID, "kept_attention", bo_model_graph_create(context, teacher, &desc, &g));
+    assert_fails(context, BO_INVALID, "linearized", bo_model_graph_create(context, teacher, &desc, &g));
     bo_model_destroy(teacher);
 }
 

@@ -13,7 +13,7 @@ static bo_model *bytes_model(bo_context *context, const char *kind, const bo_tok
 {
     bo_model_desc desc = test_desc(kind);
     bo_model *model;
-    desc.task = task, desc.vocab = 0, desc.width = 8, desc.hidden = 12;
+    desc.task = task, desc.vocab = 0, desc.width = 8, desc.block.hidden = 12;
     assert_ok(context, bo_model_create(context, &desc, tokenizer, &model));
     shake(context, model);
     return model;

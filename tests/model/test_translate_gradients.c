@@ -35,19 +35,18 @@ static bo_model_desc case_desc(size_t index)
 {
     bo_model_desc desc = translator_desc(cases[index].kind);
     desc.layers = 1 + index % 2, desc.encoder_layers = 2 - index % 2;
-    if (!test_same_word(cases[index].kind, "t2r")) desc.attention.features.features = 8;
-    desc.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
+    if (!test_same_word(cases[index].kind, "t2r")) desc.block.attention.features.features = 8;
+    desc.block.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
     desc.untied = index % 4 == 1;
-    desc.bias = index % 3 == 1;
-    if (cases[index].encoder) assert_true(bo_attention_preset(cases[index].encoder, &desc.encoder_attention));
-    desc.encoder_attention.heads = cases[index].encoder ? desc.heads : 0; /* softmax is all zero otherwise */
+    desc.block.bias = index % 3 == 1;
+    if (cases[index].encoder) test_encode_kind(&desc, cases[index].encoder);
     if (!cases[index].cross) return desc;
     if (test_same_word(cases[index].cross, "summary")) {
         desc.cross = BO_CROSS_SUMMARY;
         return desc;
     }
-    assert_true(bo_attention_preset(cases[index].cross, &desc.cross_attention));
-    desc.cross_attention.heads = desc.heads; /* all zero would mean: the attention of the mixer */
+    assert_true(bo_attention_preset(cases[index].cross, &desc.block.cross_attention));
+    desc.block.cross_attention.heads = desc.block.heads; /* all zero would mean: the attention of the mixer */
     return desc;
 }
 
@@ -76,19 +75,14 @@ static void write_inputs(interpreter *in, const bo_model_graph *g, const pack *p
     interpreter_index(in, g->sources, sources);
 }
 
-static void check(bo_context *context, size_t index)
+static void check(bo_context *context, const char *name, const bo_model_desc *desc)
 {
     pack p;
     bo_graph_pass pass = {0};
-    char name[64];
     float loss;
     pack_make(&p);
-    bo_model_desc desc = case_desc(index);
-    bo_model *model = translator(context, &desc);
+    bo_model *model = translator(context, desc);
     bo_model_graph g = graph_of(context, model, &p, false, &pass);
-    snprintf(name, sizeof name, "%s with %s, encoder %s", cases[index].kind,
-             cases[index].cross ? cases[index].cross : "its own",
-             cases[index].encoder ? cases[index].encoder : "likewise");
     clear_gradients(model);
     assert_ok(context, bo_graph_run(context, g.graph, &pass));
     assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
@@ -107,7 +101,28 @@ static void of_several_kinds(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    for (size_t i = 0; i < CASES; i++) check(context, i);
+    for (size_t i = 0; i < CASES; i++) {
+        const bo_model_desc desc = case_desc(i);
+        char name[64];
+        snprintf(name, sizeof name, "%s with %s, encoder %s", cases[i].kind,
+                 cases[i].cross ? cases[i].cross : "its own", cases[i].encoder ? cases[i].encoder : "likewise");
+        check(context, name, &desc);
+    }
+    bo_context_destroy(context);
+}
+
+/* Decoders and encoders with blocks of several kinds. */
+static void of_lists_of_blocks(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < LISTS; i++) {
+        bo_block blocks[2 * LIST_BLOCKS];
+        char name[32];
+        snprintf(name, sizeof name, "list %zu", i);
+        const bo_model_desc desc = translator_lists(i, blocks);
+        check(context, name, &desc);
+    }
     bo_context_destroy(context);
 }
 
@@ -149,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_several_kinds),
+        cmocka_unit_test(of_lists_of_blocks),
         cmocka_unit_test(checkpoints_and_threads_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

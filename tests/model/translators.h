@@ -2,7 +2,7 @@
 #ifndef BO_TEST_MODEL_TRANSLATORS_H
 #define BO_TEST_MODEL_TRANSLATORS_H
 
-#include "models.h"
+#include "stacks.h"
 
 enum { PAIRS = 3, SOURCE_ROWS = 21, TARGET_ROWS = 16, WORDS = 23, END = WORDS - 1 };
 static const size_t source_lengths[PAIRS + 1] = {7, 1, 9, 4}, target_lengths[PAIRS + 1] = {5, 6, 3, 2};
@@ -12,7 +12,48 @@ static inline bo_model_desc translator_desc(const char *kind)
 {
     bo_model_desc desc = test_desc(kind);
     desc.task = BO_MODEL_TASK_TRANSLATE;
-    desc.vocab = WORDS, desc.encoder_layers = 2, desc.width = 8, desc.hidden = 12;
+    desc.vocab = WORDS, desc.encoder_layers = 2, desc.width = 8, desc.block.hidden = 12;
+    return desc;
+}
+
+enum { LIST_BLOCKS = 3, LISTS = 4 };
+
+/* Decoders and encoders with several blocks each. `blocks` has room for 2 LIST_BLOCKS, and must outlive the
+ * descriptor. */
+static inline bo_model_desc translator_lists(size_t index, bo_block *blocks)
+{
+    static const struct {
+        size_t layers, encoder_layers;
+        const char *decoder[LIST_BLOCKS], *encoder[LIST_BLOCKS], *cross;
+        bool layered; /* layers in the place of some MLPs */
+    } lists[LISTS] = {
+        {3, 4, {"rfa-gate", "conv", NULL}, {"softmax", "ssm", "gated-delta"}, "softmax", false},
+        {3, 2, {"softmax", "dark", "gru"}, {"rfa", "conv", NULL}, NULL, false},
+        {4, 3, {"softmax", "gla", NULL}, {NULL}, "favor", false}, /* the encoder has the blocks of the decoder */
+        {2, 3, {"softmax", "conv", NULL}, {"gla", "rfa", NULL}, NULL, true}};
+    static const char *const layers[] = {STACK_GATE, NULL, NULL, STACK_MAPS, NULL, NULL};
+    static const bo_mlp mlps[] = {BO_MLP_RELU2, BO_MLP_SWIGLU, BO_MLP_NONE};
+    bo_model_desc desc = translator_desc("softmax"), made = desc;
+    desc.layers = lists[index].layers, desc.encoder_layers = lists[index].encoder_layers;
+    desc.blocks = blocks, desc.block_count = 0;
+    desc.encoder_block_count = 0;
+    for (size_t i = 0; i < 2 * LIST_BLOCKS; i++) {
+        const bool encodes = i >= LIST_BLOCKS;
+        const char *kind = encodes ? lists[index].encoder[i - LIST_BLOCKS] : lists[index].decoder[i];
+        if (!kind) continue;
+        test_set_kind(kind, &made);
+        blocks[i] = made.block;
+        blocks[i].mlp = mlps[(i + index) % 3], blocks[i].norm = i % 2 ? BO_NORM_LAYER : BO_NORM_RMS;
+        if (lists[index].layered && layers[i])
+            blocks[i].layers = layers[i], blocks[i].mlp = BO_MLP_LAYERS, blocks[i].hidden = 0;
+        blocks[i].repeat = 1 + (i == 1), blocks[i].rope_base = 50 + 100 * (double)i;
+        if (!encodes && lists[index].cross && i % 2 == 0) {
+            assert_true(bo_attention_preset(lists[index].cross, &blocks[i].cross_attention));
+            blocks[i].cross_attention.heads = blocks[i].heads; /* softmax is all zero otherwise */
+        }
+        (*(encodes ? &desc.encoder_block_count : &desc.block_count))++;
+    }
+    if (desc.encoder_block_count) desc.encoder_blocks = blocks + LIST_BLOCKS;
     return desc;
 }
 

@@ -3,7 +3,8 @@
 #define BO_TEST_NETWORKS_H
 
 #include "testing.h"
-#include "network/internal.h"
+#include "model/model.h"
+#include "model/network/internal.h"
 
 enum { MADE_ROWS = 48, MADE_MOST = 1024 };
 
@@ -49,11 +50,11 @@ static inline void made_free(made *m)
     free(m);
 }
 
-static inline bo_network *network_new(bo_context *context, const char *model, const bo_examples *examples)
+static inline bo_model *network_new(bo_context *context, const char *model, const bo_examples *examples)
 {
-    bo_network *network;
-    const bo_network_desc desc = {.model = model, .examples = examples, .seed = 7};
-    assert_ok(context, bo_network_create(context, &desc, &network));
+    bo_model *network;
+    const bo_description desc = {.text = model, .examples = examples, .seed = 7};
+    assert_ok(context, bo_model_create_described(context, &desc, &network));
     return network;
 }
 
@@ -135,8 +136,42 @@ static const layer_case layer_cases[] = {
      "\"aggregate\": \"sum\"}",
      8, true},
     {"message", GRAPH_INPUT, "{\"type\": \"message\", \"hidden\": 3, \"node-dropout\": 0.2}", 8, true},
+    /* blocks of text models */
+    {"block", SEQUENCE_INPUT, "{\"type\": \"block\", \"heads\": 2}, {\"type\": \"last\"}", 24, false},
+    {"causal block", SEQUENCE_INPUT,
+     "{\"type\": \"block\", \"heads\": 2, \"causal\": true, \"positions\": \"none\", \"attention\": {\"kind\": \"softmax\", "
+     "\"window\": 3}, \"mlp\": \"swiglu\", \"hidden\": 6, \"residual\": \"sandwich\", \"bias\": false}, {\"type\": \"last\"}",
+     24, false},
+    {"block with maps", SEQUENCE_INPUT,
+     "{\"type\": \"block\", \"heads\": 2, \"attention\": {\"preset\": \"favor\", \"features\": {\"features\": 8}}, \"mlp\": "
+     "\"random-features\", \"hidden\": 12, \"dropout\": 0.3, \"residual\": \"parallel\"}, {\"type\": \"flatten\"}",
+     24, false},
+    {"blocks", SEQUENCE_INPUT,
+     "{\"name\": \"a\", \"type\": \"block\", \"heads\": 2, \"key_heads\": 1, \"attention\": {\"preset\": \"rfa-gate\", "
+     "\"features\": 8}, \"causal\": true, \"norm\": \"layer\", \"mlp\": \"none\"}, {\"name\": \"b\", \"type\": \"block\", \"heads\": 1, "
+     "\"attention\": \"gated-delta\", \"mlp\": \"degree-3\", \"hidden\": 4, \"bias\": true}, {\"name\": \"c\", \"type\": \"block\", "
+     "\"heads\": 2, \"head_dim\": 4, \"attention\": \"linear\", \"mlp\": \"geglu\", \"hidden\": 5, \"from\": \"a\"}, {\"type\": "
+     "\"add\", \"from\": [\"b\", \"c\"]}, {\"type\": \"last\"}",
+     24, false},
+    {"ssm block", SEQUENCE_INPUT,
+     "{\"type\": \"block\", \"heads\": 1, \"mixer\": \"ssm\", \"state_size\": 3, \"causal\": true, \"mlp\": \"gelu\", "
+     "\"hidden\": 5}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"kernel\": 3, \"dropout\": 0.2, \"residual\": "
+     "\"shared\"}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"mlp\", \"causal\": true}, {\"type\": \"last\"}",
+     24, false},
+    {"block of an image", IMAGE_INPUT,
+     "{\"type\": \"block\", \"heads\": 1, \"attention\": \"hedgehog\", \"mlp\": \"degree-2\", \"hidden\": 4}, {\"type\": \"pool\", "
+     "\"kind\": \"mean\", \"global\": true}",
+     32, false},
 };
 enum { LAYER_CASES = sizeof layer_cases / sizeof *layer_cases };
+
+static inline const layer_case *layer_case_named(const char *name)
+{
+    for (size_t i = 0; i < LAYER_CASES; i++)
+        if (strcmp(layer_cases[i].name, name) == 0) return &layer_cases[i];
+    fail_msg("there is no case '%s'", name);
+    return NULL;
+}
 
 /* The whole description; the caller frees it. */
 static inline char *layer_case_text(const layer_case *c)

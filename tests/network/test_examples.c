@@ -189,23 +189,23 @@ static void test_lost_scalings(void **state)
     bo_examples *e;
     bo_tensors *file;
     bo_file_tensor kept[MOST];
-    bo_network *loaded;
+    bo_model *loaded;
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
-    bo_network *network = network_new(context,
-                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
-                                      "\"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
-                                      e);
-    assert_ok(context, bo_network_save(context, network, folder->path));
-    assert_ok(context, bo_network_load(context, folder->path, &loaded));
-    bo_network_destroy(loaded);
+    bo_model *network = network_new(context,
+                                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
+                                    "\"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
+                                    e);
+    assert_ok(context, bo_model_save(context, network, folder->path));
+    assert_ok(context, bo_model_load(context, folder->path, &loaded));
+    bo_model_destroy(loaded);
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     size_t count = 0;
     for (size_t i = 0; i < bo_tensors_count(file) && count < MOST; i++)
         if (!strstr(bo_tensors_at(file, i)->name, "scaling")) kept[count++] = *bo_tensors_at(file, i);
     assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), kept, count, NULL, 0));
     bo_tensors_close(file);
-    assert_fails(context, BO_FORMAT, "scaling.input.shift", bo_network_load(context, folder->path, &loaded));
-    bo_network_destroy(network);
+    assert_fails(context, BO_FORMAT, "scaling.input.shift", bo_model_load(context, folder->path, &loaded));
+    bo_model_destroy(network);
     bo_examples_destroy(e);
 }
 

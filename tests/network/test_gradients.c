@@ -9,15 +9,15 @@ enum { BATCH = 4, SLACK = 12 };
 #define NOISE 0x1p-23
 
 /* A graph that is planned, has memory, and contains rows. */
-static bo_network_graph graph_of(bo_context *context, bo_network *network, const bo_examples *examples)
+static bo_network_graph graph_of(bo_context *context, bo_model *network, const bo_examples *examples)
 {
     bo_network_graph g;
     const bo_network_graph_desc desc = {.data = examples, .examples = BATCH, .loss = true, .gradients = true};
     const size_t rows[BATCH] = {3, 8, 21, 34};
     assert_ok(context, bo_weights_allocate(context, network->weights, true));
-    assert_ok(context, bo_network_graph_create(context, network, &desc, &g));
+    assert_ok(context, bo_network_graph_create(context, network->network, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
-    assert_ok(context, bo_network_graph_fill(context, network, &g, examples, rows));
+    assert_ok(context, bo_network_graph_fill(context, network->network, &g, examples, rows));
     return g;
 }
 
@@ -119,7 +119,7 @@ static void judge(interpreter *in, const char *name, size_t index, const float *
 }
 
 /* Changes all weights: output weights of blocks start at zero, where nothing inside of a block has a gradient. */
-static void stir(bo_network *network)
+static void stir(bo_model *network)
 {
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
         const bo_weight *w = bo_weights_at(network->weights, i);
@@ -133,12 +133,12 @@ static void stir(bo_network *network)
 static void check(bo_context *context, const char *name, const char *model, const bo_examples *examples, double width)
 {
     const bo_graph_pass pass = {.training = true, .seed = 5};
-    const bo_network_desc desc = {.model = model, .examples = examples, .width_multiplier = width, .seed = 7};
-    bo_network *network;
-    assert_ok(context, bo_network_create(context, &desc, &network));
+    const bo_description desc = {.text = model, .examples = examples, .width_multiplier = width, .seed = 7};
+    bo_model *network;
+    assert_ok(context, bo_model_create_described(context, &desc, &network));
     stir(network);
     /* the reference does not drop edges */
-    for (size_t i = 0; i < network->count; i++) network->layers[i].options.edges = 0;
+    for (size_t i = 0; i < network->network->count; i++) network->network->layers[i].options.edges = 0;
     bo_network_graph g = graph_of(context, network, examples);
     const size_t floats = bo_weights_floats(network->weights);
     interpreter in = interpreter_make(context, g.graph, &pass); /* before running statistics change */
@@ -161,7 +161,7 @@ static void check(bo_context *context, const char *name, const char *model, cons
     drop_masks(&g, &in);
     interpreter_drop(&in);
     bo_network_graph_destroy(&g);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
 }
 
 static void test_layers(void **state)
@@ -195,10 +195,10 @@ static void test_examples(void **state)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         made *m = made_new(context, examples[i].dim, examples[i].classes, examples[i].graph);
         char *text = example_text(examples[i].name);
-        bo_network *wide;
-        const bo_network_desc desc = {.model = text, .examples = m->examples};
-        assert_ok(context, bo_network_create(context, &desc, &wide)); /* unchanged */
-        bo_network_destroy(wide);
+        bo_model *wide;
+        const bo_description desc = {.text = text, .examples = m->examples};
+        assert_ok(context, bo_model_create_described(context, &desc, &wide)); /* unchanged */
+        bo_model_destroy(wide);
         check(context, examples[i].name, text, m->examples, examples[i].width);
         free(text);
         made_free(m);

@@ -56,18 +56,18 @@ static void test_formulas(void **state)
     numbers n;
     numbers_make(context, TARGETS, &n);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        bo_network *network = network_new(context, cases[c].model, n.examples);
+        bo_model *network = network_new(context, cases[c].model, n.examples);
         float p[ROWS * TARGETS];
         double expected = 0, largest = 0;
-        bo_network_evaluation found;
-        assert_ok(context, bo_network_predict(context, network, n.examples, BO_SPLIT_ALL, p));
-        assert_ok(context, bo_network_evaluate(context, network, n.examples, BO_SPLIT_ALL, &found));
+        bo_examples_evaluation found;
+        assert_ok(context, bo_model_predict(context, network, n.examples, BO_SPLIT_ALL, p));
+        assert_ok(context, bo_model_evaluate_examples(context, network, n.examples, BO_SPLIT_ALL, &found));
         for (size_t i = 0; i < ROWS * TARGETS; i++) largest = fmax(largest, (double)p[i]);
         for (size_t r = 0; r < ROWS; r++) expected += cases[c].formula(n.y + r * TARGETS, p + r * TARGETS) / ROWS;
         assert_true(largest < 1 - 0x1p-4 && expected > 0.01);
         assert_close(found.loss, expected, 0x1p-24 * (1 + 0x1p4));
         assert_true(isnan(found.accuracy) && found.examples == ROWS);
-        bo_network_destroy(network);
+        bo_model_destroy(network);
     }
     bo_examples_destroy(n.examples);
     bo_context_destroy(context);
@@ -78,21 +78,21 @@ static void test_targets(void **state)
     (void)state;
     bo_context *context = test_context(1);
     numbers n;
-    bo_network_evaluation found;
+    bo_examples_evaluation found;
     numbers_make(context, TARGETS, &n);
-    bo_network *network = network_new(context, WITH("\"targets\"", "\"bce\""), n.examples);
+    bo_model *network = network_new(context, WITH("\"targets\"", "\"bce\""), n.examples);
     n.y[2 * TARGETS + 1] = 1.5;
     assert_fails(context, BO_INVALID, "from 0 to 1; row 2 (from 0), target 1 (unnamed) has 1.5",
-                 bo_network_evaluate(context, network, n.examples, BO_SPLIT_ALL, &found));
+                 bo_model_evaluate_examples(context, network, n.examples, BO_SPLIT_ALL, &found));
     n.y[2 * TARGETS + 1] = NAN;
     assert_fails(context, BO_INVALID, "row 2 (from 0), target 1 (unnamed) has nan",
-                 bo_network_evaluate(context, network, n.examples, BO_SPLIT_ALL, &found));
-    bo_network_destroy(network);
+                 bo_model_evaluate_examples(context, network, n.examples, BO_SPLIT_ALL, &found));
+    bo_model_destroy(network);
     bo_examples_destroy(n.examples);
     numbers_make(context, 1, &n);
-    const bo_network_desc desc = {.model = WITH("\"targets\"", "\"kl\""), .examples = n.examples};
+    const bo_description desc = {.text = WITH("\"targets\"", "\"kl\""), .examples = n.examples};
     assert_fails(context, BO_INVALID, "two or more columns, but the data has 1",
-                 bo_network_create(context, &desc, &network));
+                 bo_model_create_described(context, &desc, &network));
     assert_null(network);
     bo_examples_destroy(n.examples);
     bo_context_destroy(context);
@@ -113,12 +113,12 @@ static void test_classes(void **state)
         const char *path = test_path(folder, cases[i].name);
         assert_ok(folder->context, bo_file_save(folder->context, path, cases[i].text, strlen(cases[i].text)));
         const bo_examples_desc desc = {.data = {.path = path, .target = "y", .task = BO_TASK_CLASSIFICATION}};
-        bo_network_desc network_desc = {.model = WITH("\"classes\"", "\"cross-entropy\""), .seed = 1};
-        bo_network *network;
+        bo_description network_desc = {.text = WITH("\"classes\"", "\"cross-entropy\""), .seed = 1};
+        bo_model *network;
         bo_examples *e;
         assert_ok(folder->context, bo_examples_load(folder->context, &desc, NULL, &e));
         network_desc.examples = e;
-        const bo_status status = bo_network_create(folder->context, &network_desc, &network);
+        const bo_status status = bo_model_create_described(folder->context, &network_desc, &network);
         if (cases[i].refused) {
             assert_int_equal(status, BO_INVALID);
             assert_non_null(
@@ -127,7 +127,7 @@ static void test_classes(void **state)
         } else {
             assert_int_equal(status, BO_OK);
         }
-        bo_network_destroy(network);
+        bo_model_destroy(network);
         bo_examples_destroy(e);
     }
 }
@@ -136,18 +136,19 @@ static void test_inspect(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_network_needs needs;
-    assert_ok(context, bo_network_inspect(context, WITH("\"classes\"", "\"cross-entropy\""), NULL, &needs));
+    bo_description_needs needs;
+    assert_ok(context, bo_description_inspect(context, WITH("\"classes\"", "\"cross-entropy\""), NULL, &needs));
     assert_true(needs.input == BO_NETWORK_INPUT_ARRAY && needs.targets && needs.task == BO_TASK_CLASSIFICATION);
-    assert_ok(context, bo_network_inspect(context, WITH("\"targets\"", "\"l1\""), NULL, &needs));
+    assert_ok(context, bo_description_inspect(context, WITH("\"targets\"", "\"l1\""), NULL, &needs));
     assert_true(needs.targets && needs.task == BO_TASK_REGRESSION);
-    assert_ok(context, bo_network_inspect(context, WITH("\"input\"", "{\"type\": \"mse\", \"target\": \"input\"}"),
-                                          NULL, &needs));
+    assert_ok(context, bo_description_inspect(context, WITH("\"input\"", "{\"type\": \"mse\", \"target\": \"input\"}"),
+                                              NULL, &needs));
     assert_false(needs.targets);
-    assert_ok(context, bo_network_inspect(context,
-                                          "{\"input\": {\"kind\": \"image\", \"height\": 3, \"width\": 3}, \"layers\": "
-                                          "[{\"type\": \"flatten\"}], \"loss\": \"mse\"}",
-                                          NULL, &needs));
+    assert_ok(context,
+              bo_description_inspect(context,
+                                     "{\"input\": {\"kind\": \"image\", \"height\": 3, \"width\": 3}, \"layers\": "
+                                     "[{\"type\": \"flatten\"}], \"loss\": \"mse\"}",
+                                     NULL, &needs));
     assert_int_equal(needs.input, BO_NETWORK_INPUT_IMAGE);
     static const char *const bad[][2] = {{"[", "net.json: "},
                                          {"{\"layers\": []}", "net.json: \"input\""},
@@ -155,10 +156,10 @@ static void test_inspect(void **state)
                                          {WITH("\"targets\"", "\"hinge\""), "should be mse, l1, bce, kl"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         needs.targets = true;
-        assert_fails(context, BO_FORMAT, bad[i][1], bo_network_inspect(context, bad[i][0], "net.json", &needs));
+        assert_fails(context, BO_FORMAT, bad[i][1], bo_description_inspect(context, bad[i][0], "net.json", &needs));
         assert_false(needs.targets);
     }
-    assert_fails(context, BO_INVALID, "argument 'model' is NULL", bo_network_inspect(context, NULL, NULL, &needs));
+    assert_fails(context, BO_INVALID, "argument 'text' is NULL", bo_description_inspect(context, NULL, NULL, &needs));
     bo_context_destroy(context);
 }
 
@@ -171,19 +172,20 @@ static void test_time(void **state)
     numbers n;
     double seconds = 0, operations = 0;
     numbers_make(context, TARGETS, &n);
-    bo_network_desc desc = {.model = WITH("\"targets\"", "\"mse\""), .examples = n.examples, .seed = 1};
-    assert_ok(context, bo_network_time(context, &desc, 3, &seconds, &operations));
+    bo_description desc = {.text = WITH("\"targets\"", "\"mse\""), .examples = n.examples, .seed = 1};
+    assert_ok(context, bo_description_time(context, &desc, 3, &seconds, &operations));
     assert_true(seconds > 0 && isfinite(seconds));
     assert_true(operations >= 3.0 * 2 * ROWS * (INPUTS * 5 + 5 * TARGETS));
-    assert_ok(context, bo_network_time(context, &desc, 1, &seconds, NULL));
-    assert_fails(context, BO_INVALID, "expected 1 to 99, found 0", bo_network_time(context, &desc, 0, &seconds, NULL));
-    assert_fails(context, BO_INVALID, "found 100", bo_network_time(context, &desc, 100, &seconds, NULL));
-    assert_fails(context, BO_INVALID, "argument 'seconds' is NULL", bo_network_time(context, &desc, 1, NULL, NULL));
-    desc.model = WITH("3", "\"mse\"");
-    assert_fails(context, BO_FORMAT, "found 3", bo_network_time(context, &desc, 1, &seconds, NULL));
+    assert_ok(context, bo_description_time(context, &desc, 1, &seconds, NULL));
+    assert_fails(context, BO_INVALID, "expected 1 to 99, found 0",
+                 bo_description_time(context, &desc, 0, &seconds, NULL));
+    assert_fails(context, BO_INVALID, "found 100", bo_description_time(context, &desc, 100, &seconds, NULL));
+    assert_fails(context, BO_INVALID, "argument 'seconds' is NULL", bo_description_time(context, &desc, 1, NULL, NULL));
+    desc.text = WITH("3", "\"mse\"");
+    assert_fails(context, BO_FORMAT, "found 3", bo_description_time(context, &desc, 1, &seconds, NULL));
     desc.examples = NULL;
     assert_fails(context, BO_INVALID, "argument 'desc->examples' is NULL",
-                 bo_network_time(context, &desc, 1, &seconds, NULL));
+                 bo_description_time(context, &desc, 1, &seconds, NULL));
     bo_examples_destroy(n.examples);
     bo_context_destroy(context);
 }

@@ -9,7 +9,7 @@ static void answer(bo_context *context, const char *kind, const float *x, float 
     char model[512];
     double y[ROWS] = {0, 1, 2, 3};
     bo_examples *examples;
-    bo_network *network;
+    bo_model *network;
     snprintf(
         model, sizeof model,
         "{\"input\": {\"kind\": \"sequence\", \"length\": %d, \"channels\": %d, \"standardize\": false}, \"layers\": "
@@ -18,10 +18,10 @@ static void answer(bo_context *context, const char *kind, const float *x, float 
         TOKENS, CHANNELS, kind, kind);
     const bo_examples_arrays arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
     assert_ok(context, bo_examples_create(context, &arrays, &examples));
-    assert_ok(context, bo_network_create(context, &(bo_network_desc){.model = model, .examples = examples, .seed = 3},
-                                         &network));
-    assert_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
-    bo_network_destroy(network);
+    assert_ok(context, bo_model_create_described(
+                           context, &(bo_description){.text = model, .examples = examples, .seed = 3}, &network));
+    assert_ok(context, bo_model_predict(context, network, examples, BO_SPLIT_ALL, out));
+    bo_model_destroy(network);
     bo_examples_destroy(examples);
 }
 

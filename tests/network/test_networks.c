@@ -4,12 +4,13 @@
 #include "io/bytes.h"
 #include "io/files.h"
 #include "io/tensors.h"
+#include "tape/internal.h"
 
 /* ---- shapes and widths ------------------------------------------------------------------------------------------- */
 
-static void expect_layer(const bo_network *network, size_t index, const char *name, const char *shape, uint64_t weights)
+static void expect_layer(const bo_model *network, size_t index, const char *name, const char *shape, uint64_t weights)
 {
-    const bo_layer_info *layer = bo_network_layer(network, index);
+    const bo_layer_info *layer = &bo_model_network(network)->layer[index];
     assert_string_equal(layer->name, name);
     assert_string_equal(layer->shape, shape);
     assert_int_equal(layer->weights, weights);
@@ -21,20 +22,19 @@ static void test_shapes(void **state)
     bo_context *context = folder->context;
     made *m = made_new(context, 784, 3, false);
     char *text = example_text("cnn");
-    bo_network *network = network_new(context, text, m->examples);
+    bo_model *network = network_new(context, text, m->examples);
     expect_layer(network, 0, "conv1", "28 x 28 x 24", 24 * 9 + 24);
     expect_layer(network, 1, "batchnorm.2", "28 x 28 x 24", 4 * 24);
     expect_layer(network, 3, "pool.4", "14 x 14 x 24", 0);
     expect_layer(network, 8, "flatten.9", "2352", 0);
     expect_layer(network, 12, "linear.13", "3", 97 * 3);
-    assert_int_equal(bo_network_layers(network), 13);
-    assert_null(bo_network_layer(network, 13));
-    bo_network_destroy(network);
-    const bo_network_desc twice = {.model = text, .examples = m->examples, .width_multiplier = 2};
-    assert_ok(context, bo_network_create(context, &twice, &network));
+    assert_int_equal(bo_model_network(network)->layers, 13);
+    bo_model_destroy(network);
+    const bo_description twice = {.text = text, .examples = m->examples, .width_multiplier = 2};
+    assert_ok(context, bo_model_create_described(context, &twice, &network));
     expect_layer(network, 4, "conv2", "14 x 14 x 96", 96 * 9 * 48 + 96);
     expect_layer(network, 12, "linear.13", "3", 193 * 3); /* the output width does not change */
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     free(text);
     made_free(m);
 }
@@ -48,13 +48,13 @@ static void test_patches(void **state)
     char *exact = example_text("patches-softmax"), *linear = example_text("patches-linear");
     const char *const texts[] = {exact, linear};
     for (size_t i = 0; i < 2; i++) {
-        bo_network *network = network_new(context, texts[i], m->examples);
+        bo_model *network = network_new(context, texts[i], m->examples);
         expect_layer(network, 0, "patches", "7 x 7 x 64", 64 * 16 + 64);
         expect_layer(network, 1, "places", "7 x 7 x 64", 49 * 64);
-        assert_string_equal(bo_network_layer(network, 5)->shape, "7 x 7 x 64");
+        assert_string_equal(bo_model_network(network)->layer[5].shape, "7 x 7 x 64");
         expect_layer(network, 7, "pool.8", "64", 0);
         expect_layer(network, 8, "linear.9", "3", 65 * 3);
-        bo_network_destroy(network);
+        bo_model_destroy(network);
     }
     free(exact);
     free(linear);
@@ -65,10 +65,10 @@ static void test_patches(void **state)
                  "\"attention\", \"kind\": \"%s\"}, {\"type\": \"last\"}, {\"type\": \"linear\", \"width\": "
                  "\"classes\"}], \"loss\": \"cross-entropy\"}",
                  bo_attention_preset_name(i));
-        const bo_network_desc desc = {.model = text, .examples = m->examples};
-        bo_network *network;
-        assert_ok(context, bo_network_create(context, &desc, &network));
-        bo_network_destroy(network);
+        const bo_description desc = {.text = text, .examples = m->examples};
+        bo_model *network;
+        assert_ok(context, bo_model_create_described(context, &desc, &network));
+        bo_model_destroy(network);
     }
     made_free(m);
 }
@@ -79,7 +79,7 @@ static void test_order(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     made *m = made_new(context, 8, 2, false);
-    bo_network *network = network_new(
+    bo_model *network = network_new(
         context,
         "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"out\", \"type\": \"linear\", \"width\": "
         "\"classes\", \"from\": \"sum\"}, {\"name\": \"sum\", \"type\": \"add\", \"from\": [\"a\", \"b\"]}, {\"name\": "
@@ -90,17 +90,17 @@ static void test_order(void **state)
     expect_layer(network, 1, "b", "5", 0);
     expect_layer(network, 2, "sum", "5", 0);
     expect_layer(network, 3, "out", "2", 12);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     made_free(m);
 }
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
 
-static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part)
+static float *predict(bo_context *context, const bo_model *network, const bo_examples *examples, bo_split part)
 {
-    const size_t count = bo_examples_rows(examples, part) * bo_network_report(network)->outputs;
+    const size_t count = bo_examples_rows(examples, part) * bo_model_network(network)->outputs;
     float *out = calloc(count, sizeof *out);
-    assert_ok(context, bo_network_predict(context, network, examples, part, out));
+    assert_ok(context, bo_model_predict(context, network, examples, part, out));
     return out;
 }
 
@@ -110,8 +110,8 @@ static void test_answers(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context, *many = test_context(3);
     made *m = made_new(context, 8, 3, false);
-    char *text = layer_case_text(&layer_cases[2]);
-    bo_network *network = network_new(context, text, m->examples);
+    char *text = layer_case_text(layer_case_named("joins"));
+    bo_model *network = network_new(context, text, m->examples);
     float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
     float *again = predict(many, network, m->examples, BO_SPLIT_ALL);
     assert_memory_equal(p, again, MADE_ROWS * 3 * sizeof *p);
@@ -123,8 +123,8 @@ static void test_answers(void **state)
         right += (row[2] > row[best] ? 2 : best) == class;
         loss -= log((double)row[class]) / MADE_ROWS;
     }
-    bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
+    bo_examples_evaluation found;
+    assert_ok(context, bo_model_evaluate_examples(context, network, m->examples, BO_SPLIT_ALL, &found));
     assert_close(found.loss, loss, 1e-5 * (1 + loss));
     assert_close(found.accuracy, right / MADE_ROWS, 1e-12);
     assert_true(isnan(found.rmse));
@@ -134,7 +134,7 @@ static void test_answers(void **state)
     for (size_t i = 0; i < bo_examples_rows(m->examples, BO_SPLIT_TEST); i++)
         assert_memory_equal(part + 3 * i, p + 3 * bo_examples_row(m->examples, BO_SPLIT_TEST, i), 3 * sizeof *p);
     free(p), free(again), free(part), free(text);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     made_free(m);
     bo_context_destroy(many);
 }
@@ -145,31 +145,31 @@ static void test_units(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     made *m = made_new(context, 4, 0, false);
-    bo_network *network = network_new(context,
-                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
-                                      "\"width\": \"targets\"}], \"loss\": \"mse\"}",
-                                      m->examples);
+    bo_model *network = network_new(context,
+                                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
+                                    "\"width\": \"targets\"}], \"loss\": \"mse\"}",
+                                    m->examples);
     memset(bo_weights_data(network->weights), 0, bo_weights_floats(network->weights) * sizeof(float));
     double mean = 0, square = 0;
     for (size_t i = 0; i < MADE_ROWS; i++) mean += m->y[i] / MADE_ROWS;
     for (size_t i = 0; i < MADE_ROWS; i++) square += pow(m->y[i] - mean, 2) / MADE_ROWS;
     float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
     for (size_t i = 0; i < MADE_ROWS; i++) assert_close((double)p[i], mean, 1e-5);
-    bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
+    bo_examples_evaluation found;
+    assert_ok(context, bo_model_evaluate_examples(context, network, m->examples, BO_SPLIT_ALL, &found));
     assert_close(found.rmse, sqrt(square), 1e-5);
     assert_close(found.loss, 1, 1e-5); /* for standardized targets */
     free(p);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     made_free(m);
 }
 
 /* |Z Wᵀ - Y|² + λ (|W|² + |b|²) of the training part, in units of the scaled targets. */
-static double ridge_objective(bo_context *context, const bo_network *network, const made *m, double lambda)
+static double ridge_objective(bo_context *context, const bo_model *network, const made *m, double lambda)
 {
-    bo_network_evaluation found;
+    bo_examples_evaluation found;
     double sum = 0;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
+    assert_ok(context, bo_model_evaluate_examples(context, network, m->examples, BO_SPLIT_ALL, &found));
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
         const bo_weight *w = bo_weights_at(network->weights, i);
         const float *values = w->data;
@@ -186,13 +186,13 @@ static void test_readout(void **state)
     bo_context *context = folder->context;
     const double lambda = 0.5;
     made *m = made_new(context, 5, 0, false);
-    bo_network *network = network_new(context,
-                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": "
-                                      "\"random-features\", \"features\": 24}, {\"name\": \"out\", \"type\": "
-                                      "\"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
-                                      m->examples);
+    bo_model *network = network_new(context,
+                                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": "
+                                    "\"random-features\", \"features\": 24}, {\"name\": \"out\", \"type\": "
+                                    "\"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
+                                    m->examples);
     const double before = ridge_objective(context, network, m, lambda);
-    assert_ok(context, bo_network_solve(context, network, m->examples, lambda));
+    assert_ok(context, bo_model_solve(context, network, m->examples, lambda));
     const double least = ridge_objective(context, network, m, lambda);
     assert_true(least < before);
     const bo_weight *weight = bo_weights_find(network->weights, "out.weight");
@@ -212,26 +212,114 @@ static void test_readout(void **state)
         assert_close(sides[1] - sides[0], 0,
                      1e-3 * height); /* float32 outputs: 2⁻²⁴ of a sum several hundred times larger */
     }
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     network = network_new(context,
                           "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 1}, "
                           "{\"type\": \"tanh\"}], \"loss\": \"mse\"}",
                           m->examples);
     assert_fails(context, BO_INVALID, "a linear layer at the end, found layer 2 (tanh)",
-                 bo_network_solve(context, network, m->examples, 1));
-    bo_network_destroy(network);
+                 bo_model_solve(context, network, m->examples, 1));
+    bo_model_destroy(network);
     made_free(m);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* Outputs of the places of a sequence before the last one depend on the last one only if the block reads in both
+ * directions; those of other examples never do. */
+static void test_directions(void **state)
+{
+    enum { LENGTH = 6, CHANNELS = 4, NUMBERS = LENGTH * CHANNELS, EXAMPLES = 3 };
+    static const struct {
+        const char *block;
+        bool sees; /* what follows */
+    } cases[] = {{"\"attention\": \"softmax\"", true},
+                 {"\"attention\": \"softmax\", \"causal\": true", false},
+                 {"\"attention\": {\"preset\": \"favor\", \"features\": 8}", true},
+                 {"\"attention\": {\"preset\": \"favor\", \"features\": 8}, \"causal\": true", false},
+                 {"\"attention\": \"gated-delta\"", false}, /* always causal */
+                 {"\"mixer\": \"ssm\"", false},
+                 {"\"mixer\": \"conv\", \"kernel\": 3, \"causal\": true", false},
+                 {"\"mixer\": \"mlp\", \"causal\": true", false},
+                 {"\"mixer\": \"gru\", \"causal\": true", false}};
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char text[512];
+        float x[EXAMPLES * NUMBERS], before[EXAMPLES * NUMBERS], after[EXAMPLES * NUMBERS];
+        bo_rng rng = bo_rng_make(5, c);
+        bo_examples *examples;
+        snprintf(text, sizeof text,
+                 "{\"input\": " SEQUENCE_INPUT
+                 ", \"layers\": [{\"type\": \"block\", \"heads\": 2, %s}, {\"type\": \"flatten\"}], "
+                 "\"loss\": {\"type\": \"mse\", \"target\": \"input\"}}",
+                 cases[c].block);
+        for (size_t i = 0; i < EXAMPLES * NUMBERS; i++) x[i] = (float)bo_rng_normal(&rng);
+        const bo_examples_arrays arrays = {.rows = EXAMPLES, .dim = NUMBERS, .x = x};
+        assert_ok(context, bo_examples_create(context, &arrays, &examples));
+        bo_model *network = network_new(context, text, NULL);
+        for (size_t i = 0; i < bo_weights_count(network->weights); i++) { /* some start at 0 */
+            const bo_weight *w = bo_weights_at(network->weights, i);
+            for (size_t j = 0; j < w->rows * w->columns; j++)
+                ((float *)w->data)[j] += (float)(0.3 * bo_rng_normal(&rng));
+        }
+        assert_ok(context, bo_model_predict(context, network, examples, BO_SPLIT_ALL, before));
+        x[NUMBERS + NUMBERS - 1] += 1; /* the last place of the second example */
+        assert_ok(context, bo_model_predict(context, network, examples, BO_SPLIT_ALL, after));
+        for (size_t e = 0; e < EXAMPLES; e++) {
+            const float *a = before + e * NUMBERS, *b = after + e * NUMBERS;
+            const bool early = memcmp(a, b, (NUMBERS - CHANNELS) * sizeof *a) != 0;
+            const bool last = memcmp(a + NUMBERS - CHANNELS, b + NUMBERS - CHANNELS, CHANNELS * sizeof *a) != 0;
+            if (early != (e == 1 && cases[c].sees) || last != (e == 1))
+                fail_msg("%s: example %zu changes%s%s", cases[c].block, e, early ? " early" : "",
+                         last ? " at its end" : "");
+        }
+        bo_model_destroy(network);
+        bo_examples_destroy(examples);
+    }
+}
+
+/* Every dropout and noise has its own stream, within blocks and beside them. */
+static void test_streams(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    const char *text =
+        "{\"input\": " SEQUENCE_INPUT
+        ", \"classes\": 2, \"layers\": [{\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
+        "\"block\", \"heads\": 2, \"dropout\": 0.1}, {\"type\": \"noise\", \"amount\": 1}, {\"type\": \"block\", "
+        "\"heads\": 2, \"dropout\": 0.1, \"residual\": \"parallel\"}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
+        "\"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}";
+    bo_model *network = network_new(context, text, NULL);
+    bo_network_graph g;
+    uint64_t streams[16];
+    size_t count = 0;
+    assert_ok(context, bo_network_graph_create(context, network->network,
+                                               &(bo_network_graph_desc){.examples = 2, .loss = true}, &g));
+    for (size_t i = 0; i < g.graph->nodes.count; i++) {
+        const bo_node *node = bo_node_at(g.graph, i);
+        const bool drops = node->op == bo_backend_of(g.graph->device)->ops[BO_OPERATION_DROPOUT];
+        const bool adds = node->op == bo_backend_of(g.graph->device)->ops[BO_OPERATION_NOISE];
+        if (!drops && !adds) continue;
+        const uint64_t stream = drops ? ((const bo_dropout_attributes *)node->attributes)->stream
+                                      : ((const bo_noise_attributes *)node->attributes)->stream;
+        for (size_t k = 0; k < count; k++) assert_true(streams[k] != stream);
+        streams[count++] = stream;
+    }
+    assert_int_equal(count, 7); /* two of each block */
+    bo_network_graph_destroy(&g);
+    bo_model_destroy(network);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static bo_network *through_memory(bo_context *context, const bo_network *network)
+static bo_model *through_memory(bo_context *context, const bo_model *network)
 {
-    bo_network *loaded;
+    bo_model *loaded;
     void *bytes;
     size_t size;
-    assert_ok(context, bo_network_save_memory(context, network, &bytes, &size));
-    assert_ok(context, bo_network_load_memory(context, bytes, size, &loaded));
+    assert_ok(context, bo_model_save_memory(context, network, &bytes, &size));
+    assert_ok(context, bo_model_load_memory(context, bytes, size, &loaded));
     bo_free(bytes);
     return loaded;
 }
@@ -244,22 +332,22 @@ static void test_files(void **state)
     for (size_t c = 0; c < LAYER_CASES; c++) {
         made *m = made_new(context, layer_cases[c].dim, 2, layer_cases[c].graph);
         char *text = layer_case_text(&layer_cases[c]);
-        bo_network *network = network_new(context, text, m->examples), *loaded;
-        assert_ok(context, bo_network_save(context, network, folder->path));
-        assert_ok(context, bo_network_load(context, folder->path, &loaded));
+        bo_model *network = network_new(context, text, m->examples), *loaded;
+        assert_ok(context, bo_model_save(context, network, folder->path));
+        assert_ok(context, bo_model_load(context, folder->path, &loaded));
         float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
         float *q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
         if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0) fail_msg("%s answers differently", layer_cases[c].name);
-        assert_true(bo_network_fingerprint(network) == bo_network_fingerprint(loaded));
-        bo_network_destroy(loaded);
+        assert_true(bo_model_fingerprint(network) == bo_model_fingerprint(loaded));
+        bo_model_destroy(loaded);
         loaded = through_memory(context, network);
         free(q);
         q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
         if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0)
             fail_msg("%s answers differently from memory", layer_cases[c].name);
         free(p), free(q), free(text);
-        bo_network_destroy(network);
-        bo_network_destroy(loaded);
+        bo_model_destroy(network);
+        bo_model_destroy(loaded);
         made_free(m);
     }
 }
@@ -269,36 +357,52 @@ static void write_text(test_folder *folder, const char *name, const char *text)
     assert_ok(folder->context, bo_file_save(folder->context, test_path(folder, name), text, strlen(text)));
 }
 
-/* In files of format 1, ridge attention is causal. Other networks have format 1. */
+/* Writes the file that described a network in earlier versions, with this format, from config.json, and removes that. */
+static void write_former(test_folder *folder, const char *format)
+{
+    bo_context *context = folder->context;
+    char *saved, text[4096];
+    size_t length;
+    assert_ok(context, bo_bytes_text(context, test_path(folder, "config.json"), &bo_limits_network, &saved, &length));
+    char *from = strstr(saved, "\"seed\""), *network = strstr(saved, "\"network\": ");
+    assert_true(from && network);
+    *network = 0;
+    snprintf(text, sizeof text, "{\"bochner_network\": %s, %s\"model\": %s", format, from,
+             network + strlen("\"network\": "));
+    write_text(folder, "network.json", text);
+    assert_int_equal(remove(test_path(folder, "config.json")), 0);
+    bo_free(saved);
+}
+
+/* In files of format 1 of earlier versions, ridge attention is causal. */
 static void test_earlier_ridge(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
     static const char *const kinds[] = {"\"ridge\"", "\"ridge\", \"causal\": true", "\"gated-ridge\"", "\"softmax\""};
     made *m = made_new(context, 24, 2, false);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        char layers[160];
-        snprintf(layers, sizeof layers, "{\"type\": \"attention\", \"kind\": %s}, {\"type\": \"flatten\"}", kinds[i]);
-        const layer_case ridge = {"ridge", SEQUENCE_INPUT, layers, 24, false};
-        char *text = layer_case_text(&ridge), *saved;
-        bo_network *network = network_new(context, text, m->examples), *loaded;
-        size_t length;
-        assert_ok(context, bo_network_save(context, network, folder->path));
-        assert_ok(context, bo_network_load(context, folder->path, &loaded));
-        bo_network_destroy(loaded);
-        assert_ok(context,
-                  bo_bytes_text(context, test_path(folder, "network.json"), &bo_limits_network, &saved, &length));
-        char *format = strstr(saved, "\"bochner_network\": ") + strlen("\"bochner_network\": ");
-        assert_true(*format == (i == 0 ? '2' : '1'));
-        *format = '1';
-        write_text(folder, "network.json", saved);
-        if (i == 0)
-            assert_fails(context, BO_VERSION, "ridge attention was always causal",
-                         bo_network_load(context, folder->path, &loaded));
-        bo_free(saved);
-        free(text);
-        bo_network_destroy(network);
-    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (int format = 1; format <= 2; format++) {
+            char layers[160];
+            snprintf(layers, sizeof layers, "{\"type\": \"attention\", \"kind\": %s}, {\"type\": \"flatten\"}",
+                     kinds[i]);
+            const layer_case ridge = {"ridge", SEQUENCE_INPUT, layers, 24, false};
+            char *text = layer_case_text(&ridge);
+            bo_model *network = network_new(context, text, m->examples), *loaded;
+            assert_ok(context, bo_model_save(context, network, folder->path));
+            assert_ok(context, bo_model_load(context, folder->path, &loaded));
+            bo_model_destroy(loaded);
+            write_former(folder, format == 1 ? "1" : "2");
+            if (i == 0 && format == 1) {
+                assert_fails(context, BO_VERSION, "ridge attention was always causal",
+                             bo_model_load(context, folder->path, &loaded));
+            } else {
+                assert_ok(context, bo_model_load(context, folder->path, &loaded));
+                bo_model_destroy(loaded);
+            }
+            free(text);
+            bo_model_destroy(network);
+        }
     made_free(m);
 }
 
@@ -307,38 +411,42 @@ static void test_lies(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    static const char *const form = "{\"bochner_network\": %d, \"seed\": \"7\", \"width_multiplier\": 1, "
-                                    "\"parametrization\": \"standard\", \"dim\": 8, \"targets\": 0, \"classes\": 2, "
-                                    "\"schema\": null, \"model\": {\"input\": {\"kind\": \"array\"}, \"layers\": [%s], "
-                                    "\"loss\": \"cross-entropy\"}}";
+    static const char *const form =
+        "{\"model_type\": \"bochner\", \"task\": \"predict\", \"bochner_format\": %d, \"seed\": \"7\", \"width_multiplier\": 1, "
+        "\"parametrization\": \"standard\", \"dim\": 8, \"targets\": 0, \"classes\": 2, "
+        "\"schema\": null, \"network\": {\"input\": {\"kind\": \"array\"}, \"layers\": [%s], "
+        "\"loss\": \"cross-entropy\"}}";
     made *m = made_new(context, 8, 2, false);
-    bo_network *network = network_new(context,
-                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "
-                                      "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
-                                      m->examples),
-               *loaded;
-    assert_ok(context, bo_network_save(context, network, folder->path));
-    bo_network_destroy(network);
+    bo_model *network = network_new(context,
+                                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "
+                                    "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
+                                    m->examples),
+             *loaded;
+    assert_ok(context, bo_model_save(context, network, folder->path));
+    bo_model_destroy(network);
     char text[2048];
-    snprintf(text, sizeof text, form, 3, "");
-    write_text(folder, "network.json", text);
-    assert_fails(context, BO_VERSION, "format 3", bo_network_load(context, folder->path, &loaded));
-    snprintf(text, sizeof text, form, 1, "{\"name\": \"b\", \"type\": \"linear\", \"width\": \"classes\"}");
-    write_text(folder, "network.json", text);
-    assert_fails(context, BO_FORMAT, "b.weight", bo_network_load(context, folder->path, &loaded));
+    snprintf(text, sizeof text, form, 5, "");
+    write_text(folder, "config.json", text);
+    assert_fails(context, BO_VERSION, "format 5", bo_model_load(context, folder->path, &loaded));
+    snprintf(text, sizeof text, form, 4, "{\"name\": \"b\", \"type\": \"linear\", \"width\": \"classes\"}");
+    write_text(folder, "config.json", text);
+    assert_fails(context, BO_FORMAT, "b.weight", bo_model_load(context, folder->path, &loaded));
     snprintf(
-        text, sizeof text, form, 1,
+        text, sizeof text, form, 4,
         "{\"name\": \"h\", \"type\": \"linear\", \"width\": 9}, {\"name\": \"a\", \"type\": \"linear\", \"width\": "
         "\"classes\"}");
-    write_text(folder, "network.json", text);
-    assert_fails(context, BO_FORMAT, "h.weight", bo_network_load(context, folder->path, &loaded));
-    snprintf(text, sizeof text, form, 1,
+    write_text(folder, "config.json", text);
+    assert_fails(context, BO_FORMAT, "h.weight", bo_model_load(context, folder->path, &loaded));
+    snprintf(text, sizeof text, form, 4,
              "{\"name\": \"a\", \"type\": \"linear\", \"width\": \"classes\", \"bias\": false}");
-    write_text(folder, "network.json", text);
-    assert_fails(context, BO_FORMAT, "is not part of the network", bo_network_load(context, folder->path, &loaded));
+    write_text(folder, "config.json", text);
+    assert_fails(context, BO_FORMAT, "is not part of the network", bo_model_load(context, folder->path, &loaded));
+    write_text(folder, "config.json", "{}");
+    assert_fails(context, BO_FORMAT, "model_type", bo_model_load(context, folder->path, &loaded));
+    assert_fails(context, BO_IO, "config.json", bo_model_load(context, "/nowhere", &loaded));
+    assert_int_equal(remove(test_path(folder, "config.json")), 0);
     write_text(folder, "network.json", "{}");
-    assert_fails(context, BO_FORMAT, "bochner_network", bo_network_load(context, folder->path, &loaded));
-    assert_fails(context, BO_IO, "network.json", bo_network_load(context, "/nowhere", &loaded));
+    assert_fails(context, BO_FORMAT, "model_type", bo_model_load(context, folder->path, &loaded));
     made_free(m);
 }
 
@@ -352,7 +460,7 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* The image has the tensors of model.safetensors and, as metadata, the text of network.json with the schema of a
+/* The image has the tensors of model.safetensors and, as metadata, the text of config.json with the schema of a
  * table. */
 static void test_image(void **state)
 {
@@ -362,16 +470,16 @@ static void test_image(void **state)
     const bo_examples_desc data = {.data = {.bytes = csv, .size = sizeof csv - 1, .target = "kind"}};
     bo_examples *examples;
     assert_ok(context, bo_examples_load(context, &data, NULL, &examples));
-    bo_network *network = network_new(context,
-                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "
-                                      "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
-                                      examples),
-               *loaded;
+    bo_model *network = network_new(context,
+                                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "
+                                    "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
+                                    examples),
+             *loaded;
     void *bytes;
     size_t size;
     bo_tensors *image, *file;
-    assert_ok(context, bo_network_save(context, network, folder->path));
-    assert_ok(context, bo_network_save_memory(context, network, &bytes, &size));
+    assert_ok(context, bo_model_save(context, network, folder->path));
+    assert_ok(context, bo_model_save_memory(context, network, &bytes, &size));
     assert_ok(context, bo_tensors_open_memory(context, "image", bytes, size, &image));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
     assert_int_equal(bo_tensors_count(image), bo_tensors_count(file));
@@ -381,68 +489,73 @@ static void test_image(void **state)
         assert_int_equal(a->bytes, b->bytes);
         assert_memory_equal(a->data, b->data, a->bytes);
     }
-    char *text = read_text(test_path(folder, "network.json"));
-    assert_string_equal(bo_tensors_meta(image, "network.json"), text);
+    char *text = read_text(test_path(folder, "config.json"));
+    assert_string_equal(bo_tensors_meta(image, "config.json"), text);
     free(text);
     bo_tensors_close(image);
-    assert_ok(context, bo_network_load_memory(context, bytes, size, &loaded));
-    assert_string_equal(bo_schema_class(bo_network_report(loaded)->schema, 1), "y");
-    bo_network_destroy(loaded);
+    assert_ok(context, bo_model_load_memory(context, bytes, size, &loaded));
+    assert_string_equal(bo_schema_class(bo_model_network(loaded)->schema, 1), "y");
+    bo_model_destroy(loaded);
     /* truncated images are refused, and so is a file without a description */
     for (size_t cut = 0; cut < size; cut += 1 + size / 300) {
-        assert_int_not_equal(bo_network_load_memory(context, bytes, cut, &loaded), BO_OK);
+        assert_int_not_equal(bo_model_load_memory(context, bytes, cut, &loaded), BO_OK);
         assert_null(loaded);
     }
     bo_free(bytes);
     assert_ok(context,
               bo_tensors_write_memory(context, bo_tensors_at(file, 0), bo_tensors_count(file), NULL, 0, &bytes, &size));
-    assert_fails(context, BO_FORMAT, "not a network", bo_network_load_memory(context, bytes, size, &loaded));
+    assert_fails(context, BO_FORMAT, "not a model", bo_model_load_memory(context, bytes, size, &loaded));
     assert_null(loaded);
     bo_free(bytes);
     bo_tensors_close(file);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     bo_examples_destroy(examples);
 }
 
 /* Changed bytes are accepted or refused with a reason; an accepted network gives predictions. */
-static void test_mutated(void **state)
+static void mutate(bo_context *context, const layer_case *subject)
 {
-    test_folder *folder = *state;
-    bo_context *context = folder->context;
-    enum { MUTATIONS = 600 };
+    enum { MUTATIONS = 400 };
     float out[2 * MADE_ROWS];
-    const layer_case *subject = &layer_cases[14]; /* favor, which has feature maps */
     made *m = made_new(context, subject->dim, 2, subject->graph);
     char *text = layer_case_text(subject), *bytes, *copy;
-    bo_network *network = network_new(context, text, m->examples);
+    bo_model *network = network_new(context, text, m->examples);
     size_t size, header = 0, refused = 0;
-    assert_ok(context, bo_network_save_memory(context, network, (void **)&bytes, &size));
+    assert_ok(context, bo_model_save_memory(context, network, (void **)&bytes, &size));
     memcpy(&header, bytes, 8);
     copy = malloc(size);
     bo_rng rng = bo_rng_make(3, bo_rng_stream("test.mutations", 1));
     for (int i = 0; i < MUTATIONS; i++) {
-        bo_network *loaded;
+        bo_model *loaded;
         memcpy(copy, bytes, size);
         for (uint64_t flips = 1 + bo_rng_below(&rng, 3); flips > 0; flips--) {
             const size_t at = (size_t)bo_rng_below(&rng, bo_rng_below(&rng, 4) ? 8 + header : size);
             copy[at] = bo_rng_below(&rng, 2) ? (char)(copy[at] ^ 1 << bo_rng_below(&rng, 8))
                                              : "0123456789{}[]\",:-eE."[bo_rng_below(&rng, 21)];
         }
-        if (bo_network_load_memory(context, copy, size, &loaded) == BO_OK) {
-            if (bo_network_report(loaded)->outputs == 2) /* weights may be such that no output is finite */
-                (void)bo_network_predict(context, loaded, m->examples, BO_SPLIT_ALL, out);
+        if (bo_model_load_memory(context, copy, size, &loaded) == BO_OK) {
+            if (bo_model_network(loaded)->outputs == 2) /* weights may be such that no output is finite */
+                (void)bo_model_predict(context, loaded, m->examples, BO_SPLIT_ALL, out);
         } else {
             assert_null(loaded);
             assert_true(*bo_context_error(context) != 0);
             refused++;
         }
-        bo_network_destroy(loaded);
+        bo_model_destroy(loaded);
     }
     assert_true(refused > MUTATIONS / 2); /* most changes hit the header, so the checks are reached */
     free(copy), free(text);
     bo_free(bytes);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     made_free(m);
+}
+
+/* Networks with feature maps. */
+static void test_mutated(void **state)
+{
+    test_folder *folder = *state;
+    mutate(folder->context, layer_case_named("favor"));
+    mutate(folder->context, layer_case_named("block with maps"));
 }
 
 /* ---- out of memory ----------------------------------------------------------------------------------------------- */
@@ -456,50 +569,50 @@ typedef struct work {
 static bo_status use_network(void *what)
 {
     const work *w = what;
-    bo_network *network;
-    bo_network_evaluation found;
-    const bo_network_desc desc = {.model = w->model, .examples = w->examples, .seed = 7};
-    BO_TRY(bo_network_create(w->context, &desc, &network));
-    const bo_status status = bo_network_evaluate(w->context, network, w->examples, BO_SPLIT_ALL, &found);
-    bo_network_destroy(network);
+    bo_model *network;
+    bo_examples_evaluation found;
+    const bo_description desc = {.text = w->model, .examples = w->examples, .seed = 7};
+    BO_TRY(bo_model_create_described(w->context, &desc, &network));
+    const bo_status status = bo_model_evaluate_examples(w->context, network, w->examples, BO_SPLIT_ALL, &found);
+    bo_model_destroy(network);
     return status;
 }
 
 static bo_status use_files(void *what)
 {
     const work *w = what;
-    bo_network *network, *loaded;
-    BO_TRY(bo_network_load(w->context, w->folder, &network));
-    bo_status status = bo_network_save(w->context, network, w->folder);
-    if (status == BO_OK) status = bo_network_load(w->context, w->folder, &loaded);
-    if (status == BO_OK) bo_network_destroy(loaded);
-    bo_network_destroy(network);
+    bo_model *network, *loaded;
+    BO_TRY(bo_model_load(w->context, w->folder, &network));
+    bo_status status = bo_model_save(w->context, network, w->folder);
+    if (status == BO_OK) status = bo_model_load(w->context, w->folder, &loaded);
+    if (status == BO_OK) bo_model_destroy(loaded);
+    bo_model_destroy(network);
     return status;
 }
 
 static bo_status use_memory(void *what)
 {
     const work *w = what;
-    bo_network *network, *loaded = NULL;
+    bo_model *network, *loaded = NULL;
     void *bytes = NULL;
     size_t size;
-    BO_TRY(bo_network_load(w->context, w->folder, &network));
-    bo_status status = bo_network_save_memory(w->context, network, &bytes, &size);
+    BO_TRY(bo_model_load(w->context, w->folder, &network));
+    bo_status status = bo_model_save_memory(w->context, network, &bytes, &size);
     if (status != BO_OK) assert_null(bytes);
-    if (status == BO_OK) status = bo_network_load_memory(w->context, bytes, size, &loaded);
-    bo_network_destroy(loaded);
+    if (status == BO_OK) status = bo_model_load_memory(w->context, bytes, size, &loaded);
+    bo_model_destroy(loaded);
     bo_free(bytes);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return status;
 }
 
 /* Files are written in each try, so only one network uses them; the others are created and used. */
 static void test_starved(void **state)
 {
-    static const size_t cases[] = {2, 4, 19, 21, 14}; /* joins, conv, mlps, message, favor */
+    static const char *const cases[] = {"joins", "conv", "mlps", "message", "favor", "block with maps"};
     test_folder *folder = *state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        const layer_case *subject = &layer_cases[cases[c]];
+        const layer_case *subject = layer_case_named(cases[c]);
         made *m = made_new(folder->context, subject->dim, 2, subject->graph);
         char *text = layer_case_text(subject);
         counting counted = {0};
@@ -514,9 +627,9 @@ static void test_starved(void **state)
                               .spared = "the sequences of a call"};
         counting_inject(&injected);
         if (c + 1 == sizeof cases / sizeof *cases) {
-            bo_network *network = network_new(folder->context, text, m->examples);
-            assert_ok(folder->context, bo_network_save(folder->context, network, folder->path));
-            bo_network_destroy(network);
+            bo_model *network = network_new(folder->context, text, m->examples);
+            assert_ok(folder->context, bo_model_save(folder->context, network, folder->path));
+            bo_model_destroy(network);
             injected.work = use_files;
             injected.all = 1;
             injected.stride = 5;
@@ -533,9 +646,10 @@ static void test_starved(void **state)
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes),  IN_FOLDER(test_patches), IN_FOLDER(test_order),
-                                       IN_FOLDER(test_answers), IN_FOLDER(test_units),   IN_FOLDER(test_readout),
-                                       IN_FOLDER(test_files),   IN_FOLDER(test_lies),    IN_FOLDER(test_earlier_ridge),
-                                       IN_FOLDER(test_starved), IN_FOLDER(test_image),   IN_FOLDER(test_mutated)};
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_shapes), IN_FOLDER(test_patches), IN_FOLDER(test_order),         IN_FOLDER(test_answers),
+        IN_FOLDER(test_units),  IN_FOLDER(test_readout), IN_FOLDER(test_directions),    IN_FOLDER(test_streams),
+        IN_FOLDER(test_files),  IN_FOLDER(test_lies),    IN_FOLDER(test_earlier_ridge), IN_FOLDER(test_starved),
+        IN_FOLDER(test_image),  IN_FOLDER(test_mutated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,13 +11,13 @@ typedef struct expectation {
 static void expect(const char *model, const bo_examples *examples, size_t count, const expectation *expected)
 {
     bo_context *context = test_context(1);
-    bo_network *network;
-    const bo_network_desc desc = {.model = model,
-                                  .examples = examples,
-                                  .width_multiplier = 4,
-                                  .parametrization = BO_PARAMETRIZATION_MUP,
-                                  .seed = 7};
-    assert_ok(context, bo_network_create(context, &desc, &network));
+    bo_model *network;
+    const bo_description desc = {.text = model,
+                                 .examples = examples,
+                                 .width_multiplier = 4,
+                                 .parametrization = BO_PARAMETRIZATION_MUP,
+                                 .seed = 7};
+    assert_ok(context, bo_model_create_described(context, &desc, &network));
     for (size_t i = 0; i < count; i++) {
         const bo_weight *w = bo_weights_find(network->weights, expected[i].name);
         if (!w) fail_msg("no weight %s", expected[i].name);
@@ -26,7 +26,7 @@ static void expect(const char *model, const bo_examples *examples, size_t count,
                      expected[i].in, expected[i].out, expected[i].scale);
         assert_close(w->rate, 1 / (w->in * w->scale), 1e-12);
     }
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     bo_context_destroy(context);
 }
 

@@ -4,15 +4,14 @@
 
 static void profile(bo_context *context, const char *name, const char *text, const bo_examples *examples)
 {
-    bo_network *network = network_new(context, text, examples);
+    bo_model *network = network_new(context, text, examples);
     const size_t bytes = bo_weights_floats(network->weights) * sizeof(float);
     char *before = malloc(bytes ? bytes : 1);
     memcpy(before, bo_weights_data(network->weights), bytes);
     for (int forward = 0; forward < 2; forward++) {
         bo_profile *p = NULL;
         const bo_profile_desc desc = {.batch = 6, .repeats = 2, .forward = forward};
-        if (bo_network_profile(context, network, &desc, &p) != BO_OK)
-            fail_msg("%s: %s", name, bo_context_error(context));
+        if (bo_model_profile(context, network, &desc, &p) != BO_OK) fail_msg("%s: %s", name, bo_context_error(context));
         if (memcmp(before, bo_weights_data(network->weights), bytes) != 0) fail_msg("%s: weights moved", name);
         const bo_profile_totals *t = bo_profile_report(p);
         assert_true(bo_profile_operations(p) > 0 && t->forward + t->backward > 0);
@@ -21,7 +20,7 @@ static void profile(bo_context *context, const char *name, const char *text, con
         bo_profile_destroy(p);
     }
     free(before);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
 }
 
 static void every_layer(void **state)
@@ -52,16 +51,15 @@ static void other_losses(void **state)
             losses[i]);
         profile(context, losses[i], text, m->examples);
     }
-    bo_network *network =
-        network_new(context,
-                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": "
-                    "\"targets\"}], \"loss\": \"mse\"}",
-                    m->examples);
+    bo_model *network = network_new(context,
+                                    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": "
+                                    "\"targets\"}], \"loss\": \"mse\"}",
+                                    m->examples);
     bo_profile *p;
     assert_fails(context, BO_INVALID, "tokens",
-                 bo_network_profile(context, network, &(bo_profile_desc){.tokens = 3}, &p));
+                 bo_model_profile(context, network, &(bo_profile_desc){.tokens = 3}, &p));
     assert_null(p);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     made_free(m);
     bo_context_destroy(context);
 }

@@ -7,6 +7,9 @@ typedef struct refusal {
 } refusal;
 
 /* For rows of 8 numbers in two classes. */
+#define BLOCK(members)                                                                                                                 \
+    "{\"input\": {\"kind\": \"sequence\", \"length\": 2, \"channels\": 4}, \"layers\": [{\"name\": \"b\", \"type\": \"block\"" members \
+    "}, {\"type\": \"flatten\"}, " LAST "], \"loss\": \"cross-entropy\"}"
 #define WITH(layers) "{\"input\": {\"kind\": \"array\"}, \"layers\": [" layers "], \"loss\": \"cross-entropy\"}"
 #define LAST         "{\"type\": \"linear\", \"width\": \"classes\"}"
 #define IMAGE(layers)                                                                                                  \
@@ -54,6 +57,8 @@ static const refusal refusals[] = {
      "layer 1 (a): linear: has the field \"width\" twice", 0},
     {"{\"input\": {\"kind\": \"array\"}, \"layers\": [], \"layers\": [" LAST "]}", "has the field \"layers\" twice", 0},
     {WITH("{\"type\": \"dropout\", \"rate\": 1}"), "\"rate\" should be a number from 0 to less than 1", 0},
+    {WITH("{\"type\": \"scale\", \"first\": 1e6}, " LAST),
+     "\"first\" should be a number from -1e+06 to less than 1e+06", 0},
     {WITH("{\"type\": \"noise\", \"kind\": \"mask\", \"amount\": 2}"), "\"amount\" is a probability here", 0},
     {WITH("{\"type\": \"norm\", \"kind\": \"batch\"}"), "should be one of rms, layer", 0},
     {WITH("{\"type\": \"linear\", \"width\": \"targets\"}"), "the number of targets is unknown", 0},
@@ -88,6 +93,33 @@ static const refusal refusals[] = {
      "layer 1 (attention): 3 heads should divide the 1 channels", 0},
     {IMAGE("{\"type\": \"mixer\", \"kind\": \"conv\", \"output\": false}, {\"type\": \"flatten\"}, " LAST),
      "layer 1 (mixer): \"output\": false needs a mixer of a degree, found conv", 0},
+    {BLOCK(""), "layer 1 (b): \"heads\" is missing", 0},
+    {BLOCK(", \"heads\": 3"), "layer 1 (b): model: heads must divide width = 4", 0},
+    {BLOCK(", \"heads\": 2, \"repeat\": 2"), "layer 1 (b): \"repeat\" is for lists of blocks: list the layer again", 0},
+    {BLOCK(", \"heads\": 2, \"layers\": [{\"type\": \"tanh\"}]"),
+     "layer 1 (b): \"layers\" in the place of the MLP are for text models: list them", 0},
+    {BLOCK(", \"heads\": 2, \"mlp\": \"layers\""), "layer 1 (b): ", 0},
+    {BLOCK(", \"heads\": 2, \"replaced\": {\"kind\": \"softmax\"}"),
+     "layer 1 (b): \"replaced\" and \"cross_attention\" are for text models", 0},
+    {BLOCK(", \"heads\": 2, \"cross_attention\": {\"kind\": \"softmax\"}"), "\"cross_attention\" are for text models",
+     0},
+    {BLOCK(", \"heads\": 2, \"positions\": \"learned\""),
+     "layer 1 (b): positions learned are added before the layers: use a layer of type positions", 0},
+    {BLOCK(", \"heads\": 2, \"positions\": \"sinusoidal\""), "use a layer of type positions", 0},
+    {BLOCK(", \"heads\": 2, \"head\": 2"), "layer 1 (b): unknown member \"head\"", 0},
+    {BLOCK(", \"heads\": 2, \"causal\": 1"), "layer 1 (b): \"causal\" should be true or false", 0},
+    {BLOCK(", \"heads\": 2, \"dropout\": 1"), "layer 1 (b): \"dropout\" should be a number from 0 to less than 1", 0},
+    {BLOCK(", \"heads\": 2, \"heads\": 2"), "layer 1 (b): has the member \"heads\" twice", 0},
+    {BLOCK(", \"heads\": 2, \"attention\": \"soft\""),
+     "layer 1 (b): \"attention\" should be the name of a preset, found \"soft\"", 0},
+    {BLOCK(", \"heads\": 2, \"attention\": {\"kind\": \"softmax\", \"widow\": 2}"),
+     "\"attention\": unknown member \"widow\"", 0},
+    {BLOCK(", \"heads\": 2, \"mlp\": \"custom\""), "layer 1 (b): model: custom_mlp needs a name", 0},
+    {BLOCK(", \"heads\": 2, \"custom_mlp\": \"mine\""), "layer 1 (b): model: custom_mlp requires the MLP custom", 0},
+    {BLOCK(", \"heads\": 2, \"mixer\": \"mlp\""), "layer 1 (b): the mixer mlp reads forward only", 0},
+    {BLOCK(", \"heads\": 4"), "layer 1 (b): model: positions rope rotate pairs of columns", 0},
+    {BLOCK(", \"heads\": 99999999999999999999"), "layer 1 (b): \"heads\" should be a whole number", 0},
+    {WITH("{\"type\": \"block\", \"heads\": 2}, " LAST), "layer 1 (block): block does not take rows", 0},
     {WITH("{\"type\": \"graph\"}, " LAST), "needs the edges of a graph", 0},
     {WITH("{\"type\": \"linear\", \"width\": 3}"), "should have 2 columns, one for each class, found 3", 0},
     {WITH("{\"type\": \"random-features\", \"features\": 8, \"kernel\": \"custom\"}, " LAST), "\"kernel\" should be",
@@ -117,10 +149,10 @@ static void test_refusals(void **state)
     bo_context *context = test_context(1);
     made *m = made_new(context, 8, 2, false);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        bo_network *network;
-        const bo_network_desc desc = {.model = refusals[i].model, .where = "net.json", .examples = m->examples};
+        bo_model *network;
+        const bo_description desc = {.text = refusals[i].model, .where = "net.json", .examples = m->examples};
         const bo_status expected = refusals[i].status ? refusals[i].status : BO_FORMAT;
-        const bo_status status = bo_network_create(context, &desc, &network);
+        const bo_status status = bo_model_create_described(context, &desc, &network);
         if (status != expected || !strstr(bo_context_error(context), refusals[i].words) ||
             strncmp(bo_context_error(context), "net.json: ", 10) != 0)
             fail_msg("%s: expected '%s', found %s: %s", refusals[i].model, refusals[i].words, bo_status_string(status),
@@ -136,22 +168,22 @@ static void test_without_data(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_network *network;
-    bo_network_desc desc = {.model = WITH(LAST)};
+    bo_model *network;
+    bo_description desc = {.text = WITH(LAST)};
     assert_fails(context, BO_FORMAT, "\"width\" is missing, and there is no data",
-                 bo_network_create(context, &desc, &network));
-    desc.model =
-        "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"layers\": [" LAST "], \"loss\": \"cross-entropy\"}";
-    assert_fails(context, BO_FORMAT, "the number of classes is unknown", bo_network_create(context, &desc, &network));
-    desc.model = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"classes\": 3, \"layers\": [" LAST
-                 "], \"loss\": \"cross-entropy\"}";
-    assert_ok(context, bo_network_create(context, &desc, &network));
-    assert_int_equal(bo_network_report(network)->outputs, 3);
-    bo_network_destroy(network);
-    assert_fails(context, BO_INVALID, "argument 'desc->model' is NULL",
-                 bo_network_create(context, &(bo_network_desc){0}, &network));
+                 bo_model_create_described(context, &desc, &network));
+    desc.text = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"layers\": [" LAST "], \"loss\": \"cross-entropy\"}";
+    assert_fails(context, BO_FORMAT, "the number of classes is unknown",
+                 bo_model_create_described(context, &desc, &network));
+    desc.text = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"classes\": 3, \"layers\": [" LAST
+                "], \"loss\": \"cross-entropy\"}";
+    assert_ok(context, bo_model_create_described(context, &desc, &network));
+    assert_int_equal(bo_model_network(network)->outputs, 3);
+    bo_model_destroy(network);
+    assert_fails(context, BO_INVALID, "argument 'desc->text' is NULL",
+                 bo_model_create_described(context, &(bo_description){0}, &network));
     desc.width_multiplier = -1;
-    assert_fails(context, BO_INVALID, "multiplier", bo_network_create(context, &desc, &network));
+    assert_fails(context, BO_INVALID, "multiplier", bo_model_create_described(context, &desc, &network));
     bo_context_destroy(context);
 }
 
@@ -161,10 +193,10 @@ static void test_one_class(void **state)
     (void)state;
     bo_context *context = test_context(1);
     made *m = made_new(context, 8, 1, false);
-    bo_network *network;
+    bo_model *network;
     assert_fails(
         context, BO_FORMAT, "at least two classes, found 1",
-        bo_network_create(context, &(bo_network_desc){.model = WITH(LAST), .examples = m->examples}, &network));
+        bo_model_create_described(context, &(bo_description){.text = WITH(LAST), .examples = m->examples}, &network));
     made_free(m);
     bo_context_destroy(context);
 }
@@ -177,17 +209,17 @@ static void test_other_data(void **state)
     made *m = made_new(context, 8, 2, false), *wide = made_new(context, 9, 2, false),
          *more = made_new(context, 8, 3, false);
     made *graph = made_new(context, 8, 2, true), *numbers = made_new(context, 8, 0, false);
-    bo_network *network = network_new(context, WITH(LAST), m->examples);
-    bo_network_evaluation found;
+    bo_model *network = network_new(context, WITH(LAST), m->examples);
+    bo_examples_evaluation found;
     assert_fails(context, BO_INVALID, "expects 8 numbers per example, but the data has 9",
-                 bo_network_evaluate(context, network, wide->examples, BO_SPLIT_ALL, &found));
+                 bo_model_evaluate_examples(context, network, wide->examples, BO_SPLIT_ALL, &found));
     assert_fails(context, BO_INVALID, "has 2 classes, but the data has 3",
-                 bo_network_evaluate(context, network, more->examples, BO_SPLIT_ALL, &found));
+                 bo_model_evaluate_examples(context, network, more->examples, BO_SPLIT_ALL, &found));
     assert_fails(context, BO_INVALID, "expects array, but the data has edges",
-                 bo_network_evaluate(context, network, graph->examples, BO_SPLIT_ALL, &found));
+                 bo_model_evaluate_examples(context, network, graph->examples, BO_SPLIT_ALL, &found));
     assert_fails(context, BO_INVALID, "has 2 classes, but the data has 0",
-                 bo_network_evaluate(context, network, numbers->examples, BO_SPLIT_ALL, &found));
-    bo_network_destroy(network);
+                 bo_model_evaluate_examples(context, network, numbers->examples, BO_SPLIT_ALL, &found));
+    bo_model_destroy(network);
     made_free(m), made_free(wide), made_free(more), made_free(graph), made_free(numbers);
     bo_context_destroy(context);
 }

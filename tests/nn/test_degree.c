@@ -134,15 +134,15 @@ static double size_at(bo_context *context, const char *model, double t)
     float x[ROWS * WIDTH], out[EXAMPLES];
     double y[EXAMPLES] = {-1, 1};
     bo_examples *examples;
-    bo_network *network;
+    bo_model *network;
     draw_rows(x);
     for (size_t i = 0; i < ROWS * WIDTH; i++) x[i] *= (float)t;
     const bo_examples_arrays arrays = {.rows = EXAMPLES, .dim = DIM, .targets = 1, .x = x, .y = y};
     assert_ok(context, bo_examples_create(context, &arrays, &examples));
-    assert_ok(context, bo_network_create(context, &(bo_network_desc){.model = model, .examples = examples, .seed = 3},
-                                         &network));
-    assert_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
-    bo_network_destroy(network);
+    assert_ok(context, bo_model_create_described(
+                           context, &(bo_description){.text = model, .examples = examples, .seed = 3}, &network));
+    assert_ok(context, bo_model_predict(context, network, examples, BO_SPLIT_ALL, out));
+    bo_model_destroy(network);
     bo_examples_destroy(examples);
     return size_of(EXAMPLES, out);
 }

@@ -4,6 +4,7 @@ Weights, gains and biases are random and large, so that a part that is left out 
 """
 import json
 import os
+import zlib
 
 import torch
 import transformers
@@ -34,6 +35,13 @@ def flatten_rope(config):
 def flatten_neox(config):
     rope = config.pop("rope_parameters")
     config.update(rotary_emb_base=rope["rope_theta"], rotary_pct=rope["partial_rotary_factor"])
+
+
+def flatten_smollm3(config):
+    """Leaves the lists of layers to the defaults."""
+    flatten_rope(config)
+    for name in ("no_rope_layers", "layer_types"):
+        del config[name]
 
 
 def flatten_gemma3(config):
@@ -98,6 +106,10 @@ MODELS = {
     "olmo2": ("olmo2", GROUPED, "bfloat16", None),
     "gptj": ("gptj", dict(vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=CONTEXT, rotary_dim=4),
              "float16", None),
+    "smollm3": ("smollm3", dict(GROUPED, num_hidden_layers=5, pad_token_id=0), "bfloat16", flatten_smollm3),
+    "smollm3-window": ("smollm3", dict(GROUPED, num_hidden_layers=4, attention_bias=True, tie_word_embeddings=False,
+                                       pad_token_id=0, no_rope_layers=[0, 1, 1, 0], use_sliding_window=True,
+                                       sliding_window=6, rope_parameters=LLAMA3), "float16", None),
 }
 
 
@@ -114,7 +126,7 @@ def build(name, seed=0):
     extra = dict(bos_token_id=None, eos_token_id=None)
     config = transformers.AutoConfig.for_model(kind, **dict(extra, **members))
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    torch.manual_seed(1000 * seed + sorted(MODELS).index(name))
+    torch.manual_seed(1000 * seed + zlib.crc32(name.encode()) % 1000)  # that of a name stays when models are added
     with torch.no_grad():
         for key, value in model.named_parameters():
             gain = key.endswith("norm.weight") or ".ln_" in key and key.endswith("weight") or "layer_norm.weight" in key

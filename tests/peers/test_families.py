@@ -136,16 +136,20 @@ def vary(name, number):
     if kind in ("gpt2", "gpt_neox", "phi", "starcoder2"):
         acts += ["relu", "relu2", "gelu_fast"]
     members[act] = chance.choice(acts)
-    if kind in ("llama", "qwen3", "gemma", "gemma3_text", "granite", "gpt_neox", "olmo2"):
+    if kind in ("llama", "qwen3", "gemma", "gemma3_text", "granite", "gpt_neox", "olmo2", "smollm3"):
         members["attention_bias"] = chance.random() < 0.5 and kind != "granite"
-    if kind == "llama":
+    if kind in ("llama", "smollm3"):
         members["mlp_bias"] = chance.random() < 0.5
+    if kind == "smollm3":
+        members.pop("no_rope_layers", None)
+        members["no_rope_layer_interval"] = chance.choice([1, 2, 3, 4])
+        members.update(use_sliding_window=chance.random() < 0.5, sliding_window=chance.choice([None, 1, 3, 20]))
     if kind in ("mistral", "phi3", "starcoder2"):
         members["sliding_window"] = chance.choice([None, 1, 3, 20, 100])
     eps = {"gpt2": "layer_norm_epsilon", "gptj": "layer_norm_epsilon", "gpt_neox": "layer_norm_eps", "phi": "layer_norm_eps", "starcoder2": "norm_epsilon",
            "stablelm": "layer_norm_eps"}.get(kind, "rms_norm_eps")
     members[eps] = chance.choice([1e-6, 1e-5, 1e-2])
-    if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite", "olmo2") and "rope_parameters" not in members:
+    if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite", "olmo2", "smollm3") and "rope_parameters" not in members:
         members["rope_parameters"] = chance.choice([models.LLAMA3, dict(rope_type="default", rope_theta=100.0),
                                                     dict(rope_type="linear", rope_theta=1e6, factor=4.0)]).copy()
     made = "%s variant %d" % (name, number)

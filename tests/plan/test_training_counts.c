@@ -40,8 +40,13 @@ static void every_layer_is_counted(void **state)
     const bo_trainer_desc training = {.batch = 2};
     for (unsigned mixer = 0; mixer < BO_MIXER_COUNT; mixer++)
         for (unsigned mlp = 0; mlp < BO_MLP_COUNT; mlp++) {
-            bo_model_desc model = {
-                .layers = 1, .width = 32, .heads = 2, .context = 16, .vocab = 256, .mixer = mixer, .mlp = mlp};
+            bo_model_desc model = {.layers = 1,
+                                   .width = 32,
+                                   .block.heads = 2,
+                                   .context = 16,
+                                   .vocab = 256,
+                                   .block.mixer = mixer,
+                                   .block.mlp = mlp};
             bo_model_desc wide;
             if (mlp == BO_MLP_CUSTOM) continue;
             assert_ok(context, bo_model_widen(context, &model, 64, &wide));
@@ -58,7 +63,7 @@ static void settings_are_used(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_model_desc model = {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocab = 256};
+    bo_model_desc model = {.layers = 2, .width = 32, .block.heads = 2, .context = 16, .vocab = 256};
     const bo_plan_counts whole = counted(context, &model, &(bo_trainer_desc){.batch = 8, .micro_batch = 8});
     const bo_plan_counts parts = counted(context, &model, &(bo_trainer_desc){.batch = 8, .micro_batch = 2});
     assert_true(parts.layers == 4 * whole.layers && parts.tokens == whole.tokens);
@@ -67,7 +72,7 @@ static void settings_are_used(void **state)
     const bo_trainer_desc narrow = {
         .batch = 8, .micro_batch = 8, .activations = BO_STORAGE_BFLOAT16, .checkpointing = true};
     assert_true(counted(context, &model, &narrow).copies > 0);
-    model.width = 8192, model.heads = 64, model.layers = 64;
+    model.width = 8192, model.block.heads = 64, model.layers = 64;
     assert_true(counted(context, &model, &(bo_trainer_desc){.batch = 1}).parameters > 5e10);
     model.task = BO_MODEL_TASK_TRANSLATE;
     bo_plan_counts counts;

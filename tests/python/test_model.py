@@ -103,6 +103,8 @@ def test_logits_are_those_of_transformers(name):
         greedy = model.generate(prompt, max_tokens=len(following), greedy=True, ignore_end=True)
         assert greedy.run().ids == following
         assert greedy.text() == "" and model.tokenizer is None
+        again = bochner.Model.create(**model.config)
+        assert again.config == model.config and len(again.weights) == len(model.weights)
 
 
 def test_properties(model):
@@ -146,11 +148,118 @@ def test_create_with_settings(settings):
         ({"width": 33}, "heads"),
         ({"precision": "float16"}, "precision"),
         ({"tokenizer": "/nonexistent"}, "nonexistent"),
+        ({"blocks": []}, "blocks: expected a list"),
+        ({"blocks": {"heads": 2}}, "blocks: expected a list"),
+        ({"blocks": [3]}, r"blocks\[0\]: expected a mapping"),
+        ({"blocks": [{}, {"heds": 2}]}, r"blocks\[1\]: .*did you mean 'heads'"),
+        ({"blocks": [{}, {"width": 32}]}, r"blocks\[1\]: unknown setting 'width'"),
+        ({"blocks": [{}, {"heads": 3}]}, "block 1: .*heads"),
+        ({"blocks": [{"repeat": -1}]}, "repeat"),
+        ({"blocks": [{"positions": "learned"}, {}]}, "same positions"),
+        ({"repeat": 2}, "unknown setting 'repeat'"),
+        ({"block": "parallel"}, "did you mean 'blocks'"),
+        ({"encoder": {"heads": 2}}, "encoder requires the task translate"),
+        ({"task": "translate", "encoder": [{}]}, "encoder: expected a mapping"),
+        ({"replaced": "softmax", "mixer": "ssm"}, "replaces"),
     ],
 )
 def test_create_refuses(settings, message):
     with pytest.raises((bochner.BochnerError, TypeError), match=message):
         tiny(**settings)
+
+
+# ---- blocks ---------------------------------------------------------------------------------------------------------
+
+STACKS = {
+    "local": [{"repeat": 5, "attention": "softmax", "window": 8, "rope_base": 100.0}, {"attention": "softmax", "rope_base": 1e6}],
+    "hybrid": [{"repeat": 3, "attention": "gated-delta"}, {"attention": "softmax", "positions": "none"}],
+    "mixers": [{"mixer": "ssm", "state_size": 4}, {"attention": {"kind": "linear", "kernel": "rbf"}, "mlp": "swiglu"}, {"mixer": "rnn"}],
+    "one": [{"repeat": 2, "attention": "hybrid", "window": 4, "gate": "decay", "mlp": "random-features"}],
+    "shapes": [{"heads": 4, "key_heads": 2, "hidden": 24, "residual": "parallel"}, {"norm": "layer", "query_norm": False,
+               "rope_scaling": {"kind": "linear", "factor": 2.0}, "attention": "softmax", "scale": 0.3}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_blocks(name, tmp_path):
+    """Every layer has the settings of its block, and files and settings contain them."""
+    given = STACKS[name]
+    model = tiny(layers=7, blocks=given, seed=3)
+    found = model.config.blocks
+    assert len(found) == len(given)
+    for block, wanted in zip(found, given):
+        assert {name: block[name] for name in wanted} == (wanted if len(given) > 1 else {**wanted, "repeat": 1})
+    order = [block for block in given for _ in range(block.get("repeat", 1))]
+    for layer, kind in enumerate(model.attention):
+        expected = order[layer % len(order)]
+        wanted = expected.get("mixer") or expected.get("attention", "rfa-gate")
+        assert kind == (wanted if isinstance(wanted, str) else wanted["kind"])
+    logits = model.logits("to be or not to be")
+    model.save(tmp_path / "model")
+    others = [bochner.Model.load(tmp_path / "model"), bochner.Model.frombytes(model.tobytes()),
+              bochner.Model.create(**{name: value for name, value in model.config.items() if name != "vocab"})]  # fmt: skip
+    for other in others:
+        assert np.array_equal(other.logits("to be or not to be"), logits)
+        assert other.config == model.config
+    session = model.session()
+    session.feed("to be or ")
+    np.testing.assert_allclose(session.feed("not to be"), logits[-1], atol=1e-4)
+    assert model.train("to be or not to be " * 40, steps=2, batch=2).step == 2
+
+
+def test_settings_of_all_blocks():
+    """Settings beside the list belong to all blocks, unless a block has its own. None is the default."""
+    model = tiny(
+        layers=4, attention="softmax", window=8, mlp="swiglu", key_heads=1,
+        blocks=[{"mlp": "gelu"}, {"window": None}, {"attention": "rfa", "window": None, "features": 6}, {"key_heads": None}],
+    )  # fmt: skip
+    blocks = model.config.blocks
+    assert [block["mlp"] for block in blocks] == ["gelu", "swiglu", "swiglu", "swiglu"]
+    assert [block["window"] for block in blocks] == [8, 0, 0, 8]
+    assert [block["attention"] for block in blocks] == ["softmax", "softmax", "rfa", "softmax"]
+    assert [block["key_heads"] for block in blocks] == [1, 1, 1, 2] and blocks[2]["features"] == 6
+    assert model.config.heads == 2 and "mlp" not in model.config and "window" not in model.config
+    assert str(blocks) == "1 x softmax with window 8, 1 x softmax, 1 x rfa, 1 x softmax with window 8"
+    mapped = tiny(blocks=[{"attention": {"kind": "favor", "features": 4}}, {"attention": {"kind": "favor"}, "features": 5}])
+    assert [block["features"] for block in mapped.config.blocks] == [4, 5]
+
+
+@pytest.mark.parametrize("others", [[], [{"mlp": "gelu"}]])
+def test_blocks_with_lists_of_layers(others):
+    """`layers` of a model is a number, and that of a block is a list of layers."""
+    inner = '[{"type": "linear", "width": 8}, {"type": "tanh"}, {"type": "linear", "width": 32}]'
+    model = tiny(layers=2, blocks=[{"layers": inner}, *others])
+    assert model.config.layers == 2 and json.loads(model.config.blocks[0]["layers"])[1]["type"] == "tanh"
+    again = bochner.Model.create(**{name: value for name, value in model.config.items() if name != "vocab"})
+    assert again.config == model.config and again.weights.keys() == model.weights.keys()
+
+
+def test_lists_of_layers_replace_a_shared_mlp():
+    inner = '[{"type": "linear", "width": 8}, {"type": "tanh"}, {"type": "linear", "width": 32}]'
+    model = tiny(mlp="swiglu", blocks=[{"layers": inner}, {}])
+    assert [block["mlp"] for block in model.config.blocks] == ["layers", "swiglu"]
+    with pytest.raises(bochner.BochnerError):
+        tiny(blocks=[{"layers": inner, "mlp": "swiglu"}, {}])
+
+
+@pytest.mark.parametrize("kind", bochner.attention_kinds())
+def test_settings_of_kinds_are_complete(kind):
+    model = tiny(attention=kind, features=None, seed=3)
+    assert model.config.attention == kind and len(model.config.blocks) == 1
+    again = bochner.Model.create(**{name: value for name, value in model.config.items() if name != "vocab"})
+    assert again.config == model.config and again.weights.keys() == model.weights.keys()
+
+
+def test_encoders_have_blocks():
+    settings = {"task": "translate", "attention": "rfa-gate", "layers": 3}
+    config = tiny(**settings, encoder={"attention": "softmax", "mlp": "gelu"}, encoder_layers=2).config
+    assert [block["attention"] for block in config.encoder_blocks] == ["softmax"] and config.attention == "rfa-gate"
+    assert config.encoder_blocks[0]["mlp"] == "gelu" and config.mlp == "relu2" and config.cross_attention == "rfa"
+    config = tiny(**settings, cross_attention="softmax", encoder={"mlp": "gelu"},
+                  encoder_blocks=[{"attention": "favor"}, {"mlp": "relu"}]).config  # fmt: skip
+    assert [(block["attention"], block["mlp"]) for block in config.encoder_blocks] == [("favor", "gelu"), ("rfa-gate", "relu")]
+    assert config.cross_attention == "softmax"
+    assert [block["attention"] for block in tiny(**settings).config.encoder_blocks] == ["rfa-gate"]
 
 
 def test_load_refuses(tmp_path, folder):

@@ -14,6 +14,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import bochner  # noqa: E402
 import bochner.torch as bt  # noqa: E402
 
+from conftest import SOURCE  # noqa: E402
+
+FAMILIES = SOURCE / "tests" / "data" / "families"
 functional = torch.nn.functional
 KINDS = [kind for kind in bochner.attention_kinds() if kind not in ("favor++", "favor#")]
 
@@ -317,10 +320,10 @@ def test_language_model_equals_that_of_the_library(kind, tmp_path):
 
 @pytest.mark.parametrize("settings", [
     {"mlp": "swiglu", "norm": "layer", "bias": True, "untied": True},
-    {"mlp": "gelu", "positions": "learned", "block": "parallel", "head_bias": True},
-    {"mlp": "geglu", "positions": "none", "block": "shared", "attention_bias": True},
-    {"mlp": "gelu-tanh", "block": "sandwich", "embedding_scale": 2.0, "logit_scale": 0.5, "residual_scale": 0.7},
-    {"mlp": "silu", "block": "after", "rotated": 4},
+    {"mlp": "gelu", "positions": "learned", "residual": "parallel", "head_bias": True},
+    {"mlp": "geglu", "positions": "none", "residual": "shared", "attention_bias": True},
+    {"mlp": "gelu-tanh", "residual": "sandwich", "embedding_scale": 2.0, "logit_scale": 0.5, "residual_scale": 0.7},
+    {"mlp": "silu", "residual": "after", "rotated": 4},
     {"mlp": "none"},
 ])  # fmt: skip
 def test_language_models_of_other_shapes(settings):
@@ -331,6 +334,70 @@ def test_language_models_of_other_shapes(settings):
     ids = generator.integers(0, 256, 24)
     expected = torch.from_numpy(model.logits(ids))
     torch.testing.assert_close(bt.LanguageModel(model)(torch.from_numpy(ids)[None])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def noisy(model):
+    """Changes all weights, because zeros and ones of a new model would hide differences."""
+    generator = np.random.default_rng(1)
+    for name, values in model.weights.items():
+        model.weights[name] = values + 0.1 * generator.standard_normal(values.shape).astype(np.float32)
+    return model
+
+
+STACKS = {
+    "windows": [{"repeat": 2, "attention": "softmax", "window": 6, "rope_base": 100.0}, {"attention": "softmax"}],
+    "hybrid": [{"repeat": 3, "attention": "gated-delta"}, {"attention": "softmax", "key_heads": 1, "positions": "none"}],
+    "heads": [{"attention": "gla", "heads": 2}, {"attention": "favor", "features": 8, "heads": 8, "rotated": 2}],
+    "shapes": [
+        {"mlp": "swiglu", "residual": "sandwich", "attention": "softmax", "residual_scale": 0.5},
+        {"mlp": "gelu", "residual": "after", "hidden": 24, "norm": "layer", "norm_epsilon": 1e-3},
+        {"mlp": "none", "attention": "rfa-gate", "output_norm": True},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_language_models_of_several_blocks(name, tmp_path):
+    """The layers of a stack differ in window, base of RoPE, kind of attention, heads, MLP, residual rule and norm."""
+    model = noisy(bochner.Model.create(layers=5, width=32, heads=4, context=32, seed=3, blocks=STACKS[name]))
+    module = bt.LanguageModel(model)
+    ids = torch.from_numpy(np.random.default_rng(2).integers(0, 256, 24))
+    torch.testing.assert_close(module(ids[None])[0], torch.from_numpy(model.logits(ids.numpy())), rtol=2e-3, atol=2e-3)
+    functional.cross_entropy(module(ids[None, :-1])[0], ids[1:]).backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())
+    module.to_model().save(tmp_path / "model")
+    again = bt.LanguageModel(tmp_path / "model")
+    assert again.config["blocks"] == module.config["blocks"] and again.blocks == module.blocks
+    torch.testing.assert_close(again(ids[None]), module(ids[None]))
+    torch.testing.assert_close(copy.deepcopy(module)(ids[None]), module(ids[None]))
+
+
+def test_language_models_that_were_linearized():
+    """Layers that keep softmax, with another base of RoPE, beside layers whose attention was replaced."""
+    text = "the cat sat on the mat, and the dog sat on the log. " * 20
+    blocks = [{"repeat": 2, "window": 8, "rope_base": 100.0}, {}]
+    teacher = bochner.Model.create(layers=4, width=32, heads=2, context=32, attention="softmax", blocks=blocks, seed=2)
+    for keep, kinds in ((None, ["softmax", "softmax", "favor", "softmax"]), ([3], ["favor", "favor", "favor", "softmax"])):
+        student = teacher.linearize(text, "favor", features=8, keep_softmax=keep, steps=1, transfer_steps=1, batch=2)
+        assert student.attention == kinds
+        ids = np.random.default_rng(2).integers(0, 256, 24)
+        expected = torch.from_numpy(noisy(student).logits(ids))
+        torch.testing.assert_close(bt.LanguageModel(student)(torch.from_numpy(ids)[None])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["qwen2-window", "qwen3-window", "gemma3-plain"])
+def test_pretrained_language_models_with_windows(name):
+    model = bochner.Model.load(FAMILIES / name)
+    ids = np.arange(30) % model.vocab
+    expected = torch.from_numpy(model.logits(ids))
+    torch.testing.assert_close(bt.LanguageModel(model)(torch.from_numpy(ids)[None])[0], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_unsupported_blocks_are_named():
+    for settings, message in (({"mixer": "ssm"}, "mixer 'ssm'"), ({"rope_scaling": {"kind": "linear", "factor": 2.0}}, "rope_scaling")):
+        model = bochner.Model.create(layers=4, width=32, heads=2, attention="softmax", blocks=[{"repeat": 3}, settings])
+        with pytest.raises(bochner.UnsupportedError, match=message):
+            bt.LanguageModel(model)
 
 
 def test_state_dicts_are_checked():

@@ -363,6 +363,15 @@ def test_linearize_only_parts(teacher):
     assert {report.stage for report in student.report.reports} <= {"transfer"} and dict(student.report) == {}
 
 
+def test_linearize_takes_heads_from_the_replaced_layers():
+    mixed = tiny(attention="softmax", features=None, context=32, blocks=[{"heads": 2}, {"heads": 4}])
+    width = mixed.config.width
+    with pytest.raises(bochner.BochnerError, match=f"at most {width // 2}, found"):
+        mixed.linearize(TEXT, "hedgehog", features=width // 2 + 2, **LINEARIZE)
+    with pytest.raises(bochner.BochnerError, match="width of a head"):
+        mixed.linearize(TEXT, "dark", window=8, **LINEARIZE)
+
+
 def test_linearize_refuses(teacher, model):
     for settings in ({"kind": "nothing"}, {"kind": "softmax"}, {"kind": "hedgehog", "features": 10**6}, {"steps": -1},
                      {"keep_softmax": "0-1"}, {"keep_softmax": [7]}):  # fmt: skip

@@ -100,9 +100,9 @@ static inline int runs_teardown(void **state)
 /* With an attention or another mixer. */
 static inline bo_model_desc runs_desc(const char *kind)
 {
-    bo_model_desc desc = {.layers = 2, .width = 16, .heads = 2, .context = 16, .vocab = 256, .seed = 3};
+    bo_model_desc desc = {.layers = 2, .width = 16, .block.heads = 2, .context = 16, .vocab = 256, .seed = 3};
     test_set_kind(kind, &desc);
-    if (desc.attention.kind == BO_ATTENTION_RFA) desc.attention.features.features = 16;
+    if (desc.block.attention.kind == BO_ATTENTION_RFA) desc.block.attention.features.features = 16;
     return desc;
 }
 

@@ -32,7 +32,7 @@ typedef struct things {
 
 static bo_model_desc shape(bo_model_task task)
 {
-    bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 16, .task = task};
+    bo_model_desc desc = {.layers = 1, .width = 8, .block.heads = 1, .context = 16, .task = task};
     if (task == BO_MODEL_TASK_CLASSIFY) desc.classes = 2;
     return desc;
 }
@@ -186,9 +186,9 @@ static void test_failures(void **state)
         (void)c;                                                                                                       \
         __VA_ARGS__                                                                                                    \
     }
-RESERVED(reserved_model, bo_model_desc, bo_model *out; d.layers = d.width = d.heads = 1; d.width = d.context = 8;
+RESERVED(reserved_model, bo_model_desc, bo_model *out; d.layers = d.width = d.block.heads = 1; d.width = d.context = 8;
          d.vocab = 8; bo_status s = bo_model_create(c, &d, NULL, &out); bo_model_destroy(out); return s;)
-RESERVED(reserved_widen, bo_model_desc, bo_model_desc out; d.layers = d.heads = 1; d.width = d.context = 8;
+RESERVED(reserved_widen, bo_model_desc, bo_model_desc out; d.layers = d.block.heads = 1; d.width = d.context = 8;
          return bo_model_widen(c, &d, 16, &out);)
 RESERVED(reserved_session, bo_session_desc, bo_session *out; bo_status s = bo_session_create(c, t->language, &d, &out);
          bo_session_destroy(out); return s;)

@@ -1,7 +1,7 @@
 /* Damaged files: a flipped bit or a truncation of any file that the library writes is reported, and a run continues from an
  * older checkpoint. */
 #include "runs.h"
-#include "network/network.h"
+#include "model/model.h"
 #include "tape/graph.h"
 #include "train/train.h"
 #include <bochner/features.h>
@@ -100,10 +100,10 @@ static bo_status load_machine(bo_context *context, void *what, const void *bytes
 
 static bo_status load_network(bo_context *context, void *what, const void *bytes, size_t size)
 {
-    bo_network *network = NULL;
-    const bo_status status = bo_network_load_memory(context, bytes, size, &network);
+    bo_model *network = NULL;
+    const bo_status status = bo_model_load_memory(context, bytes, size, &network);
     (void)what;
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return status;
 }
 
@@ -156,28 +156,29 @@ static void maps_and_machines(void **state)
     bo_machine_destroy(machine);
 }
 
-static bo_network *make_network(runs *r)
+static bo_model *make_network(runs *r)
 {
     const bo_examples_arrays arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = inputs, .y = targets};
     bo_examples *examples;
-    bo_network *network;
+    bo_model *network;
     assert_ok(r->context, bo_examples_create(r->context, &arrays, &examples));
-    const bo_network_desc desc = {
-        .model = "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 2}, "
-                 "{\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
+    const bo_description desc = {
+        .text = "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 2}, "
+                "{\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
         .where = "net",
         .examples = examples,
         .seed = 1};
-    assert_ok(r->context, bo_network_create(r->context, &desc, &network));
+    assert_ok(r->context, bo_model_create_described(r->context, &desc, &network));
     bo_examples_destroy(examples);
     return network;
 }
 
 static bo_model *make_model(runs *r)
 {
-    bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 8, .hidden = 4, .vocab = 256, .seed = 3};
+    bo_model_desc desc = {
+        .layers = 1, .width = 8, .block.heads = 1, .context = 8, .block.hidden = 4, .vocab = 256, .seed = 3};
     test_set_kind("rfa-gate", &desc);
-    desc.attention.features.features = 8;
+    desc.block.attention.features.features = 8;
     return runs_model_of(r, &desc);
 }
 
@@ -185,14 +186,14 @@ static void models_and_states(void **state)
 {
     runs *r = *state;
     bo_model *model = make_model(r);
-    bo_network *network = make_network(r);
+    bo_model *network = make_network(r);
     bo_session *session;
     bo_optimizer *optimizer;
     void *bytes;
     size_t size;
-    assert_ok(r->context, bo_network_save_memory(r->context, network, &bytes, &size));
+    assert_ok(r->context, bo_model_save_memory(r->context, network, &bytes, &size));
     damage(r->context, "network", bytes, size, load_network, NULL);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     assert_ok(r->context, bo_model_save_memory(r->context, model, &bytes, &size));
     damage(r->context, "model", bytes, size, load_model, NULL);
     assert_ok(r->context, bo_session_create(r->context, model, NULL, &session));
@@ -231,16 +232,16 @@ static bool flip(const char *path, size_t byte)
 /* Texts beside the tensors may be edited: every change gives an error or a warning that names the file. */
 static void texts_beside_tensors(void **state)
 {
-    static const char *const files[] = {"model/config.json", "network/network.json"};
+    static const char *const files[] = {"model/config.json", "network/config.json"};
     runs *r = *state;
     bo_model *model = make_model(r);
-    bo_network *network = make_network(r);
+    bo_model *network = make_network(r);
     listener l;
     listen(&l);
     assert_ok(l.context, bo_model_save(l.context, model, runs_path(r, "model")));
-    assert_ok(l.context, bo_network_save(l.context, network, runs_path(r, "network")));
+    assert_ok(l.context, bo_model_save(l.context, network, runs_path(r, "network")));
     bo_model_destroy(model);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     for (int which = 0; which < 2; which++) {
         char path[160], folder[160];
         strcpy(path, runs_path(r, files[which]));
@@ -249,18 +250,18 @@ static void texts_beside_tensors(void **state)
             model = NULL, network = NULL;
             l.warnings = 0;
             const bo_status status =
-                which ? bo_network_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model);
+                which ? bo_model_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model);
             if (status == BO_OK && !(l.warnings && strstr(l.last, "checksum") && strstr(l.last, path)))
                 fail_msg("%s, byte %zu: loaded without a warning", files[which], i);
             bo_model_destroy(model);
-            bo_network_destroy(network);
+            bo_model_destroy(network);
             flip(path, i);
         }
         l.warnings = 0;
         assert_ok(l.context,
-                  which ? bo_network_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model));
+                  which ? bo_model_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model));
         bo_model_destroy(which ? NULL : model);
-        bo_network_destroy(which ? network : NULL);
+        bo_model_destroy(which ? network : NULL);
         assert_int_equal(l.warnings, 0);
     }
     bo_context_destroy(l.context);
@@ -277,14 +278,14 @@ static size_t size_of(const char *path)
 static void folders_are_replaced_whole(void **state)
 {
     runs *r = *state;
-    bo_network *network = make_network(r), *found;
+    bo_model *network = make_network(r), *found;
     char folder[160], description[160], before[4096] = "", after[4096] = "";
     struct rlimit limit, old;
     listener l;
     listen(&l);
     strcpy(folder, runs_path(r, "network"));
-    snprintf(description, sizeof description, "%.100s/network.json", folder);
-    assert_ok(l.context, bo_network_save(l.context, network, folder));
+    snprintf(description, sizeof description, "%.100s/config.json", folder);
+    assert_ok(l.context, bo_model_save(l.context, network, folder));
     FILE *file = fopen(description, "rb");
     assert_true(fread(before, 1, sizeof before - 1, file) > 0);
     fclose(file);
@@ -292,20 +293,20 @@ static void folders_are_replaced_whole(void **state)
     limit = old;
     limit.rlim_cur = size_of(runs_path(r, "network/model.safetensors")) - 1;
     assert_true(limit.rlim_cur > size_of(description) + 10);
-    network->seed += 1000; /* another description */
+    network->network->seed += 1000; /* another description */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    const bo_status status = bo_network_save(l.context, network, folder);
+    const bo_status status = bo_model_save(l.context, network, folder);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(status, BO_IO);
     file = fopen(description, "rb");
     assert_true(fread(after, 1, sizeof after - 1, file) > 0);
     fclose(file);
     assert_string_equal(before, after);
-    assert_ok(l.context, bo_network_load(l.context, folder, &found));
+    assert_ok(l.context, bo_model_load(l.context, folder, &found));
     assert_int_equal(l.warnings, 0);
-    bo_network_destroy(found);
-    bo_network_destroy(network);
+    bo_model_destroy(found);
+    bo_model_destroy(network);
     bo_context_destroy(l.context);
 }
 

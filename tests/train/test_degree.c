@@ -36,11 +36,12 @@ static void twenty_layers_train(void **state)
                    {BO_MIXER_DEGREE_4, BO_MLP_DEGREE_4},
                    {BO_MIXER_DEGREE_E, BO_MLP_DEGREE_E}};
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
-        bo_model_desc desc = {.layers = DEEP, .width = 16, .heads = 2, .context = 16, .vocab = 256, .seed = 3};
+        bo_model_desc desc = {.layers = DEEP, .width = 16, .block.heads = 2, .context = 16, .vocab = 256, .seed = 3};
         double first, last;
-        desc.mixer = degrees[i].mixer, desc.mlp = degrees[i].mlp, desc.degree_heads = 1 + i % 2;
-        last = trained_loss(*state, bo_mixer_name(desc.mixer), &desc, &first);
-        if (!(last < first - 2)) fail_msg("%s: the loss went from %g to %g", bo_mixer_name(desc.mixer), first, last);
+        desc.block.mixer = degrees[i].mixer, desc.block.mlp = degrees[i].mlp, desc.block.degree_heads = 1 + i % 2;
+        last = trained_loss(*state, bo_mixer_name(desc.block.mixer), &desc, &first);
+        if (!(last < first - 2))
+            fail_msg("%s: the loss went from %g to %g", bo_mixer_name(desc.block.mixer), first, last);
     }
 }
 

@@ -242,7 +242,7 @@ static void refusals(void **state)
     bo_model *teacher = make_teacher(r), *model = make_student(r, teacher, "dark", 0, ""), *none;
     bo_trainer *trainer;
     bo_trainer_desc desc = trainer_of(r, teacher, BO_IMITATION_ATTENTION, NULL);
-    assert_fails(c, BO_INVALID, "no second attention", bo_trainer_create(c, &desc, &trainer));
+    assert_fails(c, BO_INVALID, "is not linearized", bo_trainer_create(c, &desc, &trainer));
     assert_null(trainer);
     desc = trainer_of(r, model, BO_IMITATION_LOGITS, NULL);
     assert_fails(c, BO_INVALID, "without them, the teacher would change", bo_trainer_create(c, &desc, &trainer));
@@ -314,7 +314,7 @@ static void imitation_on_a_text(void **state)
     assert_true(again[1] > 0);
     assert_ok(c, bo_model_imitation(c, other, r->held, 3, 0, errors)); /* a window of three tokens sees all of them */
     assert_true(errors[1] == 0);
-    assert_fails(c, BO_INVALID, "kept_attention", bo_model_imitation(c, teacher, r->held, 0, 0, errors));
+    assert_fails(c, BO_INVALID, "linearized", bo_model_imitation(c, teacher, r->held, 0, 0, errors));
     const size_t all = (size_t)bo_corpus_tokens(r->noise);
     assert_fails(c, BO_INVALID, "at least one window", bo_model_imitation(c, other, r->noise, all + 1, 0, errors));
     bo_model_destroy(same), bo_model_destroy(other), bo_model_destroy(teacher);
@@ -326,7 +326,7 @@ static void windows_beyond_the_context(void **state)
     runs *r = *state;
     bo_context *c = r->context;
     bo_model_desc desc = runs_desc("softmax");
-    desc.positions = BO_POSITIONS_LEARNED;
+    desc.block.positions = BO_POSITIONS_LEARNED;
     bo_model *teacher = runs_model_of(r, &desc), *student = make_student(r, teacher, "dark", 0, "1");
     double errors[2];
     bo_agreement found;

@@ -60,8 +60,8 @@ static void check(runs *r, const char *kind, bo_cross cross, uint64_t steps, siz
 {
     bo_model_desc desc = runs_desc(kind);
     desc.task = BO_MODEL_TASK_TRANSLATE, desc.cross = cross, desc.vocab = 0, desc.context = MOST, desc.layers = 1;
-    desc.width = 48, desc.heads = 4, desc.encoder_layers = 2;
-    if (desc.attention.kind == BO_ATTENTION_RFA) desc.attention.features.features = 64;
+    desc.width = 48, desc.block.heads = 4, desc.encoder_layers = 2;
+    if (desc.block.attention.kind == BO_ATTENTION_RFA) desc.block.attention.features.features = 64;
     bo_model *model = runs_model_of(r, &desc);
     char path[200];
     snprintf(path, sizeof path, "%s", runs_path(r, "words.tsv"));

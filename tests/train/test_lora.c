@@ -70,7 +70,7 @@ static void gradients_of_adapters_alone(void **state)
     runs *r = *state;
     counting counted = {0};
     bo_context *context = counting_context(&counted, 1);
-    const bo_model_desc shape = {.layers = 2, .width = 64, .heads = 2, .context = 16, .vocab = 256, .seed = 3};
+    const bo_model_desc shape = {.layers = 2, .width = 64, .block.heads = 2, .context = 16, .vocab = 256, .seed = 3};
     const bo_lora_desc lora = {.rank = 2};
     bo_model *model;
     assert_ok(context, bo_model_create(context, &shape, r->tokenizer, &model));
@@ -173,7 +173,7 @@ static void moves_a_new_attention(void **state)
     bo_attention_preset("dark", &replacement.attention);
     replacement.attention.gate = BO_GATE_DECAY;
     replacement.attention.features.features = 16;
-    assert_fails(r->context, BO_INVALID, "no second attention", bo_model_new_parameters(r->context, softmax, &whole));
+    assert_fails(r->context, BO_INVALID, "is not linearized", bo_model_new_parameters(r->context, softmax, &whole));
     assert_ok(r->context, bo_model_replace_attention(r->context, softmax, &replacement, &model));
     assert_ok(r->context, bo_model_replace_attention(r->context, softmax, &replacement, &before));
     assert_ok(r->context, bo_model_new_parameters(r->context, model, &whole));

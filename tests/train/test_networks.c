@@ -22,26 +22,26 @@ static const subject subjects[] = {
     {"random-features", 5, 0, false, 0.25, 0.7},
 };
 
-static bo_trainer_desc run_of(bo_network *network, const made *m, const subject *s, uint64_t steps)
+static bo_trainer_desc run_of(bo_model *network, const made *m, const subject *s, uint64_t steps)
 {
     return (bo_trainer_desc){
-        .network = network, .examples = m->examples, .batch = s->graph ? 0 : 12, .steps = steps, .seed = 3};
+        .model = network, .examples = m->examples, .batch = s->graph ? 0 : 12, .steps = steps, .seed = 3};
 }
 
-static bo_network *network_of(bo_context *context, const subject *s, const made *m)
+static bo_model *network_of(bo_context *context, const subject *s, const made *m)
 {
-    bo_network *network;
+    bo_model *network;
     char *text = example_text(s->name);
-    const bo_network_desc desc = {.model = text, .examples = m->examples, .width_multiplier = s->width, .seed = 7};
-    assert_ok(context, bo_network_create(context, &desc, &network));
+    const bo_description desc = {.text = text, .examples = m->examples, .width_multiplier = s->width, .seed = 7};
+    assert_ok(context, bo_model_create_described(context, &desc, &network));
     free(text);
     return network;
 }
 
-static double loss_of(bo_context *context, const bo_network *network, const made *m)
+static double loss_of(bo_context *context, const bo_model *network, const made *m)
 {
-    bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
+    bo_examples_evaluation found;
+    assert_ok(context, bo_model_evaluate_examples(context, network, m->examples, BO_SPLIT_ALL, &found));
     return found.loss;
 }
 
@@ -52,7 +52,7 @@ static void test_learning(void **state)
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
         const subject *s = &subjects[i];
         made *m = made_new(context, s->dim, s->classes, s->graph);
-        bo_network *network = network_of(context, s, m);
+        bo_model *network = network_of(context, s, m);
         const double before = loss_of(context, network, m);
         bo_trainer *trainer;
         const bo_trainer_desc desc = run_of(network, m, s, 40);
@@ -61,7 +61,7 @@ static void test_learning(void **state)
         bo_trainer_destroy(trainer);
         const double after = loss_of(context, network, m);
         if (!(after < s->falls * before)) fail_msg("%s: the loss was %g and is %g", s->name, before, after);
-        bo_network_destroy(network);
+        bo_model_destroy(network);
         made_free(m);
     }
     bo_context_destroy(context);
@@ -78,7 +78,7 @@ static int remove_any(const char *path, const struct stat *about, int kind, stru
 /* Trains until step `stop` in a folder and returns the weights. */
 static float *weights_after(bo_context *context, const subject *s, const made *m, const char *folder, uint64_t stop)
 {
-    bo_network *network = network_of(context, s, m);
+    bo_model *network = network_of(context, s, m);
     bo_trainer_desc desc = run_of(network, m, s, 8);
     bo_trainer *trainer;
     desc.folder = folder;
@@ -91,7 +91,7 @@ static float *weights_after(bo_context *context, const subject *s, const made *m
     const size_t floats = bo_weights_floats(network->weights);
     float *kept = malloc(floats * sizeof *kept);
     memcpy(kept, bo_weights_data(network->weights), floats * sizeof *kept);
-    bo_network_destroy(network);
+    bo_model_destroy(network);
     return kept;
 }
 
@@ -110,13 +110,13 @@ static void test_resuming(void **state)
         float *expected = weights_after(context, s, m, whole, 8);
         free(weights_after(context, s, m, cut, 3));
         float *found = weights_after(context, s, m, cut, 5);
-        bo_network *loaded, *fresh = network_of(context, s, m);
+        bo_model *loaded, *fresh = network_of(context, s, m);
         if (memcmp(expected, found, bo_weights_floats(fresh->weights) * sizeof *found) != 0)
             fail_msg("%s: a resumed run has other weights", s->name);
-        assert_ok(context, bo_network_load(context, cut, &loaded)); /* the folder of a run is the folder of a network */
+        assert_ok(context, bo_model_load(context, cut, &loaded)); /* the folder of a run is the folder of a network */
         assert_memory_equal(bo_weights_data(loaded->weights), found, bo_weights_floats(fresh->weights) * sizeof *found);
-        bo_network_destroy(loaded);
-        bo_network_destroy(fresh);
+        bo_model_destroy(loaded);
+        bo_model_destroy(fresh);
         free(expected), free(found);
         nftw(whole, remove_any, 8, FTW_DEPTH | FTW_PHYS);
         nftw(cut, remove_any, 8, FTW_DEPTH | FTW_PHYS);
@@ -143,7 +143,7 @@ static void test_refused(void **state)
     bo_context *context = test_context(1);
     const subject *graph = &subjects[2];
     made *m = made_new(context, graph->dim, graph->classes, true), *other = made_new(context, 5, 3, false);
-    bo_network *network = network_of(context, graph, m);
+    bo_model *network = network_of(context, graph, m);
     bo_trainer *trainer;
     bo_trainer_desc desc = run_of(network, m, graph, 4);
     desc.batch = 2;
@@ -156,9 +156,8 @@ static void test_refused(void **state)
     desc.examples = other->examples;
     assert_fails(context, BO_INVALID, "expects 6 numbers", bo_trainer_create(context, &desc, &trainer));
     desc.examples = NULL;
-    assert_fails(context, BO_INVALID, "the network or the examples are NULL",
-                 bo_trainer_create(context, &desc, &trainer));
-    bo_network_destroy(network);
+    assert_fails(context, BO_INVALID, "needs examples", bo_trainer_create(context, &desc, &trainer));
+    bo_model_destroy(network);
     made_free(m), made_free(other);
     bo_context_destroy(context);
 }

@@ -131,7 +131,7 @@ static void models_without_random_frequencies_are_refused(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         refuse(r, runs_model(r, kinds[i]), "no attention with random frequencies");
     bo_model_desc chosen = runs_desc("favor");
-    chosen.attention.features.sampling = BO_SAMPLING_OPTIMAL;
+    chosen.block.attention.features.sampling = BO_SAMPLING_OPTIMAL;
     refuse(r, runs_model_of(r, &chosen), "calibrate_every");
     bo_model *adapted = runs_model(r, "rfa");
     const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT};

@@ -311,7 +311,7 @@ static void what_cannot_be_carried_is_refused(void **state)
     refuse(r, stateful(r, runs_model(r, "softmax"), NULL, 1), "keeps all keys");
     refuse(r, stateful(r, runs_model(r, "ssm"), NULL, 1), "found mixer ssm");
     bo_model_desc learned = runs_desc("rfa");
-    learned.positions = BO_POSITIONS_LEARNED;
+    learned.block.positions = BO_POSITIONS_LEARNED;
     refuse(r, stateful(r, runs_model_of(r, &learned), NULL, 1), "learned positions");
     bo_trainer_desc desc = stateful(r, runs_model(r, "rfa"), NULL, 1);
     desc.batch = 4096;

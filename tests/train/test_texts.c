@@ -173,7 +173,7 @@ static void other_texts_are_refused(void **state)
     runs *r = *state;
     lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY);
     bo_model_desc learned = model_desc(BO_MODEL_TASK_CLASSIFY, "softmax", &l);
-    learned.positions = BO_POSITIONS_LEARNED;
+    learned.block.positions = BO_POSITIONS_LEARNED;
     bo_model *model = runs_model_of(r, &learned);
     bo_trainer_desc desc = describe(r, model, &l, NULL);
     bo_trainer *trainer;

@@ -22,7 +22,7 @@ static void shake(bo_weights *weights)
 static bo_model *make_dark(runs *r, const char *kind)
 {
     bo_model_desc desc = runs_desc(kind);
-    desc.attention.rank = DIM; /* without it, hybrid has no M */
+    desc.block.attention.rank = DIM; /* without it, hybrid has no M */
     bo_model *model = runs_model_of(r, &desc);
     shake(model->weights);
     return model;
@@ -123,14 +123,14 @@ static bo_capture *run_text(runs *r, const bo_model *model)
 static void judge(runs *r, const bo_model *model, const bo_model *before)
 {
     const bo_model_desc *d = &model->desc;
-    const size_t width = d->heads * DIM;
+    const size_t width = d->block.heads * DIM;
     bo_capture *capture = run_text(r, before);
     const size_t rows = bo_capture_rows(capture);
     float *q = malloc(rows * width * sizeof *q), *k = malloc(rows * width * sizeof *k);
     for (size_t l = 0; l < d->layers; l++) {
         assert_ok(r->context, bo_capture_read(r->context, capture, l, BO_CAPTURE_ARRAY_Q, q));
         assert_ok(r->context, bo_capture_read(r->context, capture, l, BO_CAPTURE_ARRAY_K, k));
-        for (size_t h = 0; h < d->heads; h++) {
+        for (size_t h = 0; h < d->block.heads; h++) {
             double s[DIM][DIM] = {{0}};
             add_covariance(q, rows, width, h, s);
             add_covariance(k, rows, width, h, s);
@@ -254,7 +254,7 @@ static void models_without_a_free_m_are_refused(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         refuse(r, runs_model(r, kinds[i]), "no layer of the model has a matrix M");
     bo_model_desc drawn = runs_desc("dark");
-    drawn.attention.proposal = BO_PROPOSAL_OPRF;
+    drawn.block.attention.proposal = BO_PROPOSAL_OPRF;
     refuse(r, runs_model_of(r, &drawn), "drawn from data");
     refuse(r, make_adapted(r, ""), "the adapters leave model.layers.0.self_attn.m fixed");
     lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY);

@@ -13,7 +13,7 @@ static bo_widths_desc make(bo_parametrization kind)
 {
     bo_widths_desc desc = {.model = {.layers = 2,
                                      .width = 16,
-                                     .heads = 2,
+                                     .block.heads = 2,
                                      .context = 16,
                                      .vocab = 64,
                                      .seed = 1,
@@ -23,7 +23,7 @@ static bo_widths_desc make(bo_parametrization kind)
                            .width_count = WIDTHS,
                            .optimizer = {.kind = BO_OPTIMIZER_ADAMW},
                            .steps = 4};
-    assert_true(bo_attention_preset("softmax", &desc.model.attention));
+    assert_true(bo_attention_preset("softmax", &desc.model.block.attention));
     return desc;
 }
 
@@ -93,13 +93,13 @@ static void every_mixer_and_mlp(void **state)
     bo_context *context = test_context(1);
     for (bo_mixer mixer = 0; mixer < BO_MIXER_COUNT; mixer++) {
         bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
-        desc.model.mixer = mixer;
-        if (mixer != BO_MIXER_ATTENTION) memset(&desc.model.attention, 0, sizeof desc.model.attention);
+        desc.model.block.mixer = mixer;
+        if (mixer != BO_MIXER_ATTENTION) memset(&desc.model.block.attention, 0, sizeof desc.model.block.attention);
         expect_flat(context, &desc, bo_mixer_name(mixer));
     }
     for (bo_mlp mlp = 0; mlp < BO_MLP_COUNT; mlp++) {
         bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
-        desc.model.mlp = mlp;
+        desc.model.block.mlp = mlp;
         if (mlp == BO_MLP_NONE) continue; /* a part that changes nothing has no size */
         expect_flat(context, &desc, bo_mlp_name(mlp));
     }
@@ -115,10 +115,10 @@ static void every_attention(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
-        desc.model.attention = (bo_attention_desc){0};
-        assert_true(bo_attention_preset(presets[i], &desc.model.attention));
-        if (!strcmp(presets[i], "hybrid")) desc.model.attention.window = 5;
-        if (i < 3) desc.model.attention.features.features = 16;
+        desc.model.block.attention = (bo_attention_desc){0};
+        assert_true(bo_attention_preset(presets[i], &desc.model.block.attention));
+        if (!strcmp(presets[i], "hybrid")) desc.model.block.attention.window = 5;
+        if (i < 3) desc.model.block.attention.features.features = 16;
         desc.model.untied = i % 2;
         expect_flat(context, &desc, presets[i]);
     }

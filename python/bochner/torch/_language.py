@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional
 
 from .._attention import Attention
 from .._library import Handle, UnsupportedError, lib
+from .._model_settings import read_layers
 from ..model import Model
 from . import _ops
 from ._modules import _compute
@@ -25,20 +27,37 @@ _ACTIVATIONS: dict[str, Any] = {
     "geglu": functional.gelu,
     "geglu-tanh": lambda x: functional.gelu(x, approximate="tanh"),
 }
-# Settings with which this module computes what the library computes.
-_SUPPORTED = {
+# The norms of each residual rule (src/nn/residual.c): before and after the mixer, before and after the MLP.
+_RESIDUALS: dict[str, tuple[Optional[str], Optional[str], Optional[str], Optional[str]]] = {
+    "sequential": ("input_layernorm", None, "post_attention_layernorm", None),
+    "parallel": ("input_layernorm", None, "post_attention_layernorm", None),
+    "shared": ("input_layernorm", None, "input_layernorm", None),
+    "sandwich": ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"),
+    "after": (None, "post_attention_layernorm", None, "post_feedforward_layernorm"),
+}
+# Settings with which this module computes what the library computes: of models, and of their blocks.
+_MODELS: dict[str, tuple[Any, ...]] = {
     "task": ("language",),
+    "parametrization": ("standard",),
+    "storage": ("float32",),
+    "dropout": (0,),
+}
+_BLOCKS: dict[str, tuple[Any, ...]] = {
     "mixer": ("attention",),
     "mlp": ("none", *_ACTIVATIONS),
     "norm": ("rms", "layer"),
     "positions": ("rope", "none", "learned"),
-    "parametrization": ("standard",),
-    "storage": ("float32",),
-    "dropout": (0,),
     "joint_norm": (False,),
-    "local_rope_base": (0,),
-    "kept_layers": ("",),
+    "residual": tuple(_RESIDUALS),
+    "rope_scaling": (None,),
 }
+
+
+def _check(settings: Mapping[str, Any], supported: Mapping[str, tuple[Any, ...]]) -> None:
+    for name, allowed in supported.items():
+        if settings.get(name) not in allowed:
+            known = " or ".join(map(repr, allowed))
+            raise UnsupportedError(f"LanguageModel: {name} {settings.get(name)!r} is not supported; expected {known}")
 
 
 class LanguageModel(nn.Module):
@@ -46,7 +65,8 @@ class LanguageModel(nn.Module):
 
     Its state_dict has the names and shapes of the model's safetensors file. The random features are those of the model and
     are not trained. Models with attention, RMSNorm or LayerNorm, RoPE, learned or no positions and the usual MLPs are
-    supported. For other models, the error names the setting that is not supported.
+    supported, and each layer may have another block: another kind of attention, window, base of RoPE, MLP, ... For other
+    models, the error names the setting that is not supported.
 
     Parameters
     ----------
@@ -71,14 +91,11 @@ class LanguageModel(nn.Module):
         super().__init__()
         model = model if isinstance(model, Model) else Model.load(model)
         self._source = model
-        config = model.config
-        for name, allowed in _SUPPORTED.items():
-            if config[name] not in allowed:
-                known = " or ".join(map(repr, allowed))
-                raise UnsupportedError(f"LanguageModel: {name} {config[name]!r} is not supported; expected {known}")
-        if model._open.desc.rope_scaling.kind:
-            raise UnsupportedError("LanguageModel: a scaling of RoPE is not supported")
-        self.config = config
+        self.config = model.config
+        self.blocks = read_layers(model._open.desc)
+        _check(self.config, _MODELS)
+        for block in self.config["blocks"]:
+            _check(block, _BLOCKS)
         self._find_attentions()
         for name, values in model.weights.items():
             self._add(name, nn.Parameter(torch.from_numpy(values)))
@@ -118,22 +135,23 @@ class LanguageModel(nn.Module):
         assert weight is not None, name
         return functional.linear(x, weight, self._weight(f"{name}.bias"))
 
-    def _norm(self, x: Tensor, name: str, width: int) -> Tensor:
-        """RMSNorm, or LayerNorm where the model has it, of groups of `width` columns."""
-        weight, shape = self._weight(f"{name}.weight"), x.shape
+    def _norm(self, x: Tensor, name: str, width: int, layer: int) -> Tensor:
+        """RMSNorm, or LayerNorm where the block of the layer has it, of groups of `width` columns."""
+        block, weight, shape = self.blocks[layer], self._weight(f"{name}.weight"), x.shape
         x = x.reshape(*shape[:-1], -1, width)
-        if self.config["norm"] == "layer" and ("layernorm" in name or name == "model.norm"):
-            return functional.layer_norm(x, (width,), weight, self._weight(f"{name}.bias"), self.config["norm_epsilon"]).reshape(shape)
-        scaled = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.config["norm_epsilon"])
+        if block["norm"] == "layer" and ("layernorm" in name or name == "model.norm"):
+            return functional.layer_norm(x, (width,), weight, self._weight(f"{name}.bias"), block["norm_epsilon"]).reshape(shape)
+        scaled = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + block["norm_epsilon"])
         return (scaled if weight is None else scaled * weight).reshape(shape)
 
-    def _rotated(self, x: Tensor) -> Tensor:
+    def _rotated(self, x: Tensor, layer: int) -> Tensor:
         """RoPE in halves, of (batch, tokens, heads, columns)."""
-        if self.config["positions"] != "rope":
+        block = self.blocks[layer]
+        if block["positions"] != "rope":
             return x
-        columns = self.config["rotated"] or x.shape[-1]
+        columns = block["rotated"] or x.shape[-1]
         half = columns // 2
-        rates = self.config["rope_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
+        rates = block["rope_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
         angles = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * rates
         cosine, sine = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
         first, second, rest = x[..., :half], x[..., half:columns], x[..., columns:]
@@ -143,12 +161,13 @@ class LanguageModel(nn.Module):
         prefix, made = f"model.layers.{layer}.self_attn", self.attentions[layer]
         q, k, v = (self._linear(x, f"{prefix}.{name}_proj") for name in "qkv")
         if self._weight(f"{prefix}.q_norm.weight") is not None:
-            q, k = self._norm(q, f"{prefix}.q_norm", made.dim), self._norm(k, f"{prefix}.k_norm", made.dim)
+            q, k = self._norm(q, f"{prefix}.q_norm", made.dim, layer), self._norm(k, f"{prefix}.k_norm", made.dim, layer)
         q, k, v = q.view(*x.shape[:2], made.heads, -1), k.view(*x.shape[:2], made.key_heads, -1), v.view(*x.shape[:2], made.key_heads, -1)
-        inputs: dict[str, Optional[Tensor]] = {"q": self._rotated(q), "k": self._rotated(k), "v": v, **self._inputs(x, prefix, made)}
+        inputs: dict[str, Optional[Tensor]] = {"q": self._rotated(q, layer), "k": self._rotated(k, layer), "v": v}
+        inputs.update(self._inputs(x, prefix, made))
         out = _compute(lambda precision: self._keys[layer], inputs, True).flatten(-2)
         if self._weight(f"{prefix}.o_norm.weight") is not None:
-            out = self._norm(out, f"{prefix}.o_norm", made.value_dim)
+            out = self._norm(out, f"{prefix}.o_norm", made.value_dim, layer)
         return self._linear(out, f"{prefix}.o_proj")
 
     def _inputs(self, x: Tensor, prefix: str, made: Attention) -> dict[str, Optional[Tensor]]:
@@ -172,32 +191,26 @@ class LanguageModel(nn.Module):
             found["m_k"], found["bias_k"] = self._weight(f"{prefix}.map_k.weight"), self._weight(f"{prefix}.map_k.bias")
         return found
 
-    def _mlp(self, x: Tensor, prefix: str) -> Tensor:
-        act = _ACTIVATIONS[self.config["mlp"]]
+    def _mlp(self, x: Tensor, prefix: str, name: str) -> Tensor:
+        act = _ACTIVATIONS[name]
         if self._weight(f"{prefix}.gate_proj.weight") is not None:
             return self._linear(act(self._linear(x, f"{prefix}.gate_proj")) * self._linear(x, f"{prefix}.up_proj"), f"{prefix}.down_proj")
         return self._linear(act(self._linear(x, f"{prefix}.up_proj")), f"{prefix}.down_proj")
 
     def _layer(self, x: Tensor, layer: int) -> Tensor:
-        """One layer, with the joints of bo_block."""
-        prefix, block, width = f"model.layers.{layer}", self.config["block"], self.config["width"]
-        after = block in ("sandwich", "after")
+        """One layer, with the joints of bo_residual."""
+        prefix, block, width = f"model.layers.{layer}", self.blocks[layer], self.config["width"]
+        before_mixer, after_mixer, before_mlp, after_mlp = _RESIDUALS[block["residual"]]
 
-        def added(branch: Tensor, norm: str) -> Tensor:
-            branch = branch * self.config["residual_scale"]
-            return self._norm(branch, f"{prefix}.{norm}", width) if after else branch
+        def norm(value: Tensor, name: Optional[str]) -> Tensor:
+            return self._norm(value, f"{prefix}.{name}", width, layer) if name else value
 
-        before = x
-        normed = x if block == "after" else self._norm(x, f"{prefix}.input_layernorm", width)
-        x = x + added(self._attention(normed, layer), "post_attention_layernorm")
-        if self.config["mlp"] == "none":
-            return x
-        if block not in ("shared", "after"):
-            name = "pre_feedforward_layernorm" if block == "sandwich" else "post_attention_layernorm"
-            normed = self._norm(before if block == "parallel" else x, f"{prefix}.{name}", width)
-        elif block == "after":
-            normed = x
-        return x + added(self._mlp(normed, f"{prefix}.mlp"), "post_feedforward_layernorm")
+        mixed = norm(self._attention(norm(x, before_mixer), layer) * block["residual_scale"], after_mixer)
+        if block["mlp"] == "none":
+            return x + mixed
+        read = x if block["residual"] in ("parallel", "shared") else x + mixed
+        inner = self._mlp(norm(read, before_mlp), f"{prefix}.mlp", block["mlp"])
+        return x + mixed + norm(inner * block["residual_scale"], after_mlp)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return the logits of (batch, tokens) ids: (batch, tokens, vocabulary)."""
@@ -209,7 +222,7 @@ class LanguageModel(nn.Module):
         for layer in range(self.config["layers"]):
             x = self._layer(x, layer)
         head = self._weight("lm_head.weight")
-        out = functional.linear(self._norm(x, "model.norm", self.config["width"]), table if head is None else head)
+        out = functional.linear(self._norm(x, "model.norm", self.config["width"], -1), table if head is None else head)
         bias = self._weight("lm_head.bias")
         scaled: Tensor = out * self.config["logit_scale"]
         return scaled if bias is None else scaled + bias

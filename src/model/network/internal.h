@@ -1,0 +1,222 @@
+/* Internals of networks: reading and checking descriptions, recording layers, filling in data.
+ *
+ * description.c  JSON to layers, sorted  layer_types.c  types and their options   layers*.c  one function per type
+ * graph.c        recording, filling in   loss.c         losses                    network.c  creation
+ * files.c        folders and files       scaling.c      units of the data         predict.c  prediction, evaluation
+ * examples.c     data, edges, targets    readout.c      ridge regression          timing.c   time per layer */
+#ifndef BO_NETWORK_INTERNAL_H
+#define BO_NETWORK_INTERNAL_H
+
+#include "../../nn/nn.h"
+#include "network.h"
+
+/* Limits of a description. Larger values are treated as mistakes or attacks. */
+enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = 1 << 24 };
+/* The name of a layer with its prefix. */
+enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME };
+
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
+
+/* A width: a number, or a number taken from the data. */
+typedef enum bo_symbol { BO_SYMBOL_NUMBER = 0, BO_SYMBOL_CLASSES, BO_SYMBOL_TARGETS, BO_SYMBOL_INPUT } bo_symbol;
+typedef struct bo_width {
+    size_t value;
+    bo_symbol symbol;
+} bo_width;
+
+/* Options of all types; the fields of a type list those that it has. Zero: not given. */
+typedef struct bo_layer_options {
+    bo_width width;  /* columns of the output */
+    bo_width hidden; /* inner width */
+    size_t kernel[2], stride[2], padding[2];
+    bool same, causal, global, bias, self;
+    size_t groups, heads, dim, size, rank, length, height;
+    unsigned kind, second, positions; /* enum values of the type's named options */
+    bo_features_desc features;
+    double rate, amount, epsilon, momentum, edges, scale;
+} bo_layer_options;
+
+typedef struct bo_layer_type bo_layer_type;
+
+struct bo_layer {
+    char name[BO_LAYER_NAME]; /* "conv1"; default: type and number, "relu.3"; within a block with its prefix */
+    bool named;               /* by the description */
+    size_t number;            /* position in the list, from 1 */
+    size_t place;             /* the same, distinct for all layers of a model: for seeds, dropout and noise */
+    const bo_layer_type *type;
+    bo_layer_options options;
+    int from[BO_NETWORK_FROM]; /* indices of layers, or BO_INPUT_LAYER */
+    size_t inputs;
+    bool given;            /* its output consists of the values of the input, possibly reshaped */
+    bool fixed;            /* its width is that of the output or given: not multiplied */
+    bo_shape shape;        /* shape of the output */
+    bo_features *features; /* objects that outlive graphs, by type; NULL: none */
+    bo_attention *attention;
+    bo_model_desc *block; /* of type block: a model with this block; NULL: another type */
+};
+
+/* For example "layer 3 (conv1)". */
+typedef struct bo_layer_label {
+    char text[BO_LAYER_NAME + 48];
+} bo_layer_label;
+bo_layer_label bo_layer_name(const bo_layer *layer);
+/* For example "14 x 14 x 32". */
+typedef struct bo_shape_label bo_shape_label;
+struct bo_shape_label {
+    char text[64];
+};
+bo_shape_label bo_shape_text(const bo_shape *shape);
+
+/* ---- recording --------------------------------------------------------------------------------------------------- */
+
+typedef struct bo_recorder {
+    bo_context *context;
+    const bo_network *network;
+    const bo_network_graph_desc *desc;
+    bo_network_graph *out;
+    bo_graph *graph;
+    size_t examples; /* examples in the recording; for a graph, its nodes */
+    /* The layer being recorded: */
+    const bo_layer *layer;
+    const bo_layer_options *options;
+    bo_value in[BO_NETWORK_FROM];
+    bo_shape shapes[BO_NETWORK_FROM];
+    bo_shape shape; /* shape of the output; initially that of the first input */
+    bo_status status;
+} bo_recorder;
+
+/* Sets the error BO_FORMAT "layer 3 (conv1): " + message. Returns 0. */
+bo_value bo_record_refuse(bo_recorder *r, const char *format, ...) BO_PRINTF(2, 3);
+/* Records an input that is written once. Takes ownership of `data`, which may be NULL: out of memory. */
+bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element, size_t rows, size_t columns,
+                            void *data);
+/* Likewise for row indices, one per row. Layers with equal indices share the input. */
+bo_value bo_record_places(bo_recorder *r, const char *name, size_t rows, int32_t *data);
+/* Returns the positions 0, 1, 2, … of every sequence of the first input. */
+bo_value bo_record_positions(bo_recorder *r);
+/* Returns the rows of the selected nodes of a graph; otherwise all rows. */
+bo_value bo_record_chosen(bo_recorder *r, bo_value value);
+/* Returns a stream for dropout and noise, `which` < 4. */
+uint64_t bo_record_stream(const bo_layer *layer, size_t which);
+/* Applies the noise of a layer to another value of the same shape. Applied to ones, it gives 0 at masked positions. */
+bo_value bo_record_noise(bo_recorder *r, const bo_layer *layer, bo_value x);
+bool bo_layer_hides(const bo_layer *layer); /* True if the layer is noise that sets values to 0. */
+
+/* Records the layers in their order, with checkpoints between them or not. Returns their values by number, freed with bo_free;
+ * NULL: r->status or the graph has an error. */
+bo_value *bo_record_layers(bo_recorder *r, bool segments);
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+typedef enum bo_field_kind {
+    BO_FIELD_COUNT,   /* size_t, at least 1 */
+    BO_FIELD_PAIR,    /* size_t[2]: one number for both, or [height, width] */
+    BO_FIELD_PADDING, /* "same", a number or a pair */
+    BO_FIELD_WIDTH,   /* bo_width */
+    BO_FIELD_REAL,    /* double in [least, most) */
+    BO_FIELD_BOOL,
+    BO_FIELD_NAME, /* unsigned, one of `names` */
+} bo_field_kind;
+typedef struct bo_layer_field {
+    const char *name;
+    bo_field_kind kind;
+    size_t offset; /* offset in bo_layer_options */
+    bool required;
+    double least, most;
+    const char *(*names)(unsigned value);  /* name of an enum value; NULL after the last */
+    const char *(*find)(const char *name); /* name for an alias, or NULL; NULL function: no aliases */
+    double otherwise;                      /* default of a number, name or bool */
+} bo_layer_field;
+
+/* Input shapes that a type accepts, one bit per rank. */
+enum { BO_TAKES_ROW = 1, BO_TAKES_SEQUENCE = 2, BO_TAKES_IMAGE = 4, BO_TAKES_ALL = 7, BO_TAKES_PLACES = 6 };
+
+struct bo_layer_type {
+    const char *name;
+    const bo_layer_field *fields;
+    size_t field_count;
+    size_t least, most; /* number of inputs; 0: 1 */
+    unsigned takes;     /* 0: all */
+    bool graph;         /* requires edges */
+    bool sets_width;    /* an option sets the width of its output */
+    /* Reads the layer from its object; NULL: its fields only. */
+    bo_status (*read)(bo_context *context, const char *where, bo_layer *layer, const cJSON *json);
+    /* Creates objects that outlive graphs; NULL: none. */
+    bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed);
+    bo_value (*record)(bo_recorder *r);
+};
+
+/* Tables of types, terminated by a type without a name. */
+extern const bo_layer_type bo_layers_plain[], bo_layers_join[], bo_layers_noise[], bo_layers_grid[],
+    bo_layers_features[], bo_layers_sequence[], bo_layers_graph[], bo_layers_block[];
+
+const bo_layer_type *bo_layer_type_find(const char *name); /* NULL: none */
+const char *bo_layer_type_nearest(const char *name);       /* for suggestions in messages; NULL: no similar name */
+/* Returns the edit distance of two words, for suggestions. */
+size_t bo_word_distance(const char *a, const char *b);
+
+/* ---- reading a description --------------------------------------------------------------------------------------- */
+
+/* Fail with "…: "name" should be …, found …", and with "has no field …" for an unknown member. */
+bo_status bo_json_refuse(bo_context *context, const char *where, const char *name, const char *expected,
+                         const cJSON *item);
+bo_status bo_json_known(bo_context *context, const char *where, const cJSON *json, size_t count,
+                        const char *const *names);
+/* Reads the options of a layer from its object. */
+bo_status bo_fields_read(bo_context *context, const char *where, const bo_layer *layer, const cJSON *json,
+                         bo_layer_options *out);
+/* Reads everything except objects, shapes and weights. */
+bo_status bo_network_describe(bo_context *context, const char *where, const cJSON *json, bo_network *network);
+/* Returns which data the description needs. */
+bo_status bo_network_find_needs(bo_context *context, const char *where, const cJSON *json, bo_description_needs *out);
+/* The parameters of a network beside its description. */
+typedef struct bo_build {
+    bo_facts facts;
+    double multiplier; /* 0: 1 */
+    bo_parametrization parametrization;
+    uint64_t seed;
+} bo_build;
+/* Builds a network from a description. Its weights are declared but have no memory yet. */
+bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
+                           bo_network **out);
+
+/* Sets the schema of data from a file, which the network shares. */
+void bo_network_set_schema(bo_network *network, bo_schema *schema);
+
+/* Checks that the loss is defined for the targets. */
+bo_status bo_targets_check(bo_context *context, const bo_network *network, const bo_examples *examples);
+/* Checks the classes against the data that they were found in. */
+bo_status bo_classes_check(bo_context *context, const bo_network *network, const bo_examples *examples);
+
+/* bo_network_create without memory and values of the weights. */
+bo_status bo_network_prepare(bo_context *context, const bo_description *desc, bo_network **out);
+
+/* ---- loss, scaling ----------------------------------------------------------------------------------------------- */
+
+const char *bo_network_loss_name(bo_network_loss loss);
+/* Checks that the output fits the loss. */
+bo_status bo_loss_check(bo_context *context, const bo_network *network);
+/* Records the loss; `values` has the values of all layers by number. */
+void bo_loss_record(bo_recorder *r, const bo_value *values);
+/* Returns the loss of one example in double, from its output and its target (a class, or numbers). mask NULL: all
+ * values count, otherwise those where it is 0. NAN: none counts. */
+double bo_loss_of(const bo_network *network, const float *output, const float *target, const float *mask,
+                  int32_t label);
+size_t bo_loss_columns(const bo_network *network);    /* columns per row of output and target, for the softmax of kl */
+size_t bo_network_outputs(const bo_network *network); /* numbers per example of the output */
+size_t bo_layer_weights(const bo_network *network, const bo_layer *layer); /* number of values of its weights */
+
+/* Computes the inputs of the last layer for every row of the training part. */
+bo_status bo_network_last_inputs(bo_context *context, const bo_network *network, const bo_examples *examples,
+                                 float *out);
+int32_t bo_examples_label(const bo_examples *examples, size_t row); /* negative: no label */
+
+/* Fits the scalings of inputs and targets to the training part. */
+bo_status bo_scaling_fit(bo_context *context, bo_network *network, const bo_examples *examples);
+/* Creates a scaling with shift 0 and scale 1. */
+bo_status bo_scaling_create(bo_context *context, size_t count, bo_network_scaling *out);
+void bo_scaling_apply(const bo_network_scaling *scaling, size_t count, const float *from, float *to);
+void bo_scaling_undo(const bo_network_scaling *scaling, size_t count, float *values);
+void bo_scaling_free(bo_network_scaling *scaling);
+
+#endif

@@ -1,0 +1,127 @@
+/* A block of text models as a layer of a network: mixer and MLP with their norms, on a sequence. */
+#include <stddef.h>
+#include <string.h>
+#include "../../base/rng.h"
+#include "../config.h"
+#include "../internal.h"
+#include "../stack.h"
+#include "internal.h"
+
+static const bo_layer_field block_fields[] = {
+    {.name = "causal", .kind = BO_FIELD_BOOL, .offset = offsetof(bo_layer_options, causal)},
+    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = offsetof(bo_layer_options, rate), .most = 1},
+};
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* Moves the members of layers from one object to another; the rest are those of the block. */
+static bool divide(const cJSON *json, cJSON *own, cJSON *block)
+{
+    static const char *const names[] = {"name", "type", "from", "causal", "dropout"};
+    for (const cJSON *item = json->child; item; item = item->next) {
+        bool of_layer = false;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) of_layer |= strcmp(item->string, names[i]) == 0;
+        cJSON *copy = cJSON_Duplicate(item, true);
+        if (cJSON_AddItemToObject(of_layer ? own : block, item->string, copy)) continue;
+        cJSON_Delete(copy);
+        return false;
+    }
+    return true;
+}
+
+static bo_status read_members(bo_context *context, const char *where, bo_layer *layer, const cJSON *own,
+                              const cJSON *block)
+{
+    char place[400];
+    BO_TRY(bo_fields_read(context, where, layer, own, &layer->options));
+    layer->block = bo_alloc(context, 1, sizeof *layer->block, "a block");
+    if (!layer->block) return BO_MEMORY;
+    snprintf(place, sizeof place, "%.200s: %s", where, bo_layer_name(layer).text);
+    return bo_config_block_read(context, place, block, &layer->block->block);
+}
+
+static bo_status read_block(bo_context *context, const char *where, bo_layer *layer, const cJSON *json)
+{
+    cJSON *own = cJSON_CreateObject(), *block = cJSON_CreateObject();
+    const bo_status status = own && block && divide(json, own, block)
+                                 ? read_members(context, where, layer, own, block)
+                                 : bo_fail(context, BO_MEMORY, "out of memory: a description");
+    cJSON_Delete(own);
+    cJSON_Delete(block);
+    return status;
+}
+
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
+
+static bo_status check(bo_context *context, const bo_block *b, bool causal)
+{
+    if (b->repeat > 1) return bo_fail(context, BO_INVALID, "\"repeat\" is for lists of blocks: list the layer again");
+    if (b->layers)
+        return bo_fail(context, BO_INVALID, "\"layers\" in the place of the MLP are for text models: list them");
+    if (b->replaced.heads || b->cross_attention.heads)
+        return bo_fail(context, BO_INVALID, "\"replaced\" and \"cross_attention\" are for text models");
+    if (b->mixer == BO_MIXER_MLP && !causal)
+        return bo_fail(context, BO_INVALID, "the mixer mlp reads forward only: \"causal\" should be true");
+    if (!bo_positions_embedded(b->positions)) return BO_OK;
+    return bo_fail(context, BO_INVALID, "positions %s are added before the layers: use a layer of type positions",
+                   bo_positions_name(b->positions));
+}
+
+static bo_status make_map(bo_context *context, bo_layer *layer)
+{
+    bo_features **maps;
+    BO_TRY(bo_mlp_maps_create(context, layer->block, &maps));
+    if (maps) layer->features = maps[0];
+    bo_free(maps);
+    return BO_OK;
+}
+
+/* A causal block is that of a language model, and one that reads in both directions that of a classifier. */
+static bo_status make_block(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+{
+    bo_model_desc *d = layer->block;
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("network.block", layer->place));
+    bo_attention **attentions;
+    d->layers = 1;
+    d->width = in->channels;
+    d->context = bo_shape_places(in);
+    d->dropout = layer->options.rate;
+    d->task = layer->options.causal ? BO_MODEL_TASK_LANGUAGE : BO_MODEL_TASK_CLASSIFY;
+    d->seed = bo_rng_bits(&rng);
+    BO_TRY(check(context, &d->block, layer->options.causal));
+    BO_TRY(bo_block_resolve(context, d, BO_MODEL_PART_LAYERS, &d->block));
+    BO_TRY(bo_attentions_create(context, d, 0, 0, &attentions));
+    layer->attention = attentions[0];
+    bo_free(attentions);
+    return make_map(context, layer);
+}
+
+/* ---- recording --------------------------------------------------------------------------------------------------- */
+
+static bo_value record_block(bo_recorder *r)
+{
+    const bo_layer *layer = r->layer;
+    const bo_positions positions = layer->block->block.positions;
+    const bo_stack stack = {.graph = r->graph,
+                            .desc = layer->block,
+                            .root = layer->name,
+                            .layers = 1,
+                            .attentions = &layer->attention,
+                            .mlp_maps = &layer->features,
+                            .stream = layer->place,
+                            .within = true,
+                            .tokens = bo_shape_places(&r->shapes[0]),
+                            .positions = positions == BO_POSITIONS_NONE ? 0 : bo_record_positions(r)};
+    return bo_stack_record(&stack, r->in[0]);
+}
+
+const bo_layer_type bo_layers_block[] = {
+    {.name = "block",
+     .fields = block_fields,
+     .field_count = sizeof block_fields / sizeof *block_fields,
+     .takes = BO_TAKES_PLACES,
+     .read = read_block,
+     .make = make_block,
+     .record = record_block},
+    {0},
+};
