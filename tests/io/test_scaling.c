@@ -96,6 +96,7 @@ static bo_status load_config(bo_context *context, const char *bytes, size_t size
     bo_model_desc resolved;
     BO_TRY(bo_config_read(context, "test", bytes, size, &config));
     const bo_status status = bo_model_resolve(context, &config.desc, NULL, &resolved);
+    if (status == BO_OK) bo_model_desc_release(&resolved);
     bo_config_free(&config);
     return status;
 }

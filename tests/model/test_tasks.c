@@ -568,6 +568,7 @@ static void test_other_forms(void **state)
     assert_ok(context, bo_model_create(context, &wide, bytes, &model));
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
     bo_model_destroy(model);
+    bo_model_desc_release(&wide);
     desc = translator("rfa");
     desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8, desc.block.heads = 2, desc.vocab = 0;
     desc.block.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = 2};
@@ -575,6 +576,7 @@ static void test_other_forms(void **state)
     assert_ok(context, bo_model_widen(context, &desc, 32, &wide));
     assert_ok(context, bo_model_create(context, &wide, bytes, &model));
     bo_model_destroy(model);
+    bo_model_desc_release(&wide);
     bo_texts_close(texts);
     bo_tokenizer_destroy(bytes);
 }
