@@ -21,7 +21,8 @@ const char *cli_attention_summary(const bo_attention_desc *desc, char out[CLI_MI
  * linearized. Returns `out`. */
 const char *cli_kept_layers(const bo_model_desc *desc, char out[CLI_LAYER_LIST]);
 
-/* The layers of the decoder, or of a model with one stack, that have block `index` of its list: "0-1,3-4". Returns `out`. */
+/* The layers of the decoder, or of a model with one stack, that have block `index` of its list: "0-1,3-4". Returns
+ * `out`. */
 const char *cli_block_layers(const bo_model_desc *desc, size_t index, char out[CLI_LAYER_LIST]);
 /* "gated-delta, 64 features", as cli_mixer_words, of one block. */
 const char *cli_block_mixer(const bo_block *block, char out[CLI_MIXER_WORDS]);

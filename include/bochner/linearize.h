@@ -89,8 +89,8 @@ typedef struct bo_linearize_desc {
     bool resume;             /**< continue an interrupted linearization of the folder; start if there is none */
     /** The new attention: start from a preset (bo_attention_preset()); heads, dim and similar fields are filled in. */
     bo_attention_desc attention;
-    /** Layers that keep the attention of the teacher: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the layers
-     * with a window, whose state has a fixed size already. */
+    /** Layers that keep the attention of the teacher: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none.
+     * NULL: the layers with a window, whose state has a fixed size already. */
     const char *kept_layers;
     double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 5) */
     uint64_t calibration_tokens; /**< tokens of the calibration (default: 4096) */

@@ -39,8 +39,10 @@ extern "C" {
 typedef struct bo_lora_desc {
     size_t rank;  /**< r; at most the smaller side of every adapted layer, with init GRADIENT half of that */
     double alpha; /**< α (default: twice the rank) */
-    /** The linear layers to adapt: the ends of their names ("q_proj,v_proj"), patterns with `*`, or those of layers with a
-     * block of the model ("block-1", "block-1.q_proj"; blocks are numbered from 0) (default: "all", the hidden layers). */
+    /** The linear layers to adapt: the ends of their names ("q_proj,v_proj"), patterns with `*`, or those of layers
+     * with a
+     * block of the model ("block-1", "block-1.q_proj"; blocks are numbered from 0) (default: "all", the hidden
+     * layers). */
     const char *targets;
     /** Layers that are trained fully, named likewise; "": none. Default: the classification heads (score and match, of
      * the tasks classify and match), which are freshly initialized when the task changes. */

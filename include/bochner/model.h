@@ -104,8 +104,8 @@ typedef struct bo_custom_layer {
     uint64_t reserved[4]; /**< must be zero */
 } bo_custom_layer;
 
-/** A block: the mixer and the MLP of a layer, their norms, and how they are joined to the residual stream. Zero means the
- * default, except in `heads`. */
+/** A block: the mixer and the MLP of a layer, their norms, and how they are joined to the residual stream. Zero means
+ * the default, except in `heads`. */
 typedef struct bo_block {
     size_t repeat;         /**< number of consecutive layers with this block (default: 1) */
     bo_residual residual;  /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
@@ -118,14 +118,14 @@ typedef struct bo_block {
     size_t key_heads;      /**< number of key heads, a divisor of heads (default: heads) */
     size_t head_dim;       /**< columns per head (default: width / heads) */
     /** ATTENTION: the attention (default: softmax attention). Start from a preset (bo_attention_preset()), then set any
-     * field of attention.h. heads, key_heads, dim, value_dim and causal are filled in. features.features (default: 128 if
-     * the map does not determine it); features.seed (default: derived from the seed of the model). */
+     * field of attention.h. heads, key_heads, dim, value_dim and causal are filled in. features.features (default:
+     * 128 if the map does not determine it); features.seed (default: derived from the seed of the model). */
     bo_attention_desc attention;
     /** TRANSLATE, in the decoder: cross attention, filled in likewise. All zero: `attention` without its causal parts
      * (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
     bo_attention_desc cross_attention;
-    /** The softmax attention that `attention` replaces, filled in likewise: that of the teacher of a linearized model. All
-     * zero: `attention` replaces none. */
+    /** The softmax attention that `attention` replaces, filled in likewise: that of the teacher of a linearized
+     * model. All zero: `attention` replaces none. */
     bo_attention_desc replaced;
     bo_choice query_norm;  /**< RMSNorm of q and k in each head; AUTO: if the kind does not normalize them itself */
     bo_choice output_norm; /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
@@ -148,14 +148,14 @@ typedef struct bo_block {
     size_t state_rank;            /**< SSM: columns of P (default: 1) */
     size_t kernel;                /**< tokens that a convolution sees (default: 4 in an SSM mixer, otherwise 64) */
     bo_mlp mlp;                   /**< the MLP (default: RELU2) */
-    /** Hidden width of the MLP (default: 4 width; SWIGLU, GEGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width, DEGREE_4
-     * 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
+    /** Hidden width of the MLP (default: 4 width; SWIGLU, GEGLU, DEGREE_2 and DEGREE_E 8/3 width, DEGREE_3 2 width,
+     * DEGREE_4 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
     size_t hidden;
     bo_choice mlp_bias;         /**< biases of the MLP; AUTO: `bias` */
     size_t degree_heads;        /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
     bo_custom_layer custom_mlp; /**< CUSTOM: the layer; it can read `hidden` */
-    /** LAYERS, which is implied: a list of layers as JSON text, of any type that acts on single rows, that maps the normalized
-     * residual stream to what is added to it: docs/guides/network.md. */
+    /** LAYERS, which is implied: a list of layers as JSON text, of any type that acts on single rows, that maps the
+     * normalized residual stream to what is added to it: docs/guides/network.md. */
     const char *layers;
     /** RANDOM_FEATURES: the map, with any kernel, function and draw. dim and features (= hidden) are filled in. kernel
      * (default: RBF); gamma (default: normalized x are at distance one); seed (default: derived from the seed of the
@@ -164,11 +164,11 @@ typedef struct bo_block {
     uint64_t reserved[4]; /**< must be zero */
 } bo_block;
 
-/** Describes a model: an embedding, layers that are made of blocks, and a head. Zero means the default, except in layers,
- * width, context and the heads of blocks.
+/** Describes a model: an embedding, layers that are made of blocks, and a head. Zero means the default, except in
+ * layers, width, context and the heads of blocks.
  *
- * All layers have the same `block`, or they have the blocks of a list: blocks[0] for its `repeat` layers, then blocks[1]
- * for its, …; after the last block the list starts again, until there are `layers` layers. With
+ * All layers have the same `block`, or they have the blocks of a list: blocks[0] for its `repeat` layers, then
+ * blocks[1] for its, …; after the last block the list starts again, until there are `layers` layers. With
  *
  *     const bo_block blocks[] = {{.repeat = 5, .attention.window = 512, …}, {.repeat = 1, …}};
  *
@@ -214,8 +214,8 @@ typedef struct bo_model_desc {
 /** A model. */
 typedef struct bo_model bo_model;
 
-/** Sets layers, width, block.heads and context of a descriptor by the name of a preset: "tiny" (4 layers, width 128, 4 heads,
- * context 256), "small" (6, 384, 6, 1024) or "base" (12, 768, 12, 1024).
+/** Sets layers, width, block.heads and context of a descriptor by the name of a preset: "tiny" (4 layers, width 128,
+ * 4 heads, context 256), "small" (6, 384, 6, 1024) or "base" (12, 768, 12, 1024).
  *
  * @param name          the name
  * @param[in,out] desc  the descriptor; other fields are unchanged
@@ -269,8 +269,8 @@ BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model *
  */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path);
 
-/** Returns the descriptor of a model, with the defaults filled in. If it has a list of blocks, `block` and `encoder` are
- * those of the first layers.
+/** Returns the descriptor of a model, with the defaults filled in. If it has a list of blocks, `block` and `encoder`
+ * are those of the first layers.
  *
  * @param model  the model
  * @return the descriptor, owned by the model
@@ -744,8 +744,8 @@ BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo
 
 /* ---- teachers ---------------------------------------------------------------------------------------------------- */
 
-/** What a linearized model (a block with `replaced`) learns from its teacher, which is the model with the attention that
- * was replaced and the same weights, without adapters. */
+/** What a linearized model (a block with `replaced`) learns from its teacher, which is the model with the attention
+ * that was replaced and the same weights, without adapters. */
 typedef enum bo_imitation {
     BO_IMITATION_NONE = 0, /**< nothing: the loss is that of the text */
     BO_IMITATION_ATTENTION =
@@ -757,8 +757,8 @@ typedef enum bo_imitation {
 /** Describes a replacement of attention. */
 typedef struct bo_replacement_desc {
     bo_attention_desc attention; /**< the new attention; heads, dim and similar fields are filled in */
-    /** Layers that keep their attention: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the layers with a window.
-     * Layers without softmax attention keep theirs. */
+    /** Layers that keep their attention: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the
+     * layers with a window. Layers without softmax attention keep their mixer. */
     const char *kept_layers;
     double sigma;         /**< as in bo_block */
     double gate_first;    /**< as in bo_block */

@@ -111,8 +111,8 @@ typedef struct bo_description {
     uint64_t reserved[4];               /**< must be zero */
 } bo_description;
 
-/** Creates a model with random weights: of the task `predict` if its input is an array, a sequence, an image or a graph,
- * otherwise a text model (bo_description_read()), by default with the layers of its list once.
+/** Creates a model with random weights: of the task `predict` if its input is an array, a sequence, an image or a
+ * graph, otherwise a text model (bo_description_read()), by default with the layers of its list once.
  *
  * @param context   the context
  * @param desc      the description; copied

@@ -321,8 +321,8 @@ BO_API bo_status bo_lanes_load_memory(bo_context *context, bo_lanes *lanes, size
 
 /** Rearranges lanes: lane i receives the state of lane from[i], for beam search and to close gaps when sequences end.
  *
- * Nothing is copied if no lane is used twice. The states of the lanes from `active` on are lost. If there is no memory for
- * a copy, its lane is empty.
+ * Nothing is copied if no lane is used twice. The states of the lanes from `active` on are lost. If there is no
+ * memory for a copy, its lane is empty.
  *
  * @param context         the context
  * @param[in,out] lanes   the lanes

@@ -71,8 +71,8 @@ typedef struct bo_training_report {
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
 /** Describes a run, which trains a model on data for its task: a language model on corpora (train, valid); a model that
- * classifies, matches or translates texts on texts (texts, held_out_texts); or a model of the task `predict` on examples
- * (examples, held_out). Zero means the default, except in the fields of the model and the data, and in one
+ * classifies, matches or translates texts on texts (texts, held_out_texts); or a model of the task `predict` on
+ * examples (examples, held_out). Zero means the default, except in the fields of the model and the data, and in one
  * of `steps` and `minutes`. */
 typedef struct bo_trainer_desc {
     bo_model *model;                /**< the model; changed by training */

@@ -1,5 +1,5 @@
-/* The inputs of attention after q, k and v, once, in the order of bo_attention_given: code that treats all of them alike is
- * made from this list. An input has the name of its member in bo_attention_inputs, bo_attention_gradients,
+/* The inputs of attention after q, k and v, once, in the order of bo_attention_given: code that treats all of them
+ * alike is made from this list. An input has the name of its member in bo_attention_inputs, bo_attention_gradients,
  * bo_attention_call and bo_gpu_attention; the gradients of the last two have a d before it. */
 #ifndef BO_ATTENTION_GIVEN_H
 #define BO_ATTENTION_GIVEN_H
@@ -7,8 +7,8 @@
 #include "attention.h"
 #include "../base/counts.h"
 
-/* TOKENS(BIT, name): one row per key, of the type of q; PARAMETER(BIT, name): float32, with its size in parameters.c. Empty
- * macros leave out the inputs of one form. */
+/* TOKENS(BIT, name): one row per key, of the type of q; PARAMETER(BIT, name): float32, with its size in parameters.c.
+ * Empty macros leave out the inputs of one form. */
 #define BO_ATTENTION_GIVEN_LIST(TOKENS, PARAMETER)                                                                     \
     TOKENS(LOG_GATE, log_gate)                                                                                         \
     PARAMETER(SIGMA, sigma)                                                                                            \

@@ -2,8 +2,8 @@
 #include "shapes_internal.h"
 #include "../attention/given.h"
 
-/* Checks the optional input at `place` of the list (attention/given.h): of parameters the number of entries, since files
- * store them as key_heads x …. tokens: rows of the keys. */
+/* Checks the optional input at `place` of the list (attention/given.h): of parameters the number of entries, since
+ * files store them as key_heads x …. tokens: rows of the keys. */
 static bo_status check_given(bo_context *context, const bo_op_call *call, size_t i, size_t place, size_t tokens)
 {
     const bo_attention_attributes *a = call->attributes;

@@ -56,8 +56,8 @@ void bo_blocks_mirror(bo_model_desc *desc);
 /* Marks the layers of a list of numbers, ranges and blocks of the model such as "0,5-7,block-1". */
 bo_status bo_layers_list(bo_context *context, const char *where, const char *list, const bo_model_desc *desc,
                          bool *marked);
-/* Replaces the blocks in a list of targets (bo_lora_desc), "block-1" and "block-1.q_proj", by patterns. *out is freed with
- * bo_free. */
+/* Replaces the blocks in a list of targets (bo_lora_desc), "block-1" and "block-1.q_proj", by patterns. *out is freed
+ * with bo_free. */
 bo_status bo_block_targets(bo_context *context, const bo_model_desc *desc, const char *targets, char **out);
 
 /* ---- what follows from a block ----------------------------------------------------------------------------------- */

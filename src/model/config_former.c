@@ -1,4 +1,5 @@
-/* config.json of formats 1 to 3: one block for all layers, a window in some of them, and a second attention in others. */
+/* config.json of formats 1 to 3: one block for all layers, a window in some of them, and a second attention in
+ * others. */
 #include <stdlib.h>
 #include <string.h>
 #include "../attention/attention.h"

@@ -313,8 +313,8 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
     return status;
 }
 
-/* Reads a state into a block of memory of the host, which is filled with zeros, and finds its logits; without a block, only
- * whether it was made by the model. */
+/* Reads a state into a block of memory of the host, which is filled with zeros, and finds its logits; without a
+ * block, only whether it was made by the model. */
 static bo_status read_file(bo_context *context, const bo_tensors *file, const bo_lanes *lanes, header *head,
                            char *block, const bo_file_tensor **logits)
 {
@@ -333,7 +333,8 @@ static bo_status read_file(bo_context *context, const bo_tensors *file, const bo
     return BO_OK;
 }
 
-/* Returns memory of the host for a state, filled with zeros: the block of the lane if it is empty, otherwise new memory. */
+/* Returns memory of the host for a state, filled with zeros: the block of the lane if it is empty, otherwise new
+ * memory. */
 static char *begin_load(bo_context *context, const bo_lanes *lanes, const bo_lane *lane)
 {
     if (lane->tokens || !lane->block || bo_device_is_gpu(bo_lanes_device(lanes))) return allocate_host(context, lanes);

@@ -1,5 +1,5 @@
-/* Reading tokens in lanes: one token in each of many lanes, or blocks of tokens in one. Both are a run of a graph over some
- * lanes that read the same number of tokens each. */
+/* Reading tokens in lanes: one token in each of many lanes, or blocks of tokens in one. Both are a run of a graph
+ * over some lanes that read the same number of tokens each. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

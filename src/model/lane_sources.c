@@ -1,6 +1,7 @@
-/* Reading sources into states: what the lanes of a translator attend to. Sources are packed one after the other, as many at
- * a time as fit into a few hundred rows, and pass through the encoder into the states of the decoder's cross attention. The
- * remaining rows of a graph are filler, which is read into separate states. */
+/* Reading sources into states: what the lanes of a translator attend to. Sources are packed one after the other, as
+ * many at
+ * a time as fit into a few hundred rows, and pass through the encoder into the states of the decoder's cross
+ * attention. The remaining rows of a graph are filler, which is read into separate states. */
 #include <assert.h>
 #include <string.h>
 #include "../attention/attention.h"

@@ -1,5 +1,5 @@
-/* Internals of lanes: sequences of one model that are read with states, and the sources that a translator's lanes attend to.
- * This is the only code that reads with states: a session is one lane (session.h). */
+/* Internals of lanes: sequences of one model that are read with states, and the sources that a translator's lanes
+ * attend to. This is the only code that reads with states: a session is one lane (session.h). */
 #ifndef BO_MODEL_LANES_H
 #define BO_MODEL_LANES_H
 
@@ -10,8 +10,8 @@
 /* Maximum number of lanes; maximum and default number of tokens of a block. */
 enum { BO_LANES_MOST = 1 << 16, BO_LANES_MOST_CHUNK = 1 << 16, BO_LANES_CHUNK = 256 };
 
-/* What is computed from tokens: the logits after the last one of each lane, the losses of given next tokens, or the logits or the
- * last hidden state of every token. */
+/* What is computed from tokens: the logits after the last one of each lane, the losses of given next tokens, or the
+ * logits or the last hidden state of every token. */
 typedef enum bo_lanes_result {
     BO_LANES_LAST = 0,
     BO_LANES_LOSSES = 1,
@@ -21,7 +21,8 @@ typedef enum bo_lanes_result {
     BO_LANES_POOLED = 5   /* CLASSIFY, MATCH: the pooled vector of a text */
 } bo_lanes_result;
 
-/* A graph over a number of lanes that read the same number of tokens each; SOURCES: over `lanes` rows of queries and `tokens` rows
+/* A graph over a number of lanes that read the same number of tokens each; SOURCES: over `lanes` rows of queries and
+ * `tokens` rows
  * of sources; POOLED: over lanes that read `tokens` tokens together. Graphs are made when they are first needed. */
 typedef struct bo_lanes_graph {
     bo_lanes_result result;
@@ -46,8 +47,8 @@ typedef struct bo_lane {
     size_t source;   /* that it attends to */
 } bo_lane;
 
-/* Invariant: the states in the block of a lane have read its tokens. This does not hold if `broken`: a run was interrupted, and
- * the lanes must be restarted. */
+/* Invariant: the states in the block of a lane have read its tokens. This does not hold if `broken`: a run was
+ * interrupted, and the lanes must be restarted. */
 struct bo_lanes {
     const bo_model *model;
     bo_lanes_desc desc; /* with defaults filled in */
@@ -69,22 +70,23 @@ struct bo_lanes {
 
 /* ---- lanes.c: memory, graphs, rearranging ------------------------------------------------------------------------- */
 
-/* Steps and sources have graphs for numbers of rows with at most three significant bits. Up to 64 lanes then need at most two runs
- * per step, and few rows of an encoder are filler. */
+/* Steps and sources have graphs for numbers of rows with at most three significant bits. Up to 64 lanes then need at
+ * most two runs per step, and few rows of an encoder are filler. */
 size_t bo_lanes_size_below(size_t rows); /* the largest size ≤ rows */
 size_t bo_lanes_size_above(size_t rows); /* the smallest size ≥ rows */
-/* Tokens of one lane are read in blocks of `chunk` and of the numbers 2^i and 3 · 2^i below it, so that any number of tokens needs
+/* Tokens of one lane are read in blocks of `chunk` and of the numbers 2^i and 3 · 2^i below it, so that any number of
+ * tokens needs
  * few graphs, and few blocks: each reads all weights. Returns the largest block of at most this number of tokens. */
 size_t bo_lanes_block_below(const bo_lanes *lanes, size_t tokens);
 
 /* Creates lanes without limits of the descriptor and the task. chunk 0: the default. */
 bo_status bo_lanes_make(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
                         bool is_session, bo_lanes **out);
-/* Computes the bytes of the states of a lane as long as its capacity, including its share of a source that all lanes attend to.
- * Allocates no states. */
+/* Computes the bytes of the states of a lane as long as its capacity, including its share of a source that all lanes
+ * attend to. Allocates no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes);
-/* Computes the bytes of all graphs that compute this result in blocks of at most `chunk` tokens; chunk 0: in steps of any number of
- * the lanes. Allocates none. */
+/* Computes the bytes of all graphs that compute this result in blocks of at most `chunk` tokens; chunk 0: in steps of
+ * any number of the lanes. Allocates none. */
 bo_status bo_lanes_workspace(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
                              bo_lanes_result result, size_t *bytes);
 /* Returns a graph, and creates it if necessary. */
@@ -97,7 +99,8 @@ bo_status bo_lanes_allocate(bo_context *context, const bo_lanes *lanes, size_t c
 bo_status bo_lanes_reserve(bo_context *context, bo_lanes *lanes, size_t lane);
 /* Frees the memory of a lane, which becomes empty. */
 void bo_lanes_release(bo_lanes *lanes, size_t lane);
-/* Makes the states of a lane as if it had read this number of tokens (bo_attention_state_repeat); it must have read some. */
+/* Makes the states of a lane as if it had read this number of tokens (bo_attention_state_repeat); it must have read
+ * some. */
 bo_status bo_lanes_repeat(bo_context *context, bo_lanes *lanes, size_t lane, uint64_t tokens);
 /* Returns the states of lanes first … first + count - 1 for a pass of a graph; valid until the next call. */
 void *const *bo_lanes_table(bo_lanes *lanes, size_t first, size_t count);
@@ -135,15 +138,17 @@ uint64_t bo_lanes_most_tokens(const bo_model *model, size_t capacity);
 
 /* The state of a lane as a safetensors file, with the logits after the last token or (NULL) without. */
 bo_status bo_lanes_write(bo_context *context, bo_lanes *lanes, size_t lane, const float *logits, bo_output *output);
-/* Reads a state into a lane, and its logits into `logits` (`vocab` numbers, or NULL); has_logits: they are part of the file. If the
- * call fails, the lane does not change. */
+/* Reads a state into a lane, and its logits into `logits` (`vocab` numbers, or NULL); has_logits: they are part of
+ * the file. If the call fails, the lane does not change. */
 bo_status bo_lanes_load(bo_context *context, bo_lanes *lanes, size_t lane, const bo_tensors *file, float *logits,
                         bool *has_logits);
 /* Reads how many tokens a saved state has read. */
 bo_status bo_lanes_peek(bo_context *context, const bo_tensors *file, uint64_t *tokens);
-/* Computes the hashes that saved states contain: of a session each time, of lanes once, as their weights do not change. */
+/* Computes the hashes that saved states contain: of a session each time, of lanes once, as their weights do not
+ * change. */
 bo_status bo_lanes_hash(bo_context *context, bo_lanes *lanes);
-/* Checks that a saved state was made by the model of the lanes; states: and that bo_lanes_load_memory would accept it: it fits, and
+/* Checks that a saved state was made by the model of the lanes; states: and that bo_lanes_load_memory would accept
+ * it: it fits, and
  * all its numbers are finite. May be called from other threads, with their own contexts, after bo_lanes_hash. */
 bo_status bo_lanes_validate(bo_context *context, const bo_lanes *lanes, bool states, const void *bytes, size_t size);
 /* The states of a lane in memory of the host: its block, or on a GPU a copy of it. */

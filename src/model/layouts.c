@@ -13,7 +13,7 @@ typedef enum sharing {
 } sharing;
 
 typedef struct name {
-    const char *ours, *theirs; /* without ".weight" or ".bias"; "*" is the number of a layer */
+    const char *weight, *tensor; /* without ".weight" or ".bias"; "*" is the number of a layer */
     sharing sharing;
     size_t part; /* 0 is the first */
     bool transposed;
@@ -31,12 +31,12 @@ typedef struct layout {
 #define LAYER "model.layers.*."
 #define PART(mine, other, how, which)                                                                                  \
     {                                                                                                                  \
-        .ours = mine, .theirs = other, .sharing = how, .part = which                                                   \
+        .weight = mine, .tensor = other, .sharing = how, .part = which                                                 \
     }
 #define WHOLE(mine, other) PART(mine, other, ALONE, 0)
 #define TURNED(mine, other, how, which)                                                                                \
     {                                                                                                                  \
-        .ours = mine, .theirs = other, .sharing = how, .part = which, .transposed = true                               \
+        .weight = mine, .tensor = other, .sharing = how, .part = which, .transposed = true                             \
     }
 
 /* The Conv1D of GPT-2 stores matrices transposed. */
@@ -192,8 +192,8 @@ bo_weight_place bo_family_place(bo_family family, const bo_model_desc *desc, con
     snprintf(out.tensor, sizeof out.tensor, "%s", weight->name);
     if (l->gains_from_one && is_gain(weight->name)) out.offset = 1;
     for (size_t i = 0; i < l->count; i++) {
-        if (!match(l->names[i].ours, weight->name, layer, &rest)) continue;
-        fill(l->names[i].theirs, layer, rest, out.tensor, sizeof out.tensor);
+        if (!match(l->names[i].weight, weight->name, layer, &rest)) continue;
+        fill(l->names[i].tensor, layer, rest, out.tensor, sizeof out.tensor);
         out.transposed = l->names[i].transposed && weight->rank == 2;
         take_part(desc, &l->names[i], &out);
         break;
@@ -208,7 +208,7 @@ bool bo_family_is_head(bo_family family, const char *tensor)
     const layout *l = &layouts[family];
     const char *head = "lm_head";
     for (size_t i = 0; i < l->count; i++)
-        if (strcmp(l->names[i].ours, head) == 0) head = l->names[i].theirs;
+        if (strcmp(l->names[i].weight, head) == 0) head = l->names[i].tensor;
     return strncmp(tensor, head, strlen(head)) == 0 && strcmp(tensor + strlen(head), ".weight") == 0;
 }
 

@@ -82,13 +82,13 @@ bo_status bo_model_new_parameters(bo_context *context, const bo_model *model, ch
     if (out) *out = NULL;
     BO_REQUIRE(context, model, out);
     bo_model *original;
-    size_t room = 1, used = 0;
+    size_t capacity = 1, used = 0;
     if (!bo_model_is_linearized(&model->desc))
         return bo_fail(context, BO_INVALID, "new parameters: the model is not linearized");
     BO_TRY(build_original(context, model, &original));
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)
-        room += strlen(bo_weights_at(model->weights, i)->name) + 1;
-    char *list = *out = bo_alloc(context, room, 1, "names of weights");
+        capacity += strlen(bo_weights_at(model->weights, i)->name) + 1;
+    char *list = *out = bo_alloc(context, capacity, 1, "names of weights");
     for (size_t i = 0; list && i < bo_weights_count(model->weights); i++) {
         const char *name = bo_weights_at(model->weights, i)->name;
         size_t length;

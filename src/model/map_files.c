@@ -86,23 +86,23 @@ static bool alike(const bo_attention_desc *a, const bo_attention_desc *b)
 static size_t counterpart(const bo_model *model, size_t place, const bo_model *from)
 {
     const bo_model_part part = bo_model_part_of(&model->desc, place);
-    const size_t theirs = bo_model_place(&from->desc, part) + place - bo_model_place(&model->desc, part);
+    const size_t source_place = bo_model_place(&from->desc, part) + place - bo_model_place(&model->desc, part);
     const size_t end = bo_model_place(&from->desc, BO_MODEL_PART_END);
-    return theirs < end && bo_model_part_of(&from->desc, theirs) == part ? theirs : end;
+    return source_place < end && bo_model_part_of(&from->desc, source_place) == part ? source_place : end;
 }
 
 bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
 {
     bo_attention *attention = model->attentions[place];
-    const size_t count = bo_attention_maps(attention), theirs = counterpart(model, place, from);
-    const bo_attention *other =
-        theirs < bo_model_place(&from->desc, BO_MODEL_PART_END) ? from->attentions[theirs] : NULL;
-    *taken = count && other && alike(bo_attention_describe(attention), bo_attention_describe(other));
+    const size_t count = bo_attention_maps(attention), source_place = counterpart(model, place, from);
+    const bo_attention *source =
+        source_place < bo_model_place(&from->desc, BO_MODEL_PART_END) ? from->attentions[source_place] : NULL;
+    *taken = count && source && alike(bo_attention_describe(attention), bo_attention_describe(source));
     if (!*taken) return BO_OK;
     bo_features **maps = bo_alloc(context, count, sizeof *maps, "a layer's maps");
     bo_status status = maps ? BO_OK : BO_MEMORY;
     for (size_t h = 0; status == BO_OK && h < count; h++)
-        status = bo_map_copy(context, bo_attention_features(other, h), &maps[h]);
+        status = bo_map_copy(context, bo_attention_features(source, h), &maps[h]);
     if (status == BO_OK)
         status = bo_attention_set_maps(context, attention, maps, count);
     else
@@ -113,18 +113,18 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
 
 bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t place, bool *taken)
 {
-    const size_t theirs = counterpart(model, place, from);
+    const size_t source_place = counterpart(model, place, from);
     const size_t end = bo_model_place(&from->desc, BO_MODEL_PART_END);
-    const bool there = from->mlp_maps && theirs < end;
-    bo_features *map, *mine = model->mlp_maps ? model->mlp_maps[place] : NULL,
-                      *other = there ? from->mlp_maps[theirs] : NULL;
+    const bool there = from->mlp_maps && source_place < end;
+    bo_features *map, *target = model->mlp_maps ? model->mlp_maps[place] : NULL,
+                      *source = there ? from->mlp_maps[source_place] : NULL;
     if (model->mlp_layers[place])
-        return bo_network_adopt_maps(context, model->mlp_layers[place], theirs < end ? from->mlp_layers[theirs] : NULL,
-                                     taken);
-    *taken = !mine || (other && bo_maps_alike(bo_features_describe(mine), bo_features_describe(other)));
-    if (!*taken || !mine) return BO_OK;
-    BO_TRY(bo_map_copy(context, other, &map));
-    bo_features_destroy(mine);
+        return bo_network_adopt_maps(context, model->mlp_layers[place],
+                                     source_place < end ? from->mlp_layers[source_place] : NULL, taken);
+    *taken = !target || (source && bo_maps_alike(bo_features_describe(target), bo_features_describe(source)));
+    if (!*taken || !target) return BO_OK;
+    BO_TRY(bo_map_copy(context, source, &map));
+    bo_features_destroy(target);
     model->mlp_maps[place] = map;
     return BO_OK;
 }

@@ -45,9 +45,10 @@ typedef enum bo_family {
 
 typedef char bo_activation_name[48];
 
-/* Invariants: `desc` is owned, has no zero left that means a default, and creates the same model again; attentions[i] is that of
- * place i, with its own seed, or NULL if the place has none; weights have memory. A model of the task `predict` has a network,
- * and no layers in `desc`. */
+/* Invariants: `desc` is owned, has no zero left that means a default, and creates the same model again; attentions[i]
+ * is that of
+ * place i, with its own seed, or NULL if the place has none; weights have memory. A model of the task `predict` has a
+ * network, and no layers in `desc`. */
 struct bo_model {
     bo_model_desc desc;
     bo_family family; /* that of the folder that the model was loaded from: preferred when it is saved */

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read at a time; scored prompts hold the
+/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read at a time; scored prompts
+ * hold the
  * logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in the same
  * way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH tokens. */
 enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, WORTH = BO_SIZE(32, 2) };

@@ -1,4 +1,5 @@
-/* bo_attention_call allocates nothing after bo_attention_call_bytes: neither memory of the host, which an allocator counts, nor
+/* bo_attention_call allocates nothing after bo_attention_call_bytes: neither memory of the host, which an allocator
+ * counts, nor
  * memory of the device, of which the emulator has none left. On a GPU it can be recorded, and the recording repeated. */
 #include <bochner/attention.h>
 #include <bochner/devices.h>
@@ -196,8 +197,8 @@ static void calls_allocate_nothing(void **state)
 
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
 
-/* A recording of forward and backward gives the same bits each time it is repeated, also after the inputs have changed. What
- * cannot be recorded (waits, copies from the host) is an error, in the emulator as on a GPU. */
+/* A recording of forward and backward gives the same bits each time it is repeated, also after the inputs have
+ * changed. What cannot be recorded (waits, copies from the host) is an error, in the emulator as on a GPU. */
 static void calls_can_be_recorded(void **state)
 {
     static const form packed = {.training = true, .offsets = true};

@@ -1,5 +1,5 @@
-/* What the models of tests/frozen compute, as bytes: the program that made the files and the tests of later versions share
- * this header. It uses no member of a model's descriptor. */
+/* What the models of tests/frozen compute, as bytes: the program that made the files and the tests of later versions
+ * share this header. It uses no member of a model's descriptor. */
 #ifndef BO_TEST_FROZEN_H
 #define BO_TEST_FROZEN_H
 

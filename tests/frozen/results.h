@@ -39,8 +39,8 @@ static inline bool frozen_done(bo_context *context, bo_status status, const char
     return status == BO_OK;
 }
 
-/* The last bytes of `expected` are those of `found`, or the first number that differs is printed. The plain C kernels sum in a
- * fixed order without fused multiply-add, so that the bits do not depend on the processor. */
+/* The last bytes of `expected` are those of `found`, or the first number that differs is printed. The plain C kernels
+ * sum in a fixed order without fused multiply-add, so that the bits do not depend on the processor. */
 static inline int frozen_differ(const char *folder, const char *name, const char *what, const frozen *expected,
                                 const frozen *found)
 {

@@ -1,5 +1,5 @@
-/* Language models that an earlier version saved load, and compute the same bits: losses, logits of a text, logits token by
- * token, and after a saved state. */
+/* Language models that an earlier version saved load, and compute the same bits: losses, logits of a text, logits
+ * token by token, and after a saved state. */
 #include "results.h"
 
 static void path_of(const char *folder, const char *name, char path[1024])

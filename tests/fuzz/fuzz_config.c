@@ -1,5 +1,5 @@
-/* config.json and descriptions of text models: read, resolved, and if they describe a small model built, written and read
- * again. What Bochner writes for a model of its own is a description of it. */
+/* config.json and descriptions of text models: read, resolved, and if they describe a small model built, written and
+ * read again. What Bochner writes for a model of its own is a description of it. */
 #include "fuzz.h"
 #include "model/config.h"
 #include "networks.h"

@@ -1,4 +1,5 @@
-/* A description, and config.json of a network with its description: read, built if it describes something small, and written and read again. */
+/* A description, and config.json of a network with its description: read, built if it describes something small, and
+ * written and read again. */
 #include "fuzz.h"
 #include "model/internal.h"
 #include "networks.h"

@@ -1,5 +1,5 @@
-/* Models from descriptions: every member, presets, shared members, tasks; config.json of a model describes the same model;
- * mistakes and limits. */
+/* Models from descriptions: every member, presets, shared members, tasks; config.json of a model describes the same
+ * model; mistakes and limits. */
 #include "model/config.h"
 #include "model/internal.h"
 #include "stacks.h"
@@ -260,8 +260,8 @@ static void tasks(void **state)
 
 /* ---- config.json ------------------------------------------------------------------------------------------------- */
 
-/* config.json of a model of Bochner is a description of the model: its weights are those of a new model, and it is written
- * as the same file. */
+/* config.json of a model of Bochner is a description of the model: its weights are those of a new model, and it is
+ * written as the same file. */
 static void check_trip(bo_context *context, const char *name, const bo_model_desc *desc)
 {
     bo_model *model, *again;

@@ -1,4 +1,5 @@
-/* Lists of layers in the place of MLPs: what they compute, seeds, wiring, fingerprints, weights of other models, adapters,
+/* Lists of layers in the place of MLPs: what they compute, seeds, wiring, fingerprints, weights of other models,
+ * adapters,
  * storage, and mistakes. test_blocks.c has gradients, sessions and files of models with such lists (stacks.h). */
 #include "adapted.h"
 #include "features/fingerprint.h"
@@ -25,13 +26,13 @@ static void losses_of(bo_context *context, const bo_model *model, float losses[C
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
 }
 
-static void assert_same(bo_context *context, const bo_model *a, const bo_model *b, float room)
+static void assert_same(bo_context *context, const bo_model *a, const bo_model *b, float tolerance)
 {
     float first[CONTEXT], second[CONTEXT];
     losses_of(context, a, first);
     losses_of(context, b, second);
     for (size_t i = 0; i < CONTEXT; i++)
-        if (!(fabsf(first[i] - second[i]) <= room))
+        if (!(fabsf(first[i] - second[i]) <= tolerance))
             fail_msg("loss %zu: %.9g and %.9g", i, (double)first[i], (double)second[i]);
 }
 
@@ -301,7 +302,7 @@ static void storage(void **state)
     (void)state;
     bo_context *context = test_context(1);
     static const bo_storage storages[] = {BO_STORAGE_BFLOAT16, BO_STORAGE_INT8, BO_STORAGE_INT4};
-    static const float rooms[] = {0.05f, 0.1f, 1};
+    static const float tolerances[] = {0.05f, 0.1f, 1};
     for (size_t i = 0; i < 3; i++) {
         bo_model_desc desc = inner_desc(TWO("64", "8"));
         bo_model *model = test_model(context, &desc, NULL), *exact = test_model(context, &desc, NULL);
@@ -309,7 +310,7 @@ static void storage(void **state)
         const bo_weight *last = bo_weights_find(model->weights, "model.layers.1.mlp.down.weight");
         assert_int_equal(last->role, BO_WEIGHT_ROLE_MATRIX);
         assert_int_equal(last->element, i == 0 ? BO_ELEMENT_BFLOAT16 : i == 1 ? BO_ELEMENT_INT8 : BO_ELEMENT_INT4);
-        assert_same(context, model, exact, rooms[i]);
+        assert_same(context, model, exact, tolerances[i]);
         bo_model_destroy(exact), bo_model_destroy(model);
     }
     bo_context_destroy(context);

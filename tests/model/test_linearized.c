@@ -15,8 +15,8 @@ static bo_model_desc deep_desc(const char *kind)
     return desc;
 }
 
-/* Describes a linearized model: the layers of the list `kept` have the attention `replaced`, and the others have that of
- * `desc` in its place. `blocks` has room for one block per layer. */
+/* Describes a linearized model: the layers of the list `kept` have the attention `replaced`, and the others have that
+ * of `desc` in its place. `blocks` has room for one block per layer. */
 static void linearize(bo_context *context, bo_model_desc *desc, const bo_attention_desc *replaced, const char *kept,
                       bo_block *blocks)
 {

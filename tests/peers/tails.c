@@ -1,5 +1,5 @@
-/* Upper tails of weighted sums of chi-square variables, for test_drift.py: each line of standard input has x and weights, and its
- * tail is printed. */
+/* Upper tails of weighted sums of chi-square variables, for test_drift.py: each line of standard input has x and
+ * weights, and its tail is printed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "math/special.h"
@@ -8,10 +8,10 @@ int main(void)
 {
     enum { MOST = 1 << 16 };
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     double *numbers = malloc((MOST + 1) * sizeof *numbers);
     if (!numbers) return 1;
-    while (getline(&line, &room, stdin) > 0) {
+    while (getline(&line, &capacity, stdin) > 0) {
         size_t count = 0;
         for (char *at = line, *end; count <= MOST; at = end) {
             numbers[count] = strtod(at, &end);

@@ -102,8 +102,8 @@ uint64_t bo_record_stream(const bo_layer *layer, size_t which);
 bo_value bo_record_noise(bo_recorder *r, const bo_layer *layer, bo_value x);
 bool bo_layer_hides(const bo_layer *layer); /* True if the layer is noise that sets values to 0. */
 
-/* Records the layers in their order, with checkpoints between them or not. Returns their values by number, freed with bo_free;
- * NULL: r->status or the graph has an error. */
+/* Records the layers in their order, with checkpoints between them or not. Returns their values by number, freed with
+ * bo_free; NULL: r->status or the graph has an error. */
 bo_value *bo_record_layers(bo_recorder *r, bool segments);
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */

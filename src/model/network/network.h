@@ -178,12 +178,12 @@ typedef struct bo_layers_place {
 } bo_layers_place;
 /* Returns the text of a list in the form in which files contain it, freed with bo_free. */
 bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out);
-/* Reads a list of layers, in the place of an MLP: it maps rows of `width` numbers to such rows. It has no weights of its own,
- * but declares them in the graphs in which it is recorded. */
+/* Reads a list of layers, in the place of an MLP: it maps rows of `width` numbers to such rows. It has no weights of
+ * its own, but declares them in the graphs in which it is recorded. */
 bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo_layers_place *place, bo_network **out);
 bo_value bo_network_record(bo_graph *graph, const bo_network *network, bo_value x);
-/* Copies the maps of random features of another list (NULL: none) whose layers have the same names and maps of the same form.
- * False: not all of them. */
+/* Copies the maps of random features of another list (NULL: none) whose layers have the same names and maps of the
+ * same form. False: not all of them. */
 bo_status bo_network_adopt_maps(bo_context *context, bo_network *network, const bo_network *from, bool *taken);
 /* Returns how many numbers the frequencies of its random features have. */
 uint64_t bo_network_frequencies(const bo_network *network);

@@ -101,8 +101,8 @@ struct current_device {
 };
 bool device_is_current(int device);
 
-/* Memory of the devices; that of a device can be accessed while a device_access for it exists, which requires that the device
- * is current (memory.cpp). */
+/* Memory of the devices; that of a device can be accessed while a device_access for it exists, which requires that
+ * the device is current (memory.cpp). */
 enum { MOST_DEVICES = 4 };
 void *device_allocate(int device, size_t bytes); /* nullptr: none is left */
 void device_release(int device, void *address);

@@ -1,5 +1,5 @@
-/* Makes the models of tests/frozen/d78e7484 that are not trained, and what they compute. Built against the library and the
- * tests of that commit by make.sh; later versions do not compile it. */
+/* Makes the models of tests/frozen/d78e7484 that are not trained, and what they compute. Built against the library
+ * and the tests of that commit by make.sh; later versions do not compile it. */
 #include <sys/stat.h>
 #include "model/models.h"
 #include "network/networks.h"
@@ -37,8 +37,8 @@ static bo_model_desc small(const char *kind)
     return desc;
 }
 
-/* One file NAME.safetensors, or a folder NAME; the state after the first half, which models differing in their layers only do
- * not have; the results. The loaded model must
+/* One file NAME.safetensors, or a folder NAME; the state after the first half, which models differing in their layers
+ * only do not have; the results. The loaded model must
  * compute the same with one thread and two. */
 static void make_language(bo_context *context, const char *name, const bo_model_desc *desc, bool folder)
 {
