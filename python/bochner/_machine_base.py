@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from ._tables import (
     Table,
     Texts,
     index_columns,
+    labels_of,
     make_schema,
     merge_rows,
     read_schema,
@@ -406,7 +406,7 @@ class KernelMachine(Estimator):
             )
         self._encoding, names, count, labels = (None, None, report.dim, []) if schema is None else read_schema(schema)
         if report.classes:
-            self.classes_ = _labels(labels) if labels else np.arange(report.classes)
+            self.classes_ = labels_of(labels) if labels else np.arange(report.classes)
         else:
             self._one_target = report.outputs == 1  # type: ignore[attr-defined]
         self._check_columns(names, count, reset=True)
@@ -423,19 +423,3 @@ class KernelMachine(Estimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
-
-
-def _labels(words: list[str]) -> Array:
-    """Classes from their text in a file: integers, numbers or strings.
-
-    Only texts that numbers are written as are numbers: Infinity, nan, 1e5 and 007 are strings.
-    """
-    written: list[tuple[Any, list[Any]]] = [(np.int64, [str]), (np.float64, [repr, "{:.15g}".format])]
-    for kind, forms in written:
-        try:
-            values = [float(word) if kind is np.float64 else int(word) for word in words]
-            if all(math.isfinite(v) and word in [form(v) for form in forms] for v, word in zip(values, words)):
-                return np.array(values, kind)
-        except (ValueError, OverflowError):
-            pass
-    return np.array(words)

@@ -12,6 +12,7 @@ import csv
 import ctypes
 import io
 import json
+import math
 import re
 import sys
 import warnings
@@ -236,11 +237,11 @@ def index_columns(table: Table) -> list[int]:
     if len(found) == table.columns:
         return []
     for at in found:
-        _warn(f"X: column {(table.names or [])[at]!r} is left out: it numbers the rows (rename it to use it)")
+        warn(f"X: column {(table.names or [])[at]!r} is left out: it numbers the rows (rename it to use it)")
     return found
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
     """Warns where the package is called from."""
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals["__name__"].startswith("bochner."):
@@ -282,7 +283,24 @@ def _frame_numbers(frame: Any) -> Array:
 _GUARD = "row__"
 
 
-def _csv(frame: Any, names: list[str]) -> bytes:
+def csv_names(table: Table) -> list[str]:
+    """The names of the columns in a CSV file of the frame."""
+    names = table.names or []
+    if len(set(names)) != table.columns or any(not name or re.fullmatch(r"\s*[-+]?\d+\s*", name) for name in names):
+        return [f"column{at}" for at in range(table.columns)]
+    return names
+
+
+def csv_columns(table: Table, unused: list[int]) -> dict[str, Any]:
+    """What bo_data_desc says about the columns of such a file: those that are inputs, and those that are categories."""
+    numbered = [str(at + 1) for at, dtype in enumerate(table.frame.dtypes) if _is_numbered_category(dtype)]
+    return {
+        "drop": b"0", "keep": ",".join(str(at + 1) for at in range(table.columns) if at not in unused).encode(),
+        "categorical": ",".join(numbered).encode() or None,
+    }  # fmt: skip
+
+
+def csv_text(frame: Any, names: list[str]) -> bytes:
     """A frame as CSV. The first column is always 0: it makes the first line a header, and is not used."""
     guard = _GUARD + "_" * max(len(name) for name in names)
     if hasattr(frame, "iloc"):
@@ -446,23 +464,18 @@ class Texts:
     @classmethod
     def fit(cls, table: Table, y: Array, classes: bool, center: bool, unused: list[int]) -> tuple[Texts, Array]:
         """The encoding, and the rows with codes that do not contain their own targets."""
-        names = table.names or []
-        if len(set(names)) != table.columns or any(not name or re.fullmatch(r"\s*[-+]?\d+\s*", name) for name in names):
-            names = [f"column{at}" for at in range(table.columns)]
-        numbered = [str(at + 1) for at, dtype in enumerate(table.frame.dtypes) if _is_numbered_category(dtype)]
+        names = csv_names(table)
         labels = io.BytesIO()
         np.save(labels, y)
         settings = {
-            "label_bytes": labels.getvalue(), "label_size": len(labels.getvalue()), "drop": b"0",
-            "keep": ",".join(str(at + 1) for at in range(table.columns) if at not in unused).encode(),
-            "categorical": ",".join(numbered).encode() or None,
+            "label_bytes": labels.getvalue(), "label_size": len(labels.getvalue()), **csv_columns(table, unused),
             "task": c.BO_TASK_CLASSIFICATION if classes else c.BO_TASK_REGRESSION,
             "no_origin": not center,
         }  # fmt: skip
         with collected_warnings() as messages:
-            x, schema = _load(_csv(table.frame, names), None, settings)
+            x, schema = _load(csv_text(table.frame, names), None, settings)
         for message in messages:  # such as an invalid date
-            _warn(message)
+            warn(message)
         return cls(schema, names), x
 
     @property
@@ -471,7 +484,7 @@ class Texts:
         return [column["kind"] != "unused" for column in _listed(json.loads(self.schema.tobytes()))]
 
     def encode(self, table: Table) -> Array:
-        write, rows = (_csv, table.frame) if table.frame is not None else (_csv_of_numbers, table.numbers)
+        write, rows = (csv_text, table.frame) if table.frame is not None else (_csv_of_numbers, table.numbers)
         return _load(write(rows, self.names), self.schema, {})[0]
 
     @property
@@ -560,6 +573,22 @@ def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
     encoding.used = np.array(used, bool)
     encoding.origin = np.array(origin, np.float64)
     return encoding, names, count, stored["classes"]
+
+
+def labels_of(words: list[str]) -> Array:
+    """Classes from their text in a file: integers, numbers or strings.
+
+    Only texts that numbers are written as are numbers: Infinity, nan, 1e5 and 007 are strings.
+    """
+    written: list[tuple[Any, list[Any]]] = [(np.int64, [str]), (np.float64, [repr, "{:.15g}".format])]
+    for kind, forms in written:
+        try:
+            values = [float(word) if kind is np.float64 else int(word) for word in words]
+            if all(math.isfinite(v) and word in [form(v) for form in forms] for v, word in zip(values, words)):
+                return np.array(values, kind)
+        except (ValueError, OverflowError):
+            pass
+    return np.array(words)
 
 
 # ---- equal rows -----------------------------------------------------------------------------------------------------
