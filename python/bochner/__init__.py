@@ -1,4 +1,4 @@
-"""Linear-time attention, kernel machines and language models from random features.
+"""Linear-time attention, kernel machines and models of any layers, from random features.
 
 >>> import numpy as np, bochner
 >>> q, k, v = np.random.default_rng(0).standard_normal((3, 8, 1024, 64), np.float32)
@@ -6,8 +6,8 @@
 (8, 1024, 64)
 
 `bochner.features` has feature maps, `bochner.machines` kernel machines with the interface of scikit-learn,
-`bochner.Model` language models, and `bochner.torch` modules for PyTorch (imported separately). NumPy is the only
-dependency; other packages are used if they are installed.
+`bochner.Model` models of text, tables, images, sequences and graphs, and `bochner.torch` modules for PyTorch (imported
+separately). NumPy is the only dependency; other packages are used if they are installed.
 """
 
 from typing import TYPE_CHECKING, Any

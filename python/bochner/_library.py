@@ -97,6 +97,15 @@ def _check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
     raise _ERRORS.get(status, BochnerError)(message)
 
 
+@contextlib.contextmanager
+def renamed(found: str, name: str) -> Iterator[None]:
+    """Replaces a name in messages of the library, such as that of a temporary file, with the name of an argument."""
+    try:
+        yield
+    except BochnerError as error:
+        raise type(error)(str(error).replace(found, name)) from None
+
+
 # ---- loading --------------------------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ _OF_ATTENTION = [name for name in ATTENTION_SETTINGS + FEATURE_SETTINGS
 BLOCK_SETTINGS = [*_BLOCK, *_CHOICES, *_ATTENTIONS, *_STRUCTS, *_OF_ATTENTION, "layers"]
 _OF_ALL = [name for name in BLOCK_SETTINGS if name not in ("repeat", "layers")]  # `layers` of a model is a number
 _BLOCK_LISTS = ("blocks", "encoder", "encoder_blocks")
-SETTINGS = [*_MODEL, *_OF_ALL, *_BLOCK_LISTS]
+SETTINGS = [*_MODEL, *_OF_ALL, *_BLOCK_LISTS, "labels"]
 
 
 # ---- descriptors from settings --------------------------------------------------------------------------------------
@@ -135,6 +135,11 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
         known = ", ".join(name.decode() for name in iter(lambda: lib.bo_model_preset_name(next(names)), None))
         raise InvalidArgumentError(f"preset: {preset!r} is not known; expected one of {known}")
     fill(desc, _chosen(settings, _MODEL), named=_NAMED)
+    if settings.get("labels") is not None:
+        desc.names, count = label_array(settings["labels"])  # which must live as long as the descriptor
+        if desc.classes not in (0, count):
+            raise InvalidArgumentError(f"labels: expected {desc.classes} names, one per class, found {count}")
+        desc.labels, desc.classes = ctypes.addressof(desc.names), count
     shared = {"heads": desc.block.heads, **_chosen(settings, _OF_ALL), "attention": attention}
     desc.block = _block(shared, {})
     if settings.get("blocks") is not None:
@@ -150,7 +155,20 @@ def model_desc(preset: str | None, attention: Kind, settings: dict[str, Any]) ->
     return desc
 
 
+def label_array(labels: Any) -> tuple[Any, int]:
+    """Names of classes as the library takes them."""
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
+        raise InvalidArgumentError(f"labels: expected a list of the names of classes, found {labels!r}")
+    names = [text_bytes(str(label), "labels") for label in labels]
+    return (ctypes.c_char_p * len(names))(*names), len(names)
+
+
 # ---- settings from descriptors --------------------------------------------------------------------------------------
+
+
+def class_names(desc: Any) -> list[str]:
+    """The names of the classes of a classifier."""
+    return [ctypes.string_at(at).decode() for at in (ctypes.c_void_p * desc.classes).from_address(desc.labels)]
 
 
 def _value(struct: Any, name: str) -> Any:
@@ -275,6 +293,8 @@ def read_model_desc(desc: Any) -> dict[str, Any]:
     shared = {name: value for name, value in first.items() if name in _OF_ALL
               and all(name in block and block[name] == value for block in others)}  # fmt: skip
     values = {**{name: _value(desc, name) for name in _MODEL}, **shared, "blocks": blocks}
+    if desc.classes:
+        values["labels"] = class_names(desc)
     if desc.task == c.BO_MODEL_TASK_TRANSLATE:
         values["encoder_blocks"] = _read_list(desc, "encoder_blocks", "encoder")
     return values

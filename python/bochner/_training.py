@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import numbers
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from . import _bindings as c
+from ._examples import Needs, open_examples, pointer_to, rows_of
 from ._model_core import Core
 from ._library import (
-    CanceledError, Context, Handle, InvalidArgumentError, goes_on, guarded, lib, long_context, path_bytes, taken_bytes,
-    text_bytes, whole,
+    CanceledError, Context, Handle, InvalidArgumentError, UnsupportedError, goes_on, guarded, lib, long_context,
+    path_bytes, taken_bytes, text_bytes, whole,
 )  # fmt: skip
 from ._model_settings import Kind, block_of, kind_desc, layer_list
 from ._reports import Report
 from ._settings import fill, read_struct, refuse_unknown
+from ._texts import open_texts
 from ._tokenizer import Array, Path, open_corpora
 
 Callback = Callable[[Report], object]
@@ -49,6 +52,9 @@ _NAMED = {
     "muon_factor": "bo_muon_factor_parse", "muon_iteration": "bo_muon_iteration_parse", "init": "bo_lora_init_parse",
 }  # fmt: skip
 TRAINING_SETTINGS = {**_RUN, **_OPTIMIZER, **_SCHEDULE}
+_TEXTS = {"pack": "pack", "smoothing": "smoothing"}
+_BATCH, _EPOCHS, _GRAPH_EPOCHS = 128, 10, 200  # examples, as in bochner train
+_SMOOTHING = 0.1  # of translations, as in bochner train
 _LINEARIZE = {
     "gate_bias": "gate", "calibration_tokens": "calibration_tokens", "minutes": "minutes", "steps": "finetune_steps",
     "transfer_steps": "transfer_steps", "transfer_share": "transfer_share", "batch": "batch", "context": "window",
@@ -189,6 +195,9 @@ def train(
 ) -> History:  # fmt: skip
     refuse_unknown("train", settings, TRAINING_SETTINGS)
     _check_callback(callback)
+    if core.desc.task != c.BO_MODEL_TASK_LANGUAGE:
+        task = lib.bo_model_task_name(core.desc.task).decode()
+        raise UnsupportedError(f"train: expected a language model; a model of the task {task} learns with fit(x, y)")
     tokenizer = core.require_tokenizer()
     desc = _trainer_desc(settings)
     with core.gate.changing("trained"), _watched(core, progress, "training") as (taken, bar):
@@ -200,6 +209,83 @@ def train(
             return _run(taken, desc, bar, callback)
 
 
+class ExampleRun:
+    """A run on examples or on texts, for the model of `core`."""
+
+    def __init__(self, core: Core, settings: dict[str, Any], callback: Callback | None, progress: bool | None) -> None:
+        refuse_unknown("fit", settings, {**TRAINING_SETTINGS, **_TEXTS})
+        _check_callback(callback)
+        self._core, self._settings, self._callback, self._progress = core, settings, callback, progress
+
+    def on_examples(
+        self, needs: Needs, x: Any, y: Any, data: dict[str, Any], validation: Any, epochs: float | None
+    ) -> History:
+        """Trains on rows. `data` are edges and parts."""
+        for name in _TEXTS:
+            if self._settings.get(name) is not None:
+                raise InvalidArgumentError(f"{name}: only models of texts take it")
+        desc, core = _trainer_desc(self._settings), self._core
+        other = isinstance(validation, tuple)
+        if other and (len(validation) != 2 or data["split"] is not None or data["edges"] is not None):
+            raise InvalidArgumentError("validation: expected a tuple (x, y), and neither split nor edges with it")
+        valid = 0.0 if other or data["split"] is not None else share_of(validation)
+        with core.gate.changing("trained"), _watched(core, self._progress, "training") as (taken, bar):
+            examples = open_examples(taken, needs, x, y, **data, valid=valid, seed=desc.seed)
+            held_out = examples if 0 < rows_of(examples, c.BO_SPLIT_VALID) < rows_of(examples, c.BO_SPLIT_ALL) else None
+            if other:
+                held_out = open_examples(taken, needs, *validation)
+            graph = needs.facts.input == c.BO_NETWORK_INPUT_GRAPH
+            _set_length(desc, epochs, 1 if graph else rows_of(examples, c.BO_SPLIT_TRAIN), graph)
+            desc.examples = pointer_to(examples)
+            if held_out:
+                desc.held_out = pointer_to(held_out)
+            desc.model = core.handle._as_parameter_
+            return _run(taken, desc, bar, self._callback)
+
+    def on_texts(self, x: Any, y: Any, validation: Any) -> History:
+        """Trains on texts with labels or translations."""
+        core, translates = self._core, self._core.desc.task == c.BO_MODEL_TASK_TRANSLATE
+        if y is None:
+            raise InvalidArgumentError("y: expected labels or translations of the texts")
+        desc = _trainer_desc({"smoothing": _SMOOTHING if translates else None, **_given(self._settings)})
+        share = 0.0 if isinstance(validation, tuple) else share_of(validation)
+        with core.gate.changing("trained"), _watched(core, self._progress, "training") as (taken, bar):
+            texts = open_texts(taken, core, x, y, take=1 - share if share else 0.0, seed=desc.seed)
+            held_out = open_texts(taken, core, x, y, skip=1 - share, seed=desc.seed) if share else None
+            if isinstance(validation, tuple):
+                held_out = open_texts(taken, core, *validation, take=1.0, seed=desc.seed)
+            desc.texts, desc.held_out_texts = texts._as_parameter_, held_out._as_parameter_ if held_out else None
+            desc.model = core.handle._as_parameter_
+            return _run(taken, desc, bar, self._callback)
+
+
+def share_of(validation: Any) -> float:
+    """A fraction of the data that is held out."""
+    share = 0.0 if validation is None else validation
+    if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
+        raise InvalidArgumentError(f"validation: expected a fraction in [0, 1) or a tuple (x, y), found {validation!r}")
+    return float(share)
+
+
+def _set_length(desc: Any, epochs: float | None, rows: int, graph: bool) -> None:
+    """Converts epochs to steps, if epochs or no length at all was given."""
+    desc.batch = desc.batch or (1 if graph else _BATCH)
+    if epochs is None:
+        if desc.steps or desc.minutes or desc.resume:
+            return
+        epochs = _GRAPH_EPOCHS if graph else _EPOCHS
+    elif desc.steps or desc.minutes:
+        raise InvalidArgumentError("epochs: give one of epochs, steps and minutes")
+    if isinstance(epochs, bool) or not isinstance(epochs, numbers.Real) or not 0 < epochs < math.inf:
+        raise InvalidArgumentError(f"epochs: expected a number above 0, found {epochs!r}")
+    desc.steps = max(1, math.ceil(epochs * rows / desc.batch))
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are not None, which means the default."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
         raise InvalidArgumentError(f"callback: expected a function, found {callback!r}")
@@ -207,14 +293,14 @@ def _check_callback(callback: Any) -> None:
 
 def _trainer_desc(settings: dict[str, Any]) -> Any:
     desc = c.bo_trainer_desc(eval_tokens=_EVAL_TOKENS)
-    given = {name: value for name, value in settings.items() if value is not None}
+    given = _given(settings)
     if given.get("warmup") == 0:
         given["warmup"] = NONE
     if "freeze" in given:
         given["freeze"] = text_bytes(given["freeze"], "freeze")
     if "folder" in given:
         given["folder"] = path_bytes(given["folder"])
-    for struct, members in ((desc, _RUN), (desc.optimizer, _OPTIMIZER), (desc.schedule, _SCHEDULE)):
+    for struct, members in ((desc, {**_RUN, **_TEXTS}), (desc.optimizer, _OPTIMIZER), (desc.schedule, _SCHEDULE)):
         fill(struct, {name: value for name, value in given.items() if name in members}, members, _NAMED)
     return desc
 

@@ -1,4 +1,4 @@
-"""Language models: transformers with softmax attention, attention with features, or another mixer."""
+"""Models: language models, and those that predict classes, numbers or translations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
 from ._model_core import Core
 from ._library import (
-    Handle, InvalidArgumentError, UnsupportedError, lib, long_context, parse, path_bytes, precision_number, taken_bytes,
+    Handle, InvalidArgumentError, lib, long_context, parse, path_bytes, precision_number, taken_bytes,
 )  # fmt: skip
 from ._model_settings import Kind, block_of, model_desc, read_model_desc
+from ._predicting import Description, Evaluation, Predictor, Summary, network_config
 from ._reports import Report, table
 from ._sessions import MAX_TOKENS, Generation, Session, count, session_for
 from ._tokenizer import Array, Data, Path, Tokenizer, open_corpus
@@ -30,6 +31,7 @@ __all__ = [
     "Model",
     "ModelConfig",
     "Session",
+    "Summary",
     "Tokenizer",
     "TrainingReport",
     "Weights",
@@ -46,12 +48,6 @@ class ModelConfig(Report):
     """
 
     _title = "Model"
-
-
-class Evaluation(Report):
-    """The quality of a model on a text: loss in nats per token, bits_per_byte, perplexity, tokens, seconds, ..."""
-
-    _title = "Evaluation"
 
 
 class Weights(Mapping[str, Array]):
@@ -100,8 +96,13 @@ class Weights(Mapping[str, Array]):
         return "\n".join(f"{name}  {' x '.join(map(str, shape))}" for name, shape in self._shapes().items())
 
 
-class Model:
-    """A language model: ``Model(path)`` loads one, :meth:`create` makes one with random weights.
+class Model(Predictor):
+    """A model: ``Model(path)`` loads one, :meth:`create` and :meth:`describe` make one with random weights.
+
+    Models have a :attr:`task`. Those of the task language learn from text (:meth:`train`) and continue it
+    (:meth:`generate`). Those of the tasks classify, match and translate learn from texts with labels or translations
+    (:meth:`fit`, :meth:`predict`, :meth:`translate`). Those of the task predict, which :meth:`describe` makes, learn from
+    arrays, images, sequences, graphs and tables (:meth:`fit`, :meth:`predict`).
 
     Parameters
     ----------
@@ -137,13 +138,9 @@ class Model:
         number, out = _precision(precision), ctypes.c_void_p()
         with long_context(precision=number) as taken:
             lib.bo_model_load_stored(taken, path_bytes(path), kind, ctypes.byref(out))
-        if lib.bo_model_describe(out).contents.task == c.BO_MODEL_TASK_PREDICT:
-            lib.bo_model_destroy(out)
-            raise UnsupportedError(f"{path}: a model of the task predict, which the commands and the C library use")
         self._core = Core(Handle(out.value, lib.bo_model_destroy), number)
         self._report = None
 
-    _core: Core | None
     _report: LinearizationReport | None
 
     @classmethod
@@ -244,6 +241,58 @@ class Model:
             lib.bo_model_create(taken, ctypes.byref(desc), tokenizer and tokenizer._handle, ctypes.byref(out))
             return cls._of(out.value, number, tokenizer)
 
+    @classmethod
+    def describe(
+        cls, description: Description, x: Any = None, y: Any = None, *, edges: Any = None, undirected: bool = False,
+        self_loops: bool = False, split: Any = None, validation: float | tuple[Any, Any] | None = 0.1,
+        impute: str = "none", width_multiplier: float | None = None, parametrization: str | None = None,
+        tokenizer: Tokenizer | Path | None = None, seed: int = 0, precision: str | None = None,
+    ) -> Model:  # fmt: skip
+        """Create a model with random weights from a description, in the language of `bochner train --model`.
+
+        Parameters
+        ----------
+        description : mapping, JSON text or path
+            The description (docs/guides/network.md). A description with a list of blocks in the place of the input and
+            the layers describes a model of text.
+        x, y, edges, undirected, self_loops, split
+            Examples as in :meth:`fit`, from which the model takes what the description omits: its columns, classes,
+            targets and scaling. Without them the description must have everything.
+        validation : float, optional
+            Fraction of the rows that :meth:`fit` holds out; the scaling is that of the other rows (default: 0.1).
+        impute : {"none", "auto", "mean", "median"}
+            Replacement of missing numbers, NaN (default: "none", they are refused). "auto" is the mean, with one more
+            input for columns that have missing numbers.
+        width_multiplier : float, optional
+            Factor of every hidden width (default: 1).
+        parametrization : {"standard", "mup", "unit"}, optional
+            The parametrization (default: "standard").
+        tokenizer : Tokenizer or path, optional
+            The tokenizer of a model of text.
+        seed : int
+            Seed of weights and frequencies, and of the split.
+        precision : {"float32", "bfloat16"}, optional
+            Precision of matrix products (default: that of :func:`bochner.set_precision`).
+
+        Examples
+        --------
+        >>> import numpy as np, bochner
+        >>> x = np.random.default_rng(0).standard_normal((200, 16, 2))        # sequences of 2 channels
+        >>> layers = [{"type": "gru", "width": 8}, {"type": "last"}, {"type": "linear", "width": "targets"}]
+        >>> description = {"input": {"kind": "sequence", "length": 16, "channels": 2}, "layers": layers, "loss": "mse"}
+        >>> model = bochner.Model.describe(description, x, x.sum((1, 2)))
+        >>> [layer.shape for layer in model.summary().layers]
+        ['16 x 8', '8', '1']
+        >>> model.predict(x).shape
+        (200,)
+        """
+        if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
+            tokenizer = Tokenizer.load(tokenizer)
+        data = {"edges": edges, "undirected": undirected, "self_loops": self_loops, "split": split}
+        settings = {"width_multiplier": width_multiplier, "parametrization": parametrization}
+        number = _precision(precision)
+        return cls._described(number, description, x, y, data, impute, validation, tokenizer, seed, settings)
+
     def save(self, path: Path) -> None:
         """Save the model to a folder, or to one file if the path ends with ".safetensors"."""
         core = self._open
@@ -282,8 +331,10 @@ class Model:
 
     @property
     def config(self) -> ModelConfig:
-        """All settings."""
+        """All settings. For a model of the task predict, its config.json, with the description as `network`."""
         core = self._open
+        if core.desc.task == c.BO_MODEL_TASK_PREDICT:
+            return ModelConfig(network_config(core))
         return ModelConfig(read_model_desc(core.desc))
 
     @property
@@ -326,16 +377,18 @@ class Model:
     @property
     def layers(self) -> int:
         """Number of layers."""
-        return int(self._open.desc.layers)
+        core = self._open
+        network = lib.bo_model_network(core.handle)
+        return int(network.contents.layers if network else core.desc.layers)
 
     @property
     def vocab(self) -> int:
-        """Size of the vocabulary."""
+        """Size of the vocabulary; 0 for a model of the task predict."""
         return self._open.vocab
 
     @property
     def context(self) -> int:
-        """Tokens of a training window."""
+        """Tokens of a training window; 0 for a model of the task predict."""
         return int(self._open.desc.context)
 
     @property
@@ -354,7 +407,40 @@ class Model:
         """The report of :meth:`linearize`, if the model comes from there."""
         return self._report
 
+    def summary(self) -> Summary:
+        """Return facts about the model, for the task predict with the name, type, shape and weights of its layers.
+
+        >>> import bochner
+        >>> layers = [{"name": "first", "type": "linear", "width": 4}, {"type": "relu"}, {"type": "linear", "width": 3}]
+        >>> array = {"kind": "array", "width": 2}
+        >>> description = {"input": array, "layers": layers, "loss": "cross-entropy", "classes": 3}
+        >>> bochner.Model.describe(description).summary()
+        Model
+          task              predict
+          input             array
+          dim               2
+          outputs           3
+          classes           3
+          reconstructs      False
+          loss              cross-entropy
+          parameters        27
+          width_multiplier  1
+          parametrization   standard
+        Layers
+          first     linear  4  12
+          relu.2    relu    4  0
+          linear.3  linear  3  15
+        """
+        core = self._open
+        if core.desc.task == c.BO_MODEL_TASK_PREDICT:
+            return self._network_summary(core)
+        return Summary({"task": self.task, **self._facts(), "layers": []})
+
     def _facts(self) -> dict[str, Any]:
+        if self._open.desc.task == c.BO_MODEL_TASK_PREDICT:
+            facts = self._network_summary(self._open)
+            shown_facts = {name: facts[name] for name in ("task", "input", "dim", "outputs", "classes", "loss")}
+            return {**shown_facts, "layers": self.layers, "parameters": self.parameters, "bytes": self.nbytes}
         kinds = self.attention
         shown = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
         core = self._open
@@ -387,7 +473,7 @@ class Model:
         state : bytes or path, optional
             A state to start from: of :meth:`Session.tobytes`, or a file of :meth:`Session.save`.
         """
-        session = Session(self._open, capacity, chunk)
+        session = Session(self._reading_text, capacity, chunk)
         if isinstance(state, (bytes, bytearray, memoryview)):
             session.restore(state)
         elif state is not None:
@@ -396,7 +482,7 @@ class Model:
 
     def _session_for(self, tokens: Any) -> tuple[Session, Array]:
         """A session for a text that is given as a whole, and its tokens."""
-        return session_for(self._open, tokens, 0)
+        return session_for(self._reading_text, tokens, 0)
 
     def logits(self, tokens: Any) -> Array:
         """Return the logits after each token of a text.
@@ -431,27 +517,38 @@ class Model:
         return session.score(ids)
 
     def evaluate(
-        self, data: Data, *, context: int | None = None, tokens: int | None = None, field: str | None = None,
-        separator: str | None = None,
+        self, data: Any, y: Any = None, *, context: int | None = None, tokens: int | None = None,
+        field: str | None = None, separator: str | None = None, edges: Any = None, undirected: bool = False,
+        self_loops: bool = False, split: Any = None, part: str = "all", beam: int | None = None,
+        penalty: float | None = None, tokenize: bool = True,
     ) -> Evaluation:  # fmt: skip
-        """Measure the model on a text, as `bochner eval`.
+        """Measure the model, as `bochner eval`: on a text, or on examples or texts with their targets `y`.
 
         Parameters
         ----------
         data : str, path, list of paths or array_like of int
-            Text, files (text, or JSON lines; also gzipped), or token ids. A string that is the name of a file is a file;
-            text that could be mistaken for a name can be given as bytes.
+            For a language model: text, files (text, or JSON lines; also gzipped), or token ids. A string that is the
+            name of a file is a file; text that could be mistaken for a name can be given as bytes.
         context : int, optional
             Tokens per window (default: the context of the model, at most 8192).
         tokens : int, optional
             Maximum number of tokens to score (default: all).
         field, separator : str, optional
             For JSON lines, the field with the text (default: "text"); for text, what ends a document.
+        y, edges, undirected, self_loops, split
+            For other models: `data` and `y` are x and y of :meth:`fit`.
+        part : {"all", "train", "valid", "test"}
+            With `split`, the rows to evaluate on (default: "all").
+        beam, penalty : optional
+            For translations, as in :meth:`translate`.
+        tokenize : bool
+            For translations: split words by the 13a rules of mteval for BLEU (default: True), or at spaces.
 
         Returns
         -------
         Evaluation
-            loss, bits_per_byte, perplexity, tokens, seconds, tokens_per_second, state_bytes.
+            loss, and what measures the task: bits_per_byte and perplexity of a text, accuracy of classes, rmse of
+            numbers, bleu of translations.
 
         Examples
         --------
@@ -461,6 +558,12 @@ class Model:
         True
         """
         core = self._open
+        if core.desc.task != c.BO_MODEL_TASK_LANGUAGE:
+            graph = {"edges": edges, "undirected": undirected, "self_loops": self_loops}
+            beams = {"beam": beam, "penalty": penalty}
+            return self._evaluate_examples(core, data, y, graph, split, part, beams, tokenize)
+        if y is not None:
+            raise InvalidArgumentError("y: a language model is evaluated on text without targets")
         window = count(context or min(core.desc.context, _LONGEST_WINDOW), "context")
         most = count(tokens or 0, "tokens")
         with core.gate.reading(), long_context(precision=core.precision) as taken:
@@ -508,7 +611,7 @@ class Model:
         >>> len(stream.ids), stream.finish_reason
         (8, 'length')
         """
-        session, ids = session_for(self._open, prompt, max_tokens)
+        session, ids = session_for(self._reading_text, prompt, max_tokens)
         return Generation(
             session, ids, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, greedy=greedy,
             repetition_penalty=repetition_penalty, seed=seed, stop=stop, ignore_end=ignore_end,
@@ -537,7 +640,7 @@ class Model:
         max_tokens, **options
             As in :meth:`generate`.
         """
-        core = self._open
+        core = self._reading_text
         opened = _chat.open_template(core, template)
         ids = _chat.encode(core, opened, messages, variables or {}, parse_special)
         session, ids = session_for(core, ids, max_tokens)
@@ -643,7 +746,7 @@ class Model:
         Model
             The new model, with a :class:`LinearizationReport` as `report`.
         """
-        core = self._open
+        core = self._reading_text
         given = {"steps": steps, "transfer_steps": transfer_steps, "minutes": minutes, "seed": seed}
         handle, report = _training.linearize(
             core, data, kind=kind, features=features, window=window, gate=gate, keep_softmax=keep_softmax,

@@ -61,10 +61,15 @@ def framed(words):
     return tiny(tokenizer=bochner.Tokenizer.frombytes(json.dumps(contents).encode()), seed=6)
 
 
-def command(*arguments, **options):
+def run_command(*arguments, **options):
+    """Runs the program. Returns its output."""
     done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def command(*arguments, **options):
+    return json.loads(run_command(*arguments, **options))
 
 
 def run_python(program, timeout=60):

@@ -22,6 +22,9 @@ import bochner
 q = np.ones((2, 3))
 out: np.ndarray = bochner.attention(q, q, q, kind="favor", features=8)
 state: bytes = bochner.State("favor", heads=2, dim=4, causal=True).tobytes()
+model: bochner.Model = bochner.Model.describe("net.json", q, q[:, 0])
+steps: int = model.fit(q, q[:, 0], epochs=2).step
+found: np.ndarray = model.predict(q)
 """
 
 
