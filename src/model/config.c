@@ -1,5 +1,6 @@
 /* config.json: the model under the member names of Hugging Face, with attention in a separate object. Models that are one
  * of the families of families.h are written as such. */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,45 @@ bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b)
     for (size_t i = 0; i < a->layers; i++)
         if (!bo_config_same_block(bo_model_block(a, i), bo_model_block(b, i))) return false;
     return true;
+}
+
+static bo_status refuse_pair(bo_context *context, const char *where, const bo_field *field, const void *a,
+                             const void *b)
+{
+    bo_json_text x = {.context = context}, y = {.context = context};
+    bo_fields_write(&x, field, 1, a, "");
+    bo_fields_write(&y, field, 1, b, "");
+    const bo_status status = x.failed || y.failed ? BO_MEMORY
+                                                  : bo_fail(context, BO_INVALID, "%s%.80s and %.80s", where,
+                                                            x.bytes + 1, y.bytes + 1); /* after the newline */
+    bo_free(x.bytes);
+    bo_free(y.bytes);
+    return status;
+}
+
+/* Some families scale embeddings by √width. */
+static bool same_scale(const bo_model_desc *a, const bo_model_desc *b)
+{
+    const double x = a->embedding_scale / sqrt((double)a->width), y = b->embedding_scale / sqrt((double)b->width);
+    return a->embedding_scale == b->embedding_scale || fabs(x - y) <= 1e-12 * fabs(x);
+}
+
+bo_status bo_config_compare(bo_context *context, const bo_model_desc *a, const bo_model_desc *b)
+{
+    static const char *const ignored[] = {"vocab_size", "hidden_size", "num_hidden_layers", "seed", NULL};
+    const char *const scaled[] = {same_scale(a, b) ? "embedding_scale" : NULL, NULL};
+    const void *x = a, *y = b;
+    const bo_field *found = bo_fields_differ(model_fields, COUNT(model_fields), ignored, &x, &y);
+    if (!found) found = bo_fields_differ(option_fields, COUNT(option_fields), scaled, &x, &y);
+    if (found) return refuse_pair(context, "", found, x, y);
+    for (size_t i = 0; i < bo_max(a->layers, b->layers); i++) {
+        bo_block first = *bo_model_block(a, i), second = *bo_model_block(b, i);
+        char where[32];
+        snprintf(where, sizeof where, "layer %zu: ", i);
+        found = bo_config_block_differs(&first, &second, &x, &y);
+        if (found) return refuse_pair(context, where, found, x, y);
+    }
+    return BO_OK;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ void bo_config_blocks_write(bo_json_text *text, const bo_model_desc *desc);
 bo_status bo_config_blocks_read(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);
 /* True if two blocks of language models with softmax attention are the same function of the weights. */
 bool bo_config_same_block(const bo_block *a, const bo_block *b);
+/* Returns the first field of two blocks with another value, and sets *x and *y to the objects that have it, which are
+ * parts of the blocks; NULL: they differ at most in sizes, seeds and numbers that follow from them. */
+const bo_field *bo_config_block_differs(bo_block *a, bo_block *b, const void **x, const void **y);
 /* Reads a block, in which "heads" is required. */
 bo_status bo_config_block_read(bo_context *context, const char *where, const cJSON *json, bo_block *out);
 /* Reads the members of a block in formats 1 to 3, which are members of config.json, and an attention. */
@@ -47,5 +50,8 @@ bo_status bo_config_former_read(bo_context *context, const char *where, const cJ
                                 bo_model_desc *out);
 /* True if two resolved descriptors of language models with softmax attention are the same function of the weights. */
 bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b);
+/* Fails with the first difference of two resolved descriptors of language models beside sizes, seeds and what follows
+ * from them. Patterns of blocks are equal if they continue each other. */
+bo_status bo_config_compare(bo_context *context, const bo_model_desc *a, const bo_model_desc *b);
 
 #endif

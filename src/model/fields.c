@@ -45,6 +45,31 @@ bool bo_field_same(const bo_field *field, const void *a, const void *b)
     return fabs(x - y) <= 1e-12 * fabs(x);
 }
 
+static bool is_listed(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0) names++;
+    return *names;
+}
+
+const bo_field *bo_fields_differ(const bo_field *fields, size_t count, const char *const *ignored, const void **a,
+                                 const void **b)
+{
+    for (size_t i = 0; i < count; i++) {
+        const bo_field *f = &fields[i];
+        const void *x = (const char *)*a + f->offset, *y = (const char *)*b + f->offset;
+        if (f->type != BO_FIELD_OBJECT) {
+            if (is_listed(f->name, ignored) || bo_field_same(f, *a, *b)) continue;
+            return f;
+        }
+        const bo_field *part = bo_fields_differ(f->fields, f->count, ignored, &x, &y);
+        if (!part) continue;
+        *a = x;
+        *b = y;
+        return part;
+    }
+    return NULL;
+}
+
 void bo_field_clear(const bo_field *field, void *object)
 {
     memset((char *)object + field->offset, 0, bytes_of(field->type));

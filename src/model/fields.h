@@ -142,6 +142,10 @@ void bo_fields_write(bo_json_text *text, const bo_field *fields, size_t count, c
 void bo_object_write(bo_json_text *text, const bo_field *fields, size_t count, const void *object, size_t depth);
 /* True if a field has the same value in both objects; real numbers may differ by rounding. */
 bool bo_field_same(const bo_field *field, const void *a, const void *b);
+/* Returns the first field with another value, and sets the objects to the parts that have it; NULL: none. Fields of the
+ * names in `ignored`, which NULL ends, are not compared. */
+const bo_field *bo_fields_differ(const bo_field *fields, size_t count, const char *const *ignored, const void **a,
+                                 const void **b);
 void bo_field_clear(const bo_field *field, void *object); /* sets it to zero */
 
 #endif
