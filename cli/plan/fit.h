@@ -8,8 +8,9 @@
 /* A run with the properties that runs of one law share. */
 typedef struct cli_plan_run {
     char *name;
-    cJSON *config, *options; /* config.json without members that depend on the shape; train.json, or NULL */
-    char *config_text;       /* config.json; freed with bo_free */
+    bo_model_desc model; /* owned */
+    cJSON *options;      /* train.json, or NULL */
+    char *config_text;   /* config.json; freed with bo_free */
     cli_run_record record;
     char tokenizer[24];
     size_t batch, micro_batch;

@@ -84,40 +84,6 @@ static const char *option_word(const cJSON *options, const char *name, const cha
     return word ? word : otherwise;
 }
 
-static void delete_all(cJSON *object, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) cJSON_DeleteItemFromObjectCaseSensitive(object, names[i]);
-}
-
-/* Deletes members of config.json that depend on the shape or the seed, or that files of other versions lack. Options that
- * set them otherwise are compared (cli_plan_run_matches). */
-static void strip_block(cJSON *block)
-{
-    static const char *const shape[] = {"heads", "key_heads", "head_dim", "hidden"};
-    static const char *const attention[] = {"rank", "iterations", "scale"};
-    static const char *const map[] = {"seed", "features", "gamma"};
-    cJSON *kind = cJSON_GetObjectItemCaseSensitive(block, "attention");
-    delete_all(block, shape, CLI_COUNT_OF(shape));
-    delete_all(kind, attention, CLI_COUNT_OF(attention));
-    delete_all(cJSON_GetObjectItemCaseSensitive(kind, "features"), map, CLI_COUNT_OF(map));
-    delete_all(cJSON_GetObjectItemCaseSensitive(block, "mlp_features"), map, CLI_COUNT_OF(map));
-}
-
-static void strip(cJSON *config)
-{
-    static const char *const model[] = {"hidden_size",         "num_hidden_layers",     "num_attention_heads",
-                                        "num_key_value_heads", "intermediate_size",     "head_dim",
-                                        "layer_types",         "max_window_layers",     "seed",
-                                        "vocab_size",          "tokenizer_fingerprint", "bochner_version",
-                                        "bochner_format"};
-    static const char *const more[] = {"version", "seed", "tokenizer_fingerprint"}; /* of a pretrained family */
-    cJSON *block;
-    strip_block(config); /* formats 1 to 3 have one block, whose members are those of the model */
-    cJSON_ArrayForEach(block, cJSON_GetObjectItemCaseSensitive(config, "blocks")) strip_block(block);
-    delete_all(config, model, CLI_COUNT_OF(model));
-    delete_all(cJSON_GetObjectItemCaseSensitive(config, "bochner"), more, CLI_COUNT_OF(more));
-}
-
 static bool read_config(cli_session *session, cli_plan_run *run)
 {
     enum { MOST = 1 << 24 };
@@ -131,16 +97,14 @@ static bool read_config(cli_session *session, cli_plan_run *run)
         return false;
     }
     run->config_text = text;
-    run->config = cJSON_ParseWithLength(text, size);
-    if (!cJSON_IsObject(run->config)) {
-        cli_fail(session, "%s: damaged: expected a JSON object", path);
-        return false;
-    }
-    const cJSON *more = cJSON_GetObjectItemCaseSensitive(run->config, "bochner");
+    cJSON *config = cJSON_ParseWithLength(text, size);
+    const cJSON *more = cJSON_GetObjectItemCaseSensitive(config, "bochner");
+    const bool read = cJSON_IsObject(config);
     snprintf(run->tokenizer, sizeof run->tokenizer, "%s",
-             option_word(cJSON_IsObject(more) ? more : run->config, "tokenizer_fingerprint", ""));
-    strip(run->config);
-    return true;
+             option_word(cJSON_IsObject(more) ? more : config, "tokenizer_fingerprint", ""));
+    cJSON_Delete(config);
+    if (!read) cli_fail(session, "%s: damaged: expected a JSON object", path);
+    return read;
 }
 
 static bool read_options(cli_session *session, cli_plan_run *run)
@@ -171,8 +135,9 @@ static bool count_step(cli_session *session, cli_plan_run *run)
                                       .checkpointing = run->checkpointing};
     bo_status status = bo_model_load(session->context, run->name, &model);
     if (status == BO_OK) {
-        bo_model_desc desc = *bo_model_describe(model);
-        status = bo_plan_count_training(session->context, &desc, &training, &run->observation.counts);
+        const bo_model_desc *desc = bo_model_describe(model);
+        status = bo_plan_count_training(session->context, desc, &training, &run->observation.counts);
+        if (status == BO_OK) status = bo_model_desc_copy(session->context, desc, &run->model);
     }
     bo_model_destroy(model);
     if (status != BO_OK) cli_fail_status(session, status);
@@ -243,7 +208,7 @@ bool cli_plan_run_read(cli_session *session, const char *folder, cli_plan_run *o
 
 void cli_plan_run_forget(cli_plan_run *run)
 {
-    cJSON_Delete(run->config);
+    bo_model_desc_release(&run->model);
     cJSON_Delete(run->options);
     bo_free(run->config_text);
     free(run->name);
@@ -263,17 +228,12 @@ static bool differ(cli_session *session, const cli_plan_run *a, const cli_plan_r
     return false;
 }
 
-static bool same_config(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
+static bool same_model(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, a->config)
-    {
-        const cJSON *other = cJSON_GetObjectItemCaseSensitive(b->config, item->string);
-        if (!cJSON_Compare(item, other, true)) return differ(session, a, b, item->string, item, other);
-    }
-    cJSON_ArrayForEach(item, b->config) if (!cJSON_GetObjectItemCaseSensitive(a->config, item->string)) return differ(
-        session, a, b, item->string, NULL, item);
-    return true;
+    if (bo_plan_compare(session->context, &a->model, &b->model) == BO_OK) return true;
+    cli_fail(session, "%s and %s do not belong to one law: %s; fit them separately", a->name, b->name,
+             bo_context_error(session->context));
+    return false;
 }
 
 static bool same_options(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, const char *const *names,
@@ -323,7 +283,7 @@ bool cli_plan_run_matches(cli_session *session, const cli_plan_run *a, const cli
     static const char *const options[] = {
         "optim",       "schedule",    "average",       "eval-tokens", "documents", "init",       "freeze", "lora",
         "activations", "micro-batch", "checkpointing", "features",    "rank",      "iterations", "scale",  "gamma"};
-    if (!same_config(session, a, b) || !same_options(session, a, b, options, CLI_COUNT_OF(options)) ||
+    if (!same_model(session, a, b) || !same_options(session, a, b, options, CLI_COUNT_OF(options)) ||
         !same_data(session, a, b))
         return false;
     if (a->observation.counts.tokens != b->observation.counts.tokens) {

@@ -346,6 +346,19 @@ BO_API void bo_plan_destroy(bo_plan *plan);
 BO_API bo_status bo_plan_count_training(bo_context *context, const bo_model_desc *model,
                                         const bo_trainer_desc *training, bo_plan_counts *out);
 
+/** Compares two language models whose runs are to belong to one law.
+ *
+ * They may differ in width, layers, heads, vocabulary, seeds, and numbers that follow from the width: the rank, the
+ * iterations and the scale of attention, the number of features and their bandwidth. Descriptions are compared, so the
+ * format of a file does not matter.
+ *
+ * @param context  the context
+ * @param first    the descriptor of a model (bo_model_describe())
+ * @param second   the descriptor of another model
+ * @return BO_OK, or BO_INVALID with a message that has the first difference
+ */
+BO_API bo_status bo_plan_compare(bo_context *context, const bo_model_desc *first, const bo_model_desc *second);
+
 /** What the runs of a law share. */
 typedef struct bo_plan_family {
     const char *config;          /**< the text of config.json of one of the models; other shapes are derived from it */

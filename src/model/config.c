@@ -1,5 +1,6 @@
 /* config.json: the model under the member names of Hugging Face, with attention in a separate object. Models that are one
  * of the families of families.h are written as such. */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +16,16 @@ enum { FORMAT = 4, DEPTH = 16 };
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
-BO_CONFIG_NAMED(bo_parametrization, parametrization)
-BO_CONFIG_NAMED(bo_storage, storage)
+BO_FIELD_NAMES(bo_parametrization, parametrization)
+BO_FIELD_NAMES(bo_storage, storage)
 
-#define MODEL(key, sort, member) BO_CONFIG_PLAIN(bo_model_desc, key, sort, member)
+#define MODEL(key, sort, member) BO_FIELD_PLAIN(bo_model_desc, key, sort, member)
 
-static const bo_config_field model_fields[] = {
-    BO_CONFIG_NEEDED(bo_model_desc, "vocab_size", vocab),
-    BO_CONFIG_NEEDED(bo_model_desc, "hidden_size", width),
-    BO_CONFIG_NEEDED(bo_model_desc, "num_hidden_layers", layers),
-    BO_CONFIG_NEEDED(bo_model_desc, "max_position_embeddings", context),
+static const bo_field model_fields[] = {
+    BO_FIELD_NEEDED(bo_model_desc, "vocab_size", SIZE, vocab),
+    BO_FIELD_NEEDED(bo_model_desc, "hidden_size", SIZE, width),
+    BO_FIELD_NEEDED(bo_model_desc, "num_hidden_layers", SIZE, layers),
+    BO_FIELD_NEEDED(bo_model_desc, "max_position_embeddings", SIZE, context),
     MODEL("tie_word_embeddings", NOT, untied),
     MODEL("dropout", REAL, dropout),
     MODEL("seed", SEED, seed),
@@ -32,13 +33,13 @@ static const bo_config_field model_fields[] = {
 enum { NEUTRAL = 2 }; /* the last ones, which only matter for initial values and training */
 
 /* Written only if they differ from default_options. */
-static const bo_config_field option_fields[] = {
+static const bo_field option_fields[] = {
     MODEL("head_bias", BOOL, head_bias),
     MODEL("embedding_scale", REAL, embedding_scale),
     MODEL("logit_scale", REAL, logit_scale),
-    BO_CONFIG_ENUM(bo_model_desc, "parametrization", parametrization, parametrization),
+    BO_FIELD_ENUM(bo_model_desc, "parametrization", parametrization, parametrization),
     MODEL("base_width", SIZE, base_width),
-    BO_CONFIG_ENUM(bo_model_desc, "storage", storage, storage),
+    BO_FIELD_ENUM(bo_model_desc, "storage", storage, storage),
 };
 static const bo_model_desc default_options = {.embedding_scale = 1, .logit_scale = 1};
 
@@ -47,12 +48,51 @@ static const bo_model_desc default_options = {.embedding_scale = 1, .logit_scale
 bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b)
 {
     for (size_t i = 0; i < COUNT(model_fields) - NEUTRAL; i++)
-        if (!bo_config_field_same(&model_fields[i], a, b)) return false;
+        if (!bo_field_same(&model_fields[i], a, b)) return false;
     for (size_t i = 0; i < COUNT(option_fields); i++)
-        if (!bo_config_field_same(&option_fields[i], a, b)) return false;
+        if (!bo_field_same(&option_fields[i], a, b)) return false;
     for (size_t i = 0; i < a->layers; i++)
         if (!bo_config_same_block(bo_model_block(a, i), bo_model_block(b, i))) return false;
     return true;
+}
+
+static bo_status refuse_pair(bo_context *context, const char *where, const bo_field *field, const void *a,
+                             const void *b)
+{
+    bo_json_text x = {.context = context}, y = {.context = context};
+    bo_fields_write(&x, field, 1, a, "");
+    bo_fields_write(&y, field, 1, b, "");
+    const bo_status status = x.failed || y.failed ? BO_MEMORY
+                                                  : bo_fail(context, BO_INVALID, "%s%.80s and %.80s", where,
+                                                            x.bytes + 1, y.bytes + 1); /* after the newline */
+    bo_free(x.bytes);
+    bo_free(y.bytes);
+    return status;
+}
+
+/* Some families scale embeddings by √width. */
+static bool same_scale(const bo_model_desc *a, const bo_model_desc *b)
+{
+    const double x = a->embedding_scale / sqrt((double)a->width), y = b->embedding_scale / sqrt((double)b->width);
+    return a->embedding_scale == b->embedding_scale || fabs(x - y) <= 1e-12 * fabs(x);
+}
+
+bo_status bo_config_compare(bo_context *context, const bo_model_desc *a, const bo_model_desc *b)
+{
+    static const char *const ignored[] = {"vocab_size", "hidden_size", "num_hidden_layers", "seed", NULL};
+    const char *const scaled[] = {same_scale(a, b) ? "embedding_scale" : NULL, NULL};
+    const void *x = a, *y = b;
+    const bo_field *found = bo_fields_differ(model_fields, COUNT(model_fields), ignored, &x, &y);
+    if (!found) found = bo_fields_differ(option_fields, COUNT(option_fields), scaled, &x, &y);
+    if (found) return refuse_pair(context, "", found, x, y);
+    for (size_t i = 0; i < bo_max(a->layers, b->layers); i++) {
+        bo_block first = *bo_model_block(a, i), second = *bo_model_block(b, i);
+        char where[32];
+        snprintf(where, sizeof where, "layer %zu: ", i);
+        found = bo_config_block_differs(&first, &second, &x, &y);
+        if (found) return refuse_pair(context, where, found, x, y);
+    }
+    return BO_OK;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -60,9 +100,9 @@ bool bo_config_same(const bo_model_desc *a, const bo_model_desc *b)
 static void write_options(bo_json_text *text, const bo_model_desc *desc)
 {
     for (size_t i = 0; i < COUNT(option_fields); i++) {
-        if (bo_config_field_same(&option_fields[i], desc, &default_options)) continue;
+        if (bo_field_same(&option_fields[i], desc, &default_options)) continue;
         bo_json_raw(text, ",");
-        bo_config_fields_write(text, &option_fields[i], 1, desc, "  ");
+        bo_fields_write(text, &option_fields[i], 1, desc, "  ");
     }
 }
 
@@ -89,7 +129,7 @@ static void write_own(bo_json_text *text, const bo_model *model)
     bo_json_raw(text, ",\n  \"dtype\": \"float32\",\n  ");
     write_fingerprint(text, model);
     bo_json_raw(text, ",");
-    bo_config_fields_write(text, model_fields, COUNT(model_fields), &model->desc, "  ");
+    bo_fields_write(text, model_fields, COUNT(model_fields), &model->desc, "  ");
     write_options(text, &model->desc);
     bo_config_task_write(text, &model->desc);
     bo_config_blocks_write(text, &model->desc);
@@ -97,7 +137,7 @@ static void write_own(bo_json_text *text, const bo_model *model)
 
 /* Fields of a model of another family that do not change its outputs. They are the member "bochner", which other
  * programs ignore. */
-static const bo_config_field extra_fields[] = {
+static const bo_field extra_fields[] = {
     MODEL("dropout", REAL, dropout),
     MODEL("seed", SEED, seed),
     MODEL("sigma", REAL, block.sigma),
@@ -120,7 +160,7 @@ static void write_family(bo_json_text *text, const bo_model *model, bo_family fa
     bo_model_desc extra = model->desc; /* only blocks that see all keys have a capacity */
     for (size_t i = extra.layers; i-- > 0;)
         if (!bo_model_block(&model->desc, i)->attention.window) extra.block = *bo_model_block(&model->desc, i);
-    bo_config_fields_write(text, extra_fields, COUNT(extra_fields), &extra, "    ");
+    bo_fields_write(text, extra_fields, COUNT(extra_fields), &extra, "    ");
     bo_json_raw(text, "\n  }");
 }
 
@@ -170,8 +210,8 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
 {
     size_t format;
     BO_TRY(read_format(context, where, json, &format));
-    BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
-    BO_TRY(bo_config_fields_read(context, where, option_fields, COUNT(option_fields), false, NULL, json, &out->desc));
+    BO_TRY(bo_fields_read(context, where, model_fields, COUNT(model_fields), json, &out->desc));
+    BO_TRY(bo_fields_read(context, where, option_fields, COUNT(option_fields), json, &out->desc));
     BO_TRY(bo_config_task_read(context, where, json, false, &out->desc));
     BO_TRY(format == FORMAT ? bo_config_blocks_read(context, where, json, &out->desc)
                             : bo_config_former_read(context, where, json, format, &out->desc));
@@ -183,7 +223,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
 static bo_status read_extra(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
     const bo_block_list list = bo_blocks_of(out, BO_MODEL_PART_LAYERS);
-    BO_TRY(bo_config_fields_read(context, where, extra_fields, COUNT(extra_fields), false, NULL, json, out));
+    BO_TRY(bo_fields_read(context, where, extra_fields, COUNT(extra_fields), json, out));
     for (size_t i = 0; i < list.count && list.count > 1; i++) {
         bo_block *b = &list.blocks[i];
         b->sigma = out->block.sigma;
@@ -249,43 +289,21 @@ static const char *const other_members[] = {
     "about", "architectures", "block", "blocks",     "bochner_format", "bochner_version",      "bos_token_id",
     "dtype", "eos_token_id",  "input", "model_type", "pad_token_id",   "tokenizer_fingerprint"};
 
-static bool is_listed(const char *name, const bo_config_field *fields, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(name, fields[i].name) == 0) return true;
-    return false;
-}
-
-/* Suggests the names of config.json for those of descriptors. */
-static bo_status refuse_member(bo_context *context, const char *where, const char *name)
-{
-    static const struct {
-        const char *name, *instead;
-    } known[] = {{"width", "hidden_size"},
-                 {"layers", "num_hidden_layers"},
-                 {"context", "max_position_embeddings"},
-                 {"vocab", "vocab_size"},
-                 {"heads", "block"}};
-    for (size_t i = 0; i < COUNT(known); i++)
-        if (strcmp(name, known[i].name) == 0)
-            return bo_fail(context, BO_FORMAT, "%s: unknown member \"%s\"; did you mean \"%s\"?", where, name,
-                           known[i].instead);
-    return bo_fail(context, BO_FORMAT, "%s: unknown member \"%.60s\"", where, name);
-}
-
 static bo_status refuse_unknown(bo_context *context, const char *where, const cJSON *json)
 {
-    for (const cJSON *item = json->child; item; item = item->next) {
-        const char *tasks;
-        bool known = is_listed(item->string, model_fields, COUNT(model_fields)) ||
-                     is_listed(item->string, option_fields, COUNT(option_fields)) ||
-                     bo_config_task_has(item->string, &tasks);
-        for (size_t i = 0; i < COUNT(other_members); i++) known = known || strcmp(item->string, other_members[i]) == 0;
-        if (!known) return refuse_member(context, where, item->string);
-        if (item != cJSON_GetObjectItemCaseSensitive(json, item->string))
-            return bo_fail(context, BO_FORMAT, "%s: has the member \"%.60s\" twice", where, item->string);
-    }
-    return BO_OK;
+    /* names of descriptors, and what they are here */
+    static const bo_known_name confused[] = {{"width", "hidden_size", true},
+                                             {"layers", "num_hidden_layers", true},
+                                             {"context", "max_position_embeddings", true},
+                                             {"vocab", "vocab_size", true},
+                                             {"heads", "block", true}};
+    bo_known known = {.count = COUNT(confused)};
+    memcpy(known.at, confused, sizeof confused);
+    bo_known_add_fields(&known, model_fields, COUNT(model_fields));
+    bo_known_add_fields(&known, option_fields, COUNT(option_fields));
+    bo_config_task_known(&known);
+    for (size_t i = 0; i < COUNT(other_members); i++) bo_known_add(&known, other_members[i]);
+    return bo_known_check(context, where, json, &known);
 }
 
 /* Members that the task does not have would have no effect. */
@@ -295,9 +313,8 @@ static bo_status check_task(bo_context *context, const char *where, const cJSON 
         return bo_fail(context, BO_FORMAT, "%s: a model of the task predict has \"layers\" in place of \"blocks\"",
                        where);
     for (const cJSON *item = json->child; item; item = item->next) {
-        const char *tasks = NULL;
-        if (bo_config_task_takes(item->string, task)) continue;
-        bo_config_task_has(item->string, &tasks);
+        const char *tasks = bo_config_task_other(item->string, task);
+        if (!tasks) continue;
         return bo_fail(context, BO_FORMAT, "%s: \"%.60s\" is for the task %s, found %s", where, item->string, tasks,
                        bo_model_task_name(task));
     }
@@ -340,15 +357,15 @@ static bo_status check_input(bo_context *context, const char *where, const cJSON
 /* Every member but the blocks may be missing. */
 static bo_status read_described(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
-    bo_config_field fields[COUNT(model_fields)];
+    bo_field fields[COUNT(model_fields)];
     memcpy(fields, model_fields, sizeof fields);
     for (size_t i = 0; i < COUNT(fields); i++) fields[i].required = false;
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
     BO_TRY(check_origin(context, where, json));
     BO_TRY(refuse_unknown(context, where, json));
     BO_TRY(check_input(context, where, json));
-    BO_TRY(bo_config_fields_read(context, where, fields, COUNT(fields), false, NULL, json, out));
-    BO_TRY(bo_config_fields_read(context, where, option_fields, COUNT(option_fields), false, NULL, json, out));
+    BO_TRY(bo_fields_read(context, where, fields, COUNT(fields), json, out));
+    BO_TRY(bo_fields_read(context, where, option_fields, COUNT(option_fields), json, out));
     BO_TRY(bo_config_task_read(context, where, json, true, out));
     BO_TRY(check_task(context, where, json, out->task));
     return bo_config_blocks_read(context, where, json, out);

@@ -9,77 +9,35 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-BO_CONFIG_NAMED(bo_attention_kind, attention_kind)
-BO_CONFIG_NAMED(bo_gate, gate)
-BO_CONFIG_NAMED(bo_proposal, proposal)
-BO_CONFIG_NAMED(bo_kernel, kernel)
-BO_CONFIG_NAMED(bo_function, function)
-BO_CONFIG_NAMED(bo_draw, draw)
-BO_CONFIG_NAMED(bo_sampling, sampling)
-BO_CONFIG_NAMED(bo_norm, norm)
-BO_CONFIG_NAMED(bo_mixer, mixer)
-BO_CONFIG_NAMED(bo_residual, residual)
-BO_CONFIG_NAMED(bo_rope_scaling_kind, rope_scaling_kind)
-BO_CONFIG_NAMED(bo_ssm, ssm)
-
-static const char *positions_text(unsigned value)
-{
-    return bo_positions_name((bo_positions)value);
-}
-
-static bool positions_parse(const char *text, unsigned *out)
-{
-    bo_positions value;
-    const bool former = strcmp(text, "rope-neighbours") == 0; /* the name that earlier versions wrote */
-    const bool found = bo_positions_parse(former ? bo_positions_name(BO_POSITIONS_ROPE_NEIGHBORS) : text, &value);
-    if (found) *out = (unsigned)value;
-    return found;
-}
-
-static const char *mlp_text(unsigned value)
-{
-    return bo_mlp_name((bo_mlp)value);
-}
-
-static bool mlp_parse(const char *text, unsigned *out)
-{
-    bo_mlp value = BO_MLP_CUSTOM;
-    if (strcmp(text, "layers") == 0) value = BO_MLP_LAYERS;
-    const bool found = value == BO_MLP_LAYERS || strcmp(text, "custom") == 0 || bo_mlp_parse(text, &value);
-    if (found) *out = (unsigned)value;
-    return found;
-}
-
-static const char *const normalizers[BO_NORMALIZER_COUNT] = {"sum", "none"};
-
-static const char *normalizer_text(unsigned value)
-{
-    return value < BO_NORMALIZER_COUNT ? normalizers[value] : NULL;
-}
-
-static bool normalizer_parse(const char *text, unsigned *out)
-{
-    const int found = bo_find_name(text, normalizers, BO_NORMALIZER_COUNT);
-    if (found >= 0) *out = (unsigned)found;
-    return found >= 0;
-}
+BO_FIELD_NAMES(bo_attention_kind, attention_kind)
+BO_FIELD_NAMES(bo_gate, gate)
+BO_FIELD_NAMES(bo_proposal, proposal)
+BO_FIELD_NAMES(bo_kernel, kernel)
+BO_FIELD_NAMES(bo_function, function)
+BO_FIELD_NAMES(bo_draw, draw)
+BO_FIELD_NAMES(bo_sampling, sampling)
+BO_FIELD_NAMES(bo_norm, norm)
+BO_FIELD_NAMES(bo_mixer, mixer)
+BO_FIELD_NAMES(bo_residual, residual)
+BO_FIELD_NAMES(bo_rope_scaling_kind, rope_scaling_kind)
+BO_FIELD_NAMES(bo_ssm, ssm)
+BO_FIELD_NAMES(bo_positions, positions)
+BO_FIELD_NAMES(bo_mlp, mlp)
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
-#define ENUM(object, key, member, word) BO_CONFIG_ENUM(object, key, member, word)
+#define ENUM(object, key, member, word) BO_FIELD_ENUM(object, key, member, word)
 #define ALWAYS(object, key, member, word)                                                                              \
     {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_NAME, .offset = offsetof(object, member), .always = true, .text = word##_text,  \
-        .parse = word##_parse                                                                                          \
+        .name = key, .type = BO_FIELD_NAME, .offset = offsetof(object, member), .always = true, .names = word##_names  \
     }
 #define OBJECT(object, key, member, list)                                                                              \
     {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_OBJECT, .offset = offsetof(object, member), .fields = list,                     \
-        .count = COUNT(list)                                                                                           \
+        .name = key, .type = BO_FIELD_OBJECT, .offset = offsetof(object, member), .fields = list, .count = COUNT(list) \
     }
 
-#define FEATURE(key, sort, member) BO_CONFIG_PLAIN(bo_features_desc, key, sort, member)
-static const bo_config_field feature_fields[] = {
+#define FEATURE(key, sort, member) BO_FIELD_PLAIN(bo_features_desc, key, sort, member)
+static const bo_field feature_fields[] = {
     ALWAYS(bo_features_desc, "kernel", kernel, kernel),
     ENUM(bo_features_desc, "function", function, function),
     ENUM(bo_features_desc, "draw", draw, draw),
@@ -93,16 +51,20 @@ static const bo_config_field feature_fields[] = {
     FEATURE("seed", SEED, seed),
 };
 
-#define ATTENTION(key, sort, member) BO_CONFIG_PLAIN(bo_attention_desc, key, sort, member)
-static const bo_config_field attention_fields[] = {
-    ALWAYS(bo_attention_desc, "kind", kind, attention_kind),
+#define ATTENTION(key, sort, member) BO_FIELD_PLAIN(bo_attention_desc, key, sort, member)
+static const bo_field attention_fields[] = {
+    {.name = "kind",
+     .type = BO_FIELD_NAME,
+     .offset = offsetof(bo_attention_desc, kind),
+     .always = true,
+     .names = attention_kind_names,
+     .alias = bo_attention_preset_find},
     ENUM(bo_attention_desc, "gate", gate, gate),
     {.name = "normalizer",
      .former = "normaliser",
-     .type = BO_CONFIG_NAME,
+     .type = BO_FIELD_NAME,
      .offset = offsetof(bo_attention_desc, normalizer),
-     .text = normalizer_text,
-     .parse = normalizer_parse},
+     BO_FIELD_LIST("sum", "none")},
     ENUM(bo_attention_desc, "proposal", proposal, proposal),
     ATTENTION("scale", REAL, scale),
     ATTENTION("one_draw", BOOL, one_draw),
@@ -117,7 +79,7 @@ static const bo_config_field attention_fields[] = {
     ATTENTION("capacity", SIZE, capacity),
     ATTENTION("chunk", SIZE, chunk),
     {.name = "features",
-     .type = BO_CONFIG_OBJECT,
+     .type = BO_FIELD_OBJECT,
      .offset = offsetof(bo_attention_desc, features),
      .fields = feature_fields,
      .count = COUNT(feature_fields),
@@ -131,12 +93,12 @@ static bool attention_preset(const char *name, void *object)
 
 #define KIND_OF_ATTENTION(key, member)                                                                                 \
     {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_OBJECT, .offset = offsetof(bo_block, member), .fields = attention_fields,       \
+        .name = key, .type = BO_FIELD_OBJECT, .offset = offsetof(bo_block, member), .fields = attention_fields,        \
         .count = COUNT(attention_fields), .preset = attention_preset                                                   \
     }
 
-#define SCALING(key, sort, member) BO_CONFIG_PLAIN(bo_rope_scaling, key, sort, member)
-static const bo_config_field scaling_fields[] = {
+#define SCALING(key, sort, member) BO_FIELD_PLAIN(bo_rope_scaling, key, sort, member)
+static const bo_field scaling_fields[] = {
     ENUM(bo_rope_scaling, "kind", kind, rope_scaling_kind),
     SCALING("factor", REAL, factor),
     SCALING("low", REAL, low),
@@ -145,19 +107,17 @@ static const bo_config_field scaling_fields[] = {
 };
 
 /* FORMER: with the name of formats 1 to 3. */
-#define BLOCK(key, sort, member) BO_CONFIG_PLAIN(bo_block, key, sort, member)
+#define BLOCK(key, sort, member) BO_FIELD_PLAIN(bo_block, key, sort, member)
 #define FORMER(key, old, sort, member)                                                                                 \
     {                                                                                                                  \
-        .name = key, .former = old, .type = BO_CONFIG_##sort, .offset = offsetof(bo_block, member)                     \
+        .name = key, .former = old, .type = BO_FIELD_##sort, .offset = offsetof(bo_block, member)                      \
     }
-#define FORMER_NAME(key, old, member, word)                                                                            \
-    {                                                                                                                  \
-        .name = key, .former = old, .type = BO_CONFIG_NAME, .offset = offsetof(bo_block, member), .always = true,      \
-        .text = word##_text, .parse = word##_parse                                                                     \
-    }
-static const bo_config_field block_fields[] = {
+#define NAMED(key, old, member, word)                                                                                  \
+    .name = key, .former = old, .type = BO_FIELD_NAME, .offset = offsetof(bo_block, member), .always = true,           \
+    .names = word##_names
+static const bo_field block_fields[] = {
     BLOCK("repeat", SIZE, repeat),
-    FORMER_NAME("residual", "block", residual, residual),
+    {NAMED("residual", "block", residual, residual)},
     BLOCK("residual_scale", REAL, residual_scale),
     ALWAYS(bo_block, "norm", norm, norm),
     FORMER("norm_epsilon", "rms_norm_eps", REAL, norm_epsilon),
@@ -177,7 +137,8 @@ static const bo_config_field block_fields[] = {
     BLOCK("gate_last", REAL, gate_last),
     BLOCK("attention_bias", CHOICE, attention_bias),
     BLOCK("output_bias", CHOICE, output_bias),
-    FORMER_NAME("positions", "position_embedding_type", positions, positions),
+    {NAMED("positions", "position_embedding_type", positions, positions),
+     .more = {{"rope-neighbours", BO_POSITIONS_ROPE_NEIGHBORS}}},
     FORMER("rope_base", "rope_theta", REAL, rope_base),
     FORMER("rotated", "rotated_columns", SIZE, rotated),
     OBJECT(bo_block, "rope_scaling", rope_scaling, scaling_fields),
@@ -185,7 +146,7 @@ static const bo_config_field block_fields[] = {
     BLOCK("state_size", SIZE, state_size),
     BLOCK("state_rank", SIZE, state_rank),
     FORMER("kernel", "conv_kernel", SIZE, kernel),
-    ALWAYS(bo_block, "mlp", mlp, mlp),
+    {NAMED("mlp", NULL, mlp, mlp), .more = {{"layers", BO_MLP_LAYERS}, {"custom", BO_MLP_CUSTOM}}},
     FORMER("hidden", "intermediate_size", SIZE, hidden),
     BLOCK("mlp_bias", CHOICE, mlp_bias),
     BLOCK("degree_heads", SIZE, degree_heads),
@@ -208,24 +169,42 @@ static bool is_neutral(const char *name)
 
 bool bo_config_same_block(const bo_block *a, const bo_block *b)
 {
-    static const bo_config_field softmax_fields[] = {ATTENTION("scale", REAL, scale),
-                                                     ATTENTION("window", SIZE, window)};
+    static const bo_field softmax_fields[] = {ATTENTION("scale", REAL, scale), ATTENTION("window", SIZE, window)};
     const bo_block_biases x = bo_block_biases_of(a), y = bo_block_biases_of(b);
     if (x.attention != y.attention || x.output != y.output || x.mlp != y.mlp) return false;
     for (size_t i = 0; i < COUNT(block_fields); i++)
-        if (!is_neutral(block_fields[i].name) && !bo_config_field_same(&block_fields[i], a, b)) return false;
+        if (!is_neutral(block_fields[i].name) && !bo_field_same(&block_fields[i], a, b)) return false;
     for (size_t i = 0; i < COUNT(softmax_fields); i++)
-        if (!bo_config_field_same(&softmax_fields[i], &a->attention, &b->attention)) return false;
+        if (!bo_field_same(&softmax_fields[i], &a->attention, &b->attention)) return false;
     return true;
 }
-
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* Attention of other kinds has a seed that nothing uses. */
 static void clear_unused(bo_attention_desc *a)
 {
     if (!bo_attention_has(a, BO_TRAIT_FEATURES)) a->features = (bo_features_desc){0};
 }
+
+static void clear_all_unused(bo_block *b)
+{
+    if (!bo_nn_mixer_attends(b->mixer)) b->attention = (bo_attention_desc){0};
+    clear_unused(&b->attention);
+    clear_unused(&b->cross_attention);
+    clear_unused(&b->replaced);
+}
+
+const bo_field *bo_config_block_differs(bo_block *a, bo_block *b, const void **x, const void **y)
+{
+    static const char *const ignored[] = {"repeat",     "heads", "key_heads", "head_dim", "hidden", "rank",
+                                          "iterations", "scale", "seed",      "features", "gamma",  NULL};
+    clear_all_unused(a);
+    clear_all_unused(b);
+    *x = a;
+    *y = b;
+    return bo_fields_differ(block_fields, COUNT(block_fields), ignored, x, y);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_list(bo_json_text *text, const char *name, const bo_block_list *list)
 {
@@ -239,7 +218,7 @@ static void write_list(bo_json_text *text, const char *name, const bo_block_list
         clear_unused(&b.replaced);
         if (list->count == 1) b.repeat = 0;
         bo_json_raw(text, i ? ", " : "");
-        bo_config_object_write(text, block_fields, COUNT(block_fields), &b, 1);
+        bo_object_write(text, block_fields, COUNT(block_fields), &b, 1);
     }
     bo_json_raw(text, "]");
 }
@@ -256,20 +235,20 @@ void bo_config_blocks_write(bo_json_text *text, const bo_model_desc *d)
 
 bo_status bo_config_former_block(bo_context *context, const char *where, const cJSON *json, bo_block *out)
 {
-    return bo_config_fields_read(context, where, block_fields, COUNT(block_fields), false, NULL, json, out);
+    return bo_fields_read(context, where, block_fields, COUNT(block_fields), json, out);
 }
 
 bo_status bo_config_attention_read(bo_context *context, const char *where, const char *name, const cJSON *json,
                                    bo_attention_desc *out)
 {
-    const bo_config_field field = {
-        .name = name, .type = BO_CONFIG_OBJECT, .fields = attention_fields, .count = COUNT(attention_fields)};
-    return bo_config_fields_read(context, where, &field, 1, false, NULL, json, out);
+    const bo_field field = {
+        .name = name, .type = BO_FIELD_OBJECT, .fields = attention_fields, .count = COUNT(attention_fields)};
+    return bo_fields_read(context, where, &field, 1, json, out);
 }
 
 static bo_status read_members(bo_context *context, const char *where, const cJSON *json, bo_block *out)
 {
-    BO_TRY(bo_config_fields_read(context, where, block_fields, COUNT(block_fields), true, NULL, json, out));
+    BO_TRY(bo_object_read(context, where, block_fields, COUNT(block_fields), json, out));
     /* marks them as given, also if they are softmax attention and the heads come later */
     if (cJSON_HasObjectItem(json, "cross_attention")) out->cross_attention.heads = 1;
     if (cJSON_HasObjectItem(json, "replaced")) out->replaced.heads = 1;

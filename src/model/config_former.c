@@ -19,39 +19,32 @@ typedef struct former {
     double local_base;
 } former;
 
-#define FORMER(key, sort, member) BO_CONFIG_PLAIN(former, key, sort, member)
+#define FORMER(key, sort, member) BO_FIELD_PLAIN(former, key, sort, member)
+
+BO_FIELD_NAMES(bo_rope_scaling_kind, rope_scaling_kind)
 
 static bo_status read_scaling(bo_context *context, const char *where, const cJSON *json, bo_rope_scaling *out)
 {
-    static const bo_config_field numbers[] = {
-        BO_CONFIG_PLAIN(bo_rope_scaling, "rope_scaling_factor", REAL, factor),
-        BO_CONFIG_PLAIN(bo_rope_scaling, "rope_scaling_low", REAL, low),
-        BO_CONFIG_PLAIN(bo_rope_scaling, "rope_scaling_high", REAL, high),
-        BO_CONFIG_PLAIN(bo_rope_scaling, "rope_scaling_original", REAL, original)};
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "rope_scaling_type");
-    const char *kind = cJSON_GetStringValue(item);
-    if (item && (!kind || !bo_rope_scaling_kind_parse(kind, &out->kind)))
-        return bo_fail(context, BO_FORMAT, "%s: \"rope_scaling_type\" should be one of none, linear, llama3", where);
-    return bo_config_fields_read(context, where, numbers, COUNT(numbers), false, NULL, json, out);
+    static const bo_field fields[] = {BO_FIELD_ENUM(bo_rope_scaling, "rope_scaling_type", kind, rope_scaling_kind),
+                                      BO_FIELD_PLAIN(bo_rope_scaling, "rope_scaling_factor", REAL, factor),
+                                      BO_FIELD_PLAIN(bo_rope_scaling, "rope_scaling_low", REAL, low),
+                                      BO_FIELD_PLAIN(bo_rope_scaling, "rope_scaling_high", REAL, high),
+                                      BO_FIELD_PLAIN(bo_rope_scaling, "rope_scaling_original", REAL, original)};
+    return bo_fields_read(context, where, fields, COUNT(fields), json, out);
 }
 
 /* Hugging Face's names of the activation of an MLP; silu means a gated MLP. */
+static const bo_field act_field = {.name = "hidden_act",
+                                   .type = BO_FIELD_NAME,
+                                   .offset = offsetof(bo_block, mlp),
+                                   BO_FIELD_LIST("relu2", "gelu", "silu", "none", "gelu_new", "random-features",
+                                                 "degree-2", "degree-3", "degree-4", "degree-e", "quadratic", "geglu",
+                                                 "geglu_tanh", "relu", "swish"),
+                                   .more = {{"custom", BO_MLP_CUSTOM}}};
+
 static bo_status read_mlp(bo_context *context, const char *where, const cJSON *json, bo_block *out)
 {
-    static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",       "none",     "gelu_new",
-                                                   "random-features", "degree-2", "degree-3",   "degree-4", "degree-e",
-                                                   "quadratic",       "geglu",    "geglu_tanh", "relu",     "swish"};
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "hidden_act");
-    const char *act = cJSON_GetStringValue(item);
-    if (!item) return BO_OK;
-    const int found = act ? bo_find_name(act, acts, BO_MLP_COUNT) : -1;
-    if (act && strcmp(act, "custom") == 0)
-        out->mlp = BO_MLP_CUSTOM;
-    else if (found < 0)
-        return bo_fail(context, BO_FORMAT, "%s: \"hidden_act\" should be an activation function, found %.60s", where,
-                       act ? act : "something else");
-    else
-        out->mlp = (bo_mlp)found;
+    BO_TRY(bo_fields_read(context, where, &act_field, 1, json, out));
     if (out->mlp == BO_MLP_CUSTOM && !out->custom_mlp.name)
         return bo_fail(context, BO_FORMAT, "%s: \"custom_mlp\" should be the name of the custom layer", where);
     return BO_OK;
@@ -78,11 +71,11 @@ static bo_status read_attentions(bo_context *context, const char *where, const c
 static bo_status read_members(bo_context *context, const char *where, const cJSON *json, const bo_model_desc *d,
                               former *out)
 {
-    static const bo_config_field windows[] = {FORMER("window_first", SIZE, window_first),
-                                              FORMER("window_period", SIZE, window_period),
-                                              FORMER("local_rope_theta", REAL, local_base)};
+    static const bo_field windows[] = {FORMER("window_first", SIZE, window_first),
+                                       FORMER("window_period", SIZE, window_period),
+                                       FORMER("local_rope_theta", REAL, local_base)};
     BO_TRY(bo_config_former_block(context, where, json, &out->block));
-    BO_TRY(bo_config_fields_read(context, where, windows, COUNT(windows), false, NULL, json, out));
+    BO_TRY(bo_fields_read(context, where, windows, COUNT(windows), json, out));
     BO_TRY(read_scaling(context, where, json, &out->block.rope_scaling));
     BO_TRY(read_mlp(context, where, json, &out->block));
     if (out->block.heads) return read_attentions(context, where, json, d, out);

@@ -6,16 +6,15 @@
 
 #define COUNT(fields) (sizeof fields / sizeof *fields)
 
-BO_CONFIG_NAMED(bo_model_task, model_task)
-BO_CONFIG_NAMED(bo_pooling, pooling)
-BO_CONFIG_NAMED(bo_cross, cross)
+BO_FIELD_NAMES(bo_model_task, model_task)
+BO_FIELD_NAMES(bo_pooling, pooling)
+BO_FIELD_NAMES(bo_cross, cross)
 
-static const bo_config_field task_fields[] = {BO_CONFIG_ENUM(bo_model_desc, "task", task, model_task)};
-static const bo_config_field label_fields[] = {BO_CONFIG_ENUM(bo_model_desc, "pooling", pooling, pooling),
-                                               BO_CONFIG_PLAIN(bo_model_desc, "forward", BOOL, forward)};
-static const bo_config_field translate_fields[] = {
-    BO_CONFIG_PLAIN(bo_model_desc, "encoder_layers", SIZE, encoder_layers),
-    BO_CONFIG_ENUM(bo_model_desc, "cross", cross, cross)};
+static const bo_field task_fields[] = {BO_FIELD_ENUM(bo_model_desc, "task", task, model_task)};
+static const bo_field label_fields[] = {BO_FIELD_ENUM(bo_model_desc, "pooling", pooling, pooling),
+                                        BO_FIELD_PLAIN(bo_model_desc, "forward", BOOL, forward)};
+static const bo_field translate_fields[] = {BO_FIELD_PLAIN(bo_model_desc, "encoder_layers", SIZE, encoder_layers),
+                                            BO_FIELD_ENUM(bo_model_desc, "cross", cross, cross)};
 
 static bool labels(bo_model_task task)
 {
@@ -55,35 +54,38 @@ static void write_labels(bo_json_text *text, const bo_model_desc *desc)
     }
 }
 
-static void write_fields(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
+static void write_fields(bo_json_text *text, const bo_field *fields, size_t count, const bo_model_desc *desc)
 {
     bo_json_raw(text, ",");
-    bo_config_fields_write(text, fields, count, desc, "  ");
+    bo_fields_write(text, fields, count, desc, "  ");
 }
 
-static bool lists(const bo_config_field *fields, size_t count, const char *member)
+static bool lists(const bo_field *fields, size_t count, const char *member)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(member, fields[i].name) == 0) return true;
     return false;
 }
 
-bool bo_config_task_has(const char *member, const char **tasks)
+void bo_config_task_known(bo_known *known)
 {
-    *tasks = NULL;
-    if (lists(label_fields, COUNT(label_fields), member) || strcmp(member, "id2label") == 0 ||
-        strcmp(member, "label2id") == 0)
-        *tasks = "classify or match";
-    if (lists(translate_fields, COUNT(translate_fields), member) || strcmp(member, "encoder_blocks") == 0)
-        *tasks = "translate";
-    return *tasks || lists(task_fields, COUNT(task_fields), member);
+    bo_known_add_fields(known, task_fields, COUNT(task_fields));
+    bo_known_add_fields(known, label_fields, COUNT(label_fields));
+    bo_known_add_fields(known, translate_fields, COUNT(translate_fields));
+    bo_known_add(known, "id2label");
+    bo_known_add(known, "label2id");
+    bo_known_add(known, "encoder_blocks");
 }
 
-bool bo_config_task_takes(const char *member, bo_model_task task)
+const char *bo_config_task_other(const char *member, bo_model_task task)
 {
-    const char *tasks;
-    if (!bo_config_task_has(member, &tasks) || !tasks) return true;
-    return strcmp(tasks, "translate") == 0 ? task == BO_MODEL_TASK_TRANSLATE : labels(task);
+    if (!labels(task) && (lists(label_fields, COUNT(label_fields), member) || strcmp(member, "id2label") == 0 ||
+                          strcmp(member, "label2id") == 0))
+        return "classify or match";
+    if (task != BO_MODEL_TASK_TRANSLATE &&
+        (lists(translate_fields, COUNT(translate_fields), member) || strcmp(member, "encoder_blocks") == 0))
+        return "translate";
+    return NULL;
 }
 
 void bo_config_task_write(bo_json_text *text, const bo_model_desc *desc)
@@ -145,11 +147,11 @@ static bo_status read_labels(bo_context *context, const char *where, const cJSON
 bo_status bo_config_task_read(bo_context *context, const char *where, const cJSON *json, bool classes_follow,
                               bo_model_desc *out)
 {
-    BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, out));
+    BO_TRY(bo_fields_read(context, where, task_fields, COUNT(task_fields), json, out));
     if (out->task == BO_MODEL_TASK_TRANSLATE)
-        return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json, out);
+        return bo_fields_read(context, where, translate_fields, COUNT(translate_fields), json, out);
     if (!labels(out->task)) return BO_OK;
-    BO_TRY(bo_config_fields_read(context, where, label_fields, COUNT(label_fields), false, NULL, json, out));
+    BO_TRY(bo_fields_read(context, where, label_fields, COUNT(label_fields), json, out));
     if (classes_follow && !cJSON_HasObjectItem(json, "id2label")) return BO_OK;
     return read_labels(context, where, json, out);
 }

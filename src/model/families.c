@@ -6,8 +6,8 @@
 #include "family_table.h"
 
 #define COUNT(list)              (sizeof(list) / sizeof *(list))
-#define FIELD(key, sort, member) BO_CONFIG_PLAIN(bo_model_desc, key, sort, member)
-#define NEEDED(key, member)      BO_CONFIG_NEEDED(bo_model_desc, key, member)
+#define FIELD(key, sort, member) BO_FIELD_PLAIN(bo_model_desc, key, sort, member)
+#define NEEDED(key, member)      BO_FIELD_NEEDED(bo_model_desc, key, SIZE, member)
 
 /* ====================================================================================================================
  * The table. */
@@ -20,54 +20,54 @@
 #define APART   FIELD("head_dim", SIZE, block.head_dim)
 #define RMS     FIELD("rms_norm_eps", REAL, block.norm_epsilon)
 
-static const bo_config_field llama_fields[] = {SIZES,
-                                               GROUPED,
-                                               APART,
-                                               RMS,
-                                               FIELD("attention_bias", CHOICE, block.attention_bias),
-                                               FIELD("mlp_bias", CHOICE, block.mlp_bias)};
-static const bo_config_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also those of Qwen2 */
-static const bo_config_field qwen3_fields[] = {
-    SIZES, GROUPED, APART, RMS, FIELD("attention_bias", CHOICE, block.attention_bias)}; /* also of Gemma */
+static const bo_field llama_fields[] = {SIZES,
+                                        GROUPED,
+                                        APART,
+                                        RMS,
+                                        FIELD("attention_bias", CHOICE, block.attention_bias),
+                                        FIELD("mlp_bias", CHOICE, block.mlp_bias)};
+static const bo_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also those of Qwen2 */
+static const bo_field qwen3_fields[] = {SIZES, GROUPED, APART, RMS,
+                                        FIELD("attention_bias", CHOICE, block.attention_bias)}; /* also of Gemma */
 #define GPT_SIZES                                                                                                      \
     NEEDED("vocab_size", vocab), NEEDED("n_embd", width), NEEDED("n_layer", layers), NEEDED("n_head", block.heads),    \
         NEEDED("n_positions", context), FIELD("n_inner", SIZE, block.hidden),                                          \
         FIELD("layer_norm_epsilon", REAL, block.norm_epsilon), FIELD("resid_pdrop", REAL, dropout),                    \
         FIELD("tie_word_embeddings", NOT, untied)
-static const bo_config_field gpt2_fields[] = {GPT_SIZES};
-static const bo_config_field gptj_fields[] = {GPT_SIZES, FIELD("rotary_dim", SIZE, block.rotated)};
-static const bo_config_field gpt_neox_fields[] = {SIZES, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
-                                                  FIELD("hidden_dropout", REAL, dropout),
-                                                  FIELD("attention_bias", CHOICE, block.attention_bias)};
-static const bo_config_field phi_fields[] = {SIZES, GROUPED, APART, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
-                                             FIELD("resid_pdrop", REAL, dropout)};
-static const bo_config_field phi3_fields[] = {SIZES, GROUPED, APART, RMS, FIELD("resid_pdrop", REAL, dropout)};
-static const bo_config_field starcoder2_fields[] = {SIZES,
-                                                    GROUPED,
-                                                    APART,
-                                                    FIELD("norm_epsilon", REAL, block.norm_epsilon),
-                                                    FIELD("residual_dropout", REAL, dropout),
-                                                    FIELD("use_bias", BOOL, block.bias)};
-static const bo_config_field stablelm_fields[] = {SIZES, GROUPED, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
-                                                  FIELD("hidden_dropout", REAL, dropout),
-                                                  FIELD("use_qkv_bias", CHOICE, block.attention_bias)};
-static const bo_config_field granite_fields[] = {SIZES,
-                                                 GROUPED,
-                                                 APART,
-                                                 RMS,
-                                                 FIELD("attention_bias", CHOICE, block.attention_bias),
-                                                 FIELD("mlp_bias", CHOICE, block.mlp_bias),
-                                                 FIELD("embedding_multiplier", REAL, embedding_scale),
-                                                 FIELD("residual_multiplier", REAL, block.residual_scale),
-                                                 FIELD("attention_multiplier", REAL, block.attention.scale),
-                                                 FIELD("logits_scaling", INVERSE, logit_scale)};
+static const bo_field gpt2_fields[] = {GPT_SIZES};
+static const bo_field gptj_fields[] = {GPT_SIZES, FIELD("rotary_dim", SIZE, block.rotated)};
+static const bo_field gpt_neox_fields[] = {SIZES, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
+                                           FIELD("hidden_dropout", REAL, dropout),
+                                           FIELD("attention_bias", CHOICE, block.attention_bias)};
+static const bo_field phi_fields[] = {SIZES, GROUPED, APART, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
+                                      FIELD("resid_pdrop", REAL, dropout)};
+static const bo_field phi3_fields[] = {SIZES, GROUPED, APART, RMS, FIELD("resid_pdrop", REAL, dropout)};
+static const bo_field starcoder2_fields[] = {SIZES,
+                                             GROUPED,
+                                             APART,
+                                             FIELD("norm_epsilon", REAL, block.norm_epsilon),
+                                             FIELD("residual_dropout", REAL, dropout),
+                                             FIELD("use_bias", BOOL, block.bias)};
+static const bo_field stablelm_fields[] = {SIZES, GROUPED, FIELD("layer_norm_eps", REAL, block.norm_epsilon),
+                                           FIELD("hidden_dropout", REAL, dropout),
+                                           FIELD("use_qkv_bias", CHOICE, block.attention_bias)};
+static const bo_field granite_fields[] = {SIZES,
+                                          GROUPED,
+                                          APART,
+                                          RMS,
+                                          FIELD("attention_bias", CHOICE, block.attention_bias),
+                                          FIELD("mlp_bias", CHOICE, block.mlp_bias),
+                                          FIELD("embedding_multiplier", REAL, embedding_scale),
+                                          FIELD("residual_multiplier", REAL, block.residual_scale),
+                                          FIELD("attention_multiplier", REAL, block.attention.scale),
+                                          FIELD("logits_scaling", INVERSE, logit_scale)};
 
-static const bo_config_field gemma3_fields[] = {SIZES,
-                                                GROUPED,
-                                                APART,
-                                                RMS,
-                                                FIELD("attention_bias", CHOICE, block.attention_bias),
-                                                FIELD("query_pre_attn_scalar", ROOT, block.attention.scale)};
+static const bo_field gemma3_fields[] = {SIZES,
+                                         GROUPED,
+                                         APART,
+                                         RMS,
+                                         FIELD("attention_bias", CHOICE, block.attention_bias),
+                                         FIELD("query_pre_attn_scalar", ROOT, block.attention.scale)};
 
 #define FIELDS(name) .fields = name##_fields, .count = COUNT(name##_fields)
 #define LLAMA_LIKE                                                                                                     \

@@ -6,7 +6,7 @@
 #include "internal.h"
 
 #define COUNT(list)              (sizeof(list) / sizeof *(list))
-#define FIELD(key, sort, member) BO_CONFIG_PLAIN(bo_model_desc, key, sort, member)
+#define FIELD(key, sort, member) BO_FIELD_PLAIN(bo_model_desc, key, sort, member)
 
 /* ====================================================================================================================
  * Reading. */
@@ -28,20 +28,20 @@ static const cJSON *get(const cJSON *json, const char *name)
 }
 
 /* Reads one member; null means zero, false or automatic. */
-static bo_status read_field(const reader *r, const cJSON *json, const bo_config_field *field, void *object)
+static bo_status read_field(const reader *r, const cJSON *json, const bo_field *field, void *object)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field->name);
     if (cJSON_IsNull(item) && !field->required) {
-        bo_config_field_clear(field, object);
+        bo_field_clear(field, object);
         return BO_OK;
     }
-    return bo_config_fields_read(r->context, r->where, field, 1, false, NULL, json, object);
+    return bo_fields_read(r->context, r->where, field, 1, json, object);
 }
 
 static bo_status read_real(const reader *r, const cJSON *json, const char *name, double *out)
 {
-    const bo_config_field field = {.name = name, .type = BO_CONFIG_REAL};
-    return get(json, name) ? bo_config_fields_read(r->context, r->where, &field, 1, false, NULL, json, out) : BO_OK;
+    const bo_field field = {.name = name, .type = BO_FIELD_REAL};
+    return get(json, name) ? bo_fields_read(r->context, r->where, &field, 1, json, out) : BO_OK;
 }
 
 static bo_status check_demands(const reader *r)
@@ -185,7 +185,7 @@ static bo_status read_types(const reader *r, const cJSON *types, size_t *which)
 static bo_status read_nope(const reader *r, size_t *which)
 {
     size_t interval = r->row->usual_nope, i = 0;
-    const bo_config_field field = {.name = "no_rope_layer_interval", .type = BO_CONFIG_SIZE};
+    const bo_field field = {.name = "no_rope_layer_interval", .type = BO_FIELD_SIZE};
     const cJSON *list = get(r->json, "no_rope_layers");
     BO_TRY(read_field(r, r->json, &field, &interval));
     if (!list && !interval)
@@ -224,9 +224,9 @@ typedef struct windows {
 /* Reads the members that state a pattern; a size of 0: no layer has a window. */
 static bo_status read_pattern(const reader *r, windows *out)
 {
-    static const bo_config_field size[] = {BO_CONFIG_PLAIN(windows, "sliding_window", SIZE, size)},
-                                 first[] = {BO_CONFIG_PLAIN(windows, "max_window_layers", SIZE, first)},
-                                 period[] = {BO_CONFIG_PLAIN(windows, "sliding_window_pattern", SIZE, period)};
+    static const bo_field size[] = {BO_FIELD_PLAIN(windows, "sliding_window", SIZE, size)},
+                          first[] = {BO_FIELD_PLAIN(windows, "max_window_layers", SIZE, first)},
+                          period[] = {BO_FIELD_PLAIN(windows, "sliding_window_pattern", SIZE, period)};
     const bo_family_windows kind = r->row->windows;
     const bool asks = kind == BO_WINDOWS_LAYERS || kind == BO_WINDOWS_NOPE;
     *out = (windows){.size = r->row->usual_window};
@@ -288,11 +288,11 @@ static bo_status read_block(const reader *r)
 /* A zero would mean the default in a descriptor. */
 static bo_status check_zeros(const reader *r)
 {
-    const bo_config_field window[] = {{.name = "sliding_window", .type = BO_CONFIG_SIZE}};
+    const bo_field window[] = {{.name = "sliding_window", .type = BO_FIELD_SIZE}};
     for (size_t i = 0; i <= r->row->count; i++) {
-        const bo_config_field *field = i < r->row->count ? &r->row->fields[i] : window;
+        const bo_field *field = i < r->row->count ? &r->row->fields[i] : window;
         const cJSON *item = get(r->json, field->name);
-        if (field->type != BO_CONFIG_SIZE && field->offset != offsetof(bo_model_desc, block.norm_epsilon)) continue;
+        if (field->type != BO_FIELD_SIZE && field->offset != offsetof(bo_model_desc, block.norm_epsilon)) continue;
         if (cJSON_IsNumber(item) && item->valuedouble == 0)
             return bo_fail(r->context, BO_UNSUPPORTED, "%s: \"%s\" should be positive, found 0", r->where, field->name);
     }
@@ -496,7 +496,7 @@ void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *
     write_name(text, "model_type");
     bo_json_string(text, f->type);
     bo_json_raw(text, ",");
-    bo_config_fields_write(text, f->fields, f->count, &d, "  ");
+    bo_fields_write(text, f->fields, f->count, &d, "  ");
     write_name(text, f->act);
     bo_json_string(text, bo_family_act(f, d.block.mlp));
     if (f->parallel) {

@@ -29,7 +29,7 @@ typedef struct bo_family_ids {
 
 typedef struct bo_family_row {
     const char *type, *architecture;
-    const bo_config_field *fields;
+    const bo_field *fields;
     size_t count;
     bo_model_desc usual;         /* what all models of the family have, and the defaults of absent members */
     const char *act, *usual_act; /* the member with the activation function, and its default */

@@ -1,33 +1,22 @@
 /* A model as a folder or as one file. */
-#include <bochner/data.h>
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "../base/trace.h"
-#include "../attention/attention.h"
-#include "../features/files.h"
 #include "../io/bytes.h"
-#include "../io/checksum.h"
 #include "../io/output.h"
 #include "adapter.h"
 #include "families.h"
-#include "files.h"
-#include "../text/tokenizer.h"
+#include "origin.h"
 
 /* ====================================================================================================================
  * A model as a folder: config.json, model.safetensors, tokenizer.json; or as one file (image), with the texts of the
  * other two in its metadata. */
 
-/* Files of a folder, and metadata keys of a single file. */
-#define CONFIG_NAME    "config.json"
-#define TOKENIZER_NAME "tokenizer.json"
-static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = TOKENIZER_NAME, FORMER_CONFIG[] = BO_NETWORK_FORMER_FILE,
-                  CONFIG_SUM[] = BO_TENSORS_COMPANION(CONFIG_NAME),
+static const char CONFIG[] = BO_CONFIG_FILE, TOKENIZER[] = BO_TOKENIZER_FILE, FORMER_CONFIG[] = BO_NETWORK_FORMER_FILE,
+                  CONFIG_SUM[] = BO_TENSORS_COMPANION(BO_CONFIG_FILE),
                   FORMER_SUM[] = BO_TENSORS_COMPANION(BO_NETWORK_FORMER_FILE),
-                  TOKENIZER_SUM[] = BO_TENSORS_COMPANION(TOKENIZER_NAME);
+                  TOKENIZER_SUM[] = BO_TENSORS_COMPANION(BO_TOKENIZER_FILE);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -47,17 +36,6 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     return status;
 }
 
-/* Computes the checksum of the tokenizer.json that a tokenizer was loaded from, or is saved as. */
-static bo_status sum_tokenizer(bo_context *context, const bo_tokenizer *tokenizer, char sum[BO_CHECKSUM_TEXT])
-{
-    void *text;
-    size_t size;
-    BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &text, &size));
-    bo_checksum_text(text, size, sum);
-    bo_free(text);
-    return BO_OK;
-}
-
 /* Adds the checksums of config.json and tokenizer.json as metadata. */
 static bo_status note_sums(bo_context *context, const bo_model *model, bo_package *package)
 {
@@ -67,7 +45,7 @@ static bo_status note_sums(bo_context *context, const bo_model *model, bo_packag
     bo_free(config);
     BO_TRY(bo_package_text(context, package, CONFIG_SUM, sum));
     if (!model->tokenizer) return BO_OK;
-    BO_TRY(sum_tokenizer(context, model->tokenizer, sum));
+    BO_TRY(bo_tokenizer_sum(context, model->tokenizer, sum));
     return bo_package_text(context, package, TOKENIZER_SUM, sum);
 }
 
@@ -243,72 +221,9 @@ bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void 
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the number of values of the largest weights of an MLP. */
-static double least_mlp(const bo_block *b, double width)
+static bo_status read_config_text(bo_context *context, const bo_origin *from, bo_config_text *out)
 {
-    double matrix = (double)b->hidden * width;
-    if (b->mlp == BO_MLP_CUSTOM || b->mlp == BO_MLP_LAYERS) return 0;
-    if (b->mlp == BO_MLP_QUADRATIC) return matrix * (double)b->hidden;
-    return b->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
-}
-
-/* Returns the number of values of the frequencies of an attention. */
-static double least_maps(const bo_attention_desc *a)
-{
-    const bo_features_desc *f = &a->features;
-    bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
-                 f->kernel != BO_KERNEL_POLYNOMIAL;
-    return drawn ? (a->one_draw ? 1 : (double)a->key_heads) * (double)f->features / 2 : 0;
-}
-
-/* Returns the number of values of a place: of a layer, or of a cross attention. */
-static double least_numbers(const bo_model_desc *d, size_t place)
-{
-    const bo_block *b = bo_block_at(d, place);
-    const bo_attention_desc *a = bo_attention_at(d, place);
-    const double width = (double)d->width, heads = (double)(b->heads + b->key_heads) * (double)b->head_dim;
-    const double maps = a ? least_maps(a) : 0;
-    if (bo_model_part_of(d, place) == BO_MODEL_PART_CROSS) return a ? 2 * heads * width + maps : 0;
-    return (b->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width) + least_mlp(b, width) + maps;
-}
-
-/* A small configuration can specify any size. Before memory is allocated, this checks that the tensors are at least as
- * large as the largest weights of the configuration (in 16 bits). */
-static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, double bytes)
-{
-    const double width = (double)d->width;
-    double numbers = (double)d->vocab * width + (double)d->classes * width;
-    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) numbers += least_numbers(d, i);
-    if (bo_model_positions_kind(d) == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
-    if (2 * numbers <= bytes) return BO_OK;
-    return bo_fail(context, BO_FORMAT,
-                   "%s: the configuration needs at least %.0f numbers, but the tensors have %.0f bytes", where, numbers,
-                   bytes);
-}
-
-/* The origin of a model: a folder, or one file that contains all of it. */
-typedef struct origin {
-    const char *name;              /* path of the folder or file */
-    const char *config;            /* name of its configuration: that of earlier versions for networks, or CONFIG */
-    const char *config_path;       /* file of the folder */
-    const bo_tensors *image;       /* NULL: a folder */
-    const bo_custom_layer *custom; /* custom layers of the caller */
-    size_t custom_count;
-    bo_storage storage; /* of the matrices of the model */
-} origin;
-
-/* The text of a configuration, and the checksum of that of a folder. */
-typedef struct config_text {
-    const char *text;
-    char *owned; /* that of a folder; freed by the caller */
-    size_t length;
-    char sum[BO_CHECKSUM_TEXT];
-    bool network; /* it describes a network */
-} config_text;
-
-static bo_status read_config_text(bo_context *context, const origin *from, config_text *out)
-{
-    *out = (config_text){.text = NULL};
+    *out = (bo_config_text){.text = NULL};
     if (from->image) {
         out->text = bo_tensors_meta(from->image, from->config);
         out->length = strlen(out->text);
@@ -322,133 +237,7 @@ static bo_status read_config_text(bo_context *context, const origin *from, confi
     return status;
 }
 
-static bo_status has_tokenizer(bo_context *context, const origin *from, bool *out)
-{
-    if (from->image) {
-        *out = bo_tensors_meta(from->image, TOKENIZER) != NULL;
-        return BO_OK;
-    }
-    char *path = bo_model_path(context, from->name, TOKENIZER);
-    if (!path) return BO_MEMORY;
-    *out = access(path, F_OK) == 0;
-    bo_free(path);
-    return BO_OK;
-}
-
-/* Loads the tokenizer. *out is NULL if there is none and none is needed: models of Bochner that were made without a
- * tokenizer, other models of any vocabulary. *same: it does not differ from the fingerprint in the configuration. */
-static bo_status load_tokenizer(bo_context *context, const origin *from, const bo_config *config, bo_tokenizer **out,
-                                bool *same)
-{
-    bool there;
-    *same = true;
-    BO_TRY(has_tokenizer(context, from, &there));
-    if (!there && (config->no_tokenizer || (config->family != BO_FAMILY_BOCHNER && !config->knows_tokenizer))) {
-        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is missing", from->name);
-        return BO_OK;
-    }
-    if (from->image) {
-        const char *text = bo_tensors_meta(from->image, TOKENIZER);
-        if (!text) return bo_fail(context, BO_FORMAT, "%s: \"tokenizer.json\" is missing in the metadata", from->name);
-        BO_TRY(bo_tokenizer_parse(context, from->name, text, strlen(text), out));
-    } else {
-        BO_TRY(bo_tokenizer_load(context, from->name, out));
-    }
-    *same = !config->knows_tokenizer || bo_tokenizer_fingerprint(*out) == config->tokenizer_fingerprint;
-    if (!*same)
-        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the tokenizer that the model was created with",
-               from->name);
-    return BO_OK;
-}
-
-/* Reports an error that would be the caller's mistake in a descriptor as an error in the file. */
-static bo_status blame_file(bo_context *context, bo_status status, const char *where)
-{
-    if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
-    return bo_fail(context, BO_FORMAT, "%s: %s", where, bo_context_error(context));
-}
-
-/* Returns the number of bytes of the tensors before they are read. */
-static double count_bytes(const bo_tensors *file)
-{
-    double bytes = 0;
-    for (size_t i = 0; i < bo_tensors_count(file); i++) bytes += (double)bo_tensors_at(file, i)->bytes;
-    return bytes;
-}
-
-/* Builds a model whose weights have not been read yet. */
-static bo_status build(bo_context *context, const origin *from, const bo_config *config, const bo_tokenizer *tokenizer,
-                       const bo_tensors *file, bo_model **out)
-{
-    bo_model_desc resolved;
-    BO_TRY(blame_file(context, bo_model_resolve(context, &config->desc, tokenizer, &resolved), from->config_path));
-    const bo_status status = check_claims(context, from->config_path, &resolved, count_bytes(file));
-    bo_model_desc_release(&resolved);
-    BO_TRY(status);
-    return blame_file(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
-}
-
-static bo_status read_tensors(bo_context *context, bo_model *model, bo_family family, const char *folder)
-{
-    bo_tensors *file;
-    BO_TRY(bo_model_open_weights(context, folder, &file));
-    const bo_status status = bo_model_fill(context, model, family, file, BO_STORAGE_FLOAT32);
-    bo_tensors_close(file);
-    return status;
-}
-
-/* Warns if the tokenizer is not the one that was written with the tensors. The fingerprint covers only what determines
- * the ids of a text; the checksum covers special tokens around a text and decoding, too. */
-static bo_status compare_tokenizer(bo_context *context, const origin *from, const bo_tensors *file,
-                                   const bo_tokenizer *tokenizer)
-{
-    char sum[BO_CHECKSUM_TEXT];
-    if (!bo_tensors_meta(file, TOKENIZER_SUM)) return BO_OK;
-    BO_TRY(sum_tokenizer(context, tokenizer, sum));
-    char *path = bo_model_path(context, from->name, TOKENIZER);
-    if (!path) return BO_MEMORY;
-    bo_tensors_compare(context, file, TOKENIZER_SUM, path, sum);
-    bo_free(path);
-    return BO_OK;
-}
-
-/* Reads the tensors of a folder, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared. */
-static bo_status read_beside(bo_context *context, const origin *from, const char *sum, const bo_tokenizer *tokenizer,
-                             bo_family family, const bo_tensors *file, bo_model *model)
-{
-    bo_tensors_compare(context, file, CONFIG_SUM, from->config_path, sum);
-    if (tokenizer) BO_TRY(compare_tokenizer(context, from, file, tokenizer));
-    BO_TRY(bo_model_compare_companions(context, from->name, file, model));
-    return bo_model_fill(context, model, family, file, from->storage);
-}
-
-/* Finds the function of a custom layer, of which config.json contains only the name. */
-static bo_status find_custom(bo_context *context, const origin *from, bo_custom_layer *out)
-{
-    const char *name = out->name;
-    for (size_t i = 0; i < from->custom_count; i++) {
-        if (!from->custom[i].name || strcmp(from->custom[i].name, name) != 0) continue;
-        *out = from->custom[i];
-        out->name = name;
-        return BO_OK;
-    }
-    return bo_fail(
-        context, BO_UNSUPPORTED,
-        "%s: the MLP is the custom layer '%.60s', a function of the program that created the model: load it with bo_model_load_custom and a bo_custom_layer of that name",
-        from->config_path, name);
-}
-
-static bo_status find_customs(bo_context *context, const origin *from, bo_model_desc *d)
-{
-    for (int part = BO_MODEL_PART_LAYERS; part <= BO_MODEL_PART_ENCODER; part += BO_MODEL_PART_ENCODER) {
-        const bo_block_list list = bo_blocks_of(d, (bo_model_part)part);
-        for (size_t i = 0; i < list.count; i++)
-            if (list.blocks[i].custom_mlp.name) BO_TRY(find_custom(context, from, &list.blocks[i].custom_mlp));
-    }
-    return BO_OK;
-}
-
-static bo_status fill_network(bo_context *context, const origin *from, const char *sum, bo_network *network)
+static bo_status fill_network(bo_context *context, const bo_origin *from, const char *sum, bo_network *network)
 {
     bo_tensors *file;
     if (from->image) return bo_network_fill(context, network, from->image);
@@ -460,7 +249,7 @@ static bo_status fill_network(bo_context *context, const origin *from, const cha
 }
 
 /* Loads a model of the task `predict`. */
-static bo_status load_network(bo_context *context, const origin *from, const config_text *config, bo_model **out)
+static bo_status load_network(bo_context *context, const bo_origin *from, const bo_config_text *config, bo_model **out)
 {
     bo_network *network;
     BO_TRY(bo_network_parse(context, from->config_path, config->text, config->length, &network));
@@ -470,49 +259,18 @@ static bo_status load_network(bo_context *context, const origin *from, const con
     return status;
 }
 
-static bo_status load_text_model(bo_context *context, const origin *from, const config_text *text, bo_model **out)
+static bo_status load(bo_context *context, const bo_origin *from, bo_model **out)
 {
-    bo_config config;
-    bo_tokenizer *tokenizer = NULL;
-    bo_model *model = NULL;
-    bo_tensors *file = NULL;
-    bool same;
-    BO_TRY(bo_config_read(context, from->config_path, text->text, text->length, &config));
-    bo_status status = find_customs(context, from, &config.desc);
-    if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer, &same);
-    if (status == BO_OK && !from->image) status = bo_model_open_weights(context, from->name, &file);
-    if (status == BO_OK) status = build(context, from, &config, tokenizer, from->image ? from->image : file, &model);
-    bo_config_free(&config);
-    if (status == BO_OK) status = bo_model_read_specials(context, model, from->name, from->image);
-    if (status == BO_OK)
-        status = from->image
-                     ? bo_model_fill(context, model, config.family, from->image, from->storage)
-                     : read_beside(context, from, text->sum, same ? tokenizer : NULL, config.family, file, model);
-    bo_tensors_close(file);
-    if (status == BO_OK) status = bo_specials_settle(context, model);
-    if (status != BO_OK) {
-        bo_model_destroy(model);
-        bo_tokenizer_destroy(tokenizer);
-        return status;
-    }
-    model->owned = tokenizer;
-    model->family = config.family;
-    *out = model;
-    return BO_OK;
-}
-
-static bo_status load(bo_context *context, const origin *from, bo_model **out)
-{
-    config_text config;
+    bo_config_text config;
     BO_TRY(read_config_text(context, from, &config));
-    bo_status status = (config.network ? load_network : load_text_model)(context, from, &config, out);
+    bo_status status = (config.network ? load_network : bo_text_model_load)(context, from, &config, out);
     bo_free(config.owned);
     if (status == BO_OK && config.network) status = bo_model_set_storage(context, *out, from->storage);
     return status;
 }
 
 /* Loads a single file, or its bytes. */
-static bo_status load_image(bo_context *context, const bo_tensors *image, origin from, bo_model **out)
+static bo_status load_image(bo_context *context, const bo_tensors *image, bo_origin from, bo_model **out)
 {
     from.image = image;
     from.name = bo_tensors_path(image);
@@ -530,7 +288,7 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, origin
     return status;
 }
 
-static bo_status load_folder(bo_context *context, const char *folder, origin from, bo_model **out)
+static bo_status load_folder(bo_context *context, const char *folder, bo_origin from, bo_model **out)
 {
     from.config = bo_model_holds(folder, CONFIG) || !bo_model_holds(folder, FORMER_CONFIG) ? CONFIG : FORMER_CONFIG;
     char *config = bo_model_path(context, folder, from.config);
@@ -575,7 +333,7 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
     return status;
 }
 
-static bo_status load_path(bo_context *context, const char *path, origin from, bo_model **out)
+static bo_status load_path(bo_context *context, const char *path, bo_origin from, bo_model **out)
 {
     bo_tensors *image;
     if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
@@ -603,7 +361,7 @@ bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_c
     BO_REQUIRE(context, path, out);
     BO_REQUIRE_IF(context, count > 0, layers);
     BO_SPAN(context, "data", "load model");
-    return load_path(context, path, (origin){.custom = layers, .custom_count = count}, out);
+    return load_path(context, path, (bo_origin){.custom = layers, .custom_count = count}, out);
 }
 
 bo_status bo_model_load_stored(bo_context *context, const char *path, bo_storage storage, bo_model **out)
@@ -613,7 +371,7 @@ bo_status bo_model_load_stored(bo_context *context, const char *path, bo_storage
     BO_REQUIRE(context, path, out);
     BO_SPAN(context, "data", "load model");
     BO_TRY(bo_storage_check(context, storage, &element));
-    const bo_status status = load_path(context, path, (origin){.storage = storage}, out);
+    const bo_status status = load_path(context, path, (bo_origin){.storage = storage}, out);
     if (status != BO_OK && *out) {
         bo_model_destroy(*out);
         *out = NULL;
@@ -638,7 +396,7 @@ bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, si
     BO_SPAN(context, "data", "load model");
     bo_tensors *image;
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &image));
-    const bo_status status = load_image(context, image, (origin){.custom = layers, .custom_count = count}, out);
+    const bo_status status = load_image(context, image, (bo_origin){.custom = layers, .custom_count = count}, out);
     bo_tensors_close(image);
     return status;
 }
@@ -651,38 +409,6 @@ bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t si
     return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 
-/* Reads the family of a folder. */
-static bo_status read_family(bo_context *context, const char *folder, bo_family *out)
-{
-    bo_config config;
-    config_text text;
-    char *path = bo_model_path(context, folder, CONFIG);
-    if (!path) return BO_MEMORY;
-    bo_status status =
-        read_config_text(context, &(origin){.name = folder, .config = CONFIG, .config_path = path}, &text);
-    if (status == BO_OK) {
-        status = bo_config_read(context, path, text.text, text.length, &config);
-        bo_free(text.owned);
-    }
-    bo_free(path);
-    BO_TRY(status);
-    *out = config.family;
-    bo_config_free(&config);
-    return BO_OK;
-}
-
-/* Replaces the special tokens by those of a folder; after an error they are unchanged. */
-static bo_status update_specials(bo_context *context, bo_model *model, const char *folder)
-{
-    bo_specials before = model->specials;
-    model->specials = bo_specials_none();
-    bo_status status = bo_model_read_specials(context, model, folder, NULL);
-    if (status == BO_OK) status = bo_specials_settle(context, model);
-    if (status != BO_OK) bo_specials_replace(model, &before);
-    bo_specials_free(&before);
-    return status;
-}
-
 static bo_status read_network(bo_context *context, bo_model *model, const char *folder)
 {
     bo_tensors *file;
@@ -692,15 +418,25 @@ static bo_status read_network(bo_context *context, bo_model *model, const char *
     return status;
 }
 
+static bo_status read_folder(bo_context *context, bo_model *model, const char *folder)
+{
+    bo_config_text text;
+    char *path = bo_model_path(context, folder, CONFIG);
+    const bo_origin from = {.name = folder, .config = CONFIG, .config_path = path};
+    if (!path) return BO_MEMORY;
+    bo_status status = read_config_text(context, &from, &text);
+    if (status == BO_OK) {
+        status = bo_text_model_read(context, model, &from, &text);
+        bo_free(text.owned);
+    }
+    bo_free(path);
+    return status;
+}
+
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
     if (model->network) return read_network(context, model, folder);
-    if (!model->adapter) {
-        bo_family family;
-        BO_TRY(read_family(context, folder, &family));
-        BO_TRY(update_specials(context, model, folder));
-        return read_tensors(context, model, family, folder);
-    }
+    if (!model->adapter) return read_folder(context, model, folder);
     char *path = bo_model_path(context, folder, "adapter_model.safetensors");
     if (!path) return BO_MEMORY;
     const bo_status status = bo_adapter_read(context, model, path);

@@ -78,6 +78,12 @@ bo_status bo_plan_count_training(bo_context *context, const bo_model_desc *model
     return bo_plan_count_cost(context, model, training, out, &cost);
 }
 
+bo_status bo_plan_compare(bo_context *context, const bo_model_desc *first, const bo_model_desc *second)
+{
+    BO_REQUIRE(context, first, second);
+    return bo_config_compare(context, first, second);
+}
+
 bo_status bo_plan_family_model(bo_context *context, const bo_plan_family *family, bo_model_desc *out)
 {
     bo_config config;

@@ -97,6 +97,7 @@ struct bo_graph {
     bo_weights *weights;
     bo_device *device;
     bo_list tensors, nodes, scopes; /* elements: bo_graph_tensor, bo_node, char * */
+    bo_list read;                   /* the bo_value of each weight of the set; 0: the graph does not read it yet */
     uint32_t segment, segments;     /* the current segment; number of segments so far */
     size_t branches;                /* additions to the residual stream so far */
     bool plain;                     /* layers are recorded without adapters */

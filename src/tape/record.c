@@ -60,6 +60,7 @@ void bo_graph_destroy(bo_graph *graph)
     bo_free(graph->tensors.at);
     bo_free(graph->nodes.at);
     bo_free(graph->scopes.at);
+    bo_free(graph->read.at);
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     bo_graph_forget_runs(graph);
@@ -175,17 +176,19 @@ bo_value bo_graph_weight(bo_graph *graph, const bo_weight_desc *desc)
     if (graph->status != BO_OK) return 0;
     bo_status status = bo_weights_declare(graph->context, graph->weights, desc, &index);
     if (status != BO_OK) return remember(graph, status);
-    for (bo_value v = 1; v < graph->tensors.count; v++) {
-        const bo_graph_tensor *known = bo_graph_tensor_at(graph, v);
-        if (known->origin == BO_ORIGIN_WEIGHT && known->weight == index) return v;
-    }
+    while (graph->read.count <= index)
+        if (!bo_list_add(graph->context, &graph->read, sizeof(bo_value), "weights of a graph"))
+            return remember(graph, BO_MEMORY);
+    bo_value *value = (bo_value *)graph->read.at + index;
     const bo_weight *weight = bo_weights_at(graph->weights, index);
-    return add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_WEIGHT,
-                                                .element = weight->element,
-                                                .rows = weight->rows,
-                                                .columns = weight->columns,
-                                                .weight = index,
-                                                .kept = true});
+    if (!*value)
+        *value = add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_WEIGHT,
+                                                      .element = weight->element,
+                                                      .rows = weight->rows,
+                                                      .columns = weight->columns,
+                                                      .weight = index,
+                                                      .kept = true});
+    return *value;
 }
 
 static bool is_value(const bo_graph *graph, bo_value value)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <fnmatch.h>
 #include <string.h>
+#include "../base/rng.h"
 
 enum { GRAIN = 16 }; /* alignment of weights in floats */
 enum { MOST_RANK = 4 };
@@ -20,8 +21,9 @@ typedef struct owned_weight {
 struct bo_weights {
     bo_device *device;
     bo_weight **at;
-    size_t count, room;
-    void *stored; /* replaces `data` after bo_weights_store; NULL: not stored */
+    size_t count, capacity; /* capacity: 0 or a power of two */
+    size_t *slots;          /* index by name: position in `at` plus 1, or 0; twice as many as `capacity` */
+    void *stored;           /* replaces `data` after bo_weights_store; NULL: not stored */
     size_t stored_bytes;
     size_t floats;
     void *data;
@@ -80,6 +82,7 @@ void bo_weights_destroy(bo_weights *weights)
     if (!weights) return;
     for (size_t i = 0; i < weights->count; i++) drop(weights->at[i]);
     bo_free(weights->at);
+    bo_free(weights->slots);
     bo_weights_destroy(weights->rules.base);
     if (weights->data) bo_buffer_release(weights->device, weights->data);
     if (weights->stored) bo_buffer_release(weights->device, weights->stored);
@@ -147,28 +150,46 @@ static bool alike(const bo_weight *a, const bo_weight *b)
            !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
 }
 
-/* Finds the index of a name. False: there is no such weight. */
-static bool find_index(const bo_weights *weights, const char *name, size_t *index)
+/* Returns the slot of a name: the one with its weight, else the empty one where it belongs. At least half of the slots
+ * are empty, so that the search ends soon. */
+static size_t *slot_of(const bo_weights *weights, size_t *slots, size_t capacity, const char *name)
 {
-    for (*index = 0; *index < weights->count; ++*index)
-        if (!strcmp(weights->at[*index]->name, name)) return true;
-    return false;
+    const size_t mask = 2 * capacity - 1;
+    size_t i = (size_t)bo_rng_stream(name, 0) & mask;
+    while (slots[i] && strcmp(weights->at[slots[i] - 1]->name, name) != 0) i = (i + 1) & mask;
+    return &slots[i];
 }
 
-static bo_status make_room(bo_context *context, bo_weights *weights)
+/* Finds the index of a name. False: there is no such weight, and *index is that of the next one. */
+static bool find_index(const bo_weights *weights, const char *name, size_t *index)
 {
-    if (weights->count < weights->room) return BO_OK;
-    size_t room = weights->room ? 2 * weights->room : 32;
-    bo_weight **grown = bo_realloc(context, weights->at, room, sizeof *grown, "a set of weights");
-    if (!grown) return BO_MEMORY;
+    const size_t found = weights->count ? *slot_of(weights, weights->slots, weights->capacity, name) : 0;
+    *index = found ? found - 1 : weights->count;
+    return found;
+}
+
+/* Makes the arrays large enough for one more weight. After an error they are as before. */
+static bo_status grow(bo_context *context, bo_weights *weights)
+{
+    if (weights->count < weights->capacity) return BO_OK;
+    const size_t capacity = weights->capacity ? 2 * weights->capacity : 32;
+    size_t *slots = bo_alloc(context, 2 * capacity, sizeof *slots, "a set of weights");
+    bo_weight **grown = slots ? bo_realloc(context, weights->at, capacity, sizeof *grown, "a set of weights") : NULL;
+    if (!grown) {
+        bo_free(slots);
+        return BO_MEMORY;
+    }
     weights->at = grown;
-    weights->room = room;
+    for (size_t i = 0; i < weights->count; i++) *slot_of(weights, slots, capacity, grown[i]->name) = i + 1;
+    bo_free(weights->slots);
+    weights->slots = slots;
+    weights->capacity = capacity;
     return BO_OK;
 }
 
 static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *settled)
 {
-    BO_TRY(make_room(context, weights));
+    BO_TRY(grow(context, weights));
     owned_weight *owned = bo_alloc(context, 1, sizeof *owned, "a weight");
     if (!owned) return BO_MEMORY;
     owned->name = bo_strdup(context, settled->name);
@@ -184,6 +205,7 @@ static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *
     added->offset = weights->floats;
     weights->floats += (added->rows * added->columns + GRAIN - 1) / GRAIN * GRAIN;
     weights->at[weights->count++] = added;
+    *slot_of(weights, weights->slots, weights->capacity, added->name) = weights->count;
     assert(added->offset % GRAIN == 0 && weights->floats % GRAIN == 0);
     assert(added->offset + added->rows * added->columns <= weights->floats);
     assert(!added->data && !added->gradient);

@@ -82,9 +82,9 @@ fails 1 "nowhere.json" "$BOCHNER" train --model nowhere.json --data table.csv --
 echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "liner"}], "loss": "mse"}' >bad.json
 fails 1 "bad.json: layer 1 (h): there is no type|did you mean \"linear\"?" "$BOCHNER" train --model bad.json --data table.csv --out no
 echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "linear", "widht": 4}], "loss": "mse"}' >bad.json
-fails 1 "linear: has no field \"widht\"|did you mean \"width\"?" "$BOCHNER" train --model bad.json --data table.csv --out no
+fails 1 "linear: unknown member \"widht\"|did you mean \"width\"?" "$BOCHNER" train --model bad.json --data table.csv --out no
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": 4, "width": 5}], "loss": "mse"}' >bad.json
-fails 1 "has the field \"width\" twice" "$BOCHNER" train --model bad.json --data table.csv --out no
+fails 1 "has the member \"width\" twice" "$BOCHNER" train --model bad.json --data table.csv --out no
 
 # Targets that do not fit the loss.
 fails 1 "'b' has|values in 240 rows|looks numeric: use the loss mse" "$BOCHNER" train --model mlp.json --data points.csv --out no

@@ -64,6 +64,20 @@ made other --layers 1 --width 32 --heads 2 --steps 20 --attention softmax --data
 fails 1 "a/16-20 and other|data" "$BOCHNER" plan --fit a/* other
 fails 1 "given twice" "$BOCHNER" plan --fit a/* a/16-20
 
+# A run whose config.json has format 3 is one of the same model: that of a frozen model, with the sizes of the run.
+cp -r a/16-20 former
+sed -e 's/"bochner_format": 1/"bochner_format": 3/' -e 's/"hidden_size": 8/"hidden_size": 16/' -e 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' \
+    -e 's/_heads": 2/_heads": 1/' -e 's/"head_dim": 4/"head_dim": 16/' -e 's/"intermediate_size": 32/"intermediate_size": 64/' \
+    -e 's/": 24/": 16/' -e 's/"scale": 0.5/"scale": 0.25/' \
+    -e "s/600d360f24bc3c57/$(field a/16-20/config.json tokenizer_fingerprint)/" \
+    "$BOCHNER_SOURCE/tests/frozen/d78e7484/pretrained/base/config.json" >former/config.json
+grep -q '"bochner_format": 4' a/16-20/config.json || complain "runs have another format: $(head -6 a/16-20/config.json)"
+succeeds "$BOCHNER" plan --fit a/16-40 a/16-80 a/32-* a/48-* former
+succeeds "$BOCHNER" plan --fit former a/16-40 a/16-80 a/32-* a/48-*
+sed -i 's/"rope_theta": 10000/"rope_theta": 20000/' former/config.json
+fails 1 'a/16-40 and former do not belong to one law: layer 0: "rope_base": 10000 and "rope_base": 20000' \
+    "$BOCHNER" plan --fit a/16-40 a/16-80 a/32-* a/48-* former
+
 # Other threads: refused for times, and accepted for losses.
 cp -r a/16-20 threads
 sed -i 's/"threads": 1/"threads": 2/' threads/metrics.jsonl

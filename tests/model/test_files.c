@@ -273,8 +273,10 @@ static void test_lies(void **state)
         {"\"kind\": \"rfa\"", "\"kind\": \"gla\"", "", BO_FORMAT},
         {"\"gate\": \"convex\"", "\"gate\": \"none\"", "g_proj", BO_FORMAT},
         {"\"gate\": \"convex\"", "\"gate\": \"convex\", \"window\": 5", "window 5", BO_FORMAT},
-        {"\"gate\"", "\"gates\"", "block 0 of \"blocks\": \"attention\": unknown member \"gates\"", BO_FORMAT},
-        {"\"mixer\"", "\"mixers\"", "block 0 of \"blocks\": unknown member \"mixers\"", BO_FORMAT},
+        {"\"gate\"", "\"gates\"",
+         "block 0 of \"blocks\": \"attention\": unknown member \"gates\"; did you mean \"gate\"?", BO_FORMAT},
+        {"\"mixer\"", "\"mixers\"", "block 0 of \"blocks\": unknown member \"mixers\"; did you mean \"mixer\"?",
+         BO_FORMAT},
         {"\"blocks\": [", "\"blocks\": [], \"other\": [", "\"blocks\" should be a list of 1 to 4096 blocks", BO_FORMAT},
         {"\"blocks\": [", "\"blocks\": 3, \"other\": [", "\"blocks\" should be a list", BO_FORMAT},
         {"\"blocks\": [", "\"blocks\": [3, ", "block 0 of \"blocks\": should be a JSON object", BO_FORMAT},
@@ -289,7 +291,7 @@ static void test_lies(void **state)
         {"\"bochner_format\": 4", "\"bochner_format\": 5", "reads formats up to 4", BO_VERSION},
         {"\"norm_epsilon\": 1e-06", "\"norm_epsilon\": -1", "norm_epsilon must be", BO_FORMAT},
         {"\"dropout\": 0", "\"dropout\": 1", "dropout must be in [0, 1)", BO_FORMAT},
-        {"\"attention\": {", "\"attention\": 3, \"other\": {", "should be a JSON object", BO_FORMAT},
+        {"\"attention\": {", "\"attention\": 3, \"replaced\": {", "should be a JSON object", BO_FORMAT},
         {"{", "[{", "malformed", BO_FORMAT},
     };
     test_folder *folder = *state;

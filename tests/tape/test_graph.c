@@ -49,6 +49,40 @@ static void make_ready(fixture *f, bo_value loss, bool checkpoint)
     assert_ok(f->context, bo_graph_allocate(f->context, f->graph));
 }
 
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* A weight is one value of a graph, however often it is read, and graphs of one set read its weights in any order. */
+static void a_weight_is_one_value(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    fixture f = begin(), g = begin();
+    bo_value values[MANY];
+    char name[24];
+    bo_graph_destroy(g.graph);
+    assert_ok(g.context, bo_graph_create(g.context, f.weights, &g.graph));
+    for (size_t round = 0; round < 2; round++)
+        for (size_t i = 0; i < MANY; i++) {
+            snprintf(name, sizeof name, "w%zu", i);
+            const bo_value value = weight(&f, name);
+            assert_string_equal(bo_graph_weight_of(f.graph, value)->name, name);
+            if (round) assert_int_equal(value, values[i]);
+            values[i] = value;
+        }
+    for (size_t i = MANY; i-- > 0;) {
+        snprintf(name, sizeof name, "w%zu", i);
+        assert_int_equal(weight(&g, name), MANY - i);
+        assert_string_equal(bo_graph_weight_of(g.graph, MANY - i)->name, name);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "w%zu", i);
+        assert_int_equal(weight(&g, name), MANY - i);
+    }
+    assert_int_equal(bo_weights_count(f.weights), MANY);
+    end(&g);
+    end(&f);
+}
+
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 /* s = Σ (w w' + w), with w' computed from w: three paths lead to w. d/dw Σ (w sin w + w) = sin w + w cos w + 1. */
@@ -431,15 +465,11 @@ static void any_allocation_may_fail_and_runs_make_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fan_out_adds_up),
-        cmocka_unit_test(only_what_is_needed_runs),
-        cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
-        cmocka_unit_test(plans_follow_one_another),
-        cmocka_unit_test(wrong_graphs_are_refused),
-        cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(errors_name_the_scope),
-        cmocka_unit_test(blame_finds_the_first),
-        cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),
+        cmocka_unit_test(a_weight_is_one_value),    cmocka_unit_test(fan_out_adds_up),
+        cmocka_unit_test(only_what_is_needed_runs), cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
+        cmocka_unit_test(plans_follow_one_another), cmocka_unit_test(wrong_graphs_are_refused),
+        cmocka_unit_test(wrong_use_is_refused),     cmocka_unit_test(errors_name_the_scope),
+        cmocka_unit_test(blame_finds_the_first),    cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Weights: names and shapes, one block of memory, initial values that depend on seed, name and position only. */
 #include "tape/weights.h"
 #include "../base/counting.h"
+#include "base/rng.h"
 
 static const bo_weight_desc some[] = {
     {.name = "embed",
@@ -69,6 +70,50 @@ static void they_lie_in_one_piece(void **state)
     assert_int_equal(bo_weights_find(weights, "nothing")->rows, 8);
     bo_weights_destroy(weights);
     bo_context_destroy(context);
+}
+
+static bo_weight_desc vector_of(const char *name, size_t *size)
+{
+    return (bo_weight_desc){.name = name, .rank = 1, .shape = size};
+}
+
+/* The index by name: many names, and names whose hashes end in the same 12 bits, all ones, so that searches start in the
+ * last slot and continue in the first ones. Declared again, each is found at its place. */
+static void every_name_is_found(void **state)
+{
+    (void)state;
+    enum { MANY = 5000, ALIKE = 60, ALL = MANY + ALIKE, LAST = 0xfff, NAME = 40 };
+    bo_context *context = test_context(1);
+    bo_weights *weights;
+    char(*names)[NAME] = calloc(ALL, sizeof *names);
+    assert_ok(context, bo_weights_create(context, &weights));
+    assert_null(bo_weights_find(weights, "of an empty set"));
+    for (size_t i = 0, number = 0; i < ALIKE; number++) {
+        snprintf(names[i], NAME, "alike.%zu", number);
+        i += (bo_rng_stream(names[i], 0) & LAST) == LAST;
+    }
+    for (size_t i = ALIKE; i < ALL; i++) snprintf(names[i], NAME, "model.layers.%zu.mlp.weight", i);
+    for (size_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < ALL; i++) {
+            size_t index, size = 1 + i % 7, other = size + 1;
+            const bo_weight_desc desc = vector_of(names[i], &size), changed = vector_of(names[i], &other);
+            if (round == 0) assert_null(bo_weights_find(weights, names[i]));
+            assert_ok(context, bo_weights_declare(context, weights, &desc, &index));
+            assert_int_equal(index, i);
+            assert_int_equal(bo_weights_declare(context, weights, &changed, NULL), BO_INVALID);
+            assert_ptr_equal(bo_weights_find(weights, names[i]), bo_weights_at(weights, i));
+        }
+        assert_int_equal(bo_weights_count(weights), ALL);
+    }
+    for (size_t i = 0; i < ALL; i++) {
+        assert_string_equal(bo_weights_at(weights, i)->name, names[i]);
+        assert_ptr_equal(bo_weights_find(weights, names[i]), bo_weights_at(weights, i));
+    }
+    assert_null(bo_weights_find(weights, "model.layers.1.mlp.weigh"));
+    assert_null(bo_weights_find(weights, ""));
+    bo_weights_destroy(weights);
+    bo_context_destroy(context);
+    free(names);
 }
 
 static void laws_are_as_they_say(void **state)
@@ -240,9 +285,13 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_lie_in_one_piece),     cmocka_unit_test(gradients_follow_what_is_trained),
-        cmocka_unit_test(laws_are_as_they_say),      cmocka_unit_test(numbers_depend_on_seed_name_and_place),
-        cmocka_unit_test(wrong_weights_are_refused), cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(they_lie_in_one_piece),
+        cmocka_unit_test(gradients_follow_what_is_trained),
+        cmocka_unit_test(every_name_is_found),
+        cmocka_unit_test(laws_are_as_they_say),
+        cmocka_unit_test(numbers_depend_on_seed_name_and_place),
+        cmocka_unit_test(wrong_weights_are_refused),
+        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,24 +12,23 @@
 static bo_status find(bo_context *context, const char *where, const bo_network *network, const bo_layer *layer,
                       const char *field, const cJSON *item, int *out)
 {
-    const char *name = cJSON_GetStringValue(item), *nearest = NULL;
-    size_t best = 3;
+    const char *name = cJSON_GetStringValue(item);
+    bo_nearest nearest = {.distance = BO_NEAREST_MEMBER};
     char place[400];
     snprintf(place, sizeof place, "%.200s%s%s", where, layer ? ": " : "", layer ? bo_layer_name(layer).text : "");
-    if (!name) return bo_json_refuse(context, place, field, "the name of a layer", item);
+    if (!name) return bo_field_refuse(context, place, field, "the name of a layer", item);
     if (strcmp(name, "input") == 0 && layer) {
         *out = BO_INPUT_LAYER;
         return BO_OK;
     }
     for (size_t i = 0; i < network->count; i++) {
         if (!network->layers[i].named) continue;
-        const size_t distance = bo_word_distance(name, network->layers[i].name);
-        if (distance < best) best = distance, nearest = network->layers[i].name;
+        bo_nearest_try(&nearest, name, network->layers[i].name, NULL);
         *out = (int)i;
-        if (distance == 0) return BO_OK;
+        if (nearest.distance == 0) return BO_OK;
     }
-    return bo_fail(context, BO_FORMAT, "%s: \"%s\": there is no layer \"%.60s\"%s%s%s", place, field, name,
-                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    return bo_fail(context, BO_FORMAT, "%s: \"%s\": there is no layer \"%.60s\"%s", place, field, name,
+                   bo_nearest_hint(&nearest).text);
 }
 
 static bo_status read_from(bo_context *context, const char *where, const bo_network *network, const cJSON *json,
@@ -219,9 +218,9 @@ static bo_status settle_widths(bo_context *context, const char *where, bo_networ
     mark_given(network);
     for (size_t i = 0; i < network->count; i++) {
         bo_layer *layer = &network->layers[i];
-        const bo_layer_field *fields = layer->type->fields;
+        const bo_field *fields = layer->type->fields;
         for (size_t f = 0; f < layer->type->field_count; f++) {
-            if (fields[f].kind != BO_FIELD_WIDTH) continue;
+            if (fields[f].type != BO_FIELD_WIDTH) continue;
             const bool outer = fields[f].offset == offsetof(bo_layer_options, width);
             BO_TRY(settle(context, where, network, layer, layer->fixed && outer,
                           (bo_width *)((char *)&layer->options + fields[f].offset)));
@@ -257,19 +256,6 @@ bo_layer_label bo_layer_name(const bo_layer *layer)
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* Reads a size; 0 if it is missing. */
-static bo_status read_size(bo_context *context, const char *where, const cJSON *json, const char *name, size_t *out)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-    size_t value = 0;
-    *out = 0;
-    if (!item) return BO_OK;
-    if (!bo_json_size(item, &value) || value == 0 || value > BO_NETWORK_SIZE)
-        return bo_json_refuse(context, where, name, "a whole number from 1 to 16777216", item);
-    *out = value;
-    return BO_OK;
-}
-
 /* Fills in a number that the description does not contain from the data. If both contain it, they must agree. */
 static bo_status meet(bo_context *context, const char *where, const char *what, size_t *mine, size_t data)
 {
@@ -301,42 +287,53 @@ static bo_status settle_input(bo_context *context, const char *where, bo_network
     return BO_OK;
 }
 
+typedef struct input {
+    bo_network_input kind;
+    bool standardize;
+    size_t width, length, channels, height;
+} input;
+
+BO_FIELD_NAMES(bo_network_input, network_input)
+
+/* Those of arrays and graphs, of sequences, and of images: the first ones. */
+enum { ARRAY_FIELDS = 3, SEQUENCE_FIELDS = 5, IMAGE_FIELDS = 6 };
+static const bo_field input_fields[IMAGE_FIELDS] = {
+    {.name = "kind",
+     .type = BO_FIELD_NAME,
+     .offset = offsetof(input, kind),
+     .required = true,
+     .names = network_input_names},
+    BO_FIELD_PLAIN(input, "standardize", BOOL, standardize),
+    BO_FIELD_PLAIN(input, "width", COUNT, width),
+    BO_FIELD_PLAIN(input, "length", COUNT, length),
+    BO_FIELD_PLAIN(input, "channels", COUNT, channels),
+    BO_FIELD_PLAIN(input, "height", COUNT, height),
+};
+
 static bo_status read_kind(bo_context *context, const char *place, const cJSON *json, bo_network_input *out)
 {
+    input in = {.kind = BO_NETWORK_INPUT_ARRAY};
     if (!json) return bo_fail(context, BO_FORMAT, "%s is missing", place);
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"kind\"", place);
-    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(json, "kind");
-    if (!kind) return bo_fail(context, BO_FORMAT, "%s: \"kind\" is missing", place);
-    if (bo_network_input_parse(cJSON_GetStringValue(kind), out)) return BO_OK;
-    return bo_json_refuse(context, place, "kind", "array, sequence, image or graph", kind);
+    BO_TRY(bo_fields_read(context, place, input_fields, 1, json, &in));
+    *out = in.kind;
+    return BO_OK;
 }
 
 static bo_status read_input(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
-    static const char *const fields[] = {"kind", "standardize", "width", "length", "channels", "height"};
     char place[300];
-    bo_shape *shape = &network->input_shape;
+    input in = {.standardize = true};
+    size_t count = ARRAY_FIELDS;
     snprintf(place, sizeof place, "%.250s: \"input\"", where);
     BO_TRY(read_kind(context, place, json, &network->input));
-    BO_TRY(bo_json_known(context, place, json,
-                         network->input == BO_NETWORK_INPUT_IMAGE      ? 6
-                         : network->input == BO_NETWORK_INPUT_SEQUENCE ? 5
-                                                                       : 3,
-                         fields));
-    const cJSON *standardize = cJSON_GetObjectItemCaseSensitive(json, "standardize");
-    if (standardize && !cJSON_IsBool(standardize))
-        return bo_json_refuse(context, place, "standardize", "true or false", standardize);
-    network->standardize = standardize ? cJSON_IsTrue(standardize) : network->input != BO_NETWORK_INPUT_IMAGE;
-    *shape = (bo_shape){.size = {1, 1}};
-    if (network->input == BO_NETWORK_INPUT_SEQUENCE) {
-        shape->rank = 1;
-        BO_TRY(read_size(context, place, json, "length", &shape->size[1]));
-    } else if (network->input == BO_NETWORK_INPUT_IMAGE) {
-        shape->rank = 2;
-        BO_TRY(read_size(context, place, json, "height", &shape->size[0]));
-        BO_TRY(read_size(context, place, json, "width", &shape->size[1]));
-    }
-    BO_TRY(read_size(context, place, json, shape->rank ? "channels" : "width", &shape->channels));
+    if (network->input == BO_NETWORK_INPUT_SEQUENCE) count = SEQUENCE_FIELDS;
+    if (network->input == BO_NETWORK_INPUT_IMAGE) count = IMAGE_FIELDS, in.standardize = false;
+    BO_TRY(bo_object_read(context, place, input_fields, count, json, &in));
+    network->standardize = in.standardize;
+    network->input_shape = count == IMAGE_FIELDS      ? (bo_shape){2, {in.height, in.width}, in.channels}
+                           : count == SEQUENCE_FIELDS ? (bo_shape){1, {1, in.length}, in.channels}
+                                                      : (bo_shape){0, {1, 1}, in.width};
     return settle_input(context, place, network);
 }
 
@@ -360,7 +357,7 @@ static bo_status read_reference(bo_context *context, const char *where, const cJ
         *out = BO_INPUT_LAYER;
     else if (name)
         *out = find_layer(network, name);
-    return *out == BO_NO_LAYER ? bo_json_refuse(context, where, field, "\"input\" or the name of a layer", item)
+    return *out == BO_NO_LAYER ? bo_field_refuse(context, where, field, "\"input\" or the name of a layer", item)
                                : BO_OK;
 }
 
@@ -371,20 +368,20 @@ static bo_status read_loss_type(bo_context *context, const char *place, const cJ
     const cJSON *type = cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "type") : json;
     if (!type) return bo_fail(context, BO_FORMAT, "%s: \"type\" is missing", place);
     const int kind = bo_find_name(cJSON_GetStringValue(type), loss_names, BO_NETWORK_LOSS_COUNT);
-    if (kind < 0) return bo_json_refuse(context, place, "type", "mse, l1, bce, kl or cross-entropy", type);
+    if (kind < 0) return bo_field_refuse(context, place, "type", "mse, l1, bce, kl or cross-entropy", type);
     *out = (bo_network_loss)kind;
     return BO_OK;
 }
 
 static bo_status read_loss(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
-    static const char *const fields[] = {"type", "target", "masked"};
+    static const bo_known known = {{{.name = "type"}, {.name = "target"}, {.name = "masked"}}, 3};
     char place[300];
     snprintf(place, sizeof place, "%.250s: \"loss\"", where);
     BO_TRY(read_loss_type(context, place, json, &network->loss));
     network->target = network->masked = BO_NO_LAYER;
     if (!cJSON_IsObject(json)) return BO_OK;
-    BO_TRY(bo_json_known(context, place, json, 3, fields));
+    BO_TRY(bo_known_check(context, place, json, &known));
     BO_TRY(read_reference(context, place, json, "target", network, &network->target));
     return read_reference(context, place, json, "masked", network, &network->masked);
 }
@@ -406,20 +403,20 @@ static bo_status name_layer(bo_context *context, const char *where, const cJSON 
     snprintf(place, sizeof place, "%.250s: layer %zu", where, layer->number);
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"type\"", place);
     if (name && !(text && plain_name(text)))
-        return bo_json_refuse(context, place, "name", "fewer than 64 letters, digits, - and _, and not \"input\"",
-                              name);
+        return bo_field_refuse(context, place, "name", "fewer than 64 letters, digits, - and _, and not \"input\"",
+                               name);
     if (text) snprintf(layer->name, BO_NETWORK_NAME, "%s", text);
     layer->named = text != NULL;
     if (text) snprintf(place, sizeof place, "%.200s: layer %zu (%s)", where, layer->number, text);
     type = cJSON_GetObjectItemCaseSensitive(json, "type");
     if (!type) return bo_fail(context, BO_FORMAT, "%s: \"type\" is missing", place);
     text = cJSON_GetStringValue(type);
-    if (!text) return bo_json_refuse(context, place, "type", "the name of a type of layers", type);
+    if (!text) return bo_field_refuse(context, place, "type", "the name of a type of layers", type);
     layer->type = bo_layer_type_find(text);
     if (!layer->type) {
-        const char *nearest = bo_layer_type_nearest(text);
-        return bo_fail(context, BO_FORMAT, "%s: there is no type \"%.60s\"%s%s%s", place, text,
-                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+        const bo_nearest nearest = bo_layer_type_nearest(text);
+        return bo_fail(context, BO_FORMAT, "%s: there is no type \"%.60s\"%s", place, text,
+                       bo_nearest_hint(&nearest).text);
     }
     if (!layer->named) snprintf(layer->name, sizeof layer->name, "%.40s.%zu", layer->type->name, layer->number);
     return BO_OK;
@@ -445,7 +442,7 @@ static bo_status read_layers(bo_context *context, const char *where, const cJSON
                 return bo_fail(context, BO_FORMAT, "%s: layers %zu and %zu have the same name \"%s\"", where, i + 1,
                                network->count, layer->name);
         BO_TRY(layer->type->read ? layer->type->read(context, where, layer, item)
-                                 : bo_fields_read(context, where, layer, item, &layer->options));
+                                 : bo_layer_read(context, where, layer, item));
     }
     return BO_OK;
 }
@@ -457,7 +454,7 @@ static bo_status check_format(bo_context *context, const char *where, const cJSO
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "format");
     size_t format = FORMAT;
     if (item && (!bo_json_size(item, &format) || format == 0))
-        return bo_json_refuse(context, where, "format", "a whole number of 1 or more", item);
+        return bo_field_refuse(context, where, "format", "a whole number of 1 or more", item);
     if (format <= FORMAT) return BO_OK;
     return bo_fail(context, BO_VERSION, "%s: has format %zu, but Bochner %s reads formats up to %d", where, format,
                    bo_version(), FORMAT);
@@ -473,7 +470,14 @@ static bo_status read_structure(bo_context *context, const char *where, const cJ
 
 static bo_status check_members(bo_context *context, const char *where, const cJSON *json)
 {
-    static const char *const fields[] = {"format", "about", "input", "classes", "layers", "output", "loss"};
+    static const bo_known known = {{{.name = "format"},
+                                    {.name = "about"},
+                                    {.name = "input"},
+                                    {.name = "classes"},
+                                    {.name = "layers"},
+                                    {.name = "output"},
+                                    {.name = "loss"}},
+                                   7};
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with \"layers\"", where);
     if (cJSON_HasObjectItem(json, "blocks"))
         return bo_fail(context, BO_FORMAT,
@@ -485,14 +489,15 @@ static bo_status check_members(bo_context *context, const char *where, const cJS
         return bo_fail(context, BO_FORMAT, "%s: the config.json of a model that has no \"blocks\": not a description",
                        where);
     BO_TRY(check_format(context, where, json));
-    return bo_json_known(context, where, json, sizeof fields / sizeof *fields, fields);
+    return bo_known_check(context, where, json, &known);
 }
 
 bo_status bo_network_describe(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
+    static const bo_field classes_field = {.name = "classes", .type = BO_FIELD_COUNT};
     size_t classes = 0;
     BO_TRY(check_members(context, where, json));
-    BO_TRY(read_size(context, where, json, "classes", &classes));
+    BO_TRY(bo_fields_read(context, where, &classes_field, 1, json, &classes));
     BO_TRY(meet(context, where, "classes", &classes, network->facts.classes));
     network->facts.classes = classes;
     BO_TRY(read_input(context, where, cJSON_GetObjectItemCaseSensitive(json, "input"), network));

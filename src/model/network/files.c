@@ -62,6 +62,23 @@ bo_status bo_network_pack(bo_context *context, const bo_network *network, bo_pac
     return bo_network_pack_maps(context, network, package);
 }
 
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
+
+BO_FIELD_NAMES(bo_parametrization, parametrization)
+
+static const bo_field build_fields[] = {
+    BO_FIELD_NEEDED(bo_build, "seed", SEED, seed),
+    BO_FIELD_NEEDED(bo_build, "width_multiplier", REAL, multiplier),
+    {.name = "parametrization",
+     .type = BO_FIELD_NAME,
+     .offset = offsetof(bo_build, parametrization),
+     .required = true,
+     .names = parametrization_names},
+    BO_FIELD_NEEDED(bo_build, "dim", SIZE, facts.dim),
+    BO_FIELD_NEEDED(bo_build, "targets", SIZE, facts.targets),
+    BO_FIELD_NEEDED(bo_build, "classes", SIZE, facts.classes),
+};
+
 /* ---- writing config.json ----------------------------------------------------------------------------------------- */
 
 bo_status bo_network_config_write(bo_context *context, const bo_network *network, bo_json_text *text)
@@ -77,18 +94,9 @@ bo_status bo_network_config_write(bo_context *context, const bo_network *network
     bo_json_string(text, bo_version());
     bo_json_raw(text, ",\n\"task\": ");
     bo_json_string(text, bo_model_task_name(BO_MODEL_TASK_PREDICT));
-    bo_json_raw(text, ",\n\"seed\": ");
-    bo_json_digits(text, network->seed);
-    bo_json_raw(text, ",\n\"width_multiplier\": ");
-    bo_json_number(text, network->multiplier);
-    bo_json_raw(text, ",\n\"parametrization\": ");
-    bo_json_string(text, bo_parametrization_name(network->parametrization));
-    bo_json_raw(text, ",\n\"dim\": ");
-    bo_json_whole(text, network->facts.dim);
-    bo_json_raw(text, ",\n\"targets\": ");
-    bo_json_whole(text, network->facts.targets);
-    bo_json_raw(text, ",\n\"classes\": ");
-    bo_json_whole(text, network->facts.classes);
+    const bo_build build = {network->facts, network->multiplier, network->parametrization, network->seed};
+    bo_json_raw(text, ",");
+    bo_fields_write(text, build_fields, sizeof build_fields / sizeof *build_fields, &build, "");
     bo_json_raw(text, ",\n\"schema\": ");
     bo_json_raw(text, schema ? schema : "null");
     bo_json_raw(text, ",\n\"network\": ");
@@ -210,23 +218,9 @@ static bo_status read_format(bo_context *context, const char *where, const cJSON
 
 static bo_status read_header(bo_context *context, const char *where, const cJSON *json, header *out)
 {
-    const cJSON *seed = cJSON_GetObjectItemCaseSensitive(json, "seed");
-    const cJSON *multiplier = cJSON_GetObjectItemCaseSensitive(json, "width_multiplier");
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "parametrization"));
-    bo_facts *facts = &out->build.facts;
     BO_TRY(read_format(context, where, json, out));
-    if (!out->model || !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "dim"), &facts->dim) ||
-        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "targets"), &facts->targets) ||
-        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "classes"), &facts->classes) || !seed ||
-        !cJSON_IsNumber(multiplier) || !bo_parametrization_parse(kind, &out->build.parametrization))
-        return bo_fail(context, BO_FORMAT,
-                       "%s: seed, width_multiplier, parametrization, dim, targets, classes and a description are "
-                       "required",
-                       where);
-    if (!bo_json_uint64(seed, &out->build.seed))
-        return bo_fail(context, BO_FORMAT, "%s: \"seed\" should be a whole number below 2^64 as text", where);
-    out->build.multiplier = multiplier->valuedouble;
-    return BO_OK;
+    if (!out->model) return bo_fail(context, BO_FORMAT, "%s: the description of the network is missing", where);
+    return bo_fields_read(context, where, build_fields, sizeof build_fields / sizeof *build_fields, json, &out->build);
 }
 
 static bo_status read_schema(bo_context *context, const cJSON *json, bo_network *network)

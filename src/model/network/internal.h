@@ -8,28 +8,23 @@
 #define BO_NETWORK_INTERNAL_H
 
 #include "../../nn/nn.h"
+#include "../fields.h"
 #include "network.h"
 
 /* Limits of a description. Larger values are treated as mistakes or attacks. */
-enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = 1 << 24 };
+enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = BO_FIELD_MOST };
 /* The name of a layer with its prefix. */
 enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME };
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* A width: a number, or a number taken from the data. */
-typedef enum bo_symbol { BO_SYMBOL_NUMBER = 0, BO_SYMBOL_CLASSES, BO_SYMBOL_TARGETS, BO_SYMBOL_INPUT } bo_symbol;
-typedef struct bo_width {
-    size_t value;
-    bo_symbol symbol;
-} bo_width;
-
 /* Options of all types; the fields of a type list those that it has. Zero: not given. */
 typedef struct bo_layer_options {
     bo_width width;  /* columns of the output */
     bo_width hidden; /* inner width */
-    size_t kernel[2], stride[2], padding[2];
-    bool same, causal, global, bias, self;
+    size_t kernel[2], stride[2];
+    bo_padding padding;
+    bool causal, global, bias, self;
     size_t groups, heads, dim, size, rank, length, height;
     unsigned kind, second, positions; /* enum values of the type's named options */
     bo_features_desc features;
@@ -108,32 +103,12 @@ bo_value *bo_record_layers(bo_recorder *r, bool segments);
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-typedef enum bo_field_kind {
-    BO_FIELD_COUNT,   /* size_t, at least 1 */
-    BO_FIELD_PAIR,    /* size_t[2]: one number for both, or [height, width] */
-    BO_FIELD_PADDING, /* "same", a number or a pair */
-    BO_FIELD_WIDTH,   /* bo_width */
-    BO_FIELD_REAL,    /* double in [least, most) */
-    BO_FIELD_BOOL,
-    BO_FIELD_NAME, /* unsigned, one of `names` */
-} bo_field_kind;
-typedef struct bo_layer_field {
-    const char *name;
-    bo_field_kind kind;
-    size_t offset; /* offset in bo_layer_options */
-    bool required;
-    double least, most;
-    const char *(*names)(unsigned value);  /* name of an enum value; NULL after the last */
-    const char *(*find)(const char *name); /* name for an alias, or NULL; NULL function: no aliases */
-    double otherwise;                      /* default of a number, name or bool */
-} bo_layer_field;
-
 /* Input shapes that a type accepts, one bit per rank. */
 enum { BO_TAKES_ROW = 1, BO_TAKES_SEQUENCE = 2, BO_TAKES_IMAGE = 4, BO_TAKES_ALL = 7, BO_TAKES_PLACES = 6 };
 
 struct bo_layer_type {
     const char *name;
-    const bo_layer_field *fields;
+    const bo_field *fields; /* in bo_layer_options */
     size_t field_count;
     size_t least, most; /* number of inputs; 0: 1 */
     unsigned takes;     /* 0: all */
@@ -151,20 +126,12 @@ extern const bo_layer_type bo_layers_plain[], bo_layers_join[], bo_layers_noise[
     bo_layers_features[], bo_layers_sequence[], bo_layers_graph[], bo_layers_block[];
 
 const bo_layer_type *bo_layer_type_find(const char *name); /* NULL: none */
-const char *bo_layer_type_nearest(const char *name);       /* for suggestions in messages; NULL: no similar name */
-/* Returns the edit distance of two words, for suggestions. */
-size_t bo_word_distance(const char *a, const char *b);
+bo_nearest bo_layer_type_nearest(const char *name);        /* for suggestions in messages */
 
 /* ---- reading a description --------------------------------------------------------------------------------------- */
 
-/* Fail with "…: "name" should be …, found …", and with "has no field …" for an unknown member. */
-bo_status bo_json_refuse(bo_context *context, const char *where, const char *name, const char *expected,
-                         const cJSON *item);
-bo_status bo_json_known(bo_context *context, const char *where, const cJSON *json, size_t count,
-                        const char *const *names);
 /* Reads the options of a layer from its object. */
-bo_status bo_fields_read(bo_context *context, const char *where, const bo_layer *layer, const cJSON *json,
-                         bo_layer_options *out);
+bo_status bo_layer_read(bo_context *context, const char *where, bo_layer *layer, const cJSON *json);
 /* Reads everything except objects, shapes and weights. */
 bo_status bo_network_describe(bo_context *context, const char *where, const cJSON *json, bo_network *network);
 /* Returns which data the description needs. */

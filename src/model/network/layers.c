@@ -11,9 +11,9 @@
 
 /* ---- linear ------------------------------------------------------------------------------------------------------ */
 
-static const bo_layer_field linear_fields[] = {
-    {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
-    {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
+static const bo_field linear_fields[] = {
+    {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
 };
 
 static bo_value record_linear(bo_recorder *r)
@@ -40,14 +40,11 @@ static bo_value record_unary(bo_recorder *r)
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-static const char *norm_name(unsigned value)
-{
-    return bo_norm_name((bo_norm)value);
-}
+BO_FIELD_NAMES(bo_norm, norm)
 
-static const bo_layer_field norm_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = norm_name},
-    {.name = "epsilon", .kind = BO_FIELD_REAL, .offset = AT(epsilon), .otherwise = 1e-6},
+static const bo_field norm_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = norm_names},
+    {.name = "epsilon", .type = BO_FIELD_RANGE, .offset = AT(epsilon), .otherwise = 1e-6},
 };
 
 static bo_value record_norm(bo_recorder *r)
@@ -72,11 +69,11 @@ static bo_value record_flatten(bo_recorder *r)
     return reshape(r);
 }
 
-static const bo_layer_field reshape_fields[] = {
-    {.name = "height", .kind = BO_FIELD_COUNT, .offset = AT(height)},
-    {.name = "width", .kind = BO_FIELD_COUNT, .offset = AT(size)},
-    {.name = "length", .kind = BO_FIELD_COUNT, .offset = AT(length)},
-    {.name = "channels", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+static const bo_field reshape_fields[] = {
+    {.name = "height", .type = BO_FIELD_COUNT, .offset = AT(height)},
+    {.name = "width", .type = BO_FIELD_COUNT, .offset = AT(size)},
+    {.name = "length", .type = BO_FIELD_COUNT, .offset = AT(length)},
+    {.name = "channels", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
 };
 
 /* The output is an image if there is a height, a sequence if there is a length, otherwise a row. */
@@ -170,20 +167,9 @@ static bo_value record_concat(bo_recorder *r)
 
 /* ---- scale ------------------------------------------------------------------------------------------------------- */
 
-static const char *scale_name(unsigned value)
-{
-    static const char *const names[] = {"channels", "one"};
-    return value < 2 ? names[value] : NULL;
-}
-
-static const bo_layer_field scale_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = offsetof(bo_layer_options, kind), .names = scale_name},
-    {.name = "first",
-     .kind = BO_FIELD_REAL,
-     .offset = offsetof(bo_layer_options, scale),
-     .least = -1e6,
-     .most = 1e6,
-     .otherwise = 1},
+static const bo_field scale_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("channels", "one")},
+    {.name = "first", .type = BO_FIELD_RANGE, .offset = AT(scale), .least = -1e6, .most = 1e6, .otherwise = 1},
 };
 
 /* x ∘ s with a learned s per channel, or one for all channels (LayerScale, 2103.17239). */
@@ -210,8 +196,8 @@ const bo_layer_type bo_layers_join[] = {
 /* ====================================================================================================================
  * Layers that act only in training: dropout, and the noise of denoising and masked autoencoders. */
 
-static const bo_layer_field dropout_fields[] = {
-    {.name = "rate", .kind = BO_FIELD_REAL, .offset = offsetof(bo_layer_options, rate), .required = true, .most = 1},
+static const bo_field dropout_fields[] = {
+    {.name = "rate", .type = BO_FIELD_RANGE, .offset = AT(rate), .required = true, .most = 1},
 };
 
 static bo_value record_dropout(bo_recorder *r)
@@ -219,15 +205,9 @@ static bo_value record_dropout(bo_recorder *r)
     return bo_nn_dropout(r->graph, r->in[0], r->options->rate, bo_record_stream(r->layer, 0));
 }
 
-static const char *noise_name(unsigned value)
-{
-    static const char *const names[BO_NOISE_COUNT] = {"normal", "mask", "rows"};
-    return value < BO_NOISE_COUNT ? names[value] : NULL;
-}
-
-static const bo_layer_field noise_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = offsetof(bo_layer_options, kind), .names = noise_name},
-    {.name = "amount", .kind = BO_FIELD_REAL, .offset = offsetof(bo_layer_options, amount), .required = true},
+static const bo_field noise_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("normal", "mask", "rows")},
+    {.name = "amount", .type = BO_FIELD_RANGE, .offset = AT(amount), .required = true},
 };
 
 static bo_value record_noise(bo_recorder *r);
@@ -304,13 +284,13 @@ static bool windows_of(bo_recorder *r, bo_windows *out)
                               : o->stride[0] ? o->stride[0]
                                              : kernel[0],
                               o->stride[1] ? o->stride[1] : kernel[1]};
-    const size_t around[2] = {flat ? 0 : o->padding[0], o->padding[1]};
+    const size_t around[2] = {flat ? 0 : o->padding.size[0], o->padding.size[1]};
     *out = (bo_windows){.height = {image.height, kernel[0], stride[0], around[0], around[0]},
                         .width = {image.width, kernel[1], stride[1], around[1], around[1]}};
     if (o->global) *out = bo_nn_windows_all(image);
-    if (o->same) *out = bo_nn_windows_same(image, kernel, stride);
-    if (o->causal) out->width.before = kernel[1] - 1, out->width.after = 0;
-    if (o->causal && (!flat || stride[1] != 1)) {
+    if (o->padding.same) *out = bo_nn_windows_same(image, kernel, stride);
+    if (o->padding.causal) out->width.before = kernel[1] - 1, out->width.after = 0;
+    if (o->padding.causal && (!flat || stride[1] != 1)) {
         bo_record_refuse(r, "\"padding\": \"causal\" is for sequences, with a stride of 1");
         return false;
     }
@@ -331,14 +311,14 @@ static void set_shape(bo_recorder *r, const bo_windows *windows, size_t channels
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-static const bo_layer_field conv_fields[] = {
-    {.name = "channels", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
-    {.name = "kernel", .kind = BO_FIELD_PAIR, .offset = AT(kernel), .required = true},
-    {.name = "stride", .kind = BO_FIELD_PAIR, .offset = AT(stride), .otherwise = 1},
-    {.name = "padding", .kind = BO_FIELD_PADDING, .offset = AT(padding)},
-    {.name = "groups", .kind = BO_FIELD_COUNT, .offset = AT(groups), .otherwise = 1},
-    {.name = "depthwise", .kind = BO_FIELD_BOOL, .offset = AT(self)},
-    {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
+static const bo_field conv_fields[] = {
+    {.name = "channels", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+    {.name = "kernel", .type = BO_FIELD_PAIR, .offset = AT(kernel), .required = true},
+    {.name = "stride", .type = BO_FIELD_PAIR, .offset = AT(stride), .otherwise = 1},
+    {.name = "padding", .type = BO_FIELD_PADDING, .offset = AT(padding)},
+    {.name = "groups", .type = BO_FIELD_COUNT, .offset = AT(groups), .otherwise = 1},
+    {.name = "depthwise", .type = BO_FIELD_BOOL, .offset = AT(self)},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
 };
 
 static bool feeds_relu(const bo_recorder *r)
@@ -366,18 +346,12 @@ static bo_value record_conv(bo_recorder *r)
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
-static const char *pool_name(unsigned value)
-{
-    static const char *const names[BO_POOL_COUNT] = {"max", "mean"};
-    return value < BO_POOL_COUNT ? names[value] : NULL;
-}
-
-static const bo_layer_field pool_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = pool_name},
-    {.name = "kernel", .kind = BO_FIELD_PAIR, .offset = AT(kernel)},
-    {.name = "stride", .kind = BO_FIELD_PAIR, .offset = AT(stride)},
-    {.name = "padding", .kind = BO_FIELD_PADDING, .offset = AT(padding)},
-    {.name = "global", .kind = BO_FIELD_BOOL, .offset = AT(global)},
+static const bo_field pool_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("max", "mean")},
+    {.name = "kernel", .type = BO_FIELD_PAIR, .offset = AT(kernel)},
+    {.name = "stride", .type = BO_FIELD_PAIR, .offset = AT(stride)},
+    {.name = "padding", .type = BO_FIELD_PADDING, .offset = AT(padding)},
+    {.name = "global", .type = BO_FIELD_BOOL, .offset = AT(global)},
 };
 
 /* The default stride is the kernel; "global" means one window over the whole image. */
@@ -393,9 +367,9 @@ static bo_value record_pool(bo_recorder *r)
 
 /* ---- batch normalization ----------------------------------------------------------------------------------------- */
 
-static const bo_layer_field batch_norm_fields[] = {
-    {.name = "epsilon", .kind = BO_FIELD_REAL, .offset = AT(epsilon), .otherwise = 1e-5},
-    {.name = "momentum", .kind = BO_FIELD_REAL, .offset = AT(momentum), .most = 1, .otherwise = 0.1},
+static const bo_field batch_norm_fields[] = {
+    {.name = "epsilon", .type = BO_FIELD_RANGE, .offset = AT(epsilon), .otherwise = 1e-5},
+    {.name = "momentum", .type = BO_FIELD_RANGE, .offset = AT(momentum), .most = 1, .otherwise = 0.1},
 };
 
 static bo_value record_batch_norm(bo_recorder *r)
@@ -427,12 +401,6 @@ const bo_layer_type bo_layers_grid[] = {
 /* ====================================================================================================================
  * Layers that aggregate along the edges of a graph. A node without neighbors receives 0. */
 
-static const char *aggregate_name(unsigned value)
-{
-    static const char *const names[BO_AGGREGATE_COUNT] = {"sum", "mean", "max"};
-    return value < BO_AGGREGATE_COUNT ? names[value] : NULL;
-}
-
 static bo_edges edges_of(const bo_recorder *r)
 {
     return (bo_edges){r->out->first, r->out->neighbors};
@@ -448,19 +416,19 @@ static bo_aggregate_layer layer_of(const bo_recorder *r)
 
 #define AGGREGATE                                                                                                      \
     {.name = "aggregate",                                                                                              \
-     .kind = BO_FIELD_NAME,                                                                                            \
+     .type = BO_FIELD_NAME,                                                                                            \
      .offset = AT(kind),                                                                                               \
-     .names = aggregate_name,                                                                                          \
+     BO_FIELD_LIST("sum", "mean", "max"),                                                                              \
      .otherwise = BO_AGGREGATE_MEAN},                                                                                  \
-        {.name = "edge-dropout", .kind = BO_FIELD_REAL, .offset = AT(edges), .most = 1},                               \
+        {.name = "edge-dropout", .type = BO_FIELD_RANGE, .offset = AT(edges), .most = 1},                              \
     {                                                                                                                  \
-        .name = "node-dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1                                   \
+        .name = "node-dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1                                  \
     }
 
-static const bo_layer_field graph_fields[] = {
+static const bo_field graph_fields[] = {
     AGGREGATE,
-    {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width)},
-    {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
+    {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width)},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
 };
 
 /* W_self x_i + W_neighbors agg_j x_j + b (GraphSAGE, 1706.02216); without a width, the aggregate alone. */
@@ -479,9 +447,9 @@ static bo_value record_graph(bo_recorder *r)
     return bo_nn_linear(r->graph, theirs.text, seen, &(bo_linear_layer){.out = width, .residual = kept});
 }
 
-static const bo_layer_field message_fields[] = {
+static const bo_field message_fields[] = {
     AGGREGATE,
-    {.name = "hidden", .kind = BO_FIELD_WIDTH, .offset = AT(hidden)},
+    {.name = "hidden", .type = BO_FIELD_WIDTH, .offset = AT(hidden)},
 };
 
 /* s_i + W_1 agg_j tanh(W_2 s_j) */

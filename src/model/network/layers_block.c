@@ -7,9 +7,9 @@
 #include "../stack.h"
 #include "internal.h"
 
-static const bo_layer_field block_fields[] = {
-    {.name = "causal", .kind = BO_FIELD_BOOL, .offset = offsetof(bo_layer_options, causal)},
-    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = offsetof(bo_layer_options, rate), .most = 1},
+static const bo_field block_fields[] = {
+    {.name = "causal", .type = BO_FIELD_BOOL, .offset = offsetof(bo_layer_options, causal)},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = offsetof(bo_layer_options, rate), .most = 1},
 };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ static bo_status read_members(bo_context *context, const char *where, bo_layer *
                               const cJSON *block)
 {
     char place[400];
-    BO_TRY(bo_fields_read(context, where, layer, own, &layer->options));
+    BO_TRY(bo_layer_read(context, where, layer, own));
     layer->block = bo_alloc(context, 1, sizeof *layer->block, "a block");
     if (!layer->block) return BO_MEMORY;
     snprintf(place, sizeof place, "%.200s: %s", where, bo_layer_name(layer).text);

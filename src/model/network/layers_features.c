@@ -17,17 +17,14 @@ static const char *function_name(unsigned value)
     return value == BO_FUNCTION_CUSTOM ? "" : bo_function_name((bo_function)value);
 }
 
-static const char *draw_name(unsigned value)
-{
-    return bo_draw_name((bo_draw)value);
-}
+BO_FIELD_NAMES(bo_draw, draw)
 
 #define MAP_FIELDS                                                                                                     \
-    {.name = "kernel", .kind = BO_FIELD_NAME, .offset = AT(features.kernel), .names = kernel_name},                    \
-        {.name = "function", .kind = BO_FIELD_NAME, .offset = AT(features.function), .names = function_name},          \
-        {.name = "draw", .kind = BO_FIELD_NAME, .offset = AT(features.draw), .names = draw_name},                      \
+    {.name = "kernel", .type = BO_FIELD_NAME, .offset = AT(features.kernel), .names = kernel_name},                    \
+        {.name = "function", .type = BO_FIELD_NAME, .offset = AT(features.function), .names = function_name},          \
+        {.name = "draw", .type = BO_FIELD_NAME, .offset = AT(features.draw), .names = draw_names},                     \
     {                                                                                                                  \
-        .name = "gamma", .kind = BO_FIELD_REAL, .offset = AT(features.gamma)                                           \
+        .name = "gamma", .type = BO_FIELD_RANGE, .offset = AT(features.gamma)                                          \
     }
 
 /* Creates the feature map of a layer over `dim` columns. Its frequencies follow from the network's seed and the layer's
@@ -47,8 +44,8 @@ static bo_status make_map(bo_context *context, bo_layer *layer, size_t dim, size
 
 /* ---- random features --------------------------------------------------------------------------------------------- */
 
-static const bo_layer_field random_fields[] = {
-    {.name = "features", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+static const bo_field random_fields[] = {
+    {.name = "features", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
     MAP_FIELDS,
 };
 
@@ -71,18 +68,12 @@ static bo_value record_random(bo_recorder *r)
 
 /* ---- degree, quadratic ------------------------------------------------------------------------------------------- */
 
-static const char *degree_name(unsigned value)
-{
-    static const char *const names[] = {"2", "3", "4", "e"};
-    return value < 4 ? names[value] : NULL;
-}
-
-static const bo_layer_field degree_fields[] = {
-    {.name = "degree", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = degree_name, .required = true},
-    {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
-    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias)},
-    {.name = "norm", .kind = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
+static const bo_field degree_fields[] = {
+    {.name = "degree", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("2", "3", "4", "e"), .required = true},
+    {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias)},
+    {.name = "norm", .type = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
 };
 
 /* σ(P_d(x)), where σ is the norm of products; without the norm, P_d(x). */
@@ -98,8 +89,8 @@ static bo_value record_degree(bo_recorder *r)
     return bo_nn_degree(r->graph, r->layer->name, r->in[0], &layer);
 }
 
-static const bo_layer_field quadratic_fields[] = {
-    {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+static const bo_field quadratic_fields[] = {
+    {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
 };
 
 /* y_o = xᵀ W_o x */
@@ -120,17 +111,14 @@ static bo_value record_quadratic(bo_recorder *r)
 
 /* ---- MLP blocks -------------------------------------------------------------------------------------------------- */
 
-static const char *mlp_name(unsigned value)
-{
-    return bo_mlp_name((bo_mlp)value);
-}
+BO_FIELD_NAMES(bo_mlp, mlp)
 
-static const bo_layer_field mlp_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = mlp_name},
-    {.name = "hidden", .kind = BO_FIELD_WIDTH, .offset = AT(hidden), .required = true},
-    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
-    {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias)},
+static const bo_field mlp_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = mlp_names},
+    {.name = "hidden", .type = BO_FIELD_WIDTH, .offset = AT(hidden), .required = true},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1},
+    {.name = "bias", .type = BO_FIELD_BOOL, .offset = AT(bias)},
     MAP_FIELDS,
 };
 

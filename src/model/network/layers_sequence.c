@@ -29,8 +29,8 @@ static bo_value normed(bo_recorder *r)
 
 /* ---- recurrent --------------------------------------------------------------------------------------------------- */
 
-static const bo_layer_field recurrent_fields[] = {
-    {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+static const bo_field recurrent_fields[] = {
+    {.name = "width", .type = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
 };
 
 static bo_value recurrent(bo_recorder *r, bo_recurrence cell)
@@ -59,15 +59,12 @@ static bo_value record_lstm(bo_recorder *r)
 
 /* ---- state space ------------------------------------------------------------------------------------------------- */
 
-static const char *ssm_name(unsigned value)
-{
-    return bo_ssm_name((bo_ssm)value);
-}
+BO_FIELD_NAMES(bo_ssm, ssm)
 
-static const bo_layer_field ssm_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = ssm_name},
-    {.name = "size", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
-    {.name = "rank", .kind = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
+static const bo_field ssm_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = ssm_names},
+    {.name = "size", .type = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
+    {.name = "rank", .type = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
 };
 
 /* One linear system per channel. "mixer" of kind ssm adds a gate and projections. */
@@ -88,9 +85,9 @@ static bo_value record_ssm(bo_recorder *r)
 
 /* ---- mixing along tokens ----------------------------------------------------------------------------------------- */
 
-static const bo_layer_field mix_fields[] = {
-    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "causal", .kind = BO_FIELD_BOOL, .offset = AT(causal)},
+static const bo_field mix_fields[] = {
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "causal", .type = BO_FIELD_BOOL, .offset = AT(causal)},
 };
 
 /* y_t = Σ_s W[t, s] x_s, with one matrix per group of channels. */
@@ -111,14 +108,8 @@ static bo_value record_mix(bo_recorder *r)
 
 /* ---- positions --------------------------------------------------------------------------------------------------- */
 
-static const char *position_name(unsigned value)
-{
-    static const char *const names[] = {"learned", "sinusoidal"};
-    return value < 2 ? names[value] : NULL;
-}
-
-static const bo_layer_field position_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = position_name},
+static const bo_field position_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), BO_FIELD_LIST("learned", "sinusoidal")},
 };
 
 static bo_value record_positions(bo_recorder *r)
@@ -134,20 +125,18 @@ static const char *preset_name(unsigned value)
     return bo_attention_preset_name(value);
 }
 
-static const char *rope_name(unsigned value)
-{
-    static const char *const names[] = {"none", "rope"};
-    return value < 2 ? names[value] : NULL;
-}
-
-static const bo_layer_field attention_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = preset_name, .find = bo_attention_preset_find},
-    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "dim", .kind = BO_FIELD_COUNT, .offset = AT(dim)},
-    {.name = "features", .kind = BO_FIELD_COUNT, .offset = AT(size)},
-    {.name = "causal", .kind = BO_FIELD_BOOL, .offset = AT(causal)},
-    {.name = "positions", .kind = BO_FIELD_NAME, .offset = AT(positions), .names = rope_name},
-    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
+static const bo_field attention_fields[] = {
+    {.name = "kind",
+     .type = BO_FIELD_NAME,
+     .offset = AT(kind),
+     .names = preset_name,
+     .alias = bo_attention_preset_find},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "dim", .type = BO_FIELD_COUNT, .offset = AT(dim)},
+    {.name = "features", .type = BO_FIELD_COUNT, .offset = AT(size)},
+    {.name = "causal", .type = BO_FIELD_BOOL, .offset = AT(causal)},
+    {.name = "positions", .type = BO_FIELD_NAME, .offset = AT(positions), BO_FIELD_LIST("none", "rope")},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1},
 };
 
 static uint64_t seed_of(const bo_layer *layer, uint64_t seed)
@@ -222,15 +211,15 @@ static const char *mixer_name(unsigned value)
     return value == BO_MIXER_ATTENTION ? "" : bo_mixer_name((bo_mixer)value); /* attention is a separate type */
 }
 
-static const bo_layer_field mixer_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = mixer_name, .required = true},
-    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
-    {.name = "kernel", .kind = BO_FIELD_COUNT, .offset = AT(length), .otherwise = 4},
-    {.name = "ssm", .kind = BO_FIELD_NAME, .offset = AT(second), .names = ssm_name},
-    {.name = "size", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
-    {.name = "rank", .kind = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
-    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
-    {.name = "output", .kind = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
+static const bo_field mixer_fields[] = {
+    {.name = "kind", .type = BO_FIELD_NAME, .offset = AT(kind), .names = mixer_name, .required = true},
+    {.name = "heads", .type = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "kernel", .type = BO_FIELD_COUNT, .offset = AT(length), .otherwise = 4},
+    {.name = "ssm", .type = BO_FIELD_NAME, .offset = AT(second), .names = ssm_names},
+    {.name = "size", .type = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
+    {.name = "rank", .type = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
+    {.name = "dropout", .type = BO_FIELD_RANGE, .offset = AT(rate), .most = 1},
+    {.name = "output", .type = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
 };
 
 static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
