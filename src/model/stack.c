@@ -87,8 +87,8 @@ void bo_stack_logits(const bo_stack *s, const bo_stack_head *head, bo_model_grap
     const bool bias = head->bias != 0;
     bo_linear_attributes attributes = {.weights = 1, .scale = head->scale, .bias = bias};
     const bo_value inputs[3] = {head->x, head->matrix, head->bias};
-    out->logits = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, bias ? 3 : 2, inputs);
-    bo_graph_keep(s->graph, out->logits);
+    out->outputs = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, bias ? 3 : 2, inputs);
+    bo_graph_keep(s->graph, out->outputs);
 }
 
 static void watch(const bo_stack *s, size_t part, bo_value x)

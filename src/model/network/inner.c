@@ -43,11 +43,8 @@ static cJSON *describe(cJSON *layers, size_t width)
 /* Records the layers once, with weights that are dropped, to find the shapes and create the objects of layers. */
 static bo_status try_layers(bo_context *context, bo_network *network)
 {
-    bo_network_graph graph;
     BO_TRY(bo_weights_create(context, &network->weights));
-    bo_status status = bo_network_graph_create(
-        context, network, &(bo_network_graph_desc){.examples = 1, .outputs = true, .building = true}, &graph);
-    if (status == BO_OK) bo_network_graph_destroy(&graph);
+    const bo_status status = bo_network_declare(context, network);
     bo_weights_destroy(network->weights);
     network->weights = NULL;
     return status;
@@ -106,8 +103,8 @@ bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo
 bo_value bo_network_record(bo_graph *graph, const bo_network *network, bo_value x)
 {
     bo_context *context = bo_graph_context(graph);
-    const bo_network_graph_desc desc = {.examples = bo_graph_rows(graph, x)};
-    bo_network_graph out = {.graph = graph, .x = x};
+    const bo_model_graph_desc desc = {.examples = bo_graph_rows(graph, x)};
+    bo_model_graph out = {.graph = graph, .network.x = x};
     bo_recorder r = {
         .context = context, .network = network, .desc = &desc, .out = &out, .graph = graph, .examples = desc.examples};
     bo_value y = 0;
