@@ -1,6 +1,7 @@
 /* A task defines what is trained on which data. The trainer handles steps, ranks, checkpoints and reports. A task
- * handles its data, and the graph of the model that computes the loss of a batch of items (sequences, examples). Each task has its own file: a struct that begins with bo_train_task, a table of functions, and
- * one function that creates it from the trainer's descriptor.
+ * handles its data, and the graph of the model that computes the loss of a batch of items (sequences, examples). Each
+ * task has its own file: a struct that begins with bo_train_task, a table of functions, and one function that creates
+ * it from the trainer's descriptor.
  *
  *     typedef struct language { bo_train_task task; … } language;
  *     static const bo_train_methods methods = {.subject = "model", …};
@@ -86,7 +87,7 @@ struct bo_train_task {
     bool *frozen;           /* trainable flags before bo_train_freeze; NULL: unchanged */
 };
 
-/* Plans the graph of a task, without memory: the loss of `desc` with gradients, as the trainer's descriptor has them. */
+/* Plans the graph of a task, without memory: that of `desc`, with a loss and gradients. */
 bo_status bo_train_graph(bo_context *context, bo_train_task *task, bo_model_graph_desc desc);
 
 /* Tasks. `desc` must outlive the task. Before check, only its pointers are read. */

@@ -288,7 +288,8 @@ static void test_streams(void **state)
         "{\"input\": " SEQUENCE_INPUT
         ", \"classes\": 2, \"layers\": [{\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
         "\"block\", \"heads\": 2, \"dropout\": 0.1}, {\"type\": \"noise\", \"amount\": 1}, {\"type\": \"block\", "
-        "\"heads\": 2, \"dropout\": 0.1, \"residual\": \"parallel\"}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
+        "\"heads\": 2, \"dropout\": 0.1, \"residual\": \"parallel\", \"layers\": [{\"type\": \"noise\", \"amount\": "
+        "1}, {\"type\": \"dropout\", \"rate\": 0.1}]}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
         "\"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}";
     bo_model *network = network_new(context, text, NULL);
     bo_model_graph g;
@@ -306,7 +307,7 @@ static void test_streams(void **state)
         for (size_t k = 0; k < count; k++) assert_true(streams[k] != stream);
         streams[count++] = stream;
     }
-    assert_int_equal(count, 7); /* two of each block */
+    assert_int_equal(count, 9); /* two of each block, and two in its list */
     bo_model_graph_destroy(&g);
     bo_model_destroy(network);
 }

@@ -116,7 +116,7 @@ static bo_value take_inputs(bo_recorder *r, const bo_value *values)
 static bool make_object(bo_recorder *r, bo_layer *layer)
 {
     if (!layer->type->make) return true;
-    const bo_status status = layer->type->make(r->context, layer, &r->shapes[0], r->network->seed);
+    const bo_status status = layer->type->make(r->context, layer, &r->shapes[0], r->network);
     if (status == BO_OK) return true;
     char words[400];
     snprintf(words, sizeof words, "%s", bo_context_error(r->context));

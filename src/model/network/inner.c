@@ -1,4 +1,5 @@
 /* A list of layers in the place of the MLP of a block: a network whose input is the residual stream, without a loss. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "../../features/fingerprint.h"
@@ -14,17 +15,36 @@ static bo_status parse(bo_context *context, const char *layers, cJSON **out)
     return bo_fail(context, BO_INVALID, "layers: %zu bytes are too large for a description", length);
 }
 
-bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out)
+static void widen(cJSON *list, double share)
+{
+    for (cJSON *json = list->child; json; json = json->next) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "type"));
+        const bo_layer_type *type = name ? bo_layer_type_find(name) : NULL;
+        for (size_t i = 0; type && i < type->field_count; i++) {
+            if (type->fields[i].kind != BO_FIELD_WIDTH) continue;
+            cJSON *width = cJSON_GetObjectItemCaseSensitive(json, type->fields[i].name);
+            if (cJSON_IsNumber(width)) cJSON_SetNumberValue(width, fmax(1, nearbyint(width->valuedouble * share)));
+        }
+    }
+}
+
+bo_status bo_layers_widen(bo_context *context, const char *layers, double share, char **out)
 {
     cJSON *list;
     *out = NULL;
     BO_TRY(parse(context, layers, &list));
+    if (share != 1) widen(list, share);
     char *text = cJSON_PrintUnformatted(list);
     cJSON_Delete(list);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     *out = bo_strdup(context, text);
     cJSON_free(text);
     return *out ? BO_OK : BO_MEMORY;
+}
+
+bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out)
+{
+    return bo_layers_widen(context, layers, 1, out);
 }
 
 /* The description of a network with these layers, which belong to it. */
@@ -64,7 +84,7 @@ static void name_layers(bo_network *network, const bo_layers_place *place)
         bo_layer *layer = &network->layers[i];
         char own[BO_NETWORK_NAME];
         snprintf(own, sizeof own, "%.*s", BO_NETWORK_NAME - 1, layer->name);
-        snprintf(layer->name, sizeof layer->name, "%.*s.%s", BO_NETWORK_NAME - 2, place->prefix, own);
+        snprintf(layer->name, sizeof layer->name, "%.*s.%s", BO_LAYER_NAME - BO_NETWORK_NAME - 1, place->prefix, own);
         layer->place += (place->number + 1) * PLACES;
     }
 }

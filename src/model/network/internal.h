@@ -12,8 +12,8 @@
 
 /* Limits of a description. Larger values are treated as mistakes or attacks. */
 enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = 1 << 24 };
-/* The name of a layer with its prefix. */
-enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME };
+/* The name of a layer with its prefix, which may be that of a block in a network. */
+enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME + 16 };
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
@@ -53,6 +53,7 @@ struct bo_layer {
     bo_features *features; /* objects that outlive graphs, by type; NULL: none */
     bo_attention *attention;
     bo_model_desc *block; /* of type block: a model with this block; NULL: another type */
+    bo_network *inner;    /* of type block: the list of layers in the place of its MLP; NULL: another MLP */
 };
 
 /* For example "layer 3 (conv1)". */
@@ -146,7 +147,7 @@ struct bo_layer_type {
     /* Reads the layer from its object; NULL: its fields only. */
     bo_status (*read)(bo_context *context, const char *where, bo_layer *layer, const cJSON *json);
     /* Creates objects that outlive graphs; NULL: none. */
-    bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed);
+    bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network);
     bo_value (*record)(bo_recorder *r);
 };
 

@@ -15,6 +15,7 @@ void bo_network_destroy(bo_network *network)
     for (size_t i = 0; i < network->count; i++) {
         bo_features_destroy(network->layers[i].features);
         bo_attention_destroy(network->layers[i].attention);
+        bo_network_destroy(network->layers[i].inner);
         bo_model_desc_release(network->layers[i].block);
         bo_free(network->layers[i].block);
     }

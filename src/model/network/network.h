@@ -156,6 +156,8 @@ typedef struct bo_layers_place {
 } bo_layers_place;
 /* Returns the text of a list in the form in which files contain it, freed with bo_free. */
 bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out);
+/* The same with all numbers that are widths multiplied and rounded, at least 1. */
+bo_status bo_layers_widen(bo_context *context, const char *layers, double share, char **out);
 /* Reads a list of layers, in the place of an MLP: it maps rows of `width` numbers to such rows. It has no weights of
  * its own, but declares them in the graphs in which it is recorded. */
 bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo_layers_place *place, bo_network **out);
