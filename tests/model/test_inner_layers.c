@@ -38,30 +38,37 @@ static void assert_same(bo_context *context, const bo_model *a, const bo_model *
 
 /* ---- what they compute ------------------------------------------------------------------------------------------- */
 
-static void copy_weight(bo_context *context, const bo_model *from, const char *name, bo_model *to, const char *other)
+static void copy_weight(bo_context *context, const bo_model *from, const char *name, bo_model *to, const char *other,
+                        double factor)
 {
     float values[12 * 8];
     assert_ok(context, bo_model_get_weight(context, from, name, values));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] *= (float)factor;
     assert_ok(context, bo_model_set_weight(context, to, other, values));
 }
 
-/* A list that describes the MLP relu² computes what that MLP computes, with the same number of weights. */
-static void compare_with_mlp(bo_context *context, bo_residual residual)
+/* A list that describes the MLP relu² computes what that MLP computes, with the same number of weights, under every
+ * residual rule and parametrization. */
+static void compare_with_mlp(bo_context *context, bo_residual residual, bo_parametrization kind)
 {
     bo_model_desc desc = inner_desc(TWO("12", "\"input\"")), plain = inner_desc(NULL);
     plain.block.hidden = 12;
     desc.block.residual = plain.block.residual = residual;
+    desc.parametrization = plain.parametrization = kind;
+    desc.base_width = plain.base_width = kind ? 4 : 0;
     bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &plain, NULL);
     assert_int_equal(bo_model_parameters(model), bo_model_parameters(same));
     assert_int_equal(bo_model_describe(model)->block.mlp, BO_MLP_LAYERS);
     assert_int_equal(bo_model_adopt(context, same, model, NULL), BO_OK);
+    /* at unit scale, MLPs multiply relu² by 1 / √(3/2), which layers do not */
+    const double factor = kind == BO_PARAMETRIZATION_UNIT ? pow(1.5, 0.25) : 1;
     for (int layer = 0; layer < LAYERS; layer++) {
         char names[4][64];
         snprintf(names[0], 64, "model.layers.%d.mlp.up.weight", layer);
         snprintf(names[1], 64, "model.layers.%d.mlp.up_proj.weight", layer);
         snprintf(names[2], 64, "model.layers.%d.mlp.down.weight", layer);
         snprintf(names[3], 64, "model.layers.%d.mlp.down_proj.weight", layer);
-        for (int i = 0; i < 4; i += 2) copy_weight(context, model, names[i], same, names[i + 1]);
+        for (int i = 0; i < 4; i += 2) copy_weight(context, model, names[i], same, names[i + 1], i ? 1 : factor);
     }
     assert_same(context, model, same, 1e-5f);
     bo_model_destroy(same), bo_model_destroy(model);
@@ -71,7 +78,9 @@ static void a_list_can_be_an_mlp(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    for (bo_residual residual = 0; residual < BO_RESIDUAL_COUNT; residual++) compare_with_mlp(context, residual);
+    for (bo_residual residual = 0; residual < BO_RESIDUAL_COUNT; residual++)
+        for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++)
+            compare_with_mlp(context, residual, kind);
     bo_context_destroy(context);
 }
 
