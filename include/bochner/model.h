@@ -1040,8 +1040,8 @@ BO_API void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn);
 
 #ifdef BO_EXPERIMENTAL
 
-/** Describes the same model at another width. head_dim stays the same; the number of heads and `hidden` (unless 0) are
- * proportional to the width.
+/** Describes the same model at another width. head_dim stays the same; the number of heads, `hidden` (unless 0) and the
+ * widths in lists of layers that are numbers are proportional to the width.
  *
  * @param context   the context
  * @param desc      the model

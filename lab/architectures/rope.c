@@ -320,7 +320,7 @@ typedef struct shifting {
 static bo_status shift_windows(lab_run *run, lab_reader *reader, const lab_text *text, const char *column, shifting *s,
                                double *change)
 {
-    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.logits);
+    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.outputs);
     double square = 0;
     BO_TRY(lab_reader_held_out(run, reader, text, 0, s->ids));
     BO_TRY(lab_reader_read(run, reader, s->ids, 0));

@@ -12,7 +12,7 @@ static bo_status make(lab_run *run, const bo_model *model, const lab_reading *re
     if (!r->positions || (reading->stream && !r->stream)) return BO_MEMORY;
     const bo_model_graph_desc desc = {.rows = r->rows,
                                       .tokens = r->context,
-                                      .logits = reading->logits || !reading->stream,
+                                      .outputs = reading->logits || !reading->stream,
                                       .chosen = r->rows,
                                       .stream = r->stream,
                                       .attentions = reading->attentions};
@@ -48,7 +48,7 @@ bo_status lab_reader_read(lab_run *run, lab_reader *reader, const int32_t *ids, 
 
 bo_status lab_reader_logits(lab_run *run, lab_reader *reader, float *out)
 {
-    return bo_graph_read(lab_context(run), reader->graph.graph, reader->graph.logits, out);
+    return bo_graph_read(lab_context(run), reader->graph.graph, reader->graph.outputs, out);
 }
 
 bo_status lab_reader_part(lab_run *run, lab_reader *reader, size_t part, float *out)
@@ -66,7 +66,7 @@ bo_status lab_reader_held_out(lab_run *run, const lab_reader *reader, const lab_
 
 double lab_reader_loss(const lab_reader *reader, const float *logits, const int32_t *ids)
 {
-    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.logits);
+    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.outputs);
     double sum = 0;
     size_t count = 0;
     for (size_t i = 0; i < reader->rows; i++) {

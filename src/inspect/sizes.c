@@ -30,7 +30,7 @@ static bo_status add_attention(bo_context *context, const bo_attention *attentio
 static bo_status count_operations(bo_context *context, const bo_model *model, size_t tokens, bo_model_sizes *out)
 {
     bo_model_graph graph;
-    const bo_model_graph_desc desc = {.rows = tokens, .tokens = tokens, .logits = true, .chosen = tokens};
+    const bo_model_graph_desc desc = {.rows = tokens, .tokens = tokens, .outputs = true, .chosen = tokens};
     BO_TRY(bo_model_graph_create(context, model, &desc, &graph));
     out->operations = bo_graph_flops(graph.graph) / (double)tokens;
     bo_model_graph_destroy(&graph);

@@ -185,9 +185,12 @@ static bo_status resolve_residual(bo_context *context, const bo_model_desc *d, b
         REFUSE("residual rule %s does not support the task translate: cross attention is between mixer and MLP",
                bo_residual_name(b->residual));
     const bo_residual_rule *rule = bo_residual_rule_of(b->residual);
-    if ((rule->mixer_summand && b->mixer != BO_MIXER_ATTENTION) || (rule->mlp_summand && !bo_nn_mlp_token_wise(b->mlp)))
-        REFUSE("residual rule %s requires the mixer attention and an MLP with an activation function, found %s and %s",
-               bo_residual_name(b->residual), bo_mixer_name(b->mixer), bo_mlp_name(b->mlp));
+    const bool normed = bo_nn_mlp_token_wise(b->mlp) || b->mlp == BO_MLP_LAYERS;
+    if ((rule->mixer_summand && b->mixer != BO_MIXER_ATTENTION) || (rule->mlp_summand && !normed))
+        REFUSE(
+            "residual rule %s requires the mixer attention and an MLP with an activation function or layers, found %s "
+            "and %s",
+            bo_residual_name(b->residual), bo_mixer_name(b->mixer), bo_mlp_name(b->mlp));
     BO_TRY(resolve_biases(context, b));
     BO_TRY(bo_model_check_real(context, "residual_scale", b->residual_scale));
     if (b->residual_scale == 0) b->residual_scale = 1;

@@ -244,7 +244,7 @@ static bo_status packer_make(bo_context *context, const labeler *l, size_t rows,
     packer_free(out);
     BO_TRY(bo_text_pack_create(context, l->texts, (size_t[2]){rows, 0}, most, 0, &out->pack));
     bo_model_graph_desc desc = {
-        .rows = rows, .most_sequences = out->pack->most_sequences, .examples = most, .logits = true};
+        .rows = rows, .most_sequences = out->pack->most_sequences, .examples = most, .outputs = true};
     BO_TRY(bo_model_graph_create(context, l->model, &desc, &out->graph));
     BO_TRY(bo_graph_allocate(context, out->graph.graph));
     out->rows = rows;
@@ -253,13 +253,11 @@ static bo_status packer_make(bo_context *context, const labeler *l, size_t rows,
 }
 
 /* Computes the logits of examples l->chosen[0 … count - 1]. */
-static bo_status run_pack(bo_context *context, labeler *l, const packer *p, size_t count, float *out)
+static bo_status run_pack(bo_context *context, labeler *l, packer *p, size_t count, float *out)
 {
-    bo_graph_pass pass = {0};
+    const bo_model_batch batch = {.packed = p->pack};
     BO_TRY(bo_text_pack_fill(context, p->pack, l->texts, l->chosen, count));
-    BO_TRY(bo_model_graph_fill(context, l->model, &p->graph, p->pack, &pass));
-    BO_TRY(bo_graph_run(context, p->graph.graph, &pass));
-    BO_TRY(bo_graph_read(context, p->graph.graph, p->graph.logits, l->logits));
+    BO_TRY(bo_model_graph_compute(context, l->model, &p->graph, &batch, p->graph.outputs, l->logits));
     memcpy(out, l->logits, count * l->model->desc.classes * sizeof *out);
     return BO_OK;
 }
@@ -278,7 +276,7 @@ static bo_status read_whole(bo_context *context, labeler *l, size_t example, flo
 
 static bo_status make_pieces(bo_context *context, labeler *l)
 {
-    bo_model_graph_desc desc = {.rows = 1, .examples = 1, .logits = true, .half = BO_HALF_TARGET};
+    bo_model_graph_desc desc = {.rows = 1, .examples = 1, .outputs = true, .half = BO_HALF_TARGET};
     if (l->pieces) return BO_OK;
     if (!l->head.graph) BO_TRY(bo_model_graph_create(context, l->model, &desc, &l->head));
     BO_TRY(bo_graph_allocate(context, l->head.graph));
@@ -294,7 +292,7 @@ static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example,
     BO_TRY(bo_graph_write(context, l->head.graph, l->head.summary, l->pooled));
     BO_TRY(bo_graph_write_sides(context, &l->head, 1));
     BO_TRY(bo_graph_run(context, l->head.graph, NULL));
-    return bo_graph_read(context, l->head.graph, l->head.logits, out);
+    return bo_graph_read(context, l->head.graph, l->head.outputs, out);
 }
 
 /* ---- all examples ------------------------------------------------------------------------------------------------ */

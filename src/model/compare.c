@@ -134,7 +134,7 @@ static void add_rows(const comparison *c, bo_agreement *out)
 static bo_status compare(bo_context *context, comparison *c, const bo_model *const models[2], bo_agreement *out)
 {
     const windows *w = &c->windows;
-    const bo_model_graph_desc desc = {.rows = w->tokens, .logits = true, .chosen = w->tokens};
+    const bo_model_graph_desc desc = {.rows = w->tokens, .outputs = true, .chosen = w->tokens};
     for (int i = 0; i < 2; i++) {
         c->logits[i] = bo_alloc_raw(context, w->tokens * c->vocab, sizeof(float), "logits");
         if (!c->logits[i]) return BO_MEMORY;
@@ -145,7 +145,7 @@ static bo_status compare(bo_context *context, comparison *c, const bo_model *con
         BO_TRY(bo_progress(context, "comparing models", (double)at, (double)w->count));
         for (int i = 0; i < 2; i++) {
             BO_TRY(run(context, w, at, &c->graphs[i]));
-            BO_TRY(bo_graph_read(context, c->graphs[i].graph, c->graphs[i].logits, c->logits[i]));
+            BO_TRY(bo_graph_read(context, c->graphs[i].graph, c->graphs[i].outputs, c->logits[i]));
         }
         add_rows(c, out);
     }

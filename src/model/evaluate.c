@@ -67,16 +67,13 @@ static bo_status fill(bo_context *context, evaluator *e, uint64_t first, size_t 
 
 static bo_status run_windows(bo_context *context, evaluator *e, bo_model_graph *g, size_t rows)
 {
-    const bo_graph_pass pass = {0};
+    const bo_text_pack pack = {.stream = {.rows = rows, .tokens = e->ids, .positions = e->positions},
+                               .labels = e->targets};
     BO_TRY(bo_graph_allocate(context, g->graph));
     for (uint64_t first = 0; first < e->scored; first += rows) {
         BO_TRY(note_progress(context, e, first));
         BO_TRY(fill(context, e, first, rows));
-        BO_TRY(bo_graph_write(context, g->graph, g->tokens, e->ids));
-        BO_TRY(bo_graph_write(context, g->graph, g->targets, e->targets));
-        if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, e->positions));
-        BO_TRY(bo_graph_run(context, g->graph, &pass));
-        BO_TRY(bo_graph_read(context, g->graph, g->losses, e->losses));
+        BO_TRY(bo_model_graph_compute(context, e->model, g, &(bo_model_batch){.packed = &pack}, g->losses, e->losses));
         add_losses(e, rows);
     }
     return BO_OK;
@@ -233,15 +230,13 @@ static void close_scoring(scoring *s)
 /* Scores a pack. An example may be moved into an earlier pack, so examples past the last one to score are skipped. */
 static bo_status score_pack(bo_context *context, scoring *s, size_t *examples, size_t count)
 {
-    bo_graph_pass pass = {0};
     size_t wanted = 0;
     for (size_t i = 0; i < count; i++)
         if (examples[i] < s->most) examples[wanted++] = examples[i];
     if (!wanted) return BO_OK;
     BO_TRY(bo_text_pack_fill(context, s->packed, s->texts, examples, wanted));
-    BO_TRY(bo_model_graph_fill(context, s->model, &s->graph, s->packed, &pass));
-    BO_TRY(bo_graph_run(context, s->graph.graph, &pass));
-    BO_TRY(bo_graph_read(context, s->graph.graph, s->graph.losses, s->losses));
+    BO_TRY(bo_model_graph_compute(context, s->model, &s->graph, &(bo_model_batch){.packed = s->packed}, s->graph.losses,
+                                  s->losses));
     for (size_t i = 0; i < s->packed->stream.rows; i++) {
         if (s->packed->targets[i] < 0) continue;
         s->nats += (double)s->losses[i];

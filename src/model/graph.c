@@ -92,7 +92,7 @@ static void finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_mo
 {
     bo_graph_scope(stack->graph, "output");
     if (desc->loss) record_loss(stack, desc, out, x);
-    if (desc->logits) record_logits(stack, desc, out, x);
+    if (desc->outputs) record_logits(stack, desc, out, x);
     if (desc->hidden) {
         out->hidden = bo_stack_last_norm(stack, "model.norm", x);
         bo_graph_keep(stack->graph, out->hidden);
@@ -175,7 +175,7 @@ static void label(const labeling *r, bo_value x)
     bo_stack_head head = {.x = x, .matrix = head_weight(stack, "score", d->classes)};
     const bo_weight *score = bo_graph_weight_of(stack->graph, head.matrix);
     head.scale = score ? score->scale : 1;
-    if (r->desc->logits) bo_stack_logits(stack, &head, r->out);
+    if (r->desc->outputs) bo_stack_logits(stack, &head, r->out);
     if (!r->desc->loss) return;
     r->out->targets = index_input(r->stack.graph, "targets", r->desc->examples);
     bo_stack_loss(stack, &head, r->out->targets, r->desc->smoothing, r->out);
@@ -421,8 +421,8 @@ static bo_status write_source(bo_context *context, const bo_model_graph *graph, 
     return write_sources(context, graph, packed);
 }
 
-bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
-                              const bo_text_pack *packed, bo_graph_pass *pass)
+static bo_status write_pack(bo_context *context, const bo_model *model, const bo_model_graph *graph,
+                            const bo_text_pack *packed, bo_graph_pass *pass)
 {
     const bo_packed_stream *stream = &packed->stream;
     const bool translates = model->desc.task == BO_MODEL_TASK_TRANSLATE;
@@ -433,10 +433,27 @@ bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const 
     if (graph->places) BO_TRY(write_pooling(context, model, graph, packed));
     BO_TRY(bo_graph_write_sides(context, graph, packed->most));
     if (translates) BO_TRY(write_source(context, graph, packed));
+    if (!packed->sequences) return BO_OK;
     pass->sequences = packed->sequences;
     pass->lengths = stream->lengths;
     pass->source_lengths = translates ? packed->source.lengths : NULL;
     return BO_OK;
+}
+
+bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, bo_model_graph *graph,
+                              const bo_model_batch *batch, bo_graph_pass *pass)
+{
+    if (batch->packed) return write_pack(context, model, graph, batch->packed, pass);
+    return bo_network_graph_fill(context, model->network, graph, batch->examples, batch->rows);
+}
+
+bo_status bo_model_graph_compute(bo_context *context, const bo_model *model, bo_model_graph *graph,
+                                 const bo_model_batch *batch, bo_value value, float *out)
+{
+    bo_graph_pass pass = {0};
+    BO_TRY(bo_model_graph_fill(context, model, graph, batch, &pass));
+    BO_TRY(bo_graph_run(context, graph->graph, &pass));
+    return bo_graph_read(context, graph->graph, value, out);
 }
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
@@ -444,25 +461,30 @@ bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out)
 {
-    static void (*const record[BO_MODEL_TASK_COUNT])(const bo_model *, const bo_model_graph_desc *,
-                                                     bo_model_graph *) = {[BO_MODEL_TASK_LANGUAGE] = record_language,
-                                                                          [BO_MODEL_TASK_CLASSIFY] = record_labels,
-                                                                          [BO_MODEL_TASK_MATCH] = record_labels,
-                                                                          [BO_MODEL_TASK_TRANSLATE] =
-                                                                              record_translation};
+    static void (*const record[])(const bo_model *, const bo_model_graph_desc *,
+                                  bo_model_graph *) = {[BO_MODEL_TASK_LANGUAGE] = record_language,
+                                                       [BO_MODEL_TASK_CLASSIFY] = record_labels,
+                                                       [BO_MODEL_TASK_MATCH] = record_labels,
+                                                       [BO_MODEL_TASK_TRANSLATE] = record_translation};
     *out = (bo_model_graph){0};
-    BO_TRY(bo_model_require_text(context, model, "a graph of tokens"));
-    if (!desc->rows) return bo_fail(context, BO_INVALID, "the graph of a model needs at least one token");
+    if (desc->rows) BO_TRY(bo_model_require_text(context, model, "a graph of tokens"));
+    if (!desc->rows && !(model->network && desc->examples))
+        return bo_fail(context, BO_INVALID, "the graph of a model needs at least one %s",
+                       model->network ? "example" : "token");
     if (desc->imitate) BO_TRY(bo_teacher_create(context, model, &out->teacher));
     bo_status status = bo_graph_create(context, model->weights, &out->graph);
     if (status != BO_OK) {
         bo_model_graph_destroy(out);
         return status;
     }
-    record[model->desc.task](model, desc, out);
+    if (model->network)
+        status = bo_network_graph_record(model, desc, out);
+    else
+        record[model->desc.task](model, desc, out);
     bo_graph_compile_desc plan = {
         .loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
-    status = desc->declares ? bo_graph_check(context, out->graph) : bo_graph_compile(context, out->graph, &plan);
+    if (status == BO_OK)
+        status = desc->declares ? bo_graph_check(context, out->graph) : bo_graph_compile(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;
 }
@@ -471,5 +493,6 @@ void bo_model_graph_destroy(bo_model_graph *graph)
 {
     bo_graph_destroy(graph->graph);
     bo_teacher_destroy(graph->teacher);
+    bo_network_inputs_release(&graph->network);
     *graph = (bo_model_graph){0};
 }

@@ -183,8 +183,8 @@ static bo_status step_some(bo_context *context, bo_lanes *lanes, const step_requ
     bo_model_graph *g;
     const run r = {.first = first, .lanes = size, .tokens = 1, .ids = q->ids + first, .isolate = q->isolate};
     BO_TRY(run_graph(context, lanes, &r, &g));
-    if (q->next) return bo_graph_read_largest(context, g->graph, g->logits, q->next + first);
-    return q->logits ? bo_graph_read(context, g->graph, g->logits, q->logits + first * lanes->model->desc.vocab)
+    if (q->next) return bo_graph_read_largest(context, g->graph, g->outputs, q->next + first);
+    return q->logits ? bo_graph_read(context, g->graph, g->outputs, q->logits + first * lanes->model->desc.vocab)
                      : BO_OK;
 }
 
@@ -255,7 +255,7 @@ static bo_status prepare_blocks(bo_context *context, bo_lanes *lanes, size_t lan
 static bo_status take_result(bo_context *context, const bo_model_graph *g, const bo_lane_reading *r, size_t tokens)
 {
     const bool ends = r->result != BO_LANES_LAST || r->count == tokens;
-    const bo_value value = g->losses ? g->losses : g->hidden ? g->hidden : g->logits;
+    const bo_value value = g->losses ? g->losses : g->hidden ? g->hidden : g->outputs;
     return r->out && ends ? bo_graph_read(context, g->graph, value, r->out) : BO_OK;
 }
 

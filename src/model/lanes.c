@@ -292,7 +292,7 @@ static bo_status plan_graph(bo_context *context, const bo_lanes *lanes, bo_lanes
         desc.half = BO_HALF_TARGET;
         desc.loss = result == BO_LANES_LOSSES;
         desc.hidden = result == BO_LANES_HIDDEN;
-        desc.logits = !desc.loss && !desc.hidden;
+        desc.outputs = !desc.loss && !desc.hidden;
         desc.chosen = result == BO_LANES_ALL ? desc.rows : count;
     }
     return bo_model_graph_create(context, lanes->model, &desc, out);

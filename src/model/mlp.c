@@ -100,9 +100,6 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, const bo_model_desc *
     if (b->layers) b->mlp = BO_MLP_LAYERS;
     if (b->mlp == BO_MLP_LAYERS && !b->layers) REFUSE("the MLP layers needs a list of layers");
     if (b->layers) BO_TRY(normalize_layers(context, b));
-    if (b->layers && d->parametrization != BO_PARAMETRIZATION_STANDARD)
-        REFUSE("parametrization %s changes the widths of MLPs, but those of layers are given: use standard",
-               bo_parametrization_name(d->parametrization));
     if (b->degree_heads && !has_degree(b->mlp))
         REFUSE("degree_heads requires an MLP of a degree, found %zu with %s", b->degree_heads, bo_mlp_name(b->mlp));
     if (b->mlp != BO_MLP_RANDOM_FEATURES) b->mlp_features = (bo_features_desc){0};

@@ -81,13 +81,13 @@ typedef enum bo_model_half {
 } bo_model_half;
 
 /* Description of a graph of the model over `rows` tokens, with its inputs and outputs. */
-typedef struct bo_model_graph_desc {
+struct bo_model_graph_desc {
     size_t rows;                     /* number of tokens */
     size_t tokens;                   /* tokens per sequence if the pass has no lengths; 0: rows */
     size_t most_sequences;           /* maximum sequences per pass; 0: rows / tokens */
-    bool loss;                       /* inputs targets, outputs loss and losses */
+    bool loss;                       /* inputs targets, outputs loss and (not PREDICT) losses */
     bool declares;                   /* declares the weights; the graph cannot be run */
-    bool logits;                     /* outputs the logits of the rows in `chosen` */
+    bool outputs;                    /* outputs the logits of the rows in `chosen`; PREDICT: those of the network */
     size_t chosen;                   /* number of chosen rows; 0: 1 */
     bool hidden;                     /* LANGUAGE: outputs the last hidden state of every row */
     bool gradients, checkpoint;      /* see bo_graph_compile_desc; require loss */
@@ -97,7 +97,7 @@ typedef struct bo_model_graph_desc {
     bo_attention *const *attentions; /* one per layer, with the same parameters; NULL: those of the model */
     /* For tasks with examples (packs.h): rows and most_sequences refer to the stream of the pack, the following to the
      * rest. */
-    size_t examples;      /* CLASSIFY, MATCH: maximum labels; SOURCE: maximum texts */
+    size_t examples; /* CLASSIFY, MATCH: maximum labels; SOURCE: maximum texts; PREDICT: examples per run, or nodes */
     size_t source_rows;   /* TRANSLATE: rows of the source */
     size_t source_tokens; /* TRANSLATE: tokens per source if the pass has no lengths; 0: source_rows */
     /* TRANSLATE; SOURCE: rows are those of the sources, and the pass has one sequence of one row per source */
@@ -107,19 +107,24 @@ typedef struct bo_model_graph_desc {
     bo_imitation imitate;
     double share;  /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
     size_t scored; /* LOGITS: number of rows whose loss is computed, those of `chosen`; 0: all rows */
-} bo_model_graph_desc;
+    /* PREDICT, which has examples instead of rows: */
+    const bo_examples *data; /* nodes and edges of a graph. NULL: one node */
+    bool before;             /* the outputs are the inputs of the last layer */
+    bool hide;               /* apply the masked layer outside training too, with a fixed mask: for evaluation */
+    bool drawn;              /* the input is a weight, "input", with a gradient: for timing */
+};
 
 typedef struct bo_teacher bo_teacher;
 
-typedef struct bo_model_graph {
-    bo_graph *graph;               /* planned, not yet allocated */
-    bo_teacher *teacher;           /* NULL: nothing is imitated */
-    bo_value taught;               /* LOGITS: the teacher's residual stream before the final norm */
-    bo_value tokens, targets;      /* int32, rows x 1; targets with a loss */
-    bo_value positions;            /* int32, rows x 1; 0: the model has none */
-    bo_value chosen;               /* int32: the rows with logits or a loss; 0: all of them */
-    bo_value loss, losses, logits; /* 0: not requested; CLASSIFY, MATCH: one row per example */
-    bo_value hidden;               /* rows x width, after the final norm; 0: not requested */
+struct bo_model_graph {
+    bo_graph *graph;                /* planned, not yet allocated */
+    bo_teacher *teacher;            /* NULL: nothing is imitated */
+    bo_value taught;                /* LOGITS: the teacher's residual stream before the final norm */
+    bo_value tokens, targets;       /* int32, rows x 1; targets with a loss; PREDICT: only targets, of its loss */
+    bo_value positions;             /* int32, rows x 1; 0: the model has none */
+    bo_value chosen;                /* int32: the rows with outputs or a loss; 0: all of them */
+    bo_value loss, losses, outputs; /* 0: not requested; CLASSIFY, MATCH, PREDICT: one row per example */
+    bo_value hidden;                /* rows x width, after the final norm; 0: not requested */
     /* Inputs for tasks with examples, 0 if the model does not use them; bo_model_graph_fill writes them. */
     bo_value reversal, source_tokens, source_positions, source_reversal; /* as in bo_text_pack */
     bo_value first,
@@ -129,16 +134,27 @@ typedef struct bo_model_graph {
     /* SUMMARY, rows x width: the output of the encoder in these rows, an output of SOURCE and an input of TARGET;
      * CLASSIFY, MATCH: likewise the pooled vectors, one row per text */
     bo_value summary;
-    bo_value queries; /* SOURCE without SUMMARY: floats of the stream, to be set to zero */
-} bo_model_graph;
-
-/* Writes a pack into the inputs of a graph made for its sizes, and its sequences into the pass. */
-bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
-                              const bo_text_pack *packed, bo_graph_pass *pass);
+    bo_value queries;          /* SOURCE without SUMMARY: floats of the stream, to be set to zero */
+    bo_network_inputs network; /* PREDICT */
+};
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out);
 void bo_model_graph_destroy(bo_model_graph *graph);
+
+/* The data of a run: a pack, or (PREDICT) rows of examples, as many as the graph was made for. */
+typedef struct bo_model_batch {
+    const bo_text_pack *packed;
+    const bo_examples *examples;
+    const size_t *rows;
+} bo_model_batch;
+/* Writes a batch into the inputs of a graph made for its sizes, and its sequences into the pass. A pack without
+ * sequences leaves those of the pass. */
+bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, bo_model_graph *graph,
+                              const bo_model_batch *batch, bo_graph_pass *pass);
+/* The same, then runs the graph, and reads a value. */
+bo_status bo_model_graph_compute(bo_context *context, const bo_model *model, bo_model_graph *graph,
+                                 const bo_model_batch *batch, bo_value value, float *out);
 
 /* Writes the files that bo_model_save writes, under the names of the files of the folder. Training writes the same
  * files into checkpoints. */

@@ -23,6 +23,17 @@ static size_t widen_hidden(const bo_block *b, double share)
     return (size_t)(groups * fmax(1, nearbyint((double)b->hidden * share / groups)));
 }
 
+static bo_status widen_layers(bo_context *context, double share, bo_block *b)
+{
+    char *text;
+    const bo_status status = bo_layers_widen(context, b->layers, share, &text);
+    if (status == BO_MEMORY) return status;
+    if (status != BO_OK) return bo_fail(context, status, "model: %s", bo_context_error(context));
+    bo_free((void *)(uintptr_t)b->layers);
+    b->layers = text;
+    return BO_OK;
+}
+
 static bo_status widen_block(bo_context *context, size_t from, size_t to, bo_block *b)
 {
     size_t heads;
@@ -38,7 +49,7 @@ static bo_status widen_block(bo_context *context, size_t from, size_t to, bo_blo
     if (b->cross_attention.heads) b->cross_attention.heads = b->heads; /* marks cross attention as given */
     if (b->replaced.heads) b->replaced.heads = b->heads;
     b->mlp_features.dim = b->mlp_features.features = 0;
-    return BO_OK;
+    return b->layers ? widen_layers(context, (double)to / (double)from, b) : BO_OK;
 }
 
 static bo_status widen_blocks(bo_context *context, size_t width, bo_model_desc *d)

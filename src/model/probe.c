@@ -74,7 +74,7 @@ static bo_status probing_make(bo_context *context, probing *p)
     p->before = bo_alloc(context, room, sizeof *p->before, what);
     if (!p->stream || !p->places || !p->now || !p->before) return BO_MEMORY;
     for (size_t i = 0; i < p->tokens; i++) p->places[i] = (int32_t)i;
-    bo_model_graph_desc desc = {.rows = p->tokens, .logits = true, .chosen = p->tokens, .stream = p->stream};
+    bo_model_graph_desc desc = {.rows = p->tokens, .outputs = true, .chosen = p->tokens, .stream = p->stream};
     BO_TRY(bo_model_graph_create(context, p->model, &desc, &p->graph));
     return bo_graph_allocate(context, p->graph.graph);
 }
@@ -97,7 +97,7 @@ static bo_status probing_read(bo_context *context, probing *p, double *sizes)
         BO_TRY(bo_graph_read(context, p->graph.graph, p->stream[part], p->now));
         sizes[part] = mean_size(p->tokens * width, p->now, part ? p->before : NULL);
     }
-    BO_TRY(bo_graph_read(context, p->graph.graph, p->graph.logits, p->now));
+    BO_TRY(bo_graph_read(context, p->graph.graph, p->graph.outputs, p->now));
     sizes[length] = mean_size(p->tokens * vocab, p->now, NULL);
     return BO_OK;
 }

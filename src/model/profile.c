@@ -1,17 +1,23 @@
-/* One step of a model of any task on random tokens, measured per operation. */
+/* One step of a model of any task on random tokens or examples, measured per operation. */
 #include <stdio.h>
 #include "../base/rng.h"
 #include "internal.h"
 
-enum { USUAL_TOKENS = 256, USUAL_REPEATS = 5 };
+enum { USUAL_TOKENS = 256, USUAL_EXAMPLES = 32, USUAL_REPEATS = 5 };
 
-/* Texts of equal length, one after the other, as a pack that owns its arrays. */
+/* Texts of equal length, one after the other, as a pack; or examples. It owns their arrays. */
 typedef struct drawn {
     bo_text_pack pack;
     size_t texts, tokens; /* texts per stream, tokens per text */
-    int32_t *numbers;
+    int32_t *numbers;     /* of the pack; PREDICT: edges: `first`, then neighbors */
     size_t *lengths;
+    float *x;
+    double *y;
+    bo_examples *examples; /* PREDICT */
+    size_t *rows;          /* of all examples, in order */
 } drawn;
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 static void draw_stream(bo_rng *rng, const bo_model_desc *d, const drawn *data, int32_t *room, size_t *lengths,
                         bo_packed_stream *out)
@@ -62,29 +68,105 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
     return BO_OK;
 }
 
-static void name_subject(const bo_model_desc *d, const bo_profile_desc *asked, const drawn *data, char *out,
-                         size_t room)
+static bo_status draw_texts(bo_context *context, const bo_model *model, const bo_profile_desc *asked, drawn *data,
+                            bo_model_graph_desc *graph)
 {
+    BO_TRY(draw_pack(context, &model->desc, asked, data));
+    graph->rows = data->pack.stream.rows;
+    graph->tokens = data->tokens;
+    graph->most_sequences = data->pack.most_sequences;
+    graph->examples = data->pack.most;
+    graph->source_rows = data->pack.source.rows;
+    graph->source_tokens = data->pack.source.rows ? data->tokens : 0;
+    return BO_OK;
+}
+
+/* ---- examples ---------------------------------------------------------------------------------------------------- */
+
+/* Inputs are N(0, 1). Classes and neighbors are assigned cyclically. Other targets are 1 / targets, which every loss
+ * accepts. */
+static bo_status draw_examples(bo_context *context, const bo_model *model, const bo_profile_desc *asked, drawn *out,
+                               bo_model_graph_desc *graph)
+{
+    const bo_network *network = model->network;
+    const bo_facts *facts = &network->facts;
+    const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY, edges = network->input == BO_NETWORK_INPUT_GRAPH;
+    const size_t rows = asked->batch ? asked->batch : USUAL_EXAMPLES, targets = classes ? 1 : facts->targets;
+    const size_t numbers = rows * facts->dim;
+    bo_rng rng = bo_rng_make(asked->seed, bo_rng_stream("network.profile", 0));
+    if (asked->tokens) return bo_fail(context, BO_INVALID, "profile: tokens is an option of text models");
+    if (rows > INT32_MAX / 2) return bo_fail(context, BO_INVALID, "profile: %zu rows are too many", rows);
+    out->x = bo_alloc(context, numbers, sizeof *out->x, "examples");
+    out->y = bo_alloc(context, rows * targets, sizeof *out->y, "examples");
+    out->numbers = bo_alloc(context, 2 * rows + 1, sizeof *out->numbers, "examples");
+    out->rows = bo_alloc(context, rows, sizeof *out->rows, "examples");
+    if (!out->x || !out->y || !out->numbers || !out->rows) return BO_MEMORY;
+    for (size_t i = 0; i < numbers; i++) out->x[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < rows * targets; i++)
+        out->y[i] = classes ? (double)(i % facts->classes) : 1 / (double)targets;
+    for (size_t i = 0; i <= rows; i++) out->numbers[i] = (int32_t)i;
+    for (size_t i = 0; i < rows; i++) out->numbers[rows + 1 + i] = (int32_t)((i + rows - 1) % rows);
+    for (size_t i = 0; i < rows; i++) out->rows[i] = i;
+    const bo_examples_arrays arrays = {.rows = rows,
+                                       .dim = facts->dim,
+                                       .targets = targets,
+                                       .classes = classes ? facts->classes : 0,
+                                       .x = out->x,
+                                       .y = targets ? out->y : NULL,
+                                       .edges = edges ? rows : 0,
+                                       .first = edges ? out->numbers : NULL,
+                                       .neighbors = edges ? out->numbers + rows + 1 : NULL};
+    BO_TRY(bo_examples_create(context, &arrays, &out->examples));
+    graph->data = out->examples;
+    graph->examples = rows;
+    return BO_OK;
+}
+
+/* ---- measurement ------------------------------------------------------------------------------------------------- */
+
+static void name_subject(const bo_model *model, const bo_profile_desc *asked, const drawn *data, char *out, size_t room)
+{
+    const bo_model_desc *d = &model->desc;
+    const char *step = asked->forward ? "forward" : "a training step";
     static const char *const things[] = {[BO_MODEL_TASK_LANGUAGE] = "",
                                          [BO_MODEL_TASK_CLASSIFY] = "texts of ",
                                          [BO_MODEL_TASK_MATCH] = "pairs of texts of ",
                                          [BO_MODEL_TASK_TRANSLATE] = "sources and targets of "};
     const bool language = d->task == BO_MODEL_TASK_LANGUAGE;
-    snprintf(out, room, "%s of %zu %s%s%zu tokens", asked->forward ? "forward" : "a training step", data->pack.examples,
-             language ? "x " : "", things[d->task], data->tokens);
+    if (model->network)
+        snprintf(out, room, "%s of %zu %s", step, data->examples->rows,
+                 model->network->input == BO_NETWORK_INPUT_GRAPH ? "nodes" : "examples");
+    else
+        snprintf(out, room, "%s of %zu %s%s%zu tokens", step, data->pack.examples, language ? "x " : "",
+                 things[d->task], data->tokens);
 }
 
+/* Training also updates weights without gradients (running means of batch norm), so those of a network are restored. */
 static bo_status measure(bo_context *context, bo_model *model, const bo_profile_desc *asked, const drawn *data,
-                         const bo_model_graph *graph, bo_profile **out)
+                         bo_model_graph *graph, bo_profile **out)
 {
     char subject[128];
+    bo_weights *weights = model->weights;
+    bo_device *device = bo_weights_device(weights);
+    const size_t bytes = model->network ? bo_weights_floats(weights) * sizeof(float) : 0;
+    const size_t repeats = asked->repeats ? asked->repeats : USUAL_REPEATS;
+    const bo_model_batch batch = {data->examples ? NULL : &data->pack, data->examples, data->rows};
     bo_graph_pass pass = {.training = !asked->forward, .seed = asked->seed};
-    BO_TRY(bo_weights_allocate(context, model->weights, !asked->forward));
+    float *before = NULL;
+    BO_TRY(bo_weights_allocate(context, weights, !asked->forward));
     BO_TRY(bo_graph_allocate(context, graph->graph));
-    BO_TRY(bo_model_graph_fill(context, model, graph, &data->pack, &pass));
-    name_subject(&model->desc, asked, data, subject, sizeof subject);
-    return bo_graph_profile(context, graph->graph, &pass, subject, asked->repeats ? asked->repeats : USUAL_REPEATS,
-                            out);
+    BO_TRY(bo_model_graph_fill(context, model, graph, &batch, &pass));
+    name_subject(model, asked, data, subject, sizeof subject);
+    if (bytes && !(before = bo_alloc_raw(context, 1, bytes, "the weights"))) return BO_MEMORY;
+    bo_status status = bytes ? bo_buffer_read(context, device, before, bo_weights_data(weights), bytes) : BO_OK;
+    if (status == BO_OK) {
+        status = bo_graph_profile(context, graph->graph, &pass, subject, repeats, out);
+        const bo_status back =
+            bytes ? bo_buffer_write(context, device, bo_weights_data(weights), before, bytes) : BO_OK;
+        if (status == BO_OK) status = back;
+    }
+    bo_free(before);
+    return status;
 }
 
 bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out)
@@ -96,27 +178,20 @@ bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profil
     bo_model_graph graph = {0};
     if (!desc) desc = &defaults;
     BO_TRY(bo_check_reserved(context, "bo_profile_desc", desc->reserved));
-    if (model->network) return bo_network_profile(context, model->network, desc, out);
     if (!desc->forward && bo_model_storage(model) != BO_STORAGE_FLOAT32)
         return bo_fail(context, BO_UNSUPPORTED,
                        "the weights are stored as %s, for inference only: there is no backward",
                        bo_storage_name(bo_model_storage(model)));
-    bo_status status = draw_pack(context, &model->desc, desc, &data);
-    if (status == BO_OK) {
-        const bo_model_graph_desc of_graph = {.rows = data.pack.stream.rows,
-                                              .tokens = data.tokens,
-                                              .most_sequences = data.pack.most_sequences,
-                                              .loss = true,
-                                              .gradients = !desc->forward,
-                                              .checkpoint = desc->checkpointing,
-                                              .examples = data.pack.most,
-                                              .source_rows = data.pack.source.rows,
-                                              .source_tokens = data.pack.source.rows ? data.tokens : 0};
-        status = bo_model_graph_create(context, model, &of_graph, &graph);
-    }
+    bo_model_graph_desc of_graph = {.loss = true, .gradients = !desc->forward, .checkpoint = desc->checkpointing};
+    bo_status status = (model->network ? draw_examples : draw_texts)(context, model, desc, &data, &of_graph);
+    if (status == BO_OK) status = bo_model_graph_create(context, model, &of_graph, &graph);
     if (status == BO_OK) status = measure(context, model, desc, &data, &graph, out);
     if (graph.graph) bo_model_graph_destroy(&graph);
+    bo_examples_destroy(data.examples);
     bo_free(data.numbers);
     bo_free(data.lengths);
+    bo_free(data.x);
+    bo_free(data.y);
+    bo_free(data.rows);
     return status;
 }

@@ -87,8 +87,8 @@ void bo_stack_logits(const bo_stack *s, const bo_stack_head *head, bo_model_grap
     const bool bias = head->bias != 0;
     bo_linear_attributes attributes = {.weights = 1, .scale = head->scale, .bias = bias};
     const bo_value inputs[3] = {head->x, head->matrix, head->bias};
-    out->logits = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, bias ? 3 : 2, inputs);
-    bo_graph_keep(s->graph, out->logits);
+    out->outputs = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, bias ? 3 : 2, inputs);
+    bo_graph_keep(s->graph, out->outputs);
 }
 
 static void watch(const bo_stack *s, size_t part, bo_value x)
@@ -228,15 +228,16 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     return out;
 }
 
-/* Records a list of layers, and adds its result to the residual stream. */
-static bo_value inner_layers(const bo_stack *s, size_t layer, bo_value normed, bo_value x)
+/* Records a list of layers, and adds its result to the residual stream. norm: NULL: none */
+static bo_value inner_layers(const bo_stack *s, size_t layer, bo_value normed, bo_value x, const bo_summand_norm *norm)
 {
-    const double factor = bo_stack_block(s, layer)->residual_scale;
-    bo_value y = bo_network_record(s->graph, s->mlp_layers[layer], normed);
+    const bo_value y = bo_network_record(s->graph, s->mlp_layers[layer], normed);
     bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
-    if (factor != 1) y = bo_graph_scale(s->graph, y, factor);
-    y = bo_nn_dropout(s->graph, y, s->desc->dropout, bo_nn_stream(s->number + layer + s->stream, 1));
-    return bo_graph_add(s->graph, x, y);
+    return bo_nn_add(s->graph, y, x,
+                     &(bo_output_layer){.factor = bo_stack_block(s, layer)->residual_scale,
+                                        .dropout = s->desc->dropout,
+                                        .stream = bo_nn_stream(s->number + layer + s->stream, 1),
+                                        .norm = norm});
 }
 
 /* Records a custom layer, and checks its result. */
@@ -300,7 +301,7 @@ static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, const m
     bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
     bo_value normed = mlp_norm(s, layer, prefix, in);
     if (b->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, in->x);
-    if (b->mlp == BO_MLP_LAYERS) return inner_layers(s, layer, normed, in->x);
+    if (b->mlp == BO_MLP_LAYERS) return inner_layers(s, layer, normed, in->x, desc.norm);
     return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, in->x, &desc);
 }
 

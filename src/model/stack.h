@@ -55,7 +55,7 @@ typedef struct bo_stack_head {
     bo_value taught; /* x of a teacher with the same matrix and bias; 0: none */
     double share;    /* of the teacher's distribution in the loss */
 } bo_stack_head;
-/* Records their cross entropy into out->loss and out->losses, and the logits themselves into out->logits. */
+/* Records their cross entropy into out->loss and out->losses, and the logits themselves into out->outputs. */
 void bo_stack_loss(const bo_stack *stack, const bo_stack_head *head, bo_value targets, double smoothing,
                    bo_model_graph *out);
 void bo_stack_logits(const bo_stack *stack, const bo_stack_head *head, bo_model_graph *out);

@@ -180,6 +180,22 @@ static void balance(bo_graph *graph, bo_linear_layer *desc)
     desc->factor = tau * desc->keep;
 }
 
+/* Records the norm and the dropout of a summand, and its sum with the residual stream. */
+static bo_value join(bo_graph *graph, bo_value y, bo_value residual, const bo_output_layer *desc, double keep)
+{
+    if (desc->norm) y = bo_nn_norm(graph, desc->norm->prefix, y, desc->norm->layer);
+    return add_residual(graph, bo_nn_dropout(graph, y, desc->dropout, desc->stream), residual, keep);
+}
+
+bo_value bo_nn_add(bo_graph *graph, bo_value y, bo_value residual, const bo_output_layer *desc)
+{
+    bo_linear_layer linear = {.factor = 1};
+    balance(graph, &linear);
+    if (desc->factor != 0) linear.factor *= desc->factor;
+    if (linear.factor != 1) y = bo_graph_scale(graph, y, linear.factor);
+    return join(graph, y, residual, desc, linear.keep);
+}
+
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_output_layer *desc)
 {
     static const bo_output_layer usual = {0};
@@ -194,9 +210,7 @@ bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value 
         linear.residual = residual;
         return bo_nn_linear(graph, prefix, x, &linear);
     }
-    bo_value y = bo_nn_linear(graph, prefix, x, &linear);
-    if (desc->norm) y = bo_nn_norm(graph, desc->norm->prefix, y, desc->norm->layer);
-    return add_residual(graph, bo_nn_dropout(graph, y, desc->dropout, desc->stream), residual, linear.keep);
+    return join(graph, bo_nn_linear(graph, prefix, x, &linear), residual, desc, linear.keep);
 }
 
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function)

@@ -40,6 +40,9 @@ static inline uint64_t bo_nn_stream(size_t layer, size_t which)
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
                    const bo_linear_layer *descs, bo_value *out);
 
+/* Adds y to the residual stream in the way in which bo_nn_output adds its projection; y has its biases already. */
+bo_value bo_nn_add(bo_graph *graph, bo_value y, bo_value residual, const bo_output_layer *desc);
+
 /* Declares a weight vector `prefix` + `suffix`, updated by AdamW. */
 bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_init init);
 /* Likewise with `rank` dimensions. */

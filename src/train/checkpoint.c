@@ -266,7 +266,7 @@ static bo_status read_files(bo_context *context, bo_trainer *trainer, const char
     BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
     bo_optimizer_set_steps(trainer->optimizer, trainer->now.step);
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = trainer->task->methods->read(context, trainer->task, folder);
+    bo_status status = bo_model_read(context, trainer->desc.model, folder);
     if (status == BO_OK) status = read_state(context, trainer->task, folder);
     if (status == BO_OK) status = take_optimizer(context, trainer, path);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
@@ -304,7 +304,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
 /* Weights that are not finite are not saved; the earlier checkpoints are more useful. */
 static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
 {
-    bo_weights *weights = trainer->task->weights;
+    bo_weights *weights = trainer->task->desc->model->weights;
     bool finite = false;
     char words[BO_TRAIN_PATH];
     BO_TRY(bo_backend_of(bo_weights_device(weights))
@@ -326,7 +326,7 @@ static bo_status write_state(bo_context *context, bo_train_task *task, const cha
 static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = trainer->task->methods->write(context, trainer->task, folder);
+    bo_status status = bo_model_write(context, trainer->desc.model, folder);
     if (status == BO_OK) status = write_optimizer(context, trainer, folder);
     if (status == BO_OK) status = write_state(context, trainer->task, folder);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);

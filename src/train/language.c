@@ -1,6 +1,5 @@
 /* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the
  * text. */
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -16,10 +15,8 @@ typedef struct language_batch {
     size_t room;                           /* capacity in runs */
 } language_batch;
 
-/* Invariant: task.graph and task.loss are those of `graph`. */
 typedef struct language_task {
     bo_train_task task;
-    bo_model_graph graph;
     language_batch batch;
     bo_train_states *states; /* NULL: not carried, or not created yet */
     bool whitened;           /* M was set by this trainer: the gradients of step 0 may be computed more than once */
@@ -240,25 +237,17 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .rows = micro_batch * window,
         .tokens = window,
         .most_sequences = most_runs(task->desc, micro_batch),
-        .loss = true,
-        .gradients = true,
-        .checkpoint = task->desc->checkpointing,
-        .bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16,
         .imitate = task->desc->imitate,
         .share = share_of(task->desc),
         .scored = scored_of(task->desc, micro_batch * window),
     };
     BO_TRY(make_batch(context, &own->batch, &desc));
-    BO_TRY(bo_model_graph_create(context, model_of(task), &desc, &own->graph));
-    task->graph = own->graph.graph;
-    task->loss = own->graph.loss;
-    return BO_OK;
+    return bo_train_graph(context, task, desc);
 }
 
 static void close_graph(bo_train_task *task)
 {
     language_task *own = (language_task *)task;
-    bo_model_graph_destroy(&own->graph);
     bo_free(own->batch.tokens);
     bo_free(own->batch.targets);
     bo_free(own->batch.positions);
@@ -280,18 +269,18 @@ static bo_status write_chosen(bo_context *context, const language_task *own, uin
         own->batch.chosen[i] = (int32_t)bo_min(from + i * desc->sparsity, rows - 1);
         own->batch.targets[i] = own->batch.targets[own->batch.chosen[i]]; /* at i or later: not written yet */
     }
-    return bo_graph_write(context, own->graph.graph, own->graph.chosen, own->batch.chosen);
+    return bo_graph_write(context, own->task.graph.graph, own->task.graph.chosen, own->batch.chosen);
 }
 
 static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
 {
     const language_task *own = (const language_task *)task;
     const language_batch *batch = &own->batch;
-    const bo_model_graph *graph = &own->graph;
+    const bo_text_pack pack = {.stream = {.tokens = batch->tokens, .positions = batch->positions},
+                               .labels = batch->targets};
     const bo_batches_desc batches = batches_of(task, place->rank);
     const uint64_t step = place->step * task->windows + place->window; /* of the batches */
     size_t runs = batch->room;
-    assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
     BO_TRY(bo_batches_fill(context, &batches, step, place->first, place->count, batch->tokens, batch->targets,
                            batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
     if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;
@@ -299,10 +288,8 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
         const bo_train_segment segment = {&batches, step, place->window, place->first, runs, batch->lengths};
         BO_TRY(bo_train_states_load(context, own->states, &segment, batch->positions, pass));
     }
-    BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, batch->tokens));
-    if (graph->positions) BO_TRY(bo_graph_write(context, graph->graph, graph->positions, batch->positions));
-    if (graph->chosen) BO_TRY(write_chosen(context, own, step));
-    return graph->targets ? bo_graph_write(context, graph->graph, graph->targets, batch->targets) : BO_OK;
+    if (task->graph.chosen) BO_TRY(write_chosen(context, own, step));
+    return bo_model_graph_fill(context, model_of(task), &task->graph, &(bo_model_batch){.packed = &pack}, pass);
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
@@ -371,10 +358,9 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     if (window_of(desc) != desc->model->desc.context) bo_train_setting_number(text, "window", (double)window_of(desc));
 }
 
-static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
+static uint64_t fingerprint(const bo_train_task *task)
 {
-    *subject = bo_model_fingerprint(model_of(task));
-    *data = bo_corpus_fingerprint(task->desc->train);
+    return bo_corpus_fingerprint(task->desc->train);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -390,13 +376,11 @@ static const bo_train_methods methods = {.subject = "model",
                                          .prepare = prepare,
                                          .advance = advance,
                                          .evaluate = evaluate,
-                                         .write = bo_train_model_write,
-                                         .read = bo_train_model_read,
                                          .gather_state = gather_state,
                                          .write_state = write_state,
                                          .read_state = read_state,
                                          .settings = settings,
-                                         .fingerprints = fingerprints,
+                                         .fingerprint = fingerprint,
                                          .plan = plan};
 
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
@@ -407,9 +391,7 @@ bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo
     const size_t windows = desc->state_windows > 1 ? desc->state_windows : 1;
     own->task = (bo_train_task){.methods = &methods,
                                 .desc = desc,
-                                .weights = desc->model->weights,
                                 .metric = "bits_per_byte",
-                                .files = bo_train_model_files(desc->model),
                                 .units = window_of(desc) * windows,
                                 .windows = windows,
                                 .state_file = desc->stateful ? BO_TRAIN_STATES_FILE : NULL,

@@ -1,4 +1,4 @@
-/* Code shared by the tasks of models: files, settings, sizes, frequencies. */
+/* Code shared by the tasks of models: settings, sizes, frequencies. */
 #include <math.h>
 #include "../base/rng.h"
 #include "../base/trace.h"
@@ -64,7 +64,7 @@ static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo
     const bo_calibrating calibrating = {calibrations, task->desc->model->attentions};
     const bo_train_place first = {.step = step, .count = task->desc->micro_batch, .anew = true};
     BO_TRY(task->methods->load(context, task, &first, &pass));
-    return bo_graph_calibrate(context, task->graph, &pass, &calibrating);
+    return bo_graph_calibrate(context, task->graph.graph, &pass, &calibrating);
 }
 
 static bo_status calibrate(bo_context *context, bo_train_task *task, uint64_t step)
@@ -134,26 +134,6 @@ bo_status bo_train_model_prepare(bo_context *context, bo_train_task *task, uint6
 
 /* ====================================================================================================================
  * Code shared by the tasks of models. */
-
-static const char *const files[] = {
-    "config.json",         "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
-    "chat_template.jinja", "tokenizer.json",         "model.safetensors",     NULL};
-static const char *const adapter_files[] = {"adapter_config.json", "tokenizer.json", "adapter_model.safetensors", NULL};
-
-const char *const *bo_train_model_files(const bo_model *model)
-{
-    return model->adapter ? adapter_files : files;
-}
-
-bo_status bo_train_model_write(bo_context *context, const bo_train_task *task, const char *folder)
-{
-    return bo_model_write(context, task->desc->model, folder);
-}
-
-bo_status bo_train_model_read(bo_context *context, bo_train_task *task, const char *folder)
-{
-    return bo_model_read(context, task->desc->model, folder);
-}
 
 bo_status bo_train_model_check(bo_context *context, const bo_train_task *task)
 {

@@ -1,13 +1,9 @@
-/* Code shared by the tasks of models: files, settings, sizes, frequencies. */
+/* Code shared by the tasks of models: settings, sizes, frequencies. */
 #ifndef BO_TRAIN_MODELS_H
 #define BO_TRAIN_MODELS_H
 
-#include "../model/model.h"
 #include "task.h"
 
-const char *const *bo_train_model_files(const bo_model *model);
-bo_status bo_train_model_write(bo_context *context, const bo_train_task *task, const char *folder);
-bo_status bo_train_model_read(bo_context *context, bo_train_task *task, const char *folder);
 /* Rejects models that no task can train. */
 bo_status bo_train_model_check(bo_context *context, const bo_train_task *task);
 /* Writes the settings of a model. The settings of the data belong to the task. */

@@ -1,17 +1,11 @@
 /* The task `predict`: items are examples. A graph is a single example. */
-#include <assert.h>
-#include "../model/model.h"
 #include "task.h"
 
-/* Invariant: task.graph and task.loss are those of `graph`. */
 typedef struct network_task {
     bo_train_task task;
-    bo_network_graph graph;
     size_t *rows;                /* rows of a micro-batch */
     uint64_t examples, held_out; /* fingerprints of the data; computing them reads all of it */
 } network_task;
-
-static const char *const files[] = {"config.json", "model.safetensors", NULL};
 
 static const bo_network *network_of(const bo_train_task *task)
 {
@@ -54,25 +48,15 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
 {
     network_task *own = (network_task *)task;
     const bo_examples *examples = task->desc->examples;
-    const bo_network_graph_desc desc = {.data = examples,
-                                        .examples =
-                                            whole(task) ? bo_examples_rows(examples, BO_SPLIT_TRAIN) : micro_batch,
-                                        .loss = true,
-                                        .gradients = true,
-                                        .checkpoint = task->desc->checkpointing,
-                                        .bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16};
+    const bo_model_graph_desc desc = {
+        .data = examples, .examples = whole(task) ? bo_examples_rows(examples, BO_SPLIT_TRAIN) : micro_batch};
     own->rows = bo_alloc(context, desc.examples, sizeof *own->rows, "a batch");
-    if (!own->rows) return BO_MEMORY;
-    BO_TRY(bo_network_graph_create(context, network_of(task), &desc, &own->graph));
-    task->graph = own->graph.graph;
-    task->loss = own->graph.loss;
-    return BO_OK;
+    return own->rows ? bo_train_graph(context, task, desc) : BO_MEMORY;
 }
 
 static void close_graph(bo_train_task *task)
 {
     network_task *own = (network_task *)task;
-    bo_network_graph_destroy(&own->graph);
     bo_free(own->rows);
     own->rows = NULL;
 }
@@ -82,38 +66,27 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     network_task *own = (network_task *)task;
     const bo_trainer_desc *desc = task->desc;
     const size_t share = desc->batch / (desc->ranks ? (size_t)desc->ranks->size : 1);
-    (void)pass;
-    assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
+    const bo_model_batch batch = {.examples = desc->examples, .rows = own->rows};
     if (whole(task))
-        for (size_t i = 0; i < own->graph.examples; i++)
+        for (size_t i = 0; i < task->graph.network.examples; i++)
             own->rows[i] = bo_examples_row(desc->examples, BO_SPLIT_TRAIN, i);
     else
         bo_examples_batch(desc->examples, desc->seed, place->step, desc->batch, place->rank * share + place->first,
                           place->count, own->rows);
-    return bo_network_graph_fill(context, desc->model->network, &own->graph, desc->examples, own->rows);
+    return bo_model_graph_fill(context, desc->model, &task->graph, &batch, pass);
 }
 
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
     bo_examples_evaluation found;
-    BO_TRY(bo_network_evaluate(context, network_of(task), task->desc->held_out, BO_SPLIT_VALID, &found));
+    BO_TRY(bo_model_evaluate_examples(context, task->desc->model, task->desc->held_out, BO_SPLIT_VALID, &found));
     out->loss = found.loss;
     out->metric = network_of(task)->loss == BO_NETWORK_CROSS_ENTROPY ? found.accuracy : found.rmse;
     out->count = found.examples;
     return BO_OK;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
-
-static bo_status write_network(bo_context *context, const bo_train_task *task, const char *folder)
-{
-    return bo_model_write(context, task->desc->model, folder);
-}
-
-static bo_status read_network(bo_context *context, bo_train_task *task, const char *folder)
-{
-    return bo_model_read(context, task->desc->model, folder);
-}
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
@@ -124,10 +97,9 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_code(text, "held_out", own->held_out);
 }
 
-static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
+static uint64_t fingerprint(const bo_train_task *task)
 {
-    *subject = bo_network_fingerprint(network_of(task));
-    *data = ((const network_task *)task)->examples;
+    return ((const network_task *)task)->examples;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -141,10 +113,8 @@ static const bo_train_methods methods = {.subject = "network",
                                          .close = close_graph,
                                          .load = load,
                                          .evaluate = evaluate,
-                                         .write = write_network,
-                                         .read = read_network,
                                          .settings = settings,
-                                         .fingerprints = fingerprints};
+                                         .fingerprint = fingerprint};
 
 bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
@@ -156,9 +126,7 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
     if (!own) return BO_MEMORY;
     own->task = (bo_train_task){.methods = &methods,
                                 .desc = desc,
-                                .weights = desc->model->weights,
                                 .metric = desc->model->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
-                                .files = files,
                                 .units = 1,
                                 .evaluates = desc->held_out != NULL};
     own->examples = bo_examples_fingerprint(desc->examples);

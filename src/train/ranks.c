@@ -55,8 +55,7 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
     const bo_train_methods *methods = trainer->task->methods;
     const char *const names[COUNT] = {"step",           "number of steps", methods->subject,
                                       methods->subject, methods->data,     methods->data};
-    uint64_t subject, data;
-    methods->fingerprints(trainer->task, &subject, &data);
+    const uint64_t subject = bo_model_fingerprint(trainer->desc.model), data = methods->fingerprint(trainer->task);
     const double mine[COUNT] = {(double)trainer->now.step, (double)trainer->now.steps, (double)(uint32_t)subject,
                                 (double)(subject >> 32),   (double)(uint32_t)data,     (double)(data >> 32)};
     double first[COUNT];
@@ -87,7 +86,7 @@ static bo_status share_id(bo_context *context, const bo_trainer *trainer, bo_dev
 /* Ranks may differ in their devices, so all of them take part in the sums of this function. */
 bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 {
-    bo_device *device = bo_weights_device(trainer->task->weights);
+    bo_device *device = bo_weights_device(trainer->task->desc->model->weights);
     unsigned char id[BO_RANK_ID];
     bool able = false;
     if (alone(trainer)) return BO_OK;
@@ -105,7 +104,7 @@ bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 static bo_status sum_through_host(bo_context *context, bo_trainer *trainer, const bo_gradients *gradients)
 {
     const bo_collective *ranks = trainer->desc.ranks;
-    bo_device *device = bo_weights_device(trainer->task->weights);
+    bo_device *device = bo_weights_device(trainer->task->desc->model->weights);
     for (size_t at = 0; at < gradients->floats; at += BO_TRAIN_EXCHANGE) {
         const size_t count = bo_min(gradients->floats - at, BO_TRAIN_EXCHANGE);
         char *from = (char *)gradients->data + at * sizeof(float);
@@ -120,7 +119,7 @@ bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
 {
     if (alone(trainer)) return BO_OK;
     BO_SPAN(context, "train", "sum over ranks");
-    const bo_weights *weights = trainer->task->weights;
+    const bo_weights *weights = trainer->task->desc->model->weights;
     for (const bo_gradients *g = bo_weights_gradients(weights); g; g = g->next)
         BO_TRY(trainer->joined ? bo_device_sum(context, bo_weights_device(weights), g->data, g->floats)
                                : sum_through_host(context, trainer, g));

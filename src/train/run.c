@@ -36,7 +36,7 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, si
     *pass = (bo_graph_pass){.training = true, .seed = pass_seed(trainer, rank, piece, window)};
     task->weight = 1;
     BO_TRY(task->methods->load(context, task, &place, pass));
-    bo_graph_set_loss_scale(task->graph, (float)(task->weight / parts_of(trainer)));
+    bo_graph_set_loss_scale(task->graph.graph, (float)(task->weight / parts_of(trainer)));
     return BO_OK;
 }
 
@@ -58,7 +58,7 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_g
     char what[512];
     const char *scope = NULL;
     snprintf(what, sizeof what, "%s", words);
-    if (bo_graph_blame(context, trainer->task->graph, pass, &scope) == BO_OK && scope)
+    if (bo_graph_blame(context, trainer->task->graph.graph, pass, &scope) == BO_OK && scope)
         snprintf(what, sizeof what, "the loss is not finite; the first value that is not finite is in %s", scope);
     return named(context, trainer, what);
 }
@@ -70,7 +70,7 @@ static bo_status read_window(bo_context *context, bo_trainer *trainer, size_t pi
 {
     bo_graph_pass pass;
     BO_TRY(load(context, trainer, piece, window, &pass));
-    const bo_status status = bo_graph_forward(context, trainer->task->graph, &pass);
+    const bo_status status = bo_graph_forward(context, trainer->task->graph.graph, &pass);
     return status == BO_NUMERIC ? not_finite(context, trainer, &pass, bo_context_error(context)) : status;
 }
 
@@ -79,10 +79,10 @@ static bo_status add_window(bo_context *context, bo_trainer *trainer, size_t pie
     bo_graph_pass pass;
     float value = 0;
     BO_TRY(load(context, trainer, piece, window, &pass));
-    const bo_status status = bo_graph_run(context, trainer->task->graph, &pass);
+    const bo_status status = bo_graph_run(context, trainer->task->graph.graph, &pass);
     if (status == BO_NUMERIC) return not_finite(context, trainer, &pass, bo_context_error(context));
     if (status != BO_OK) return status;
-    BO_TRY(bo_graph_read(context, trainer->task->graph, trainer->task->loss, &value));
+    BO_TRY(bo_graph_read(context, trainer->task->graph.graph, trainer->task->graph.loss, &value));
     if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
     *loss += trainer->task->weight * (double)value;
     return BO_OK;
@@ -99,7 +99,7 @@ static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t 
 static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double *loss)
 {
     bo_train_task *task = trainer->task;
-    bo_weights *weights = task->weights;
+    bo_weights *weights = task->desc->model->weights;
     *loss = 0;
     if (task->methods->prepare) BO_TRY(task->methods->prepare(context, task, trainer->now.step));
     BO_TRY(bo_weights_zero_gradients(context, weights));
@@ -199,7 +199,8 @@ static void fill_report(bo_trainer *trainer, bool evaluated)
     const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
     const double steps = (double)trainer->timed_steps;
     const double tokens = (double)(desc->batch * trainer->task->units);
-    const double operations = bo_graph_flops(trainer->task->graph) * (double)(trainer->pieces * trainer->task->windows);
+    const double operations =
+        bo_graph_flops(trainer->task->graph.graph) * (double)(trainer->pieces * trainer->task->windows);
     trainer->report = (bo_training_report){
         .step = now->step,
         .steps = now->steps,

@@ -1,7 +1,6 @@
 /* Selects the task that a descriptor names, and freezes weights. */
 #include <assert.h>
 #include <string.h>
-#include "../model/model.h"
 #include "task.h"
 
 /* ====================================================================================================================
@@ -29,7 +28,7 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
 
 bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
 {
-    bo_weights *weights = task->weights;
+    bo_weights *weights = task->desc->model->weights;
     const size_t count = bo_weights_count(weights);
     task->frozen = bo_alloc(context, count, sizeof(bool), "flags of weights");
     if (!task->frozen) return BO_MEMORY;
@@ -46,14 +45,20 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
 
 static void thaw(bo_train_task *task)
 {
-    for (size_t i = 0; task->frozen && i < bo_weights_count(task->weights); i++)
-        bo_weights_set_frozen(task->weights, i, task->frozen[i]);
+    for (size_t i = 0; task->frozen && i < bo_weights_count(task->desc->model->weights); i++)
+        bo_weights_set_frozen(task->desc->model->weights, i, task->frozen[i]);
     bo_free(task->frozen);
     task->frozen = NULL;
 }
 
 /* ====================================================================================================================
- * The task that a descriptor names. */
+ * The task that a descriptor names, its files and its graph. */
+
+static const char *const files[] = {
+    "config.json",         "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
+    "chat_template.jinja", "tokenizer.json",         "model.safetensors",     NULL};
+static const char *const adapter_files[] = {"adapter_config.json", "tokenizer.json", "adapter_model.safetensors", NULL};
+static const char *const network_files[] = {"config.json", "model.safetensors", NULL};
 
 /* True if the last of its files holds the weights. */
 static bool files_hold(const bo_train_task *task)
@@ -70,9 +75,19 @@ bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc,
     const bo_status status = desc->model->network || desc->examples ? bo_train_network(context, desc, out)
                              : desc->texts                          ? bo_train_texts(context, desc, out)
                                                                     : bo_train_language(context, desc, out);
-    assert(status != BO_OK || files_hold(*out));
-    if (status == BO_OK && !(*out)->windows) (*out)->windows = 1;
-    return status;
+    if (status != BO_OK) return status;
+    (*out)->files = desc->model->network ? network_files : desc->model->adapter ? adapter_files : files;
+    assert(files_hold(*out));
+    if (!(*out)->windows) (*out)->windows = 1;
+    return BO_OK;
+}
+
+bo_status bo_train_graph(bo_context *context, bo_train_task *task, bo_model_graph_desc desc)
+{
+    desc.loss = desc.gradients = true;
+    desc.checkpoint = task->desc->checkpointing;
+    desc.bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16;
+    return bo_model_graph_create(context, task->desc->model, &desc, &task->graph);
 }
 
 void bo_train_task_destroy(bo_train_task *task)
@@ -80,5 +95,6 @@ void bo_train_task_destroy(bo_train_task *task)
     if (!task) return;
     thaw(task);
     task->methods->close(task);
+    bo_model_graph_destroy(&task->graph);
     bo_free(task);
 }

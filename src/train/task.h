@@ -1,7 +1,7 @@
 /* A task defines what is trained on which data. The trainer handles steps, ranks, checkpoints and reports. A task
- * handles its subject (a language model, a network), its data, and the graph that computes the loss of a batch of items
- * (sequences, examples). Each task has its own file: a struct that begins with bo_train_task, a table of functions, and
- * one function that creates it from the trainer's descriptor.
+ * handles its data, and the graph of the model that computes the loss of a batch of items (sequences, examples). Each
+ * task has its own file: a struct that begins with bo_train_task, a table of functions, and one function that creates
+ * it from the trainer's descriptor.
  *
  *     typedef struct language { bo_train_task task; … } language;
  *     static const bo_train_methods methods = {.subject = "model", …};
@@ -14,7 +14,7 @@
 
 #include <bochner/train.h>
 #include "../io/json.h"
-#include "../tape/graph.h"
+#include "../model/model.h"
 
 typedef struct bo_train_task bo_train_task;
 
@@ -39,9 +39,9 @@ typedef struct bo_train_methods {
      * plan of the graph, which depends on the number of threads: the same run must be divided in the same way on any
      * host. */
     double (*item_bytes)(const bo_train_task *task);
-    /* Creates the graph of a micro-batch, planned with gradients and without memory, its loss (the mean over the
-     * items), and buffers for the batch. close frees them and everything else except the struct of the task. It is also
-     * called after a failure and if open was never called. */
+    /* Creates the graph of a micro-batch (bo_train_graph), whose loss is the mean over the items, and buffers for the
+     * batch. close frees everything except the graph and the struct of the task. It is also called after a failure and
+     * if open was never called. */
     bo_status (*open)(bo_context *context, bo_train_task *task, size_t micro_batch);
     void (*close)(bo_train_task *task);
     /* Writes the items into the graph. `training` and `seed` of *pass are set by the caller; the task sets the rest,
@@ -54,9 +54,6 @@ typedef struct bo_train_methods {
     /* Evaluates on the held-out data; called if `evaluates` is true. */
     bo_status (*evaluate)(bo_context *context, bo_train_task *task, bo_training_score *out);
 
-    /* Writes task->files into a folder, and reads the weights from them. */
-    bo_status (*write)(bo_context *context, const bo_train_task *task, const char *folder);
-    bo_status (*read)(bo_context *context, bo_train_task *task, const char *folder);
     /* Writes and reads task->state_file, which holds what lasts from step to step besides weights, and before writing
      * collects it from all ranks, on every rank. Required if there is such a file. */
     bo_status (*gather_state)(bo_context *context, bo_train_task *task);
@@ -64,8 +61,8 @@ typedef struct bo_train_methods {
     bo_status (*read_state)(bo_context *context, bo_train_task *task, const char *path);
     /* Writes the settings that a resumed run must share, as members of training.json (bo_train_setting_…). */
     void (*settings)(const bo_train_task *task, bo_json_text *text);
-    /* Computes the fingerprints that all ranks must share. */
-    void (*fingerprints)(const bo_train_task *task, uint64_t *subject, uint64_t *data);
+    /* Computes the fingerprint of the data, which all ranks must share. */
+    uint64_t (*fingerprint)(const bo_train_task *task);
     /* Adds task-specific bytes of states and of evaluation to a plan. NULL: none. */
     bo_status (*plan)(bo_context *context, const bo_train_task *task, bo_training_cost *plan);
 } bo_train_methods;
@@ -75,14 +72,12 @@ typedef struct bo_train_methods {
 struct bo_train_task {
     const bo_train_methods *methods;
     const bo_trainer_desc *desc;
-    bo_weights *weights;
     const char *metric;       /* second number of the score: "bits_per_byte", "accuracy" */
-    const char *const *files; /* names of the files of a folder that loads as the subject */
+    const char *const *files; /* names of the files of a folder that loads as the model; set after creation */
     size_t units;             /* units per item: the tokens of a sequence, or 1 for an example; known after open */
     size_t batch;             /* default number of items per step; 0: the trainer's default */
     bool evaluates;           /* held-out data exists */
-    bo_graph *graph;
-    bo_value loss; /* 1 x 1 */
+    bo_model_graph graph;
     double weight; /* weight of the loaded micro-batch in the mean of the step; 1 if load does not set it */
     /* Parts of an item, each of which has a run of the graph; 0 means 1. The runs are made forward in order, and then
      * with gradients in reverse, so that a part can use the states and their gradients of the parts beside it. */
@@ -91,6 +86,9 @@ struct bo_train_task {
     bool redrawn;           /* prepare has replaced frequencies: earlier states cannot be used */
     bool *frozen;           /* trainable flags before bo_train_freeze; NULL: unchanged */
 };
+
+/* Plans the graph of a task, without memory: that of `desc`, with a loss and gradients. */
+bo_status bo_train_graph(bo_context *context, bo_train_task *task, bo_model_graph_desc desc);
 
 /* Tasks. `desc` must outlive the task. Before check, only its pointers are read. */
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);

@@ -12,8 +12,7 @@
 /* Default tokens per pack and per step. An epoch has a minimum number of steps, however few texts there are. */
 enum { PACK = 2048, LEAST_PACK = 64, STEP = 8 * PACK, TRANSLATION_STEP = 2 * PACK, STEPS_OF_EPOCH = 16 };
 
-/* Invariants: task.graph and task.loss are those of `graph`. packs, packed and examples exist between open and
- * close. */
+/* Invariant: packs, packed and examples exist between open and close. */
 typedef struct texts_task {
     bo_train_task task;
     bool translates;
@@ -21,10 +20,9 @@ typedef struct texts_task {
     size_t most;    /* maximum number of examples per pack */
     bo_packs *packs;
     bo_text_pack *packed; /* packs of a micro-batch */
-    bo_model_graph graph;
-    size_t *examples;    /* examples of a micro-batch */
-    uint64_t weighed;    /* the step of whole_weight */
-    double whole_weight; /* total weight of that step */
+    size_t *examples;     /* examples of a micro-batch */
+    uint64_t weighed;     /* the step of whole_weight */
+    double whole_weight;  /* total weight of that step */
 } texts_task;
 
 static const bo_model *model_of(const bo_train_task *task)
@@ -221,18 +219,12 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .tokens = sequences ? main_rows(own) / sequences : 0,
         .source_tokens = sequences && own->translates ? own->rows[0] / sequences : 0,
         .most_sequences = own->packed->most_sequences,
-        .loss = true,
-        .gradients = true,
-        .checkpoint = desc->checkpointing,
-        .bfloat16 = desc->activations == BO_STORAGE_BFLOAT16,
         .examples = own->packed->most,
         .source_rows = own->packed->source.rows,
         .smoothing = desc->smoothing,
     };
-    BO_TRY(bo_model_graph_create(context, desc->model, &graph, &own->graph));
+    BO_TRY(bo_train_graph(context, task, graph));
     task->units = (size_t)(all_tokens(desc->texts) / bo_packs_per_epoch(own->packs)); /* on average */
-    task->graph = own->graph.graph;
-    task->loss = own->graph.loss;
     own->weighed = UINT64_MAX;
     return BO_OK;
 }
@@ -240,7 +232,6 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
 static void close_graph(bo_train_task *task)
 {
     texts_task *own = (texts_task *)task;
-    bo_model_graph_destroy(&own->graph);
     bo_text_pack_destroy(own->packed);
     bo_packs_destroy(own->packs);
     bo_free(own->examples);
@@ -279,7 +270,6 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     const bo_trainer_desc *desc = task->desc;
     const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1, first = place->rank * (desc->batch / ranks);
     size_t count = 0;
-    assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
     assert(own->packs && own->packed && own->examples);
     BO_TRY(weigh_step(context, own, place->step));
     for (size_t i = 0; i < place->count; i++) {
@@ -290,7 +280,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     const double even = own->whole_weight * (double)place->count / (double)desc->batch;
     task->weight = weight_of(own, own->examples, count) / even;
     BO_TRY(bo_text_pack_fill(context, own->packed, desc->texts, own->examples, count));
-    return bo_model_graph_fill(context, desc->model, &own->graph, own->packed, pass);
+    return bo_model_graph_fill(context, desc->model, &task->graph, &(bo_model_batch){.packed = own->packed}, pass);
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
@@ -377,10 +367,9 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
 }
 
-static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
+static uint64_t fingerprint(const bo_train_task *task)
 {
-    *subject = bo_model_fingerprint(model_of(task));
-    *data = bo_texts_fingerprint(task->desc->texts);
+    return bo_texts_fingerprint(task->desc->texts);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -395,10 +384,8 @@ static const bo_train_methods methods = {.subject = "model",
                                          .load = load,
                                          .prepare = bo_train_model_prepare,
                                          .evaluate = evaluate,
-                                         .write = bo_train_model_write,
-                                         .read = bo_train_model_read,
                                          .settings = settings,
-                                         .fingerprints = fingerprints,
+                                         .fingerprint = fingerprint,
                                          .plan = plan};
 
 bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
@@ -406,11 +393,7 @@ bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_tr
     if (!desc->model || !desc->texts) return bo_fail(context, BO_INVALID, "training: the model or the texts are NULL");
     texts_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
-    own->task = (bo_train_task){.methods = &methods,
-                                .desc = desc,
-                                .weights = desc->model->weights,
-                                .files = bo_train_model_files(desc->model),
-                                .evaluates = desc->held_out_texts != NULL};
+    own->task = (bo_train_task){.methods = &methods, .desc = desc, .evaluates = desc->held_out_texts != NULL};
     own->translates =
         desc->model->desc.task == BO_MODEL_TASK_TRANSLATE && bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
     own->task.metric = own->translates ? "perplexity" : "accuracy";

@@ -30,7 +30,8 @@ static double micro_batch_bytes(bo_device *device)
 static size_t default_micro_batch(const bo_train_task *task)
 {
     const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
-    const double most = micro_batch_bytes(bo_weights_device(task->weights)) / task->methods->item_bytes(task);
+    const double most =
+        micro_batch_bytes(bo_weights_device(task->desc->model->weights)) / task->methods->item_bytes(task);
     size_t micro = batch;
     while (micro > 1 && (batch % micro != 0 || (double)micro > most)) micro--;
     return micro;
@@ -118,7 +119,7 @@ static bo_status make_task(bo_context *context, bo_trainer_desc *desc, bo_train_
 static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cost *out)
 {
     const bo_trainer_desc *desc = task->desc;
-    bo_weights *weights = task->weights;
+    bo_weights *weights = task->desc->model->weights;
     BO_TRY(bo_train_freeze(context, task));
     out->parameters = bo_weights_parameters(weights, false);
     out->trained = bo_weights_parameters(weights, true);
@@ -127,8 +128,8 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
     out->gradient_bytes = bo_weights_gradient_floats(weights) * sizeof(float);
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
     BO_TRY(task->methods->open(context, task, out->micro_batch));
-    out->activation_bytes = bo_graph_bytes(task->graph);
-    out->operations = bo_graph_flops(task->graph) * (double)(desc->batch / out->micro_batch * task->windows);
+    out->activation_bytes = bo_graph_bytes(task->graph.graph);
+    out->operations = bo_graph_flops(task->graph.graph) * (double)(desc->batch / out->micro_batch * task->windows);
     out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes;
     return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
 }
@@ -155,8 +156,8 @@ static bo_status make_graph(bo_context *context, bo_trainer *trainer)
     const size_t ranks = bo_train_ranks(desc);
     trainer->pieces = desc->batch / ranks / desc->micro_batch;
     BO_TRY(task->methods->open(context, task, desc->micro_batch));
-    assert(task->graph && task->loss && trainer->pieces * desc->micro_batch * ranks == desc->batch);
-    BO_TRY(bo_graph_allocate(context, task->graph));
+    assert(task->graph.graph && task->graph.loss && trainer->pieces * desc->micro_batch * ranks == desc->batch);
+    BO_TRY(bo_graph_allocate(context, task->graph.graph));
     if (ranks > 1) {
         trainer->exchange = bo_alloc_raw(context, BO_TRAIN_EXCHANGE, sizeof(float), "an exchange of gradients");
         if (!trainer->exchange) return BO_MEMORY;
@@ -197,8 +198,9 @@ static void settle(bo_trainer *trainer)
 static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
 {
     BO_TRY(bo_train_freeze(context, trainer->task));
-    BO_TRY(bo_weights_allocate(context, trainer->task->weights, true));
-    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->task->weights, &trainer->optimizer));
+    BO_TRY(bo_weights_allocate(context, trainer->task->desc->model->weights, true));
+    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->task->desc->model->weights,
+                               &trainer->optimizer));
     trainer->desc.optimizer = *bo_optimizer_describe(trainer->optimizer);
     return BO_OK;
 }

@@ -40,7 +40,8 @@ for option in "--heads 4" "--attention softmax" "--mlp gelu" "--hidden 8" "--nor
     fails 2 "${option%% *} describes layers, but --blocks does so already" "$BOCHNER" train --data text.txt --blocks list.json --out no $option
 done
 fails 2 "--blocks is an option of text models" "$BOCHNER" train --model list.json --blocks list.json --data text.txt --out no
-fails 1 "parametrization mup changes the widths of MLPs" "$BOCHNER" train --data text.txt --blocks list.json --out no $train --mup
+succeeds "$BOCHNER" train --data text.txt --blocks list.json --out wide $train --mup --base-width 8
+grep -q '"parametrization": "mup"' wide/config.json || complain "the model is not parametrized"
 fails 1 "nowhere.json" "$BOCHNER" train --data text.txt --blocks nowhere.json --out no
 sed 's/"width": "input"/"width": 9/' list.json >narrow.json
 fails 1 "layer 2: layers: layer 3 (linear): its output is 9, expected the 16 numbers" "$BOCHNER" train --data text.txt --blocks narrow.json --out no $train

@@ -24,7 +24,7 @@ static bool is_refused(const bo_model *model)
 {
     bo_model_graph graph;
     const bo_status status =
-        bo_model_graph_create(device, model, &(bo_model_graph_desc){.rows = 1, .logits = true, .chosen = 1}, &graph);
+        bo_model_graph_create(device, model, &(bo_model_graph_desc){.rows = 1, .outputs = true, .chosen = 1}, &graph);
     if (status == BO_OK) bo_model_graph_destroy(&graph);
     return status == BO_UNSUPPORTED;
 }

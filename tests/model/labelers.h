@@ -64,7 +64,7 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
     desc.rows = pack->stream.rows, desc.most_sequences = pack->most_sequences, desc.examples = pack->most;
     assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
-    assert_ok(context, bo_model_graph_fill(context, model, &g, pack, pass));
+    assert_ok(context, bo_model_graph_fill(context, model, &g, &(bo_model_batch){.packed = pack}, pass));
     return g;
 }
 
@@ -75,7 +75,7 @@ static inline void calibrate_labeler(bo_context *context, bo_model *model, const
     bo_graph_pass pass = {0};
     const bo_calibrating calibrating = {seen, model->attentions};
     if (!wants_calibration(model)) return;
-    bo_model_graph g = labeler_graph(context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);
+    bo_model_graph g = labeler_graph(context, model, pack, (bo_model_graph_desc){.outputs = true}, &pass);
     for (size_t i = 0; i < LAYERS; i++)
         assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
     assert_ok(context, bo_graph_calibrate(context, g.graph, &pass, &calibrating));

@@ -79,9 +79,9 @@ static void read_whole(const setting *s, const bo_model *model, const bo_texts *
     bo_graph_pass pass = {0};
     double sum = 0;
     bo_text_pack *pack = labeled_pack(s->context, texts, 2 * LONG, 1, 1);
-    bo_model_graph g = labeler_graph(s->context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);
+    bo_model_graph g = labeler_graph(s->context, model, pack, (bo_model_graph_desc){.outputs = true}, &pass);
     assert_ok(s->context, bo_graph_run(s->context, g.graph, &pass));
-    assert_ok(s->context, bo_graph_read(s->context, g.graph, g.logits, out));
+    assert_ok(s->context, bo_graph_read(s->context, g.graph, g.outputs, out));
     for (size_t c = 0; c < CLASSES; c++) sum += exp((double)out[c]);
     for (size_t c = 0; c < CLASSES; c++) out[c] = (float)(exp((double)out[c]) / sum);
     bo_model_graph_destroy(&g);

@@ -38,34 +38,49 @@ static void assert_same(bo_context *context, const bo_model *a, const bo_model *
 
 /* ---- what they compute ------------------------------------------------------------------------------------------- */
 
-static void copy_weight(bo_context *context, const bo_model *from, const char *name, bo_model *to, const char *other)
+static void copy_weight(bo_context *context, const bo_model *from, const char *name, bo_model *to, const char *other,
+                        double factor)
 {
     float values[12 * 8];
     assert_ok(context, bo_model_get_weight(context, from, name, values));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] *= (float)factor;
     assert_ok(context, bo_model_set_weight(context, to, other, values));
 }
 
-/* A list that describes the MLP relu² computes what that MLP computes, with the same number of weights. */
-static void a_list_can_be_an_mlp(void **state)
+/* A list that describes the MLP relu² computes what that MLP computes, with the same number of weights, under every
+ * residual rule and parametrization. */
+static void compare_with_mlp(bo_context *context, bo_residual residual, bo_parametrization kind)
 {
-    (void)state;
-    bo_context *context = test_context(1);
     bo_model_desc desc = inner_desc(TWO("12", "\"input\"")), plain = inner_desc(NULL);
     plain.block.hidden = 12;
+    desc.block.residual = plain.block.residual = residual;
+    desc.parametrization = plain.parametrization = kind;
+    desc.base_width = plain.base_width = kind ? 4 : 0;
     bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &plain, NULL);
     assert_int_equal(bo_model_parameters(model), bo_model_parameters(same));
     assert_int_equal(bo_model_describe(model)->block.mlp, BO_MLP_LAYERS);
     assert_int_equal(bo_model_adopt(context, same, model, NULL), BO_OK);
+    /* at unit scale, MLPs multiply relu² by 1 / √(3/2), which layers do not */
+    const double factor = kind == BO_PARAMETRIZATION_UNIT ? pow(1.5, 0.25) : 1;
     for (int layer = 0; layer < LAYERS; layer++) {
         char names[4][64];
         snprintf(names[0], 64, "model.layers.%d.mlp.up.weight", layer);
         snprintf(names[1], 64, "model.layers.%d.mlp.up_proj.weight", layer);
         snprintf(names[2], 64, "model.layers.%d.mlp.down.weight", layer);
         snprintf(names[3], 64, "model.layers.%d.mlp.down_proj.weight", layer);
-        for (int i = 0; i < 4; i += 2) copy_weight(context, model, names[i], same, names[i + 1]);
+        for (int i = 0; i < 4; i += 2) copy_weight(context, model, names[i], same, names[i + 1], i ? 1 : factor);
     }
     assert_same(context, model, same, 1e-5f);
     bo_model_destroy(same), bo_model_destroy(model);
+}
+
+static void a_list_can_be_an_mlp(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (bo_residual residual = 0; residual < BO_RESIDUAL_COUNT; residual++)
+        for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++)
+            compare_with_mlp(context, residual, kind);
     bo_context_destroy(context);
 }
 
@@ -81,6 +96,64 @@ static void what_they_compute_is_added(void **state)
     assert_ok(context, bo_model_create(context, &none, NULL, &same));
     assert_same(context, model, same, 0);
     bo_model_destroy(same), bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+/* ---- widths ------------------------------------------------------------------------------------------------------ */
+
+/* Widths that are numbers grow with the model; the others do already. Mistakes are those of the list. */
+static void widths(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = inner_desc(TWO("5", "8")), wide;
+    bo_model *model;
+    assert_ok(context, bo_model_widen(context, &desc, 24, &wide));
+    assert_non_null(strstr(wide.block.layers, "\"width\":15"));
+    assert_non_null(strstr(wide.block.layers, "\"width\":24"));
+    assert_ok(context, bo_model_create(context, &wide, NULL, &model));
+    bo_model_destroy(model);
+    bo_model_desc_release(&wide);
+    desc = inner_desc(STACK_GATE);
+    assert_ok(context, bo_model_widen(context, &desc, 16, &wide));
+    assert_ok(context, bo_model_create(context, &wide, NULL, &model));
+    bo_model_destroy(model);
+    bo_model_desc_release(&wide);
+    desc =
+        inner_desc("[{\"type\": \"linear\", \"width\": \"input\"}, {\"type\": \"random-features\", \"features\": 1}, "
+                   "{\"type\": \"mlp\", \"hidden\": 3}, {\"type\": \"linear\", \"width\": 16}, {\"type\": 5}, 7]");
+    desc.width = 16;
+    assert_ok(context, bo_model_widen(context, &desc, 8, &wide));
+    assert_string_equal(wide.block.layers,
+                        "[{\"type\":\"linear\",\"width\":\"input\"},{\"type\":\"random-features\",\"features\":1},"
+                        "{\"type\":\"mlp\",\"hidden\":2},{\"type\":\"linear\",\"width\":8},{\"type\":5},7]");
+    bo_model_desc_release(&wide);
+    desc = inner_desc("[{");
+    assert_fails(context, BO_FORMAT, "model: layers", bo_model_widen(context, &desc, 16, &wide));
+    bo_context_destroy(context);
+}
+
+/* Fan-in and fan-out relative to the base, and the factor, at twice its width. */
+static void parametrized(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double in, out, scale;
+    } expected[] = {{"model.layers.1.mlp.up.weight", 2, 2, 1}, {"model.layers.1.mlp.down.weight", 2, 2, 1}};
+    bo_context *context = test_context(1);
+    bo_model_desc desc =
+        inner_desc("[{\"name\": \"up\", \"type\": \"linear\", \"width\": 24}, {\"type\": \"relu2\"}, {\"name\": "
+                   "\"down\", \"type\": \"linear\", \"width\": 16}]");
+    desc.width = 16, desc.block.heads = 4, desc.block.key_heads = 0;
+    desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8;
+    bo_model *model = test_model(context, &desc, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        const bo_weight *w = bo_weights_find(model->weights, expected[i].name);
+        assert_non_null(w);
+        assert_true(w->in == expected[i].in && w->out == expected[i].out && w->scale == expected[i].scale);
+    }
+    bo_model_destroy(model);
     bo_context_destroy(context);
 }
 
@@ -322,20 +395,13 @@ static void used_as_others(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_model_desc desc = inner_desc(STACK_GATE), wide;
+    bo_model_desc desc = inner_desc(STACK_GATE);
     bo_model *model = test_model(context, &desc, NULL);
     bo_profile *profile;
     assert_ok(context, bo_model_profile(context, model, &(bo_profile_desc){.tokens = 8, .repeats = 1}, &profile));
     bo_profile_destroy(profile);
     uint64_t digest;
     assert_ok(context, bo_model_digest(context, model, &digest));
-    /* widths are those of the list */
-    bo_model *wider;
-    assert_ok(context, bo_model_widen(context, &desc, 16, &wide));
-    assert_fails(context, BO_INVALID,
-                 "layer 0: layers: layer 8 (add): its inputs should have the same shape, found 8 and 16",
-                 bo_model_create(context, &wide, NULL, &wider));
-    bo_model_desc_release(&wide);
     bo_model_destroy(model);
     bo_context_destroy(context);
 }
@@ -414,12 +480,10 @@ static void refusals(void **state)
     } while (0)
     REFUSED("model: a block has either layers or an MLP, found layers and gelu", desc.block.mlp = BO_MLP_GELU);
     REFUSED("model: the MLP layers needs a list of layers", desc.block.layers = NULL; desc.block.mlp = BO_MLP_LAYERS);
-    REFUSED("parametrization mup changes the widths of MLPs", desc.parametrization = BO_PARAMETRIZATION_MUP;
-            desc.base_width = 4);
-    REFUSED("parametrization unit changes the widths of MLPs", desc.parametrization = BO_PARAMETRIZATION_UNIT;
-            desc.base_width = 4);
-    REFUSED("residual rule sandwich requires", desc.block.residual = BO_RESIDUAL_SANDWICH);
-    REFUSED("residual rule after requires", desc.block.residual = BO_RESIDUAL_AFTER);
+    REFUSED("residual rule sandwich requires the mixer attention and an MLP with an activation function or layers, "
+            "found conv and layers",
+            desc.block.residual = BO_RESIDUAL_SANDWICH;
+            desc.block.mixer = BO_MIXER_CONV);
     REFUSED("custom_mlp requires the MLP custom, found relu2", desc.block.custom_mlp.name = "x");
     REFUSED("degree_heads requires an MLP of a degree", desc.block.degree_heads = 2);
     REFUSED("model: block 1: a block has either layers or an MLP", desc.blocks = blocks; desc.block_count = 2;
@@ -435,6 +499,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_can_be_an_mlp),
         cmocka_unit_test(what_they_compute_is_added),
+        cmocka_unit_test(widths),
+        cmocka_unit_test(parametrized),
         cmocka_unit_test(streams_differ),
         cmocka_unit_test(noise_follows_the_seed),
         cmocka_unit_test(maps_differ),

@@ -11,10 +11,10 @@ static float *whole_logits(bo_context *context, const bo_model *model, const pac
 {
     bo_graph_pass pass = {0};
     float *logits = malloc(TARGET_ROWS * WORDS * sizeof *logits);
-    bo_model_graph_desc desc = {.logits = true, .chosen = TARGET_ROWS};
+    bo_model_graph_desc desc = {.outputs = true, .chosen = TARGET_ROWS};
     bo_model_graph g = pack_graph(context, model, p, &desc, &pass);
     assert_ok(context, bo_graph_run(context, g.graph, &pass));
-    assert_ok(context, bo_graph_read(context, g.graph, g.logits, logits));
+    assert_ok(context, bo_graph_read(context, g.graph, g.outputs, logits));
     bo_model_graph_destroy(&g);
     return logits;
 }

@@ -68,13 +68,13 @@ static void logits_of(bo_context *context, const bo_model *model, const int32_t 
     bo_model_graph g;
     int32_t positions[CONTEXT];
     for (size_t i = 0; i < count; i++) positions[i] = (int32_t)i;
-    const bo_model_graph_desc desc = {.rows = count, .logits = true, .chosen = count};
+    const bo_model_graph_desc desc = {.rows = count, .outputs = true, .chosen = count};
     assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
     assert_ok(context, bo_graph_write(context, g.graph, g.tokens, ids));
     if (g.positions) assert_ok(context, bo_graph_write(context, g.graph, g.positions, positions));
     assert_ok(context, bo_graph_run(context, g.graph, NULL));
-    assert_ok(context, bo_graph_read(context, g.graph, g.logits, logits));
+    assert_ok(context, bo_graph_read(context, g.graph, g.outputs, logits));
     bo_model_graph_destroy(&g);
 }
 
@@ -564,7 +564,7 @@ static void local_bases(void **state)
         int32_t ids[16], positions[16];
         for (int i = 0; i < 16; i++) ids[i] = (5 * i + 1) % 50, positions[i] = i;
         assert_true(d->layers <= 64 && d->width <= 512);
-        const bo_model_graph_desc desc = {.rows = 16, .logits = true, .chosen = 16, .stream = stream};
+        const bo_model_graph_desc desc = {.rows = 16, .outputs = true, .chosen = 16, .stream = stream};
         assert_ok(context, bo_model_graph_create(context, models[m], &desc, &g));
         assert_ok(context, bo_graph_allocate(context, g.graph));
         assert_ok(context, bo_graph_write(context, g.graph, g.tokens, ids));

@@ -13,6 +13,16 @@ static bo_model_desc make_desc(bo_parametrization kind, size_t width)
     return desc;
 }
 
+/* The same with a list of layers in the place of the MLP. */
+static bo_model_desc make_listed(bo_parametrization kind, size_t width)
+{
+    bo_model_desc desc = make_desc(kind, width);
+    desc.block.layers =
+        "[{\"type\": \"mlp\", \"hidden\": 48}, {\"type\": \"linear\", \"width\": 40}, {\"type\": \"gelu\"}, "
+        "{\"type\": \"linear\", \"width\": \"input\"}]";
+    return desc;
+}
+
 static bo_model *make(bo_context *context, const bo_model_desc *desc)
 {
     bo_model *model;
@@ -31,8 +41,9 @@ static void stays_in_files(void **state)
     char folder[] = "/tmp/bochner-parametrize-XXXXXX";
     test_tokens(CONTEXT + 1, ids);
     assert_non_null(mkdtemp(folder));
-    for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++) {
-        bo_model_desc desc = make_desc(kind, 32);
+    for (int i = 0; i < 2 * BO_PARAMETRIZATION_COUNT; i++) {
+        const bo_parametrization kind = (bo_parametrization)(i / 2);
+        bo_model_desc desc = (i % 2 ? make_listed : make_desc)(kind, 32);
         if (kind == BO_PARAMETRIZATION_UNIT) desc.storage = BO_STORAGE_FLOAT8;
         bo_model *model = make(context, &desc), *loaded;
         shake(context, model);
@@ -167,8 +178,9 @@ static void gradients_are_exact(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++) {
-        bo_model_desc desc = make_desc(kind, 32);
+    for (int k = 0; k < 2 * BO_PARAMETRIZATION_COUNT; k++) {
+        const bo_parametrization kind = (bo_parametrization)(k / 2);
+        bo_model_desc desc = (k % 2 ? make_listed : make_desc)(kind, 32);
         trial t = trial_make(context, &desc);
         bo_weights *weights = t.model->weights;
         size_t floats = bo_weights_floats(weights);

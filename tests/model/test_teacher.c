@@ -138,13 +138,13 @@ static double divergence(bo_context *context, const bo_model *teacher, const bo_
     for (int first = 0; first < ROWS; first += WINDOW) {
         for (int m = 0; m < 2; m++) {
             bo_model_graph g;
-            const bo_model_graph_desc desc = {.rows = WINDOW, .logits = true, .chosen = WINDOW};
+            const bo_model_graph_desc desc = {.rows = WINDOW, .outputs = true, .chosen = WINDOW};
             assert_ok(context, bo_model_graph_create(context, models[m], &desc, &g));
             assert_ok(context, bo_graph_allocate(context, g.graph));
             assert_ok(context, bo_graph_write(context, g.graph, g.tokens, ids + first));
             if (g.positions) assert_ok(context, bo_graph_write(context, g.graph, g.positions, positions));
             assert_ok(context, bo_graph_run(context, g.graph, NULL));
-            assert_ok(context, bo_graph_read(context, g.graph, g.logits, logits[m]));
+            assert_ok(context, bo_graph_read(context, g.graph, g.outputs, logits[m]));
             bo_model_graph_destroy(&g);
         }
         for (int r = 0; r < WINDOW; r++) {

@@ -104,7 +104,7 @@ static inline bo_model_graph pack_graph(bo_context *context, const bo_model *mod
     d.rows = TARGET_ROWS, d.source_rows = SOURCE_ROWS, d.most_sequences = PAIRS + 1;
     assert_ok(context, bo_model_graph_create(context, model, &d, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
-    assert_ok(context, bo_model_graph_fill(context, model, &g, &p->packed, pass));
+    assert_ok(context, bo_model_graph_fill(context, model, &g, &(bo_model_batch){.packed = &p->packed}, pass));
     return g;
 }
 

@@ -153,6 +153,14 @@ static const layer_case layer_cases[] = {
      "\"heads\": 2, \"head_dim\": 4, \"attention\": \"linear\", \"mlp\": \"geglu\", \"hidden\": 5, \"from\": \"a\"}, {\"type\": "
      "\"add\", \"from\": [\"b\", \"c\"]}, {\"type\": \"last\"}",
      24, false},
+    {"blocks with layers", SEQUENCE_INPUT,
+     "{\"type\": \"block\", \"heads\": 2, \"residual\": \"after\", \"layers\": [{\"name\": \"gate\", \"type\": \"linear\", "
+     "\"width\": 5}, {\"name\": \"open\", \"type\": \"sigmoid\"}, {\"name\": \"up\", \"type\": \"linear\", \"width\": 5, \"from\": "
+     "\"input\"}, {\"type\": \"product\", \"from\": [\"open\", \"up\"]}, {\"type\": \"linear\", \"width\": \"input\"}]}, "
+     "{\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"causal\": true, \"layers\": [{\"type\": "
+     "\"random-features\", \"features\": 6}, {\"type\": \"noise\", \"amount\": 0.1}, {\"type\": \"linear\", \"width\": "
+     "\"input\"}]}, {\"type\": \"last\"}",
+     24, false},
     {"ssm block", SEQUENCE_INPUT,
      "{\"type\": \"block\", \"heads\": 1, \"mixer\": \"ssm\", \"state_size\": 3, \"causal\": true, \"mlp\": \"gelu\", "
      "\"hidden\": 5}, {\"type\": \"block\", \"heads\": 1, \"mixer\": \"conv\", \"kernel\": 3, \"dropout\": 0.2, \"residual\": "

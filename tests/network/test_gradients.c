@@ -9,20 +9,21 @@ enum { BATCH = 4, SLACK = 12 };
 #define NOISE 0x1p-23
 
 /* A graph that is planned, has memory, and contains rows. */
-static bo_network_graph graph_of(bo_context *context, bo_model *network, const bo_examples *examples)
+static bo_model_graph graph_of(bo_context *context, bo_model *network, const bo_examples *examples)
 {
-    bo_network_graph g;
-    const bo_network_graph_desc desc = {.data = examples, .examples = BATCH, .loss = true, .gradients = true};
+    bo_model_graph g;
+    const bo_model_graph_desc desc = {.data = examples, .examples = BATCH, .loss = true, .gradients = true};
     const size_t rows[BATCH] = {3, 8, 21, 34};
     assert_ok(context, bo_weights_allocate(context, network->weights, true));
-    assert_ok(context, bo_network_graph_create(context, network->network, &desc, &g));
+    assert_ok(context, bo_model_graph_create(context, network, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
-    assert_ok(context, bo_network_graph_fill(context, network->network, &g, examples, rows));
+    assert_ok(context,
+              bo_model_graph_fill(context, network, &g, &(bo_model_batch){.examples = examples, .rows = rows}, NULL));
     return g;
 }
 
 /* Copies the inputs of the graph to double. */
-static void give_inputs(bo_context *context, const bo_network_graph *g, interpreter *in)
+static void give_inputs(bo_context *context, const bo_model_graph *g, interpreter *in)
 {
     for (size_t v = 1; v < g->graph->tensors.count; v++) {
         const bo_graph_tensor *tensor = bo_graph_tensor_at(g->graph, (bo_value)v);
@@ -73,7 +74,7 @@ static double *mask_of(bo_context *context, const bo_node *node, bo_operation ki
     return mask;
 }
 
-static void give_masks(bo_context *context, const bo_network_graph *g, const bo_graph_pass *pass, interpreter *in)
+static void give_masks(bo_context *context, const bo_model_graph *g, const bo_graph_pass *pass, interpreter *in)
 {
     in->masks = calloc(g->graph->nodes.count, sizeof *in->masks);
     for (size_t i = 0; i < g->graph->nodes.count; i++) {
@@ -84,7 +85,7 @@ static void give_masks(bo_context *context, const bo_network_graph *g, const bo_
     }
 }
 
-static void drop_masks(const bo_network_graph *g, interpreter *in)
+static void drop_masks(const bo_model_graph *g, interpreter *in)
 {
     for (size_t i = 0; i < g->graph->nodes.count; i++) free(in->masks[i]);
     free(in->masks);
@@ -139,7 +140,7 @@ static void check(bo_context *context, const char *name, const char *model, cons
     stir(network);
     /* the reference does not drop edges */
     for (size_t i = 0; i < network->network->count; i++) network->network->layers[i].options.edges = 0;
-    bo_network_graph g = graph_of(context, network, examples);
+    bo_model_graph g = graph_of(context, network, examples);
     const size_t floats = bo_weights_floats(network->weights);
     interpreter in = interpreter_make(context, g.graph, &pass); /* before running statistics change */
     give_inputs(context, &g, &in);
@@ -160,7 +161,7 @@ static void check(bo_context *context, const char *name, const char *model, cons
     free(all);
     drop_masks(&g, &in);
     interpreter_drop(&in);
-    bo_network_graph_destroy(&g);
+    bo_model_graph_destroy(&g);
     bo_model_destroy(network);
 }
 

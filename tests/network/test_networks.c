@@ -288,14 +288,15 @@ static void test_streams(void **state)
         "{\"input\": " SEQUENCE_INPUT
         ", \"classes\": 2, \"layers\": [{\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
         "\"block\", \"heads\": 2, \"dropout\": 0.1}, {\"type\": \"noise\", \"amount\": 1}, {\"type\": \"block\", "
-        "\"heads\": 2, \"dropout\": 0.1, \"residual\": \"parallel\"}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
+        "\"heads\": 2, \"dropout\": 0.1, \"residual\": \"parallel\", \"layers\": [{\"type\": \"noise\", \"amount\": "
+        "1}, {\"type\": \"dropout\", \"rate\": 0.1}]}, {\"type\": \"dropout\", \"rate\": 0.1}, {\"type\": "
         "\"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}";
     bo_model *network = network_new(context, text, NULL);
-    bo_network_graph g;
+    bo_model_graph g;
     uint64_t streams[16];
     size_t count = 0;
-    assert_ok(context, bo_network_graph_create(context, network->network,
-                                               &(bo_network_graph_desc){.examples = 2, .loss = true}, &g));
+    assert_ok(context,
+              bo_model_graph_create(context, network, &(bo_model_graph_desc){.examples = 2, .loss = true}, &g));
     for (size_t i = 0; i < g.graph->nodes.count; i++) {
         const bo_node *node = bo_node_at(g.graph, i);
         const bool drops = node->op == bo_backend_of(g.graph->device)->ops[BO_OPERATION_DROPOUT];
@@ -306,8 +307,8 @@ static void test_streams(void **state)
         for (size_t k = 0; k < count; k++) assert_true(streams[k] != stream);
         streams[count++] = stream;
     }
-    assert_int_equal(count, 7); /* two of each block */
-    bo_network_graph_destroy(&g);
+    assert_int_equal(count, 9); /* two of each block, and two in its list */
+    bo_model_graph_destroy(&g);
     bo_model_destroy(network);
 }
 

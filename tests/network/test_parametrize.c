@@ -53,8 +53,32 @@ static void images(void **state)
     bo_context_destroy(context);
 }
 
+/* Widths in the list of a block are multiplied as those of the network. */
+static void blocks(void **state)
+{
+    (void)state;
+    static const char model[] =
+        "{\"format\": 1, \"input\": " SEQUENCE_INPUT ", \"layers\": ["
+        "{\"name\": \"first\", \"type\": \"conv\", \"channels\": 8, \"kernel\": 1}, "
+        "{\"name\": \"b\", \"type\": \"block\", \"heads\": 2, \"layers\": [{\"name\": \"up\", \"type\": \"linear\", "
+        "\"width\": 5}, {\"type\": \"gelu\"}, {\"name\": \"down\", \"type\": \"linear\", \"width\": \"input\"}]}, "
+        "{\"type\": \"last\"}, {\"name\": \"out\", \"type\": \"linear\", \"width\": \"classes\"}], "
+        "\"loss\": \"cross-entropy\"}";
+    static const expectation expected[] = {
+        {"b.layers.0.self_attn.q_proj.weight", 4, 4, 1},
+        {"b.layers.0.mlp.up.weight", 4, 4, 1},
+        {"b.layers.0.mlp.down.weight", 4, 4, 1},
+        {"out.weight", 4, 1, 0.25},
+    };
+    bo_context *context = test_context(1);
+    made *m = made_new(context, 24, 3, false);
+    expect(model, m->examples, sizeof expected / sizeof *expected, expected);
+    made_free(m);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(images)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(images), cmocka_unit_test(blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

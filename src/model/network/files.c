@@ -40,6 +40,7 @@ size_t bo_network_maps(const bo_network *network)
     for (size_t i = 0; i < network->count; i++) {
         count += network->layers[i].features != NULL;
         if (network->layers[i].attention) count += bo_attention_maps(network->layers[i].attention);
+        if (network->layers[i].inner) count += bo_network_maps(network->layers[i].inner);
     }
     return count;
 }
@@ -51,6 +52,7 @@ bo_status bo_network_pack_maps(bo_context *context, const bo_network *network, b
         const bo_nn_name prefix = bo_nn_join(layer->name, ".");
         if (layer->features) BO_TRY(bo_package_map(context, package, layer->features, prefix.text));
         if (layer->attention) BO_TRY(bo_package_attention(context, package, layer->attention, prefix.text));
+        if (layer->inner) BO_TRY(bo_network_pack_maps(context, layer->inner, package));
     }
     return BO_OK;
 }
@@ -154,6 +156,7 @@ bo_status bo_network_read_maps(bo_context *context, bo_network *network, const b
         const bo_nn_name prefix = bo_nn_join(layer->name, ".");
         if (layer->attention) BO_TRY(bo_attention_unpack(context, file, prefix.text, used, layer->attention));
         if (layer->features) BO_TRY(bo_map_replace(context, file, prefix.text, used, &layer->features));
+        if (layer->inner) BO_TRY(bo_network_read_maps(context, layer->inner, file, used));
     }
     return BO_OK;
 }

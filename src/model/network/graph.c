@@ -21,7 +21,7 @@ bo_value bo_record_refuse(bo_recorder *r, const char *format, ...)
 bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element, size_t rows, size_t columns,
                             void *data)
 {
-    bo_network_graph *out = r->out;
+    bo_network_inputs *out = &r->out->network;
     if (!data) {
         if (r->status == BO_OK) r->status = BO_MEMORY;
         return 0;
@@ -38,7 +38,7 @@ bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element
 
 bo_value bo_record_places(bo_recorder *r, const char *name, size_t rows, int32_t *data)
 {
-    bo_network_graph *out = r->out;
+    bo_network_inputs *out = &r->out->network;
     for (size_t i = 0; data && i < out->constants; i++) {
         const bo_constant *known = &out->constant[i];
         if (known->places != rows || memcmp(known->data, data, rows * sizeof *data) != 0) continue;
@@ -77,7 +77,7 @@ static void record_inputs(bo_recorder *r)
     const bo_network *network = r->network;
     const bo_shape *shape = &network->input_shape;
     const bo_examples *data = r->desc->data;
-    bo_network_graph *out = r->out;
+    bo_network_inputs *out = &r->out->network;
     const size_t rows = r->examples * bo_shape_places(shape);
     const bo_weight_desc drawn = {
         .name = "input", .rank = 2, .shape = (size_t[]){rows, shape->channels}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}};
@@ -87,7 +87,7 @@ static void record_inputs(bo_recorder *r)
     if (network->input != BO_NETWORK_INPUT_GRAPH) return;
     out->first = bo_graph_input(r->graph, "first", BO_ELEMENT_INT32, r->examples + 1, 1);
     out->neighbors = bo_graph_input(r->graph, "neighbors", BO_ELEMENT_INT32, data && data->edges ? data->edges : 1, 1);
-    out->chosen = bo_graph_input(r->graph, "nodes", BO_ELEMENT_INT32, r->desc->examples, 1);
+    r->out->chosen = bo_graph_input(r->graph, "nodes", BO_ELEMENT_INT32, r->desc->examples, 1);
 }
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
@@ -100,7 +100,7 @@ static bo_value take_inputs(bo_recorder *r, const bo_value *values)
     const unsigned takes = type->takes ? type->takes : BO_TAKES_ALL;
     for (size_t i = 0; i < layer->inputs; i++) {
         const int from = layer->from[i];
-        r->in[i] = from < 0 ? r->out->x : values[from];
+        r->in[i] = from < 0 ? r->out->network.x : values[from];
         r->shapes[i] = from < 0 ? r->network->input_shape : r->network->layers[from].shape;
         if (!(takes >> r->shapes[i].rank & 1))
             return bo_record_refuse(r, "%s does not take %s, but its input is %s", type->name, ranks[r->shapes[i].rank],
@@ -116,7 +116,7 @@ static bo_value take_inputs(bo_recorder *r, const bo_value *values)
 static bool make_object(bo_recorder *r, bo_layer *layer)
 {
     if (!layer->type->make) return true;
-    const bo_status status = layer->type->make(r->context, layer, &r->shapes[0], r->network->seed);
+    const bo_status status = layer->type->make(r->context, layer, &r->shapes[0], r->network);
     if (status == BO_OK) return true;
     char words[400];
     snprintf(words, sizeof words, "%s", bo_context_error(r->context));
@@ -128,7 +128,7 @@ static bool make_object(bo_recorder *r, bo_layer *layer)
 static bool on_single_rows(bo_recorder *r, size_t before)
 {
     const char *mixing = bo_graph_mixes(r->graph, before);
-    if (!mixing && !r->out->constants) return true;
+    if (!mixing && !r->out->network.constants) return true;
     bo_record_refuse(r, "it %s%s; layers in the place of an MLP must act on single rows",
                      mixing ? "mixes rows by " : "needs the positions of rows", mixing ? mixing : "");
     return false;
@@ -141,10 +141,10 @@ static bo_value record_layer(bo_recorder *r, bo_layer *layer, const bo_value *va
     r->options = &layer->options;
     bo_graph_scope(r->graph, "%s", r->network->within ? layer->name : bo_layer_name(layer).text);
     if (!take_inputs(r, values)) return 0;
-    if (r->desc->building && !make_object(r, layer)) return 0;
+    if (r->building && !make_object(r, layer)) return 0;
     const size_t before = bo_graph_recorded(r->graph);
     const bo_value value = layer->type->record(r);
-    if (!r->desc->building || !value) return value;
+    if (!r->building || !value) return value;
     if (r->network->within && !on_single_rows(r, before)) return 0;
     if (bo_shape_numbers(&r->shape) > BO_NETWORK_SIZE)
         return bo_record_refuse(r, "its output is %s numbers per example, but at most %d are supported",
@@ -161,20 +161,20 @@ bo_value bo_record_chosen(bo_recorder *r, bo_value value)
 
 static void finish(bo_recorder *r, const bo_value *values)
 {
-    bo_network_graph *out = r->out;
+    bo_model_graph *out = r->out;
     if (r->desc->loss) bo_loss_record(r, values);
     if (!r->desc->outputs) return;
     bo_graph_scope(r->graph, "output");
     const bo_layer *last = &r->network->layers[r->network->output];
     const int taken = last->from[0];
     bo_value shown = values[r->network->output];
-    if (r->desc->before) shown = taken < 0 ? out->x : values[taken];
+    if (r->desc->before) shown = taken < 0 ? out->network.x : values[taken];
     out->outputs = bo_record_chosen(r, shown);
     bo_graph_keep(r->graph, out->outputs);
     const int target = r->network->target;
     if (target == BO_NO_LAYER) return;
-    out->target = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->x : values[target]);
-    bo_graph_keep(r->graph, out->target);
+    out->network.target = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->network.x : values[target]);
+    bo_graph_keep(r->graph, out->network.target);
 }
 
 bo_value *bo_record_layers(bo_recorder *r, bool segments)
@@ -196,47 +196,52 @@ bo_value *bo_record_layers(bo_recorder *r, bool segments)
     return NULL;
 }
 
-static bo_status record(bo_recorder *r)
+bo_status bo_network_declare(bo_context *context, bo_network *network)
 {
-    record_inputs(r);
-    bo_value *values = bo_record_layers(r, true);
-    if (values) finish(r, values);
+    const bo_model_graph_desc desc = {.examples = 1, .loss = !network->within};
+    bo_model_graph out = {.network.examples = 1};
+    BO_TRY(bo_graph_create(context, network->weights, &out.graph));
+    bo_recorder r = {.context = context, .network = network, .desc = &desc, .out = &out, .graph = out.graph};
+    r.examples = 1;
+    r.building = true;
+    record_inputs(&r);
+    bo_value *values = bo_record_layers(&r, true);
+    bo_status status = r.status != BO_OK ? r.status : bo_graph_check(context, out.graph);
+    if (status == BO_OK && desc.loss) status = bo_loss_check(context, network);
+    if (status == BO_OK && desc.loss) {
+        bo_loss_record(&r, values);
+        status = r.status;
+    }
+    if (status == BO_OK) status = bo_graph_compile(context, out.graph, &(bo_graph_compile_desc){.loss = out.loss});
     bo_free(values);
-    return r->status;
-}
-
-/* ---- creation and destruction ------------------------------------------------------------------------------------ */
-
-bo_status bo_network_graph_create(bo_context *context, const bo_network *network, const bo_network_graph_desc *desc,
-                                  bo_network_graph *out)
-{
-    const bool graph = network->input == BO_NETWORK_INPUT_GRAPH;
-    const size_t examples = graph ? desc->data ? desc->data->rows : 1 : desc->examples;
-    *out = (bo_network_graph){.examples = desc->examples};
-    if (!desc->examples) return bo_fail(context, BO_INVALID, "the graph of a network needs at least one example");
-    BO_TRY(bo_graph_create(context, network->weights, &out->graph));
-    bo_recorder r = {.context = context, .network = network, .desc = desc, .out = out, .graph = out->graph};
-    r.examples = examples;
-    bo_status status = record(&r);
-    if (status == BO_OK)
-        status = bo_graph_compile(context, out->graph,
-                                  &(bo_graph_compile_desc){.loss = out->loss,
-                                                           .gradients = desc->gradients,
-                                                           .checkpoint = desc->checkpoint,
-                                                           .bfloat16 = desc->bfloat16});
-    const size_t most = bo_max(examples * network->facts.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
-    if (status == BO_OK && !(out->room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples")))
-        status = BO_MEMORY;
-    if (status != BO_OK) bo_network_graph_destroy(out);
+    bo_model_graph_destroy(&out);
     return status;
 }
 
-void bo_network_graph_destroy(bo_network_graph *graph)
+/* ---- graphs of models -------------------------------------------------------------------------------------------- */
+
+bo_status bo_network_graph_record(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
 {
-    for (size_t i = 0; i < graph->constants; i++) bo_free(graph->constant[i].data);
-    bo_graph_destroy(graph->graph);
-    bo_free(graph->room);
-    *graph = (bo_network_graph){0};
+    const bo_network *network = model->network;
+    bo_context *context = bo_graph_context(out->graph);
+    bo_recorder r = {.context = context, .network = network, .desc = desc, .out = out, .graph = out->graph};
+    r.examples = network->input != BO_NETWORK_INPUT_GRAPH ? desc->examples : desc->data ? desc->data->rows : 1;
+    const size_t most =
+        bo_max(r.examples * network->facts.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
+    out->network.examples = desc->examples;
+    out->network.room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples");
+    if (!out->network.room) r.status = BO_MEMORY;
+    record_inputs(&r);
+    bo_value *values = bo_record_layers(&r, true);
+    if (values) finish(&r, values);
+    bo_free(values);
+    return r.status;
+}
+
+void bo_network_inputs_release(bo_network_inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->constants; i++) bo_free(inputs->constant[i].data);
+    bo_free(inputs->room);
 }
 
 /* ====================================================================================================================
@@ -269,60 +274,64 @@ int32_t bo_examples_label(const bo_examples *examples, size_t row)
     return y >= 0 && y < (double)examples->classes ? (int32_t)y : -1;
 }
 
-static bo_status fill_rows(bo_context *context, const bo_network *network, bo_network_graph *graph,
+static bo_status fill_rows(bo_context *context, const bo_network *network, bo_model_graph *graph,
                            const bo_examples *data, const size_t *rows)
 {
+    const bo_network_inputs *in = &graph->network;
     const size_t dim = data->dim;
-    float *room = graph->room;
-    if (graph->drawn) return BO_OK;
-    for (size_t i = 0; i < graph->examples; i++)
+    float *room = in->room;
+    if (in->drawn) return BO_OK;
+    for (size_t i = 0; i < in->examples; i++)
         bo_scaling_apply(&network->inputs, dim, data->x + rows[i] * dim, room + i * dim);
-    return bo_graph_write(context, graph->graph, graph->x, room);
+    return bo_graph_write(context, graph->graph, in->x, room);
 }
 
 /* Writes the whole graph once, then only the selected nodes. */
-static bo_status fill_nodes(bo_context *context, const bo_network *network, bo_network_graph *graph,
+static bo_status fill_nodes(bo_context *context, const bo_network *network, bo_model_graph *graph,
                             const bo_examples *data, const size_t *rows)
 {
+    const bo_network_inputs *in = &graph->network;
     const int32_t none = 0;
-    int32_t *room = graph->room;
-    if (graph->written != data) {
+    int32_t *room = in->room;
+    if (in->written != data) {
         for (size_t i = 0; i < data->rows; i++)
             bo_scaling_apply(&network->inputs, data->dim, data->x + i * data->dim, (float *)room + i * data->dim);
-        if (!graph->drawn) BO_TRY(bo_graph_write(context, graph->graph, graph->x, room));
-        BO_TRY(bo_graph_write(context, graph->graph, graph->first, data->first));
-        BO_TRY(bo_graph_write(context, graph->graph, graph->neighbors, data->edges ? data->neighbors : &none));
+        if (!in->drawn) BO_TRY(bo_graph_write(context, graph->graph, in->x, room));
+        BO_TRY(bo_graph_write(context, graph->graph, in->first, data->first));
+        BO_TRY(bo_graph_write(context, graph->graph, in->neighbors, data->edges ? data->neighbors : &none));
     }
-    for (size_t i = 0; i < graph->examples; i++) room[i] = (int32_t)rows[i];
+    for (size_t i = 0; i < in->examples; i++) room[i] = (int32_t)rows[i];
     return bo_graph_write(context, graph->graph, graph->chosen, room);
 }
 
-static bo_status fill_targets(bo_context *context, const bo_network *network, bo_network_graph *graph,
+static bo_status fill_targets(bo_context *context, const bo_network *network, bo_model_graph *graph,
                               const bo_examples *data, const size_t *rows)
 {
+    const bo_network_inputs *in = &graph->network;
     const size_t targets = data->targets;
-    int32_t *labels = graph->room;
-    float *numbers = graph->room;
+    int32_t *labels = in->room;
+    float *numbers = in->room;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) {
-        for (size_t i = 0; i < graph->examples; i++) labels[i] = bo_examples_label(data, rows[i]);
+        for (size_t i = 0; i < in->examples; i++) labels[i] = bo_examples_label(data, rows[i]);
         return bo_graph_write(context, graph->graph, graph->targets, labels);
     }
-    for (size_t i = 0; i < graph->examples; i++)
+    for (size_t i = 0; i < in->examples; i++)
         for (size_t j = 0; j < targets; j++) numbers[i * targets + j] = (float)data->y[rows[i] * targets + j];
-    bo_scaling_apply(&network->outputs, graph->examples * targets, numbers, numbers);
+    bo_scaling_apply(&network->outputs, in->examples * targets, numbers, numbers);
     return bo_graph_write(context, graph->graph, graph->targets, numbers);
 }
 
-bo_status bo_network_graph_fill(bo_context *context, const bo_network *network, bo_network_graph *graph,
+bo_status bo_network_graph_fill(bo_context *context, const bo_network *network, bo_model_graph *graph,
                                 const bo_examples *data, const size_t *rows)
 {
-    for (size_t i = 0; !graph->written && i < graph->constants; i++)
-        BO_TRY(bo_graph_write(context, graph->graph, graph->constant[i].value, graph->constant[i].data));
+    bo_network_inputs *in = &graph->network;
+    for (size_t i = 0; !in->written && i < in->constants; i++)
+        BO_TRY(bo_graph_write(context, graph->graph, in->constant[i].value, in->constant[i].data));
     if (network->input == BO_NETWORK_INPUT_GRAPH)
         BO_TRY(fill_nodes(context, network, graph, data, rows));
     else
         BO_TRY(fill_rows(context, network, graph, data, rows));
     if (graph->targets) BO_TRY(fill_targets(context, network, graph, data, rows));
-    graph->written = data;
+    in->written = data;
     return BO_OK;
 }

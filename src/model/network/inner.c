@@ -1,4 +1,5 @@
 /* A list of layers in the place of the MLP of a block: a network whose input is the residual stream, without a loss. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "../../features/fingerprint.h"
@@ -14,17 +15,36 @@ static bo_status parse(bo_context *context, const char *layers, cJSON **out)
     return bo_fail(context, BO_INVALID, "layers: %zu bytes are too large for a description", length);
 }
 
-bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out)
+static void widen(cJSON *list, double share)
+{
+    for (cJSON *json = list->child; json; json = json->next) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "type"));
+        const bo_layer_type *type = name ? bo_layer_type_find(name) : NULL;
+        for (size_t i = 0; type && i < type->field_count; i++) {
+            if (type->fields[i].kind != BO_FIELD_WIDTH) continue;
+            cJSON *width = cJSON_GetObjectItemCaseSensitive(json, type->fields[i].name);
+            if (cJSON_IsNumber(width)) cJSON_SetNumberValue(width, fmax(1, nearbyint(width->valuedouble * share)));
+        }
+    }
+}
+
+bo_status bo_layers_widen(bo_context *context, const char *layers, double share, char **out)
 {
     cJSON *list;
     *out = NULL;
     BO_TRY(parse(context, layers, &list));
+    if (share != 1) widen(list, share);
     char *text = cJSON_PrintUnformatted(list);
     cJSON_Delete(list);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a description");
     *out = bo_strdup(context, text);
     cJSON_free(text);
     return *out ? BO_OK : BO_MEMORY;
+}
+
+bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out)
+{
+    return bo_layers_widen(context, layers, 1, out);
 }
 
 /* The description of a network with these layers, which belong to it. */
@@ -43,11 +63,8 @@ static cJSON *describe(cJSON *layers, size_t width)
 /* Records the layers once, with weights that are dropped, to find the shapes and create the objects of layers. */
 static bo_status try_layers(bo_context *context, bo_network *network)
 {
-    bo_network_graph graph;
     BO_TRY(bo_weights_create(context, &network->weights));
-    bo_status status = bo_network_graph_create(
-        context, network, &(bo_network_graph_desc){.examples = 1, .outputs = true, .building = true}, &graph);
-    if (status == BO_OK) bo_network_graph_destroy(&graph);
+    const bo_status status = bo_network_declare(context, network);
     bo_weights_destroy(network->weights);
     network->weights = NULL;
     return status;
@@ -67,7 +84,7 @@ static void name_layers(bo_network *network, const bo_layers_place *place)
         bo_layer *layer = &network->layers[i];
         char own[BO_NETWORK_NAME];
         snprintf(own, sizeof own, "%.*s", BO_NETWORK_NAME - 1, layer->name);
-        snprintf(layer->name, sizeof layer->name, "%.*s.%s", BO_NETWORK_NAME - 2, place->prefix, own);
+        snprintf(layer->name, sizeof layer->name, "%.*s.%s", BO_LAYER_NAME - BO_NETWORK_NAME - 1, place->prefix, own);
         layer->place += (place->number + 1) * PLACES;
     }
 }
@@ -106,8 +123,8 @@ bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo
 bo_value bo_network_record(bo_graph *graph, const bo_network *network, bo_value x)
 {
     bo_context *context = bo_graph_context(graph);
-    const bo_network_graph_desc desc = {.examples = bo_graph_rows(graph, x)};
-    bo_network_graph out = {.graph = graph, .x = x};
+    const bo_model_graph_desc desc = {.examples = bo_graph_rows(graph, x)};
+    bo_model_graph out = {.graph = graph, .network.x = x};
     bo_recorder r = {
         .context = context, .network = network, .desc = &desc, .out = &out, .graph = graph, .examples = desc.examples};
     bo_value y = 0;

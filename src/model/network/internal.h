@@ -9,12 +9,12 @@
 
 #include "../../nn/nn.h"
 #include "../fields.h"
-#include "network.h"
+#include "../model.h"
 
 /* Limits of a description. Larger values are treated as mistakes or attacks. */
 enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = BO_FIELD_MOST };
-/* The name of a layer with its prefix. */
-enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME };
+/* The name of a layer with its prefix, which may be that of a block in a network. */
+enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME + 16 };
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
@@ -48,6 +48,7 @@ struct bo_layer {
     bo_features *features; /* objects that outlive graphs, by type; NULL: none */
     bo_attention *attention;
     bo_model_desc *block; /* of type block: a model with this block; NULL: another type */
+    bo_network *inner;    /* of type block: the list of layers in the place of its MLP; NULL: another MLP */
 };
 
 /* For example "layer 3 (conv1)". */
@@ -67,8 +68,9 @@ bo_shape_label bo_shape_text(const bo_shape *shape);
 typedef struct bo_recorder {
     bo_context *context;
     const bo_network *network;
-    const bo_network_graph_desc *desc;
-    bo_network_graph *out;
+    const bo_model_graph_desc *desc;
+    bo_model_graph *out;
+    bool building; /* the first recording: determines shapes and creates the objects of layers */
     bo_graph *graph;
     size_t examples; /* examples in the recording; for a graph, its nodes */
     /* The layer being recorded: */
@@ -100,6 +102,9 @@ bool bo_layer_hides(const bo_layer *layer); /* True if the layer is noise that s
 /* Records the layers in their order, with checkpoints between them or not. Returns their values by number, freed with
  * bo_free; NULL: r->status or the graph has an error. */
 bo_value *bo_record_layers(bo_recorder *r, bool segments);
+/* Records the layers once and, except within a block, the loss: declares weights, determines shapes and creates the
+ * objects of layers. */
+bo_status bo_network_declare(bo_context *context, bo_network *network);
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +122,7 @@ struct bo_layer_type {
     /* Reads the layer from its object; NULL: its fields only. */
     bo_status (*read)(bo_context *context, const char *where, bo_layer *layer, const cJSON *json);
     /* Creates objects that outlive graphs; NULL: none. */
-    bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed);
+    bo_status (*make)(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network);
     bo_value (*record)(bo_recorder *r);
 };
 
@@ -174,8 +179,7 @@ size_t bo_network_outputs(const bo_network *network); /* numbers per example of 
 size_t bo_layer_weights(const bo_network *network, const bo_layer *layer); /* number of values of its weights */
 
 /* Computes the inputs of the last layer for every row of the training part. */
-bo_status bo_network_last_inputs(bo_context *context, const bo_network *network, const bo_examples *examples,
-                                 float *out);
+bo_status bo_network_last_inputs(bo_context *context, const bo_model *model, const bo_examples *examples, float *out);
 int32_t bo_examples_label(const bo_examples *examples, size_t row); /* negative: no label */
 
 /* Fits the scalings of inputs and targets to the training part. */

@@ -242,7 +242,7 @@ static bo_value record_mask(bo_recorder *r)
     const size_t width = r->shape.channels, rows = r->examples * bo_shape_places(&r->shape);
     float *mask = draw_mask(r);
     const bo_value value = bo_record_constant(r, "mask", BO_ELEMENT_FLOAT32, rows, width, mask);
-    if (value) r->out->mask = mask;
+    if (value) r->out->network.mask = mask;
     return bo_graph_one(r->graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){r->in[0], value});
 }
 
@@ -403,7 +403,7 @@ const bo_layer_type bo_layers_grid[] = {
 
 static bo_edges edges_of(const bo_recorder *r)
 {
-    return (bo_edges){r->out->first, r->out->neighbors};
+    return (bo_edges){r->out->network.first, r->out->network.neighbors};
 }
 
 static bo_aggregate_layer layer_of(const bo_recorder *r)

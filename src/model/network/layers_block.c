@@ -56,8 +56,6 @@ static bo_status read_block(bo_context *context, const char *where, bo_layer *la
 static bo_status check(bo_context *context, const bo_block *b, bool causal)
 {
     if (b->repeat > 1) return bo_fail(context, BO_INVALID, "\"repeat\" is for lists of blocks: list the layer again");
-    if (b->layers)
-        return bo_fail(context, BO_INVALID, "\"layers\" in the place of the MLP are for text models: list them");
     if (b->replaced.heads || b->cross_attention.heads)
         return bo_fail(context, BO_INVALID, "\"replaced\" and \"cross_attention\" are for text models");
     if (b->mixer == BO_MIXER_MLP && !causal)
@@ -76,11 +74,26 @@ static bo_status make_map(bo_context *context, bo_layer *layer)
     return BO_OK;
 }
 
+/* Widths of the list are multiplied as those of the network. */
+static bo_status make_layers(bo_context *context, bo_layer *layer, const bo_network *network)
+{
+    const bo_model_desc *d = layer->block;
+    const bo_nn_name prefix = bo_nn_join(layer->name, ".layers.0.mlp");
+    const bo_layers_place place = {prefix.text, d->width, layer->place, d->seed};
+    char *text;
+    if (!d->block.layers) return BO_OK;
+    BO_TRY(bo_layers_widen(context, d->block.layers, network->multiplier, &text));
+    const bo_status status = bo_network_of_layers(context, text, &place, &layer->inner);
+    bo_free(text);
+    /* a mistake in the description of the network, to which its name is added */
+    return status == BO_FORMAT ? bo_fail(context, BO_INVALID, "%s", bo_context_error(context)) : status;
+}
+
 /* A causal block is that of a language model, and one that reads in both directions that of a classifier. */
-static bo_status make_block(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+static bo_status make_block(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     bo_model_desc *d = layer->block;
-    bo_rng rng = bo_rng_make(seed, bo_rng_stream("network.block", layer->place));
+    bo_rng rng = bo_rng_make(network->seed, bo_rng_stream("network.block", layer->place));
     bo_attention **attentions;
     d->layers = 1;
     d->width = in->channels;
@@ -93,7 +106,8 @@ static bo_status make_block(bo_context *context, bo_layer *layer, const bo_shape
     BO_TRY(bo_attentions_create(context, d, 0, 0, &attentions));
     layer->attention = attentions[0];
     bo_free(attentions);
-    return make_map(context, layer);
+    BO_TRY(make_map(context, layer));
+    return make_layers(context, layer, network);
 }
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
@@ -108,6 +122,7 @@ static bo_value record_block(bo_recorder *r)
                             .layers = 1,
                             .attentions = &layer->attention,
                             .mlp_maps = &layer->features,
+                            .mlp_layers = &layer->inner,
                             .stream = layer->place,
                             .within = true,
                             .tokens = bo_shape_places(&r->shapes[0]),

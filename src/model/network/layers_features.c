@@ -49,9 +49,9 @@ static const bo_field random_fields[] = {
     MAP_FIELDS,
 };
 
-static bo_status make_random(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+static bo_status make_random(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
-    return make_map(context, layer, in->channels, layer->options.width.value, seed);
+    return make_map(context, layer, in->channels, layer->options.width.value, network->seed);
 }
 
 /* √m φ(s x): s is learned, the frequencies are fixed, and the readout is a linear layer after it. |φ| is about 1 for
@@ -122,10 +122,10 @@ static const bo_field mlp_fields[] = {
     MAP_FIELDS,
 };
 
-static bo_status make_mlp(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+static bo_status make_mlp(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     if (layer->options.kind != BO_MLP_RANDOM_FEATURES) return BO_OK;
-    return make_map(context, layer, in->channels, layer->options.hidden.value, seed);
+    return make_map(context, layer, in->channels, layer->options.hidden.value, network->seed);
 }
 
 /* x + mlp(rms(x)): the MLP block of a transformer, of any kind. */

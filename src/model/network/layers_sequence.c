@@ -167,13 +167,13 @@ static size_t features_of(const bo_layer_options *o, const bo_attention_desc *de
     return o->size || !draws ? o->size : FEATURES;
 }
 
-static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     bo_attention_desc desc = {.causal = layer->options.causal};
     BO_TRY(make_heads(context, layer, in, &desc));
     bo_attention_preset(preset_name(layer->options.kind), &desc);
     desc.features.features = features_of(&layer->options, &desc);
-    desc.features.seed = seed_of(layer, seed);
+    desc.features.seed = seed_of(layer, network->seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }
 
@@ -222,13 +222,13 @@ static const bo_field mixer_fields[] = {
     {.name = "output", .type = BO_FIELD_BOOL, .offset = AT(self), .otherwise = 1},
 };
 
-static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     const bo_mixer kind = (bo_mixer)layer->options.kind;
     bo_attention_desc desc = bo_nn_mixer_attention();
     if (!bo_nn_mixer_attends(kind)) return BO_OK;
     BO_TRY(make_heads(context, layer, in, &desc));
-    desc.features.seed = seed_of(layer, seed);
+    desc.features.seed = seed_of(layer, network->seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }
 

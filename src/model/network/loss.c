@@ -137,7 +137,7 @@ static bo_value hidden_parts(bo_recorder *r, size_t columns)
 void bo_loss_record(bo_recorder *r, const bo_value *values)
 {
     const bo_network *network = r->network;
-    bo_network_graph *out = r->out;
+    bo_model_graph *out = r->out;
     const int target = network->target;
     bo_value output = bo_record_chosen(r, values[network->output]), wanted;
     bo_graph_scope(r->graph, "loss");
@@ -146,7 +146,7 @@ void bo_loss_record(bo_recorder *r, const bo_value *values)
         wanted = out->targets = bo_graph_input(r->graph, "targets", classes ? BO_ELEMENT_INT32 : BO_ELEMENT_FLOAT32,
                                                r->desc->examples, classes ? 1 : network->facts.targets);
     } else {
-        wanted = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->x : values[target]);
+        wanted = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->network.x : values[target]);
         output = shaped(r, output, target_shape(network)->channels);
     }
     if (network->masked != BO_NO_LAYER) {

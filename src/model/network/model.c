@@ -74,26 +74,3 @@ bo_status bo_model_require_network(bo_context *context, const bo_model *model, c
     return bo_fail(context, BO_INVALID, "%s requires a model of the task predict, found %s", who,
                    bo_model_task_name(model->desc.task));
 }
-
-bo_status bo_model_predict(bo_context *context, const bo_model *model, const bo_examples *examples, bo_split part,
-                           float *out)
-{
-    BO_REQUIRE(context, model, examples, out);
-    BO_TRY(bo_model_require_network(context, model, "prediction"));
-    return bo_network_predict(context, model->network, examples, part, out);
-}
-
-bo_status bo_model_evaluate_examples(bo_context *context, const bo_model *model, const bo_examples *examples,
-                                     bo_split part, bo_examples_evaluation *out)
-{
-    BO_REQUIRE(context, model, examples, out);
-    BO_TRY(bo_model_require_network(context, model, "evaluation on examples"));
-    return bo_network_evaluate(context, model->network, examples, part, out);
-}
-
-bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda)
-{
-    BO_REQUIRE(context, model, examples);
-    BO_TRY(bo_model_require_network(context, model, "a ridge readout"));
-    return bo_network_solve(context, model->network, examples, lambda);
-}

@@ -15,6 +15,7 @@ void bo_network_destroy(bo_network *network)
     for (size_t i = 0; i < network->count; i++) {
         bo_features_destroy(network->layers[i].features);
         bo_attention_destroy(network->layers[i].attention);
+        bo_network_destroy(network->layers[i].inner);
         bo_model_desc_release(network->layers[i].block);
         bo_free(network->layers[i].block);
     }
@@ -37,19 +38,6 @@ static bo_status blame(bo_context *context, const char *where, bo_status status)
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
     snprintf(words, sizeof words, "%s", bo_context_error(context));
     return bo_fail(context, BO_FORMAT, "%s: %s", where, words);
-}
-
-/* Declares the weights and determines the shapes by recording once. */
-static bo_status declare(bo_context *context, bo_network *network)
-{
-    bo_network_graph graph;
-    BO_TRY(bo_network_graph_create(context, network,
-                                   &(bo_network_graph_desc){.examples = 1, .outputs = true, .building = true}, &graph));
-    bo_network_graph_destroy(&graph);
-    BO_TRY(bo_loss_check(context, network));
-    BO_TRY(bo_network_graph_create(context, network, &(bo_network_graph_desc){.examples = 1, .loss = true}, &graph));
-    bo_network_graph_destroy(&graph);
-    return BO_OK;
 }
 
 /* Stores the description as normalized JSON text. */
@@ -101,7 +89,7 @@ static bo_status build_from(bo_context *context, const char *where, const cJSON 
     BO_TRY(keep_text(context, json, network));
     BO_TRY(bo_weights_create(context, &network->weights));
     BO_TRY(parametrize(context, where, json, network));
-    return blame(context, where, declare(context, network));
+    return blame(context, where, bo_network_declare(context, network));
 }
 
 /* True if every layer reads from the input or from layers before it in the order. */

@@ -76,20 +76,7 @@ struct bo_network {
     struct bo_shape_label *shapes; /* internal.h */
 };
 
-/* ---- graphs ------------------------------------------------------------------------------------------------------ */
-
-typedef struct bo_network_graph_desc {
-    const bo_examples *data;    /* nodes and edges of a graph. NULL: one node */
-    size_t examples;            /* rows per batch, or number of selected nodes */
-    bool loss;                  /* inputs targets, output loss */
-    bool outputs;               /* outputs of the network, examples x numbers */
-    bool gradients, checkpoint; /* see bo_graph_compile_desc; require loss */
-    bool bfloat16;              /* see bo_graph_compile_desc */
-    bool before;                /* the outputs are the inputs of the last layer */
-    bool hide;                  /* apply the masked layer outside training too, with a fixed mask: for evaluation */
-    bool building;              /* the first recording: determines shapes and creates the objects of layers */
-    bool drawn;                 /* the input is a weight, "input", with a gradient: for timing */
-} bo_network_graph_desc;
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 enum { BO_NETWORK_CONSTANTS = 32 };
 
@@ -100,28 +87,28 @@ typedef struct bo_constant {
     size_t places; /* number of int32_t; 0: not a table of row indices */
 } bo_constant;
 
-typedef struct bo_network_graph {
-    bo_graph *graph; /* planned, not yet allocated */
-    size_t examples;
-    bo_value x, targets;        /* targets 0: not needed */
+/* The part of a graph that only networks have (bo_model_graph). */
+typedef struct bo_network_inputs {
+    size_t examples;            /* per run, or selected nodes */
+    bo_value x;                 /* the input */
     bool drawn;                 /* x is a weight and is not written */
     bo_value first, neighbors;  /* for a graph, else 0 */
-    bo_value chosen;            /* selected nodes of a graph */
-    bo_value loss, outputs;     /* 0: not requested */
     const float *mask;          /* with `hide`: mask of the layer's output, 0 where values are masked */
     bo_value target;            /* with outputs: the layer or input that they are compared with */
     void *room;                 /* buffer for x and targets of the rows or of all nodes */
     const bo_examples *written; /* examples whose nodes, edges and constants have been written; NULL: none yet */
     size_t constants;
     bo_constant constant[BO_NETWORK_CONSTANTS];
-} bo_network_graph;
+} bo_network_inputs;
 
-bo_status bo_network_graph_create(bo_context *context, const bo_network *network, const bo_network_graph_desc *desc,
-                                  bo_network_graph *out);
-void bo_network_graph_destroy(bo_network_graph *graph);
-/* Writes the inputs and, if the graph has them, the targets of desc.examples rows of `data` into the graph. */
-bo_status bo_network_graph_fill(bo_context *context, const bo_network *network, bo_network_graph *graph,
+/* Records the network of a model (bo_model_graph_create). */
+typedef struct bo_model_graph bo_model_graph;
+typedef struct bo_model_graph_desc bo_model_graph_desc;
+bo_status bo_network_graph_record(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
+/* Writes the inputs and, if the graph has them, the targets of as many rows of `data` as it was made for. */
+bo_status bo_network_graph_fill(bo_context *context, const bo_network *network, bo_model_graph *graph,
                                 const bo_examples *data, const size_t *rows);
+void bo_network_inputs_release(bo_network_inputs *inputs);
 
 /* ---- functions for training -------------------------------------------------------------------------------------- */
 
@@ -139,15 +126,6 @@ uint64_t bo_network_fingerprint(const bo_network *network); /* of description, p
 
 bo_status bo_network_create(bo_context *context, const bo_description *desc, bo_network **out);
 void bo_network_destroy(bo_network *network); /* accepts NULL */
-
-/* ---- use by models ----------------------------------------------------------------------------------------------- */
-
-bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part,
-                             float *out);
-bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
-                              bo_split part, bo_examples_evaluation *out);
-bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda);
-bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc, bo_profile **out);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
@@ -178,6 +156,8 @@ typedef struct bo_layers_place {
 } bo_layers_place;
 /* Returns the text of a list in the form in which files contain it, freed with bo_free. */
 bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out);
+/* The same with all numbers that are widths multiplied and rounded, at least 1. */
+bo_status bo_layers_widen(bo_context *context, const char *layers, double share, char **out);
 /* Reads a list of layers, in the place of an MLP: it maps rows of `width` numbers to such rows. It has no weights of
  * its own, but declares them in the graphs in which it is recorded. */
 bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo_layers_place *place, bo_network **out);

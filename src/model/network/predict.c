@@ -3,18 +3,20 @@
 #include <math.h>
 #include <string.h>
 #include "../../base/trace.h"
+#include "../internal.h"
 #include "internal.h"
 
 enum { MOST_ROWS = BO_SIZE(1024, 4), BLOCK_BYTES = 64 << 20 };
 
 /* A part of the examples, read in blocks. */
 typedef struct reading {
+    const bo_model *model;
     const bo_network *network;
     const bo_examples *examples;
     bo_split part;
-    bool hide, before; /* see bo_network_graph_desc */
+    bool hide, before; /* see bo_model_graph_desc */
     size_t count, block, outputs;
-    bo_network_graph graph;
+    bo_model_graph graph;
     size_t *rows; /* rows of the block */
     /* outputs of the block, and targets if they are the output of a layer (otherwise one row) */
     float *values, *target;
@@ -22,7 +24,7 @@ typedef struct reading {
 
 static void close_reading(reading *r)
 {
-    bo_network_graph_destroy(&r->graph);
+    bo_model_graph_destroy(&r->graph);
     bo_free(r->rows);
     bo_free(r->values);
     bo_free(r->target);
@@ -56,29 +58,28 @@ static bo_status open_reading(bo_context *context, reading *r)
     r->outputs = outputs_of(r);
     r->block = block_rows(r);
     if (!r->count) return bo_fail(context, BO_INVALID, "there are no examples in this part");
-    const bo_network_graph_desc desc = {
+    const bo_model_graph_desc desc = {
         .data = r->examples, .examples = r->block, .outputs = true, .hide = r->hide, .before = r->before};
-    BO_TRY(bo_network_graph_create(context, r->network, &desc, &r->graph));
+    BO_TRY(bo_model_graph_create(context, r->model, &desc, &r->graph));
     BO_TRY(bo_graph_allocate(context, r->graph.graph));
     r->rows = bo_alloc(context, r->block, sizeof *r->rows, "rows of a block");
     r->values = bo_alloc(context, r->block * r->outputs, sizeof *r->values, "the output of a block");
-    r->target = bo_alloc(context, (r->graph.target ? r->block : 1) * r->outputs, sizeof *r->target, "targets");
+    r->target = bo_alloc(context, (r->graph.network.target ? r->block : 1) * r->outputs, sizeof *r->target, "targets");
     return r->rows && r->values && r->target ? BO_OK : BO_MEMORY;
 }
 
 /* Reads the rows from `first`. The last row fills the rest of the block; those results are ignored. */
 static bo_status read_block(bo_context *context, reading *r, size_t first)
 {
-    const bo_graph_pass pass = {0};
+    const bo_model_batch batch = {.examples = r->examples, .rows = r->rows};
+    bo_model_graph *graph = &r->graph;
     for (size_t i = 0; i < r->block; i++) {
         const size_t at = first + i < r->count ? first + i : r->count - 1;
         r->rows[i] = bo_examples_row(r->examples, r->part, at);
     }
     BO_TRY(bo_progress(context, "predicting", (double)first, (double)r->count));
-    BO_TRY(bo_network_graph_fill(context, r->network, &r->graph, r->examples, r->rows));
-    BO_TRY(bo_graph_run(context, r->graph.graph, &pass));
-    BO_TRY(bo_graph_read(context, r->graph.graph, r->graph.outputs, r->values));
-    return r->graph.target ? bo_graph_read(context, r->graph.graph, r->graph.target, r->target) : BO_OK;
+    BO_TRY(bo_model_graph_compute(context, r->model, graph, &batch, graph->outputs, r->values));
+    return graph->network.target ? bo_graph_read(context, graph->graph, graph->network.target, r->target) : BO_OK;
 }
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
@@ -129,24 +130,28 @@ static bo_status predict(bo_context *context, reading *r, float *out)
     return BO_OK;
 }
 
-bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part,
-                             float *out)
+static bo_status predict_all(bo_context *context, reading *r, float *out)
 {
-    BO_SPAN(context, "network", "predict");
-    BO_TRY(bo_network_check(context, network, examples, false));
-    reading r = {.network = network, .examples = examples, .part = part};
-    const bo_status status = predict(context, &r, out);
-    close_reading(&r);
+    r->network = r->model->network;
+    const bo_status status = predict(context, r, out);
+    close_reading(r);
     return status;
 }
 
-bo_status bo_network_last_inputs(bo_context *context, const bo_network *network, const bo_examples *examples,
-                                 float *out)
+bo_status bo_model_predict(bo_context *context, const bo_model *model, const bo_examples *examples, bo_split part,
+                           float *out)
 {
-    reading r = {.network = network, .examples = examples, .part = BO_SPLIT_TRAIN, .before = true};
-    const bo_status status = predict(context, &r, out);
-    close_reading(&r);
-    return status;
+    BO_REQUIRE(context, model, examples, out);
+    BO_TRY(bo_model_require_network(context, model, "prediction"));
+    BO_SPAN(context, "network", "predict");
+    BO_TRY(bo_network_check(context, model->network, examples, false));
+    return predict_all(context, &(reading){.model = model, .examples = examples, .part = part}, out);
+}
+
+bo_status bo_network_last_inputs(bo_context *context, const bo_model *model, const bo_examples *examples, float *out)
+{
+    reading r = {.model = model, .examples = examples, .part = BO_SPLIT_TRAIN, .before = true};
+    return predict_all(context, &r, out);
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
@@ -183,14 +188,15 @@ static void score(reading *r, size_t index, bo_examples_evaluation *out)
     const size_t row = r->rows[index], count = r->outputs;
     /* the mask of a graph covers all nodes */
     const size_t hidden = network->input == BO_NETWORK_INPUT_GRAPH ? row : index;
-    const float *output = r->values + index * count, *mask = r->graph.mask ? r->graph.mask + hidden * count : NULL;
+    const float *output = r->values + index * count,
+                *mask = r->graph.network.mask ? r->graph.network.mask + hidden * count : NULL;
     float *target = r->target;
     int32_t label = -1;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) {
         label = bo_examples_label(examples, row);
         if (label < 0) return;
         out->accuracy += largest(count, output) == (size_t)label;
-    } else if (r->graph.target) {
+    } else if (r->graph.network.target) {
         target += index * count;
     } else {
         for (size_t i = 0; i < count; i++) target[i] = (float)examples->y[row * count + i];
@@ -220,14 +226,16 @@ static bo_status evaluate(bo_context *context, reading *r, bo_examples_evaluatio
     return BO_OK;
 }
 
-bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
-                              bo_split part, bo_examples_evaluation *out)
+bo_status bo_model_evaluate_examples(bo_context *context, const bo_model *model, const bo_examples *examples,
+                                     bo_split part, bo_examples_evaluation *out)
 {
+    BO_REQUIRE(context, model, examples, out);
+    BO_TRY(bo_model_require_network(context, model, "evaluation on examples"));
     BO_SPAN(context, "network", "evaluate network");
     *out = (bo_examples_evaluation){0};
-    BO_TRY(bo_network_check(context, network, examples, true));
+    BO_TRY(bo_network_check(context, model->network, examples, true));
     const double start = bo_seconds();
-    reading r = {.network = network, .examples = examples, .part = part, .hide = true};
+    reading r = {.model = model, .network = model->network, .examples = examples, .part = part, .hide = true};
     const bo_status status = evaluate(context, &r, out);
     close_reading(&r);
     out->seconds = bo_seconds() - start;

@@ -3,10 +3,12 @@
 #include <string.h>
 #include "../../base/trace.h"
 #include "../../math/linalg.h"
+#include "../internal.h"
 #include "internal.h"
 
 /* The inputs of the last layer for all rows of the training part, and the targets. */
 typedef struct regression {
+    const bo_model *model;
     const bo_network *network;
     const bo_examples *examples;
     size_t rows, features, outputs; /* features: includes a constant 1 at the end if there is a bias */
@@ -47,7 +49,7 @@ static bo_status gather(bo_context *context, regression *r)
     r->y = bo_alloc(context, r->rows * r->outputs, sizeof *r->y, "targets of all examples");
     r->w = bo_alloc(context, r->features * r->outputs, sizeof *r->w, "a readout");
     if (!r->z || !r->y || !r->w) return BO_MEMORY;
-    BO_TRY(bo_network_last_inputs(context, r->network, r->examples, r->z));
+    BO_TRY(bo_network_last_inputs(context, r->model, r->examples, r->z));
     const size_t own = r->features - r->bias;
     for (size_t i = r->rows; r->bias && i-- > 0;) { /* from the last row, since rows grow by one column */
         memmove(r->z + i * r->features, r->z + i * own, own * sizeof *r->z);
@@ -78,15 +80,19 @@ static bo_status solve(bo_context *context, regression *r, double lambda)
     return r->bias ? store(context, r, ".bias", own, 1, r->z) : BO_OK;
 }
 
-bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda)
+bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda)
 {
+    BO_REQUIRE(context, model, examples);
+    BO_TRY(bo_model_require_network(context, model, "a ridge readout"));
+    const bo_network *network = model->network;
     BO_SPAN(context, "network", "solve the last layer");
     if (!(lambda >= 0)) return bo_fail(context, BO_INVALID, "lambda should be 0 or more, found %g", lambda);
     BO_TRY(check(context, network));
     BO_TRY(bo_network_check(context, network, examples, true));
     const bo_layer *last = &network->layers[network->output];
     const bo_shape *in = last->from[0] < 0 ? &network->input_shape : &network->layers[last->from[0]].shape;
-    regression r = {.network = network,
+    regression r = {.model = model,
+                    .network = network,
                     .examples = examples,
                     .rows = bo_examples_rows(examples, BO_SPLIT_TRAIN),
                     .features = in->channels + last->options.bias,
