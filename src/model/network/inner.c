@@ -21,7 +21,7 @@ static void widen(cJSON *list, double share)
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "type"));
         const bo_layer_type *type = name ? bo_layer_type_find(name) : NULL;
         for (size_t i = 0; type && i < type->field_count; i++) {
-            if (type->fields[i].kind != BO_FIELD_WIDTH) continue;
+            if (type->fields[i].type != BO_FIELD_WIDTH) continue;
             cJSON *width = cJSON_GetObjectItemCaseSensitive(json, type->fields[i].name);
             if (cJSON_IsNumber(width)) cJSON_SetNumberValue(width, fmax(1, nearbyint(width->valuedouble * share)));
         }
