@@ -86,10 +86,9 @@ bo_status bo_config_compare(bo_context *context, const bo_model_desc *a, const b
     if (!found) found = bo_fields_differ(option_fields, COUNT(option_fields), scaled, &x, &y);
     if (found) return refuse_pair(context, "", found, x, y);
     for (size_t i = 0; i < bo_max(a->layers, b->layers); i++) {
-        bo_block first = *bo_model_block(a, i), second = *bo_model_block(b, i);
         char where[32];
         snprintf(where, sizeof where, "layer %zu: ", i);
-        found = bo_config_block_differs(&first, &second, &x, &y);
+        found = bo_config_block_differs(bo_model_block(a, i), bo_model_block(b, i), &x, &y);
         if (found) return refuse_pair(context, where, found, x, y);
     }
     return BO_OK;

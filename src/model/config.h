@@ -38,7 +38,7 @@ bo_status bo_config_blocks_read(bo_context *context, const char *where, const cJ
 bool bo_config_same_block(const bo_block *a, const bo_block *b);
 /* Returns the first field of two blocks with another value, and sets *x and *y to the objects that have it, which are
  * parts of the blocks; NULL: they differ at most in sizes, seeds and numbers that follow from them. */
-const bo_field *bo_config_block_differs(bo_block *a, bo_block *b, const void **x, const void **y);
+const bo_field *bo_config_block_differs(const bo_block *a, const bo_block *b, const void **x, const void **y);
 /* Reads a block, in which "heads" is required. */
 bo_status bo_config_block_read(bo_context *context, const char *where, const cJSON *json, bo_block *out);
 /* Reads the members of a block in formats 1 to 3, which are members of config.json, and an attention. */

@@ -179,32 +179,22 @@ bool bo_config_same_block(const bo_block *a, const bo_block *b)
     return true;
 }
 
-/* Attention of other kinds has a seed that nothing uses. */
-static void clear_unused(bo_attention_desc *a)
-{
-    if (!bo_attention_has(a, BO_TRAIT_FEATURES)) a->features = (bo_features_desc){0};
-}
-
-static void clear_all_unused(bo_block *b)
-{
-    if (!bo_nn_mixer_attends(b->mixer)) b->attention = (bo_attention_desc){0};
-    clear_unused(&b->attention);
-    clear_unused(&b->cross_attention);
-    clear_unused(&b->replaced);
-}
-
-const bo_field *bo_config_block_differs(bo_block *a, bo_block *b, const void **x, const void **y)
+const bo_field *bo_config_block_differs(const bo_block *a, const bo_block *b, const void **x, const void **y)
 {
     static const char *const ignored[] = {"repeat",     "heads", "key_heads", "head_dim", "hidden", "rank",
                                           "iterations", "scale", "seed",      "features", "gamma",  NULL};
-    clear_all_unused(a);
-    clear_all_unused(b);
     *x = a;
     *y = b;
     return bo_fields_differ(block_fields, COUNT(block_fields), ignored, x, y);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* Attention of other kinds has a seed that nothing uses. */
+static void clear_unused(bo_attention_desc *a)
+{
+    if (!bo_attention_has(a, BO_TRAIT_FEATURES)) a->features = (bo_features_desc){0};
+}
 
 static void write_list(bo_json_text *text, const char *name, const bo_block_list *list)
 {

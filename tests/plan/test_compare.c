@@ -79,6 +79,13 @@ static void sizes_do_not_matter(void **state)
     large.embedding_scale = sqrt(24);
     compared(&scaled, &large, NULL); /* families scale embeddings by √width */
     compared(&small, &scaled, "\"embedding_scale\": 1 and \"embedding_scale\": 2.8");
+    scaled = again; /* attention that the mixer does not have, and features that the attention does not have */
+    scaled.block.attention.features.kernel = BO_KERNEL_SOFTMAX;
+    compared(&small, &scaled, NULL);
+    scaled.block = large.block = (bo_block){.heads = 2, .mixer = BO_MIXER_SSM};
+    scaled.block.attention.kind = BO_ATTENTION_LINEAR;
+    scaled.embedding_scale = large.embedding_scale = 1;
+    compared(&scaled, &large, NULL);
     listed.blocks = pattern;
     listed.block_count = 2;
     again.blocks = unrolled;
